@@ -25,7 +25,7 @@ def owner_options(command: Command) -> Command:
 def owner_scope(domain: Domain, *, tenant: str | None, msp: str | None) -> Iterator[tuple[Session, Owner]]:
     """The platform's, where neither is named. Raises InvalidInput where both are."""
     if tenant and msp:
-        raise InvalidInput("It is of a tenant or of an MSP.", place="--msp", remedy="Leave one of them out.")
+        raise InvalidInput("It is of a tenant or of an MSP.", place="--msp", remedy="Remove one of them.")
     if tenant:
         with domain.tenant(tenant) as (session, tenant_id):
             yield session, Owner(tenant_id=tenant_id)

@@ -1,8 +1,8 @@
-"""Random secrets as text: a public id and the secret itself, of letters and digits that any form, URL and ASN.1 string
-carries.
+"""Random secrets as text: a public id and a secret, of letters and digits that forms, URLs and ASN.1 strings can
+contain.
 
-The public id finds the row, so that no secret is ever looked up or compared with those of others. The secret has 130
-random bits: its plain SHA-256 tells nobody what it was, and a slow hash would only slow the server down.
+Lookups use the public id, so secrets are never compared with others. The secret has 130 random bits, so a plain SHA-256
+is safe and a slow hash is unnecessary.
 """
 
 import base64
@@ -22,14 +22,14 @@ _PUBLIC_ID_CHARACTERS = 16
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """Whoever shows it is taken for whom it was made for. Each kind has a class of its own."""
+    """A bearer secret. Each kind has its own class."""
 
     public_id: str
     secret: str = field(repr=False)
 
     prefix: ClassVar[str] = ""
     separator: ClassVar[str] = "-"
-    # Keeps the digest of one kind from being one of another.
+    # Separates the digests of different kinds.
     purpose: ClassVar[bytes]
 
     @classmethod
@@ -38,14 +38,14 @@ class Bearer:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """None where this cannot be one of ours."""
+        """Parse a text; None if it is not of this kind."""
         parts = text.removeprefix(cls.prefix).split(cls.separator) if text.startswith(cls.prefix) else []
         if [len(part) for part in parts] != [_PUBLIC_ID_CHARACTERS, _SECRET_CHARACTERS]:
             return None
         return cls(*parts) if all(_PART.fullmatch(part) for part in parts) else None
 
     def __str__(self) -> str:
-        """Without the secret, for messages and logs."""
+        """Return the text without the secret, for messages and logs."""
         return f"{self.prefix}{self.public_id}"
 
     def reveal(self) -> str:
@@ -55,7 +55,7 @@ class Bearer:
         return hashlib.sha256(self.purpose + self.public_id.encode() + b"\0" + self.secret.encode()).digest()
 
     def is_of(self, digest: bytes) -> bool:
-        """In constant time."""
+        """Compare in constant time."""
         return hmac.compare_digest(self.digest(), digest)
 
 

@@ -1,4 +1,4 @@
-"""Rows by the thousand, out of a file or of one request: all of them are stored, or none and every mistake is told."""
+"""Helpers for bulk changes by file or request: all rows are stored, or none and every mistake is reported."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,24 +9,25 @@ from typing import Any, Literal, NamedTuple
 from nac.errors import AdmitError, InvalidInput, SeveralMistakes
 from nac.validation import require_future, require_name
 
-# Of the mistakes of one file or request.
+# Maximum mistakes in a report of one file or request.
 MAX_REPORTED = 200
-# A row names up to a hundred groups, and a file has 100,000 rows: beyond so many mistakes each row has one of its own.
+# A row can name a hundred groups, and a file has 100,000 rows. Beyond this number, only one mistake per row and field
+# is kept.
 _MAX_LINE_MISTAKES = 10_000
-# More than twice as many as a tenant may have, with those of one file.
+# More than twice the maximum groups of a tenant and a file.
 _MAX_NAMED_GROUPS = 15_000
 
-# What becomes of rows of what there is already: a mistake, or it is made what the row says, or left as it is.
+# Handling of rows for existing objects: report a mistake, update the object, or keep it unchanged.
 OnExisting = Literal["refuse", "update", "keep"]
 RowAction = Literal["add", "change", "same", "keep"]
 EXISTING_REMEDY = (
-    "Say existing: update (--existing update, or --update) to have it changed, or keep to leave it as it is."
+    "Set existing to update (--existing update, or --update) to change it, or to keep to leave it unchanged."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class InputLine:
-    """Of a file, or an item of a list: `number` counts from 1, as people do."""
+    """A line of a file, or an item of a list; `number` starts from 1."""
 
     number: int
     values: Mapping[str, Any]
@@ -37,7 +38,7 @@ class RowMistake(NamedTuple):
     field: str
     detail: str
     remedy: str = ""
-    # The line before it that says the same; right where that one is left out.
+    # An earlier line with the same key; without that line, this one is right.
     beside: int = 0
 
     @property
@@ -46,11 +47,11 @@ class RowMistake(NamedTuple):
 
     @property
     def in_list(self) -> str:
-        """As a path into a body of `items`, which counts from 0."""
+        """Path in a request body with `items`, which starts from 0."""
         return f"items[{self.number - 1}]" + (f".{self.field}" if self.field else "")
 
     def sentence(self, place: Callable[["RowMistake"], str] | None = None) -> str:
-        """The detail, and which row is meant by it as `place` names rows; None for a line of a file."""
+        """Return the detail with a reference to the other row. `place` formats it; None for a line of a file."""
         if not self.beside:
             return self.detail
         meant = RowMistake(self.beside, "", "")
@@ -62,7 +63,7 @@ class RowMistake(NamedTuple):
 
 
 def select_reported(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
-    """As many as are told, by their rows: where there are more, each once before what is wrong with others as well."""
+    """Return at most MOST_TOLD mistakes by row. If there are more, different ones come first."""
     found = sorted(mistakes)
     if len(found) <= MAX_REPORTED:
         return found
@@ -76,19 +77,19 @@ def select_reported(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
 
 
 class RowsRefused(SeveralMistakes):
-    """Some of the rows are not valid; nothing was stored."""
+    """Some rows are invalid. Nothing was stored."""
 
     def __init__(self, mistakes: Iterable[RowMistake], *, place: Callable[[RowMistake], str]) -> None:
         found = list(mistakes)
-        shown = [
+        reported = [
             InvalidInput(each.sentence(place), place=place(each), remedy=each.remedy) for each in select_reported(found)
         ]
-        super().__init__(shown)
+        super().__init__(reported)
         self.count = len(found)
 
 
 class PlannedRow(NamedTuple):
-    """What becomes of one row."""
+    """The planned action for a row."""
 
     number: int
     name: str
@@ -96,7 +97,7 @@ class PlannedRow(NamedTuple):
 
 
 def require_no_mistakes(mistakes: Sequence[RowMistake], *, place: Callable[[RowMistake], str]) -> None:
-    """Raises RowsRefused where there are some."""
+    """Raise RowsRefused if there are mistakes."""
     if mistakes:
         raise RowsRefused(mistakes, place=place)
 
@@ -105,17 +106,18 @@ ProgressCallback = Callable[[int], None]
 
 
 def ignore_progress(done: int) -> None:
-    """Nobody waits for how far it is."""
+    """Ignore the progress."""
 
 
 def split_progress(tell: ProgressCallback, rows: int) -> tuple[ProgressCallback, ProgressCallback]:
-    """Of rows that are stored first and then noted in the audit log, which takes as long: each step is half of a row,
-    so that never more is told than is done."""
+    """Return two progress functions, for storing rows and for their audit entries, which take as long. Each step counts
+    half.
+    """
     return (lambda stored: tell(stored // 2)), (lambda noted: tell((rows + noted) // 2))
 
 
 class RowReader:
-    """Takes the values of one line after the other, and gathers all that is wrong with them."""
+    """Reads the values of lines and collects their mistakes."""
 
     def __init__(self) -> None:
         self.mistakes: list[RowMistake] = []
@@ -126,11 +128,11 @@ class RowReader:
         self.mistakes.append(RowMistake(line.number, field, detail, remedy))
 
     def add_duplicate(self, number: int, field: str, what: str, *, before: int) -> None:
-        detail = f"Another row has {what} already."
-        self.mistakes.append(RowMistake(number, field, detail, "Leave one of them out.", before))
+        detail = f"Another row already has {what}."
+        self.mistakes.append(RowMistake(number, field, detail, "Remove one of them.", before))
 
     def add_mistake_in_lines(self, lines: Iterable[int], field: str, detail: str, remedy: str) -> None:
-        """In each of these lines; where there are very many such mistakes, in those that have none of the field yet."""
+        """Add a mistake to each line. If there are very many, only to lines without one in this field."""
         for number in lines:
             if self._in_lines < _MAX_LINE_MISTAKES or (number, field) not in self._lines_wrong:
                 self.mistakes.append(RowMistake(number, field, detail, remedy))
@@ -139,22 +141,22 @@ class RowReader:
 
     @staticmethod
     def lines_naming(rows: Iterable[tuple[int, Iterable[str]]]) -> dict[str, list[int]]:
-        """By the name of a group each line that names it. Raises InvalidInput."""
+        """Return line numbers by group name. Raises InvalidInput."""
         lines: dict[str, list[int]] = {}
         for number, names in rows:
             for name in names:
                 lines.setdefault(name, []).append(number)
             if len(lines) > _MAX_NAMED_GROUPS:
                 raise InvalidInput(
-                    f"The rows name more than {_MAX_NAMED_GROUPS} groups.",
+                    f"The rows contain more than {_MAX_NAMED_GROUPS} groups.",
                     place="groups",
-                    remedy="Is it the right column? A tenant has far fewer: leave out what is none.",
+                    remedy="Check that the column is right, and remove values that are not groups.",
                 )
         return lines
 
     @contextmanager
     def noted(self, line: InputLine, field: str = "") -> Iterator[None]:
-        """A refusal within is a mistake of this field, or of the one that it names."""
+        """Convert errors in this block to mistakes of this field, or of the error's own."""
         try:
             yield
         except SeveralMistakes as several:
@@ -164,7 +166,7 @@ class RowReader:
             self.wrong(line, field or exc.place, exc.detail, exc.remedy)
 
     def take(self, line: InputLine, row: object, field: str, read: Callable[[Any], object], kind: type = str) -> None:
-        """Put what `read` makes of the value into `row`; where there is none, what is there stays."""
+        """Parse a value into `row`. A missing value leaves the field unchanged."""
         value = line.values.get(field)
         if value is None:
             return
@@ -175,12 +177,12 @@ class RowReader:
             setattr(row, field, read(value))
 
 
-# What is wrong, and the remedy.
+# Detail and remedy by type.
 WRONG_TYPE: Mapping[type, tuple[str, str]] = {
-    str: ("It must be text.", "Write it in quotes."),
-    bool: ("It must be yes or no.", "Write true or false, without quotes; in CSV yes or no."),
-    list: ("It must be a list of names.", 'Write it as ["one", "two"]; in CSV as one;two.'),
-    dict: ("It must be an object of texts.", 'Write it as {"key": "text"}.'),
+    str: ("The value must be text.", "Write it in quotes."),
+    bool: ("The value must be yes or no.", "Write true or false, without quotes; in CSV yes or no."),
+    list: ("The value must be a list of names.", 'Write it as ["one", "two"]; in CSV as one;two.'),
+    dict: ("The value must be an object with text values.", 'Write it as {"key": "text"}.'),
 }
 
 
@@ -192,11 +194,13 @@ def read_groups(names: list[Any]) -> tuple[str, ...]:
 
 
 def parse_expiry(text: str) -> datetime | None:
-    """ISO 8601, UTC where it does not say; "" for none."""
+    """Parse an ISO 8601 time, UTC by default; "" for none."""
     if not text:
         return None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as exc:
-        raise InvalidInput(f"{text!r} is no date.", remedy="Write it as 2027-01-31 or 2027-01-31T18:00+01:00.") from exc
+        raise InvalidInput(
+            f"Invalid date {text!r}.", remedy="Use a date such as 2027-01-31 or 2027-01-31T18:00+01:00."
+        ) from exc
     return require_future(moment if moment.tzinfo else moment.replace(tzinfo=UTC))

@@ -1,4 +1,4 @@
-"""The one place that reads the wall clock."""
+"""The wall clock. No other module reads it."""
 
 import time
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Writing files where another account may own the folder."""
+"""Safe file writing in folders of other accounts."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ class Owner(Protocol):
 
 
 def write_private(path: Path, content: str, *, owner: Owner | None = None, mode: int = 0o600) -> None:
-    """Replace `path` in one step. Root may write into a folder of the service account: no link is followed."""
+    """Replace `path` atomically. Follows no links, because root can write to a folder of the service account."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)

@@ -1,6 +1,6 @@
-"""Groups of endpoints and groups of users: the same rules over two pairs of tables.
+"""Groups of endpoints and of users: the same rules for two pairs of tables.
 
-A group is made before it is used. Policies hold its name: it is not renamed while one does.
+Groups must be created before use. Policies contain a group's name, so it cannot be renamed while one does.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ from nac.models import EndpointGroup, EndpointGroupMember, UserGroup, UserGroupM
 from nac.policies.policy_references import require_renamable, require_unreferenced
 from nac.validation import parse_id, require_name
 
-# Of one noun of a tenant, and of these at once.
+# Maximum groups per tenant and kind, and new groups per request.
 MAX_GROUPS = 5_000
 MAX_NEW_GROUPS = 1_000
 _PAIRS_PER_STATEMENT = 50_000
@@ -34,15 +34,15 @@ GroupT = TypeVar("GroupT", EndpointGroup, UserGroup)
 
 
 class UnknownGroup(NotFound):
-    """There is no such group."""
+    """The group does not exist."""
 
 
 class TooManyGroups(Conflict):
-    """That are more groups than a tenant may have."""
+    """The tenant would exceed its maximum number of groups."""
 
 
 class GroupByRule(Conflict):
-    """A rule makes the members of this group."""
+    """A rule sets the members of this group."""
 
 
 def is_by_rule(group: EndpointGroup | UserGroup) -> bool:
@@ -51,9 +51,9 @@ def is_by_rule(group: EndpointGroup | UserGroup) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Groups(Generic[GroupT]):
-    """The groups of one noun."""
+    """The groups of one kind."""
 
-    # What policies call it; the command, and the prefix of the audit actions.
+    # Kind in policies; also the command, and the prefix of audit actions.
     kind: ReferenceKind
     group: type[GroupT]
     membership: type[EndpointGroupMember] | type[UserGroupMember]
@@ -61,14 +61,14 @@ class Groups(Generic[GroupT]):
 
     @property
     def _listed(self) -> str:
-        return f"They are listed by: ./admit {self.kind} list"
+        return f"List groups: ./admit {self.kind} list"
 
     def create(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> GroupT:
         name = require_name(name)
         count_alone(session, f"{self.kind}s", tenant_id)
         self._require_room(session, tenant_id, 1)
         if self._get(session, tenant_id, name) is not None:
-            raise AlreadyExists(f"There is a group {name!r} already.", place="name")
+            raise AlreadyExists(f"Group {name!r} already exists.", place="name")
         group = self.group(tenant_id=tenant_id, name=name)
         session.add(group)
         session.flush()
@@ -76,7 +76,7 @@ class Groups(Generic[GroupT]):
         return group
 
     def create_many(self, session: Session, *, actor: str, tenant_id: TenantId, names: Collection[str]) -> None:
-        """Of names that were validated; one that somebody else has made meanwhile is as good. Raises TooManyGroups."""
+        """Create groups with valid names; groups that exist by now are skipped. Raises TooManyGroups."""
         if not names:
             return
         count_alone(session, f"{self.kind}s", tenant_id)
@@ -87,10 +87,12 @@ class Groups(Generic[GroupT]):
         audit.append_in_parts(session, [entry | {"target": name} for name in made])
 
     def require_creatable(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
-        """As of now: who makes them counts alone. Raises TooManyGroups."""
+        """Raise TooManyGroups if there are too many now. To create them, lock the quota first."""
         if len(names) > MAX_NEW_GROUPS:
             raise TooManyGroups(
-                f"{len(names)} groups are to be made.", place="groups", remedy=f"At once it may be {MAX_NEW_GROUPS}."
+                f"{len(names)} new groups exceed the limit.",
+                place="groups",
+                remedy=f"Create at most {MAX_NEW_GROUPS} groups at once.",
             )
         if names:
             self._require_room(session, tenant_id, len(names))
@@ -99,19 +101,24 @@ class Groups(Generic[GroupT]):
         there = session.scalars(select(func.count()).where(self.group.tenant_id == tenant_id)).one()
         if there + more > MAX_GROUPS:
             raise TooManyGroups(
-                f"There are {there} groups.", place="groups", remedy=f"It may be {MAX_GROUPS}: remove some first."
+                f"The tenant has {there} groups; the maximum is {MAX_GROUPS}.",
+                place="groups",
+                remedy=f"Delete groups that you no longer need (maximum {MAX_GROUPS}).",
             )
 
     def rename(self, session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str) -> GroupT:
-        """Its members stay. Raises InUse while a policy in force or a draft names it, or would decide otherwise by a
-        part of its name: those are never rewritten, what decides is what somebody has looked at and published. So it
-        does while the tenant follows a template that has the group: a roll-out would make it anew, without members."""
+        """Rename a group; its members stay.
+
+        Raises InUse while a published policy or a draft refers to it, or matches part of its name: policies are never
+        rewritten automatically. Also raises InUse while the tenant follows a template with the group, because a
+        roll-out would create it again without members.
+        """
         group = self.require(session, tenant_id=tenant_id, name=name)
         new_name = require_name(new_name)
         if new_name == name:
             return group
         if self._get(session, tenant_id, new_name) is not None:
-            raise AlreadyExists(f"There is a group {new_name!r} already.", place="name")
+            raise AlreadyExists(f"Group {new_name!r} already exists.", place="name")
         require_renamable(session, tenant_id=tenant_id, kind=self.kind, name=name, new_name=new_name, place="name")
         self._require_not_in_template(session, name)
         group.name = new_name
@@ -131,13 +138,13 @@ class Groups(Generic[GroupT]):
         kind = self.kind.removesuffix("-group")
         if session.scalar(select(func.template_has_group(kind, name))):
             raise InUse(
-                f"The template that the tenant follows has the group {name!r}.",
+                f"The tenant's template contains group {name!r}.",
                 place="name",
-                remedy=f"Have a version without it rolled out, or group:{kind}/{name} made an override of the tenant.",
+                remedy=f"Roll out a version without it, or make group:{kind}/{name} an override of the tenant.",
             )
 
     def remove(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
-        """Its members stay, without it. Raises InUse while a policy in force or a draft names it."""
+        """Delete a group; its members stay. Raises InUse while a published policy or a draft refers to it."""
         group = self.require(session, tenant_id=tenant_id, name=name)
         count = self._count_members(session, group)
         require_unreferenced(
@@ -153,10 +160,10 @@ class Groups(Generic[GroupT]):
         audit.append(session, actor=actor, action=f"{self.kind}.remove", target=name, tenant_id=tenant_id)
 
     def require(self, session: Session, *, tenant_id: TenantId, name: str) -> GroupT:
-        """Locked until the transaction ends."""
+        """Return a group, locked until the transaction ends. Raises UnknownGroup."""
         group = self._get(session, tenant_id, name, lock=True)
         if group is None:
-            raise UnknownGroup(f"There is no group {name!r}.", place="group", remedy=self._listed)
+            raise UnknownGroup(f"Group {name!r} does not exist.", place="group", remedy=self._listed)
         return group
 
     def list_for_member(self, session: Session, *, tenant_id: TenantId, member_id: UUID) -> Sequence[GroupT]:
@@ -179,12 +186,12 @@ class Groups(Generic[GroupT]):
     def list_page(
         self, session: Session, *, tenant_id: TenantId, span: Span | None = None, text: str = ""
     ) -> Sequence[GroupT]:
-        """`text` is a part of the name."""
+        """List groups; `text` is part of the name."""
         query = (span or self.orders.first()).of(select(self.group).where(self.group.tenant_id == tenant_id))
         return session.scalars(query.where(has_part(text, self.group.name)) if text else query).all()
 
     def require_by_key(self, session: Session, *, tenant_id: TenantId, key: str, lock: bool = False) -> GroupT:
-        """By id, or else by name."""
+        """Return a group by id or name. Raises UnknownGroup."""
         group = None
         if (group_id := parse_id(key)) is not None:
             query = select(self.group).where(self.group.tenant_id == tenant_id, self.group.id == group_id)
@@ -192,13 +199,13 @@ class Groups(Generic[GroupT]):
         if group is None:
             group = self._get(session, tenant_id, key, lock=lock)
         if group is None:
-            raise UnknownGroup(f"There is no group {key!r}.", place="group")
+            raise UnknownGroup(f"Group {key!r} does not exist.", place="group")
         return group
 
     def names_of(
         self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], by_rule: bool = True
     ) -> Mapping[UUID, tuple[str, ...]]:
-        """Sorted names by member; a member without groups is absent. Groups by rule are left out if not `by_rule`."""
+        """Return sorted names by member; members without groups are missing. Omits groups by rule unless `by_rule`."""
         query = (
             select(self.member_column, self.group.name)
             .join(self.group, self.group.id == self.membership.group_id)
@@ -215,10 +222,9 @@ class Groups(Generic[GroupT]):
     def assign(
         self, session: Session, *, tenant_id: TenantId, member_id: UUID, names: Iterable[str]
     ) -> tuple[str, ...]:
-        """Make `names` the member's groups, instead of those it is in; its groups by rule are the worker's, and may be
-        among `names`. Returns the others.
+        """Replace the member's groups; return them. Groups by rule stay; `names` can include those that it is in.
 
-        Raises UnknownGroup, naming each unknown one, and GroupByRule.
+        Raises UnknownGroup with all unknown names, and GroupByRule.
         """
         present = set(session.scalars(select(self.membership.group_id).where(self.member_column == member_id)))
         named, by_rule = self._named(session, tenant_id, set(names), held=present)
@@ -236,11 +242,11 @@ class Groups(Generic[GroupT]):
     def join(
         self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], names: Iterable[str]
     ) -> None:
-        """Put all of them into these groups; those that they are in they stay in. Raises as `assign` does."""
+        """Add all members to these groups. Raises like `assign`."""
         self.join_each(session, tenant_id=tenant_id, members=dict.fromkeys(names, member_ids))
 
     def join_each(self, session: Session, *, tenant_id: TenantId, members: Mapping[str, Collection[UUID]]) -> None:
-        """As `join`, of members by the name of their group: as many statements for a thousand groups as for one."""
+        """Like `join`, with members by group name. Uses the same number of statements for any number of groups."""
         known, _ = self._named(session, tenant_id, set(members))
         columns = ["tenant_id", self.member_column.key, "group_id"]
         pairs = [(member_id, known[name]) for name, joining in members.items() for member_id in joining]
@@ -252,7 +258,7 @@ class Groups(Generic[GroupT]):
             session.execute(insert_or_skip(self.membership).from_select(columns, rows).on_conflict_do_nothing())
 
     def leave_all(self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID]) -> None:
-        """Take them out of all groups but those by rule."""
+        """Remove the members from all groups except groups by rule."""
         _, by_rule = self._named(session, tenant_id, set())
         if member_ids:
             session.execute(
@@ -266,7 +272,7 @@ class Groups(Generic[GroupT]):
     def leave(
         self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], names: Iterable[str]
     ) -> None:
-        """Take them out of these groups. Raises as `assign` does."""
+        """Remove the members from these groups. Raises like `assign`."""
         known, _ = self._named(session, tenant_id, set(names))
         if member_ids and known:
             session.execute(
@@ -278,8 +284,9 @@ class Groups(Generic[GroupT]):
             )
 
     def keep(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
-        """Those of these names stay and are called so until the transaction ends. Before any of their members is
-        changed: whoever removes one has locked it, and waits for its members."""
+        """Prevent renaming and deletion of these groups until the transaction ends. Call it before changing members: a
+        deletion locks the group first, then its members.
+        """
         if names:
             query = select(self.group.id).where(self.group.tenant_id == tenant_id, among(self.group.name, names))
             session.execute(query.order_by(self.group.id).with_for_update(read=True, key_share=True))
@@ -287,8 +294,11 @@ class Groups(Generic[GroupT]):
     def _named(
         self, session: Session, tenant_id: TenantId, wanted: set[str], *, held: Collection[UUID] = ()
     ) -> tuple[dict[str, UUID], set[UUID]]:
-        """Ids of the groups of these names, by name, and of all groups by rule, of which those `held` may be named and
-        are passed over. They stay (`keep`). Raises UnknownGroup and GroupByRule."""
+        """Return ids of these groups by name, and of all groups by rule. Ignores groups by rule in `held`. Prevents
+        deletion (`keep`).
+
+        Raises UnknownGroup and GroupByRule.
+        """
         self.keep(session, tenant_id=tenant_id, names=wanted)
         groups = self.list_all(session, tenant_id=tenant_id)
         by_rule = {group.id: group.name for group in groups if is_by_rule(group)}
@@ -296,13 +306,13 @@ class Groups(Generic[GroupT]):
         known = {group.name: group.id for group in groups if group.name in wanted}
         if missing := sorted(wanted - known.keys()):
             raise UnknownGroup(
-                f"No such group: {', '.join(repr(name) for name in missing)}.",
+                f"Unknown groups: {', '.join(repr(name) for name in missing)}.",
                 place="groups",
-                remedy=f"Add it first: ./admit {self.kind} add. {self._listed}",
+                remedy=f"Create them first: ./admit {self.kind} add. {self._listed}",
             )
         if ruled := sorted(wanted & set(by_rule.values())):
             raise GroupByRule(
-                f"A rule makes the members of {', '.join(map(repr, ruled))}.",
+                f"A rule sets the members of {', '.join(map(repr, ruled))}.",
                 place="groups",
                 remedy="Change the rule, or use a group without one.",
             )
@@ -320,7 +330,7 @@ class Groups(Generic[GroupT]):
 
 
 def _uuid_array(ids: Collection[UUID]) -> ColumnElement[Sequence[UUID]]:
-    """One parameter however many they are: an import brings more than the 65,535 that a statement takes."""
+    """Return the ids as one parameter: imports exceed the 65,535 parameters of a statement."""
     return literal(list(ids), ARRAY(Uuid()))
 
 

@@ -1,4 +1,4 @@
-"""What a listen address stands for. `::` means every address of both families."""
+"""Listen addresses. `::` means every address of both families."""
 
 import socket
 from typing import Final
@@ -8,17 +8,17 @@ _LOCAL_ADDRESSES: Final = {_ANY_IPV4: "127.0.0.1", _ANY_IPV6: "::1"}
 
 
 def bound_addresses(listen_address: str) -> tuple[str, ...]:
-    """What is bound for it. An IPv6 socket takes no IPv4: radiusd and asyncio set IPV6_V6ONLY."""
+    """Return the addresses to bind. IPv6 sockets do not accept IPv4, because radiusd and asyncio set IPV6_V6ONLY."""
     return (_ANY_IPV6, _ANY_IPV4) if listen_address == _ANY_IPV6 else (listen_address,)
 
 
 def local_address(address: str) -> str:
-    """Where this machine finds what is bound to `address`."""
+    """Return the address for connecting from this machine to `address`."""
     return _LOCAL_ADDRESSES.get(address, address)
 
 
 def bind_socket(address: str, port: int, kind: socket.SocketKind, *, reuses: bool = False) -> socket.socket:
-    """A socket of the address's own family only. Raises OSError."""
+    """Return a socket bound only to the address's family. Raises OSError."""
     bound = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, kind)
     try:
         if bound.family == socket.AF_INET6:

@@ -1,10 +1,10 @@
-"""The order in which rows are locked: two transactions that lock the same ones in different orders wait for each other,
-and one of them is refused as `overtaken`.
+"""The order of row locks. Transactions that lock the same rows in different orders deadlock, and one fails as
+`overtaken`.
 
-The tenant; its policies; whose turn it is to rename or remove sites; its sites; what policies name beside sites:
-groups, NASes (before which comes whose turn it is to rename them), identity sources; pools; members of groups. Of one
-table by id. A row that points to another (a site to its policy, a NAS to its site) locks that as well where it is
-written, but in a way that no other reader or writer of that kind waits for.
+Order: the tenant; its policies; the lock for renaming or deleting sites; its sites; other objects that policies refer
+to (groups; NASes, after the lock for renaming them; identity sources); pools; members of groups. Within a table, by id.
+Writing a row also locks the rows it points to (a site its policy, a NAS its site), but this does not block readers or
+similar writers.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,8 +22,7 @@ Named = TypeVar("Named", Nas, Site)
 
 
 def lock_before_site(session: Session, *, tenant_id: TenantId, policies: Collection[str], tenant: bool) -> None:
-    """Before a site, by whoever changes these as well until the transaction ends: policies by their slugs, and with
-    `tenant` the tenant's own row. What is not there is not locked."""
+    """Lock policies by slug and, with `tenant`, the tenant's row. Call it before locking sites."""
     if tenant:
         session.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(key_share=True))
     if policies:
@@ -32,12 +31,11 @@ def lock_before_site(session: Session, *, tenant_id: TenantId, policies: Collect
 
 
 def lock_with_namesakes(session: Session, row: Named) -> Sequence[Named]:
-    """Lock one that was read until the transaction ends; returns all others of its name: whether it may go or be called
-    otherwise while policies name it hangs on them. All are then as they are now, and before the first other row is
-    locked: nobody else of the tenant renames or removes one until the transaction ends. They themselves are not locked,
-    since two that lock each other's would be in no order.
+    """Lock a row until the transaction ends; return all others with its name. If there are others, it can be renamed or
+    deleted although policies refer to the name.
 
-    Raises NotFound where it has gone meanwhile.
+    All rows are refreshed. No other transaction of the tenant can rename or delete such rows until the transaction
+    ends. The others are not locked, because that could deadlock. Raises NotFound if the row was deleted.
     """
     kind = type(row)
     count_alone(session, f"{kind.__tablename__}-names", row.tenant_id)

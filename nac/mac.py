@@ -1,4 +1,4 @@
-"""MAC addresses in every form that switches and access points send (IEEE 802, RFC 3580 3.21)."""
+"""MAC addresses in all notations of switches and access points (IEEE 802, RFC 3580 3.21)."""
 
 import re
 from functools import lru_cache
@@ -6,18 +6,18 @@ from functools import lru_cache
 # Cisco 0011.2233.4455, IEEE 00-11-22-33-44-55, UNIX 00:11:..., HP 001122-334455, Juniper 001122334455, and blanks.
 _SEPARATORS = str.maketrans("", "", ":-. ")
 _HEX = frozenset("0123456789abcdef")
-# Of an address with no separator, one, two or five; those that stand before an SSID, whatever they are.
+# Lengths with no, one, two or five separators; lengths before an SSID with any characters.
 _LENGTHS = (12, 13, 14, 17)
 _ANY_SEPARATOR_LENGTHS = (12, 17)
 _EUI_64 = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){7}", re.IGNORECASE)
 
 
-# One packet carries the same text as name, password and calling station, and devices come again: 8,192 take 2 MB.
+# A packet has the same text in several attributes, and devices return. 8,192 entries take 2 MB.
 @lru_cache(maxsize=8192)
 def normalise_mac(text: str) -> str:
-    """12 lower-case hex digits, or "" where `text` is not one MAC address.
+    """Return 12 lower-case hex digits, or "" if `text` is not a MAC address.
 
-    A Called-Station-Id is none where an SSID follows the address (RFC 3580 3.20).
+    A Called-Station-Id with an SSID is not one (RFC 3580 3.20).
     """
     length = len(text)
     if length < 12 or length > 17:
@@ -29,9 +29,9 @@ def normalise_mac(text: str) -> str:
 
 
 def station_mac(text: str) -> str:
-    """The MAC address in a Calling-Station-Id, "" for none. Some controllers send ":" and the SSID behind it.
+    """Return the MAC address in a Calling-Station-Id, or "". Some controllers append ":" and the SSID.
 
-    An EUI-64 (8 octets) is no MAC address, although it begins as one.
+    An EUI-64 (8 octets) is not a MAC address, although it begins like one.
     """
     return normalise_mac(text) or (_mac_before_ssid(text) if text else "")
 
@@ -48,19 +48,21 @@ def _is_followed_by_ssid(text: str, length: int) -> bool:
 
 
 def display_mac(digits: str) -> str:
-    """The form people read: aa:bb:cc:dd:ee:ff."""
-    # Lists hold thousands of them; written out it takes a third.
+    """Return the notation for people: aa:bb:cc:dd:ee:ff."""
+    # Unrolled, because lists have thousands of addresses; takes a third of the time.
     return f"{digits[:2]}:{digits[2:4]}:{digits[4:6]}:{digits[6:8]}:{digits[8:10]}:{digits[10:]}"
 
 
 def is_random_mac(digits: str) -> bool:
-    """Whether the locally administered bit is set (IEEE 802c): phones and laptops that hide their own address."""
+    """Return whether the locally administered bit is set (IEEE 802c), as for phones and laptops that hide their
+    address.
+    """
     return digits[1:2] in ("2", "6", "a", "e")
 
 
 def called_station_ssid(text: str) -> str:
-    """The SSID in a Called-Station-Id (RFC 3580 3.20: "00-10-A4-23-19-C0:AP1"), "" where it has none."""
-    # The shortest first, where the longer ones have a digit, whatever they separate with: an SSID may have colons, too.
+    """Return the SSID in a Called-Station-Id (RFC 3580 3.20: "00-10-A4-23-19-C0:AP1"), or ""."""
+    # Shortest length first, because an SSID can contain colons.
     for length in _LENGTHS:
         if text[length : length + 1] == ":" and (length in _ANY_SEPARATOR_LENGTHS or normalise_mac(text[:length])):
             return text[length + 1 :]

@@ -1,4 +1,4 @@
-"""The methods that a tenant may offer and the TLS versions in which, by the names that policies and logs use."""
+"""Authentication methods and TLS versions that a tenant can offer, by their names in policies and logs."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -9,41 +9,42 @@ from nac.errors import InvalidInput
 METHODS = CATALOGUE["method"].choices
 TLS_VERSIONS = ("1.2", "1.3")
 
-# Offered only by tenants that ask for them, with the sentence that such a tenant is told.
+# Methods that are not offered by default, with a warning for the tenant.
 METHOD_RISKS = {
     "peap-mschapv2": (
-        "PEAP lets whoever imitates the network try passwords offline, unless every device is set to check the "
-        "server's certificate and name: most are not. Prefer EAP-TLS, or EAP-TTLS with a profile that checks them."
+        "An attacker who imitates the network can test PEAP passwords offline, unless every device"
+        " verifies the server's certificate and name. Most do not. Prefer EAP-TLS, or EAP-TTLS with a"
+        " profile that verifies them."
     ),
-    "mschapv1": "MS-CHAP of version 1 does not prove the server to the device, and its DES keys are found in hours.",
+    "mschapv1": "MS-CHAP version 1 does not authenticate the server, and its DES keys can be broken within hours.",
 }
 DEFAULT_METHODS = tuple(name for name in METHODS if name not in METHOD_RISKS)
 DEFAULT_TLS_VERSIONS = TLS_VERSIONS
 
-# What a person may write for several.
+# Names for several methods.
 _METHOD_FAMILIES = {"eap-ttls": ("eap-ttls-pap", "eap-ttls-mschapv2")}
 
 
 class MethodOffer(NamedTuple):
-    """What is set of a tenant; None leaves it as it is."""
+    """Settings of a tenant; None leaves a value unchanged."""
 
     methods: tuple[str, ...] | None
     tls_versions: tuple[str, ...] | None
 
 
 def parse_offer(*, methods: str | None, tls_versions: str | None) -> MethodOffer:
-    """From "eap-tls,mab" and "1.2,1.3"; "eap-ttls" stands for both inner ones.
+    """Parse "eap-tls,mab" and "1.2,1.3"; "eap-ttls" means both inner methods.
 
-    Raises InvalidInput that names all that is unknown.
+    Raises InvalidInput with all unknown names.
     """
     mistakes: list[InvalidInput] = []
-    asked = (
+    names = (
         None
         if methods is None
         else [name for word in _split_words(methods) for name in _METHOD_FAMILIES.get(word, (word,))]
     )
     offer = MethodOffer(
-        _pick_known(asked, METHODS, "methods", mistakes),
+        _pick_known(names, METHODS, "methods", mistakes),
         _pick_known(
             None if tls_versions is None else _split_words(tls_versions), TLS_VERSIONS, "tls_versions", mistakes
         ),
@@ -56,7 +57,7 @@ def parse_offer(*, methods: str | None, tls_versions: str | None) -> MethodOffer
 
 
 def list_risks(methods: Iterable[str]) -> list[str]:
-    """A sentence for each method that a tenant should know the risk of."""
+    """Return the warnings for methods."""
     return [METHOD_RISKS[method] for method in methods if method in METHOD_RISKS]
 
 
@@ -71,6 +72,6 @@ def _pick_known(
         return None
     unknown = [word for word in asked if word not in known]
     if unknown or not asked:
-        what = f"There is no {', '.join(map(repr, unknown))}." if unknown else "At least one is needed."
-        mistakes.append(InvalidInput(what, place=place, remedy=f"Choose from: {', '.join(known)}."))
+        what = f"Unknown: {', '.join(map(repr, unknown))}." if unknown else "At least one is required."
+        mistakes.append(InvalidInput(what, place=place, remedy=f"Use one or more of: {', '.join(known)}."))
     return tuple(choice for choice in known if choice in asked)

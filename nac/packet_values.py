@@ -1,7 +1,7 @@
-"""What rules may ask about a packet alone: `radius.<Name>` for each attribute, and what follows from some of them.
+"""Attributes of conditions that depend only on the packet: `radius.<Name>`, and values derived from some.
 
-The module reads only what a policy asks for, on the path of every packet; the agent reads all for the log of decisions.
-Both go through this one table, so replay sees what the decision saw.
+The module reads only what a policy needs, for every packet; the agent reads all of them for the decision log. Both use
+this table, so a replay sees the same values as the decision.
 """
 
 import re
@@ -14,8 +14,8 @@ from nac.mac import called_station_ssid, is_random_mac
 Pairs = tuple[tuple[str, str], ...]
 Values = tuple[str | int | bool, ...]
 
-# Credentials by name, vendors' own included: neither rules nor any log see them. EAP-Key-Name only names a key. The raw
-# names are those of User-Password, CHAP-Password and of Microsoft's attributes that do not decode.
+# Names of credentials, including vendors' own. They are hidden from rules and logs. EAP-Key-Name only identifies a key.
+# The raw names are User-Password, CHAP-Password and undecodable Microsoft attributes.
 _CREDENTIAL = re.compile(
     r"passw|passphrase|secret|psk|pmk|msk|token|eapol|md5-?key|-pass$|mmgpass|-rk$|key(-\d+)?$|keys$|(^|-)otp(-|$)"
     # Interception by order of a court, which vendors hide on the wire as they do secrets.
@@ -23,7 +23,7 @@ _CREDENTIAL = re.compile(
     r"|^chap-|^ms-chap|^arap-|^digest-response$|^attr-(2|3|26\.311)(\.|$)",
     re.IGNORECASE,
 )
-# What belongs to transport or to radiusd itself: of no use to rules and to the log of decisions.
+# Attributes of transport or of radiusd, useless to rules and the decision log.
 _PRIVATE = frozenset(
     (
         "EAP-Message",
@@ -37,12 +37,12 @@ _PRIVATE = frozenset(
 )
 _OWN_PREFIXES = ("Admit-", "TLS-", "Tmp-")
 _PREFIX = "radius."
-# Names that were looked at, of which an attacker may make up any number.
+# Limits the cache, because an attacker can invent names.
 _MAX_NAMES = 5_000
 
 
 class Packet(Protocol):
-    """`pairs` in order, and what was read out of them: "" where the packet does not say."""
+    """`pairs` in order, and values parsed from them ("" if missing)."""
 
     @property
     def pairs(self) -> Pairs: ...
@@ -56,23 +56,23 @@ class Packet(Protocol):
 
 @lru_cache(maxsize=_MAX_NAMES)
 def is_recordable(name: str) -> bool:
-    """Whether the attribute may be kept: it is the packet's, not ours, and no credential."""
+    """Return whether the attribute can be stored: it comes from the packet and is not a credential."""
     return not name.startswith("Admit-") and _CREDENTIAL.search(name) is None
 
 
 @lru_cache(maxsize=_MAX_NAMES)
 def is_visible(name: str) -> bool:
-    """Whether rules and the log of decisions see the attribute."""
+    """Return whether rules and the decision log see the attribute."""
     return is_recordable(name) and name not in _PRIVATE and not name.startswith(_OWN_PREFIXES)
 
 
 def visible_pairs(pairs: Pairs) -> Pairs:
-    """What rules and the log of decisions see."""
+    """Return the attributes that rules and the decision log see."""
     return tuple([pair for pair in pairs if is_visible(pair[0])])
 
 
 def get_values(pairs: Pairs, name: str) -> tuple[str, ...]:
-    """Of an attribute that may come several times, in order."""
+    """Return all values of an attribute, in order."""
     return tuple([value for found, value in pairs if found == name])
 
 
@@ -92,17 +92,17 @@ _DERIVED: Mapping[str, Callable[[Packet], Values]] = {
 
 
 def is_packet_attribute(name: str) -> bool:
-    """Whether the engine's attribute `name` is answered here."""
+    """Return whether this module provides the engine's attribute `name`."""
     return name in _DERIVED or name.startswith(_PREFIX)
 
 
 def packet_attribute_name(name: str) -> str:
-    """Of the packet, by the engine's attribute `name`; "" where that is no attribute as it came."""
+    """Return the packet's attribute behind the engine's attribute `name`; "" if it is derived."""
     return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else ""
 
 
 def packet_value(packet: Packet, name: str) -> Values:
-    """The engine's attribute `name`; () where the packet has none, or where rules must not see it."""
+    """Return the engine's attribute `name`; () if the packet lacks it or rules must not see it."""
     derived = _DERIVED.get(name)
     if derived is not None:
         found = derived(packet)
@@ -112,7 +112,7 @@ def packet_value(packet: Packet, name: str) -> Values:
 
 
 def packet_values(packet: Packet) -> dict[str, Values]:
-    """All of them that the packet has."""
+    """Return all attributes of the packet."""
     values: dict[str, Values] = {}
     for name, value in packet.pairs:
         if is_visible(name):

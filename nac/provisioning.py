@@ -1,4 +1,4 @@
-"""A tenant with everything it needs to answer: orchestrates nouns that do not know each other."""
+"""Creates complete tenants, across modules that do not depend on each other."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -30,16 +30,17 @@ def provision_tenant(
     has_policy: bool = False,
     note: Callable[[UUID], None] = lambda tenant_id: None,
 ) -> Tenant:
-    """A tenant with slot, first site, certificate authorities and server certificate. In PlatformScope.
+    """Create a tenant with slot, first site, authorities and server certificate. Needs PlatformScope; enters the
+    tenant.
 
-    It denies everything until a policy is assigned to its site; `has_policy`: the standard one is. `label` is of the
-    cell. `note` is told its id before the first commit, for `finish_tenant` where this process dies. Enters the tenant.
+    It denies everything until a policy is assigned; `has_policy` assigns the standard one. `label` selects the cell.
+    `note` gets the tenant's id before the first commit, for `finish_tenant` if this process dies.
     """
     tenant = tenants.create_tenant(session, actor=actor, slug=slug, msp_id=msp_id, name=name, label=label)
     note(tenant.id)
     if has_policy:
         assign_standard_policy(session, actor=actor, tenant_id=tenant.id)
-    # Last: these commit in between, and what is missing of them where a process dies is made by the worker.
+    # Last, because it commits in between. If the process dies, the worker completes it.
     create_tenant_authorities(
         session, actor=actor, tenant_id=tenant.id, signing=signing, now=utc_now(), server_names=server_names
     )
@@ -47,8 +48,10 @@ def provision_tenant(
 
 
 def finish_tenant(session: Session, *, actor: str, tenant_id: TenantId | None, signing: Signing) -> Tenant | None:
-    """A tenant that `provision_tenant` began to make in a process that died, with what was missing of it; None where it
-    is gone. In PlatformScope. Enters the tenant. Raises Conflict while it is being deleted."""
+    """Complete a tenant whose `provision_tenant` was interrupted; None if the tenant no longer exists.
+
+    Needs PlatformScope; enters the tenant. Raises Conflict while it is being deleted.
+    """
     if tenant_id is None:
         return None
     try:
@@ -56,8 +59,10 @@ def finish_tenant(session: Session, *, actor: str, tenant_id: TenantId | None, s
     except NotFound:
         return None
     if tenants.require_tenant(session, tenant_id=tenant_id).status == "deleting":
-        raise Conflict("The tenant that this key has made is being deleted.", remedy="Restore it, or use another key.")
-    # The worker may have come to it as well.
+        raise Conflict(
+            "The tenant created with this key is being deleted.", remedy="Restore the tenant, or use another key."
+        )
+    # The worker may have completed it meanwhile.
     with suppress(AlreadyExists):
         complete_tenant_authorities(session, actor=actor, tenant_id=tenant_id, signing=signing, now=utc_now())
     return tenants.require_tenant(session, tenant_id=tenant_id)

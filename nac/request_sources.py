@@ -1,18 +1,18 @@
-"""Who counts as one where requests are limited by the address that they come from."""
+"""Source addresses for rate limits."""
 
 import ipaddress
 from functools import lru_cache
 
-# A household or company has at least this much of IPv6 (RFC 6177): addresses within it are one source.
+# A household or company has at least this much of IPv6 (RFC 6177), so it counts as one source.
 _IPV6_PREFIX = 64
-# From where whoever runs Admit on this machine tries what must not be answered (the demo). No packet of another machine
-# comes from it (RFC 1122 3.2.1.3), and a proxy on this one asks from 127.0.0.1.
+# Source address of the demo's tests of rejected requests. Packets of other machines cannot have it (RFC 1122 3.2.1.3),
+# and a local proxy uses 127.0.0.1.
 DEMO_ADDRESS = ipaddress.IPv4Address("127.83.84.1")
 
 
 @lru_cache(maxsize=4096)
 def get_source(address: str) -> str:
-    """The address, or the network that counts as one; the text itself where it is no address."""
+    """Return the address, or its network that counts as one source; other text unchanged."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -25,13 +25,13 @@ def get_source(address: str) -> str:
 
 
 class NetworkSet:
-    """Addresses and networks, comma-separated; "" for none. Raises ValueError for what is neither."""
+    """Comma-separated addresses and networks; "" for none. Raises ValueError for invalid ones."""
 
     def __init__(self, text: str) -> None:
         self._networks = tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part)
 
     def __contains__(self, address: str) -> bool:
-        """Also of an IPv4 address that is written as an IPv6 one; never of what is no address."""
+        """Return whether a network contains the address. Accepts IPv4-mapped IPv6; False for invalid addresses."""
         try:
             found = ipaddress.ip_address(address.partition("%")[0])
         except ValueError:

@@ -1,15 +1,15 @@
-"""What a service needs in order to store a secret: `nac.secrets.Sealer.seal`, handed in by the edge."""
+"""Protocols for storing secrets, implemented by `nac.secrets.Sealer`."""
 
 from typing import Protocol
 
 
 class Seal(Protocol):
     def __call__(self, plaintext: bytes, context: str, /) -> bytes:
-        """`context` names the row, "slot:<id>" say; the value cannot be opened under any other."""
+        """Seal a secret. It can only be opened with the same `context`, such as "slot:<id>"."""
         ...
 
 
 class Unseal(Protocol):
     def __call__(self, sealed: bytes, context: str, /) -> bytes:
-        """What was sealed under this context."""
+        """Open a secret that was sealed in this context."""
         ...

@@ -1,22 +1,22 @@
-"""The Class that a decision gives out and that accounting returns (RFC 2865 5.25): which decision began a session.
+"""The Class attribute of Access-Accepts, which accounting returns (RFC 2865 5.25), to find a session's decision.
 
-The octets are `CLASS_PREFIX` and the decision's time, epoch microseconds, 8 octets big-endian; with tenant and station
-that names one row of the log of decisions. A NAS may return Classes of others beside it.
+It has `CLASS_PREFIX` and the time of the decision in epoch microseconds (8 octets, big-endian). With
+tenant and station, this identifies a row of the decision log. A NAS can return other Classes, too.
 """
 
 CLASS_PREFIX = "41"
-# The end of the year 9999: what is later is no moment of ours, nor of anybody's.
+# End of the year 9999: later values are not valid times.
 MAX_MICROSECONDS = 253_402_300_799_999_999
 _LENGTH = len("0x") + len(CLASS_PREFIX) + 16
 
 
 def encode_class(at: int) -> str:
-    """As radiusd takes octets: 0x and hex digits."""
+    """Return the Class in radiusd's notation: 0x and hex digits."""
     return f"0x{CLASS_PREFIX}{at:016x}"
 
 
 def parse_decided_at(value: str) -> int | None:
-    """Epoch microseconds of the decision; None where the Class is not one of ours."""
+    """Return the time of the decision in epoch microseconds; None for other Classes."""
     if len(value) != _LENGTH or not value.startswith(f"0x{CLASS_PREFIX}"):
         return None
     try:

@@ -1,8 +1,8 @@
-"""Settings of every process: ADMIT_* environment variables, parsed once, every mistake reported at once.
+"""Settings of every process: ADMIT_* environment variables, parsed once, with all mistakes reported together.
 
-Processes are given their environment by the supervisor (or the container); `./admit` commands read the same values from
-`var/admit.env`. A process names the settings it cannot work without; the others may be absent, so that a cell, say,
-need not be given the migration role's address.
+The supervisor or container sets the environment of processes; `./admit` reads the same values from `var/admit.env`.
+Each process names the settings that it requires. Others can be missing: a cell, for example, does not need the
+migration role's URL.
 """
 
 import os
@@ -30,10 +30,10 @@ _MAX_DUAL_STACK_SLOTS = 190
 
 
 def load_settings(environment: Mapping[str, str] | None = None, *, required: Collection[str] = ()) -> Settings:
-    """Settings from `environment` (the process's own by default).
+    """Load settings from `environment` (default: the process's).
 
-    `required` names variables without their prefix ("DATABASE_CELL_URL"); VAR_DIR always is.
-    Raises SettingsError with every mistake.
+    `required` lists variables without prefix ("DATABASE_CELL_URL"); VAR_DIR is always required. Raises SettingsError
+    with every mistake.
     """
     reader = EnvironmentReader(os.environ if environment is None else environment, {"VAR_DIR", *required})
     settings = _read(reader)
@@ -425,7 +425,7 @@ def _default_portal_url(listen_address: str, port: int) -> str:
 
 
 def _find_contradictions(settings: Settings) -> Iterator[str]:
-    """Of settings that are right one by one."""
+    """Yield mistakes in combinations of valid settings."""
     if settings.verifier_port > 65535:
         yield (
             f"{PREFIX}CELL_FIRST_PORT and {PREFIX}CELL_SLOTS need the ports up to {settings.verifier_port},"
@@ -433,16 +433,16 @@ def _find_contradictions(settings: Settings) -> Iterator[str]:
         )
     if settings.cell_slots > _MAX_DUAL_STACK_SLOTS and len(bound_addresses(settings.listen_address)) > 1:
         yield (
-            f"{PREFIX}LISTEN_ADDRESS '::' takes two sockets for each port: {PREFIX}CELL_SLOTS may be at most"
-            f" {_MAX_DUAL_STACK_SLOTS} with it"
+            f"{PREFIX}LISTEN_ADDRESS '::' needs two sockets per port: {PREFIX}CELL_SLOTS must be at most"
+            f" {_MAX_DUAL_STACK_SLOTS}"
         )
     if bool(settings.mail_user) != bool(settings.mail_password_file):
-        yield f"{PREFIX}MAIL_USER and {PREFIX}MAIL_PASSWORD_FILE go together"
+        yield f"{PREFIX}MAIL_USER and {PREFIX}MAIL_PASSWORD_FILE must be set together"
     if settings.mail_user and settings.mail_tls == "none":
         yield f"{PREFIX}MAIL_USER would send its password in the clear: set {PREFIX}MAIL_TLS to 'starttls' or 'tls'"
     token = (settings.pkcs11_module, settings.pkcs11_token, settings.pkcs11_pin_file)
     if any(token) != all(token) or (settings.authority_key_store == "pkcs11" and not all(token)):
         yield (
-            f"{PREFIX}PKCS11_MODULE, {PREFIX}PKCS11_TOKEN and {PREFIX}PKCS11_PIN_FILE go together,"
-            f" and {PREFIX}AUTHORITY_KEY_STORE 'pkcs11' needs them"
+            f"{PREFIX}PKCS11_MODULE, {PREFIX}PKCS11_TOKEN and {PREFIX}PKCS11_PIN_FILE must be set"
+            f" together, and {PREFIX}AUTHORITY_KEY_STORE 'pkcs11' requires them"
         )

@@ -1,10 +1,10 @@
-"""Sizes as people read and write them; 1 KB is 1,024 bytes."""
+"""Sizes in readable form; 1 KB is 1,024 bytes."""
 
 SIZE_UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
 def format_size(size: int) -> str:
-    """Two digits of it at least, such as 1.5 GB or 320 MB."""
+    """Return the size with at least two digits, such as 1.5 GB or 320 MB."""
     fitting = [(name, unit) for name, unit in SIZE_UNITS.items() if size >= unit]
     if not fitting:
         return f"{size} bytes"

@@ -26,7 +26,7 @@ def test_methods_are_read_in_any_order_and_kept_in_one(text, parsed):
 
 @pytest.mark.parametrize("text", ["", ",", " , "])
 def test_no_method_at_all_is_refused(text):
-    with pytest.raises(InvalidInput, match=r"^methods: At least one is needed\. Choose from: mab, eap-tls,"):
+    with pytest.raises(InvalidInput, match=r"^methods: At least one is required\. Use one or more of: mab, eap-tls,"):
         methods(text)
 
 
@@ -34,8 +34,8 @@ def test_everything_unknown_is_named_at_once():
     with pytest.raises(InvalidInput) as caught:
         parse_offer(methods="eap-tls,peap,leap", tls_versions="1.1,1.3,ssl")
     assert str(caught.value) == (
-        f"methods: There is no 'peap', 'leap'. Choose from: {', '.join(METHODS)}. "
-        "tls_versions: There is no '1.1', 'ssl'. Choose from: 1.2, 1.3."
+        f"methods: Unknown: 'peap', 'leap'. Use one or more of: {', '.join(METHODS)}. "
+        "tls_versions: Unknown: '1.1', 'ssl'. Use one or more of: 1.2, 1.3."
     )
 
 

@@ -120,7 +120,7 @@ def test_place_of_authorities_keys_needs_all_of_its_settings():
     assert load_settings(whole).pkcs11_module == Path("/usr/lib/softhsm/libsofthsm2.so")
     assert load_settings({"ADMIT_VAR_DIR": "/x"}).pkcs11_module is None
     for missing in token:
-        with pytest.raises(SettingsError, match="go together"):
+        with pytest.raises(SettingsError, match="must be set together"):
             load_settings({name: value for name, value in whole.items() if name != missing})
 
 
@@ -130,6 +130,6 @@ def test_name_that_is_no_setting_is_a_mistake_and_the_nearest_is_named():
             {"ADMIT_VAR_DIR": "/x"} | {"ADMIT_OUTBOUND_NETWORK": "!10.0.0.0/8", "ADMIT_ZZZZZZ": "1", "ADMITTED": "yes"}
         )
     assert caught.value.mistakes == (
-        "ADMIT_OUTBOUND_NETWORK is no setting; is ADMIT_OUTBOUND_NETWORKS meant?",
-        "ADMIT_ZZZZZZ is no setting",
+        "ADMIT_OUTBOUND_NETWORK is not a setting; did you mean ADMIT_OUTBOUND_NETWORKS?",
+        "ADMIT_ZZZZZZ is not a setting",
     )

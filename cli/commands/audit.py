@@ -52,7 +52,7 @@ def _owner_options(function: F) -> F:
 
 def _owner(session: Session, tenant: str | None, msp: str | None) -> Owner:
     if tenant and msp:
-        raise InvalidInput("An audit log is of a tenant or of an MSP.", place="--msp", remedy="Leave one of them out.")
+        raise InvalidInput("An audit log is of a tenant or of an MSP.", place="--msp", remedy="Remove one of them.")
     if tenant:
         return Owner(tenant_id=tenants.require_by_slug(session, slug=tenant).id)
     return Owner(msps.require_by_slug(session, slug=msp).id) if msp else Owner()

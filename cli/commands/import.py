@@ -71,7 +71,7 @@ def command(
 
 def _read(form: str, file: Path) -> ImportDocument:
     if file.stat().st_size > MAX_FILE_BYTES:
-        raise unreadable_at(0, f"The file has more than {MAX_FILE_BYTES} bytes.", "Use several files.")
+        raise unreadable_at(0, f"The file has more than {MAX_FILE_BYTES} bytes.", "Split it into several files.")
     return service.read_document(form, file.read_bytes())
 
 

@@ -1,4 +1,4 @@
-"""Cells as who runs the platform sees them. In PlatformScope."""
+"""Cells from the platform operator's view. Needs PlatformScope."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ _ADDRESS_CHARACTERS = 253
 
 
 class CellNotFound(NotFound):
-    """There is no such cell."""
+    """The cell does not exist."""
 
 
 ORDERS = Orders({"name": (Cell.name,)})
@@ -30,16 +30,16 @@ ORDERS = Orders({"name": (Cell.name,)})
 @dataclass(frozen=True, slots=True)
 class CellState:
     cell: Cell
-    # Of radiusd; "" while it has not told.
+    # Version of radiusd; "" if unknown.
     version: str
-    # By their status.
+    # Number of slots by status.
     slots: dict[str, int] = field(default_factory=dict)
-    # The lowest and the highest that its slots listen on; None without slots.
+    # Lowest and highest port of its slots; None without slots.
     ports: tuple[int, int] | None = None
 
     @property
     def is_seen(self) -> bool:
-        """Whether its agent told of itself of late."""
+        """Whether its agent reported recently."""
         return is_heard(self.cell)
 
 
@@ -70,7 +70,7 @@ def require_state(session: Session, *, name: str, lock: bool = False) -> CellSta
         _lock(session, name)
     found = list_states(session, name=name)
     if not found:
-        raise CellNotFound(f"There is no cell {name!r}.", place="cell", remedy="They are listed by: ./admit cell list")
+        raise CellNotFound(f"Cell {name!r} does not exist.", place="cell", remedy="List cells: ./admit cell list")
     return found[0]
 
 
@@ -88,28 +88,34 @@ def set_cell(
     labels: Sequence[str] | None = None,
     address: str | None = None,
 ) -> CellState:
-    """Change what is given. A draining cell takes no new tenants; those that it has stay until they are moved."""
+    """Change the values that are not None. A draining cell gets no new tenants; existing ones stay until they are
+    moved.
+    """
     cell = _lock(session, name)
     if cell is None:
         return require_state(session, name=name)
-    wanted: dict[str, object] = {} if status is None else {"status": status}
+    values: dict[str, object] = {} if status is None else {"status": status}
     if labels is not None:
         if len(labels) > MOST_LABELS:
-            raise InvalidInput(f"{len(labels)} labels are too many.", place="labels", remedy=f"{MOST_LABELS} at most.")
-        wanted["labels"] = sorted({require_slug(label, place="labels") for label in labels})
+            raise InvalidInput(
+                f"{len(labels)} labels exceed the limit.", place="labels", remedy=f"Use at most {MOST_LABELS} labels."
+            )
+        values["labels"] = sorted({require_slug(label, place="labels") for label in labels})
     if address is not None:
-        wanted["address"] = _require_address(address)
-    before = {key: getattr(cell, key) for key in wanted}
-    if before != wanted:
-        for key, value in wanted.items():
+        values["address"] = _require_address(address)
+    before = {key: getattr(cell, key) for key in values}
+    if before != values:
+        for key, value in values.items():
             setattr(cell, key, value)
         session.flush()
-        audit.append(session, actor=actor, action="cell.set", target=name, before=before, after=wanted)
+        audit.append(session, actor=actor, action="cell.set", target=name, before=before, after=values)
     return require_state(session, name=name)
 
 
 def _require_address(text: str) -> str:
-    """A name or an address that people type into NASes, or "" for where the cell listens."""
+    """Check a host name or address for NASes; "" means the cell's listening address."""
     if len(text) > _ADDRESS_CHARACTERS or not text.isascii() or not text.isprintable() or " " in text or "/" in text:
-        raise InvalidInput("This is no host.", place="address", remedy="Give a name or an address, without a port.")
+        raise InvalidInput(
+            "Invalid host name or address.", place="address", remedy="Use a host name or an address, without a port."
+        )
     return text

@@ -12,9 +12,9 @@ from nac.models import Cell, Slot
 def lock_free_slot(
     session: Session, *, label: str = "", cell_id: CellId | None = None, seen_since: datetime
 ) -> Slot | None:
-    """A free slot of the active cell that has most of them; concurrent callers take different ones.
+    """Lock a free slot of the active cell with the most free ones; concurrent callers get different slots.
 
-    Of cells with this label, or of this one. One whose agent was not seen since then is the last choice.
+    Limited to cells with this label, or this cell. Cells whose agent has not reported since `seen_since` come last.
     """
     other = aliased(Slot)
     free_slots = (
@@ -37,7 +37,7 @@ def lock_free_slot(
 
 
 def count_retired(session: Session) -> int:
-    """Slots of active cells that wait for a new secret."""
+    """Count slots of active cells that wait for a new secret."""
     query = select(func.count()).join_from(Slot, Cell).where(Slot.status == "retired", Cell.status == "active")
     return session.scalars(query).one()
 
@@ -47,7 +47,7 @@ def slot_of_tenant(session: Session, tenant_id: TenantId) -> Slot | None:
 
 
 def slots_held_for(session: Session, tenant_id: TenantId) -> Sequence[Slot]:
-    """The tenant's own, and one that it is moving to or from."""
+    """Return the tenant's slot and one that it is moving to or from."""
     return session.scalars(select(Slot).where(or_(Slot.tenant_id == tenant_id, Slot.reserved_for == tenant_id))).all()
 
 
@@ -69,12 +69,12 @@ def current_xact(session: Session) -> str:
 
 
 def nudge_cells(session: Session) -> None:
-    """Have them look for changes once the transaction has ended."""
+    """Notify cells of changes when the transaction ends."""
     session.execute(select(func.pg_notify("replica_changes", "")))
 
 
 def is_visible_in_cell(session: Session, tenant_id: TenantId, xact: str) -> bool | None:
-    """None where the tenant holds no slot."""
+    """Return whether the cell has the transaction's changes; None if the tenant has no slot."""
     row = session.execute(
         select(
             func.coalesce(func.pg_visible_in_snapshot(cast(xact, Xid8), cast(Cell.replica_position, PgSnapshot)), False)

@@ -1,4 +1,4 @@
-"""Cells, their slots, and whether a change has arrived in them."""
+"""Cells, their slots, and whether a change is live in them."""
 
 import hashlib
 import secrets
@@ -21,27 +21,27 @@ from nac.ids import CellId, SlotNumber, TenantId
 from nac.models import Cell, Dictionary, SecretRotation, Slot
 from nac.sealing import Seal
 
-# Scope of an agent that has not registered: sees nothing (ids start at 1).
+# Scope of an unregistered agent, which sees nothing (ids start at 1).
 NO_CELL = CellId(0)
 
-# 190 bits. Letters and digits alone: people paste it into switches, and radiusd's configuration quotes nothing of it.
+# 190 bits. Only letters and digits: people paste it into switches, and radiusd's configuration needs no quoting.
 _SECRET_ALPHABET = string.ascii_letters + string.digits
 _SECRET_LENGTH = 32
 _POLL_SECONDS = 0.05
-# A change that reaches the cell is live by then.
+# A change that the cell noticed is live by then.
 _NUDGED_AFTER_SECONDS = 0.3
-# Once it takes longer than it should: very many may wait for a cell that is away.
+# Longer interval after this time, because very many callers can wait for a cell that is down.
 _LATE_SECONDS, _LATE_POLL_SECONDS = 1.0, 0.25
-# What migration 0001 gives in register_cell. An agent reports every 5 s.
+# Must match register_cell of migration 0001. An agent reports every 5 s.
 SILENT_SECONDS = 60
-# Of advisory locks, with a cell's id: its shippers hold it shared while they write, and read behind it whose.
+# Advisory lock with a cell's id. Shippers hold it shared while they write and read tenants' assignments under it.
 SHIPPING_LOCK = 0x41444D
 
 
 def register_cell(session: Session, *, name: str, host: str) -> CellId:
-    """Id of the cell of this name, made where it is new. As admit_cell, in CellScope(NO_CELL).
+    """Return the id of the cell with this name; create it if new. Needs role admit_cell and CellScope(NO_CELL).
 
-    Raises CellTaken where an agent of another host served it within SILENT_SECONDS and has not left it.
+    Raises CellTaken if an agent on another host reported within SILENT_SECONDS and has not left.
     """
     registered = select(func.register_cell(name, host).table_valued(column("cell_id"), column("held_by")))
     cell_id, held_by = session.execute(registered).one()
@@ -59,10 +59,10 @@ def report_cell(
     alarms: Sequence[Mapping[str, str]],
     shipped_until: datetime | None = None,
 ) -> None:
-    """The agent on `host` serves the cell; what was journalled before `shipped_until` is in the database; None
-    does not know.
+    """Record a report of the cell's agent on `host`. Journal records before `shipped_until` are in the database; None
+    is unknown.
 
-    As admit_cell; raises CellTaken where another has taken it over.
+    Needs role admit_cell. Raises CellTaken if another host has taken over the cell.
     """
     reported = session.execute(
         update(Cell)
@@ -81,20 +81,20 @@ def report_cell(
 
 
 def leave_cell(session: Session, *, cell_id: CellId, host: str) -> None:
-    """The agent on `host` ends: another host may take the cell over at once. As admit_cell."""
+    """Release the cell when its agent ends, so that another host can take it over at once. Needs role admit_cell."""
     session.execute(update(Cell).where(Cell.id == cell_id, Cell.host == host).values(host=""))
 
 
 def _taken(name: str, host: str) -> CellTaken:
     return CellTaken(
-        f"Host {host} serves the cell {name!r}.",
-        remedy=f"Give the cell here another name (ADMIT_CELL_NAME), or end the agent there: one that was killed counts "
-        f"as gone after {SILENT_SECONDS} s.",
+        f"Host {host} already serves cell {name!r}.",
+        remedy="Set another name for this cell (ADMIT_CELL_NAME), or stop the agent on that host. A killed agent"
+        f" counts as stopped after {SILENT_SECONDS} s.",
     )
 
 
 def upload_dictionary(session: Session, *, cell_id: CellId, content: bytes, server_version: str) -> bytes:
-    """Store the JSON of the dictionaries that the cell's radiusd loads; returns the SHA-256 of what is stored."""
+    """Store the dictionaries of the cell's radiusd (JSON); return the SHA-256 of the stored content."""
     compressed = zlib.compress(content)
     digest = hashlib.sha256(compressed).digest()
     session.execute(
@@ -107,7 +107,7 @@ def upload_dictionary(session: Session, *, cell_id: CellId, content: bytes, serv
 
 
 def load_dictionary(session: Session, *, tenant_id: TenantId) -> bytes | None:
-    """JSON of the dictionaries that decide for this tenant; None while its cell has uploaded none."""
+    """Return the dictionaries of the tenant's cell (JSON); None if it has uploaded none."""
     content = session.scalar(
         select(Dictionary.content)
         .join(Cell, Cell.dictionary_sha256 == Dictionary.sha256)
@@ -122,9 +122,9 @@ def generate_secret() -> str:
 
 
 def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: int, seal: Seal) -> None:
-    """Make slots 0 to `count` - 1 exist, on two ports each from `first_port`; ones beyond are retired. As admit_cell.
+    """Create slots 0 to `count` - 1, with two ports each from `first_port`; retire others. Needs role admit_cell.
 
-    Raises Conflict where a slot beyond `count` still holds a tenant.
+    Raises Conflict if a slot from `count` on has a tenant.
     """
     slots = {slot.number: slot for slot in repository.slots_of_cell(session, cell_id)}
     for number in range(count):
@@ -138,18 +138,19 @@ def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: i
     for number, slot in slots.items():
         if slot.status in ("assigned", "reserved", "ready"):
             raise Conflict(
-                f"Slot {number} of this cell holds a tenant.",
+                f"Slot {number} of this cell has a tenant.",
                 place="slots",
-                remedy=f"Start with {number + 1} slots or more.",
+                remedy=f"Start the cell with at least {number + 1} slots.",
             )
         slot.status = "retired"
     session.flush()
 
 
 def renew_retired_slots(session: Session, *, cell_id: CellId, count: int, seal: Seal) -> list[SlotNumber]:
-    """Give the retired slots below `count` a new secret. As admit_cell, before radiusd is started with it.
+    """Generate new secrets for retired slots below `count`. Needs role admit_cell; call it before radiusd starts with
+    them.
 
-    They stay retired until `free_slots`: a tenant that took one earlier would be given a secret that nobody answers to.
+    The slots stay retired until `free_slots`, because radiusd does not answer with the new secrets yet.
     """
     retired = [
         slot for slot in repository.slots_of_cell(session, cell_id) if slot.status == "retired" and slot.number < count
@@ -161,7 +162,7 @@ def renew_retired_slots(session: Session, *, cell_id: CellId, count: int, seal: 
 
 
 def free_slots(session: Session, *, cell_id: CellId, numbers: Collection[SlotNumber]) -> None:
-    """radiusd answers with the new secrets of these retired slots. As admit_cell."""
+    """Free retired slots once radiusd answers with their new secrets. Needs role admit_cell."""
     for slot in repository.slots_of_cell(session, cell_id):
         if slot.number in numbers and slot.status == "retired":
             slot.status = "free"
@@ -169,8 +170,9 @@ def free_slots(session: Session, *, cell_id: CellId, numbers: Collection[SlotNum
 
 
 def make_ready(session: Session, *, cell_id: CellId, sealed: Collection[bytes]) -> None:
-    """radiusd answers with the secrets of these reserved slots, which are named by them as they are stored. As
-    admit_cell."""
+    """Mark reserved slots, identified by their sealed secrets, as ready: radiusd answers with these. Needs role
+    admit_cell.
+    """
     session.execute(
         update(Slot)
         .where(Slot.cell_id == cell_id, Slot.status == "reserved", Slot.secret_sealed.in_(sealed))
@@ -179,14 +181,14 @@ def make_ready(session: Session, *, cell_id: CellId, sealed: Collection[bytes]) 
 
 
 def unready(session: Session, *, tenant_id: TenantId) -> None:
-    """radiusd is to be configured otherwise before the tenant may come to a slot that is reserved for it."""
+    """Require a new configuration of radiusd before the tenant can move to a slot reserved for it."""
     session.execute(
         update(Slot).where(Slot.reserved_for == tenant_id, Slot.status == "ready").values(status="reserved")
     )
 
 
 def note_open(session: Session, *, tenant_ids: Collection[TenantId | None]) -> None:
-    """radiusd answers with both secrets of what changes over of these tenants. As admit_cell."""
+    """Mark rotations of these tenants as open: radiusd answers with both secrets. Needs role admit_cell."""
     session.execute(
         update(SecretRotation)
         .where(
@@ -203,18 +205,18 @@ def _renew_secret(slot: Slot, seal: Seal) -> None:
 
 
 def secret_context(slot: Slot) -> str:
-    """What the slot's secret is sealed for."""
+    """Return the context in which the slot's secret is sealed."""
     return f"slot:{slot.id}"
 
 
 def is_heard(cell: Cell) -> bool:
-    """Whether its agent has reported within SILENT_SECONDS."""
+    """Return whether its agent reported within SILENT_SECONDS."""
     seen = cell.agent_seen_at
     return seen is not None and (utc_now() - seen).total_seconds() < SILENT_SECONDS
 
 
 def assign_slot(session: Session, *, tenant_id: TenantId, label: str = "") -> Slot:
-    """Take a free slot for a tenant, in a cell with this label where one is given. In PlatformScope."""
+    """Assign a free slot to a tenant, in a cell with this label if set. Needs PlatformScope."""
     slot = take_free_slot(session, label=label)
     slot.tenant_id = tenant_id
     slot.status = "assigned"
@@ -223,7 +225,7 @@ def assign_slot(session: Session, *, tenant_id: TenantId, label: str = "") -> Sl
 
 
 def take_free_slot(session: Session, *, label: str = "", cell_id: CellId | None = None) -> Slot:
-    """Locked, and as it was. Raises NoFreeSlot."""
+    """Return a locked free slot. Raises NoFreeSlot."""
     seen_since = utc_now() - timedelta(seconds=SILENT_SECONDS)
     slot = repository.lock_free_slot(session, label=label, cell_id=cell_id, seen_since=seen_since)
     if slot is None:
@@ -232,21 +234,22 @@ def take_free_slot(session: Session, *, label: str = "", cell_id: CellId | None 
 
 
 def _no_free_slot(session: Session, label: str, cell_id: CellId | None) -> NoFreeSlot:
-    more = "Start another cell, or one with more slots."
+    more = "Add a cell, or slots to a cell."
     if label or cell_id is not None:
-        which = f"No active cell with the label {label!r}" if label else "The cell"
-        return NoFreeSlot(f"{which} has a free slot.", place="cell", remedy=f"Choose another, or none. {more}")
+        which = f"No active cell with the label {label!r} has a free slot." if label else "The cell has no free slot."
+        return NoFreeSlot(which, place="cell", remedy=f"Choose another cell or label. {more}")
     if count := repository.count_retired(session):
         return NoFreeSlot(
-            f"No cell has a free slot; {count} of removed tenants wait until radiusd answers with a new secret.",
-            remedy=f"Try again in half a minute. {more}",
+            f"No cell has a free slot. {count} slots of deleted tenants wait until radiusd has a new secret.",
+            remedy=f"Try again in 30 seconds. {more}",
         )
-    return NoFreeSlot(remedy=f"The slot of a tenant that is purged comes back after half a minute. {more}")
+    return NoFreeSlot(remedy=f"The slot of a purged tenant becomes free after 30 seconds. {more}")
 
 
 def release_slot(session: Session, *, tenant_id: TenantId) -> None:
-    """The tenant leaves its cell, and the one that it was moving to; the slots wait for a new secret, because the old
-    one is known outside."""
+    """Release the slots of the tenant, also one reserved for a move. They wait for a new secret, because the old one is
+    known outside.
+    """
     for slot in repository.slots_held_for(session, tenant_id):
         slot.tenant_id = slot.reserved_for = None
         slot.status = "retired"
@@ -261,19 +264,19 @@ def require_slot(session: Session, *, tenant_id: TenantId) -> Slot:
 
 
 def told_address(session: Session, *, slot: Slot, usual: str) -> str:
-    """What NASes of the slot's tenant send to: as the cell is set, or else `usual`."""
+    """Return the address for the tenant's NASes: that of the cell, or `usual`."""
     return require_cell(session, cell_id=slot.cell_id).address or usual
 
 
 def assigned_slots(session: Session) -> dict[TenantId, Slot]:
-    """Slots by the tenant that holds them, as far as the scope sees them."""
+    """Return slots by tenant, as far as the scope sees them."""
     return {slot.tenant_id: slot for slot in repository.list_assigned(session) if slot.tenant_id is not None}
 
 
 def require_cell(session: Session, *, cell_id: CellId) -> Cell:
     cell = session.get(Cell, cell_id)
     if cell is None:
-        raise NotFound("There is no such cell.")
+        raise NotFound("The cell does not exist.")
     return cell
 
 
@@ -282,12 +285,12 @@ def list_cells(session: Session) -> Sequence[Cell]:
 
 
 def current_xact(session: Session) -> str:
-    """Id of this transaction, to be given to `is_live` after it has committed."""
+    """Return the id of this transaction, for `is_live` after its commit."""
     return repository.current_xact(session)
 
 
 def is_live(session: Session, *, tenant_id: TenantId, xact: str) -> bool:
-    """Whether the tenant's cell decides with what transaction `xact` wrote. Raises TenantHasNoCell."""
+    """Return whether transaction `xact` is live in the tenant's cell. Raises TenantHasNoCell."""
     visible = repository.is_visible_in_cell(session, tenant_id, xact)
     if visible is None:
         raise TenantHasNoCell
@@ -297,9 +300,9 @@ def is_live(session: Session, *, tenant_id: TenantId, xact: str) -> bool:
 def wait_until_live(
     scope: Scope, *, tenant_id: TenantId, xact: str, timeout_seconds: float, engine: Engine | None = None
 ) -> None:
-    """Return once the tenant's cell decides with what `xact` wrote; raises NotLiveYet after the timeout.
+    """Wait until transaction `xact` is live in the tenant's cell. Raises NotLiveYet after the timeout.
 
-    Call it after the commit: it opens short transactions of its own.
+    Call it after the commit; it opens short transactions.
     """
     began = time.monotonic()
     nudged = False
@@ -309,9 +312,9 @@ def wait_until_live(
             if is_live(session, tenant_id=tenant_id, xact=xact):
                 return
             if waited > _NUDGED_AFTER_SECONDS and not nudged:
-                # Of what changes nothing that the cell has, nobody has told it: it would look in its own time.
+                # A change that does not affect the replica sends no notification.
                 repository.nudge_cells(session)
                 nudged = True
         if waited > timeout_seconds:
-            raise NotLiveYet(remedy="Is the agent of the tenant's cell up?")
+            raise NotLiveYet(remedy="Check that the agent of the tenant's cell is running.")
         time.sleep(_POLL_SECONDS if waited < _LATE_SECONDS else _LATE_POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""Access to PostgreSQL: engines, scopes, the transaction, the schema's version."""
+"""Access to PostgreSQL: engines, scopes, transactions, schema version."""
 
 import gc
 
@@ -31,8 +31,8 @@ from nac.db.session import (
 )
 from nac.db.waiting import BoundedConnection, connect, wait_budget
 
-# Of whoever works with the database. The usual 700 new objects are a hundredth of what one answer takes, and nothing of
-# what the next imports make is garbage: to look for some in it takes a fifth of a process's start.
+# The default of 700 is a hundredth of the objects for one response, and imports create no garbage: early collections
+# take a fifth of a process's start.
 gc.set_threshold(20_000)
 
 __all__ = [

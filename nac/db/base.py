@@ -1,4 +1,4 @@
-"""Declarative base of every table. Migrations spell the same names out, so that `alembic check` can compare."""
+"""Declarative base of all tables. Migrations use the same names, so that `alembic check` can compare them."""
 
 from datetime import datetime
 from typing import Any, ClassVar
@@ -49,7 +49,7 @@ class UpdatedAt:
 
 
 class TenantOwned:
-    """A row that goes with its tenant; row-level security of migration 0001 covers the table (tests prove it)."""
+    """A row deleted with its tenant. Row-level security of migration 0001 covers the table, which tests verify."""
 
     @declared_attr
     @classmethod

@@ -1,4 +1,4 @@
-"""Engines: one for each process and role."""
+"""Database engines, one per process and role."""
 
 import select
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from nac.errors import InvalidInput
 _USED_AT = "admit.used_at"
 _FRESH_SECONDS = 0.5
 _POOL = 5
-# Of one engine, where nothing else is said.
+# Default maximum of connections per engine.
 CONNECTIONS_MOST = 2 * _POOL
 _MOST_DESCRIBED = 2_000
 _described: dict[tuple[object, ...], list[Column] | None] = {}
@@ -36,23 +36,24 @@ def make_engine(
     keeps_all: bool = False,
     statement_seconds: float = STATEMENT_SECONDS,
 ) -> Engine:
-    """An engine for `url` ("postgresql://role@/database?host=/path/to/socket/directory"); nothing connects yet.
+    """Return an engine for `url` ("postgresql://role@/database?host=/path/to/socket/directory"), without connecting
+    yet.
 
-    `settings` of PostgreSQL ("name=value") hold for each connection. Twice `pool_size` may be open; where all of them
-    are in use, one is waited for so long. Half of them are kept, or with `keeps_all` each that was ever opened.
-    A statement without an answer for `statement_seconds` fails, unless a `wait_budget` bounds it.
+    `settings` ("name=value") are PostgreSQL settings of each connection. At most twice `pool_size` connections are
+    open; if all are in use, callers wait up to `wait_seconds`. Half of them are kept open, or all with `keeps_all`. A
+    statement fails after `statement_seconds` without an answer, unless a `wait_budget` applies.
     """
     parsed = make_url(url)
     if parsed.get_backend_name() != "postgresql":
         raise InvalidInput(
-            f"{parsed.get_backend_name()} is no supported database.", place="database URL", remedy="Use postgresql://"
+            f"Unsupported database {parsed.get_backend_name()}.", place="database URL", remedy="Use postgresql://"
         )
     engine = create_engine(
         parsed.set(drivername="postgresql+psycopg"),
         pool_size=2 * pool_size if keeps_all else pool_size,
         max_overflow=0 if keeps_all else pool_size,
         poolclass=BoundedPool,
-        # What was used last knows statements and tables, and need not be asked whether it is still there.
+        # The last used connection has warm caches and needs no ping.
         pool_use_lifo=True,
         pool_timeout=wait_seconds,
         native_inet_types=False,
@@ -64,14 +65,15 @@ def make_engine(
     )
     _bound_waiting(engine, statement_seconds)
     _ping_after_idling(engine)
-    # Rows that are inserted together go in one statement for a thousand, and so do those that triggers add.
+    # A thousand inserted rows per statement, also for rows that triggers add.
     engine.dialect.use_insertmanyvalues_wo_returning = True
     return engine
 
 
 class _Cursor(psycopg.Cursor[Any]):
-    """SQLAlchemy asks after each statement which columns its rows have, and the driver makes an object of each: it is
-    the same for all of a kind."""
+    """Caches column descriptions by result type. SQLAlchemy requests them after each statement, and creating them is
+    slow.
+    """
 
     @property
     def description(self) -> list[Column] | None:
@@ -99,14 +101,17 @@ def _bound_waiting(engine: Engine, statement_seconds: float) -> None:
 
     @event.listens_for(engine, "handle_error")
     def keep_others(context: ExceptionContext) -> None:
-        """One slow statement costs the others no connection. Those that are silent too are found by their ping."""
+        """Keep other connections after a slow statement. A ping detects broken ones."""
         if isinstance(context.original_exception, ServerSilent):
             context.invalidate_pool_on_disconnect = False
 
 
 def _ping_after_idling(engine: Engine) -> None:
-    """A restarted PostgreSQL costs the pool one failed ping each, not one failed request each. What was used a moment
-    ago is not asked, which would be one round trip in five, unless the server has hung up or said something since."""
+    """Ping a connection before use, so that a restart of PostgreSQL does not fail requests.
+
+    A recently used connection needs no ping, which would be every fifth round trip, unless the server has sent
+    something since.
+    """
 
     @event.listens_for(engine, "checkin")
     def note(connection: object, record: ConnectionPoolEntry) -> None:
@@ -120,35 +125,36 @@ def _ping_after_idling(engine: Engine) -> None:
         try:
             engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error as exc:
-            # The pool makes a new one.
+            # The pool opens a new one.
             raise DisconnectionError from exc
 
 
 def _has_news(connection: DBAPIConnection) -> bool:
-    """Of one that is idle: what is there to be read is a notice, a farewell or the end."""
+    """Return whether an idle connection has data to read: a notice, a shutdown message, or the end."""
     try:
-        asked = select.poll()
-        asked.register(connection.fileno(), select.POLLIN)
-        return bool(asked.poll(0))
+        poller = select.poll()
+        poller.register(connection.fileno(), select.POLLIN)
+        return bool(poller.poll(0))
     except (psycopg.Error, OSError):
         return True
 
 
 def _options(url: URL, settings: Sequence[str]) -> str:
-    """What `url` asks for, and no compiler, which estimates of tables that were never analysed call for in vain: half a
-    second of it for a statement that takes milliseconds."""
+    """Return the options of `url`, without JIT: wrong estimates for unanalysed tables can make it compile for half a
+    second.
+    """
     asked = url.query.get("options", ())
     ours = [f"-c {setting}" for setting in ("jit=off", *settings)]
     return " ".join([*ours, *([asked] if isinstance(asked, str) else asked)])
 
 
 def use_engine(engine: Engine | None) -> None:
-    """Make `engine` the process's own: the one that `session_scope` takes where none is given."""
+    """Set the process's default engine for `session_scope`."""
     global _default
     _default = engine
 
 
 def process_engine() -> Engine:
     if _default is None:
-        raise RuntimeError("this process has no database engine: call nac.db.use_engine(make_engine(url)) at start")
+        raise RuntimeError("no database engine: call nac.db.use_engine(make_engine(url)) at process start")
     return _default

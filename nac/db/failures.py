@@ -1,4 +1,4 @@
-"""The one place that turns driver errors into errors of ours."""
+"""Translates driver errors into errors of nac.errors."""
 
 import logging
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ from nac.errors import (
 )
 
 _log = logging.getLogger(__name__)
-_READ = "Read it again, and decide anew."
-_SILENT = "Try again in some seconds. A change may have been stored: reload before you repeat it."
+_READ = "Reload and try again."
+_SILENT = "Try again in a few seconds. The change may have been stored: reload before you repeat it."
 
 
 def translate(exc: DBAPIError) -> AdmitError:
-    """In sentences for whoever asked: what the database calls its constraints is for the log."""
+    """Return the error for a driver error. Names of constraints are only logged."""
     cause = exc.orig
     match cause:
         case pg.UniqueViolation():
@@ -41,22 +41,22 @@ def translate(exc: DBAPIError) -> AdmitError:
         case pg.InsufficientPrivilege():
             return ScopeViolation(str(cause).splitlines()[0])
         case pg.LockNotAvailable():
-            return HeldUp(remedy="Try again in some seconds. What takes longer is listed among the jobs.")
+            return HeldUp(remedy="Try again in a few seconds. The list of jobs shows long operations.")
         case pg.DeadlockDetected() | pg.SerializationFailure():
             return Overtaken(remedy="Try again.")
         case pg.QueryCanceled():
-            return TookTooLong(remedy="Try again later, or ask for less at once.")
+            return TookTooLong(remedy="Try again later, or request less data.")
         case ServerSilent():
             return DatabaseSilent(str(cause), remedy=_SILENT)
         case pg.OperationalError():
-            return DatabaseUnavailable(str(cause).splitlines()[0], remedy="Is PostgreSQL up?")
+            return DatabaseUnavailable(str(cause).splitlines()[0], remedy="Check that PostgreSQL is running.")
         case _:
             return AdmitError(str(cause).splitlines()[0])
 
 
 @contextmanager
 def naming(place: str) -> Iterator[None]:
-    """What is named by statements of this block and is not there is told at `place`: a list of rows, a file."""
+    """Report references to missing rows in this block at `place`, such as a list of rows or a file."""
     try:
         yield
     except DBAPIError as exc:
@@ -70,34 +70,34 @@ def naming(place: str) -> Iterator[None]:
 def _of_key(cause: pg.Error) -> AlreadyExists:
     taken = TAKEN.get(cause.diag.constraint_name or "")
     if taken is None:
-        _log.warning("a change is refused by %s", cause.diag.constraint_name)
-        return AlreadyExists("The same is there already.", place=cause.diag.table_name or "", remedy=_READ)
+        _log.warning("constraint %s rejected a change", cause.diag.constraint_name)
+        return AlreadyExists("The object already exists.", place=cause.diag.table_name or "", remedy=_READ)
     return AlreadyExists(taken.detail, place=taken.place, remedy=taken.remedy)
 
 
 def _of_reference(cause: pg.Error) -> AdmitError:
-    """What is removed while something refers to it, or referred to while it is removed."""
-    _log.info("a change is refused by %s", cause.diag.constraint_name)
+    """Return the error for deleting a row in use, or for referring to a deleted row."""
+    _log.info("constraint %s rejected a change", cause.diag.constraint_name)
     if _is_missing(cause):
         named = named_by(cause.diag.constraint_name or "")
         what, place = ("something", "") if named is None else (named.what, named.place)
-        return Conflict(f"It names {what} that is not there, or not any more.", place=place, remedy=_READ)
-    table = cause.diag.table_name or "something else"
+        return Conflict(f"The request refers to {what} that does not exist.", place=place, remedy=_READ)
+    table = cause.diag.table_name or "another object"
     referring = HOLDERS.get(table, table.replace("_", " "))
-    return InUse(f"It is still referred to: {referring}.", remedy="Change or remove that first.")
+    return InUse(f"The object is still in use by: {referring}.", remedy="Change or delete those first.")
 
 
 def _is_missing(cause: pg.Error) -> bool:
-    """Nothing else tells which of the two it is."""
+    """Only the message distinguishes the two cases."""
     return (cause.diag.message_primary or "").startswith("insert or update")
 
 
 def _of_value(cause: pg.Error) -> InvalidInput:
-    """What our own checks have let through."""
+    """Return the error for a value that our own checks missed."""
     refused_by, table = cause.diag.constraint_name or cause.diag.column_name, cause.diag.table_name or ""
     if refused_by:
-        _log.warning("a change is refused by %s of %s", refused_by, table)
-        # A check is called by what it is about, mostly a column.
+        _log.warning("constraint %s of %s rejected a change", refused_by, table)
+        # A check's name usually contains its column.
         place = f"{table}.{refused_by.removeprefix(f'ck_{table}_')}"
-        return InvalidInput("The database refuses a value.", place=place)
-    return InvalidInput(f"The database refuses a value: {str(cause).splitlines()[0]}.")
+        return InvalidInput("The database rejects a value.", place=place)
+    return InvalidInput(f"The database rejects a value: {str(cause).splitlines()[0]}.")

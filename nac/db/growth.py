@@ -1,4 +1,4 @@
-"""Tables that one transaction fills: by what PostgreSQL believes of their size it checks references to them."""
+"""Refreshes statistics of growing tables: PostgreSQL's plans for foreign keys depend on their estimated size."""
 
 from typing import Literal, get_args
 
@@ -10,6 +10,7 @@ GROWING: frozenset[str] = frozenset(get_args(Growing))
 
 
 def note_growth(session: Session, table: str) -> None:
-    """Of one of GROWING, before rows that refer to it: it is looked at anew where it is held to be empty. To be called
-    now and then, since autovacuum may come by at any time."""
+    """Analyze a table of GROWING that counts as empty, before inserting rows that refer to it. Repeat it now and then,
+    because autovacuum can run at any time.
+    """
     session.execute(select(func.note_growth(table)))

@@ -1,4 +1,4 @@
-"""Migrations as functions, by Alembic."""
+"""Runs Alembic migrations."""
 
 from importlib.resources import files
 
@@ -14,5 +14,5 @@ def alembic_config(owner_url: str = "") -> Config:
 
 
 def upgrade_schema(owner_url: str) -> None:
-    """Migrate to this version's schema as role admit_owner; refuses a database that is newer."""
+    """Migrate to this version's schema as role admit_owner. Fails if the database is newer."""
     command.upgrade(alembic_config(owner_url), "head")

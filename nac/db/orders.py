@@ -1,8 +1,7 @@
-"""The orders that a list can be had in, and pages of each: a page begins behind the key of a row, whether or not that
-row is still there.
+"""Orders and pages of lists. A page begins after the key of a row, even if that row no longer exists.
 
-An order goes by one column, and where that is the same by another that no two rows share; either way both go up or down
-together, as an index has them. NULL comes last, up and down.
+An order has one column and, for equal values, another unique one; both ascend or descend together, like an index. NULL
+is always last.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,16 +22,16 @@ _MANY: Final = 1_000
 
 
 class Plain:
-    """A row of columns alone, by their names: of many, making entities is most of what reading them takes."""
+    """A row of plain columns by name. Creating entities would take most of the time of reading many rows."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    # As people ask for it: name, or -name where it goes down.
+    # Name in requests; -name if descending.
     name: str
-    # The last one tells rows apart; the first alone may be NULL.
+    # The last one is unique; only the first can be NULL.
     columns: tuple[Column, ...]
 
     @property
@@ -40,7 +39,7 @@ class Order:
         return self.name.startswith(DOWN)
 
     def key_of(self, row: Any) -> Key:  # noqa: ANN401 -- an entity, or several in a sequence
-        """What a page behind this row begins behind."""
+        """Return the key for a page after this row."""
         entities = row if isinstance(row, Sequence) else (row,)
         return tuple(
             next(getattr(each, column.key) for each in entities if isinstance(each, (column.parent.class_, Plain)))
@@ -48,7 +47,7 @@ class Order:
         )
 
     def sorted(self, query: Query, entity: Any = None) -> Query:  # noqa: ANN401 -- an alias, as SQLAlchemy makes them
-        """`entity` is what stands for that of the columns."""
+        """Sort a query; `entity` replaces the entity of the columns."""
         return query.order_by(*self.by(entity))
 
     def by(self, entity: Any = None) -> list[ColumnElement[Any]]:  # noqa: ANN401 -- as above
@@ -77,11 +76,11 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """So many rows of a list in an order."""
+    """A number of rows of a list in an order."""
 
     order: Order
     limit: int = _MANY
-    # None: from its beginning on.
+    # None: from the start.
     after: Key | None = None
 
     def of(self, query: Query) -> Query:
@@ -89,7 +88,7 @@ class Span:
         return query if self.after is None else query.where(self.order.behind(self.after))
 
     def cut(self, rows: Iterable[Row]) -> list[Row]:
-        """What `of` would give, of few rows that are all there. None of the columns may be NULL."""
+        """Return the rows of `of` from a complete short list. Columns must not be NULL."""
         key, down = self.order.key_of, self.order.goes_down
         found = sorted(rows, key=key, reverse=down)
         if self.after is not None:
@@ -98,7 +97,9 @@ class Span:
 
 
 class Orders:
-    """Of one list. `names` gives the columns of each name, up and down; the first name is the default."""
+    """The orders of one list. `names` has columns by name, each ascending and descending; the first name is the
+    default.
+    """
 
     def __init__(self, names: Mapping[str, tuple[Column, ...]], *, default: str = "") -> None:
         both = chain.from_iterable((name, DOWN + name) for name in names)
@@ -113,11 +114,11 @@ class Orders:
         return self._orders[name]
 
     def first(self, limit: int = _MANY) -> Span:
-        """Of the default order."""
+        """Return a span from the start, in the default order."""
         return Span(self._orders[self.default], limit)
 
     def behind(self, *key: object, limit: int = _MANY) -> Span:
-        """Of the default order."""
+        """Return a span after a key, in the default order."""
         return Span(self._orders[self.default], limit, key)
 
     def pages(
@@ -128,7 +129,7 @@ class Orders:
         size: int = _MANY,
         after: Key | None = None,
     ) -> Iterator[Sequence[Row]]:
-        """All of them in the default order, page by page. `entity` gives what of a row has the columns."""
+        """Yield all pages in the default order. `entity` returns the part of a row with the columns."""
         span = Span(self._orders[self.default], size, after)
         while page := fetch(span):
             yield page

@@ -1,7 +1,7 @@
-"""Rows that one statement has picked and the next one takes, by their place in the table (ctid).
+"""Helpers for rows selected by one statement and changed by the next, by their location (ctid).
 
-What PostgreSQL believes of a table that fills and empties, or of a tenant that is new, is always old: it expects a row
-where there are 50,000, and compares each of them with each that was picked. By its place each is found at once.
+Statistics of tables that fill and empty, or of new tenants, are always outdated. PostgreSQL expects one row instead of
+50,000 and compares all pairs. A ctid finds each row directly.
 """
 
 from collections.abc import Iterator
@@ -17,10 +17,9 @@ _WAYS: Final = ("enable_seqscan", "enable_indexscan", "enable_bitmapscan")
 
 @contextmanager
 def by_place(session: Session) -> Iterator[None]:
-    """Statements of the block that name places find rows by nothing else.
+    """Make statements in the block find rows only by ctid.
 
-    Between the two statements a row may go and another take its place: the second has to say again which ones it is
-    for, or to go by what it was given back.
+    A row can be replaced in between, so the second statement must repeat the conditions or check the returned rows.
     """
     set_for_transaction(session, **dict.fromkeys(_WAYS, "off"))
     yield
@@ -29,9 +28,9 @@ def by_place(session: Session) -> Iterator[None]:
 
 @contextmanager
 def by_order(session: Session) -> Iterator[None]:
-    """Statements of the block read an index that has their order; nothing is sorted.
+    """Make statements in the block read an index in its order, without sorting.
 
-    Row-level security makes the planner expect few rows of what is nearly all: it would read all and sort them.
+    Because of row-level security, the planner expects few rows even of nearly all, and would read and sort them.
     """
     set_for_transaction(session, enable_sort="off")
     yield

@@ -1,7 +1,7 @@
-"""The check by which a process refuses a database that it does not fit.
+"""Checks that the database has the schema of this version.
 
-Without Alembic, which takes a command a quarter of a second to load: each migration is the file
-`migrations/versions/<revision>_<word>.py`, and they follow one another by their numbers.
+Does not use Alembic, which takes a quarter of a second to load. Each migration is a file
+`migrations/versions/<revision>_<word>.py`, ordered by number.
 """
 
 from importlib.resources import files
@@ -17,15 +17,15 @@ _VERSION = table("alembic_version", column("version_num"))
 
 
 def revisions() -> list[str]:
-    """Of this version, the oldest first."""
+    """Return this version's revisions, oldest first."""
     names = (entry.name for entry in files("migrations").joinpath("versions").iterdir())
     return sorted(name.partition("_")[0] for name in names if name[:1].isdecimal())
 
 
 def require_current_schema(engine: Engine) -> None:
-    """Raise SchemaTooNew or SchemaTooOld unless the database has exactly this version's schema.
+    """Raise SchemaTooNew or SchemaTooOld unless the schema is exactly this version's.
 
-    DatabaseUnavailable where it does not answer, ConnectionsInUse where none is left to ask it.
+    Raises DatabaseUnavailable if the database does not answer, and ConnectionsInUse if no connection is free.
     """
     known = revisions()
     try:
@@ -35,19 +35,19 @@ def require_current_schema(engine: Engine) -> None:
     except DBAPIError as exc:
         raise translate(exc) from exc
     except PoolTimeout as exc:
-        raise ConnectionsInUse(remedy="Try again in some seconds.") from exc
+        raise ConnectionsInUse(remedy="Try again in a few seconds.") from exc
     if revision == known[-1]:
         return
     if revision is not None and revision not in known:
         raise too_new(revision)
     raise SchemaTooOld(
-        f"The database has schema {revision or 'none'}, this version needs {known[-1]}.",
-        remedy="Migrate it first: ./admit up does.",
+        f"The database has schema {revision or 'none'}, but this version needs {known[-1]}.",
+        remedy="Migrate it first: ./admit up",
     )
 
 
 def too_new(revision: str) -> SchemaTooNew:
     return SchemaTooNew(
-        f"The database has schema {revision}, which this version does not know: it was migrated by a newer one.",
-        remedy="Install that version, or restore the database from before the upgrade.",
+        f"The database has the unknown schema {revision}: a newer version migrated it.",
+        remedy="Install that version, or restore a backup from before the upgrade.",
     )

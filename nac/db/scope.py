@@ -1,4 +1,4 @@
-"""Scopes: whose rows a transaction may see. The settings are what policies of the migrations read."""
+"""Scopes: the rows that a transaction can see. Policies of the migrations read these settings."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -38,7 +38,7 @@ class CellScope:
 
 @dataclass(frozen=True, slots=True)
 class AuthorityScope:
-    """Of a certificate authority that somebody named: its row and those of what it issued, to read."""
+    """A certificate authority found by its name: read access to its row and those of its certificates."""
 
     authority_id: UUID
 
@@ -48,7 +48,7 @@ class AuthorityScope:
 
 @dataclass(frozen=True, slots=True)
 class EnrolmentScope:
-    """Of an enrolment secret that somebody named by its public id: its row, to read."""
+    """An enrolment secret found by its public id: read access to its row."""
 
     public_id: str
 
@@ -58,7 +58,7 @@ class EnrolmentScope:
 
 @dataclass(frozen=True, slots=True)
 class PersonScope:
-    """Of somebody who administers: the account, its memberships and where it has signed in."""
+    """An administrator: the account, its memberships and its sign-ins."""
 
     person_id: UUID
 
@@ -68,7 +68,7 @@ class PersonScope:
 
 @dataclass(frozen=True, slots=True)
 class CredentialScope:
-    """Of an API token or sign-in that somebody named by its public id: its row."""
+    """An API token or sign-in found by its public id: its row."""
 
     public_id: str
 

@@ -1,5 +1,6 @@
-"""Pages of a list of many rows, of which an index has the order and not what is asked for: so many rows are looked
-through and no more. Where the page is not full by then, the next one goes on behind the last that was looked at."""
+"""Pages of long lists whose filter has no index. Each page reads a bounded number of rows, so it can be incomplete; the
+next page continues after the last row read.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -10,17 +11,17 @@ from sqlalchemy.orm import Session, aliased
 from nac.db.orders import Key, Span
 from nac.db.places import by_order
 
-# Of rows that no index tells apart, a page looks through so many.
+# Rows read per page if no index matches the filter.
 LOOKED_THROUGH = 25_000
 
 Entity = TypeVar("Entity")
-# Conditions on an entity, or on what stands for it.
+# Returns conditions for an entity or its alias.
 Conditions = Callable[[Any], Sequence[ColumnElement[bool]]]
 
 
 class Sought(NamedTuple, Generic[Entity]):
     rows: Sequence[Entity]
-    # As far as which rows were looked through; None where that is the end of the list.
+    # Key of the last row read; None at the end of the list.
     searched: Key | None
 
 
@@ -33,11 +34,10 @@ def seek(
     *,
     in_full: bool = False,
 ) -> Sought[Entity]:
-    """Of those that fit `whose`, which an index in the order of `span` has, the first that fit `told_apart` as well,
-    which no index has; `in_full` however many rows that takes.
+    """Return the first rows that match `whose` (indexed in the order of `span`) and `told_apart` (not indexed).
+    `in_full` reads any number of rows.
 
-    The rows that are looked through are a sub-select with a limit: whatever PostgreSQL expects of them, it reads no
-    others.
+    The subquery has a limit, so PostgreSQL reads no more rows, whatever its estimates.
     """
     found = span.order.sorted(select(entity).where(*whose)).execution_options(populate_existing=True)
     if span.after is not None:
@@ -45,8 +45,8 @@ def seek(
     with by_order(session):
         if in_full or not told_apart(entity):
             return Sought(session.scalars(found.where(*told_apart(entity)).limit(span.limit)).all(), None)
-        # One statement, and so of one moment: rows that come and go between two would be passed over or come twice.
-        # With those that fit comes the last that is looked through, whether or not it fits: as far as that it went.
+        # One statement, because rows could change between two. It returns the matching rows and the last row read,
+        # which marks the position.
         number = func.row_number().over(order_by=span.order.by())
         looked = found.add_columns(number.label("looked_through")).limit(LOOKED_THROUGH).subquery()
         each = aliased(entity, looked)

@@ -1,4 +1,4 @@
-"""The one place that commits."""
+"""Transactions. The only module that commits."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ _MSPS = table("msps", column("id"))
 
 @lru_cache
 def _setting(number: int) -> Select[Any]:
-    """So many settings at once; made once, since every transaction begins with it."""
+    """Return a query that sets `number` settings. Cached, because every transaction begins with it."""
     return select(
         *(func.set_config(bindparam(f"name_{index}"), bindparam(f"value_{index}"), True) for index in range(number))
     )
@@ -49,12 +49,14 @@ def _scope_transaction(session: Session, transaction: SessionTransaction, connec
 
 
 def _set(connection: Connection, settings: Mapping[str, str | None]) -> None:
-    """Settings of the transaction, None for what the connection has; it is begun where none is, in one message: one
-    wait where there were two, and nothing of what SQLAlchemy and the driver do for a statement."""
+    """Set settings of the transaction, None for the connection's default; begin it if needed.
+
+    Sends one message instead of two, without the overhead of SQLAlchemy statements.
+    """
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     begins = driver.pgconn.transaction_status == TransactionStatus.IDLE
-    # SQLAlchemy sets the usual level back by its name where a transaction of the connection had another.
+    # SQLAlchemy resets the isolation level with its own statement if it was changed.
     is_usual = driver.isolation_level in (None, psycopg.IsolationLevel.READ_COMMITTED)
     try:
         is_set = (is_usual or not begins) and _sent(driver, settings, begins=begins)
@@ -66,7 +68,7 @@ def _set(connection: Connection, settings: Mapping[str, str | None]) -> None:
 
 
 def _sent(connection: psycopg.Connection, settings: Mapping[str, str | None], *, begins: bool) -> bool:
-    """False where it did not go: the next statement tells why, as SQLAlchemy understands it."""
+    """Return False on failure. The next statement then raises the error through SQLAlchemy."""
     escaping = Escaping(connection.pgconn)
     commands = [b"BEGIN ISOLATION LEVEL READ COMMITTED"] if begins else []
     for name, value in settings.items():
@@ -83,16 +85,16 @@ def _sent(connection: psycopg.Connection, settings: Mapping[str, str | None], *,
 
 
 def _plans(scope: Scope, by_key: bool) -> dict[str, str]:
-    """What is looked up by a key, as who asks is, is found in one way whatever the key: planned once for a connection,
-    also where all else is planned for its values, which takes several times as long as to look. Such a plan stays while
-    a table grows."""
+    """Return plan settings. Lookups by key use one generic plan per connection and an index. Planning would take
+    several times as long, and the plan stays right while tables grow.
+    """
     if by_key:
         return {"plan_cache_mode": "auto", "enable_seqscan": "off"}
     return {"plan_cache_mode": "auto"} if isinstance(scope, CredentialScope) else {}
 
 
 def set_for_transaction(session: Session, **settings: str) -> None:
-    """Settings of PostgreSQL itself, until the transaction ends or sets them again."""
+    """Set PostgreSQL settings until the transaction ends or changes them."""
     _set(session.connection(), settings)
 
 
@@ -100,10 +102,10 @@ def set_for_transaction(session: Session, **settings: str) -> None:
 def session_scope(
     scope: Scope, *, engine: Engine | None = None, is_snapshot: bool = False, by_key: bool = False
 ) -> Iterator[Session]:
-    """A session whose transactions see the rows of `scope`; commits at exit, rolls back on any error.
+    """Open a session that sees the rows of `scope`. Commits at exit, rolls back on errors.
 
-    Driver errors leave as errors of `nac.errors`. `is_snapshot`: all that it reads is of one moment. `by_key`: it looks
-    up what few rows have in common, by an index.
+    Driver errors become errors of `nac.errors`. `is_snapshot`: all reads see the same moment. `by_key`: queries look up
+    few rows by an index.
     """
     chosen = engine or process_engine()
     if is_snapshot:
@@ -115,14 +117,14 @@ def session_scope(
             yield session
             session.commit()
     except DBAPIError as exc:
-        # Of the rollback, too, where the connection is gone for another reason than what ended the transaction.
+        # Also an error of the rollback, if the connection broke.
         raise translate(exc) from exc
     except PoolTimeout as exc:
-        raise ConnectionsInUse(remedy="Try again in some seconds.") from exc
+        raise ConnectionsInUse(remedy="Try again in a few seconds.") from exc
 
 
 def _begin(session: Session) -> None:
-    """A connection that was cut since it was last used costs nobody a request: nothing has been done by it yet."""
+    """Begin the transaction. Retries once if an idle connection was cut, because nothing has been done yet."""
     try:
         session.connection()
     except DBAPIError as exc:
@@ -133,10 +135,10 @@ def _begin(session: Session) -> None:
 
 
 def commit_intent(session: Session) -> None:
-    """Commit what says that something irreversible is about to be done, so that it stays whatever becomes of the deed.
+    """Commit the intent of an irreversible operation, so that it is recorded even if the operation fails.
 
-    All that the session did before stays with it. Its scope goes on in a new transaction, its locks do not: what was
-    looked at before has to be looked at again. For the deed alone, right before it.
+    Commits all changes so far. The scope continues in a new transaction, but locks do not, so earlier checks must be
+    repeated. Call it directly before the operation.
     """
     try:
         session.commit()
@@ -145,28 +147,27 @@ def commit_intent(session: Session) -> None:
 
 
 def hold(session: Session, row: object) -> None:
-    """Lock a row that was read until the transaction ends; it is then as it is now. Raises NotFound where it has gone
-    meanwhile."""
+    """Lock and refresh a row until the transaction ends. Raises NotFound if it was deleted."""
     try:
         session.refresh(row, with_for_update=True)
     except InvalidRequestError as exc:
-        raise NotFound("It was removed meanwhile.") from exc
+        raise NotFound("The object was deleted meanwhile.") from exc
 
 
 def enter_tenant(session: Session, tenant_id: TenantId) -> None:
-    """Let a platform or MSP transaction act on the rows of one tenant that it may see, until the session ends."""
+    """Give a platform or MSP session access to the rows of one visible tenant."""
     if not isinstance(session.info.get("scope"), PlatformScope | MspScope):
         raise ScopeViolation("Only a platform or MSP scope can enter a tenant.")
     session.flush()
-    # Row-level security answers whether this scope may see the tenant at all.
+    # Row-level security decides whether this scope sees the tenant.
     if session.scalar(select(_TENANTS.c.id).where(_TENANTS.c.id == tenant_id)) is None:
-        raise NotFound("There is no such tenant.")
+        raise NotFound("The tenant does not exist.")
     session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.tenant_id": str(tenant_id)}
     _apply(session.connection(), session.info[_SETTINGS])
 
 
 def enter_msp(session: Session, msp_id: MspId) -> None:
-    """Let a platform transaction act on what is one MSP's own, until the session ends."""
+    """Give a platform session access to the rows of one MSP."""
     if not isinstance(session.info.get("scope"), PlatformScope):
         raise ScopeViolation("Only the platform can enter an MSP.")
     session.flush()
@@ -175,7 +176,7 @@ def enter_msp(session: Session, msp_id: MspId) -> None:
 
 
 def enter_person(session: Session, person_id: UUID) -> None:
-    """Let a platform transaction act on an account as well, until the session ends; the edge has looked who asks."""
+    """Give a platform session access to an account. The API has checked the caller."""
     if not isinstance(session.info.get("scope"), PlatformScope):
         raise ScopeViolation("Only the platform can enter an account.")
     session.flush()
@@ -184,31 +185,34 @@ def enter_person(session: Session, person_id: UUID) -> None:
 
 
 def enter_platform(session: Session, *, msp_id: MspId | None = None, tenant_id: TenantId | None = None) -> None:
-    """Let a transaction of this MSP or tenant reach what is the platform's, such as a slot of a cell, until the session
-    ends. Whoever calls has checked the permission; that it is the transaction's own place, row-level security answers.
+    """Give an MSP's or tenant's session access to platform rows, such as slots of cells.
+
+    The caller must have checked permissions. Row-level security ensures that the MSP or tenant is the session's own.
     """
     session.flush()
     row, wanted = (_TENANTS, tenant_id) if msp_id is None else (_MSPS, msp_id)
     if session.scalar(select(row.c.id).where(row.c.id == wanted)) is None:
-        raise NotFound("There is no such place.")
+        raise NotFound("The tenant or MSP does not exist.")
     session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.platform": "on"}
     _apply(session.connection(), session.info[_SETTINGS])
 
 
 def become_person(session: Session, person_id: UUID) -> None:
-    """Let a transaction that somebody's credential began, and that has found it to be good, go on as that person."""
+    """Give a session that verified a person's credential access as that person."""
     if not isinstance(session.info.get("scope"), CredentialScope):
-        raise ScopeViolation("Only a credential makes somebody a person.")
+        raise ScopeViolation("Only a credential scope can become a person.")
     session.flush()
     session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.person_id": str(person_id)}
     _apply(session.connection(), session.info[_SETTINGS])
 
 
 def go_on(session: Session, scope: Scope, *, by_key: bool = False) -> None:
-    """Let a transaction that has looked at somebody's credential go on with what the edge has found that one may see.
-    Nothing of the credential's is seen any more. `by_key` as of `session_scope`."""
+    """Continue a session that verified a credential in the caller's scope. The credential's rows are no longer visible.
+
+    `by_key` is as for `session_scope`.
+    """
     if not isinstance(session.info.get("scope"), CredentialScope):
-        raise ScopeViolation("Only what has looked at a credential goes on.")
+        raise ScopeViolation("Only a credential scope can be replaced.")
     session.expunge_all()
     before = session.info[_SETTINGS]
     session.info["scope"], session.info[_SETTINGS] = scope, scope.settings() | _plans(scope, by_key)

@@ -1,4 +1,4 @@
-"""Membership in a set that may be large: PostgreSQL takes at most 65,535 parameters, and an array is one (ADR 0014)."""
+"""Membership in large sets. PostgreSQL allows 65,535 parameters, and an array is one (ADR 0014)."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,6 +8,6 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 
 def among(column: Any, values: Iterable[Any]) -> ColumnElement[bool]:  # noqa: ANN401 -- a mapped column
-    """As `column.in_(values)`."""
+    """Like `column.in_(values)`."""
     is_among: ColumnElement[bool] = column == any_(cast(list(values), ARRAY(column.type)))
     return is_among

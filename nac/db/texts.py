@@ -1,4 +1,4 @@
-"""What people search for by a part of its name."""
+"""Search by part of a name."""
 
 from sqlalchemy import ColumnElement, or_
 from sqlalchemy.orm import InstrumentedAttribute
@@ -7,5 +7,5 @@ _Text = InstrumentedAttribute[str] | InstrumentedAttribute[str | None]
 
 
 def has_part(text: str, *columns: _Text) -> ColumnElement[bool]:
-    """Whether `text` is within one of them, in upper or lower case."""
+    """Match `text` within one of the columns, ignoring case."""
     return or_(*(column.icontains(text, autoescape=True) for column in columns))

@@ -1,4 +1,4 @@
-"""Settings of a PostgreSQL that is ours alone, by the size of its machine."""
+"""Settings of a dedicated PostgreSQL, by the memory of its machine."""
 
 from typing import Final
 
@@ -8,7 +8,8 @@ _MOST_BUFFERS: Final = 4096 * _MEGABYTE
 
 
 def tuning(memory_bytes: int) -> dict[str, str]:
-    """An eighth of its memory for buffers: sessions that live by the million are changed all over their table and its
-    indexes, and each page that is not in there is a call to the kernel."""
+    """Use an eighth of memory for buffers. Millions of live sessions change throughout their table and indexes, and
+    each page outside of the buffers costs a system call.
+    """
     buffers = min(max(memory_bytes // 8, _LEAST_BUFFERS), _MOST_BUFFERS)
     return {"shared_buffers": f"{buffers // _MEGABYTE}MB", "max_wal_size": "2GB", "wal_compression": "on"}

@@ -1,4 +1,4 @@
-"""Column types whose Python form is what the rest of the product uses."""
+"""Column types with the product's own Python representation."""
 
 from sqlalchemy import Dialect
 from sqlalchemy.dialects.postgresql import INET, MACADDR
@@ -9,7 +9,7 @@ from nac.mac import normalise_mac
 
 
 class Mac(TypeDecorator[str]):
-    """macaddr; 12 lower-case hex digits in Python, as everywhere in the product."""
+    """macaddr; 12 lower-case hex digits in Python."""
 
     impl = MACADDR
     cache_ok = True
@@ -19,7 +19,7 @@ class Mac(TypeDecorator[str]):
 
 
 class HostAddress(TypeDecorator[str]):
-    """inet of a single host; its text without a prefix length in Python."""
+    """inet of a single host; text without a prefix length in Python."""
 
     impl = INET
     cache_ok = True
@@ -29,7 +29,7 @@ class HostAddress(TypeDecorator[str]):
 
 
 class Xid8(UserDefinedType[str]):
-    """A 64-bit transaction id that never wraps; its decimal digits in Python."""
+    """A 64-bit transaction id without wraparound; decimal digits in Python."""
 
     cache_ok = True
 
@@ -38,7 +38,7 @@ class Xid8(UserDefinedType[str]):
 
 
 class PgSnapshot(UserDefinedType[str]):
-    """Which transactions were finished at a moment; only to cast to."""
+    """A snapshot of finished transactions; only for casts."""
 
     cache_ok = True
 
@@ -46,6 +46,6 @@ class PgSnapshot(UserDefinedType[str]):
         return "pg_snapshot"
 
 
-# Reflection (`alembic check`) warns about a type that it does not know.
+# Prevents a warning of reflection (`alembic check`) about unknown types.
 ischema_names["xid8"] = Xid8
 ischema_names["pg_snapshot"] = PgSnapshot

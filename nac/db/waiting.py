@@ -1,7 +1,7 @@
-"""How long this process waits for PostgreSQL: each statement has a deadline on our side.
+"""Deadlines for PostgreSQL: each statement has one on the client's side.
 
-A frozen server, or one behind a dead network, answers nothing and closes nothing. Its kernel acknowledges what is sent,
-so that keepalives and tcp_user_timeout notice nothing, and unix sockets do not have them.
+A frozen server, or one behind a dead network, sends nothing and closes nothing. Its kernel still acknowledges packets,
+so keepalives and tcp_user_timeout do not help; unix sockets have neither.
 """
 
 import math
@@ -20,21 +20,21 @@ from sqlalchemy.util.queue import Queue
 
 STATEMENT_SECONDS: Final = 120.0
 CONNECT_SECONDS: Final = 5.0
-# A server that is well answers within it. The driver waits as long for a new connection at least.
+# A healthy server answers within it. The driver's minimum for connecting is the same.
 _LEAST_SECONDS: Final = 2.0
 _INTERVAL_SECONDS: Final = 0.1
 _Value = TypeVar("_Value")
 
 
 class ServerSilent(psycopg.OperationalError):
-    """PostgreSQL has not answered in time. The connection is closed: what it was asked for may be done all the same."""
+    """PostgreSQL did not answer in time. The connection is closed, but the statement may still complete."""
 
 
 class WaitBudget:
-    """Seconds that a request may still wait until it hears from PostgreSQL: for a thread, a connection, an answer.
+    """Seconds that a request can still wait for a thread, a connection and an answer of PostgreSQL.
 
-    Each answer restores all of it, so that a request of many statements is not cut short. After a silence nothing is
-    left, so that it does not wait again for each further attempt.
+    Each answer restores the whole budget, so that requests with many statements can finish. After a timeout nothing is
+    left, so that further attempts fail at once.
     """
 
     __slots__ = ("_full", "left")
@@ -44,11 +44,11 @@ class WaitBudget:
 
     @property
     def spare(self) -> float:
-        """What may be spent before PostgreSQL is asked."""
+        """Seconds that can be spent before a statement."""
         return max(0.0, self.left - _LEAST_SECONDS)
 
     def spend(self, seconds: float) -> None:
-        """Of waiting for something else than PostgreSQL's answer, for which some time always stays."""
+        """Deduct time spent on anything but PostgreSQL's answer, and leave a minimum for the answer."""
         if self.left:
             self.left = max(_LEAST_SECONDS, self.left - seconds)
 
@@ -64,7 +64,7 @@ _budget: ContextVar[WaitBudget | None] = ContextVar("wait_budget", default=None)
 
 @contextmanager
 def wait_budget(seconds: float, *, spent: float = 0) -> Iterator[None]:
-    """Bound all waiting for PostgreSQL in this block, in place of what the engines say; `spent` is over already."""
+    """Limit all waiting for PostgreSQL in this block, instead of the engines' limits; `spent` has already passed."""
     budget = WaitBudget(seconds)
     budget.spend(spent)
     token = _budget.set(budget)
@@ -75,12 +75,14 @@ def wait_budget(seconds: float, *, spent: float = 0) -> Iterator[None]:
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """Gives the server up once it was silent for `statement_seconds`, or for what is left of the budget."""
+    """A connection that gives up after `statement_seconds` without an answer, or when the budget is spent."""
 
     statement_seconds = STATEMENT_SECONDS
 
     def wait(self, gen: PQGen[_Value], interval: float = _INTERVAL_SECONDS, timeout: float | None = None) -> _Value:
-        """Raises ServerSilent. With a `timeout` the caller waits for what may never come, such as a notification."""
+        """Wait for an answer. Raises ServerSilent. A `timeout` is for events that may never occur, such as
+        notifications.
+        """
         if timeout is not None:
             return super().wait(gen, interval, timeout)
         budget = _budget.get()
@@ -101,7 +103,7 @@ class BoundedConnection(psycopg.Connection[Any]):
 
 
 def connect(*arguments: Any, statement_seconds: float = STATEMENT_SECONDS, **parameters: Any) -> BoundedConnection:  # noqa: ANN401
-    """As `psycopg.connect`, whose arguments it takes. Raises ServerSilent or another OperationalError."""
+    """Like `psycopg.connect`. Raises ServerSilent or another OperationalError."""
     budget = _budget.get()
     seconds = CONNECT_SECONDS if budget is None else min(CONNECT_SECONDS, budget.left)
     if not seconds:
@@ -111,7 +113,7 @@ def connect(*arguments: Any, statement_seconds: float = STATEMENT_SECONDS, **par
     except ConnectionTimeout as exc:
         if budget is not None:
             budget.exhaust()
-        # They hold the socket: PostgreSQL would keep a session for it until it is collected as garbage.
+        # The frames hold the socket, and PostgreSQL would keep a session until garbage collection.
         clear_frames(exc.__traceback__)
         raise _silent(seconds) from None
     connection.statement_seconds = statement_seconds
@@ -122,7 +124,7 @@ def connect(*arguments: Any, statement_seconds: float = STATEMENT_SECONDS, **par
 
 def _silent(seconds: float | None = None) -> ServerSilent:
     return ServerSilent(
-        "PostgreSQL does not answer." if seconds is None else f"PostgreSQL was silent for {seconds:.3g} s."
+        "PostgreSQL does not answer." if seconds is None else f"PostgreSQL did not answer within {seconds:.3g} s."
     )
 
 
@@ -139,6 +141,6 @@ class _Idle(Queue[ConnectionPoolEntry]):
 
 
 class BoundedPool(QueuePool):
-    """Waits for a connection no longer than the budget allows."""
+    """A pool that waits for a connection no longer than the budget allows."""
 
     _queue_class = _Idle

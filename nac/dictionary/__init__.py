@@ -1,7 +1,7 @@
-"""The dictionaries of the very radiusd that will send the replies: read from its files, uploaded by its agent.
+"""The dictionaries of the cell's radiusd, uploaded by its agent.
 
 The agent uploads `to_json(read_dictionary(<dictionary folder>/dictionary, <raddb>/dictionary))` with
-`nac.cells.service.upload_dictionary`; `from_json` of it is what `compile_policy(..., replies=...)` takes.
+`nac.cells.service.upload_dictionary`. Pass `from_json` of it to `compile_policy(..., replies=...)`.
 """
 
 from nac.dictionary.codec import DictionaryUnreadable, from_json, to_json

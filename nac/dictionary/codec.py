@@ -1,4 +1,4 @@
-"""A dictionary as the agent uploads it: canonical JSON, whose SHA-256 names it."""
+"""Encodes a dictionary as canonical JSON, identified by its SHA-256."""
 
 import json
 from types import MappingProxyType
@@ -9,11 +9,11 @@ _FORMAT = 1
 
 
 class DictionaryUnreadable(Exception):
-    """A stored dictionary is damaged or of a format this version does not know."""
+    """A stored dictionary is damaged or has an unknown format."""
 
 
 def to_json(dictionary: Dictionary) -> bytes:
-    """The same bytes for the same dictionary, whatever order its files came in."""
+    """Return the same bytes for the same dictionary, whatever the order of its files."""
     attributes = dictionary.attributes.values()
     document = {
         "format": _FORMAT,
@@ -30,11 +30,13 @@ def to_json(dictionary: Dictionary) -> bytes:
 
 
 def from_json(text: bytes) -> Dictionary:
-    """Raises DictionaryUnreadable."""
+    """Parse a dictionary. Raises DictionaryUnreadable."""
     try:
         document = json.loads(text)
         if document["format"] != _FORMAT:
-            raise DictionaryUnreadable(f"the dictionary has format {document['format']}, this version reads {_FORMAT}")
+            raise DictionaryUnreadable(
+                f"unsupported dictionary format {document['format']}; this version reads {_FORMAT}"
+            )
         attributes = {
             name.lower(): Attribute(name, vendor, number, kind, bool(tagged), encrypt, length, bool(nested))
             for name, vendor, number, kind, tagged, encrypt, length, nested in document["attributes"]

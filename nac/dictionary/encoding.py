@@ -1,4 +1,4 @@
-"""Attributes as octets of a packet, for the packets that Admit itself sends (RFC 2865 5, RFC 2868 3)."""
+"""Encodes attributes of packets that Admit sends (RFC 2865 5, RFC 2868 3)."""
 
 import ipaddress
 import struct
@@ -12,8 +12,9 @@ _LONGEST = 253
 
 
 def encode(dictionary: Dictionary, name: str, value: str, tag: int | None = None) -> bytes:
-    """The attribute with its headers. Raises ValueError for what the dictionary does not know or no packet holds,
-    and for types of which Admit sends none: encrypted ones, parts of TLVs."""
+    """Return the attribute with headers. Raises ValueError for unknown attributes, values that do not fit, and types
+    that Admit never sends (encrypted, parts of TLVs).
+    """
     dictionary.check(name, value, tag)
     found = dictionary.attributes[name.lower()]
     if found.encrypt or found.nested:
@@ -39,8 +40,8 @@ def _data(dictionary: Dictionary, found: Attribute, value: str, tag: int | None)
     if found.type in _NUMBERS:
         named = dictionary.values.get((found.vendor, found.number), {}).get(value.lower())
         data = struct.pack(_NUMBERS[found.type], int(value, 0) if named is None or value.isdigit() else named)
-        # RFC 2868 3.1: the tag takes the first of the four octets.
+        # RFC 2868 3.1: the tag is the first of the four octets.
         return bytes((tag or 0,)) + data[1:] if found.tagged else data
     if found.type in ("ipaddr", "ipv6addr", "combo-ip"):
         return ipaddress.ip_address(value).packed
-    raise ValueError(f"{found.name} has a type of which none can be sent in a request to a NAS: {found.type}")
+    raise ValueError(f"{found.name} has the type {found.type}, which cannot be sent in a request to a NAS")

@@ -1,4 +1,4 @@
-"""What radiusd's dictionaries say of each attribute, and whether a reply may carry a value."""
+"""Attributes of radiusd's dictionaries, and checks of values in replies."""
 
 import difflib
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ from nac.dictionary.values import data_bytes, require_value
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """How a vendor lays out its attributes inside Vendor-Specific (RFC 2865 5.26 suggests 1 and 1)."""
+    """Layout of a vendor's attributes in Vendor-Specific (RFC 2865 5.26 suggests 1 and 1)."""
 
     name: str
     type_bytes: int = 1
     length_bytes: int = 1
-    # WiMAX: one more octet that says that the value goes on in the next attribute.
+    # WiMAX: one more octet marks values that continue in the next attribute.
     continuation: bool = False
 
     def header_bytes(self) -> int:
@@ -24,7 +24,7 @@ class Vendor:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """`name` as written; all else as radiusd's lookup by number has it: that is what it parses and encodes with."""
+    """`name` as in the file; the rest from radiusd's lookup by number, which it uses for parsing and encoding."""
 
     name: str
     vendor: int
@@ -33,15 +33,15 @@ class Attribute:
     tagged: bool = False
     # 0 none, 1 as User-Password, 2 as Tunnel-Password, 3 Ascend's.
     encrypt: int = 0
-    # Of "octets[n]"; 0 where any length is right.
+    # Length of "octets[n]"; 0 for any length.
     length: int = 0
-    # Part of a TLV, or of RFC 6929's extended space: `number` means nothing then.
+    # Part of a TLV or of RFC 6929's extended space. `number` is meaningless then.
     nested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """Every attribute of one radiusd by its name in lower case (radiusd compares names so), its values and vendors."""
+    """All attributes of a radiusd by lower-case name (radiusd ignores case), their values and vendors."""
 
     attributes: Mapping[str, Attribute]
     vendors: Mapping[int, Vendor]
@@ -52,32 +52,32 @@ class Dictionary:
         return attribute.lower() in self.attributes
 
     def check(self, attribute: str, value: str, tag: int | None) -> None:
-        """Raises ValueError, with a sentence for whoever wrote it, unless radiusd takes this value in a reply.
+        """Raise ValueError unless radiusd accepts this value in a reply. The message is for the author of the policy.
 
-        radiusd itself adds a value it cannot parse as zero and accepts the device, so what is refused here is refused
-        for good. Stricter than radiusd where that is lenient to a fault: it reads "3600s" as the name of a value,
-        4294967296 as 0, and a host name as an address.
+        radiusd replaces a value that it cannot parse by zero and accepts the device, so this check must be complete. It
+        is stricter where radiusd is too lenient: "3600s" as the name of a value, 4294967296 as 0, a host name as an
+        address.
         """
         found = self._require(attribute)
         require_replyable(found.name, found.vendor, found.number, found.type, found.encrypt, nested=found.nested)
         if tag is not None and not found.tagged:
-            raise ValueError(f"{found.name} takes no tag")
+            raise ValueError(f"{found.name} does not allow a tag")
         require_value(found.name, found.type, value, self.values.get((found.vendor, found.number), {}), found.length)
         self._require_fit(found, value, tag)
 
     def encoded_bytes(self, attribute: str, value: str, tag: int | None) -> int:
-        """Octets of the whole attribute in a packet, headers included, for a pair that `check` takes."""
+        """Return the octets of the attribute in a packet, including headers, for a checked pair."""
         found = self._require(attribute)
         return 2 + self._vendor_header(found) + self._payload(found, value, tag)
 
     def _require(self, name: str) -> Attribute:
         found = self.attributes.get(name.lower())
         if found is None:
-            raise ValueError(f"radiusd's dictionaries have no attribute {name!r}{self._suggestion(name)}")
+            raise ValueError(f"unknown attribute {name!r} in radiusd's dictionaries{self._suggestion(name)}")
         return found
 
     def _suggestion(self, name: str) -> str:
-        # Comparing with all 8,000 names takes 50 ms; most slips leave the beginning and nearly the length as they are.
+        # Comparing all 8,000 names takes 50 ms. Most typos keep the first letters and nearly the length.
         start, length = name[:2].lower(), len(name)
         names = [other for other in self.attributes if other.startswith(start) and abs(len(other) - length) <= 2]
         close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.75)
@@ -100,18 +100,18 @@ class Dictionary:
     def _require_fit(self, found: Attribute, value: str, tag: int | None) -> None:
         room = 253 - self._vendor_header(found)
         if found.encrypt == 3 and data_bytes(found.type, value) > 16:
-            raise ValueError(f"{found.name} holds at most 16 octets")
+            raise ValueError(f"{found.name} can have at most 16 octets")
         if self._payload(found, value, tag) > room:
             raise ValueError(
-                f"too long: {found.name} has room for {room} octets, encryption and tag included (RFC 2865 5)"
+                f"too long: {found.name} has room for {room} octets, including encryption and tag (RFC 2865 5)"
             )
         if not found.tagged:
             return
-        # RFC 2868 3: an octet up to 0x1F at the start is read as the tag; a tagged integer keeps 24 bits.
+        # RFC 2868 3: a first octet up to 0x1F is read as the tag; a tagged integer has 24 bits.
         if found.type == "string" and not found.encrypt and value[0] <= "\x1f":
-            raise ValueError(f"{found.name} may not start with a control character: it would be read as a tag")
+            raise ValueError(f"{found.name} cannot start with a control character, which would be read as a tag")
         if found.type == "integer" and self._integer(found, value) > 0xFFFFFF:
-            raise ValueError(f"{found.name} holds at most 16777215 beside its tag (RFC 2868 3)")
+            raise ValueError(f"{found.name} can be at most 16777215 because of its tag (RFC 2868 3)")
 
     def _integer(self, found: Attribute, value: str) -> int:
         named = self.values.get((found.vendor, found.number), {}).get(value.lower())

@@ -1,4 +1,4 @@
-"""Parser of FreeRADIUS 3.2 dictionary files: the keywords and their effects as radiusd's own reader has them."""
+"""Parses FreeRADIUS 3.2 dictionary files like radiusd's own parser."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,13 +16,13 @@ _FLAGS = ("array", "concat", "virtual", "secret")
 
 
 class DictionaryDamaged(Exception):
-    """A dictionary file cannot be read as radiusd would."""
+    """A dictionary file cannot be parsed as radiusd would."""
 
 
 def read_dictionary(*files: Path) -> Dictionary:
-    """The dictionary of these files and all they include, in radiusd's order: the shared one, then the local one.
+    """Return the dictionary of these files and their includes, in radiusd's order: shared, then local.
 
-    Raises DictionaryDamaged naming file and line.
+    Raises DictionaryDamaged with file and line.
     """
     reader = _Reader()
     for file in files:
@@ -32,7 +32,7 @@ def read_dictionary(*files: Path) -> Dictionary:
 
 @dataclass(slots=True)
 class _Block:
-    """What BEGIN-VENDOR and BEGIN-TLV opened in the file being read."""
+    """State of BEGIN-VENDOR and BEGIN-TLV in the current file."""
 
     vendor: int = 0
     extended: bool = False
@@ -73,8 +73,8 @@ class _Reader:
         for attribute_name, value_name, value in self._early_values:
             attribute = self._by_name.get(attribute_name.lower())
             if attribute is None:
-                raise DictionaryDamaged(f"VALUE {value_name} of an attribute that is never defined: {attribute_name}")
-            # radiusd forgets the vendor here, so that such a value is no value of a vendor's attribute.
+                raise DictionaryDamaged(f"VALUE {value_name} refers to an undefined attribute {attribute_name}")
+            # radiusd loses the vendor here, so the value does not apply to a vendor's attribute.
             self._values.setdefault((0, attribute.number), {}).setdefault(value_name.lower(), value)
         values = {**self._values}
         for alias, target in self._aliases.items():
@@ -86,7 +86,7 @@ class _Reader:
         )
 
     def _as_encoded(self, attribute: Attribute) -> Attribute:
-        """Under its own name, with type and flags of the last definition of its number, which is what replies get."""
+        """Return the attribute with type and flags of the last definition of its number, which replies use."""
         if attribute.nested:
             return attribute
         return replace(self._by_number.get((attribute.vendor, attribute.number), attribute), name=attribute.name)
@@ -95,7 +95,7 @@ class _Reader:
         keyword, *rest = words
         least, most = _OPERANDS.get(keyword.upper(), (1, 2))
         if not least <= len(rest) <= most:
-            raise ValueError(f"{keyword} takes {least} to {most} words")
+            raise ValueError(f"{keyword} needs {least} to {most} words")
         match keyword.upper():
             case "ATTRIBUTE":
                 self._attribute(rest, block)
@@ -139,7 +139,7 @@ class _Reader:
             elif flag.startswith("encrypt="):
                 encrypt = _number(flag.partition("=")[2])
             elif flag not in _FLAGS:
-                # The form before BEGIN-VENDOR: the vendor's name stands where flags do.
+                # Old syntax without BEGIN-VENDOR: the vendor's name is among the flags.
                 vendor = self._vendor_numbers[flag.lower()]
         nested = block.extended or bool(block.tlvs) or "." in number
         value = 0 if "." in number else _number(number)
@@ -162,7 +162,7 @@ class _Reader:
         if attribute is None:
             self._early_values.append((attribute_name, name, value))
         elif attribute.type not in _ENUMERABLE:
-            raise ValueError(f"values have no names in the type {attribute.type}")
+            raise ValueError(f"values of type {attribute.type} cannot have names")
         elif not attribute.nested:
             self._values.setdefault((attribute.vendor, attribute.number), {}).setdefault(name.lower(), value)
 
@@ -182,7 +182,7 @@ class _Reader:
         self._vendors[value] = Vendor(name, int(type_bytes), int(length_bytes), continuation == ["c"])
 
 
-# USR, Lucent and Starent: radiusd knows their layout where a dictionary does not state it.
+# USR, Lucent and Starent: radiusd knows their layouts if a dictionary does not define them.
 _OLD_LAYOUTS = {429: (4, 0), 4846: (2, 1), 8164: (2, 2)}
 
 

@@ -1,4 +1,4 @@
-"""Which text radiusd 3.2 parses into a value of each type: a part of what it takes, leaving out what it guesses at."""
+"""Checks that radiusd 3.2 parses a text as a value of its type. Rejects texts that radiusd only guesses."""
 
 import ipaddress
 import re
@@ -21,7 +21,7 @@ REPLY_TYPES = frozenset((*_FIXED_BYTES, "string", "octets", "combo-ip"))
 
 
 def require_value(name: str, kind: str, value: str, names: Mapping[str, int], length: int) -> None:
-    """Raises ValueError unless `value` is one of the type `kind`; `names` are those that have numbers there."""
+    """Raise ValueError unless `value` is of type `kind`; `names` are the named values."""
     if kind in _ENUMERABLE:
         _require_enumerable(name, value, names, _ENUMERABLE[kind])
     elif kind in _UNSIGNED:
@@ -35,7 +35,7 @@ def require_value(name: str, kind: str, value: str, names: Mapping[str, int], le
 
 
 def data_bytes(kind: str, value: str) -> int:
-    """Octets of a value that `require_value` takes, without headers, tag and encryption."""
+    """Return the octets of a checked value, without headers, tag and encryption."""
     if kind == "string":
         return len(value.encode())
     if kind == "octets":
@@ -46,17 +46,17 @@ def data_bytes(kind: str, value: str) -> int:
 
 
 def _require_enumerable(name: str, value: str, names: Mapping[str, int], limit: int) -> None:
-    # Numbers come first, as in radiusd: a value whose name is all digits can only be given by its number.
+    # Like radiusd, numbers first: a value whose name is all digits can only be set by number.
     if _DIGITS.match(value) or _HEX_NUMBER.match(value):
         if len(value) > 10 or int(value, 0) >= limit:
-            raise ValueError(f"{name} is a number from 0 to {limit - 1}")
+            raise ValueError(f"{name} must be a number from 0 to {limit - 1}")
     elif value.lower() not in names or not _reads_as_name(value):
-        choice = f", or one of: {_some(names)}" if names else ""
-        raise ValueError(f"{value[:64]!r} is no value of {name}: it takes a number from 0 to {limit - 1}{choice}")
+        choice = f" or one of: {_some(names)}" if names else ""
+        raise ValueError(f"invalid value {value[:64]!r} of {name}: use a number from 0 to {limit - 1}{choice}")
 
 
 def _reads_as_name(value: str) -> bool:
-    """Whether radiusd, which reads as many digits as there are and then looks whether anything is left, sees a name."""
+    """Return whether radiusd reads a name: it skips leading digits, and a name must remain."""
     rest = re.sub(r"\A[ \t]*[+-]?(0x[0-9a-fA-F]+|[0-9]+)", "", value)
     return bool(rest.strip())
 
@@ -69,7 +69,7 @@ def _some(names: Mapping[str, int]) -> str:
 def _require_below(name: str, value: str, limit: int) -> None:
     if not _DIGITS.match(value) or len(value) > 20 or int(value) >= limit:
         what = "epoch seconds" if limit == _UNSIGNED["date"] else "a number"
-        raise ValueError(f"{name} is {what}, from 0 to {limit - 1}")
+        raise ValueError(f"{name} must be {what} from 0 to {limit - 1}")
 
 
 def _require_string(name: str, value: str) -> None:
@@ -78,26 +78,26 @@ def _require_string(name: str, value: str) -> None:
     except UnicodeEncodeError:
         good = False
     if not good:
-        raise ValueError(f"{name} must be text that is not empty and has no NUL character")
+        raise ValueError(f"{name} must be nonempty text without NUL")
 
 
 def _require_octets(name: str, value: str, length: int) -> None:
     if not _OCTETS.match(value):
-        raise ValueError(f"{name} must be written in hex: 0x and pairs of digits, such as 0x01af")
+        raise ValueError(f"{name} must be in hex: 0x and pairs of digits, such as 0x01af")
     if length and data_bytes("octets", value) != length:
-        raise ValueError(f"{name} has {length} octets, that is {2 * length} hex digits")
+        raise ValueError(f"{name} must have {length} octets ({2 * length} hex digits)")
 
 
 def _require_signed(name: str, value: str) -> None:
     if not _SIGNED.match(value) or not -(2**31) <= int(value) < 2**31:
-        raise ValueError(f"{name} is a number from {-(2**31)} to {2**31 - 1}")
+        raise ValueError(f"{name} must be a number from {-(2**31)} to {2**31 - 1}")
 
 
 def _require_ipv4(name: str, value: str) -> None:
     try:
         ipaddress.IPv4Address(value)
     except ValueError:
-        raise ValueError(f"{name} is an IPv4 address such as 192.0.2.1") from None
+        raise ValueError(f"{name} must be an IPv4 address such as 192.0.2.1") from None
 
 
 def _require_ipv6(name: str, value: str) -> None:
@@ -106,7 +106,7 @@ def _require_ipv6(name: str, value: str) -> None:
     except ValueError:
         address = None
     if address is None or address.scope_id is not None:
-        raise ValueError(f"{name} is an IPv6 address such as 2001:db8::1")
+        raise ValueError(f"{name} must be an IPv6 address such as 2001:db8::1")
 
 
 def _require_any_ip(name: str, value: str) -> None:
@@ -120,7 +120,7 @@ def _require_prefix(require_address: Callable[[str, str], None], bits: int, exam
     def require(name: str, value: str) -> None:
         address, slash, length = value.partition("/")
         if not slash or not _DIGITS.match(length) or len(length) > 3 or int(length) > bits:
-            raise ValueError(f"{name} is a prefix such as {example}")
+            raise ValueError(f"{name} must be a prefix such as {example}")
         require_address(name, address)
 
     return require
@@ -129,7 +129,7 @@ def _require_prefix(require_address: Callable[[str, str], None], bits: int, exam
 def _require_form(form: re.Pattern[str], example: str) -> Callable[[str, str], None]:
     def require(name: str, value: str) -> None:
         if not form.match(value):
-            raise ValueError(f"{name} is written as {example}")
+            raise ValueError(f"{name} must have the form {example}")
 
     return require
 

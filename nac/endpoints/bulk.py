@@ -1,4 +1,4 @@
-"""Endpoints by the thousand: rows are read and compared with what there is, and then all of them stored."""
+"""Bulk import of endpoints: compares rows with the stored endpoints, then stores all of them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,15 +40,15 @@ from nac.validation import require_mac, require_name
 COLUMNS = ("mac", "name", "status", "groups", "owner", "notes", "valid_until")
 _PLAIN = ("name", "status", "owner", "notes", "valid_until", "attributes")
 _CHUNK = 5_000
-# As many as go in one statement anyway.
+# Rows per INSERT.
 _STORED_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    # Groups that there are not are made.
+    # Create missing groups.
     make_groups: bool = False
-    # Approve addresses that devices made up, too.
+    # Also approve random addresses.
     allow_random: bool = False
     existing: OnExisting = "refuse"
 
@@ -68,25 +68,25 @@ class _Row:
 
 @dataclass(slots=True)
 class Plan:
-    """What becomes of the rows; nothing may be stored of one with mistakes."""
+    """The planned change of each row. Must not be stored if it has mistakes."""
 
     mistakes: list[RowMistake]
     missing_groups: tuple[str, ...]
     planned: list[PlannedRow]
     fresh: list[_Row]
     changed: list[_Row]
-    # By address; with the groups that people have put them into.
+    # Endpoints by address, and their groups except groups by rule.
     known: Mapping[str, Endpoint]
     groups: Mapping[UUID, tuple[str, ...]]
 
 
 def plan(session: Session, *, tenant_id: TenantId, lines: Iterable[InputLine], options: Options) -> Plan:
-    """Locks what the lines are about until the transaction ends."""
+    """Plan the changes. Locks the endpoints until the transaction ends."""
     reader = RowReader()
     rows = _read(lines, reader, options)
     if not rows:
         return Plan(reader.mistakes, (), [], [], [], {}, {})
-    # Or the worker discovers some of them before they are stored.
+    # Prevents the worker from discovering these endpoints before they are stored.
     work.hold(session, tenant_id=tenant_id)
     known = _known(session, tenant_id, [row.mac for row in rows if row.mac])
     ids = [endpoint.id for endpoint in known.values()]
@@ -116,10 +116,10 @@ def _read(lines: Iterable[InputLine], reader: RowReader, options: Options) -> li
 
 
 def _row(line: InputLine, reader: RowReader, options: Options) -> _Row:
-    """What of it can be read: the rest is among the mistakes then."""
+    """Parse a line. Values that cannot be parsed are recorded as mistakes."""
     row = _Row(line.number)
     if not line.values.get("mac"):
-        reader.wrong(line, "mac", "There is no address.", "Each row needs one, such as 00:11:22:33:44:55.")
+        reader.wrong(line, "mac", "The address is missing.", "Set an address in each row, such as 00:11:22:33:44:55.")
     for name, read, kind in _FIELDS:
         reader.take(line, row, name, read, kind)
     if row.mac and row.status == "active":
@@ -136,7 +136,7 @@ def _name_or_none(text: str) -> str:
 
 def _status(text: str) -> str:
     if text not in ("active", "blocked"):
-        raise InvalidInput(f"{text!r} is no status.", remedy="Use active or blocked.")
+        raise InvalidInput(f"Unknown status {text!r}.", remedy="Use active or blocked.")
     return text
 
 
@@ -170,19 +170,22 @@ def _known(session: Session, tenant_id: TenantId, macs: list[str]) -> dict[str, 
 def _missing_groups(
     session: Session, tenant_id: TenantId, rows: Iterable[_Row], reader: RowReader, options: Options
 ) -> tuple[str, ...]:
-    """Names of those to be made; groups that are missing, or that a rule fills, are mistakes."""
+    """Return the names of groups to create. Missing groups and groups by rule are mistakes."""
     lines = reader.lines_naming((row.number, row.groups) for row in rows)
     ENDPOINT_GROUPS.keep(session, tenant_id=tenant_id, names=lines.keys())
     groups = {group.name: group for group in ENDPOINT_GROUPS.list_all(session, tenant_id=tenant_id)}
     for name in lines.keys() & groups.keys():
         if is_by_rule(groups[name]):
-            detail = f"A rule makes the members of the group {name!r}."
-            reader.add_mistake_in_lines(lines[name], "groups", detail, "Leave it out of the row.")
+            detail = f"A rule sets the members of group {name!r}."
+            reader.add_mistake_in_lines(lines[name], "groups", detail, "Remove the group from the row.")
     missing = tuple(sorted(lines.keys() - groups.keys()))
     if not options.make_groups:
         for name in missing:
-            remedy = "Add it: ./admit endpoint-group add. Or say make_groups (--make-groups), which makes all of them."
-            reader.add_mistake_in_lines(lines[name], "groups", f"There is no group {name!r}.", remedy)
+            remedy = (
+                "Create it with ./admit endpoint-group add, or set make_groups (--make-groups) to create all"
+                " missing groups."
+            )
+            reader.add_mistake_in_lines(lines[name], "groups", f"Unknown group {name!r}.", remedy)
     return missing
 
 
@@ -195,7 +198,7 @@ def _sort(made: Plan, row: _Row, options: Options) -> None:
         return
     decided = endpoint.status in ("active", "blocked")
     if decided and options.existing == "refuse":
-        made.mistakes.append(RowMistake(row.number, "mac", f"There is an endpoint {name} already.", EXISTING_REMEDY))
+        made.mistakes.append(RowMistake(row.number, "mac", f"Endpoint {name} already exists.", EXISTING_REMEDY))
     elif decided and options.existing == "keep":
         made.planned.append(PlannedRow(row.number, name, "keep"))
     elif made.groups.get(endpoint.id, ()) == row.groups and not _differing(endpoint, row):
@@ -217,7 +220,7 @@ def store(
     plan: Plan,
     tell: ProgressCallback = ignore_progress,
 ) -> None:
-    """All of it, with an audit entry for each row. `tell`: how many rows are done, now and then."""
+    """Store the plan, with an audit entry for each row. Calls `tell` with the number of rows done."""
     ENDPOINT_GROUPS.create_many(session, actor=actor, tenant_id=tenant_id, names=plan.missing_groups)
     rows = plan.fresh + plan.changed
     tell_stored, tell_noted = split_progress(tell, len(rows))
@@ -245,13 +248,12 @@ def store(
 
 
 def _insert(session: Session, tenant_id: TenantId, rows: Sequence[_Row], tell: ProgressCallback) -> dict[str, UUID]:
-    """Ids by address."""
+    """Return the new ids by address."""
     values: list[dict[str, Any]] = [
         {"id": uuid4(), "tenant_id": tenant_id, "mac": row.mac, **{name: getattr(row, name) for name in _PLAIN}}
         for row in rows
     ]
-    # Foreign keys are checked by a plan that is made once: over a table that was empty then, it reads all of that for
-    # each row.
+    # A cached plan made while the table was empty scans the whole table for each foreign key.
     session.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
     for start in range(0, len(values), _STORED_AT_ONCE):
         part = values[start : start + _STORED_AT_ONCE]
@@ -261,7 +263,7 @@ def _insert(session: Session, tenant_id: TenantId, rows: Sequence[_Row], tell: P
 
 
 def _change(endpoint: Endpoint, row: _Row, groups: tuple[str, ...], actor: str) -> dict[str, Any]:
-    """What the audit log says of it."""
+    """Apply the row and return its audit entry."""
     before = _shown(endpoint) | {"groups": list(groups)}
     for name in _differing(endpoint, row):
         setattr(endpoint, name, getattr(row, name))

@@ -1,4 +1,4 @@
-"""What becomes of devices that nobody decides about: they are forgotten when they were not seen for long."""
+"""Expiry of discovered endpoints that nobody classified."""
 
 from datetime import timedelta
 
@@ -11,13 +11,13 @@ from nac.ids import TenantId
 from nac.models import Endpoint, EndpointSighting
 
 EXPIRE_AFTER = timedelta(days=30)
-# Most phones take another address within a day or for each network.
+# Most phones change their address daily or for each network.
 RANDOM_EXPIRE_AFTER = timedelta(days=1)
 BATCH = 5_000
 
 
 def expire_discovered(session: Session, *, tenant_id: TenantId) -> int:
-    """Forget up to `BATCH` discovered or ignored endpoints that were not seen for too long; returns how many."""
+    """Delete up to `BATCH` expired discovered or ignored endpoints; return their number."""
     now = utc_now()
     last_seen = func.coalesce(EndpointSighting.last_seen_at, Endpoint.first_seen_at, Endpoint.created_at)
     stale = (

@@ -1,7 +1,7 @@
-"""What the worker makes of sightings: endpoints, their vendor and profile, and the members of groups by rule.
+"""Turns sightings into endpoints, with vendor, profile and groups by rule. Runs in the worker.
 
-Only what changed is looked at (nac.endpoints.work), in bounded batches; rows that stay the same are not written, so
-that no cell hears of them.
+Processes only changed addresses (nac.endpoints.work), in bounded batches. Unchanged rows are not written, so cells
+receive no needless changes.
 """
 
 import json
@@ -29,14 +29,14 @@ from nac.profiling.oui import load_registry
 
 _log = logging.getLogger(__name__)
 
-# Rows that one transaction locks: whoever wants to change one of them waits for all of them.
+# Rows locked by one transaction. Other changes of these rows wait for it.
 BATCH = 100
-# Of one tenant, waiting for a decision. Half of them may have made their address up: a flood of those leaves room.
+# Discovered endpoints per tenant. At most half have random addresses, so that a flood of them leaves room for others.
 MAX_DISCOVERED = 50_000
 MAX_DISCOVERED_RANDOM = MAX_DISCOVERED // 2
 NO_ADDRESS = "000000000000"
 
-# As nac.mac.is_random_mac.
+# The same test as nac.mac.is_random_mac.
 _LOCAL: ColumnElement[Any] = literal_column("macaddr '02:00:00:00:00:00'")
 _NONE: ColumnElement[Any] = literal_column("macaddr '00:00:00:00:00:00'")
 
@@ -60,7 +60,7 @@ _STORE = text(
 
 
 def enrich(session: Session, *, tenant_id: TenantId) -> int:
-    """One batch of the tenant's work; returns how much was done, 0 where nothing is left or another worker is at it."""
+    """Process one batch of the tenant. Return its size; 0 if no work is left or another worker has it."""
     if not work.begin(session, tenant_id=tenant_id):
         return 0
     macs = work.take(session, tenant_id=tenant_id, limit=BATCH)
@@ -74,14 +74,14 @@ def enrich(session: Session, *, tenant_id: TenantId) -> int:
 
 
 def _endpoints(session: Session, tenant_id: TenantId, *where: ColumnElement[bool]) -> Sequence[Endpoint]:
-    """Locked, in the order in which people's changes lock them: nobody removes one while it is worked on."""
+    """Return endpoints, locked by address like changes by people. Prevents deletion meanwhile."""
     query = select(Endpoint).where(Endpoint.tenant_id == tenant_id, *where).order_by(Endpoint.mac)
     query = query.with_for_update(key_share=True)
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
 def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> None:
-    """Endpoints for addresses that were seen and have none, as long as there is room for them."""
+    """Create endpoints for sightings without one, up to the limits."""
     known = session.scalars(select(Endpoint.mac).where(Endpoint.tenant_id == tenant_id, Endpoint.mac.in_(macs)))
     unknown = set(macs).difference(known)
     if not unknown:
@@ -102,16 +102,16 @@ def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> N
             left_out.append(mac)
             continue
         room, random_room = room - 1, random_room - random
-        # What is told of it says so from the beginning.
-        told = {"vendor": vendors.vendor(mac), "first_seen_at": first_seen_at}
-        rows.append({"tenant_id": tenant_id, "mac": mac, "status": "discovered", **told})
+        # The event of a discovery contains these values.
+        known_values = {"vendor": vendors.vendor(mac), "first_seen_at": first_seen_at}
+        rows.append({"tenant_id": tenant_id, "mac": mac, "status": "discovered", **known_values})
     if rows:
         session.execute(insert_or_skip(Endpoint).on_conflict_do_nothing(), rows)
     forget(session, tenant_id=tenant_id, macs=left_out)
 
 
 def _room(session: Session, tenant_id: TenantId) -> tuple[int, int]:
-    """How many more may be discovered, and how many of them with an address that they made up."""
+    """Return how many more endpoints can be discovered, in total and with random addresses."""
     waiting, random = session.execute(
         select(func.count(), func.count().filter(IS_RANDOM)).where(
             Endpoint.tenant_id == tenant_id, Endpoint.status == "discovered"
@@ -121,7 +121,7 @@ def _room(session: Session, tenant_id: TenantId) -> tuple[int, int]:
 
 
 def forget(session: Session, *, tenant_id: TenantId, macs: Collection[str]) -> None:
-    """What was seen and said of addresses that have no endpoint; they are news when they come again."""
+    """Delete sightings and evidence of addresses without an endpoint. Later sightings count as new."""
     for table in (EndpointSighting, EndpointEvidence):
         session.execute(delete(table).where(table.tenant_id == tenant_id, table.mac.in_(macs)))
 
@@ -129,12 +129,12 @@ def forget(session: Session, *, tenant_id: TenantId, macs: Collection[str]) -> N
 def _profile(session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint]) -> None:
     macs = [endpoint.mac for endpoint in endpoints]
     evidence: defaultdict[str, list[Evidence]] = defaultdict(list)
-    for told in session.scalars(
+    for row in session.scalars(
         select(EndpointEvidence)
         .where(EndpointEvidence.tenant_id == tenant_id, EndpointEvidence.mac.in_(macs))
         .order_by(EndpointEvidence.source, EndpointEvidence.key)
     ):
-        evidence[told.mac].append(Evidence(told.source, told.key, told.value))
+        evidence[row.mac].append(Evidence(row.source, row.key, row.value))
     seen = {
         sighting.mac: sighting.first_seen_at
         for sighting in session.execute(
@@ -166,7 +166,7 @@ def _profile(session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint
 
 
 def _rules(session: Session, tenant_id: TenantId) -> dict[UUID, Policy]:
-    """Locked: who takes a rule away waits, and then removes the members that it still made."""
+    """Return the tenant's rules, locked. A deletion of a rule waits, then removes its members."""
     groups = session.execute(
         select(EndpointGroup.id, EndpointGroup.rule)
         .where(EndpointGroup.tenant_id == tenant_id, EndpointGroup.rule.is_not(None))
@@ -177,16 +177,16 @@ def _rules(session: Session, tenant_id: TenantId) -> dict[UUID, Policy]:
 
 
 def _compiled(group_id: UUID, rule: object) -> Policy | None:
-    """None for a rule that an earlier version took and this one does not: its members stay as they are."""
+    """Return None for a rule that this version does not accept. Its members stay."""
     try:
         return compile_rule(rule)
     except InvalidRule as exc:
-        _log.warning("the rule of group %s is not worked out: %s", group_id, exc)
+        _log.warning("cannot evaluate the rule of group %s: %s", group_id, exc)
         return None
 
 
 def _assign(session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint], rules: Mapping[UUID, Policy]) -> None:
-    """Bring the memberships of these endpoints in these groups to what the rules say."""
+    """Update the memberships of these endpoints in these groups."""
     if not rules or not endpoints:
         return
     ids = [endpoint.id for endpoint in endpoints]
@@ -214,7 +214,7 @@ def _join(session: Session, tenant_id: TenantId, pairs: Iterable[tuple[UUID, UUI
 
 
 def _advance_rules(session: Session, tenant_id: TenantId) -> int:
-    """One batch further with the rules that are new: all endpoints are asked, in the order of their addresses."""
+    """Apply a new rule to the next batch of endpoints, in the order of their addresses."""
     pending = session.scalars(
         select(EndpointGroup)
         .where(EndpointGroup.tenant_id == tenant_id, EndpointGroup.rule_cursor.is_not(None))

@@ -1,4 +1,4 @@
-"""Approvals that end by the clock: nobody writes anything then, so the worker looks."""
+"""Events for approvals that end. No write marks the end, so the worker checks."""
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -7,5 +7,7 @@ BATCH = 1_000
 
 
 def note_expired(session: Session) -> int:
-    """Of all tenants, a batch; returns how many were noted, each once. As admit_worker, in PlatformScope."""
+    """Record a batch of expired endpoints of all tenants, each once; return its size. Needs role admit_worker and
+    PlatformScope.
+    """
     return session.scalar(select(func.note_expired_endpoints(BATCH))) or 0

@@ -1,7 +1,7 @@
-"""Endpoints out of files and into them: CSV with a header line, or JSON lines. All of a file is stored, or nothing.
+"""Import of endpoints from CSV with a header line or from JSON lines. All rows are stored, or none.
 
-Columns are `nac.endpoints.bulk.COLUMNS`; only `mac` is required. In CSV, groups are separated by semicolons and columns
-"attribute.<key>" are attributes; in JSON, groups are a list and attributes an object.
+Columns are `nac.endpoints.bulk.COLUMNS`; only `mac` is required. CSV separates groups by semicolons and has a column
+"attribute.<key>" per attribute. JSON has a list of groups and an object of attributes.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from nac.ids import TenantId
 from nac.imports import admit_csv
 from nac.imports.document import MAX_LINES, ImportDocument, Unreadable
 
-# A file of so many is read, checked and stored in one transaction.
+# Rows that are read, checked and stored in one transaction.
 MAX_ROWS = MAX_LINES
 
 
 class InvalidFile(InvalidInput):
-    """The file has mistakes; nothing was stored."""
+    """The file has mistakes. Nothing was stored."""
 
     def __init__(self, mistakes: list[Mistake]) -> None:
         more = len(mistakes) - MAX_REPORTED
@@ -48,9 +48,9 @@ def import_endpoints(
     allow_random: bool = False,
     update: bool = False,
 ) -> Imported:
-    """Approve (or block) the endpoints of a file. Raises InvalidFile with every mistake and its line.
+    """Approve or block the endpoints of a file. `update` changes endpoints that exist; otherwise they are mistakes.
 
-    `update`: those that there are already are made what the file says, in place of being mistakes.
+    Raises InvalidFile with every mistake and its line.
     """
     document = ImportDocument()
     try:

@@ -1,4 +1,4 @@
-"""Giving a group of endpoints its rule. The worker then asks all endpoints, and later each that changes."""
+"""Rules of endpoint groups. The worker applies a new rule to all endpoints, then to each that changes."""
 
 from typing import Any, cast
 
@@ -16,9 +16,9 @@ from nac.models import EndpointGroup, EndpointGroupMember
 
 
 def set_rule(session: Session, *, actor: str, tenant_id: TenantId, name: str, rule: object) -> EndpointGroup:
-    """`rule` is a condition as `json.loads` gives it; None makes the group one of people's again, without members.
+    """Set or remove the rule of a group. `rule` is a parsed JSON condition. None removes the rule and all members.
 
-    Raises InvalidRule with every mistake, and Conflict where people have put members into the group.
+    Raises InvalidRule with every mistake, and Conflict if the group has members added by people.
     """
     group = ENDPOINT_GROUPS.require(session, tenant_id=tenant_id, name=name)
     if rule is not None:
@@ -29,14 +29,18 @@ def set_rule(session: Session, *, actor: str, tenant_id: TenantId, name: str, ru
     members = session.scalars(select(func.count()).where(EndpointGroupMember.group_id == group.id)).one()
     if before is None and members:
         raise Conflict(
-            f"The group {name!r} has {members} members that people put into it.",
+            f"Group {name!r} has {members} members that people added.",
             place="rule",
-            remedy="Make another group for the rule.",
+            remedy="Create another group for the rule.",
         )
     if before is None and rule is not None:
         count_alone(session, "group-rules", tenant_id)
         if _count_rules(session, tenant_id) >= MAX_RULES:
-            raise Conflict(f"There are {MAX_RULES} groups by rule already.", place="rule", remedy="Remove some.")
+            raise Conflict(
+                f"The tenant already has {MAX_RULES} groups by rule, the maximum.",
+                place="rule",
+                remedy="Delete groups by rule that you no longer need.",
+            )
     group.rule = cast(dict[str, Any] | None, rule)
     group.rule_cursor = NO_ADDRESS if rule is not None else None
     session.flush()

@@ -1,4 +1,4 @@
-"""The unknown-device inbox: what was discovered waits for a decision, which can be made for many at once."""
+"""The unknown-device inbox: classifies one or many discovered endpoints."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from nac.validation import require_future, require_mac
 
 Action = Literal["approve", "block", "ignore"]
 _STATUS: dict[Action, EndpointStatus] = {"approve": "active", "block": "blocked", "ignore": "ignored"}
-# What one transaction may change; a cell takes some 10,000 changes a second.
+# Endpoints per transaction. A cell applies about 10,000 changes per second.
 MAX_CLASSIFIED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     action: Action
-    # Of those that are approved.
+    # Groups and end of approved endpoints.
     groups: tuple[str, ...] = ()
     valid_until: datetime | None = None
     allow_random: bool = False
@@ -44,11 +44,10 @@ def classify(
     decision: Decision,
     dry_run: bool = False,
 ) -> Sequence[Listed]:
-    """Decide about the discovered endpoints that `wanted` means, all or none; returns them as they were found.
+    """Classify the discovered endpoints that match `wanted`, all or none. Return them as they were before.
 
-    Addresses that are named may be of ignored endpoints, too. Raises EndpointNotFound where one is neither, and
-    RandomAddress for those that would be approved by an address that they made up; SeveralMistakes where there is
-    more than one. `dry_run` changes nothing.
+    Named addresses can also be ignored endpoints. Raises EndpointNotFound for other addresses, RandomAddress if
+    approval would admit a random address, and SeveralMistakes if there are several. `dry_run` changes nothing.
     """
     found = _checked(session, tenant_id, wanted, decision)
     if dry_run or not found:
@@ -80,7 +79,7 @@ def classify(
 
 
 def _checked(session: Session, tenant_id: TenantId, wanted: Filter, decision: Decision) -> Sequence[Listed]:
-    """Those that it would be decided about. Raises every mistake at once."""
+    """Return the endpoints to classify. Raises all mistakes at once."""
     mistakes = Mistakes()
     macs: list[str] = []
     found: Sequence[Listed] = ()
@@ -99,7 +98,7 @@ def _checked(session: Session, tenant_id: TenantId, wanted: Filter, decision: De
         require_future(decision.valid_until)
     with mistakes.noted():
         if decision.action != "approve" and (decision.groups or decision.valid_until):
-            raise InvalidInput("Only what is approved has groups and an end.", place="groups", remedy="Leave them out.")
+            raise InvalidInput("Only approved endpoints have groups and an end.", place="groups", remedy="Remove them.")
     mistakes.refuse()
     return found
 
@@ -119,12 +118,14 @@ def _find(session: Session, tenant_id: TenantId, wanted: Filter, macs: tuple[str
     found = repository.list_page(session, tenant_id, narrowed, span=ORDERS.first(MAX_CLASSIFIED + 1), lock=True)
     if len(found) > MAX_CLASSIFIED:
         raise InvalidInput(
-            f"These are more than {MAX_CLASSIFIED} endpoints.", place="filter", remedy="Narrow it, and do it in parts."
+            f"The filter matches more than {MAX_CLASSIFIED} endpoints.",
+            place="filter",
+            remedy="Narrow the filter and repeat the request for each part.",
         )
     if missing := sorted(set(macs) - {endpoint.mac for endpoint, _ in found}):
         raise EndpointNotFound(
             f"Not in the inbox: {', '.join(map(display_mac, missing))}.",
             place="mac",
-            remedy="They are listed by: ./admit endpoint inbox",
+            remedy="List the inbox: ./admit endpoint inbox",
         )
     return found

@@ -1,4 +1,4 @@
-"""One thing done to many endpoints, which are named by their addresses: to all of them, or to none."""
+"""Operations on many endpoints by address. Each applies to all of them or to none."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -27,8 +27,8 @@ from nac.validation import require_mac
 
 _REVOKE = "./admit cert revoke --all-of-endpoint MAC"
 _CLASSIFY = "Classify it: ./admit endpoint classify."
-_LISTED = "Leave it out; they are listed by: ./admit endpoint list."
-# How many until it is told how far it is.
+_LISTED = "Remove it. List endpoints: ./admit endpoint list."
+# Endpoints between two progress reports.
 _AT_ONCE = 1_000
 Grouping = Literal["set-groups", "join-groups", "leave-groups"]
 
@@ -36,14 +36,14 @@ Grouping = Literal["set-groups", "join-groups", "leave-groups"]
 def remove(
     session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
 ) -> int:
-    """Raises RowsRefused, for those that certificates were issued to that are good as well."""
+    """Delete endpoints; return their number. Raises RowsRefused, also for endpoints with valid certificates."""
     reader = RowReader()
     found = _locked(session, tenant_id, macs, reader)
     left = holders_with_some_left(session, tenant_id=tenant_id, endpoint_ids=[each.id for _, each in found])
     for line, endpoint in found:
         if endpoint.id in left:
             mac = display_mac(endpoint.mac)
-            reader.wrong(line, "", f"Certificates issued to {mac} are not revoked.", f"Revoke them first: {_REVOKE}.")
+            reader.wrong(line, "", f"Endpoint {mac} has valid certificates.", f"Revoke them first: {_REVOKE}.")
     require_no_mistakes(reader.mistakes, place=_place)
     entries = [
         _entry(actor, endpoint, "remove", before={"name": endpoint.name, "status": endpoint.status})
@@ -62,7 +62,9 @@ def remove(
 def block(
     session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
 ) -> int:
-    """Their live sessions are asked to end (RFC 5176). How many were not blocked before; raises RowsRefused."""
+    """Block endpoints and end their live sessions (RFC 5176). Return how many were not blocked before. Raises
+    RowsRefused.
+    """
     reader = RowReader()
     found = _locked(session, tenant_id, macs, reader)
     require_no_mistakes(reader.mistakes, place=_place)
@@ -74,7 +76,7 @@ def block(
 def unblock(
     session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
 ) -> int:
-    """How many were blocked. Raises RowsRefused, for those that nobody has approved as well."""
+    """Unblock endpoints; return how many were blocked. Raises RowsRefused, also for unapproved ones."""
     reader = RowReader()
     found = _locked(session, tenant_id, macs, reader)
     for line, endpoint in found:
@@ -96,7 +98,7 @@ def group(
     how: Grouping,
     tell: ProgressCallback = ignore_progress,
 ) -> int:
-    """Groups by rule stay as they are. How many are in other groups now.
+    """Change the groups of endpoints, except groups by rule. Return how many endpoints changed.
 
     Raises RowsRefused, UnknownGroup and GroupByRule.
     """
@@ -133,17 +135,17 @@ def group(
 def _locked(
     session: Session, tenant_id: TenantId, macs: Iterable[str], reader: RowReader
 ) -> list[tuple[InputLine, Endpoint]]:
-    wanted: dict[str, InputLine] = {}
+    lines: dict[str, InputLine] = {}
     for number, text in enumerate(macs, start=1):
         line = InputLine(number, {})
         with reader.noted(line):
-            wanted.setdefault(require_mac(text), line)
+            lines.setdefault(require_mac(text), line)
     work.hold(session, tenant_id=tenant_id)
-    known = repository.lock_macs(session, tenant_id, sorted(wanted))
-    for mac, line in wanted.items():
+    known = repository.lock_macs(session, tenant_id, sorted(lines))
+    for mac, line in lines.items():
         if mac not in known:
-            reader.wrong(line, "", f"There is no endpoint {display_mac(mac)}.", _LISTED)
-    return [(line, known[mac]) for mac, line in wanted.items() if mac in known]
+            reader.wrong(line, "", f"Endpoint {display_mac(mac)} does not exist.", _LISTED)
+    return [(line, known[mac]) for mac, line in lines.items() if mac in known]
 
 
 def _set_status(

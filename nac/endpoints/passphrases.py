@@ -1,6 +1,6 @@
-"""Passphrases of devices and of groups of them (iPSK, PPSK, DPSK: a WPA2 passphrase for each device).
+"""WPA2 passphrases of endpoints and endpoint groups (iPSK, PPSK, DPSK).
 
-A device's own comes before its group's. They are stored sealed and shown once: to whoever sets one.
+A device's passphrase overrides its group's. Passphrases are stored sealed and shown only once, when set.
 """
 
 import secrets
@@ -16,10 +16,10 @@ from nac.mac import display_mac
 from nac.models import Endpoint, EndpointGroup
 from nac.sealing import Seal
 
-# Without those that are mistaken for each other. 20 of 31 are 99 bits.
+# Without characters that look alike. 20 of 31 characters have 99 bits.
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _GENERATED = 20
-# IEEE 802.11-2020 J.4.1: 8 to 63 characters of ASCII, 32 to 126.
+# IEEE 802.11-2020 J.4.1: 8 to 63 ASCII characters, 32 to 126.
 _SHORTEST, _LONGEST = 8, 63
 
 
@@ -29,11 +29,11 @@ def generate_passphrase() -> str:
 
 def require_passphrase(text: str) -> str:
     if not _SHORTEST <= len(text) <= _LONGEST or not text.isascii() or not text.isprintable():
-        # Not shown: it may be one all but for a character.
+        # The detail omits the value: it can be a passphrase with one wrong character.
         raise InvalidInput(
-            "That is no passphrase of a wireless network.",
+            "Invalid passphrase of a wireless network.",
             place="psk",
-            remedy=f"Use {_SHORTEST} to {_LONGEST} printable ASCII characters, or have one generated.",
+            remedy=f"Use {_SHORTEST} to {_LONGEST} printable ASCII characters, or have Admit generate a passphrase.",
         )
     return text
 
@@ -41,7 +41,7 @@ def require_passphrase(text: str) -> str:
 def set_endpoint_psk(
     session: Session, *, actor: str, tenant_id: TenantId, mac: str, passphrase: str | None, seal: Seal
 ) -> Endpoint:
-    """None takes it away."""
+    """Set the passphrase of an endpoint. None removes it."""
     endpoint = service.require_by_mac(session, tenant_id=tenant_id, mac=mac)
     context = f"endpoint-psk:{endpoint.id}"
     endpoint.psk_sealed = _sealed(passphrase, seal, context)
@@ -53,7 +53,7 @@ def set_endpoint_psk(
 def set_group_psk(
     session: Session, *, actor: str, tenant_id: TenantId, name: str, passphrase: str | None, seal: Seal
 ) -> EndpointGroup:
-    """None takes it away."""
+    """Set the passphrase of a group. None removes it."""
     group = ENDPOINT_GROUPS.require(session, tenant_id=tenant_id, name=name)
     group.psk_sealed = _sealed(passphrase, seal, f"endpoint-group-psk:{group.id}")
     session.flush()
@@ -66,6 +66,6 @@ def _sealed(passphrase: str | None, seal: Seal, context: str) -> bytes | None:
 
 
 def _audit(session: Session, actor: str, tenant_id: TenantId, action: str, target: str, passphrase: str | None) -> None:
-    """That there is one, never which."""
+    """Records that a passphrase was set or removed, never the passphrase."""
     after = {"psk": passphrase is not None}
     audit.append(session, actor=actor, action=action, target=target, tenant_id=tenant_id, after=after)

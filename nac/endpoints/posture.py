@@ -1,7 +1,7 @@
-"""What others say of an endpoint: a device management, a scanner, a script. Conditions read it as mdm.* and posture.*.
+"""Posture: data about an endpoint from device management, a scanner or a script. Conditions read it as mdm.* and
+posture.*.
 
-A value holds for its lifetime; then it is missing, as if it had never been told, so that a device management that falls
-silent does not vouch for devices for ever.
+A value expires after its lifetime and is then missing. A source that stops reporting cannot vouch for a device forever.
 """
 
 import re
@@ -22,7 +22,7 @@ from nac.mac import display_mac
 from nac.models import Endpoint
 
 Scalar = bool | int | str
-# Twice what device managements commonly wait between two reports.
+# Twice the usual reporting interval of device managements.
 DEFAULT_LIFETIME = timedelta(days=1)
 LONGEST_LIFETIME = timedelta(days=366)
 MAX_FIELDS = 64
@@ -33,7 +33,7 @@ _NUMBERS = range(-(2**53), 2**53 + 1)
 
 
 class InvalidPosture(InvalidInput):
-    """The posture has mistakes; nothing was stored."""
+    """The posture has mistakes. Nothing was stored."""
 
     def __init__(self, mistakes: list[Mistake]) -> None:
         super().__init__("; ".join(str(mistake) for mistake in mistakes), place="posture")
@@ -50,24 +50,24 @@ def set_posture(
     source: str,
     lifetime: timedelta = DEFAULT_LIFETIME,
 ) -> Endpoint:
-    """Add these values to what is told of it; None takes one away. Raises InvalidPosture with every mistake."""
-    told = _require(values, source, lifetime)
+    """Merge `values` into an endpoint's posture; None deletes a value. Raises InvalidPosture with every mistake."""
+    checked = _require(values, source, lifetime)
     endpoint = service.require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
     now = utc_now()
     stamp = {"source": source, "at": int(now.timestamp()), "until": int((now + lifetime).timestamp())}
     posture: dict[str, Any] = dict(endpoint.posture)
-    before = {name: posture[name]["value"] for name in told if name in posture}
-    for name, value in told.items():
+    before = {name: posture[name]["value"] for name in checked if name in posture}
+    for name, value in checked.items():
         if value is None:
             posture.pop(name, None)
         else:
             posture[name] = {"value": value, **stamp}
     if len(posture) > MAX_FIELDS:
-        raise InvalidPosture([Mistake("", f"{len(posture)} values; an endpoint has at most {MAX_FIELDS}")])
+        raise InvalidPosture([Mistake("", f"{len(posture)} values; an endpoint can have {MAX_FIELDS}")])
     endpoint.posture = posture
     session.flush()
-    if before != told:
-        # A report that repeats what is known is no change that anybody would look for.
+    if before != checked:
+        # Repeated reports are not changes.
         audit.append(
             session,
             actor=actor,
@@ -75,32 +75,32 @@ def set_posture(
             target=display_mac(endpoint.mac),
             tenant_id=tenant_id,
             before=before,
-            after={"source": source, **told},
+            after={"source": source, **checked},
         )
     return endpoint
 
 
 def _require(values: Mapping[str, object], source: str, lifetime: timedelta) -> dict[str, Scalar | None]:
     mistakes = []
-    told: dict[str, Scalar | None] = {}
+    checked: dict[str, Scalar | None] = {}
     if not values:
-        mistakes.append(Mistake("", "there is no value"))
+        mistakes.append(Mistake("", "no values"))
     if not _SOURCE.fullmatch(source):
-        mistakes.append(Mistake("source", f"{source!r} is no name of a source: use a-z, 0-9, dots, _ and -"))
+        mistakes.append(Mistake("source", f"invalid source {source!r}: use a-z, 0-9, dots, _ and -"))
     if not timedelta(seconds=1) <= lifetime <= LONGEST_LIFETIME:
-        mistakes.append(Mistake("lifetime", f"must be between a second and {LONGEST_LIFETIME.days} days"))
+        mistakes.append(Mistake("lifetime", f"must be between 1 second and {LONGEST_LIFETIME.days} days"))
     for name, value in values.items():
         if not _NAME.fullmatch(name):
             start = " or ".join(POSTURE_PREFIXES)
-            mistakes.append(Mistake(name[:64], f"is no name: it starts with {start}, as in mdm.compliant"))
+            mistakes.append(Mistake(name[:64], f"invalid name: it must start with {start}, as in mdm.compliant"))
         elif isinstance(value, str) and (not value or len(value) > MAX_TEXT or not value.isprintable()):
             mistakes.append(Mistake(name, f"must be 1 to {MAX_TEXT} printable characters"))
         elif isinstance(value, int) and value not in _NUMBERS:
-            mistakes.append(Mistake(name, "is too large a number"))
+            mistakes.append(Mistake(name, "number is too large"))
         elif value is None or isinstance(value, str | int):
-            told[name] = value
+            checked[name] = value
         else:
             mistakes.append(Mistake(name, "must be true, false, a whole number or text"))
     if mistakes:
         raise InvalidPosture(mistakes)
-    return told
+    return checked

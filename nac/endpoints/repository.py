@@ -46,7 +46,7 @@ class _Columns(NamedTuple):
 
 
 class Shown(_Columns, Plain):
-    """What lists show of an endpoint, and when it was seen last."""
+    """An endpoint in a list, and when it was last seen."""
 
     __slots__ = ()
 
@@ -59,13 +59,13 @@ class Shown(_Columns, Plain):
         return 100 if self.set_profile else self.found_confidence
 
 
-# By the key of each row that is shown: joined, PostgreSQL would read all that the tenant has (ADR 0014).
+# One lookup by key per row. With a join, PostgreSQL would read all rows of the tenant (ADR 0014).
 _LAST_SEEN = select(EndpointSighting.last_seen_at).where(_SEEN).limit(1).correlate(Endpoint).scalar_subquery()
 _SHOWN = select(
     *(getattr(Endpoint, name) for name in _Columns._fields[:-2]), _LAST_SEEN, Endpoint.psk_sealed.is_not(None)
 )
 
-# Of hundreds of thousands: an index has each of these.
+# Tenants have hundreds of thousands of endpoints: each order has an index.
 ORDERS = Orders(
     {
         "mac": (Endpoint.mac,),
@@ -77,48 +77,48 @@ ORDERS = Orders(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """What is asked of a list of endpoints; what is empty asks nothing."""
+    """Filter of an endpoint list. Empty fields match everything."""
 
     macs: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()
     group: str = ""
-    # A part of its name, in any case.
+    # Part of the vendor's name, ignoring case.
     vendor: str = ""
     profile: str = ""
-    # A part of name or owner, in any case.
+    # Part of the name or owner, ignoring case.
     text: str = ""
-    # Slug of the site where it was seen last.
+    # Slug of the site where the endpoint was last seen.
     site: str = ""
     seen_since: datetime | None = None
     random: bool | None = None
 
     def told_apart(self, tenant_id: TenantId, each: Any = Endpoint) -> list[ColumnElement[bool]]:  # noqa: ANN401
-        """Of endpoints, or of an alias of them."""
-        wanted: list[ColumnElement[bool]] = []
+        """Return the conditions, for Endpoint or an alias of it."""
+        conditions: list[ColumnElement[bool]] = []
         if self.macs:
-            wanted.append(among(each.mac, self.macs))
+            conditions.append(among(each.mac, self.macs))
         if self.statuses:
-            wanted.append(each.status.in_(self.statuses))
+            conditions.append(each.status.in_(self.statuses))
         if self.group:
-            wanted.append(_is_in_group(each, self.group))
+            conditions.append(_is_in_group(each, self.group))
         if self.vendor:
-            wanted.append(each.vendor.icontains(self.vendor, autoescape=True))
+            conditions.append(each.vendor.icontains(self.vendor, autoescape=True))
         if self.profile:
-            wanted.append(func.coalesce(func.nullif(each.set_profile, ""), each.found_profile) == self.profile)
+            conditions.append(func.coalesce(func.nullif(each.set_profile, ""), each.found_profile) == self.profile)
         if self.text:
-            wanted.append(has_part(self.text, each.name, each.owner))
+            conditions.append(has_part(self.text, each.name, each.owner))
         if self.site:
             at = select(Site.id).where(Site.tenant_id == tenant_id, Site.slug == self.site).scalar_subquery()
-            wanted.append(_was_seen(tenant_id, each, EndpointSighting.site_id == at))
+            conditions.append(_was_seen(tenant_id, each, EndpointSighting.site_id == at))
         if self.seen_since is not None:
-            wanted.append(_was_seen(tenant_id, each, EndpointSighting.last_seen_at >= self.seen_since))
+            conditions.append(_was_seen(tenant_id, each, EndpointSighting.last_seen_at >= self.seen_since))
         if self.random is not None:
-            wanted.append(is_random(each.mac) if self.random else ~is_random(each.mac))
-        return wanted
+            conditions.append(is_random(each.mac) if self.random else ~is_random(each.mac))
+        return conditions
 
 
 def _was_seen(tenant_id: TenantId, each: Any, so: ColumnElement[bool]) -> ColumnElement[bool]:  # noqa: ANN401
-    """By the key of each: joined, PostgreSQL would compare each with each (ADR 0014)."""
+    """One lookup by key per row. With a join, PostgreSQL would compare all pairs (ADR 0014)."""
     last = select(true()).where(EndpointSighting.tenant_id == tenant_id, EndpointSighting.mac == each.mac, so)
     return func.coalesce(last.limit(1).correlate(each).scalar_subquery(), false())
 
@@ -128,7 +128,7 @@ def _is_in_group(each: Any, name: str) -> ColumnElement[bool]:  # noqa: ANN401
     of_group = EndpointGroup.id == EndpointGroupMember.group_id, EndpointGroup.name == name
     if each is Endpoint:
         return exists().where(member, *of_group)
-    # Of rows that are looked through, each by its key (ADR 0014).
+    # One lookup by key per row (ADR 0014).
     found = select(true()).select_from(EndpointGroupMember).join(EndpointGroup, of_group[0])
     return func.coalesce(found.where(member, of_group[1]).limit(1).correlate(each).scalar_subquery(), false())
 
@@ -141,13 +141,13 @@ def get_by_mac(session: Session, tenant_id: TenantId, mac: str, *, lock: bool = 
 
 
 def forget(session: Session, tenant_id: TenantId, mac: str) -> None:
-    """What was seen and said of an address that is no endpoint any more."""
+    """Delete sightings and evidence of a deleted endpoint."""
     for table in (EndpointSighting, EndpointEvidence):
         session.execute(delete(table).where(table.tenant_id == tenant_id, table.mac == mac))
 
 
 def delete_many(session: Session, tenant_id: TenantId, macs: Sequence[str]) -> None:
-    """With what was seen and said of them."""
+    """Delete endpoints with their sightings and evidence."""
     for start in range(0, len(macs), _CHUNK):
         part = macs[start : start + _CHUNK]
         for table in (Endpoint, EndpointSighting, EndpointEvidence):
@@ -159,7 +159,7 @@ def delete_many(session: Session, tenant_id: TenantId, macs: Sequence[str]) -> N
 def list_page(
     session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span, lock: bool = False
 ) -> Sequence[Listed]:
-    """Each with its sighting."""
+    """Return endpoints with their sightings."""
     query = select(Endpoint, EndpointSighting).outerjoin(EndpointSighting, _SEEN)
     query = span.of(query.where(Endpoint.tenant_id == tenant_id, *wanted.told_apart(tenant_id)))
     if lock:
@@ -175,7 +175,7 @@ def list_shown(session: Session, tenant_id: TenantId, wanted: Filter, *, span: S
 
 
 def search(session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span) -> Sought[Listed]:
-    """As `list_page`, of so many rows as one answer may look through."""
+    """Like `list_page`, but reads a bounded number of rows."""
     if _finds_few(session, tenant_id, wanted):
         return Sought(list_page(session, tenant_id, wanted, span=span), None)
     whose = [Endpoint.tenant_id == tenant_id]
@@ -185,7 +185,7 @@ def search(session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span)
 
 
 def search_shown(session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span) -> Sought[Shown]:
-    """As `search`, of each what lists show."""
+    """Like `search`, with the columns of lists."""
     if wanted == Filter() or wanted.macs:
         return Sought(list_shown(session, tenant_id, wanted, span=span), None)
     found = search(session, tenant_id, wanted, span=span)
@@ -198,7 +198,7 @@ def _shown(endpoint: Endpoint, sighting: EndpointSighting | None) -> Shown:
 
 
 def _sightings(session: Session, tenant_id: TenantId, macs: Sequence[str]) -> Mapping[str, EndpointSighting]:
-    """Each by its key: PostgreSQL expects so little of a tenant that it would read all that it has (ADR 0014)."""
+    """Return sightings by address, one lookup by key each. PostgreSQL would scan the tenant (ADR 0014)."""
     wanted = func.unnest(cast(list(macs), ARRAY(Endpoint.mac.type))).table_valued("mac").render_derived("wanted")
     of_mac = select(EndpointSighting).where(
         EndpointSighting.tenant_id == tenant_id, EndpointSighting.mac == wanted.c.mac
@@ -209,7 +209,7 @@ def _sightings(session: Session, tenant_id: TenantId, macs: Sequence[str]) -> Ma
 
 
 def _finds_few(session: Session, tenant_id: TenantId, wanted: Filter) -> bool:
-    """Whether an index finds what it asks for, and that is little: it may be sorted."""
+    """Return whether an index finds few enough rows to sort."""
     if wanted.macs:
         return True
     if wanted.group:
@@ -224,7 +224,7 @@ def _finds_few(session: Session, tenant_id: TenantId, wanted: Filter) -> bool:
 
 
 def lock_macs(session: Session, tenant_id: TenantId, macs: Collection[str]) -> dict[str, Endpoint]:
-    """Those that there are, locked in the order of their addresses, as whoever locks several does."""
+    """Return the endpoints that exist, locked in the order of their addresses. All callers lock in this order."""
     query = select(Endpoint).where(Endpoint.tenant_id == tenant_id, Endpoint.mac.in_(macs)).order_by(Endpoint.mac)
     query = query.with_for_update().execution_options(populate_existing=True)
     return {endpoint.mac: endpoint for endpoint in session.scalars(query)}

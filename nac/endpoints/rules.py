@@ -1,7 +1,7 @@
-"""Groups by rule: a condition, in the language of policies, over what is known of an endpoint. The worker works it out.
+"""Groups by rule: a policy condition over the attributes of an endpoint. The worker applies it.
 
-A rule reads nothing that changes by itself (time, posture that goes stale) and no group, so there are no circles and
-membership follows from the endpoint alone.
+A rule cannot read values that change with time (time, expiring posture), or groups. So there are no cycles, and
+membership depends only on the endpoint.
 """
 
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ from nac.replica.records import EndpointRecord
 _ATTRIBUTE = "endpoint.attribute."
 _FOUND_OUT = NAMES - CHANGING
 READABLE = frozenset(("mac", "mac.random", "endpoint.name", *_FOUND_OUT))
-# Of one tenant: each is asked for each endpoint.
+# Per tenant. Each rule is evaluated for each endpoint.
 MAX_RULES = 200
 
 
 class InvalidRule(InvalidInput):
-    """The rule of the group has mistakes; nothing was stored."""
+    """The rule of the group has mistakes. Nothing was stored."""
 
     def __init__(self, mistakes: tuple[Mistake, ...]) -> None:
         super().__init__("; ".join(str(mistake) for mistake in mistakes), place="rule")
@@ -32,7 +32,7 @@ class InvalidRule(InvalidInput):
 
 
 def compile_rule(condition: object) -> Policy:
-    """One that permits the group's members. Raises InvalidRule with every mistake."""
+    """Return a policy that permits the group's members. Raises InvalidRule with every mistake."""
     document = {"rules": [{"id": "member", "name": "member", "when": condition, "then": {"verdict": "permit"}}]}
     try:
         policy = compile_policy(document)
@@ -52,7 +52,7 @@ def is_member(policy: Policy, endpoint: Endpoint) -> bool:
 
 
 def why(policy: Policy, endpoint: Endpoint) -> tuple[ComparisonTrace, ...]:
-    """The comparisons on account of which it is a member."""
+    """Return the comparisons that make the endpoint a member."""
     return decide(policy, Request(facts(endpoint), 0), trace=True).trace[-1].because
 
 
@@ -71,7 +71,7 @@ def facts(endpoint: Endpoint) -> Mapping[str, Values]:
 
 
 def record_of(endpoint: Endpoint) -> EndpointRecord:
-    """As the cell knows it, without its groups and passphrase: denied where its row cannot be read."""
+    """Return the endpoint as in the replica, without groups and passphrase. An unreadable row is denied."""
     seen: Any = endpoint.first_seen_at
     try:
         attributes, posture = attribute_texts(endpoint.attributes), posture_values(endpoint.posture)
@@ -94,7 +94,7 @@ def record_of(endpoint: Endpoint) -> EndpointRecord:
 
 
 def attributes_of(attributes: Mapping[str, Any]) -> dict[str, str]:
-    """An endpoint's, as text; none where they cannot be read."""
+    """Return an endpoint's attributes as text, or none if they are unreadable."""
     try:
         return attribute_texts(attributes)
     except UNREADABLE_ERRORS:
@@ -107,5 +107,5 @@ def _within(place: str) -> str:
 
 def _why_not(name: str) -> str:
     if name == "endpoint.group":
-        return "endpoint.group: a rule cannot go by groups, because two could go by each other"
-    return f"{name}: a rule of a group reads only {', '.join(sorted(READABLE))} and {_ATTRIBUTE}<name>"
+        return "endpoint.group: a rule of a group cannot read groups, because rules could depend on each other"
+    return f"{name}: a rule of a group can read only {', '.join(sorted(READABLE))} and {_ATTRIBUTE}<name>"

@@ -1,4 +1,4 @@
-"""Endpoints of a tenant: devices known by MAC address. Groups of theirs are `nac.groups.ENDPOINT_GROUPS`."""
+"""Endpoints of a tenant: devices identified by MAC address. Their groups are in `nac.groups.ENDPOINT_GROUPS`."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ from nac.validation import require_future, require_mac, require_name
 
 __all__ = ["EndpointNotFound", "Filter", "Listed", "RandomAddress", "add_endpoint", "list_endpoints", "require_by_mac"]
 
-# Policies name them endpoint.attribute.<key>.
+# Policies read them as endpoint.attribute.<key>.
 _ATTRIBUTE_KEY = re.compile(r"[a-z0-9_-]{1,63}")
 _MAX_NOTES = 2_000
 _MAX_ATTRIBUTE = 255
@@ -39,25 +39,25 @@ _audit: audit.Recorder[Endpoint] = audit.Recorder("endpoint", lambda endpoint: d
 
 
 class EndpointNotFound(NotFound):
-    """There is no such endpoint."""
+    """The endpoint does not exist."""
 
 
 class RandomAddress(InvalidInput):
-    """The device made this address up, and may use another one tomorrow."""
+    """The address is random: the device invented it and can change it at any time."""
 
 
 def require_lasting(macs: Iterable[str], *, allow_random: bool, place: str = "mac") -> None:
-    """Raise RandomAddress for addresses with the locally administered bit (IEEE 802c), unless they are allowed."""
+    """Raise RandomAddress for locally administered addresses (IEEE 802c), unless `allow_random` is set."""
     if allow_random:
         return
     made_up = [mac for mac in macs if is_random_mac(mac)]
     if made_up:
-        shown = ", ".join(display_mac(mac) for mac in made_up[:5]) + (" ..." if len(made_up) > 5 else "")
+        examples = ", ".join(display_mac(mac) for mac in made_up[:5]) + (" ..." if len(made_up) > 5 else "")
         raise RandomAddress(
-            f"{len(made_up)} of the addresses {'is' if len(made_up) == 1 else 'are'} random ({shown}): devices make"
-            " them up and change them, and whoever makes up the same one would be let in.",
+            f"{len(made_up)} of the addresses {'is' if len(made_up) == 1 else 'are'} random ({examples})."
+            " Devices change such addresses, and approval would admit any device that uses the same one.",
             place=place,
-            remedy="Turn the device's private address off for this network, or say allow_random (--allow-random).",
+            remedy="Turn off the private address on the device for this network, or set allow_random (--allow-random).",
         )
 
 
@@ -75,12 +75,12 @@ def add_endpoint(
     notes: str = "",
     allow_random: bool = False,
 ) -> Endpoint:
-    """Approve a device, one that was discovered included. `valid_until` (aware) ends the approval; None never."""
+    """Approve a device, new or discovered. The approval ends at `valid_until` (aware), or never if None."""
     mac = require_mac(mac)
     require_lasting([mac], allow_random=allow_random)
     endpoint = repository.get_by_mac(session, tenant_id, mac, lock=True)
     if endpoint is not None and endpoint.status in ("active", "blocked"):
-        raise AlreadyExists(f"There is an endpoint {display_mac(mac)} already.", place="mac")
+        raise AlreadyExists(f"Endpoint {display_mac(mac)} already exists.", place="mac")
     values: dict[str, Any] = {
         "name": require_name(name) if name else "",
         "valid_until": require_future(valid_until),
@@ -104,7 +104,7 @@ def add_endpoint(
 
 
 class Unset:
-    """For what is to stay as it is, where None has a meaning of its own."""
+    """Type of `UNSET`: leave the value unchanged, where None has another meaning."""
 
 
 UNSET = Unset()
@@ -124,7 +124,9 @@ def set_endpoint(
     attributes: Mapping[str, str | None] | None = None,
     profile: str | None = None,
 ) -> Endpoint:
-    """Change what is given. An attribute of None is taken away; `profile` "" goes back to what was found."""
+    """Change the values that are not None or UNSET. An attribute of None is deleted. `profile` "" restores the detected
+    one.
+    """
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
     changed: dict[str, Any] = {}
     if name is not None:
@@ -154,12 +156,12 @@ def set_endpoint(
 
 
 def remove_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> None:
-    """It is discovered anew when it is seen again. Raises InUse while certificates that were issued to it are good."""
+    """Delete an endpoint. A later sighting discovers it again. Raises InUse while it has valid certificates."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
     require_none_left(
         session,
         endpoint,
-        remedy=f"Revoke them first: ./admit cert revoke --all-of-endpoint {display_mac(endpoint.mac)}",
+        remedy=f"Revoke its certificates first: ./admit cert revoke --all-of-endpoint {display_mac(endpoint.mac)}",
     )
     session.delete(endpoint)
     session.flush()
@@ -168,15 +170,14 @@ def remove_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: s
 
 
 def block_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
-    """Rejected whatever its rules say, until it is unblocked; its live sessions are asked to end (RFC 5176)."""
+    """Reject the endpoint until it is unblocked, regardless of policy, and end its live sessions (RFC 5176)."""
     endpoint = _change_status(session, actor, tenant_id, mac, "blocked", "block")
     queueing.queue_blocks(session, tenant_id=tenant_id, macs=[endpoint.mac], asked_by=actor)
     return endpoint
 
 
 def unblock_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
-    """Its sessions are not asked to end any more. Raises InvalidInput for one that is not blocked: approval is
-    `add_endpoint`'s and the inbox's."""
+    """Unblock an endpoint and withdraw requests to end its sessions. Raises InvalidInput unless it is blocked."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
     if endpoint.status not in ("active", "blocked"):
         raise InvalidInput(
@@ -190,7 +191,7 @@ def unblock_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: 
 
 
 def set_groups(session: Session, *, actor: str, tenant_id: TenantId, mac: str, groups: Iterable[str]) -> Endpoint:
-    """Make `groups` the endpoint's groups, in place of those it is in; groups by rule stay as they are."""
+    """Replace the groups of an endpoint, except groups by rule."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
     found = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id], by_rule=False)
     before = tuple(sorted(found.get(endpoint.id, ())))
@@ -203,24 +204,24 @@ def set_groups(session: Session, *, actor: str, tenant_id: TenantId, mac: str, g
 def list_endpoints(
     session: Session, *, tenant_id: TenantId, wanted: Filter | None = None, span: Span | None = None
 ) -> Sequence[Listed]:
-    """Each with its sighting."""
+    """List endpoints with their sightings."""
     return repository.list_page(session, tenant_id, wanted or Filter(), span=span or ORDERS.first())
 
 
 def search_endpoints(
     session: Session, *, tenant_id: TenantId, wanted: Filter, span: Span | None = None
 ) -> Sought[Listed]:
-    """As `list_endpoints`, for as long as one answer may take (nac.db.seeking)."""
+    """Like `list_endpoints`, within the time limit of one response (nac.db.seeking)."""
     return repository.search(session, tenant_id, wanted, span=span or ORDERS.first())
 
 
 def search_shown(session: Session, *, tenant_id: TenantId, wanted: Filter, span: Span | None = None) -> Sought[Shown]:
-    """As `search_endpoints`, of each what lists show."""
+    """Like `search_endpoints`, with the columns of lists."""
     return repository.search_shown(session, tenant_id, wanted, span=span or ORDERS.first())
 
 
 def require_shown(session: Session, *, tenant_id: TenantId, mac: str) -> Shown:
-    """One, as `search_shown` gives it. Raises EndpointNotFound."""
+    """Return one endpoint with the columns of lists. Raises EndpointNotFound."""
     mac = require_mac(mac)
     found = repository.list_shown(session, tenant_id, Filter(macs=(mac,)), span=ORDERS.first(1))
     if not found:
@@ -230,12 +231,12 @@ def require_shown(session: Session, *, tenant_id: TenantId, mac: str) -> Shown:
 
 def _no_endpoint(mac: str) -> EndpointNotFound:
     return EndpointNotFound(
-        f"There is no endpoint {display_mac(mac)}.", place="mac", remedy="They are listed by: ./admit endpoint list"
+        f"Endpoint {display_mac(mac)} does not exist.", place="mac", remedy="List endpoints: ./admit endpoint list"
     )
 
 
 def require_listed(session: Session, *, tenant_id: TenantId, mac: str) -> Listed:
-    """One, as `list_endpoints` gives it."""
+    """Return one endpoint with its sighting. Raises EndpointNotFound."""
     mac = require_mac(mac)
     found = repository.list_page(session, tenant_id, Filter(macs=(mac,)), span=ORDERS.first(1))
     if not found:
@@ -244,7 +245,7 @@ def require_listed(session: Session, *, tenant_id: TenantId, mac: str) -> Listed
 
 
 def after_key(mac: str) -> Key | None:
-    """Where `list_endpoints` goes on behind this address; "" begins."""
+    """Return the key after which `list_endpoints` continues; None for ""."""
     return (require_mac(mac, place="after"),) if mac else None
 
 
@@ -263,7 +264,7 @@ def evidence_of(session: Session, *, tenant_id: TenantId, mac: str) -> Sequence[
 def memberships_by_rule(
     session: Session, *, tenant_id: TenantId, endpoint: Endpoint
 ) -> dict[str, tuple[ComparisonTrace, ...]]:
-    """Groups by rule that it is in, and the comparisons on account of which it is."""
+    """Return the endpoint's groups by rule, with the comparisons that match."""
     groups = ENDPOINT_GROUPS.list_for_member(session, tenant_id=tenant_id, member_id=endpoint.id)
     return {group.name: why(compile_rule(group.rule), endpoint) for group in groups if group.rule is not None}
 
@@ -271,27 +272,31 @@ def memberships_by_rule(
 def require_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
     if bad := [key for key in attributes if not _ATTRIBUTE_KEY.fullmatch(key)]:
         raise InvalidInput(
-            f"No attribute name: {', '.join(map(repr, bad))}.",
+            f"Invalid attribute names: {', '.join(map(repr, bad))}.",
             place="attributes",
-            remedy="Use 1 to 63 of a-z, 0-9, _ and -.",
+            remedy="Use 1 to 63 characters of a-z, 0-9, _ and -.",
         )
     if bad := [key for key, text in attributes.items() if len(text) > _MAX_ATTRIBUTE or not _is_storable(text)]:
         raise InvalidInput(
-            f"No text for an attribute: that of {', '.join(map(repr, bad))}.",
+            f"Invalid values of attributes: {', '.join(map(repr, bad))}.",
             place="attributes",
-            remedy=f"Use up to {_MAX_ATTRIBUTE} characters.",
+            remedy=f"Use up to {_MAX_ATTRIBUTE} characters, without NUL.",
         )
     return dict(attributes)
 
 
 def _is_storable(text: str) -> bool:
-    """PostgreSQL takes no NUL, and half of a surrogate pair is no character."""
+    """PostgreSQL stores neither NUL nor lone surrogates."""
     return "\0" not in text and text == text.encode("utf-8", "ignore").decode()
 
 
 def require_notes(text: str) -> str:
     if len(text) > _MAX_NOTES or not _is_storable(text):
-        raise InvalidInput("The notes are too long.", place="notes", remedy=f"Use up to {_MAX_NOTES} characters.")
+        raise InvalidInput(
+            "The notes are too long or contain invalid characters.",
+            place="notes",
+            remedy=f"Use up to {_MAX_NOTES} characters, without NUL.",
+        )
     return text
 
 
@@ -299,7 +304,7 @@ def _require_profile(name: str) -> str:
     titles = load_packaged_profiles().titles
     if name and name not in titles:
         raise InvalidInput(
-            f"There is no profile {name!r}.", place="profile", remedy=f"There are: {', '.join(sorted(titles))}."
+            f"Unknown profile {name!r}.", place="profile", remedy=f"Use one of: {', '.join(sorted(titles))}."
         )
     return name
 

@@ -1,4 +1,4 @@
-"""What the worker has to look at: written by whoever changes what vendor, profile or a group's rule go by."""
+"""The worker's queue: addresses whose vendor, profile or groups by rule can have changed."""
 
 from collections.abc import Iterable, Sequence
 from uuid import UUID
@@ -10,8 +10,8 @@ from nac.db import by_place
 from nac.ids import TenantId
 from nac.models import EndpointWork
 
-# Of one tenant. While so much waits, cells write nothing new down (radius/agent/sightings.py); what people change is
-# always taken.
+# Queue length per tenant above which cells stop adding sightings (radius/agent/sightings.py). Changes by people are
+# always added.
 MOST_WAITING = 100_000
 _TENANTS = text("SELECT tenants_with_endpoint_work()")
 _OLDEST = text("SELECT ctid::text FROM endpoint_work WHERE tenant_id = :tenant ORDER BY id LIMIT :limit")
@@ -22,24 +22,24 @@ _TAKE = text(
 
 
 def enqueue(session: Session, *, tenant_id: TenantId, macs: Iterable[str]) -> None:
-    """Within a second of the commit the worker looks at these addresses."""
+    """Queue addresses. The worker processes them within a second of the commit."""
     rows = [{"tenant_id": tenant_id, "mac": mac} for mac in macs]
     if rows:
         session.execute(insert(EndpointWork), rows)
 
 
 def tenants(session: Session) -> Sequence[UUID]:
-    """Those that there is work for. As admit_worker."""
+    """Return tenants with queued work. Needs role admit_worker."""
     return session.scalars(_TENANTS).all()
 
 
 def begin(session: Session, *, tenant_id: TenantId) -> bool:
-    """Take the tenant's work until the transaction ends; False where another worker has it."""
+    """Lock the tenant's queue until the transaction ends. Return False if another worker has it."""
     return bool(session.scalar(select(func.pg_try_advisory_xact_lock(*_key(tenant_id)))))
 
 
 def hold(session: Session, *, tenant_id: TenantId) -> None:
-    """Wait until no worker has the tenant's work, and let none begin until the transaction ends."""
+    """Wait for the tenant's queue and lock it until the transaction ends."""
     session.execute(select(func.pg_advisory_xact_lock(*_key(tenant_id))))
 
 
@@ -48,7 +48,7 @@ def _key(tenant_id: TenantId) -> tuple[Function[int], Function[int]]:
 
 
 def take(session: Session, *, tenant_id: TenantId, limit: int) -> set[str]:
-    """The addresses that came first, taken off the list. What is appended meanwhile stays for the next turn."""
+    """Remove and return the oldest addresses. Addresses queued meanwhile stay."""
     places = session.scalars(_OLDEST, {"tenant": tenant_id, "limit": limit}).all()
     if not places:
         return set()

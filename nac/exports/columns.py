@@ -1,4 +1,4 @@
-"""What is exported of each log: which columns, of which kind, and how PostgreSQL writes them."""
+"""The exported columns of each log, their kinds and their representation in SQL."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,22 +15,22 @@ from nac.models import USAGE_HOURS, AccountingLog, AuthLog, EndedSession
 from nac.retention.logs import LogName
 
 Kind = Literal["text", "name", "moment", "integer", "long", "boolean", "texts", "json"]
-# Whose rows they are says the folder; the others are of no use outside.
+# The folder identifies the tenant; the other columns are useless outside.
 _LEFT_OUT = {"tenant_id", "cell_id", "mac_key", "identity_key", "common_name_key"}
 _UTC = sql.SQL("""to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
-# A spreadsheet takes what begins so for a formula. The apostrophe keeps it from that; whoever reads the file takes one
-# away from each text that begins with one.
+# Spreadsheets take such text for a formula. An apostrophe prevents this. Readers remove one from each text that begins
+# with one.
 _TAMED = sql.SQL(r"CASE WHEN {0} ~ '^[-=+@''\t\r\n\uff1d\uff0b\uff0d\uff20]' THEN '''' || {0} ELSE {0} END")
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
     name: str
-    # "text" is free text, "name" text of a fixed form (an id or an address), "json" text that is JSON.
+    # "text" is free text, "name" an id or address, "json" text with JSON.
     kind: Kind
 
     def plain(self, given: Column[object]) -> sql.Composable:
-        """As the driver is to have it."""
+        """Return the SQL for the driver."""
         column = sql.Identifier(self.name)
         if isinstance(given.type, HostAddress):
             return sql.SQL("abbrev({})").format(column)
@@ -41,8 +41,7 @@ class Exported:
 class Stretch:
     """Rows from `since` to before `until`.
 
-    Where `rows_before` is given, only of the table that retention deletes from, and those that transactions before that
-    one have written.
+    With `rows_before`, only rows of earlier transactions, and only from the table that retention deletes from.
     """
 
     tenant_id: TenantId
@@ -53,9 +52,9 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    # What has all rows of the log; `table` is where retention deletes them.
+    # Relation with all rows of the log; retention deletes from `table`.
     relation: str
-    # The column by which a row is of a time.
+    # Column with the time of a row.
     moment: str
     table: Table
     columns: tuple[Exported, ...]
@@ -85,7 +84,7 @@ class Source:
             name = sql.Identifier(column.name)
             if column.kind == "moment":
                 return _UTC.format(name)
-            # What is JSON stays so.
+            # JSON values stay JSON.
             return name if column.kind == "json" else column.plain(self.table.c[column.name])
 
         rows = self._select({column.name: written(column) for column in self.columns}, stretch)
@@ -96,7 +95,7 @@ class Source:
         return self._select(written, stretch)
 
     def _select(self, written: Mapping[str, sql.Composable], stretch: Stretch) -> sql.Composed:
-        # Of the table's own column, which has an index, not of what is written of it.
+        # The table's column, which has an index, not the converted one.
         moment = sql.Identifier("source", self.moment)
         return sql.SQL(
             "SELECT {columns} FROM {relation} source"
@@ -149,7 +148,7 @@ def _source(relation: str, moment: str, table: Table) -> Source:
 SOURCES: dict[LogName, Source] = {
     "auth": _source("auth_log", "at", cast("Table", AuthLog.__table__)),
     "accounting": _source("accounting_log", "at", cast("Table", AccountingLog.__table__)),
-    # Those that are not in the history yet as well.
+    # Includes sessions that are not in the history yet.
     "sessions": _source("ended_sessions", "stopped_at", cast("Table", EndedSession.__table__)),
     "usage": _source("usage_hours", "hour", USAGE_HOURS),
 }

@@ -1,4 +1,4 @@
-"""Where exports are: a folder for each tenant, in it one for each job, and a manifest that tells what is in it."""
+"""Folders of exports: one per tenant and job, each with a manifest."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Of all exports."""
+    """The folder of all exports."""
 
     root: Path
 
@@ -36,7 +36,7 @@ class Folder:
         return folder
 
     def tenants(self) -> Iterator[TenantId]:
-        """That have a folder."""
+        """Yield tenants that have a folder."""
         for path in _folders(self.root):
             try:
                 yield TenantId(UUID(path.name))
@@ -44,11 +44,11 @@ class Folder:
                 continue
 
     def jobs(self, tenant_id: TenantId) -> Iterator[int]:
-        """That have a folder."""
+        """Yield jobs that have a folder."""
         return (int(path.name) for path in _folders(self.of_tenant(tenant_id)) if path.name.isdecimal())
 
     def remove(self, tenant_id: TenantId, job_id: int | None = None) -> None:
-        """The job's, or all of the tenant's; what is gone is well."""
+        """Delete the folder of the job, or of the tenant. A missing folder is not an error."""
         gone = self.of_tenant(tenant_id) if job_id is None else self.of_job(tenant_id, job_id)
         shutil.rmtree(gone, ignore_errors=not gone.exists())
 
@@ -61,7 +61,7 @@ def _folders(parent: Path) -> list[Path]:
 
 
 def sync(path: Path) -> None:
-    """What the file, or the folder, has is on the disk: a power cut does not take it back."""
+    """Flush a file or folder to the disk."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         os.fsync(handle)
@@ -70,7 +70,7 @@ def sync(path: Path) -> None:
 
 
 def first_broken(folder: Path, parts: Sequence[Mapping[str, Any]]) -> int | None:
-    """Which of the parts is not there as it was written, byte for byte; None where all are."""
+    """Return the first part whose file is missing or differs; None if all are intact."""
     for number, part in enumerate(parts):
         try:
             with (folder / part["file"]).open("rb") as file:
@@ -84,7 +84,7 @@ def first_broken(folder: Path, parts: Sequence[Mapping[str, Any]]) -> int | None
 
 
 def settle(folder: Path, parts: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> str:
-    """Take away what is no part, and write the manifest; returns its text."""
+    """Delete other files and write the manifest; return its text."""
     named = {part["file"] for part in parts}
     for path in folder.iterdir():
         if path.name not in named:

@@ -1,4 +1,4 @@
-"""Rows as Parquet: typed columns, a row group at a time."""
+"""Writes rows as Parquet with typed columns, one row group at a time."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -9,7 +9,7 @@ import pyarrow.parquet
 
 from nac.exports.columns import Kind, Source
 
-# Rows that are held in memory until they are compressed and written.
+# Rows in memory until they are compressed and written.
 GROUP_ROWS = 10_000
 _TYPES: dict[Kind, Any] = {
     "text": pa.string(),
@@ -24,7 +24,7 @@ _TYPES: dict[Kind, Any] = {
 
 
 class Table:
-    """A Parquet file that grows by rows; complete when the context ends without an error."""
+    """A Parquet file, complete when the context ends without an error."""
 
     def __init__(self, source: Source, file: object) -> None:
         self._schema = pa.schema([(column.name, _TYPES[column.kind]) for column in source.columns])

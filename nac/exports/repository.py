@@ -9,13 +9,13 @@ from nac.ids import TenantId
 from nac.models import ExportJob, RetentionSetting
 
 ORDERS = Orders({"id": (ExportJob.id,)}, default="-id")
-# Who asks for what goes before deletion.
+# Actor of exports before deletion.
 ACTOR = "system:retention"
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Exports whose files are there, or come to be there."""
+    """Exports with files, now or later."""
 
     jobs: int
     bytes: int
@@ -39,7 +39,7 @@ def lock(session: Session, tenant_id: TenantId, job_id: int) -> ExportJob | None
 
 
 def count_waiting(session: Session, tenant_id: TenantId) -> int:
-    """Of those that somebody asked for."""
+    """Count pending exports that people started."""
     query = select(func.count()).where(
         ExportJob.tenant_id == tenant_id, ExportJob.state.in_(("queued", "running")), ~ExportJob.standing
     )
@@ -47,7 +47,7 @@ def count_waiting(session: Session, tenant_id: TenantId) -> int:
 
 
 def kept(session: Session, tenant_id: TenantId) -> Kept:
-    """Of those that somebody asked for."""
+    """Return the exports that people started."""
     query = select(func.count(), func.coalesce(func.sum(ExportJob.bytes), 0)).where(
         ExportJob.tenant_id == tenant_id,
         ExportJob.state.in_(("queued", "running", "done", "failed")),
@@ -58,7 +58,7 @@ def kept(session: Session, tenant_id: TenantId) -> Kept:
 
 
 def is_ordered(session: Session, tenant_id: TenantId, log: str) -> bool:
-    """Whether the tenant has days of the log exported before they are deleted."""
+    """Return whether the tenant requires exports of the log before deletion."""
     query = select(RetentionSetting.export_format).where(
         RetentionSetting.tenant_id == tenant_id, RetentionSetting.log == log
     )

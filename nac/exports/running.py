@@ -1,6 +1,6 @@
-"""Writing the files of exports: a file for each stretch of a day, so that whoever goes on begins behind the last one.
+"""Writes the files of exports, one per part of a day, so that another worker can continue after the last file.
 
-As admit_worker. A job is taken for LEASE at a time; who takes it later, because its worker died, goes on with it.
+Needs role admit_worker. A job is leased for LEASE; if its worker dies, another continues it.
 """
 
 import hashlib
@@ -29,12 +29,12 @@ from nac.retention.logs import LogName
 _log = logging.getLogger(__name__)
 LEASE = timedelta(minutes=2)
 _RENEWED_SECONDS = 20
-# That there was an export is known for so long after its end.
+# Records of exports are kept for this time after their end.
 REMEMBERED = timedelta(days=400)
-# Rows of a file, about; a day of more is several files.
+# Approximate rows per file; a larger day has several files.
 FILE_ROWS = 500_000
 _STRETCHES = (1, 2, 4, 8, 24, 96, 288)
-# After each failure in turn; behind the last one somebody has to say so, but for what deletion waits for.
+# Delay after each failure. After the last one a person must retry, except for exports before deletion.
 _RETRY_AFTER = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 30, 120, 360, 720))
 _DAY = timedelta(days=1)
 _WAITING = text("SELECT tenant_id, id FROM waiting_export()")
@@ -42,28 +42,28 @@ _WAITING = text("SELECT tenant_id, id FROM waiting_export()")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    # So much of the disk is left to others.
+    # Disk space to leave free.
     least_free_bytes: int
-    # After so long another job has its turn.
+    # Time after which another job gets its turn.
     seconds: float
-    # A tenant's exports may have so much together, beside those that go before deletion; 0 for no limit.
+    # Maximum total size of a tenant's exports, except those before deletion; 0 for no limit.
     tenant_max_bytes: int = 0
 
 
 class Damaged(OSError):
-    """A file was changed or removed, is in another worker's folder, or was never on the disk when the power went."""
+    """A file was changed, deleted, written to another folder, or lost in a power failure."""
 
 
 class _OverQuota(Exception):
-    """The tenant's exports have as much as they may."""
+    """The tenant's exports have reached their maximum size."""
 
 
 class _Lost(Exception):
-    """The job was cancelled, or is somebody else's by now."""
+    """The job was cancelled, or another worker has it."""
 
 
 def run_next(folder: Folder, limits: Limits, *, engine: Engine | None = None) -> int | None:
-    """Go on with the job whose turn it is; returns its id, None where none waits."""
+    """Continue the next due job; return its id, or None."""
     with session_scope(PlatformScope(), engine=engine) as session:
         waiting = session.execute(_WAITING).one_or_none()
     if waiting is None:
@@ -73,16 +73,18 @@ def run_next(folder: Folder, limits: Limits, *, engine: Engine | None = None) ->
     try:
         run.run()
     except _Lost:
-        _log.info("export %d of tenant %s is no longer to be written here", job_id, tenant_id)
+        _log.info("export %d of tenant %s no longer belongs to this worker", job_id, tenant_id)
     except _OverQuota as exc:
         run.fail(str(exc), for_good=True)
     except Unavailable:
-        # Nobody can be told either; it is gone on with when its time is over.
+        # The failure cannot be recorded either. The job continues after its lease.
         raise
-    except Exception as exc:  # house-rule: whatever is wrong with this one, the others have their turns
-        told = _told(exc)
-        _log.warning("export %d of tenant %s fails: %s", job_id, tenant_id, told, exc_info=not isinstance(exc, OSError))
-        run.fail(told)
+    except Exception as exc:  # house-rule: a fault of one export must not stop the others
+        message = _told(exc)
+        _log.warning(
+            "export %d of tenant %s failed: %s", job_id, tenant_id, message, exc_info=not isinstance(exc, OSError)
+        )
+        run.fail(message)
     return job_id
 
 
@@ -112,13 +114,13 @@ class _Run:
                 return
         if (broken := files.first_broken(path, job.parts)) is not None:
             self._rewind(job, broken)
-            raise Damaged(f"the file {job.parts[broken]['file']} is not there as it was written; it is written again")
+            raise Damaged(f"file {job.parts[broken]['file']} was changed or deleted; it will be written again")
         manifest = files.settle(path, job.parts, _manifest(job))
         digest = hashlib.sha256(manifest.encode()).hexdigest()
         self._change(job, state="done", ended_at=utc_now(), sha256=digest, error="")
 
     def _write(self, job: ExportJob, path: Path) -> ExportJob:
-        """One file, and the row that says so."""
+        """Write one file and record it in the job's row."""
         log, since = cast("LogName", job.log), job.done_until.astimezone(UTC)
         with self._scope() as session:
             self._require_quota(session, job)
@@ -147,10 +149,10 @@ class _Run:
     def _require_quota(self, session: Session, job: ExportJob) -> None:
         most = self._limits.tenant_max_bytes
         if most and not job.standing and repository.kept(session, self._tenant_id).bytes >= most:
-            raise _OverQuota(f"The tenant's exports have {most} bytes, which is all they may. {service.MAKE_ROOM}")
+            raise _OverQuota(f"The tenant's exports have reached the maximum of {most} bytes. {service.MAKE_ROOM}")
 
     def _rewind(self, job: ExportJob, broken: int) -> None:
-        """All from that part on is to be written again."""
+        """Discard this part and all later ones."""
         whole = job.parts[:broken]
         self._change(
             job,
@@ -205,7 +207,7 @@ def _told(exc: Exception) -> str:
 
 
 def _rows(session: Session, tenant_id: TenantId, log: LogName, at: datetime) -> int:
-    """Of the day of `at`, about; counted where nobody has measured it yet."""
+    """Return the approximate rows of the day of `at`, counted if not measured yet."""
     query = select(LogSize.rows).where(LogSize.tenant_id == tenant_id, LogSize.log == log, LogSize.day == at.date())
     measured = session.scalar(query)
     if measured is not None:
@@ -221,7 +223,7 @@ def _rows(session: Session, tenant_id: TenantId, log: LogName, at: datetime) -> 
 
 
 def _next(since: datetime, rows: int) -> datetime:
-    """Where a file ends that begins at `since`, in a day of so many rows."""
+    """Return the end of a file that begins at `since`, in a day with this number of rows."""
     midnight = since.replace(hour=0, minute=0, second=0, microsecond=0)
     count = next((n for n in _STRETCHES if rows <= n * FILE_ROWS), _STRETCHES[-1])
     stretch = _DAY / count
@@ -229,10 +231,10 @@ def _next(since: datetime, rows: int) -> datetime:
 
 
 def _moved(written: Written, since: datetime, until: datetime) -> dict[str, object]:
-    # Under the lock of the job's row: nobody else puts another file in its place.
+    # The lock of the job's row prevents another worker from replacing the file.
     name = written.path.name.removeprefix(".").rpartition(".")[0]
     path = written.path.replace(written.path.with_name(name))
-    # Before the row says that it is there.
+    # Before the row records the file.
     files.sync(path.parent)
     return {
         "file": name,
@@ -260,9 +262,9 @@ def _manifest(job: ExportJob) -> dict[str, object]:
 
 
 def prune(folder: Folder, *, kept: timedelta, now: datetime, engine: Engine | None = None) -> int:
-    """Remove the files of jobs that ended longer than `kept` ago, or in vain, or are gone; returns of how many.
+    """Delete files of jobs that ended more than `kept` ago, were unsuccessful, or no longer exist; return their number.
 
-    Jobs themselves are forgotten after REMEMBERED.
+    Deletes the jobs' rows after REMEMBERED.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
         tenants = session.scalars(select(Tenant.id)).all()
@@ -285,9 +287,9 @@ def prune(folder: Folder, *, kept: timedelta, now: datetime, engine: Engine | No
                 if job is not None and job.state == "done":
                     job.state = "pruned"
                 elif job is not None:
-                    # Who tries it again begins anew.
+                    # A retry starts from the beginning.
                     job.done_until, job.parts, job.rows, job.bytes = job.since, [], 0, 0
-            # Once nobody is told of them any more.
+            # After the row no longer lists them.
             folder.remove(tenant_id, job_id)
             removed += 1
     return removed
@@ -296,6 +298,6 @@ def prune(folder: Folder, *, kept: timedelta, now: datetime, engine: Engine | No
 def _is_over(job: ExportJob, before: datetime) -> bool:
     if job.state in ("cancelled", "pruned"):
         return True
-    # What goes before deletion, and what is left of that, is the only copy once the rows are gone.
+    # An export before deletion is the only copy once the rows are deleted.
     since = job.rows_gone_at if job.standing else job.rows_gone_at or job.ended_at
     return since is not None and since < before

@@ -1,4 +1,4 @@
-"""Having logs written into files: the worker does it, the job's row says how far it has come."""
+"""Exports of logs to files. The worker writes them; the job's row has the progress."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -18,19 +18,19 @@ from nac.models.export import EXPORT_FORMATS, EXPORT_STATES
 from nac.retention.logs import EXPORTED_LOGS
 
 MOST_DAYS = 3_660
-# Of a tenant at a time, beside those that go before deletion: that wait, and whose files are kept.
+# Per tenant, except exports before deletion: pending ones, and those with files.
 MOST_WAITING = 20
 MOST_KEPT = 200
-MAKE_ROOM = "Remove one: ./admit export remove"
-_LISTED = "They are listed by: ./admit export list"
+MAKE_ROOM = "Delete an export: ./admit export remove"
+_LISTED = "List exports: ./admit export list"
 
 
 class ExportNotFound(NotFound):
-    """There is no such export."""
+    """The export does not exist."""
 
 
 class ExportFileNotFound(NotFound):
-    """There is no such file of this export."""
+    """The file of the export does not exist."""
 
 
 def start(
@@ -44,11 +44,10 @@ def start(
     format: str,  # noqa: A002 -- as it is called everywhere
     most_bytes: int = 0,
 ) -> ExportJob:
-    """A job for the rows from `since` to before `until` (aware), tomorrow at the latest.
+    """Start an export of rows from `since` to before `until` (aware), at most until tomorrow.
 
-    `most_bytes` is what the tenant's exports may have together; 0 for no limit.
-
-    Raises InvalidInput with every mistake, and Conflict where too many wait.
+    `most_bytes` is the maximum total size of the tenant's exports; 0 for no limit. Raises InvalidInput with every
+    mistake, and Conflict if too many are pending.
     """
     mistakes = Mistakes()
     with mistakes.noted():
@@ -58,18 +57,23 @@ def start(
     until = min(until, utc_now() + timedelta(days=1))
     with mistakes.noted():
         if not since < until:
-            raise InvalidInput("It ends before it begins.", place="until", remedy="Give a later time.")
+            raise InvalidInput("The export ends before it begins.", place="until", remedy="Use a later time.")
         if until - since > timedelta(days=MOST_DAYS):
-            raise InvalidInput(f"That is more than {MOST_DAYS} days.", place="since", remedy="Give a later time.")
+            raise InvalidInput(
+                f"The export covers more than {MOST_DAYS} days.", place="since", remedy="Use a later time."
+            )
     mistakes.refuse()
     count_alone(session, "exports", tenant_id)
     if repository.count_waiting(session, tenant_id) >= MOST_WAITING:
-        raise Conflict(f"{MOST_WAITING} exports wait already.", remedy="Wait for them, or cancel one.")
+        raise Conflict(
+            f"The tenant already has {MOST_WAITING} pending exports, the maximum.",
+            remedy="Wait until they end, or cancel one.",
+        )
     kept = repository.kept(session, tenant_id)
     if kept.jobs >= MOST_KEPT:
-        raise Conflict(f"Files of {MOST_KEPT} exports are kept, which is all there may be.", remedy=MAKE_ROOM)
+        raise Conflict(f"The tenant already has files of {MOST_KEPT} exports, the maximum.", remedy=MAKE_ROOM)
     if most_bytes and kept.bytes >= most_bytes:
-        raise Conflict(f"Exports have {kept.bytes} bytes, and {most_bytes} are allowed.", remedy=MAKE_ROOM)
+        raise Conflict(f"The tenant's exports have {kept.bytes} bytes; the maximum is {most_bytes}.", remedy=MAKE_ROOM)
     job = ExportJob(
         tenant_id=tenant_id, log=log, since=since, until=until, done_until=since, format=format, asked_by=actor
     )
@@ -83,7 +87,7 @@ def start(
 
 def _require_one_of(value: str, allowed: Sequence[str], place: str) -> None:
     if value not in allowed:
-        raise InvalidInput(f"{value!r} is no {place} to export.", place=place, remedy=f"Use {', '.join(allowed)}.")
+        raise InvalidInput(f"Invalid {place} {value!r}.", place=place, remedy=f"Use one of: {', '.join(allowed)}.")
 
 
 def list_jobs(
@@ -93,32 +97,34 @@ def list_jobs(
     states: Sequence[str] = (),
     span: Span | None = None,
 ) -> Sequence[ExportJob]:
-    """The newest first, unless `span` says otherwise. `states` leaves out the others."""
+    """List exports, newest first by default; `states` filters by state."""
     for state in states:
         _require_one_of(state, EXPORT_STATES, "state")
     return repository.list_page(session, tenant_id, states=states, span=span or ORDERS.first())
 
 
 def get_job(session: Session, *, tenant_id: TenantId, job_id: int, lock: bool = False) -> ExportJob:
-    """Raises ExportNotFound."""
+    """Return an export. Raises ExportNotFound."""
     job = (repository.lock if lock else repository.get)(session, tenant_id, job_id)
     if job is None:
-        raise ExportNotFound(f"There is no export {job_id}.", place="export", remedy=_LISTED)
+        raise ExportNotFound(f"Export {job_id} does not exist.", place="export", remedy=_LISTED)
     return job
 
 
 def cancel(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
-    """Its files go, too. Raises ExportNotFound, and Conflict where it has ended, or deletion waits for it."""
+    """Cancel an export and delete its files. Raises ExportNotFound, or Conflict if it has ended or a deletion waits for
+    it.
+    """
     job = get_job(session, tenant_id=tenant_id, job_id=job_id, lock=True)
     if job.standing and repository.is_ordered(session, tenant_id, job.log):
         raise Conflict(
-            f"Export {job_id} is of a day that is to be exported before it is deleted.",
+            f"Export {job_id} is required before its day is deleted.",
             place="export",
-            remedy="End that with: ./admit retention set --export none",
+            remedy="Turn off required exports: ./admit retention set --export none",
         )
     if job.state not in ("queued", "running"):
-        raise Conflict(f"Export {job_id} is {job.state} already.", place="export")
-    # Of an order that was ended nobody waits for it; a new one has the day exported again.
+        raise Conflict(f"Export {job_id} is already {job.state}.", place="export")
+    # After the end of the standing export, no deletion waits for it. A new one exports the day again.
     job.state, job.standing, job.ended_at = "cancelled", False, utc_now()
     session.flush()
     _audit(session, actor, job, "cancel", {"state": job.state})
@@ -126,18 +132,18 @@ def cancel(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) ->
 
 
 def remove(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
-    """Do not keep the files of one that ended any longer; the worker removes them within the hour.
+    """Give up the files of an ended export; the worker deletes them within an hour.
 
-    Raises ExportNotFound, and Conflict where there are none, or rows are deleted because they are in them.
+    Raises ExportNotFound, or Conflict if it has no files, or if rows are deleted because of them.
     """
     job = get_job(session, tenant_id=tenant_id, job_id=job_id, lock=True)
     if job.state not in ("done", "failed"):
-        raise Conflict(f"Export {job_id} is {job.state}: there are no files to remove.", place="export")
+        raise Conflict(f"Export {job_id} is {job.state} and has no files to delete.", place="export")
     if job.asked_by == repository.ACTOR:
         raise Conflict(
-            f"Export {job_id} is of a day that is deleted because its files are there.",
+            f"Export {job_id} is required: the rows of its day are deleted because it has them.",
             place="export",
-            remedy="They go by themselves, when their time is over.",
+            remedy="The files are deleted automatically after their retention.",
         )
     job.state = "pruned" if job.state == "done" else "cancelled"
     session.flush()
@@ -146,10 +152,10 @@ def remove(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) ->
 
 
 def retry(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
-    """Go on with one that failed, or do not wait any longer to try it again. Raises ExportNotFound and Conflict."""
+    """Resume a failed export, or skip the delay of the next attempt. Raises ExportNotFound and Conflict."""
     job = get_job(session, tenant_id=tenant_id, job_id=job_id, lock=True)
     if job.state != "failed" and not (job.state == "queued" and job.failures):
-        raise Conflict(f"Export {job_id} is {job.state}: there is nothing to try again.", place="export")
+        raise Conflict(f"Export {job_id} is {job.state} and cannot be retried.", place="export")
     job.state, job.ended_at, job.failures, job.due_at = "queued", None, 0, utc_now()
     session.flush()
     _audit(session, actor, job, "retry", {"state": job.state})

@@ -1,4 +1,4 @@
-"""Days that a tenant wants to have exported before they are deleted: a job for each, and whether the day may go."""
+"""Exports required before days are deleted: one job per day, and the release of exported days."""
 
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
@@ -31,24 +31,24 @@ from nac.ids import TenantId
 from nac.models import ExportJob, LogSize
 from nac.retention.logs import LogName
 
-# A day's job is there so long before the day is due, so that deletion does not wait for it.
+# The job is created this long before the day is due, so that the deletion need not wait.
 LEAD_DAYS = 2
 _DAY = timedelta(days=1)
-# Half of those among which PostgreSQL tells the older from the younger one, and some less.
+# Somewhat less than half of PostgreSQL's transaction ids, beyond which order is ambiguous.
 _MOST_TRANSACTIONS = 2_000_000_000
 _HORIZON = text("SELECT xact, origin FROM log_horizon()")
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Rows of a day that may be deleted: those that transactions before `rows_before` have written."""
+    """Rows of a day that can be deleted: those of transactions before `rows_before`."""
 
     job_id: int
     rows_before: int
 
 
 def order(session: Session, tenant_id: TenantId, log: LogName, days: Iterable[date], *, format: str) -> None:  # noqa: A002 -- the column's name
-    """A job for each of the days that has none."""
+    """Create a job for each of the days without one."""
     rows: list[dict[str, Any]] = [
         {
             "tenant_id": tenant_id,
@@ -67,7 +67,7 @@ def order(session: Session, tenant_id: TenantId, log: LogName, days: Iterable[da
 
 
 def begin(session: Session, job: ExportJob) -> None:
-    """The job will have the rows of the transactions that have ended by now, whenever they are read."""
+    """Fix the rows of the job: those of transactions that have ended by now."""
     job.rows_before, job.origin = session.execute(_HORIZON).one()
 
 
@@ -77,22 +77,22 @@ def ordered_days(session: Session, tenant_id: TenantId, log: LogName) -> dict[da
 
 
 def released_days(session: Session, tenant_id: TenantId, log: LogName) -> frozenset[date]:
-    """Days that were exported."""
+    """Return exported days."""
     return frozenset(day for day, job in ordered_days(session, tenant_id, log).items() if job.state == "done")
 
 
 def is_holding_up(job: ExportJob, now: datetime) -> bool:
-    """Whether the job has not been done though its day is due."""
+    """Return whether the job is incomplete although its day is due."""
     return job.state != "done" and job.created_at + LEAD_DAYS * _DAY <= now
 
 
 def release(
     session: Session, tenant_id: TenantId, log: LogName, day: date, *, folder: Folder, now: datetime
 ) -> Release | None:
-    """What of the day may be deleted: what an export has in files that are as they were written. None for nothing.
+    """Return which rows of the day can be deleted: those in intact files of an export. None if there are none.
 
-    Where rows have come that it has not, or its files are not there, another export of all that is there by now takes
-    its place. Once some of its rows are gone, its others go before late ones, and its files stay for their time.
+    If rows arrived later or files are damaged, a new export of all existing rows replaces it. Once some rows are
+    deleted, the others go before late ones, and the files are kept for their retention.
     """
     job = session.scalars(_of_day(tenant_id, log, day).with_for_update()).one_or_none()
     if job is None or job.state != "done":
@@ -117,21 +117,24 @@ def release(
 
 
 def still_holds(session: Session, tenant_id: TenantId, log: LogName, day: date, released: Release) -> bool:
-    """Whether it is so in this transaction."""
+    """Return whether the release is still valid in this transaction."""
     job = session.scalars(_of_day(tenant_id, log, day).with_for_update(read=True)).one_or_none()
     return job is not None and (job.id, job.state, job.rows_before) == (released.job_id, "done", released.rows_before)
 
 
 def is_empty(session: Session, tenant_id: TenantId, log: LogName, day: date) -> bool:
-    """Whether the day has no rows any more, late ones included."""
+    """Return whether the day has no rows, including late ones."""
     table, moment = _place(log)
     there = exists().where(table.c.tenant_id == tenant_id, moment >= _midnight(day), moment < _midnight(day + _DAY))
     return not session.scalar(select(there))
 
 
 def follow(session: Session, tenant_id: TenantId, present: Mapping[LogName, Container[date]], now: datetime) -> None:
-    """See which days are `present`. Files of one that is not are the only copy: they are kept for their time from now
-    on. One that is, though its files are gone already, is ordered anew."""
+    """Update jobs to the `present` days.
+
+    Files of a missing day are the only copy, and their retention begins now. A day that is present although its files
+    are deleted is exported again.
+    """
     query = select(ExportJob).where(
         ExportJob.tenant_id == tenant_id,
         ExportJob.standing,
@@ -146,7 +149,7 @@ def follow(session: Session, tenant_id: TenantId, present: Mapping[LogName, Cont
 
 
 def end(session: Session, tenant_id: TenantId, logs: Collection[LogName], *, now: datetime) -> None:
-    """Nobody waits for days of these logs to be exported any more."""
+    """End the standing exports of these logs."""
     session.execute(
         update(ExportJob)
         .where(
@@ -167,14 +170,14 @@ def _of_day(tenant_id: TenantId, log: LogName, day: date) -> Select[ExportJob]:
 
 
 def _replace(job: ExportJob, now: datetime) -> None:
-    """The day is ordered anew. The files stay for their time: they may be the only copy of what is gone already."""
+    """Order the day again. The old files are kept for their retention, because they can be the only copy."""
     job.standing = False
     if job.deletion_began_at is not None:
         job.rows_gone_at = now
 
 
 def _count(session: Session, job: ExportJob, day: date) -> tuple[int, int]:
-    """Rows of the day that the export has, and those that it has not."""
+    """Return the rows of the day that the export has, and those that it lacks."""
     table, moment = _place(type_cast("LogName", job.log))
     has = func.is_written_before(literal_column(f"{table.name}.xmin"), job.rows_before)
     query = select(func.count().filter(has), func.count().filter(~has)).where(
@@ -189,7 +192,7 @@ def _place(log: LogName) -> tuple[Table, ColumnElement[datetime]]:
 
 
 def forget(session: Session, tenant_id: TenantId, *, before: datetime) -> None:
-    """Delete jobs that ended before then, but those that tell of days that are still there that they were exported."""
+    """Delete jobs that ended before `before`, except those that release existing days."""
     there = exists().where(
         LogSize.tenant_id == ExportJob.tenant_id,
         LogSize.log == ExportJob.log,

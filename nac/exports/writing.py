@@ -1,4 +1,4 @@
-"""Rows of a stretch of time into one file, as they come from the database: memory does not grow with them."""
+"""Writes rows of a period to a file as a stream. Memory use is constant."""
 
 import gzip
 import hashlib
@@ -19,12 +19,12 @@ from nac.sizes import format_size
 SUFFIXES: dict[ExportFormat, str] = {"csv": ".csv.gz", "jsonl": ".jsonl.gz", "parquet": ".parquet"}
 _FETCHED = 2_000
 _GZIP_LEVEL = 5
-# Free space and the job's state are looked at each time so much was written.
+# Bytes between two checks of free space and of the job's state.
 _LOOK_BYTES = 4 << 20
 
 
 class DiskFull(OSError):
-    """There is too little room for files of exports."""
+    """Too little disk space is free for exports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Written:
 
 
 class _Measured:
-    """A file that counts and hashes what is written to it, and calls `look` now and then."""
+    """A file that counts and hashes written data, and calls `look` regularly."""
 
     def __init__(self, file: BinaryIO, look: Callable[[], None]) -> None:
         self._file = file
@@ -62,11 +62,11 @@ class _Measured:
     def tell(self) -> int:
         return self.bytes
 
-    # What pyarrow and gzip ask of a file.
+    # Interface for pyarrow and gzip.
     closed = False
 
     def close(self) -> None:
-        """Whoever opened it closes it."""
+        """Do nothing: the opener closes the file."""
 
     def readable(self) -> bool:
         return False
@@ -88,9 +88,9 @@ def write_rows(
     least_free_bytes: int,
     look: Callable[[], None] = lambda: None,
 ) -> Written | None:
-    """Write the rows of the stretch, of one snapshot, in a file beside `path`; None for no rows.
+    """Write the rows of one snapshot to a file beside `path`; None if there are none.
 
-    The caller moves it to `path`. Raises DiskFull and other OSErrors, and what `look` raises; nothing is left then.
+    The caller moves it to `path`. Raises DiskFull, other OSErrors, and errors of `look`; then deletes the file.
     """
 
     def look_around() -> None:
@@ -117,11 +117,11 @@ def write_rows(
 
 
 def require_room(folder: Path, least_free_bytes: int) -> None:
-    """Raise DiskFull: journal and database may be on the same disk."""
+    """Raise DiskFull if too little is free: journal and database can be on the same disk."""
     free = shutil.disk_usage(folder).free
     if free < least_free_bytes:
         needed = format_size(least_free_bytes)
-        raise DiskFull(f"{format_size(free)} are free where exports are written, and {needed} have to stay so")
+        raise DiskFull(f"{format_size(free)} are free for exports, but {needed} must stay free")
 
 
 _Writer = Callable[[psycopg.Connection, Source, Stretch, _Measured], int]
@@ -144,7 +144,7 @@ def _jsonl(connection: psycopg.Connection, source: Source, stretch: Stretch, to:
     ):
         cursor.execute(source.for_json(stretch))
         while fetched := cursor.fetchmany(_FETCHED):
-            # JSON may have been stored in several lines; within a string they are escaped (RFC 8259 7).
+            # Stored JSON can have line breaks; within strings they are escaped (RFC 8259 7).
             file.write(b"".join(_one_line(line) for (line,) in fetched))
             rows += len(fetched)
     return rows
@@ -155,7 +155,7 @@ def _one_line(line: str) -> bytes:
 
 
 def _parquet(connection: psycopg.Connection, source: Source, stretch: Stretch, to: _Measured) -> int:
-    # Here, because it takes a third of a second and 60 MB, and most exports do without.
+    # Imported here: it takes a third of a second and 60 MB, and most exports do not need it.
     from nac.exports.parquet import Table
 
     rows = 0

@@ -18,11 +18,11 @@ from nac.identities.verifier_messages import VerificationResult
 from nac.outbound.reach import OutboundReach
 from nac.outbound.tls import tls_context
 
-# How long a directory counts as one that refuses wrong passwords.
+# Interval between checks that a directory rejects wrong passwords.
 _TRUSTED_SECONDS = 600.0
 # LDAP_MATCHING_RULE_IN_CHAIN of Active Directory.
 _NESTED_GROUP_FILTER = "(member:1.2.840.113556.1.4.1941:={dn})"
-# The hexadecimal Win32 error in the diagnostic message with which Active Directory refuses a bind.
+# The hexadecimal Win32 error in Active Directory's diagnostic message of a failed bind.
 _AD_CODE = re.compile(r"\bdata ([0-9a-f]{2,8})\b", re.IGNORECASE)
 _AD_REASONS = {
     "525": "unknown-user",
@@ -42,7 +42,7 @@ _ESCAPED = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
 
 
 class _StaleConnection(DirectoryUnavailable):
-    """A connection that had been used before broke: that says nothing of the server yet."""
+    """A reused connection broke, which does not mean that the server is down."""
 
 
 class LdapDirectory:
@@ -67,15 +67,15 @@ class LdapDirectory:
         try:
             return await self._verify(name, password, tell)
         except _StaleConnection as exc:
-            # Connections that lay idle may be gone without a word: new ones then have to do.
-            tell(f"again, with new connections: {exc}")
+            # Idle connections can be dead without notice, so retry with new ones.
+            tell(f"retrying with new connections: {exc}")
             await self._let_go()
             return await self._verify(name, password, tell)
 
     async def _verify(self, name: UserName, password: bytes, tell: StepLog) -> VerificationResult:
         if not password or b"\0" in password:
             # RFC 4513 5.1.2: a bind without a password succeeds and proves nothing.
-            return VerificationResult("wrong-password", "empty, or with a NUL in it")
+            return VerificationResult("wrong-password", "password is empty or contains NUL")
         if self.settings.direct_bind:
             return await self._verify_by_direct_bind(name, password, tell)
         async with self._service_connection(tell) as own:
@@ -90,7 +90,7 @@ class LdapDirectory:
             return await self._identity(own, name, entry, tell)
 
     async def close(self) -> None:
-        """Those in use end when they are given back."""
+        """Close idle connections. Others close when returned."""
         self._closed = True
         await self._let_go()
 
@@ -102,23 +102,23 @@ class LdapDirectory:
             await connection.end()
 
     async def _verify_by_direct_bind(self, name: UserName, password: bytes, tell: StepLog) -> VerificationResult:
-        """Bind first, then look for the user's own entry with the user's own rights."""
+        """Bind first, then search for the user's entry with the user's own rights."""
         async with self._connection(self._users, tell) as connection:
             bind_name = fill_placeholders(self.settings.direct_bind, name.placeholders)
             refused = await self._bind_user(connection, bind_name, password, tell)
             if refused is not None:
                 return refused
-            # The question whether it refuses wrong passwords may have come between.
+            # _require_honesty can have bound as another name.
             if connection.bound_as != bind_name:
                 await connection.bind(bind_name, password)
             entry = await self._search_user(connection, name, tell)
             if entry is None:
-                raise DirectoryRefused("the password held, but the user's entry is not found below base_dn")
+                raise DirectoryRefused("the password is right, but the user has no entry below base_dn")
             return await self._identity(connection, name, entry, tell)
 
     @asynccontextmanager
     async def _connection(self, idle: list[LdapConnection], tell: StepLog) -> AsyncIterator[LdapConnection]:
-        """One that nobody uses meanwhile; kept for the next where nothing went wrong with it."""
+        """Borrow a connection. It returns to the pool unless an error occurs."""
         reused = None
         while idle and reused is None:
             reused = idle.pop()
@@ -147,7 +147,7 @@ class LdapDirectory:
             try:
                 connection = await LdapConnection.open(server)
             except SourceFault as exc:
-                tell(f"no connection: {exc}")
+                tell(f"connection failed: {exc}")
                 troubles.append(exc)
             else:
                 tell(f"connected to {server.url}{' with StartTLS' if server.start_tls else ''}")
@@ -158,7 +158,7 @@ class LdapDirectory:
 
     @asynccontextmanager
     async def _service_connection(self, tell: StepLog) -> AsyncIterator[LdapConnection]:
-        """Bound as our own account, where we have one."""
+        """Borrow a connection bound as bind_dn, if set."""
         async with self._connection(self._own, tell) as connection:
             bind_dn = self.settings.bind_dn
             if bind_dn and connection.bound_as != bind_dn:
@@ -166,25 +166,27 @@ class LdapDirectory:
                     raise DirectoryRefused("the source has a bind_dn but no password for it")
                 result = await connection.bind(bind_dn, self._secret)
                 if result.code != messages.SUCCESS:
-                    raise _fault_from_result(f"our account {bind_dn} is refused", result)
+                    raise _fault_from_result(f"the directory rejects our account {bind_dn}", result)
                 tell(f"bound as {bind_dn}")
             yield connection
 
     async def _search_user(self, connection: LdapConnection, name: UserName, tell: StepLog) -> LdapEntry | None:
         settings = self.settings
-        wanted = [settings.name_attribute, *settings.attributes.values()]
+        attributes = [settings.name_attribute, *settings.attributes.values()]
         if settings.groups == "memberof":
-            wanted.append("memberOf")
-        entries = await self._search(connection, settings.base_dn, self._user_filter, name.placeholders, wanted, most=2)
+            attributes.append("memberOf")
+        entries = await self._search(
+            connection, settings.base_dn, self._user_filter, name.placeholders, attributes, most=2
+        )
         if len(entries) > 1:
-            raise DirectoryRefused(f"more than one entry below {settings.base_dn} fits {settings.user_filter}")
+            raise DirectoryRefused(f"more than one entry below {settings.base_dn} matches {settings.user_filter}")
         if not entries:
-            tell(f"no entry below {settings.base_dn} fits {settings.user_filter}")
+            tell(f"no entry below {settings.base_dn} matches {settings.user_filter}")
             return None
         entry = entries[0]
         if not _is_below(entry.dn, settings.base_dn):
-            raise DirectoryRefused(f"it answers with {entry.dn!r}, which is not below {settings.base_dn}")
-        tell(f"found {entry.dn}")
+            raise DirectoryRefused(f"the directory returned {entry.dn!r}, which is not below {settings.base_dn}")
+        tell(f"entry: {entry.dn}")
         return entry
 
     async def _search(
@@ -204,13 +206,13 @@ class LdapDirectory:
         if result.code == messages.SIZE_LIMIT_EXCEEDED and len(entries) == most:
             return entries
         if result.code != messages.SUCCESS:
-            raise _fault_from_result(f"the search below {base} fails", result)
+            raise _fault_from_result(f"the search below {base} failed", result)
         return entries
 
     async def _bind_user(
         self, connection: LdapConnection, bind_name: str, password: bytes, tell: StepLog
     ) -> VerificationResult | None:
-        """None where the password is right."""
+        """Bind with the user's password. Return None if it is right."""
         result = await connection.bind(bind_name, password)
         if result.code == messages.SUCCESS:
             tell(f"the password of {bind_name} is right")
@@ -219,20 +221,20 @@ class LdapDirectory:
         tell(f"bind as {bind_name}: {result}")
         if result.code in _OUT_OF_SERVICE:
             raise DirectoryUnavailable(str(result))
-        found = _AD_CODE.search(result.text)
+        ad_code = _AD_CODE.search(result.text)
         if result.code == _INVALID_CREDENTIALS:
             return VerificationResult(
-                _AD_REASONS.get(found[1].lower() if found else "", "wrong-password"), result.text, self._name
+                _AD_REASONS.get(ad_code[1].lower() if ad_code else "", "wrong-password"), result.text, self._name
             )
         if result.code == _NO_SUCH_OBJECT:
             return VerificationResult("unknown-user", source=self._name)
         if result.code in (_CONSTRAINT, _UNWILLING):
-            # So directories refuse accounts that are locked or switched off.
+            # Directories use these codes for locked and disabled accounts.
             return VerificationResult("account-locked", str(result), self._name)
-        raise _fault_from_result("it does not let users bind", result)
+        raise _fault_from_result("the directory does not allow users to bind", result)
 
     async def _require_rejects_unknown_user(self, connection: LdapConnection, tell: StepLog) -> None:
-        """A server that takes any password must admit nobody: it is asked about a user that nobody has."""
+        """Reject servers that accept any password: bind as a random, nonexistent user."""
         if time.monotonic() < self._trusted_until:
             return
         nobody = f"admit-{secrets.token_hex(8)}"
@@ -244,8 +246,10 @@ class LdapDirectory:
         )
         result = await connection.bind(name, secrets.token_urlsafe(24).encode())
         if result.code == messages.SUCCESS:
-            raise DirectoryRefused("it takes a password that nobody has for a user that there is not: it takes any")
-        tell("it refuses a user that there is not")
+            raise DirectoryRefused(
+                "the directory accepts any password: it accepted a random one for a user that does not exist"
+            )
+        tell("the directory rejects a user that does not exist")
         self._trusted_until = time.monotonic() + _TRUSTED_SECONDS
 
     async def _identity(
@@ -255,7 +259,7 @@ class LdapDirectory:
         groups = filter_groups(await self._groups(connection, name, entry), settings.only_groups)
         tell(f"groups: {', '.join(groups) or 'none'}")
         if settings.groups == "nested" and not groups and not settings.only_groups:
-            tell("Active Directory alone knows nested groups: for another directory set groups to memberof or search")
+            tell("only Active Directory supports nested groups; for other directories set groups to memberof or search")
         spelled = entry.texts(settings.name_attribute)
         return VerificationResult(
             source=self._name,
@@ -284,7 +288,7 @@ class LdapDirectory:
 
 
 def first_rdn_value(dn: str) -> str:
-    """Of a distinguished name in the form of RFC 4514: "staff" of "cn=staff,ou=groups,dc=example"."""
+    """Return the first value of a distinguished name (RFC 4514): "staff" for "cn=staff,ou=groups,dc=example"."""
     first = _FIRST_VALUE.match(dn.encode())
     if first is None:
         return ""

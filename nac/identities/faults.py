@@ -1,23 +1,25 @@
-"""Why a source could not say whether a password is right: each a reason of nac.reasons, its message the detail."""
+"""Faults of identity sources. Each has a code of nac.reasons; its message is the detail."""
 
 
 class SourceFault(Exception):
-    """Its messages name servers and say what they said; never a password."""
+    """Base class. Messages can contain names and texts of servers, never a password."""
 
     reason = "directory-refused"
 
 
 class DirectoryUnavailable(SourceFault):
-    """It cannot be reached, or says that it is out of service."""
+    """The source cannot be reached or reports that it is out of service."""
 
     reason = "directory-unavailable"
 
 
 class TooManyGroups(SourceFault):
-    """The user's, of whom no answer could tell."""
+    """The user has more groups than an answer can carry."""
 
     reason = "too-many-groups"
 
 
 class DirectoryRefused(SourceFault):
-    """It answers, but not so that an answer could be trusted: our account, its size, its form, its truth."""
+    """The source's response is unusable: it rejects our account, or the response is too large, malformed or
+    untrustworthy.
+    """

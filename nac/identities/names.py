@@ -1,4 +1,4 @@
-"""Names as people type them: anna, anna@corp.example, CORP\\anna."""
+"""User names as people type them: anna, anna@corp.example, CORP\anna."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -10,7 +10,7 @@ _PLACEHOLDER = re.compile(r"\{(name|user)\}")
 class UserName(NamedTuple):
     # As typed.
     name: str
-    # Without the realm, where the source answers for that realm or it is the tenant's own; else as typed.
+    # Without the realm if it is the source's or the tenant's; otherwise as typed.
     user: str
 
     @property
@@ -19,7 +19,7 @@ class UserName(NamedTuple):
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """User and realm, "" where there is none."""
+    """Return user and realm ("" if the name has no realm)."""
     realm, backslash, user = name.partition("\\")
     if backslash:
         return user, realm
@@ -28,9 +28,9 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def strip_realm(name: str, realms: Collection[str]) -> str:
-    """`name` without its realm where that is one of `realms` (in lower case); any other realm stays.
+    """Return `name` without its realm if the realm is in `realms` (lower case).
 
-    Of CORP\\anna@corp.example both go: what is left has none to take off, so that all who look see one name.
+    CORP\anna@corp.example loses both realms: every caller must get the same name.
     """
     if not realms:
         return name
@@ -42,9 +42,9 @@ def strip_realm(name: str, realms: Collection[str]) -> str:
 
 
 def name_for_realms(name: str, realms: Collection[str], own_realms: Collection[str] = ()) -> UserName | None:
-    """The name as a source that answers for `realms` is asked about it, None where it is none of its affair.
+    """Return the name for a source with these `realms`, or None if the source does not handle it.
 
-    A source without realms answers for all names; the tenant's `own_realms` (in lower case) are taken off there.
+    A source without realms handles all names, without the tenant's `own_realms` (lower case).
     """
     if not realms:
         return UserName(name, strip_realm(name, own_realms))
@@ -54,5 +54,5 @@ def name_for_realms(name: str, realms: Collection[str], own_realms: Collection[s
 
 
 def fill_placeholders(template: str, values: Mapping[str, str]) -> str:
-    """With the values in place of {name} and {user}; nothing of a value is read as a placeholder."""
+    """Replace {name} and {user} by their values. Values are literal."""
     return _PLACEHOLDER.sub(lambda found: values[found[1]], template)

@@ -1,6 +1,6 @@
 """An OpenID Connect provider as an identity source, by the password grant (RFC 6749 4.3).
 
-What counts is the id_token: signed by the provider, for us, for the user that was asked about, and not expired.
+Only the id_token counts: signed by the provider, for this client, for the requested user, and not expired.
 """
 
 import time
@@ -24,10 +24,10 @@ from nac.outbound.transport import OutboundTransport
 
 MAX_RESPONSE_BYTES = 1 << 20
 _KEY_LIFETIME_SECONDS = 3600.0
-# A token signed by an unknown key makes us look for new ones; not more often than this.
+# Minimum interval between two loads of keys because of an unknown key id.
 _KEY_REFRESH_SECONDS = 30.0
 _MAX_TEXT = 300
-# Entra ID tells these apart in error_description; others say invalid_grant and no more.
+# Codes in Entra ID's error_description. Other providers send only invalid_grant.
 _ENTRA_REASONS = {
     "AADSTS50034": "unknown-user",
     "AADSTS50053": "account-locked",
@@ -59,7 +59,7 @@ class OidcProvider:
         try:
             text = password.decode()
         except UnicodeDecodeError:
-            return VerificationResult("wrong-password", "no text", self._name)
+            return VerificationResult("wrong-password", "password is not UTF-8", self._name)
         if not text:
             return VerificationResult("wrong-password", "empty", self._name)
         token_endpoint, _ = await self._find_endpoints(tell)
@@ -68,12 +68,12 @@ class OidcProvider:
         if status == 200:
             tell(f"the password of {sent} is right")
             return await self._identity(name, sent, document, tell)
-        error, said = (str(document.get(key, ""))[:_MAX_TEXT] for key in ("error", "error_description"))
-        tell(f"the provider refuses: {status} {error} {said}".rstrip())
+        error, description = (str(document.get(key, ""))[:_MAX_TEXT] for key in ("error", "error_description"))
+        tell(f"the provider rejects the login: {status} {error} {description}".rstrip())
         if error == "invalid_grant":
-            code = said.partition(":")[0]
-            return VerificationResult(_ENTRA_REASONS.get(code, "wrong-password"), said, self._name)
-        raise DirectoryRefused(f"it answers {status} {error}: {said}".rstrip(": "))
+            code = description.partition(":")[0]
+            return VerificationResult(_ENTRA_REASONS.get(code, "wrong-password"), description, self._name)
+        raise DirectoryRefused(f"the provider returned {status} {error}: {description}".rstrip(": "))
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -89,14 +89,16 @@ class OidcProvider:
     ) -> VerificationResult:
         token = document.get("id_token")
         if not isinstance(token, str):
-            raise DirectoryRefused("it answers without an id_token")
+            raise DirectoryRefused("the response has no id_token")
         claims = await self._claims(token, tell)
         settings = self.settings
         called = claims.get(settings.name_claim)
         if settings.name_claim:
-            wanted = {text.casefold() for text in (sent, name.name, name.user)}
-            if not isinstance(called, str) or called.casefold() not in wanted:
-                raise DirectoryRefused(f"asked about {sent!r}, it vouches for {called!r} ({settings.name_claim})")
+            accepted = {text.casefold() for text in (sent, name.name, name.user)}
+            if not isinstance(called, str) or called.casefold() not in accepted:
+                raise DirectoryRefused(
+                    f"requested user {sent!r}, but the id_token is for {called!r} ({settings.name_claim})"
+                )
         groups = filter_groups(_claim_texts(claims.get(settings.groups_claim)), settings.only_groups)
         tell(f"groups: {', '.join(groups) or 'none'}")
         return VerificationResult(
@@ -117,7 +119,7 @@ class OidcProvider:
             claims = read_claims(token, key, client_id=settings.client_id, issuer=settings.issuer)
         except IdTokenRefused as exc:
             raise DirectoryRefused(str(exc)) from exc
-        tell("the id_token holds: signature, issuer, audience, time")
+        tell("the id_token is valid: signature, issuer, audience, time")
         return claims
 
     async def _key(self, kid: str | None, tell: StepLog) -> jwt.PyJWK:
@@ -129,11 +131,13 @@ class OidcProvider:
             self._keys_at = time.monotonic()
             tell(f"{len(self._keys)} signing keys from {jwks_uri}")
         if kid not in self._keys:
-            raise DirectoryRefused(f"its id_token is signed with a key that it does not publish: {kid!r}")
+            raise DirectoryRefused(f"the id_token is signed with an unpublished key: {kid!r}")
         return self._keys[kid]
 
     async def _find_endpoints(self, tell: StepLog) -> tuple[str, str]:
-        """Of tokens and keys; as set, else as the provider says (OpenID Connect Discovery 4)."""
+        """Return the endpoints of tokens and keys: the configured ones or those discovered (OpenID Connect Discovery
+        4).
+        """
         settings = self.settings
         if settings.token_endpoint and settings.jwks_uri:
             return settings.token_endpoint, settings.jwks_uri
@@ -141,14 +145,14 @@ class OidcProvider:
             address = settings.issuer.rstrip("/") + "/.well-known/openid-configuration"
             document = await self._document(address)
             if document.get("issuer") != settings.issuer:
-                raise DirectoryRefused(f"{address} is about another issuer: {document.get('issuer')!r}")
+                raise DirectoryRefused(f"{address} describes another issuer: {document.get('issuer')!r}")
             found = (
                 settings.token_endpoint or document.get("token_endpoint"),
                 settings.jwks_uri or document.get("jwks_uri"),
             )
             for endpoint in found:
                 if not isinstance(endpoint, str) or not endpoint.startswith("https://"):
-                    raise DirectoryRefused(f"{address} names no https endpoint: {endpoint!r}")
+                    raise DirectoryRefused(f"{address} has an endpoint without https: {endpoint!r}")
             self._endpoints = (str(found[0]), str(found[1]))
             tell(f"endpoints from {address}")
         return self._endpoints
@@ -156,7 +160,7 @@ class OidcProvider:
     async def _document(self, address: str) -> Mapping[str, Any]:
         status, document = await self._ask("GET", address)
         if status != 200:
-            raise DirectoryRefused(f"{address} answers {status}")
+            raise DirectoryRefused(f"{address} returned {status}")
         return document
 
     async def _ask(self, method: str, address: str, **given: Any) -> tuple[int, Mapping[str, Any]]:  # noqa: ANN401 -- httpx's
@@ -168,19 +172,19 @@ class OidcProvider:
         except (AddressRefused, FetchFailed) as exc:
             raise DirectoryRefused(str(exc)) from exc
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as exc:
-            # UnicodeError: a name that is none (idna).
+            # UnicodeError: an invalid host name (idna).
             raise DirectoryUnavailable(f"{address}: {exc or type(exc).__name__}") from exc
         except RuntimeError as exc:
-            # httpx, of a client that was closed.
+            # httpx raises it for a closed client.
             if not self._client.is_closed:
                 raise
-            raise DirectoryUnavailable("the source was changed or removed during the login") from exc
+            raise DirectoryUnavailable("the source was changed or deleted during the login") from exc
         if response.status_code >= 500:
-            raise DirectoryUnavailable(f"{address} answers {response.status_code}")
+            raise DirectoryUnavailable(f"{address} returned {response.status_code}")
         try:
             document = msgspec.json.decode(body, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-            raise DirectoryRefused(f"{address} answers {response.status_code} with what is no JSON object") from exc
+            raise DirectoryRefused(f"{address} returned {response.status_code} without a JSON object") from exc
         return response.status_code, document
 
 

@@ -1,4 +1,4 @@
-"""Identity sources of a tenant: directories and providers that know users. Asked in order of position, then name."""
+"""Identity sources of a tenant: directories and providers that know users. Queried in order of position, then name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,11 +36,11 @@ _audit: audit.Recorder[IdentitySource] = audit.Recorder("identity-source", lambd
 
 
 class IdentitySourceNotFound(NotFound):
-    """There is no such identity source."""
+    """The identity source does not exist."""
 
 
 class InvalidIdentitySource(InvalidInput):
-    """The settings of the identity source are not valid."""
+    """The settings of the identity source are invalid."""
 
 
 def create_source(
@@ -57,13 +57,16 @@ def create_source(
     position: int = DEFAULT_POSITION,
     enabled: bool = True,
 ) -> IdentitySource:
-    """`secret` is the password of bind_dn or the client's. Raises InvalidIdentitySource with every mistake."""
+    """Create an identity source. `secret` is the password of bind_dn or the client secret.
+
+    Raises InvalidIdentitySource with every mistake.
+    """
     name = require_slug(name, place="name")
     if repository.get_by_name(session, tenant_id, name):
-        raise AlreadyExists(f"There is an identity source {name!r} already.", place="name")
+        raise AlreadyExists(f"Identity source {name!r} already exists.", place="name")
     count_alone(session, "identity-sources", tenant_id)
     if len(repository.list_all(session, tenant_id)) >= MAX_SOURCES:
-        raise Conflict(f"A tenant has at most {MAX_SOURCES} identity sources.")
+        raise Conflict(f"A tenant can have at most {MAX_SOURCES} identity sources.")
     source_id = uuid4()
     source = IdentitySource(
         id=source_id,
@@ -95,7 +98,7 @@ def update_source(
     position: int | None = None,
     enabled: bool | None = None,
 ) -> IdentitySource:
-    """`settings` are laid over those that it has; None in one of them brings back its default."""
+    """Change an identity source. `settings` override single settings; None restores a default."""
     source = require_by_name(session, tenant_id=tenant_id, name=name)
     before = describe(source)
     if settings:
@@ -111,7 +114,7 @@ def update_source(
     _require_secret(source)
     if secret is None and describe(source) == before:
         return source
-    # What cells remember of it is void even where only the secret is another.
+    # Cells must drop cached results even if only the secret changes.
     source.updated_at = utc_now()
     session.flush()
     after = describe(source) | ({"secret": "changed"} if secret is not None else {})
@@ -120,13 +123,13 @@ def update_source(
 
 
 def _require_secret_again(source: IdentitySource, settings: Mapping[str, Any], secret: str | None) -> None:
-    """Else whoever may change where a secret is sent, and may not read it, has it sent to a server of their own."""
+    """Require the secret again if its destination changes. Otherwise a person who cannot read it could redirect it."""
     changed = sorted(name for name in SECRET_BOUND_SETTINGS if settings.get(name) != source.settings.get(name))
     if changed and source.secret_sealed is not None and secret is None:
         raise InvalidIdentitySource(
-            f"{', '.join(changed)}: the secret that is stored was meant for where it goes now.",
+            f"{', '.join(changed)}: the stored secret is for the current destination only.",
             place="secret",
-            remedy="Give the secret again.",
+            remedy="Enter the secret again.",
         )
 
 
@@ -138,14 +141,14 @@ def delete_source(session: Session, *, actor: str, tenant_id: TenantId, name: st
 
 
 def list_sources(session: Session, *, tenant_id: TenantId) -> Sequence[IdentitySource]:
-    """In the order in which they are asked."""
+    """List sources in the order in which they are queried."""
     return repository.list_all(session, tenant_id)
 
 
 def list_page(
     session: Session, *, tenant_id: TenantId, span: Span, text: str = "", kind: str = "", enabled: bool | None = None
 ) -> Sequence[IdentitySource]:
-    """`text` is a part of the name."""
+    """List sources; `text` is part of the name."""
     return repository.list_page(session, tenant_id, span=span, text=text, kind=kind, enabled=enabled)
 
 
@@ -153,15 +156,15 @@ def require_by_name(session: Session, *, tenant_id: TenantId, name: str) -> Iden
     source = repository.get_by_name(session, tenant_id, name)
     if source is None:
         raise IdentitySourceNotFound(
-            f"There is no identity source {name!r}.",
+            f"Identity source {name!r} does not exist.",
             place="name",
-            remedy="They are listed by: ./admit identity-source list",
+            remedy="List identity sources: ./admit identity-source list",
         )
     return source
 
 
 def describe(source: IdentitySource) -> dict[str, Any]:
-    """What may be shown and logged of it."""
+    """Return the values that can be shown and logged."""
     return {
         "name": source.name,
         "kind": source.kind,
@@ -177,7 +180,7 @@ def secret_context(source_id: UUID) -> str:
 
 
 def _normalise_settings(kind: str, settings: Mapping[str, Any], reach: OutboundReach) -> dict[str, Any]:
-    """What was set, as it was understood, and as the database gives it back."""
+    """Return the settings in normalized form, as JSON values."""
     read = _parse_settings(kind, settings)
     _require_reach(read, reach)
     understood: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(read))
@@ -185,8 +188,9 @@ def _normalise_settings(kind: str, settings: Mapping[str, Any], reach: OutboundR
 
 
 def check_source(source: IdentitySource) -> None:
-    """One that somebody else has made, but for its secret and what may be reached, which each login looks at. Raises
-    InvalidInput."""
+    """Check a source from another installation, except its secret and reach, which each login checks. Raises
+    InvalidInput.
+    """
     require_slug(source.name, place="name")
     _require_position(source.position)
     _parse_settings(source.kind, source.settings)
@@ -195,7 +199,7 @@ def check_source(source: IdentitySource) -> None:
 def _parse_settings(kind: str, settings: Mapping[str, Any]) -> LdapSettings | OidcSettings:
     if kind not in SETTINGS_BY_KIND:
         raise InvalidIdentitySource(
-            f"{kind!r} is no kind of source.", place="kind", remedy=f"Use {' or '.join(SETTINGS_BY_KIND)}."
+            f"Unknown kind of source {kind!r}.", place="kind", remedy=f"Use {' or '.join(SETTINGS_BY_KIND)}."
         )
     try:
         return read_settings(kind, settings)
@@ -207,7 +211,7 @@ def _parse_settings(kind: str, settings: Mapping[str, Any]) -> LdapSettings | Oi
 
 
 def _require_reach(settings: LdapSettings | OidcSettings, reach: OutboundReach) -> None:
-    """Of addresses that are written as such; those that a name means are looked at with each login."""
+    """Check literal addresses. Each login checks the addresses of names."""
     whys = [why for host in list_hosts(settings) if is_address(host) and (why := reach.why_not(host))]
     if whys:
         raise InvalidIdentitySource("; ".join(whys) + ".", place="settings", remedy=REACH_REMEDY)
@@ -216,21 +220,23 @@ def _require_reach(settings: LdapSettings | OidcSettings, reach: OutboundReach) 
 def _require_secret(source: IdentitySource) -> None:
     if source.settings.get("bind_dn") and source.secret_sealed is None:
         raise InvalidIdentitySource(
-            "An account to bind as (bind_dn) needs its password.",
+            "The account bind_dn needs a password.",
             place="secret",
-            remedy="Give it as secret (--secret-file FILE).",
+            remedy="Set it as secret (--secret-file FILE).",
         )
 
 
 def _require_position(position: int) -> int:
     if not 1 <= position <= 1000:
-        raise InvalidIdentitySource(f"{position} is no position.", place="position", remedy="Use 1 to 1000.")
+        raise InvalidIdentitySource(f"Invalid position {position}.", place="position", remedy="Use 1 to 1000.")
     return position
 
 
 def _seal_secret(source_id: UUID, secret: str, seal: Seal) -> bytes:
     if not secret or "\0" in secret or len(secret.encode()) > _MAX_SECRET_OCTETS:
         raise InvalidIdentitySource(
-            "The secret is empty or cannot be sent.", place="secret", remedy=f"Use 1 to {_MAX_SECRET_OCTETS} octets."
+            "The secret is empty or too long, or contains NUL.",
+            place="secret",
+            remedy=f"Use 1 to {_MAX_SECRET_OCTETS} octets.",
         )
     return seal(secret.encode(), secret_context(source_id))

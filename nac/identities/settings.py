@@ -1,4 +1,4 @@
-"""What an identity source is told: the document that is stored, checked at once as a whole."""
+"""Settings of an identity source: the stored document, with complete validation."""
 
 import ssl
 from collections.abc import Callable, Mapping
@@ -10,63 +10,63 @@ import msgspec
 from nac.identities.ldap.filters import InvalidLdapFilter, LdapFilter
 from nac.outbound.tls import tls_context
 
-# The longest that one login may take, all sources together. radiusd gives up a second later.
+# Time limit of one login, all sources together. radiusd gives up a second later.
 MAX_LOGIN_SECONDS = 9.0
 MAX_SOURCE_SECONDS = 8.0
 _MAX_CONNECTIONS = 64
-# With those connections the verifier's share of a tenant (radius/verifier/server.py).
+# With the connections, a tenant's share of the verifier (radius/verifier/server.py).
 _MAX_WAITING = 448
 _DAY_SECONDS = 24 * 3600
-# Of what is named in a list: names and groups are compared with all of them while others wait.
+# Maximum entries of a list: names and groups are compared with all of them while other requests wait.
 _MAX_LISTED = 100
 USER_PLACEHOLDERS = frozenset({"user", "name"})
 GROUP_PLACEHOLDERS = USER_PLACEHOLDERS | {"dn"}
-# What decides to whom the source's secret is sent, and who could read it on the way.
+# Settings that decide where the secret is sent and who could read it in transit.
 SECRET_BOUND_SETTINGS = ("allow_unencrypted", "ca_certificate", "issuer", "start_tls", "token_endpoint", "urls")
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every kind has."""
+    """Settings of every kind."""
 
-    # Names that go there: those with one of these after an @ or before a backslash, and "" for names with neither.
+    # Realms of the names that this source handles: the part after @ or before a backslash; "" for names without realm.
     # Empty: all names.
     realms: tuple[str, ...] = ()
-    # PEM of the authorities that its server certificate may come from; "" for those of the system.
+    # PEM of the authorities trusted for the server certificate; "" for those of the system.
     ca_certificate: str = ""
     time_limit_seconds: float = 3.0
-    # Logins under way at once, and how many more may wait for their turn.
+    # Maximum concurrent logins, and how many more can wait.
     connections: int = 8
     waiting: int = 64
-    # How long a password that held, and what was found out with it, is remembered.
+    # Lifetime of a right password and the user's data in the cache.
     cache_seconds: int = 300
-    # How long a password that did not hold is refused unasked, which keeps a device from locking its user out.
+    # How long a wrong password is rejected from the cache, so that a device does not lock its user out.
     refused_seconds: int = 10
-    # So many failures of the source in a row, and it is left alone for so long.
+    # Number of consecutive failures that open the breaker, and how long it stays open.
     breaker_failures: int = 5
     breaker_seconds: int = 15
-    # Groups that are kept, as shell patterns; empty: all.
+    # Groups to keep, as shell patterns; empty: all.
     only_groups: tuple[str, ...] = ()
-    # Policies' name for an attribute of the user -> the source's name for it.
+    # Name of a user attribute in policies -> its name at the source.
     attributes: dict[str, str] = {}
 
 
 class LdapSettings(SourceSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    # Asked in order until one takes the connection.
+    # Tried in order until one accepts the connection.
     urls: tuple[str, ...] = ()
     start_tls: bool = False
-    # Passwords may cross the network in the clear.
+    # Allow passwords in the clear on the network.
     allow_unencrypted: bool = False
-    # Whom we are when we look for users; its password is the source's secret. "" for nobody.
+    # Account that searches for users; its password is the source's secret. "" for anonymous.
     bind_dn: str = ""
-    # In place of looking for the user first: what it binds as, "{user}@corp.example" say.
+    # Bind as this name without a search first, such as "{user}@corp.example".
     direct_bind: str = ""
     base_dn: str = ""
     user_filter: str = "(uid={user})"
-    # How the directory spells the user's name.
+    # Attribute with the directory's spelling of the user's name.
     name_attribute: str = "uid"
-    # nested: as search, with Active Directory's rule that follows groups into groups.
+    # nested: like search, with Active Directory's rule for groups within groups.
     groups: Literal["none", "memberof", "search", "nested"] = "memberof"
-    # "": where users are.
+    # "": same as base_dn.
     group_base_dn: str = ""
     group_filter: str = "(member={dn})"
     group_name: str = "cn"
@@ -74,14 +74,14 @@ class LdapSettings(SourceSettings, frozen=True, kw_only=True, forbid_unknown_fie
 
 class OidcSettings(SourceSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     issuer: str = ""
-    # "": as the issuer's discovery document says.
+    # "": from the issuer's discovery document.
     token_endpoint: str = ""
     jwks_uri: str = ""
     client_id: str = ""
     scope: str = "openid profile"
-    # What is sent as the user's name.
+    # User name in the token request.
     username: str = "{name}"
-    # The claim that must name the user that was asked about; "" to trust the provider with that.
+    # Claim that must name the requested user; "" to trust the provider without it.
     name_claim: str = "preferred_username"
     groups_claim: str = "groups"
 
@@ -91,7 +91,7 @@ S = TypeVar("S", bound=SourceSettings)
 
 
 class SettingsRefused(ValueError):
-    """`mistakes` are (field, what is wrong with it)."""
+    """Invalid settings; `mistakes` are (field, description)."""
 
     def __init__(self, mistakes: list[tuple[str, str]]) -> None:
         self.mistakes = mistakes
@@ -99,16 +99,16 @@ class SettingsRefused(ValueError):
 
 
 def read_settings(kind: str, document: Mapping[str, Any]) -> LdapSettings | OidcSettings:
-    """Raises SettingsRefused with every mistake; ValueError where there is no such kind."""
+    """Parse settings. Raises SettingsRefused with every mistake, and ValueError for an unknown kind."""
     settings_type = SETTINGS_BY_KIND.get(kind)
     if settings_type is None:
-        raise ValueError(f"{kind!r} is no kind of source; there are: {', '.join(SETTINGS_BY_KIND)}")
+        raise ValueError(f"unknown kind of source {kind!r}; use one of: {', '.join(SETTINGS_BY_KIND)}")
     mistakes: list[tuple[str, str]] = []
     known = {field.name: field.type for field in msgspec.structs.fields(settings_type)}
     values = {}
     for name, value in document.items():
         if name not in known:
-            mistakes.append((name, f"no setting of this kind; there are: {', '.join(sorted(known))}"))
+            mistakes.append((name, f"unknown setting; use one of: {', '.join(sorted(known))}"))
             continue
         try:
             values[name] = msgspec.convert(value, known[name])
@@ -119,7 +119,7 @@ def read_settings(kind: str, document: Mapping[str, Any]) -> LdapSettings | Oidc
     found = _common_mistakes(settings) + (
         _ldap_mistakes(settings) if isinstance(settings, LdapSettings) else _oidc_mistakes(settings)
     )
-    # What was not read is at its default: that is no mistake of its own.
+    # Invalid values were replaced by defaults, so their further mistakes do not count.
     mistakes += [(place, what) for place, what in found if place not in broken]
     if mistakes:
         raise SettingsRefused(mistakes)
@@ -138,42 +138,38 @@ def _common_mistakes(settings: SourceSettings) -> list[tuple[str, str]]:
         ("breaker_seconds", 1, 3600),
     ):
         if not low <= getattr(settings, name) <= high:
-            found.append((name, f"must be from {low:g} to {high:g}"))
+            found.append((name, f"must be between {low:g} and {high:g}"))
     for name in ("realms", "only_groups", "attributes"):
         if len(getattr(settings, name)) > _MAX_LISTED:
-            found.append((name, f"at most {_MAX_LISTED}"))
+            found.append((name, f"can have at most {_MAX_LISTED} entries"))
     if settings.ca_certificate and (trouble := _error_text(lambda: tls_context(settings.ca_certificate))):
-        found.append(("ca_certificate", f"no certificates in PEM: {trouble}"))
+        found.append(("ca_certificate", f"invalid PEM certificates: {trouble}"))
     for name in settings.attributes:
         if not name.isidentifier():
-            found.append(("attributes", f"{name!r} cannot be asked for as user.attribute.{name}"))
+            found.append(("attributes", f"{name!r} cannot be used as user.attribute.{name}"))
     return found
 
 
 def _ldap_mistakes(settings: LdapSettings) -> list[tuple[str, str]]:
     found = []
     if not settings.urls:
-        found.append(("urls", "at least one is needed, such as ldaps://ldap.example.net"))
+        found.append(("urls", "required, such as ldaps://ldap.example.net"))
     for url in settings.urls:
         parts = _split_url(url)
         if parts is None or parts[0] not in ("ldap", "ldaps"):
-            found.append(
-                ("urls", f"{url!r} must be ldaps://host or ldap://host, with a port where it is not the usual")
-            )
+            found.append(("urls", f"{url!r} must be ldaps://host or ldap://host, with an optional port"))
         elif parts[0] == "ldap" and not (settings.start_tls or settings.allow_unencrypted):
-            found.append(
-                ("urls", f"{url} would carry passwords in the clear; use ldaps://, start_tls or allow_unencrypted")
-            )
+            found.append(("urls", f"{url} sends passwords in the clear; use ldaps://, start_tls or allow_unencrypted"))
         elif parts[0] == "ldaps" and settings.start_tls:
-            found.append(("start_tls", f"{url} is encrypted from the start"))
+            found.append(("start_tls", f"not allowed with {url}, which is already encrypted"))
     if not settings.base_dn:
-        found.append(("base_dn", "needed: below which entry users are, such as ou=people,dc=example,dc=net"))
+        found.append(("base_dn", "required: the entry above all users, such as ou=people,dc=example,dc=net"))
     if settings.direct_bind and "{user}" not in settings.direct_bind and "{name}" not in settings.direct_bind:
-        found.append(("direct_bind", "must hold {user} or {name}"))
+        found.append(("direct_bind", "must contain {user} or {name}"))
     if "=" in settings.direct_bind or "," in settings.direct_bind:
-        found.append(("direct_bind", "must be a login name such as {user}@corp.example; else leave it out"))
+        found.append(("direct_bind", "must be a login name such as {user}@corp.example; remove it to search first"))
     if "{user}" not in settings.user_filter and "{name}" not in settings.user_filter:
-        found.append(("user_filter", "must hold {user} or {name}: it would find everybody"))
+        found.append(("user_filter", "must contain {user} or {name}; otherwise it matches everyone"))
     for name, placeholders in (("user_filter", USER_PLACEHOLDERS), ("group_filter", GROUP_PLACEHOLDERS)):
         if trouble := _error_text(lambda: LdapFilter(getattr(settings, name), placeholders=placeholders)):  # noqa: B023 -- called at once
             found.append((name, trouble))
@@ -188,16 +184,16 @@ def _oidc_mistakes(settings: OidcSettings) -> list[tuple[str, str]]:
         if (url or name == "issuer") and (parts is None or parts[0] != "https"):
             found.append((name, f"{url!r} must be an https:// address"))
     if not settings.client_id:
-        found.append(("client_id", "needed: the provider knows us by it"))
+        found.append(("client_id", "required: identifies Admit at the provider"))
     if "openid" not in settings.scope.split():
-        found.append(("scope", "must hold openid: without it there is no id_token to verify"))
+        found.append(("scope", "must contain openid; otherwise there is no id_token"))
     if "{user}" not in settings.username and "{name}" not in settings.username:
-        found.append(("username", "must hold {user} or {name}"))
+        found.append(("username", "must contain {user} or {name}"))
     return found
 
 
 def list_hosts(settings: LdapSettings | OidcSettings) -> list[str]:
-    """The servers that it names."""
+    """Return the host names of the settings."""
     if isinstance(settings, LdapSettings):
         urls = settings.urls
     else:
@@ -206,7 +202,7 @@ def list_hosts(settings: LdapSettings | OidcSettings) -> list[str]:
 
 
 def _split_url(url: str) -> tuple[str, str] | None:
-    """Scheme and host, None where it is no address of a server alone."""
+    """Return scheme and host; None if the URL is not that of a server."""
     try:
         parts = urlsplit(url)
         alone = parts.hostname and parts.port != 0 and not parts.username

@@ -1,4 +1,4 @@
-"""What every kind of identity source can do, and what is common to their answers."""
+"""The interface of identity sources."""
 
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
@@ -10,26 +10,26 @@ from nac.identities.names import UserName
 from nac.identities.settings import LdapSettings, OidcSettings
 from nac.identities.verifier_messages import VerificationResult
 
-# Of a user, the directory's own limit included. They are compared with `only_groups` while other tenants wait.
+# Per user, including the directory's own limit. They are compared with `only_groups` while other tenants wait.
 MAX_GROUPS = 2_000
-# Told each step on the way, in words for an administrator.
+# Receives each step of a login as text for administrators.
 StepLog = Callable[[str], None]
 
 
 def discard_step(step: str) -> None:
-    """The steps of a login interest nobody."""
+    """Ignore the steps of a login."""
 
 
 class SourceClient(Protocol):
-    """A source that is ready to be asked; it holds connections."""
+    """A source with its open connections."""
 
     @property
     def settings(self) -> LdapSettings | OidcSettings: ...
 
     async def verify(self, name: UserName, password: bytes, tell: StepLog = discard_step) -> VerificationResult:
-        """Whether the password is right, and who that is. Raises SourceFault where the source cannot say.
+        """Verify a password and identify the user. Raises SourceFault if the source cannot decide.
 
-        To be run under a time limit; a cancellation closes what was in use.
+        Run it under a time limit. A cancellation closes the connections in use.
         """
         ...
 
@@ -37,8 +37,8 @@ class SourceClient(Protocol):
 
 
 def filter_groups(groups: Iterable[str], only: tuple[str, ...]) -> tuple[str, ...]:
-    """In order, each once, those that the source is to keep. Raises TooManyGroups."""
-    found = dict.fromkeys(islice((group for group in groups if group), MAX_GROUPS + 1))
-    if len(found) > MAX_GROUPS:
+    """Return the groups that match `only`, each once and in order. Raises TooManyGroups."""
+    distinct = dict.fromkeys(islice((group for group in groups if group), MAX_GROUPS + 1))
+    if len(distinct) > MAX_GROUPS:
         raise TooManyGroups(f"more than {MAX_GROUPS} groups")
-    return tuple(group for group in found if not only or any(fnmatchcase(group, pattern) for pattern in only))
+    return tuple(group for group in distinct if not only or any(fnmatchcase(group, pattern) for pattern in only))

@@ -1,4 +1,4 @@
-"""Asking an identity source about one user from here, with each step told: for whoever sets it up."""
+"""Tests an identity source with one user and reports each step."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from nac.sealing import Unseal
 
 @dataclass(frozen=True, slots=True)
 class SourceProbe:
-    """A source as it is stored: the transaction that read it is not held open while it is asked."""
+    """A stored source. No transaction stays open during the test."""
 
     name: str
     kind: str
@@ -28,7 +28,7 @@ class SourceProbe:
 def prepare_probe(
     session: Session, *, actor: str, tenant_id: TenantId, name: str, user: str, unseal: Unseal
 ) -> SourceProbe:
-    """Raises IdentitySourceNotFound."""
+    """Load the source for a test. Raises IdentitySourceNotFound."""
     stored = service.require_by_name(session, tenant_id=tenant_id, name=name)
     secret = b""
     if stored.secret_sealed is not None:
@@ -42,13 +42,13 @@ def prepare_probe(
 async def run_probe(
     trial: SourceProbe, *, reach: OutboundReach, user: str, password: bytes
 ) -> tuple[VerificationResult, list[str]]:
-    """The answer, and the steps on the way to it."""
+    """Return the answer and the steps that led to it."""
     steps: list[str] = []
     source = build_source_client(trial.name, trial.kind, trial.settings, trial.secret, reach)
     try:
         addressed = name_for_realms(user, source.settings.realms)
         if addressed is None:
-            steps.append(f"{user} is none of its realms: it is not asked")
+            steps.append(f"{user} is not in the source's realms; the source is not queried")
             return VerificationResult("unknown-user", source=trial.name), steps
         return await verify_password(source, addressed, password, source_name=trial.name, tell=steps.append), steps
     finally:

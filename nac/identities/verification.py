@@ -1,4 +1,4 @@
-"""Asks a source within its time limit, and puts what goes wrong into an answer."""
+"""Verifies a password at an identity source within its time limit."""
 
 import asyncio
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from nac.identities.source_client import SourceClient, StepLog, discard_step
 from nac.identities.verifier_messages import VerificationResult
 from nac.outbound.reach import OutboundReach
 
-# Of nac.reasons: the source is to blame, not the user.
+# Codes of nac.reasons for faults of the source, not of the user.
 SOURCE_FAULT_REASONS = frozenset({"directory-unavailable", "directory-refused", "directory-slow"})
 _MAX_TEXT = 300
 
@@ -22,7 +22,7 @@ _MAX_TEXT = 300
 def build_source_client(
     name: str, kind: str, document: dict[str, object], secret: bytes, reach: OutboundReach
 ) -> SourceClient:
-    """Raises SettingsRefused or ValueError where the document is none."""
+    """Create a source. Raises SettingsRefused or ValueError if the document is invalid."""
     settings = read_settings(kind, document)
     if isinstance(settings, LdapSettings):
         return LdapDirectory(name, settings, secret, reach)
@@ -32,7 +32,7 @@ def build_source_client(
 async def verify_password(
     source: SourceClient, name: UserName, password: bytes, *, source_name: str, tell: StepLog = discard_step
 ) -> VerificationResult:
-    """What the source says, within its time limit; never raises for what a server does."""
+    """Return the answer of the source within its time limit. Never raises for faults of a server."""
     limit = source.settings.time_limit_seconds
     try:
         async with asyncio.timeout(limit):
@@ -57,7 +57,6 @@ def _clean_texts(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _clean_text(text: str) -> str:
-    """A server's words go into logs and a database that hold other tenants', too: no control character, no NUL, no half
-    of a surrogate pair, and no more than a name or a sentence needs."""
+    """Replace unprintable characters and truncate. Texts of a server enter logs and a database that tenants share."""
     text = text[:_MAX_TEXT]
     return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)

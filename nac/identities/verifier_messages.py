@@ -1,7 +1,7 @@
-"""What the module and the verifier send each other through radiusd, beside name and password.
+"""Messages between radiusd's module and the verifier, besides name and password.
 
-The module sends the request's attributes, the verifier its answer. Both travel as JSON, deflated, in base64, in several
-Reply-Message attributes, on loopback. radiusd's module imports this, so it imports little itself.
+The module sends the attributes of the request; the verifier sends its answer. Both are JSON, deflated, in base64, in
+several Reply-Message attributes, on loopback. radiusd's module imports this file, so it has few imports.
 """
 
 import zlib
@@ -13,26 +13,26 @@ import msgspec
 
 from nac.packet_values import Pairs
 
-# RFC 2865 5: 253 octets of a value; 3: 4,096 of a packet, whose header and signatures take some 80.
+# RFC 2865 5: 253 octets per value; 3: 4,096 per packet, of which header and signatures take about 80.
 _ATTRIBUTE_OCTETS = 253
 MAX_RESULT_OCTETS = 15 * _ATTRIBUTE_OCTETS
-# Beside them go a name, a password and a few attributes of radiusd.
+# Leaves room for the name, the password and a few attributes of radiusd.
 MAX_PAIRS_OCTETS = 12 * _ATTRIBUTE_OCTETS
 _TOO_LONG = "-"
-# What an answer may grow to when it is inflated: some thousands of groups.
+# Maximum inflated size of an answer: some thousands of groups.
 _MAX_INFLATED = 1 << 20
 
 
 class VerificationResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    # A code of nac.reasons; "" where the password is right.
+    # A code of nac.reasons; "" if the password is right.
     reason: str = ""
     detail: str = ""
-    # The identity source that knows the user, by name; "" for a user of the tenant's own.
+    # Name of the identity source that knows the user; "" for the tenant's own users.
     source: str = ""
-    # As the source spells it.
+    # The name as the source spells it.
     name: str = ""
     groups: tuple[str, ...] = ()
-    # By the name under which policies read them (user.attribute.<name>).
+    # By the name that policies use (user.attribute.<name>).
     attributes: dict[str, tuple[str, ...]] = {}
 
     @property
@@ -41,15 +41,15 @@ class VerificationResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ResultTooLong(ValueError):
-    """More groups and attributes than one RADIUS packet carries."""
+    """The groups and attributes do not fit in one RADIUS packet."""
 
 
 class UnreadableResult(ValueError):
-    """No answer of the verifier's."""
+    """The text is not an answer of the verifier."""
 
 
 class UnreadablePairs(ValueError):
-    """Not the attributes of a request."""
+    """The text does not contain the attributes of a request."""
 
 
 _decode_json_result = msgspec.json.Decoder(VerificationResult).decode
@@ -58,15 +58,15 @@ _encode_json = msgspec.json.Encoder().encode
 
 
 def encode_result(answer: VerificationResult) -> list[bytes]:
-    """The values of its Reply-Message attributes. Raises AnswerTooLong."""
+    """Return the values of the Reply-Message attributes. Raises AnswerTooLong."""
     text = b64encode(zlib.compress(_encode_json(answer), 9))
     if len(text) > MAX_RESULT_OCTETS:
-        raise ResultTooLong(f"{len(text)} octets, {MAX_RESULT_OCTETS} fit")
+        raise ResultTooLong(f"{len(text)} octets; the maximum is {MAX_RESULT_OCTETS}")
     return [text[at : at + _ATTRIBUTE_OCTETS] for at in range(0, len(text), _ATTRIBUTE_OCTETS)]
 
 
 def decode_result(pieces: Sequence[str]) -> VerificationResult:
-    """Raises AnswerUnreadable."""
+    """Decode an answer. Raises AnswerUnreadable."""
     try:
         return _decode_json_result(_inflate("".join(pieces)))
     except (NotBase64, ValueError, zlib.error) as exc:
@@ -74,7 +74,7 @@ def decode_result(pieces: Sequence[str]) -> VerificationResult:
 
 
 def encode_pairs(pairs: Pairs) -> list[str]:
-    """The values of its Reply-Message attributes. A request that is too long becomes one that decode_pairs refuses."""
+    """Return the values of the Reply-Message attributes. decode_pairs rejects the result if the request is too long."""
     text = b64encode(zlib.compress(_encode_json(pairs), 1)).decode()
     if len(text) > MAX_PAIRS_OCTETS:
         return [_TOO_LONG]
@@ -82,7 +82,7 @@ def encode_pairs(pairs: Pairs) -> list[str]:
 
 
 def decode_pairs(pieces: Sequence[bytes]) -> Pairs:
-    """Raises PairsUnreadable."""
+    """Decode the attributes of a request. Raises PairsUnreadable."""
     try:
         return _decode_json_pairs(_inflate(b"".join(pieces)))
     except (NotBase64, ValueError, zlib.error) as exc:
@@ -93,5 +93,5 @@ def _inflate(text: str | bytes) -> bytes:
     inflating = zlib.decompressobj()
     plain = inflating.decompress(b64decode(text, validate=True), _MAX_INFLATED)
     if not inflating.eof:
-        raise ValueError("cut short, or too long")
+        raise ValueError("truncated or too long")
     return plain

@@ -1,4 +1,4 @@
-"""The forms that Admit writes itself (nac.imports.csv_writer): CSV of endpoints, NASes and users."""
+"""Import of Admit's own formats (nac.imports.csv_writer): CSV of endpoints, NASes and users."""
 
 import json
 from collections.abc import Iterator
@@ -21,9 +21,9 @@ _USERS = TableColumns(users.COLUMNS, ("name",))
 
 
 def read_endpoints(text: str, document: ImportDocument) -> None:
-    """Or JSON lines, which begin with a brace."""
+    """Parse CSV, or JSON lines if the text begins with a brace."""
     if not text.strip():
-        document.wrong(0, "", "There is no line in it.", "Give one endpoint in each line.")
+        document.wrong(0, "", "The file is empty.", "Add one endpoint per line.")
         return
     if text.lstrip().startswith("{"):
         _read_json_lines(text, document)
@@ -33,7 +33,7 @@ def read_endpoints(text: str, document: ImportDocument) -> None:
         values: dict[str, Any] = {name: cell for name, cell in cells.items() if name in _ENDPOINT_CELLS and cell}
         _split_groups(values)
         values["attributes"] = {
-            # The same text for all rows.
+            # One string object for all rows.
             intern(name.removeprefix(_ATTRIBUTE)): cell
             for name, cell in cells.items()
             if name.startswith(_ATTRIBUTE) and cell
@@ -53,22 +53,24 @@ def _read_json_lines(text: str, document: ImportDocument) -> None:
             continue
         if len(line) > MAX_ROW_LENGTH:
             raise unreadable_at(
-                number, f"More than {MAX_ROW_LENGTH} characters in a line.", "Give one endpoint in each line."
+                number, f"The line has more than {MAX_ROW_LENGTH} characters.", "Write one endpoint per line."
             )
         count += 1
         if count > MAX_LINES:
-            raise unreadable_at(number, f"More than {MAX_LINES} endpoints.", "Use several files.")
+            raise unreadable_at(
+                number, f"The file has more than {MAX_LINES} endpoints.", "Split it into several files."
+            )
         try:
             values = json.loads(line)
         except (ValueError, RecursionError):
-            document.wrong(number, "", "The line is no JSON.", "Give one object in each line.")
+            document.wrong(number, "", "Invalid JSON.", "Write one object per line.")
             continue
         if not isinstance(values, dict):
-            document.wrong(number, "", "The line is no object.", 'Write it as {"mac": "00:11:22:33:44:55"}.')
+            document.wrong(number, "", "The line is not an object.", 'Write it like {"mac": "00:11:22:33:44:55"}.')
         elif unknown := [key for key in values if key not in (*_ENDPOINT_CELLS, "attributes")]:
             there = ", ".join((*_ENDPOINT_CELLS, "attributes"))
             named = ", ".join(excerpt(key) for key in unknown[:5])
-            document.wrong(number, "", f"There is no such name: {named}.", f"There are: {there}.")
+            document.wrong(number, "", f"Unknown field: {named}.", f"Use: {there}.")
         else:
             document.endpoints.append(InputLine(number, values))
 
@@ -100,6 +102,6 @@ def _split_groups(values: dict[str, Any]) -> None:
 
 
 def _parse_boolean(values: dict[str, Any], name: str) -> None:
-    """What is neither stays text, and so a mistake."""
+    """Convert yes and no. Other values stay text and become mistakes."""
     if name in values:
         values[name] = _BOOLEANS.get(values[name].casefold(), values[name])

@@ -1,7 +1,7 @@
-"""CSV out of a tenant, as `nac.imports.admit_csv` reads it: endpoints, NASes without secrets, users without passwords.
+"""Exports endpoints, NASes (without secrets) and users (without passwords) as CSV for `nac.imports.admit_csv`.
 
-Spreadsheets calculate what begins with = + - @, a tab or a carriage return: such cells get an apostrophe in front
-(OWASP: CSV injection), which is taken away when the file is read here.
+Spreadsheets evaluate cells that begin with = + - @, a tab or a carriage return. Such cells get a leading apostrophe
+(OWASP: CSV injection), which the import removes.
 """
 
 import csv
@@ -29,14 +29,14 @@ from nac.sites import service as sites
 from nac.users import service as users
 
 _PAGE_ROWS = 1_000
-# Opens a transaction: one for each page, since whoever takes the file may be slow, and would hold it.
+# Opens a transaction. Each page has its own, so that a slow reader holds none open.
 OpenSession = Callable[[], AbstractContextManager[Session]]
 _USER_COLUMNS = ("name", "groups", "valid_until", "disabled")
 _NAS_COLUMNS = tuple(name for name in nas_rows.COLUMNS if name not in nas_rows.SECRETS)
 
 
 def endpoints_csv(read: OpenSession, *, tenant_id: TenantId) -> Iterator[str]:
-    """Of those that were decided about; a part of the file at a time."""
+    """Yield the CSV of active and blocked endpoints in parts."""
     with read() as session:
         keys = _attribute_keys(session, tenant_id)
     names = (*endpoint_rows.COLUMNS, *(f"attribute.{key}" for key in keys))
@@ -44,7 +44,7 @@ def endpoints_csv(read: OpenSession, *, tenant_id: TenantId) -> Iterator[str]:
 
 
 def _attribute_keys(session: Session, tenant_id: TenantId) -> Sequence[str]:
-    # Of an object alone: PostgreSQL refuses all others.
+    # PostgreSQL rejects other JSON types here.
     query = select(func.jsonb_object_keys(Endpoint.attributes)).where(
         Endpoint.tenant_id == tenant_id, func.jsonb_typeof(Endpoint.attributes) == "object"
     )

@@ -1,7 +1,7 @@
-"""FreeRADIUS `clients.conf`: a client of one address becomes a NAS.
+"""Import of FreeRADIUS `clients.conf`: each client with one address becomes a NAS.
 
-The syntax is that of its configuration files (man unlang, raddb/clients.conf): sections in braces, `name = value`,
-comments, strings in quotes. Nothing is expanded and no other file is read.
+The syntax is that of FreeRADIUS configuration files (man unlang, raddb/clients.conf): sections in braces, `name =
+value`, comments, quoted strings. Variables are not expanded and no other file is read.
 """
 
 import ipaddress
@@ -17,7 +17,7 @@ from nac.vendors import known_vendor
 
 _MAX_DEPTH = 8
 _MAX_TOKENS = 200_000
-# With blanks, comments and ends of lines.
+# Including blanks, comments and line ends.
 _MAX_PARTS = 600_000
 _MAX_WORDS = 1_000
 _MAX_ITEMS = 100
@@ -37,7 +37,7 @@ _TOKEN = re.compile(
 _ESCAPE = re.compile(r"\\(.)")
 _CONTROL = {"n": "\n", "t": "\t", "r": "\r"}
 _ADDRESSES = ("ipaddr", "ipv4addr", "ipv6addr")
-# Said of what a section does that is no client of ours.
+# Subsections without an equivalent that need no note.
 _IGNORED_SECTIONS = {"limit", "tls", "client"}
 _KNOWN_SETTINGS = {
     *_ADDRESSES,
@@ -62,10 +62,10 @@ class _Token:
 
 
 def read(text: str, document: ImportDocument) -> None:
-    """Raises Unreadable where braces or quotes do not close, and for $INCLUDE."""
+    """Parse a file. Raises Unreadable for unclosed braces or quotes and for $INCLUDE."""
     root = _parse(text)
     for line, _ in root.items.values():
-        document.note(line, "is left out: it stands outside of a client")
+        document.note(line, "was skipped: it is outside of a client")
     _read_sections(root.sections, document)
 
 
@@ -75,10 +75,10 @@ def _read_sections(sections: list[_Section], document: ImportDocument) -> None:
         if kind == "client":
             _read_client(section, document)
         elif kind == "clients":
-            # A list that one listener uses: here each tenant has its own listener.
+            # A list for one listener. In Admit, each tenant has its own listener.
             _read_sections(section.sections, document)
         else:
-            document.note(section.line, f"section {excerpt(kind)} is left out: it is no client")
+            document.note(section.line, f"section {excerpt(kind)} was skipped: it is not a client")
 
 
 def _read_client(section: _Section, document: ImportDocument) -> None:
@@ -87,7 +87,7 @@ def _read_client(section: _Section, document: ImportDocument) -> None:
     shown_name = excerpt(items.get("shortname") or name)
     address = _parse_address(section, name, items)
     if isinstance(address, str):
-        document.note(section.line, f"client {shown_name} is left out: {address}")
+        document.note(section.line, f"client {shown_name} was skipped: {address}")
         return
     values: dict[str, Any] = {"name": items.get("shortname") or name or str(address), "address": str(address)}
     secret = items.get("secret")
@@ -96,24 +96,26 @@ def _read_client(section: _Section, document: ImportDocument) -> None:
     else:
         why = _secret_problem(secret)
         document.note(
-            section.line, f"client {shown_name}: its secret {why}: give the device the tenant's, or both a better one"
+            section.line,
+            f"client {shown_name}: its secret {why}. Configure the tenant's secret on the device, or a"
+            " stronger one on both sides",
         )
     kind = items.get("nas_type", items.get("nastype", ""))
     if kind and known_vendor(kind) is not None:
         values["vendor"] = kind
     elif kind not in ("", "other"):
-        document.note(section.line, f"client {shown_name}: nas_type {excerpt(kind)} is no vendor that is known")
+        document.note(section.line, f"client {shown_name}: unknown vendor in nas_type: {excerpt(kind)}")
     signed = items.get("require_message_authenticator", "yes").casefold()
     if signed in ("no", "false", "auto"):
         document.note(
             section.line,
-            f"client {shown_name} need not send a Message-Authenticator there; here it must, until you say otherwise",
+            f"client {shown_name} was exempt from Message-Authenticator; here it is not, unless you exempt it",
         )
     for key in sorted(items.keys() - _KNOWN_SETTINGS):
-        document.note(section.items[key][0], f"client {shown_name}: {excerpt(key)} is not taken")
+        document.note(section.items[key][0], f"client {shown_name}: {excerpt(key)} was skipped")
     for inner in section.sections:
         if inner.words[0] not in _IGNORED_SECTIONS:
-            document.note(inner.line, f"client {shown_name}: section {excerpt(inner.words[0])} is not taken")
+            document.note(inner.line, f"client {shown_name}: section {excerpt(inner.words[0])} was skipped")
     document.nases.append(InputLine(section.line, values))
 
 
@@ -121,25 +123,25 @@ def _secret_problem(secret: str | None) -> str:
     if not secret:
         return "is missing"
     if _VARIABLE.search(secret):
-        return "is a variable, and variables are not expanded"
-    return "is too short, or holds characters that devices do not agree on"
+        return "is a variable; variables are not expanded"
+    return "is too short, or has characters that some devices do not accept"
 
 
 def _parse_address(
     section: _Section, name: str, items: dict[str, str]
 ) -> ipaddress.IPv4Address | ipaddress.IPv6Address | str:
-    """Of one host; else why not."""
+    """Return the address of one host, or the reason why there is none."""
     text = next((items[key] for key in _ADDRESSES if key in items), name)
     if "netmask" in items and "/" not in text:
         text = f"{text}/{items['netmask']}"
     if text == "*":
-        return "it is any address; devices that are not registered use the tenant's secret anyway"
+        return "it matches any address; unregistered devices use the tenant's secret anyway"
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
-        return f"{excerpt(text)} is no address, and names are not looked up"
+        return f"{excerpt(text)} is not an address, and names are not resolved"
     if network.num_addresses > 1:
-        return f"{text} is a network; devices that are not registered use the tenant's secret anyway"
+        return f"{text} is a network; unregistered devices use the tenant's secret anyway"
     return network.network_address
 
 
@@ -151,12 +153,14 @@ def _parse(text: str) -> _Section:
     for token in _tokenise(text):
         if token.kind == "brace" and token.text == "{":
             if not words:
-                raise unreadable_at(token.line, "A brace opens without the name of a section.")
+                raise unreadable_at(token.line, "A brace opens without a section name.")
             if len(stack) > _MAX_DEPTH:
                 raise unreadable_at(token.line, f"Sections are nested deeper than {_MAX_DEPTH}.")
             count += 1
             if count > MAX_LINES:
-                raise unreadable_at(token.line, f"More than {MAX_LINES} sections.", "Use several files.")
+                raise unreadable_at(
+                    token.line, f"The file has more than {MAX_LINES} sections.", "Split it into several files."
+                )
             section = _Section(words[0].line, [word.text for word in words])
             stack[-1].sections.append(section)
             stack.append(section)
@@ -166,17 +170,19 @@ def _parse(text: str) -> _Section:
             words = []
             if token.kind == "brace":
                 if len(stack) == 1:
-                    raise unreadable_at(token.line, "A brace closes that was never opened.")
+                    raise unreadable_at(token.line, "Unmatched closing brace.")
                 stack.pop()
         else:
             if len(words) >= _MAX_WORDS:
                 raise unreadable_at(
-                    token.line, f"The line has more than {_MAX_WORDS} words.", "Is a line break missing?"
+                    token.line, f"The line has more than {_MAX_WORDS} words.", "Check for a missing line break."
                 )
             words.append(token)
             if token.kind == "word" and token.text.startswith(("$INCLUDE", "$-INCLUDE")) and len(words) == 1:
                 raise unreadable_at(
-                    token.line, "$INCLUDE is not followed.", "Put the other file's clients here, or give it."
+                    token.line,
+                    "$INCLUDE is not supported.",
+                    "Insert the clients of the other file here, or import it separately.",
                 )
     _add_items(stack[-1], words)
     if len(stack) > 1:
@@ -185,7 +191,7 @@ def _parse(text: str) -> _Section:
 
 
 def _add_items(section: _Section, words: list[_Token]) -> None:
-    """`name = value`; several may stand in a line."""
+    """Parse `name = value`, several per line."""
     at = 0
     while at < len(words):
         if at + 2 < len(words) and words[at + 1].kind == "operator" and words[at + 2].kind != "operator":
@@ -203,8 +209,8 @@ def _tokenise(text: str) -> Iterator[_Token]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            # Not shown: it may be a secret.
-            raise unreadable_at(line, "This cannot be read.", "Is a quotation mark missing?")
+            # The detail omits the text: it can be a secret.
+            raise unreadable_at(line, "Invalid syntax.", "Check for a missing quotation mark.")
         kind = match.lastgroup or ""
         if kind in ("double", "single"):
             yield _Token(line, "text", _ESCAPE.sub(lambda found: _CONTROL.get(found[1], found[1]), match[kind]))
@@ -213,6 +219,6 @@ def _tokenise(text: str) -> Iterator[_Token]:
         parts += 1
         count += kind not in ("blank", "newline")
         if count > _MAX_TOKENS or parts > _MAX_PARTS:
-            raise unreadable_at(line, "The file has too many parts.", "Use several files.")
+            raise unreadable_at(line, "The file has too many parts.", "Split it into several files.")
         line += match[0].count("\n")
         at = match.end()

@@ -1,7 +1,6 @@
-"""FreeRADIUS `users` (mods-config/files/authorize): names with a password become users, MAC addresses endpoints.
+"""Import of FreeRADIUS `users` (mods-config/files/authorize): names become users, MAC addresses endpoints.
 
-An entry is a line with a name and what is checked, and lines that begin with a blank and say what is replied
-(man 5 users).
+An entry has a line with name and checks, then indented lines with reply attributes (man 5 users).
 """
 
 import re
@@ -23,18 +22,18 @@ _PAIR = re.compile(
 )
 _ESCAPE = re.compile(r"\\(.)")
 _MAX_LINE_LENGTH = 64 * 1024
-# Of all entries: a user has a few.
+# Of all entries; a user has a few.
 _MAX_PAIRS = 5 * MAX_LINES
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{32})")
 _PASSWORD_CHECKS = {"cleartext-password", "user-password", "password"}
-# What cannot be turned into what is stored here.
+# Hashes that Admit cannot store.
 _UNSUPPORTED_HASHES = {
     *("crypt-password", "md5-password", "smd5-password", "sha-password", "sha1-password", "ssha-password"),
     *("sha2-password", "ssha2-password", "ssha2-256-password", "ssha2-512-password", "lm-password", "pbkdf2-password"),
     "password-with-header",
 }
 _DATES = ("%d %b %Y", "%d %b %Y %H:%M:%S", "%b %d %Y", "%b %d %Y %H:%M:%S", "%d %b %Y %H:%M")
-# What a policy answers with, by the result that does it.
+# Reply attributes and the corresponding results of a policy.
 _RESULTS = {
     "tunnel-private-group-id": "vlan",
     "filter-id": "filter_id",
@@ -61,12 +60,12 @@ class _Entry:
 
 
 def read(text: str, document: ImportDocument) -> None:
-    """Raises Unreadable for $INCLUDE, and for lines that are no entry."""
+    """Parse a file. Raises Unreadable for $INCLUDE and for invalid lines."""
     for entry in _parse_entries(text):
         if entry.name == "DEFAULT":
-            document.note(entry.line, "DEFAULT is not taken: what holds for all is a rule of the policy")
+            document.note(entry.line, "DEFAULT was skipped: create a rule of the policy for it")
         elif entry.name.startswith("DEFAULT"):
-            document.note(entry.line, f"{excerpt(entry.name)} is not taken: it is no user")
+            document.note(entry.line, f"{excerpt(entry.name)} was skipped: it is not a user")
         elif normalise_mac(entry.name):
             _add_endpoint(entry, document)
         else:
@@ -80,10 +79,12 @@ def _add_endpoint(entry: _Entry, document: ImportDocument) -> None:
     for pair in entry.checks:
         if pair.name.lower() == "expiration":
             if not _set_expiry(pair, values):
-                document.note(pair.line, f"{excerpt(entry.name)} is left out: {_invalid_date_text(pair)}")
+                document.note(pair.line, f"{excerpt(entry.name)} was skipped: {_invalid_date_text(pair)}")
                 return
         elif pair.name.lower() not in _PASSWORD_CHECKS and pair.name.lower() != "auth-type":
-            document.note(pair.line, f"{excerpt(entry.name)}: the check of {pair.name} is not taken: make it a rule")
+            document.note(
+                pair.line, f"{excerpt(entry.name)}: the check of {pair.name} was skipped: create a rule for it"
+            )
     _note_replies(entry, document, values["attributes"])
     document.endpoints.append(InputLine(entry.line, values))
 
@@ -98,20 +99,20 @@ def _add_user(entry: _Entry, document: ImportDocument) -> None:
             values["password"] = pair.value
         elif check == "nt-password" and (found := _HEX.fullmatch(pair.value)):
             values["nt_hash"] = found[1]
-            document.note(pair.line, f"{name} has an NT hash: MS-CHAP and PEAP alone, until a password is set")
+            document.note(pair.line, f"{name} has an NT hash: only MS-CHAP and PEAP work until a password is set")
         elif check in _UNSUPPORTED_HASHES or check == "nt-password":
             hashed = pair.name
         elif check == "expiration":
             if not _set_expiry(pair, values):
-                document.note(pair.line, f"{name} is left out: {_invalid_date_text(pair)}")
+                document.note(pair.line, f"{name} was skipped: {_invalid_date_text(pair)}")
                 return
         elif check != "auth-type":
-            document.note(pair.line, f"{name}: the check of {pair.name} is not taken: make it a rule")
+            document.note(pair.line, f"{name}: the check of {pair.name} was skipped: create a rule for it")
     if _is_rejected(entry):
         values["disabled"] = True
     if "password" not in values and "nt_hash" not in values:
-        why = f"its password is a hash that cannot be taken ({hashed})" if hashed else "it has no password"
-        document.note(entry.line, f"{name} is left out: {why}; add it with a new one")
+        why = f"the hash of its password is not supported ({hashed})" if hashed else "it has no password"
+        document.note(entry.line, f"{name} was skipped: {why}; create it with a new password")
         return
     if "password" in values:
         values.pop("nt_hash", None)
@@ -124,7 +125,7 @@ def _is_rejected(entry: _Entry) -> bool:
 
 
 def _set_expiry(pair: _Pair, values: dict[str, Any]) -> bool:
-    """Whether it can be read: without its end somebody would come in for ever."""
+    """Set the end and return True, or return False if it cannot be parsed. Without it, access would never end."""
     for form in _DATES:
         try:
             values["valid_until"] = datetime.strptime(pair.value, form).replace(tzinfo=UTC).isoformat()
@@ -135,23 +136,23 @@ def _set_expiry(pair: _Pair, values: dict[str, Any]) -> bool:
 
 
 def _invalid_date_text(pair: _Pair) -> str:
-    return f"Expiration {excerpt(pair.value)} is no date that can be read"
+    return f"invalid date in Expiration: {excerpt(pair.value)}"
 
 
 def _note_replies(entry: _Entry, document: ImportDocument, attributes: dict[str, str]) -> None:
-    """What it was answered with becomes a rule's work; of an endpoint a rule can ask for it."""
+    """Add notes about reply attributes. An endpoint also stores them, for rules to read."""
     for pair in entry.replies:
-        # Tunnel-Private-Group-Id:0 names a tag (RFC 2868).
+        # Tunnel-Private-Group-Id:0 contains a tag (RFC 2868).
         plain = pair.name.partition(":")[0].lower()
         if plain in ("tunnel-type", "tunnel-medium-type", "fall-through", "service-type", "framed-protocol"):
             continue
         if plain not in _RESULTS:
-            document.note(pair.line, f"{excerpt(entry.name)}: {pair.name} is not taken: make it a rule's result")
+            document.note(pair.line, f"{excerpt(entry.name)}: {pair.name} was skipped: set it as a result of a rule")
             continue
         result = _RESULTS[plain]
         attributes[result] = pair.value
-        given = f"{excerpt(entry.name)} was given {pair.name} {excerpt(pair.value)}"
-        document.note(pair.line, f"{given}: let a rule give {result}")
+        previous = f"{excerpt(entry.name)} got {pair.name} {excerpt(pair.value)}"
+        document.note(pair.line, f"{previous}: set {result} in a rule")
 
 
 def _parse_entries(text: str) -> Iterator[_Entry]:
@@ -165,23 +166,25 @@ def _parse_entries(text: str) -> Iterator[_Entry]:
         if len(line) > _MAX_LINE_LENGTH or pairs > _MAX_PAIRS:
             raise unreadable_at(
                 number,
-                f"More than {_MAX_LINE_LENGTH} characters in a line, or {_MAX_PAIRS} pairs.",
-                "Is a line break missing? Else use several files.",
+                f"The line has more than {_MAX_LINE_LENGTH} characters, or the file more than {_MAX_PAIRS} pairs.",
+                "Check for a missing line break, or split the file.",
             )
         if line[0] in " \t":
             if entry is None:
-                raise unreadable_at(
-                    number, "This says what is replied, and to nobody.", "Begin an entry with its name."
-                )
+                raise unreadable_at(number, "Reply attributes without an entry.", "Begin each entry with a name.")
             entry.replies += _parse_pairs(number, stripped)
             continue
         if stripped.startswith("$INCLUDE"):
-            raise unreadable_at(number, "$INCLUDE is not followed.", "Put the other file's entries here, or give it.")
+            raise unreadable_at(
+                number,
+                "$INCLUDE is not supported.",
+                "Insert the entries of the other file here, or import it separately.",
+            )
         if entry is not None:
             yield entry
         count += 1
         if count > MAX_LINES:
-            raise unreadable_at(number, f"More than {MAX_LINES} entries.", "Use several files.")
+            raise unreadable_at(number, f"The file has more than {MAX_LINES} entries.", "Split it into several files.")
         name = _NAME.match(stripped)
         assert name is not None
         rest = stripped[name.end() :]
@@ -197,8 +200,8 @@ def _parse_pairs(number: int, text: str) -> list[_Pair]:
     while at < len(text) and text[at] != "#":
         match = _PAIR.match(text, at)
         if match is None or match.end() == at:
-            # Not shown: it may be a password.
-            raise unreadable_at(number, "This is no list of Attribute operator value.", "See man 5 users.")
+            # The detail omits the text: it can be a password.
+            raise unreadable_at(number, "Expected a list of attribute, operator and value.", "See man 5 users.")
         value = next((match[kind] for kind in ("double", "single", "bare") if match[kind] is not None), "")
         found.append(
             _Pair(number, match["name"], match["operator"], _unescape(value) if match["bare"] is None else value)

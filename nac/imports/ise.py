@@ -1,7 +1,7 @@
-"""Endpoints of Cisco ISE: the CSV that Context Visibility and the list of endpoints export.
+"""Import of Cisco ISE endpoints: CSV of Context Visibility or of the endpoint list.
 
-An endpoint that somebody has put into an identity group becomes one in a group of that name. The others ISE has merely
-seen: to let them all in would approve devices that nobody has looked at.
+An endpoint in an identity group joins the group of that name. ISE has only seen the others: importing them would
+approve devices that nobody has checked.
 """
 
 import re
@@ -26,7 +26,7 @@ _COLUMNS = TableColumns(
     ignores_unknown=True,
 )
 _UNASSIGNED_GROUPS = {"", "unknown", "profiled"}
-# Releases call it either.
+# Depends on the release.
 _BLOCKED_GROUPS = {"blacklist", "blocked list", "blocklist"}
 _BLANKS = re.compile(r"[ _]")
 
@@ -39,7 +39,7 @@ def read(text: str, document: ImportDocument) -> None:
 
 
 def _strip_header_blanks(text: str) -> str:
-    """Releases write "MAC Address" and "MACAddress"."""
+    """Some releases write "MAC Address", others "MACAddress"."""
     header, newline, rest = text.partition("\n")
     return _BLANKS.sub("", header) + newline + rest
 
@@ -52,12 +52,14 @@ def _endpoint_values(number: int, cells: Mapping[str, str], document: ImportDocu
     if group.casefold() in _BLOCKED_GROUPS:
         values["status"] = "blocked"
     elif group.casefold() in _UNASSIGNED_GROUPS:
-        document.note(number, f"{mac} is left out: it is in no identity group that says what it may")
+        document.note(number, f"{mac} was skipped: it has no identity group")
         return None
     else:
         values["groups"] = [group]
         if cells.get("staticgroupassignment", "").casefold() == "false":
-            document.note(number, f"{mac} is in {excerpt(group)} by what ISE found out, not because somebody said so")
+            document.note(
+                number, f"{mac} is in {excerpt(group)} because of ISE's profiling, not because a person assigned it"
+            )
     if text := cells.get("description", ""):
         values["name"] = text
     if user := cells.get("portaluser", ""):

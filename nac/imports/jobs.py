@@ -1,6 +1,6 @@
-"""What is too large to be stored while somebody waits: bulk changes and imports as jobs (nac.jobs).
+"""Bulk changes and imports, directly or as jobs (nac.jobs) if they are large.
 
-The input of a job is what was asked for; it is read, compared and stored as a small one is, in one transaction.
+A job's input is the original request. It is read, compared and stored in one transaction, like a small one.
 """
 
 from base64 import b64decode, b64encode
@@ -27,9 +27,9 @@ from nac.nases import bulk as nases
 from nac.sealing import Seal
 from nac.users import bulk as users
 
-# Of more rows, a job is made: an answer is to come within a second or two.
+# Larger inputs become a job: a response must arrive within a second or two.
 MAX_INLINE_ROWS = 1_000
-# A user's password takes some 20 ms to hash.
+# Hashing takes about 20 ms per password.
 MAX_INLINE_USERS = 50
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ T = TypeVar("T")
 def preview_import(
     session: Session, *, tenant_id: TenantId, document: ImportDocument, options: service.ImportOptions, seal: Seal
 ) -> dict[str, Any]:
-    """What would be done. Changes nothing."""
+    """Return the planned changes without storing them."""
     return service.describe_plan(
         service.plan_import(session, tenant_id=tenant_id, document=document, options=options, seal=seal)
     ) | {"stored": False}
@@ -55,7 +55,7 @@ def run_import(
     seal: Seal,
     tell: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
-    """What was done, as `service.report` tells it. Raises RowsRefused."""
+    """Run an import; return `service.report`. Raises RowsRefused."""
     plan = service.plan_import(session, tenant_id=tenant_id, document=document, options=options, seal=seal)
     with naming("file"):
         service.store_plan(session, actor=actor, tenant_id=tenant_id, form=form, plan=plan, seal=seal, tell=tell)
@@ -63,13 +63,13 @@ def run_import(
 
 
 def is_large(document: ImportDocument, *, dry_run: bool = False) -> bool:
-    """Of a preview no password is hashed."""
+    """Return whether to use a job. A preview hashes no passwords."""
     groups = count_groups(line.values for line in chain(document.endpoints, document.users))
     return len(document) + groups > MAX_INLINE_ROWS or (not dry_run and len(document.users) > MAX_INLINE_USERS)
 
 
 def count_groups(rows: Iterable[Mapping[str, Any]]) -> int:
-    """How many there may be to make: as much work as rows."""
+    """Return the number of distinct groups. Creating one costs as much as a row."""
     return len({name for row in rows for name in row.get("groups") or () if isinstance(name, str)})
 
 
@@ -83,9 +83,9 @@ def run_bulk(
     seal: Seal,
     tell: Callable[[int], None] = lambda done: None,
 ) -> dict[str, int]:
-    """`operation` is <noun>.<what>; `given` its JSON: `items` and `options`, or `macs` and `groups`.
+    """Run a bulk operation <noun>.<verb>. `given` is its JSON: `items` and `options`, or `macs` and `groups`.
 
-    How many rows were what. Raises RowsRefused, UnknownGroup, GroupByRule.
+    Returns the numbers of rows by outcome. Raises RowsRefused, UnknownGroup or GroupByRule.
     """
     who: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
     match operation.partition(".")[::2]:
@@ -128,7 +128,7 @@ def run_bulk(
             with naming("items"):
                 nases.store_nases(session, **who, plan=of_nases, seal=seal, tell=tell)
             return _count_actions(each.action for each in of_nases.planned)
-    raise ValueError(f"{operation!r} is no bulk operation")
+    raise ValueError(f"unknown bulk operation {operation!r}")
 
 
 def _number_lines(given: Mapping[str, Any]) -> list[InputLine]:
@@ -210,7 +210,7 @@ def start_import(
 
 
 def build_handlers(seal: Callable[[], Seal]) -> dict[str, JobHandler]:
-    """`seal` is asked for where something is to be sealed: the master key is not read before."""
+    """Return the handlers of jobs. `seal` is called only when needed, to load the master key late."""
 
     def bulk(session: Session, work: JobRun) -> Mapping[str, Any]:
         return run_bulk(

@@ -1,7 +1,7 @@
-"""Nodes of PacketFence: CSV as its web interface exports them, or what `pfcmd node view all` prints.
+"""Import of PacketFence nodes: CSV of its web interface, or the output of `pfcmd node view all`.
 
-A registered node becomes an endpoint in a group that is named as its category (in PacketFence, its role). One that is
-not registered is left out: it is discovered when it is seen.
+A registered node becomes an endpoint in the group with the name of its category (its role). Others are skipped: Admit
+discovers them when they appear.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _COLUMNS = TableColumns(
     ("mac", "status"),
     ignores_unknown=True,
 )
-# Of those, it is everybody's.
+# Shared names that are not owners.
 _SHARED_OWNERS = {"", "default", "admin"}
 _NO_EXPIRY = ("", "0000-00-00 00:00:00", "0")
 
@@ -28,7 +28,7 @@ def read(text: str, document: ImportDocument) -> None:
         status = cells["status"].lower()
         if status != "reg":
             mac = excerpt(cells["mac"])
-            document.note(number, f"{mac} is left out: its status is {excerpt(status) or 'empty'}, not reg")
+            document.note(number, f"{mac} was skipped: its status is {excerpt(status) or 'empty'}, not reg")
             continue
         values = _endpoint_values(number, cells, document)
         if values is not None:
@@ -41,7 +41,7 @@ def _endpoint_values(number: int, cells: Mapping[str, str], document: ImportDocu
     values: dict[str, Any] = {"mac": cells["mac"], "attributes": {}}
     if end not in _NO_EXPIRY:
         if _has_passed(end):
-            document.note(number, f"{mac} is left out: its registration ended {excerpt(end)}")
+            document.note(number, f"{mac} was skipped: its registration ended {excerpt(end)}")
             return None
         values["valid_until"] = end
     if category := cells.get("category", ""):
@@ -57,12 +57,12 @@ def _endpoint_values(number: int, cells: Mapping[str, str], document: ImportDocu
     for column in ("bypass_vlan", "bypass_role"):
         if cell := cells.get(column, ""):
             values["attributes"][column] = cell
-            document.note(number, f"{mac} has {column} {excerpt(cell)}: let a rule ask for endpoint.attribute.{column}")
+            document.note(number, f"{mac} has {column} {excerpt(cell)}: read endpoint.attribute.{column} in a rule")
     return values
 
 
 def _has_passed(text: str) -> bool:
-    """Of a date; what is none is told with the row."""
+    """Return whether a date has passed. An invalid date is reported with the row."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Files of other programs and our own, into a tenant: read, compared with what there is, and stored as a whole."""
+"""Import of files into a tenant: read, compared with the stored objects, and stored as a whole."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ FormatName = Literal[
 ]
 ImportNoun = Literal["endpoints", "nases", "users"]
 OnMistake = Literal["refuse", "leave-out"]
-# Of rows that a preview lists.
+# Maximum rows in a preview.
 MAX_REPORTED_ROWS = 1_000
 
 
 class ImportFormat(NamedTuple):
     title: str
     read: Callable[[str, ImportDocument], None]
-    # What may come of it.
+    # Kinds of objects in this format.
     nouns: tuple[ImportNoun, ...]
 
 
@@ -40,8 +40,8 @@ FORMATS: Mapping[str, ImportFormat] = {
     "users": ImportFormat("Users, CSV", admit_csv.read_users, ("users",)),
     "freeradius-clients": ImportFormat("FreeRADIUS clients.conf", freeradius_clients.read, ("nases",)),
     "freeradius-users": ImportFormat("FreeRADIUS users", freeradius_users.read, ("users", "endpoints")),
-    "packetfence-nodes": ImportFormat("Nodes of PacketFence, CSV", packetfence.read, ("endpoints",)),
-    "ise-endpoints": ImportFormat("Endpoints of Cisco ISE, CSV", ise.read, ("endpoints",)),
+    "packetfence-nodes": ImportFormat("PacketFence nodes, CSV", packetfence.read, ("endpoints",)),
+    "ise-endpoints": ImportFormat("Cisco ISE endpoints, CSV", ise.read, ("endpoints",)),
 }
 PERMISSIONS: Mapping[ImportNoun, Permission] = {
     "endpoints": Permission.ENDPOINT_MANAGE,
@@ -53,20 +53,20 @@ PERMISSIONS: Mapping[ImportNoun, Permission] = {
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
     existing: OnExisting = "refuse"
-    # Groups that there are not are made.
+    # Create missing groups.
     make_groups: bool = False
-    # Approve addresses that devices made up, too.
+    # Also approve random addresses.
     allow_random: bool = False
-    # What users' passwords are stored for, besides PAP.
+    # Also store users' passwords for these methods. PAP always works.
     chap: bool = False
     mschap: bool = False
-    # What becomes of the file where lines of it are wrong: nothing of it, or all but these.
+    # Handling of wrong lines: reject the file, or skip the lines.
     wrong: OnMistake = "refuse"
 
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """What becomes of a document. Locks are held until the transaction ends."""
+    """The planned changes of a document. Locks are held until the transaction ends."""
 
     document: ImportDocument
     endpoints: endpoints.Plan
@@ -79,7 +79,7 @@ class ImportPlan:
         return sorted(sum(parts, self.document.mistakes))
 
     def planned(self) -> dict[ImportNoun, Sequence[PlannedRow]]:
-        """Nothing becomes of a row with mistakes."""
+        """Return the planned rows without mistakes."""
         return {
             "endpoints": _rows_without_mistakes(self.endpoints),
             "nases": _rows_without_mistakes(self.nases),
@@ -93,34 +93,37 @@ def _rows_without_mistakes(plan: endpoints.Plan | nases.NasBulkPlan | users.User
 
 
 def read_document(form: str, content: bytes) -> ImportDocument:
-    """Reads no other file and no database. Raises Unreadable."""
+    """Parse a file, without other files or the database. Raises Unreadable."""
     document = ImportDocument()
     text = decode_text(content, document)
     if text.strip():
         FORMATS[form].read(text, document)
     if not len(document) and not document.mistakes and not document.noted:
-        raise unreadable_at(0, "There is nothing in it.")
+        raise unreadable_at(0, "The file is empty.")
     return document
 
 
 def plan_import(
     session: Session, *, tenant_id: TenantId, document: ImportDocument, options: ImportOptions, seal: Seal
 ) -> ImportPlan:
-    """Changes nothing. Raises TooManyGroups."""
+    """Plan an import without changes. Raises TooManyGroups."""
     made = _plan_all(session, tenant_id, document, options, seal)
     while options.wrong == "leave-out" and (wrong := _mistakes_to_leave_out(made.mistakes)):
         document = document.without(wrong)
         made = _plan_all(session, tenant_id, document, options, seal)
     if not made.mistakes:
-        # A preview says what the import would.
+        # A preview must report the errors of the import.
         ENDPOINT_GROUPS.require_creatable(session, tenant_id=tenant_id, names=made.endpoints.missing_groups)
         USER_GROUPS.require_creatable(session, tenant_id=tenant_id, names=made.users.missing_groups)
     return made
 
 
 def _mistakes_to_leave_out(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
-    """Of lines that are wrong whatever the others say: what is wrong of a line may be that another is there, and right
-    once that one is not. None where no line is at fault, but all of the file."""
+    """Return the mistakes to skip.
+
+    A line that conflicts only with a wrong line becomes right once that one is skipped. Returns none if the whole file
+    is wrong.
+    """
     alone = {each.number for each in mistakes if each.number and not each.beside}
     found = [each for each in mistakes if each.beside not in alone]
     return found if any(each.number for each in found) else []
@@ -159,7 +162,7 @@ def store_plan(
     seal: Seal,
     tell: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """All of it. Raises RowsRefused with every mistake. `tell`: how many rows are stored."""
+    """Store the plan. Raises RowsRefused with every mistake. Calls `tell` with the number of stored rows."""
     if plan.mistakes:
         raise RowsRefused(plan.mistakes, place=lambda mistake: mistake.in_line)
     who: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
@@ -184,7 +187,7 @@ def count_rows(plan: ImportPlan) -> dict[str, Any]:
 
 
 def describe_plan(plan: ImportPlan) -> dict[str, Any]:
-    """What becomes of it, line by line, as far as `MAX_REPORTED_ROWS` goes; JSON without secrets."""
+    """Return the result by line, up to `MAX_REPORTED_ROWS`, as JSON without secrets."""
     rows = sorted(
         (each.number, noun, each.name, each.action) for noun, planned in plan.planned().items() for each in planned
     )

@@ -1,4 +1,4 @@
-"""CSV with a header line, from whatever program: any of the usual delimiters, bounded in every direction."""
+"""Reads CSV with a header line and any usual delimiter. All sizes are bounded."""
 
 import csv
 import io
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 from nac.imports.document import MAX_LINES, ImportDocument, excerpt, unreadable_at
 
-# What spreadsheets take the beginning of a formula for, and cells that would look like a guarded one.
+# Characters that start a formula in spreadsheets, and the apostrophe that guards such cells.
 _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "'")
 _DELIMITERS = ",;\t|"
 _MAX_COLUMNS = 256
 _MAX_CELL_LENGTH = 20_000
 # A row is split before its cells can be counted.
 MAX_ROW_LENGTH = 256 * 1024
-_QUOTE_REMEDY = "Write cells that have the delimiter in them in quotes."
+_QUOTE_REMEDY = "Put cells that contain the delimiter in quotes."
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumns:
-    """Of a table, in lower case. `any_other`: columns that are not known are passed over, and not a mistake."""
+    """Column names in lower case. `any_other` ignores unknown columns; otherwise they are mistakes."""
 
     known: Sequence[str]
     needed: Sequence[str]
@@ -31,8 +31,10 @@ class TableColumns:
 
 
 def read_table(text: str, columns: TableColumns, document: ImportDocument) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Line number and cells by column, without blanks around them. Raises Unreadable; a row that has not as many cells
-    as the header is among the mistakes of `document`, and so is a wrong header, which ends it."""
+    """Yield line numbers and cells by column, stripped of spaces. Raises Unreadable.
+
+    A row with a wrong number of cells becomes a mistake of `document`. So does a wrong header, which ends the table.
+    """
     lines = _BoundedLines(text)
     reader = csv.reader(lines, delimiter=_detect_delimiter(text, columns), strict=True)
     header: list[str] = []
@@ -43,7 +45,7 @@ def read_table(text: str, columns: TableColumns, document: ImportDocument) -> It
             number = reader.line_num
             if len(cells) > _MAX_COLUMNS or any(len(cell) > _MAX_CELL_LENGTH for cell in cells):
                 raise unreadable_at(
-                    number, f"More than {_MAX_COLUMNS} columns, or {_MAX_CELL_LENGTH} characters in one."
+                    number, f"The row has more than {_MAX_COLUMNS} columns, or {_MAX_CELL_LENGTH} characters in one."
                 )
             if not any(cell.strip() for cell in cells):
                 continue
@@ -54,21 +56,21 @@ def read_table(text: str, columns: TableColumns, document: ImportDocument) -> It
                 continue
             if len(cells) != len(header):
                 document.wrong(
-                    number, "", f"The row has {len(cells)} fields, and the header {len(header)}.", _QUOTE_REMEDY
+                    number, "", f"The row has {len(cells)} fields, but the header has {len(header)}.", _QUOTE_REMEDY
                 )
                 continue
             count += 1
             if count > MAX_LINES:
-                raise unreadable_at(number, f"More than {MAX_LINES} rows.", "Use several files.")
+                raise unreadable_at(number, f"The file has more than {MAX_LINES} rows.", "Split it into several files.")
             yield number, dict(zip(header, (cell.strip() for cell in cells), strict=True))
     except csv.Error as exc:
-        raise unreadable_at(reader.line_num, f"This is not CSV: {exc}.") from exc
+        raise unreadable_at(reader.line_num, f"Invalid CSV: {exc}.") from exc
     if not header:
         _has_header_mistakes([], 1, columns, document)
 
 
 class _BoundedLines:
-    """Of a text, as many for a row as it may have."""
+    """Iterates over lines and limits the length of a row."""
 
     def __init__(self, text: str) -> None:
         self._lines = io.StringIO(text, newline="")
@@ -84,13 +86,15 @@ class _BoundedLines:
             self._left -= len(line)
             if self._left < 0:
                 raise unreadable_at(
-                    self._number, f"More than {MAX_ROW_LENGTH} characters in a row.", "Is a quotation mark not closed?"
+                    self._number,
+                    f"The row has more than {MAX_ROW_LENGTH} characters.",
+                    "Check for an unclosed quotation mark.",
                 )
             yield line
 
 
 def escape_formula(cell: str) -> str:
-    """For a spreadsheet, which is not to calculate it."""
+    """Return the cell so that spreadsheets do not evaluate it."""
     return f"'{cell}" if cell.startswith(_FORMULA_PREFIXES) else cell
 
 
@@ -99,22 +103,22 @@ def unescape_formula(cell: str) -> str:
 
 
 def _has_header_mistakes(header: Sequence[str], number: int, columns: TableColumns, document: ImportDocument) -> bool:
-    """Whether something is wrong with it."""
+    """Check the header. Return True if it has mistakes."""
     found = len(document.mistakes)
     for name in columns.needed:
         if name not in header:
-            document.wrong(number, name, f"There is no column {name}.", "The first line names the columns.")
+            document.wrong(number, name, f"Column {name} is missing.", "Name the columns in the first line.")
     there = ", ".join((*columns.known, *([f"{columns.prefix}<key>"] if columns.prefix else [])))
     for name in dict.fromkeys(header):
         if not columns.ignores_unknown and not columns.is_known(name):
-            document.wrong(number, excerpt(name), f"There is no such column: {excerpt(name)}.", f"There are: {there}.")
+            document.wrong(number, excerpt(name), f"Unknown column {excerpt(name)}.", f"Use: {there}.")
         elif header.count(name) > 1 and columns.is_known(name):
-            document.wrong(number, excerpt(name), f"The column {excerpt(name)} comes twice.", "Leave one of them out.")
+            document.wrong(number, excerpt(name), f"Duplicate column {excerpt(name)}.", "Remove one of them.")
     return len(document.mistakes) > found
 
 
 def _detect_delimiter(text: str, columns: TableColumns) -> str:
-    """By which the first line names most of the columns."""
+    """Return the delimiter that yields the most known columns in the first line."""
     first = next((line for line in text[:_MAX_CELL_LENGTH].splitlines() if line.strip()), "").lower()
 
     def named(delimiter: str) -> int:

@@ -1,4 +1,4 @@
-"""The agent's side of the journal: batches of records from a position, and what to do where a segment is damaged."""
+"""The agent's side of the journal: reads batches of records from a position and handles damage."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ from nac.journal.segment import FRAME, HEADER, MAX_RECORD_BYTES, list_segments, 
 
 @dataclass(frozen=True, slots=True)
 class SegmentPosition:
-    """Where the next record starts; segment "" is before the first."""
+    """Start of the next record; segment "" is before the first."""
 
     segment: str = ""
     offset: int = 0
@@ -20,7 +20,7 @@ class SegmentPosition:
 
 @dataclass(frozen=True, slots=True)
 class DamagedTail:
-    """Bytes at the end of a segment that are no records: a torn write, or damage."""
+    """Bytes at the end of a segment that are not records: a torn write, or damage."""
 
     segment: str
     offset: int
@@ -31,14 +31,14 @@ class DamagedTail:
 class RecordBatch:
     # msgpack of one record each.
     payloads: list[memoryview] = field(default_factory=list)
-    # Behind the last record.
+    # After the last record.
     position: SegmentPosition = field(default_factory=SegmentPosition)
     cuts: list[DamagedTail] = field(default_factory=list)
-    # The segment that is still written does not verify here; it is cut once its writer has moved on.
+    # The current segment has damage here. It is cut once its writer has moved on.
     damaged: bool = False
-    # There are segments after this one, whose writer lives still: they are not begun yet.
+    # Later segments exist but are not read yet, because the writer of this one is still alive.
     held: bool = False
-    # A limit ended the batch: there may be more.
+    # A limit ended the batch; more records can follow.
     more: bool = False
 
 
@@ -46,7 +46,7 @@ class RecordBatch:
 class _SegmentRead:
     end: int
     damaged: bool = False
-    # More may be there: a limit of the batch was reached.
+    # A limit of the batch was reached; more records can follow.
     limited: bool = False
 
 
@@ -60,14 +60,14 @@ class JournalReader:
     def read_batch(
         self, position: SegmentPosition, *, max_records: int = 5_000, max_bytes: int = 4 << 20
     ) -> RecordBatch:
-        """Up to the limits, at least one record where there is one; over several segments where they are short."""
+        """Return a batch within the limits, but at least one record if any. Can span short segments."""
         batch = RecordBatch(position=position)
         budget = max_bytes
         while self._open_next_segment(batch):
             if len(batch.payloads) >= max_records or budget <= 0:
                 batch.more = True
                 break
-            # Asked before reading: what a writer that is gone has written can only be all of it.
+            # Checked before reading: once its writer is gone, a segment is complete.
             followed = self._is_followed(batch.position.segment)
             final = followed and not self._has_writer()
             start = batch.position.offset
@@ -84,7 +84,7 @@ class JournalReader:
         return batch
 
     def delete_before(self, position: SegmentPosition) -> None:
-        """Remove segments that are behind `position`. The newest stays: the next segment's name must be larger."""
+        """Delete segments before `position`. The newest stays, because names of segments must increase."""
         for segment in list_segments(self._directory)[:-1]:
             if segment < position.segment:
                 segment_path(self._directory, segment).unlink(missing_ok=True)
@@ -106,7 +106,7 @@ class JournalReader:
         self._fd, self._open_segment = -1, ""
 
     def _open_next_segment(self, batch: RecordBatch) -> bool:
-        """Open the segment of the batch's position, or the next one there is."""
+        """Open the segment of the batch's position, or the next one."""
         position = batch.position
         if position.segment and position.segment == self._open_segment:
             return True
@@ -124,7 +124,7 @@ class JournalReader:
         return any(name > segment for name in list_segments(self._directory))
 
     def _has_writer(self) -> bool:
-        """Of the open segment."""
+        """Return whether the open segment has a live writer."""
         try:
             fcntl.flock(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -144,7 +144,7 @@ class JournalReader:
             read = _parse(chunk, start, batch.payloads, max_records, full=len(chunk) == size)
             if read.end > start or not read.limited or size > MAX_RECORD_BYTES:
                 return read
-            # Not even one record fits the limit.
+            # The record is larger than the limit.
             size = MAX_RECORD_BYTES + FRAME.size
 
     def _finish_segment(self, batch: RecordBatch) -> None:
@@ -157,7 +157,7 @@ class JournalReader:
 
 
 def read_tail(directory: Path, *, max_bytes: int) -> list[bytes]:
-    """The payloads in the last `max_bytes` of the two newest segments, in their order; damage ends a segment."""
+    """Return the payloads in the last `max_bytes` of the two newest segments, in order. Damage ends a segment."""
     payloads: list[bytes] = []
     for segment in list_segments(directory)[-2:] if directory.exists() else ():
         with suppress(FileNotFoundError):
@@ -167,7 +167,9 @@ def read_tail(directory: Path, *, max_bytes: int) -> list[bytes]:
 
 
 def _last_payloads(content: bytes, start: int) -> list[bytes]:
-    """Records begin where the one before ends, so all are walked over, but only those from `start` on are taken."""
+    """Return payloads from `start` on. Reads all earlier frames, because each record begins where the previous one
+    ends.
+    """
     found, at = [], len(HEADER)
     while at + FRAME.size <= len(content):
         length, checksum = FRAME.unpack_from(content, at)
@@ -194,7 +196,7 @@ def _parse(chunk: bytes, start: int, payloads: list[memoryview], max_records: in
             return _SegmentRead(start + at, limited=full)
         length, checksum = unpack(chunk, at)
         end = at + frame + length
-        # A length of 0 is no record: zeroes, which a power cut leaves behind, would verify as one.
+        # A length of 0 is not a record: zeros after a power cut would pass the checksum.
         if length == 0 or length > MAX_RECORD_BYTES:
             return _SegmentRead(start + at, damaged=True)
         if end > size:

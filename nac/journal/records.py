@@ -1,6 +1,6 @@
-"""What radiusd's module writes into the journal and the agent ships to PostgreSQL.
+"""Records that radiusd's module writes to the journal and the agent ships to PostgreSQL.
 
-Fields are only ever appended, with a default: an agent must read what an older module wrote. Times are epoch
+New fields must be at the end and have a default: an agent must read records of an older module. Times are epoch
 microseconds.
 """
 
@@ -14,12 +14,12 @@ class JournalRecord(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
-    """One answered Access-Request (or conversation, for EAP)."""
+    """An answered Access-Request (for EAP, a conversation)."""
 
     at: int
     slot: int
     tenant_id: str
-    # "" where no site, NAS, rule and so on is involved.
+    # "" if there is no site, NAS, rule and so on.
     site_id: str
     nas_id: str
     nas_address: str
@@ -28,9 +28,9 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
     # 12 hex digits or "".
     mac: str
     identity: str
-    # One of nac.methods; where it ended before: eap-ttls, peap (nothing inside yet), eap (no type agreed), unknown
+    # One of nac.methods. If it ended earlier: eap-ttls, peap (no inner method yet), eap (no type agreed), unknown
     method: str
-    # Whether it was admitted.
+    # Whether the device was admitted.
     permitted: bool
     # A code of nac.reasons.
     reason: str
@@ -45,40 +45,38 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
     certificate_serial: str
     tls_version: str
     resumed: bool
-    # Names this conversation where its server certificate was sent (CertificateSentRecord.conversation).
+    # Id of the conversation if its server certificate was sent (CertificateSentRecord.conversation).
     conversation: str
-    # What rules may see of the packet, (attribute, value) in order.
+    # Attributes of the packet that rules can read, in order.
     pairs: Pairs
-    # Engine attributes that come from elsewhere (endpoint, certificate, site ...): {name: [values]}.
+    # Attributes from other sources (endpoint, certificate, site ...): {name: [values]}.
     facts: dict[str, Values]
-    # Time in the module, both callbacks, microseconds.
+    # Time in the module for both callbacks, in microseconds.
     module_microseconds: int
-    # Rejects of the same cause that the failure limiter did not log one by one before this one.
+    # Rejects with the same cause that the failure limiter did not log before this one.
     suppressed: int = 0
-    # permit | quarantine | deny as policy has it; "" in records from before, whose verdict is in `permitted`.
+    # The policy's verdict: permit | quarantine | deny; "" in old records, which only have `permitted`.
     verdict: str = ""
-    # What was in monitor mode, so that the verdict was not carried out: rule | site | "".
+    # Object in monitor mode, so that the verdict was not enforced: rule | site | "".
     monitored: str = ""
-    # Of a certificate that an external authority issued, at its first sight and then once a day: which authority (id),
-    # and the DER.
+    # For a certificate of an external authority, first and then once a day: id of the authority, and DER.
     external_authority: str = ""
     external_certificate: bytes = b""
-    # Of pools, with the Access-Accept: (pool id, number, grant).
+    # Pool addresses in the Access-Accept: (pool id, number, grant).
     addresses: tuple[tuple[str, int, int], ...] = ()
-    # While a secret changes over: the rotation's id, which the NAS has ("old" or "new"), and the address it sent from.
+    # During a rotation: its id, the NAS's secret ("old" or "new"), and its source address.
     proof: tuple[str, ...] = ()
-    # Of a NAS that is exempt from Message-Authenticator, without EAP: "signed" or "unsigned", and the address it sent
-    # from.
+    # For a NAS exempt from Message-Authenticator, without EAP: "signed" or "unsigned", and its source address.
     signature: tuple[str, ...] = ()
 
     @property
     def request(self) -> dict[str, Values]:
-        """All that rules could see, for the log and for replay."""
+        """All values that rules could read, for the log and for replay."""
         return packet_values(self) | self.facts
 
 
 class CertificateSentRecord(JournalRecord, frozen=True, array_like=True, tag="cert-sent"):
-    """The server's certificate went out; without an AuthRecord of this conversation within 30 s it was abandoned."""
+    """The server's certificate was sent. Without an AuthRecord of the conversation within 30 s, it was abandoned."""
 
     at: int
     slot: int
@@ -96,7 +94,7 @@ class CertificateSentRecord(JournalRecord, frozen=True, array_like=True, tag="ce
 
 
 class AccountingRecord(JournalRecord, frozen=True, array_like=True, tag="acct"):
-    """One Accounting-Request, as it came (RFC 2866)."""
+    """An Accounting-Request as received (RFC 2866)."""
 
     at: int
     slot: int
@@ -104,11 +102,11 @@ class AccountingRecord(JournalRecord, frozen=True, array_like=True, tag="acct"):
     site_id: str
     nas_id: str
     nas_address: str
-    # Every attribute in order, as radiusd prints it: (name, value).
+    # All attributes in order, as printed by radiusd: (name, value).
     attributes: tuple[tuple[str, str], ...]
-    # Some of its text was not UTF-8: escaped where it identifies session or device, else left out.
+    # Some text was not UTF-8: escaped if it identifies the session or device, otherwise omitted.
     unreadable: bool = False
-    # As that of an AuthRecord.
+    # As in AuthRecord.
     proof: tuple[str, ...] = ()
 
 

@@ -1,9 +1,8 @@
-"""The journal on disk: segments of checksummed records that only ever grow at their end.
+"""The journal on disk: append-only segments of records with checksums.
 
 A segment is `<20-digit start time ns>.journal`: the header, then records of u32 length, u32 CRC-32 of the payload, and
-payload (msgpack of one record), little-endian. A writer starts a new segment when it starts and holds a lock on it
-while it lives, so a segment that is neither the newest nor locked is final: what does not verify at its end is a torn
-write.
+payload (msgpack of one record), little-endian. Each writer starts a new segment and locks it while it lives. So a
+segment that is neither the newest nor locked is final, and invalid data at its end is a torn write.
 """
 
 import errno
@@ -25,25 +24,25 @@ HEADER = b"ADMITJ1\n"
 FRAME = struct.Struct("<II")
 SUFFIX = ".journal"
 _NAME_DIGITS = 20
-# A RADIUS packet holds 4,096 bytes; a length beyond this is damage, not a record.
+# RADIUS packets have up to 4,096 bytes, so a larger length is damage.
 MAX_RECORD_BYTES = 1 << 20
 _SEGMENTS_WITHIN_LIMIT = 8
-# How many bytes go out between two looks at what the agent has deleted meanwhile.
+# Bytes written between two checks of the directory's size, which the agent reduces.
 _MEASURE_EVERY_BYTES = 4 << 20
 _MEASURE_PAUSE_SECONDS = 0.1
 _DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class JournalError(Exception):
-    """The journal could not take a record."""
+    """The journal could not store a record."""
 
 
 class JournalFull(JournalError):
-    """The disk or the journal's own limit is reached; the record is not in the journal."""
+    """The disk is full or the journal's limit is reached. The record was not stored."""
 
 
 def list_segments(directory: Path) -> list[str]:
-    """Names (without suffix) of all segments, oldest first."""
+    """Return the names (without suffix) of all segments, oldest first."""
     return sorted(name[:_NAME_DIGITS] for name in os.listdir(directory) if _is_segment(name))
 
 
@@ -64,9 +63,9 @@ def journal_bytes(directory: Path) -> int:
 
 
 class JournalWriter:
-    """Appends records of one stream; one writer per directory and process, not to be shared by threads.
+    """Appends records of one stream. One writer per directory and process, not shared between threads.
 
-    A full disk never raises here: radiusd must start and authenticate without room for its journal.
+    A full disk raises no error here: radiusd must start and authenticate even without room for its journal.
     """
 
     def __init__(
@@ -80,13 +79,13 @@ class JournalWriter:
         self._directory = Path(directory)
         self._directory.mkdir(parents=True, exist_ok=True)
         self._max_bytes = max_bytes
-        # The segment in use is never deleted: several must fit the limit, or what was shipped would make no room.
+        # The current segment is never deleted. Several must fit the limit, so that shipped ones can make room.
         self._segment_bytes = min(segment_bytes, max_bytes // _SEGMENTS_WITHIN_LIMIT)
         self._always = sync == "always"
         self._encode = msgspec.msgpack.Encoder().encode
         self._fd = -1
         self._offset = 0
-        # Bytes that may be written before the segments are measured again.
+        # Bytes that can be written before the segments are measured again.
         self._allowance = 0
         self._measured_at = 0.0
         self._full = False
@@ -94,12 +93,12 @@ class JournalWriter:
             self._start_segment()
 
     def append(self, record: JournalRecord) -> None:
-        """Raises JournalFull (no room) or JournalError (the disk fails); the record then is not in the journal."""
+        """Append a record. Raises JournalFull (no room) or JournalError (disk failure); the record is then lost."""
         payload = self._encode(record)
         frame = FRAME.pack(len(payload), crc32(payload)) + payload
         size = len(frame)
         if size > MAX_RECORD_BYTES:
-            raise JournalError(f"a record of {size} bytes is larger than any RADIUS packet makes")
+            raise JournalError(f"a record of {size} bytes is larger than a RADIUS packet allows")
         if self._offset + size > self._segment_bytes or self._fd < 0:
             self._start_segment()
         if size > self._allowance:
@@ -127,7 +126,7 @@ class JournalWriter:
         except OSError as exc:
             raise _translate_error(exc) from exc
         try:
-            # Two writers at once happen while radiusd is swapped: the lock tells the reader that this one lives.
+            # During a swap of radiusd there are two writers. The lock shows the reader that this one is alive.
             fcntl.flock(fd, fcntl.LOCK_EX)
             if os.write(fd, HEADER) != len(HEADER):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -144,30 +143,30 @@ class JournalWriter:
     def _create(self, flags: int) -> tuple[Path, int]:
         while True:
             path = self._next_path()
-            # Another writer may take the same name where the clock was set back.
+            # Another writer can have the same name if the clock was set back.
             with suppress(FileExistsError):
                 return path, os.open(path, flags, 0o640)
 
     def _next_path(self) -> Path:
-        """Names must grow even where the clock steps back: their order is the order of the records."""
+        """Return a path. Names must increase even if the clock steps back, because they define the order of records."""
         existing = list_segments(self._directory)
         start = max(epoch_microseconds() * 1000, int(existing[-1]) + 1 if existing else 0)
         return segment_path(self._directory, f"{start:020d}")
 
     def _measure(self, size: int) -> None:
         now = time.monotonic()
-        # A full journal is asked again and again; the directory is not read for each of those.
+        # Every request tries to write to a full journal. Do not read the directory each time.
         if self._full and now - self._measured_at < _MEASURE_PAUSE_SECONDS:
-            raise JournalFull(f"{self._directory} holds its limit of {self._max_bytes} bytes")
+            raise JournalFull(f"{self._directory} has reached its limit of {self._max_bytes} bytes")
         self._measured_at = now
         room = self._max_bytes - journal_bytes(self._directory)
         self._full = room < size
         if self._full:
-            raise JournalFull(f"{self._directory} holds its limit of {self._max_bytes} bytes")
+            raise JournalFull(f"{self._directory} has reached its limit of {self._max_bytes} bytes")
         self._allowance = max(size, min(room, _MEASURE_EVERY_BYTES))
 
     def _cut_back(self) -> None:
-        """Take the torn record off again; where even that fails, the next record opens a segment of its own."""
+        """Remove the torn record. If that fails, the next record starts a new segment."""
         try:
             os.ftruncate(self._fd, self._offset)
         except OSError:
@@ -175,9 +174,9 @@ class JournalWriter:
 
 
 def sync_segments(directory: str | Path, synced: dict[str, int] | None = None) -> int:
-    """Bring to disk what writers appended; returns the number of segments synced.
+    """Flush appended data to disk; return the number of flushed segments.
 
-    `synced` remembers sizes between calls, so that an idle journal costs no flush.
+    `synced` stores sizes between calls, so that an idle journal needs no flush.
     """
     directory = Path(directory)
     known = {} if synced is None else synced
@@ -201,7 +200,7 @@ def sync_segments(directory: str | Path, synced: dict[str, int] | None = None) -
 
 
 def _sync(path: Path) -> int:
-    """Returns the size that is on disk for certain."""
+    """Return the size that is safely on disk."""
     fd = os.open(path, os.O_RDONLY)
     try:
         size = os.fstat(fd).st_size
@@ -212,7 +211,7 @@ def _sync(path: Path) -> int:
 
 
 def sync_directory(directory: Path) -> None:
-    """A file survives a power cut only once its directory entry is on disk too."""
+    """Flush a directory. A new file survives a power cut only if its directory entry is on disk."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -223,4 +222,4 @@ def sync_directory(directory: Path) -> None:
 def _translate_error(exc: OSError) -> JournalError:
     if exc.errno in _DISK_FULL_ERRNOS:
         return JournalFull(f"no room on the journal's disk: {exc}")
-    return JournalError(f"the journal's disk fails: {exc}")
+    return JournalError(f"disk failure in the journal: {exc}")

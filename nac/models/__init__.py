@@ -1,4 +1,4 @@
-"""Every table, one file per aggregate. Importing this package completes the metadata."""
+"""All tables, one module per aggregate. Importing this package completes the metadata."""
 
 from nac.models.account import ApiToken, CustomRole, Membership, MembershipTenant, Person, SignIn
 from nac.models.account_mail import AccountMail

@@ -20,7 +20,7 @@ from nac.ids import MspId, TenantId
 
 
 class Person(UuidKey, CreatedAt, UpdatedAt, Base):
-    """Who administers. Of no tenant: memberships say where."""
+    """An administrator. Memberships define the person's tenants and MSPs."""
 
     __tablename__ = "people"
     __table_args__ = (Index("ix_people_created_at_id", "created_at", "id"),)
@@ -30,12 +30,12 @@ class Person(UuidKey, CreatedAt, UpdatedAt, Base):
     name: Mapped[str] = mapped_column(server_default="")
     # active | disabled
     status: Mapped[str] = mapped_column(server_default="active")
-    # As nac.users.passwords makes it; "" for none.
+    # As created by nac.users.passwords; "" for none.
     password_hash: Mapped[str] = mapped_column(server_default="")
 
 
 class CustomRole(UuidKey, CreatedAt, UpdatedAt, Base):
-    """Permissions under a name, of an MSP or a tenant."""
+    """A named set of permissions of an MSP or a tenant."""
 
     __tablename__ = "custom_roles"
     __table_args__ = (
@@ -49,12 +49,12 @@ class CustomRole(UuidKey, CreatedAt, UpdatedAt, Base):
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
     slug: Mapped[str]
     name: Mapped[str]
-    # As nac.accounts.permissions names them.
+    # Values of nac.accounts.permissions.
     permissions: Mapped[list[str]] = mapped_column(ARRAY(Text))
 
 
 class Membership(UuidKey, CreatedAt, Base):
-    """A person's role on an MSP, on a tenant, or, with neither, on the platform."""
+    """A person's role at an MSP, a tenant, or (with neither) the platform."""
 
     __tablename__ = "memberships"
     __table_args__ = (
@@ -79,13 +79,13 @@ class Membership(UuidKey, CreatedAt, Base):
     person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
-    # A slug of nac.accounts.roles, or else a role of the owner's own.
+    # A slug of nac.accounts.roles; otherwise the role is custom.
     role: Mapped[str | None]
     custom_role_id: Mapped[UUID | None]
-    # Of an MSP's tenants those of MembershipTenant alone.
+    # Only the MSP's tenants in MembershipTenant.
     has_chosen: Mapped[bool] = mapped_column(server_default=text("false"))
     created_by: Mapped[str]
-    # When the person first came in by it; None where that is yet to be.
+    # Time of the first sign-in with it; None before.
     accepted_at: Mapped[datetime | None]
 
 
@@ -98,7 +98,7 @@ class MembershipTenant(Base):
 
 
 class ApiToken(UuidKey, CreatedAt, Base):
-    """What a program shows; of an MSP, of a tenant, or, with neither, of the platform."""
+    """Credential of a program; of an MSP, a tenant, or (with neither) the platform."""
 
     __tablename__ = "api_tokens"
     __table_args__ = (
@@ -110,7 +110,7 @@ class ApiToken(UuidKey, CreatedAt, Base):
         Index("ix_api_tokens_via_tenant_id", "via_tenant_id", postgresql_where=text("via_tenant_id IS NOT NULL")),
     )
 
-    # By which it is found; no secret.
+    # Public part of the token, for lookups.
     public_id: Mapped[str] = mapped_column(unique=True)
     secret_sha256: Mapped[bytes]
     name: Mapped[str]
@@ -123,19 +123,19 @@ class ApiToken(UuidKey, CreatedAt, Base):
     last_used_at: Mapped[datetime | None]
     last_used_from: Mapped[str | None] = mapped_column(HostAddress())
     created_by: Mapped[str]
-    # The person who answers for it, also where another token has made it; None for one of the command line.
+    # The person responsible for it, even if another token created it; None if created on the command line.
     maker_id: Mapped[UUID | None] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))
-    # As the audit log names that person.
+    # That person's name in the audit log.
     maker: Mapped[str | None]
-    # Where an organisation's provider had named that person: only what this owner has given counts.
+    # Owner of the single sign-on through which that person acted. Only this owner's memberships count.
     via_msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     via_tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
-    # The token that made it.
+    # The token that created it.
     parent_id: Mapped[UUID | None] = mapped_column(ForeignKey("api_tokens.id", ondelete="CASCADE"))
 
 
 class SignIn(UuidKey, CreatedAt, Base):
-    """A browser in which a person has signed in."""
+    """A sign-in of a person in a browser."""
 
     __tablename__ = "sign_ins"
     __table_args__ = (
@@ -158,9 +158,9 @@ class SignIn(UuidKey, CreatedAt, Base):
     ended_at: Mapped[datetime | None]
     # To the minute.
     last_seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    # When the person last proved who it is, in this browser.
+    # When the person last authenticated in this browser.
     confirmed_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    # By whose provider, where it was by one: then it holds in that owner's memberships alone.
+    # The single sign-on used, if any. The sign-in is then limited to its owner's memberships.
     sign_on_id: Mapped[UUID | None] = mapped_column(ForeignKey("sign_ons.id", ondelete="CASCADE"))
     via_msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     via_tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))

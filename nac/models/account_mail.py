@@ -7,7 +7,7 @@ from nac.ids import MspId, TenantId
 
 
 class AccountMail(CreatedAt, Base):
-    """What somebody is to be written about an account, until the worker has looked whose it is."""
+    """A mail about an account, before the worker has looked up the person."""
 
     __tablename__ = "account_mails"
     __table_args__ = (
@@ -18,13 +18,13 @@ class AccountMail(CreatedAt, Base):
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     # forgotten | invitation
     kind: Mapped[str]
-    # As it was typed; perhaps nobody's.
+    # As entered; possibly nobody's address.
     email: Mapped[str]
-    # Of an invitation whose member it is; neither: the platform's.
+    # Owner of the invited membership; with neither, the platform.
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
     actor: Mapped[str]
-    # Asked for in a browser in which the person has signed in before.
+    # Requested in a browser in which the person has signed in before.
     is_known: Mapped[bool] = mapped_column(server_default=text("false"))
     address: Mapped[str | None] = mapped_column(HostAddress())
     request_id: Mapped[str | None]

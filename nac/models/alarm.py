@@ -6,7 +6,7 @@ from nac.db.base import Base
 
 
 class PlatformAlarm(Base):
-    """What is wrong with the platform at this moment, beside its cells."""
+    """A current problem of the platform, except those of cells."""
 
     __tablename__ = "platform_alarms"
 

@@ -11,7 +11,7 @@ from nac.ids import MspId, TenantId
 
 
 class AuditEntry(Base):
-    """Who changed what. Append-only by trigger; without foreign keys, so that it outlives what it names."""
+    """An entry of the audit log. Append-only by trigger; no foreign keys, so that it outlives the objects it names."""
 
     __tablename__ = "audit_log"
     __table_args__ = (
@@ -35,7 +35,7 @@ class AuditEntry(Base):
     # noun.verb
     action: Mapped[str]
     target: Mapped[str]
-    # Of who asked over HTTP, and the request's name in answer and log.
+    # Source address of an HTTP request, and the request id in response and log.
     address: Mapped[str | None] = mapped_column(HostAddress())
     request_id: Mapped[str | None]
     before: Mapped[dict[str, Any] | None]
@@ -43,7 +43,7 @@ class AuditEntry(Base):
 
 
 class AuditKey(Base):
-    """Signs heads of chains."""
+    """A key that signs heads of chains."""
 
     __tablename__ = "audit_keys"
 
@@ -55,7 +55,7 @@ class AuditKey(Base):
 
 
 class AuditChain(Base):
-    """Entries of a tenant, of an MSP or of the platform as they were sealed, and the head of them."""
+    """The sealed entries of a tenant, an MSP or the platform, and their head."""
 
     __tablename__ = "audit_chains"
     __table_args__ = (UniqueConstraint("tenant_id", "msp_id", postgresql_nulls_not_distinct=True),)
@@ -72,7 +72,7 @@ class AuditChain(Base):
 
 
 class AuditSeal(Base):
-    """An entry's place in its chain. Append-only by trigger."""
+    """The position of an entry in its chain. Append-only by trigger."""
 
     __tablename__ = "audit_seals"
     __table_args__ = (UniqueConstraint("entry_id"),)
@@ -84,7 +84,7 @@ class AuditSeal(Base):
 
 
 class UnsealedAuditEntry(Base):
-    """An entry that waits for its place in a chain."""
+    """An entry that waits for its position in a chain."""
 
     __tablename__ = "audit_unsealed"
 

@@ -10,11 +10,11 @@ from nac.ids import CellId, SlotNumber, TenantId
 
 
 class Dictionary(CreatedAt, Base):
-    """The RADIUS dictionaries of one radiusd build, uploaded by agents; replies of policies are checked against it."""
+    """The RADIUS dictionaries of a radiusd build, uploaded by agents. Replies of policies are checked against them."""
 
     __tablename__ = "dictionaries"
 
-    # Of `content`.
+    # Hash of `content`.
     sha256: Mapped[bytes] = mapped_column(primary_key=True)
     # zlib-compressed JSON of nac.dictionary.
     content: Mapped[bytes]
@@ -28,20 +28,20 @@ class Cell(Base):
 
     id: Mapped[CellId] = mapped_column(Identity(always=True), primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
-    # Of the agent that serves it; "" where that one has left.
+    # Host of the agent; "" after the agent has left.
     host: Mapped[str]
-    # active | draining (takes no new tenants) | retired
+    # active | draining (no new tenants) | retired
     status: Mapped[str] = mapped_column(default="active")
-    # Where it is and what it is for.
+    # Location or purpose.
     labels: Mapped[list[str]] = mapped_column(ARRAY(Text), default=list, server_default="{}")
-    # That NASes send to; "": where it listens.
+    # Address for NASes; "" for the listening address.
     address: Mapped[str] = mapped_column(default="", server_default="")
     dictionary_sha256: Mapped[bytes | None] = mapped_column(ForeignKey("dictionaries.sha256"))
-    # pg_snapshot: every transaction visible in it decides in this cell.
+    # pg_snapshot: all transactions visible in it are live in this cell.
     replica_position: Mapped[str | None]
     replica_position_at: Mapped[datetime | None]
     agent_seen_at: Mapped[datetime | None]
-    # What was journalled before is in the database.
+    # Journal records before this time are in the database.
     shipped_until: Mapped[datetime | None]
     radiusd_started_at: Mapped[datetime | None]
     counters: Mapped[dict[str, Any]] = mapped_column(default=dict)
@@ -49,7 +49,7 @@ class Cell(Base):
 
 
 class Slot(UuidKey, Base):
-    """A place for one tenant in a cell: a virtual server that listens already."""
+    """A place for one tenant in a cell: a virtual server that already listens."""
 
     __tablename__ = "slots"
     __table_args__ = (UniqueConstraint("cell_id", "number"),)
@@ -61,15 +61,17 @@ class Slot(UuidKey, Base):
     # Sealed with context "slot:<id>".
     secret_sealed: Mapped[bytes]
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"), unique=True)
-    # Of another cell, and about to come here or just gone from here (nac.tenants.moves).
+    # Tenant that is about to move here, or has just moved away (nac.tenants.moves).
     reserved_for: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"), unique=True)
-    # free | assigned | retired (waits for a new secret) | reserved (radiusd is yet to answer with the secret of the
-    # tenant that is about to come) | ready (it does)
+    # free | assigned | retired (waits for a new secret) | reserved (radiusd does not have the moving tenant's secret
+    # yet) | ready (it has)
     status: Mapped[str] = mapped_column(default="free")
 
 
 class JournalPosition(Base):
-    """How far a cell's journal is in the log tables; written in the transaction that writes the rows: exactly once."""
+    """Position up to which a cell's journal is in the log tables. Written in the same transaction as the rows: exactly
+    once.
+    """
 
     __tablename__ = "journal_positions"
 
@@ -78,13 +80,13 @@ class JournalPosition(Base):
     stream: Mapped[str] = mapped_column(primary_key=True)
     segment: Mapped[str]
     offset: Mapped[int] = mapped_column(BigInteger())
-    # Conversations whose server certificate was sent and that have not ended yet.
+    # Conversations whose server certificate was sent and that have not ended.
     open_conversations: Mapped[dict[str, Any]] = mapped_column(default=dict)
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())
 
 
 class QuarantinedRecord(Base):
-    """A journal record that could not be stored, and why; `radius.agent.replay` ships it once it can be."""
+    """A journal record that could not be stored, and the reason. `radius.agent.replay` ships it later."""
 
     __tablename__ = "quarantined_records"
     __table_args__ = (
@@ -96,11 +98,11 @@ class QuarantinedRecord(Base):
     cell_id: Mapped[CellId] = mapped_column(ForeignKey("cells.id", ondelete="CASCADE"))
     # auth | acct
     stream: Mapped[str]
-    # None where the record cannot be read.
+    # None if the record is unreadable.
     tenant_id: Mapped[UUID | None] = mapped_column(index=True)
     why: Mapped[str]
     # msgpack, as in the journal.
     payload: Mapped[bytes]
-    # Came from the cell that its tenant has moved away from: this cell's agent ships it by itself.
+    # Received from the cell that the tenant moved away from. This cell's agent ships it automatically.
     handed_over: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -26,10 +26,10 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
     # root | issuing | external
     kind: Mapped[str]
     name: Mapped[str]
-    # OpenSSL's one-line form, as radiusd reports an issuer.
+    # OpenSSL's one-line form, as in radiusd's reports.
     subject: Mapped[str]
     certificate_der: Mapped[bytes]
-    # Cells may not read this column (grants of migration 0001).
+    # Not readable for cells (grants of migration 0001).
     key_sealed: Mapped[bytes | None]
     # Subject key identifier (RFC 5280 4.2.1.2).
     key_id: Mapped[bytes]
@@ -39,11 +39,11 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
     not_after: Mapped[datetime]
     issuer_id: Mapped[UUID | None]
     revoked_at: Mapped[datetime | None]
-    # A name of pki.revocation.REVOCATION_REASONS, "" while it is not revoked.
+    # A name of pki.revocation.REVOCATION_REASONS; "" if not revoked.
     revocation_reason: Mapped[str] = mapped_column(default="")
     # sealed | pkcs11
     key_store: Mapped[str] = mapped_column(default="sealed")
-    # This root's name and key, certified by the root before it (RFC 4210 4.4, "new with old").
+    # Cross-certificate of this root by the previous root (RFC 4210 4.4, "new with old").
     cross_der: Mapped[bytes | None]
 
 
@@ -84,7 +84,7 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
             "revoked_at",
             postgresql_where=text("status IN ('suspended', 'revoked')"),
         ),
-        # Their names are looked at whenever another certificate is issued.
+        # Queried when certificates are issued.
         Index(
             "ix_certificates_of_servers",
             "tenant_id",
@@ -111,9 +111,9 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     common_name: Mapped[str]
     common_name_key: Mapped[str] = mapped_column(Computed("lower(common_name)", persisted=True))
     subject: Mapped[str]
-    # None until signed: the row is written before the signature.
+    # None until signed: the row is written first.
     certificate_der: Mapped[bytes | None]
-    # Of its SubjectPublicKeyInfo; None for what was never signed, unless its key came with a request.
+    # Hash of SubjectPublicKeyInfo; None if never signed, unless the request had the key.
     public_key_sha256: Mapped[bytes | None]
     key_sealed: Mapped[bytes | None]
     # intended | abandoned | valid | suspended | revoked
@@ -124,16 +124,16 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     not_after: Mapped[datetime]
     endpoint_id: Mapped[UUID | None] = mapped_column(index=True)
     user_id: Mapped[UUID | None] = mapped_column(index=True)
-    # The certificate that its holder showed in order to be given this one.
+    # The certificate that this one renews.
     renews_id: Mapped[UUID | None] = mapped_column(index=True)
-    # The enrolment secret that its holder showed.
+    # The enrolment secret redeemed for it.
     secret_id: Mapped[UUID | None] = mapped_column(index=True)
-    # A server's certificate is shown from then on; None where another was chosen before its day came.
+    # A server certificate is presented from this time; None if another was chosen before.
     present_from: Mapped[datetime | None]
 
 
 class AuthorityIntent(UuidKey, TenantOwned, CreatedAt, Base):
-    """What an authority's certificate will say, written before it is signed. `id` is the authority's to be."""
+    """The intended certificate of an authority, recorded before signing. `id` is the future authority's."""
 
     __tablename__ = "authority_intents"
     __table_args__ = (
@@ -152,25 +152,25 @@ class AuthorityIntent(UuidKey, TenantOwned, CreatedAt, Base):
     serial: Mapped[bytes]
     issuer_id: Mapped[UUID | None]
     key_store: Mapped[str]
-    # Of the first server certificate below it: what was asked for.
+    # Requested names of the first server certificate below it.
     server_names: Mapped[list[str]] = mapped_column(ARRAY(Text), default=list, server_default="{}")
     signed_at: Mapped[datetime | None]
-    # When it was found that the signature never came, or came and was lost.
+    # When the signature was found to be missing or lost.
     abandoned_at: Mapped[datetime | None]
-    # Of a cross-certificate alone: an authority's own row says it of the others.
+    # Only for cross-certificates; otherwise in the authority's row.
     revoked_at: Mapped[datetime | None]
     revocation_reason: Mapped[str] = mapped_column(default="")
 
 
 class CertificateSettings(Base):
-    """A tenant's own choices; without a row all is as built in."""
+    """A tenant's settings; without a row, the defaults apply."""
 
     __tablename__ = "certificate_settings"
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     # By profile: {"validity_days": 365, "key": "rsa-2048"}
     profiles: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    # "": as the platform says.
+    # "": the platform's default.
     key_store: Mapped[Literal["", "sealed", "pkcs11"]] = mapped_column(Text(), default="")
 
 
@@ -178,7 +178,7 @@ class ExpiryWarning(Base):
     __tablename__ = "expiry_warnings"
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
-    # An authority's or a certificate's.
+    # Id of an authority or a certificate.
     subject_id: Mapped[UUID] = mapped_column(primary_key=True)
     days: Mapped[int] = mapped_column(primary_key=True)
     warned_at: Mapped[datetime] = mapped_column(server_default=func.now())

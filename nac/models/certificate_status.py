@@ -8,7 +8,7 @@ from nac.db.base import Base, TenantOwned, UuidKey
 
 
 class RevocationList(TenantOwned, Base):
-    """The list that an authority publishes now."""
+    """The current revocation list of an authority."""
 
     __tablename__ = "revocation_lists"
     __table_args__ = (
@@ -22,19 +22,19 @@ class RevocationList(TenantOwned, Base):
 
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(BigInteger(), default=0)
-    # The last number that was taken, before its list was signed; beyond `number` where that list was not published.
+    # The last number reserved before signing; larger than `number` if that list was not published.
     reserved_number: Mapped[int] = mapped_column(BigInteger(), default=0)
     # None until signed.
     crl_der: Mapped[bytes | None]
     this_update: Mapped[datetime | None]
     next_update: Mapped[datetime | None]
-    # Of the last list that was made because it was time.
+    # Time of the last regular list.
     scheduled_at: Mapped[datetime | None]
     retry_at: Mapped[datetime | None]
 
 
 class RevocationWork(TenantOwned, Base):
-    """Authorities whose list is to be made anew, any number of times each."""
+    """Authorities that need a new list, possibly repeated."""
 
     __tablename__ = "revocation_work"
     __table_args__ = (
@@ -47,7 +47,7 @@ class RevocationWork(TenantOwned, Base):
 
 
 class OcspSignerRow(UuidKey, TenantOwned, Base):
-    """Whom an authority has told to answer for it (RFC 6960 2.6)."""
+    """A certificate for signing OCSP responses of an authority (RFC 6960 2.6)."""
 
     __tablename__ = "ocsp_signers"
     __table_args__ = (
@@ -62,7 +62,7 @@ class OcspSignerRow(UuidKey, TenantOwned, Base):
 
     authority_id: Mapped[UUID]
     serial: Mapped[bytes]
-    # None until signed: the row is written before the signature.
+    # None until signed: the row is written first.
     certificate_der: Mapped[bytes | None]
     key_sealed: Mapped[bytes]
     not_before: Mapped[datetime]

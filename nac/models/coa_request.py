@@ -10,14 +10,13 @@ from nac.db.types import HostAddress, Mac, Xid8
 
 CoaKind = Literal["disconnect", "reauthenticate", "bounce", "change"]
 CoaState = Literal["queued", "sending", "acknowledged", "refused", "unanswered", "unreachable", "withdrawn", "expired"]
-# Why: what people ask for, what follows from a block or from a certificate's status (`nac.coa_requests.queueing`,
-# migration 0034), and from a decision made anew.
+# Cause: a person, a block or a certificate's status (`nac.coa_requests.queueing`, migration 0034), or a re-decision.
 CoaReason = Literal["requested", "endpoint-blocked", "certificate-revoked", "certificate-suspended", "redecided"]
 COA_STATES: tuple[CoaState, ...] = get_args(CoaState)
 
 
 class CoaRequest(TenantOwned, CreatedAt, Base):
-    """Something asked of a NAS about a live session (RFC 5176); the row comes before the packet."""
+    """A request to a NAS about a live session (RFC 5176). The row is written before the packet is sent."""
 
     __tablename__ = "coa_requests"
     __table_args__ = (
@@ -53,10 +52,10 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     kind: Mapped[str] = mapped_column(server_default="disconnect")
-    # Of a change: [{"attribute": ..., "value": ..., "tag": ...}], as `nac.dictionary` takes them.
+    # For a change: [{"attribute": ..., "value": ..., "tag": ...}] in the notation of `nac.dictionary`.
     attributes: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
     asked_by: Mapped[str] = mapped_column(server_default="")
-    # `sessions.id`; the others are what the NAS knows it by (RFC 5176 3).
+    # `sessions.id`; the other columns identify the session for the NAS (RFC 5176 3).
     session_row: Mapped[int] = mapped_column(BigInteger())
     session_id: Mapped[str]
     nas_id: Mapped[UUID | None]
@@ -71,23 +70,23 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     # Hex digits.
     certificate_serial: Mapped[str] = mapped_column(default="")
     state: Mapped[str] = mapped_column(default="queued")
-    # The lower, the sooner: nac.coa_requests.queueing.
+    # Lower values are sent first: nac.coa_requests.queueing.
     priority: Mapped[int] = mapped_column(server_default=text("0"))
-    # The cell must have followed this transaction before it sends.
+    # The cell must have this transaction before it sends.
     after_xact: Mapped[str | None] = mapped_column(Xid8())
     expires_at: Mapped[datetime] = mapped_column(server_default=text("now() + interval '15 minutes'"))
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())
     takings: Mapped[int] = mapped_column(server_default=text("0"))
-    # How often nobody answered and it was put off.
+    # Number of postponements because of missing responses.
     retries: Mapped[int] = mapped_column(server_default=text("0"))
     step: Mapped[int] = mapped_column(server_default=text("0"))
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
     sent_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
-    # Code of the packet that came back, and its Error-Cause (RFC 5176 3.5).
+    # Code of the response, and its Error-Cause (RFC 5176 3.5).
     answer_code: Mapped[int | None]
     error_cause: Mapped[int | None]
-    # Which re-decision it follows from.
+    # The re-decision that caused it.
     redecision_id: Mapped[int | None] = mapped_column(BigInteger())
-    # For a person: why it ended so, and what to do.
+    # Message for people: result and remedy.
     detail: Mapped[str] = mapped_column(server_default="")

@@ -10,12 +10,12 @@ from nac.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
 from nac.db.types import Mac
 from nac.ids import TenantId
 
-# discovered: seen, and nobody has decided about it yet; ignored: looked at and left as it is. Policy knows neither.
+# discovered: not classified yet; ignored: seen by a person and left unclassified. Policies know neither.
 EndpointStatus = Literal["active", "blocked", "discovered", "ignored"]
 
 
 class Endpoint(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
-    """A device, known by its MAC address."""
+    """A device, identified by its MAC address."""
 
     __tablename__ = "endpoints"
     __table_args__ = (
@@ -33,21 +33,21 @@ class Endpoint(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     attributes: Mapped[dict[str, Any]] = mapped_column(default=dict)
     owner: Mapped[str] = mapped_column(default="")
     notes: Mapped[str] = mapped_column(default="")
-    # What the worker finds out (nac.endpoints.enrichment).
+    # Columns that the worker fills (nac.endpoints.enrichment).
     first_seen_at: Mapped[datetime | None]
     vendor: Mapped[str] = mapped_column(default="")
     found_profile: Mapped[str] = mapped_column(default="")
     # 0 to 100.
     found_confidence: Mapped[int] = mapped_column(default=0)
-    # What spoke for it, as nac.profiling.classifier.ProfileReason has it.
+    # nac.profiling.classifier.ProfileReason of each clue.
     found_why: Mapped[list[Any]] = mapped_column(default=list)
     os: Mapped[str] = mapped_column(default="")
     model: Mapped[str] = mapped_column(default="")
-    # A person's word stands over what was found; "" where nobody said anything.
+    # Profile set by a person, which overrides the detected one; "" if none.
     set_profile: Mapped[str] = mapped_column(default="")
     # Name to {"value", "source", "at", "until"}: nac.endpoints.posture.
     posture: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    # Sealed for nac.endpoints.passphrases.endpoint_context.
+    # Sealed in the context of nac.endpoints.passphrases.endpoint_context.
     psk_sealed: Mapped[bytes | None]
 
     @property
@@ -63,11 +63,11 @@ class EndpointGroup(UuidKey, TenantOwned, Base):
     __tablename__ = "endpoint_groups"
     __table_args__ = (UniqueConstraint("tenant_id", "name"), UniqueConstraint("tenant_id", "id"))
 
-    # Immutable (policies and replica records hold it).
+    # Immutable, because policies and replica records contain it.
     name: Mapped[str]
-    # A condition over endpoints, of which the worker makes the members; None where people do.
+    # Condition by which the worker selects members; None if people add members.
     rule: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    # While the rule is worked out for all: the address up to which that is done.
+    # While a new rule is applied: address of the last evaluated endpoint.
     rule_cursor: Mapped[str | None] = mapped_column(Mac())
     psk_sealed: Mapped[bytes | None]
 
@@ -86,7 +86,7 @@ class EndpointGroupMember(TenantOwned, Base):
 
 
 class EndpointSighting(Base):
-    """When a MAC address, known or not, was seen. Written by the shipper alone, so without foreign keys."""
+    """Sightings of a MAC address. Written only by the shipper, so without foreign keys."""
 
     __tablename__ = "endpoint_sightings"
 
@@ -98,16 +98,16 @@ class EndpointSighting(Base):
     nas_id: Mapped[UUID | None]
     nas_port: Mapped[str] = mapped_column(default="")
     ssid: Mapped[str] = mapped_column(default="")
-    # Of the last authentication; "" and None where accounting alone told of it.
+    # From the last authentication; "" and None if there was only accounting.
     method: Mapped[str] = mapped_column(default="")
     identity: Mapped[str] = mapped_column(default="")
     permitted: Mapped[bool | None]
-    # How often it was written: once a minute at the most.
+    # Number of writes, at most one per minute.
     times: Mapped[int] = mapped_column(default=1)
 
 
 class EndpointEvidence(Base):
-    """What a device or its switch said of it: the last value of each key. Written by the shipper alone."""
+    """Evidence from a device or its switch: the last value of each key. Written only by the shipper."""
 
     __tablename__ = "endpoint_evidence"
 
@@ -121,7 +121,7 @@ class EndpointEvidence(Base):
 
 
 class EndpointWork(Base):
-    """Endpoints that the worker has to look at, any number of times each."""
+    """The worker's queue of endpoints, possibly repeated."""
 
     __tablename__ = "endpoint_work"
     __table_args__ = (Index("ix_endpoint_work_tenant_id_id", "tenant_id", "id"),)

@@ -11,7 +11,7 @@ EnrolmentKind = Literal["est", "scep", "link"]
 
 
 class EnrolmentSecret(UuidKey, TenantOwned, CreatedAt, Base):
-    """What a device or person shows, once or a few times, in order to be given a certificate."""
+    """A secret for an enrolment, usable once or a few times."""
 
     __tablename__ = "enrolment_secrets"
     __table_args__ = (
@@ -21,24 +21,24 @@ class EnrolmentSecret(UuidKey, TenantOwned, CreatedAt, Base):
         ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.id"], ondelete="CASCADE"),
     )
 
-    # By which it is found; no secret, and of all tenants the only one.
+    # Public part for lookups, unique across tenants.
     public_id: Mapped[str] = mapped_column(unique=True)
     # est | scep | link
     kind: Mapped[str]
-    # A name that the administrator gave; as good as the public id within the tenant.
+    # Name set by the administrator; identifies it within the tenant like the public id.
     name: Mapped[str | None]
-    # As nac.enrolment.tokens makes it.
+    # As created by nac.enrolment.tokens.
     secret_sha256: Mapped[bytes]
     profile: Mapped[str]
-    # None with no `sans`: the asker proposes names.
+    # None without `sans`: the requester proposes names.
     common_name: Mapped[str | None]
-    # As pki.names.parse_san reads them.
+    # In the notation of pki.names.parse_san.
     sans: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default="{}")
     endpoint_id: Mapped[UUID | None]
     user_id: Mapped[UUID | None]
-    # Whose the device is, in words.
+    # Owner of the device as free text.
     owner: Mapped[str] = mapped_column(server_default="")
-    # The Wi-Fi network that an Apple profile sets up; "" for none.
+    # Wi-Fi network in an Apple profile; "" for none.
     ssid: Mapped[str] = mapped_column(server_default="")
     most_uses: Mapped[int] = mapped_column(server_default="1")
     uses: Mapped[int] = mapped_column(server_default="0")

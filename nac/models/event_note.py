@@ -10,7 +10,7 @@ from nac.ids import TenantId
 
 
 class EventNote(Base):
-    """What has befallen a session, an endpoint, a certificate or an alarm; written by triggers, read by feeds."""
+    """A change of a session, endpoint, certificate or alarm. Written by triggers, read by feeds."""
 
     __tablename__ = "event_notes"
     __table_args__ = (
@@ -19,19 +19,19 @@ class EventNote(Base):
     )
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
-    # Of the transaction.
+    # Time of the transaction.
     at: Mapped[datetime] = mapped_column(primary_key=True, server_default=func.now())
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     # session | alarm | endpoint | certificate
     kind: Mapped[str]
     what: Mapped[str]
     happened_at: Mapped[datetime]
-    # The thing as it was then: nac.events.notes has the forms.
+    # State of the object at that time, in a format of nac.events.notes.
     said: Mapped[dict[str, Any]]
 
 
 class EndpointExpiry(Base):
-    """An approval that ends, until that was noted."""
+    """An approval whose end is not recorded yet."""
 
     __tablename__ = "endpoint_expiries"
     __table_args__ = (

@@ -13,7 +13,7 @@ EXPORT_STATES: tuple[ExportState, ...] = get_args(ExportState)
 
 
 class ExportJob(TenantOwned, CreatedAt, Base):
-    """A stretch of a log that is written into files."""
+    """An export of part of a log to files."""
 
     __tablename__ = "export_jobs"
     __table_args__ = (
@@ -25,31 +25,31 @@ class ExportJob(TenantOwned, CreatedAt, Base):
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     log: Mapped[str]
     since: Mapped[datetime]
-    # Not included.
+    # Exclusive.
     until: Mapped[datetime]
     format: Mapped[str]
-    # Of a day that is about to be deleted.
+    # Required before a day is deleted.
     standing: Mapped[bool] = mapped_column(server_default=false())
     state: Mapped[str] = mapped_column(server_default="queued")
     asked_by: Mapped[str]
-    # When it may be taken; while it runs, until when its worker's time lasts.
+    # When it can be taken; while running, end of the worker's lease.
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
     failures: Mapped[int] = mapped_column(server_default=text("0"))
-    # All before it is in `parts`.
+    # Rows before this time are in `parts`.
     done_until: Mapped[datetime]
     rows: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
     bytes: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
     # Mappings of file, since, until, rows, bytes and sha256.
     parts: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
-    # Of the manifest.
+    # Hash of the manifest.
     sha256: Mapped[str] = mapped_column(server_default="")
     error: Mapped[str] = mapped_column(server_default="")
-    # Of a standing one: from then on its rows are being deleted.
+    # Only standing: when deletion of its rows began.
     deletion_began_at: Mapped[datetime | None]
-    # Of a standing one: its files have the rows that transactions before this one have written, in this database.
+    # Only standing: the files have the rows of earlier transactions than this one, in this database.
     rows_before: Mapped[int | None] = mapped_column(BigInteger())
     origin: Mapped[str] = mapped_column(server_default="")
-    # Since when the database has none of them any more.
+    # When the database had none of the rows anymore.
     rows_gone_at: Mapped[datetime | None]

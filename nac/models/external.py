@@ -1,4 +1,4 @@
-"""What external authorities say of the certificates that they issued."""
+"""Status of certificates of external authorities."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -15,16 +15,16 @@ _AUTHORITY_KEY = (["tenant_id", "authority_id"], ["certificate_authorities.tenan
 
 
 class StatusSource(TenantOwned, Base):
-    """How the status of what an external authority issued is learnt, and what the last attempt gave."""
+    """Sources of certificate status for an external authority, and the result of the last attempt."""
 
     __tablename__ = "status_sources"
     __table_args__ = (ForeignKeyConstraint(*_AUTHORITY_KEY, ondelete="CASCADE"),)
 
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
-    # Of the administrator; "" to go by what the certificates say.
+    # Set by the administrator; "" for the URLs in the certificates.
     crl_url: Mapped[str] = mapped_column(default="")
     ocsp_url: Mapped[str] = mapped_column(default="")
-    # Of the list in force (RFC 5280 5.2.3): up to 20 octets.
+    # Number of the current list (RFC 5280 5.2.3), up to 20 octets.
     crl_number: Mapped[Decimal | None] = mapped_column(Numeric())
     crl_this_update: Mapped[datetime | None]
     crl_next_update: Mapped[datetime | None]
@@ -34,7 +34,7 @@ class StatusSource(TenantOwned, Base):
 
 
 class ExternalCertificate(Base):
-    """One that devices have shown. Written by the shipper, so without foreign keys."""
+    """A certificate that a device presented. Written by the shipper, so without foreign keys."""
 
     __tablename__ = "external_certificates"
     __table_args__ = (Index("ix_external_certificates_tenant_id_ocsp_due_at", "tenant_id", "ocsp_due_at"),)
@@ -55,7 +55,7 @@ class ExternalCertificate(Base):
 
 
 class ExternalStatus(TenantOwned, Base):
-    """What the authority says of one certificate; cells mirror it."""
+    """Status of one certificate, mirrored by cells."""
 
     __tablename__ = "external_statuses"
     __table_args__ = (
@@ -65,9 +65,9 @@ class ExternalStatus(TenantOwned, Base):
 
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
     serial: Mapped[bytes] = mapped_column(primary_key=True)
-    # On the authority's list of revoked certificates.
+    # On the authority's revocation list.
     listed: Mapped[bool] = mapped_column(default=False)
-    # By OCSP: good | revoked, "" where it was never asked.
+    # OCSP status: good | revoked; "" if never requested.
     answer: Mapped[str] = mapped_column(default="")
-    # Until when the answer is fresh.
+    # End of the status's validity.
     until: Mapped[datetime | None]

@@ -13,33 +13,33 @@ FeedKind = Literal["syslog", "webhook"]
 
 
 class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
-    """Where events of a tenant are sent, and how far that has come."""
+    """A receiver of a tenant's events, and the position of delivery."""
 
     __tablename__ = "feeds"
     __table_args__ = (UniqueConstraint("tenant_id", "slug"), UniqueConstraint("tenant_id", "id"))
 
     slug: Mapped[str]
     kind: Mapped[str]
-    # As nac.feeds.settings reads it.
+    # In the format of nac.feeds.settings.
     settings: Mapped[dict[str, Any]]
-    # Names of the tables that are followed for it.
+    # Names of the source tables.
     sources: Mapped[list[str]] = mapped_column(ARRAY(Text()))
-    # The secret of a webhook, or the private key of a syslog client's certificate.
+    # Secret of a webhook, or private key of a syslog client's certificate.
     secret_sealed: Mapped[bytes | None]
-    # What only the receiver is to know: nac.feeds.settings.Private.
+    # Values only for the receiver: nac.feeds.settings.Private.
     private_sealed: Mapped[bytes | None]
     former_secret_sealed: Mapped[bytes | None]
     former_secret_until: Mapped[datetime | None]
     status: Mapped[str] = mapped_column(server_default="active")
     paused_because: Mapped[str] = mapped_column(server_default="")
-    # nac.feeds.reading has what these six mean.
+    # nac.feeds.reading explains these six.
     done: Mapped[str] = mapped_column(server_default=text("pg_current_snapshot()::text"))
     until: Mapped[str | None]
     mark: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
     mark_at: Mapped[datetime | None]
     mark_row: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
     mark_rows: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
-    # In a row that failed.
+    # Consecutive failures.
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
     attempted_at: Mapped[datetime | None]
     next_attempt_at: Mapped[datetime] = mapped_column(server_default=func.now())
@@ -48,14 +48,14 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     told_failing_at: Mapped[datetime | None]
     delivered_at: Mapped[datetime | None]
     delivered: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
-    # What a batch may have since the receiver took too long for more; None where that is as much as ever.
+    # Maximum batch size after the receiver timed out; None for the default.
     at_once: Mapped[int | None]
-    # Events that were not delivered in time and are not tried any more.
+    # Events that were not delivered in time and are no longer retried.
     lost: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
 
 
 class FeedMark(Base):
-    """A range of rows that one transaction has written, or that is to be sent to one feed again."""
+    """A range of rows that one transaction wrote, or that one feed must send again."""
 
     __tablename__ = "feed_marks"
     __table_args__ = (
@@ -75,5 +75,5 @@ class FeedMark(Base):
     last_at: Mapped[datetime]
     first_row: Mapped[int] = mapped_column(BigInteger())
     last_row: Mapped[int] = mapped_column(BigInteger())
-    # None where that is not known: of a replay.
+    # None if unknown, for a replay.
     events: Mapped[int | None]

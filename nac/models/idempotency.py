@@ -10,7 +10,7 @@ from nac.ids import MspId, TenantId
 
 
 class IdempotencyKey(Base):
-    """The answer to a change that its asker has named."""
+    """The response to a change with an idempotency key."""
 
     __tablename__ = "idempotency_keys"
     __table_args__ = (
@@ -28,8 +28,8 @@ class IdempotencyKey(Base):
     request_sha256: Mapped[bytes]
     status: Mapped[int | None] = mapped_column(Integer())
     headers: Mapped[dict[str, Any] | None]
-    # Some answers hold what is shown once.
+    # Responses can contain secrets that are shown once.
     body_sealed: Mapped[bytes | None]
-    # What the change has made before it commits in between: whoever asks again goes on with it.
+    # Object created before an intermediate commit; a retry continues with it.
     made_id: Mapped[UUID | None]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())

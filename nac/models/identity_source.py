@@ -15,10 +15,10 @@ class IdentitySource(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     name: Mapped[str]
     # ldap | oidc
     kind: Mapped[str]
-    # Asked in this order, then by name.
+    # Order of queries; then by name.
     position: Mapped[int] = mapped_column(default=100)
     enabled: Mapped[bool] = mapped_column(default=True)
-    # As nac.identities.settings reads it.
+    # In the format of nac.identities.settings.
     settings: Mapped[dict[str, Any]]
     # Bind password or client secret.
     secret_sealed: Mapped[bytes | None]

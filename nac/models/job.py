@@ -12,7 +12,7 @@ _ZERO = text("0")
 
 
 class Job(UuidKey, CreatedAt, Base):
-    """Something that somebody has asked for and that is too long for an answer."""
+    """A background job."""
 
     __tablename__ = "jobs"
     __table_args__ = (
@@ -30,27 +30,27 @@ class Job(UuidKey, CreatedAt, Base):
     title: Mapped[str]
     # queued | running | done | failed | cancelled
     state: Mapped[str] = mapped_column(server_default="queued")
-    # Somebody wants it to end; who runs it looks.
+    # Cancellation requested; the worker checks it.
     is_cancelled: Mapped[bool] = mapped_column(server_default=text("false"))
-    # Of `total`, in the kind's own unit; a total of 0 is not known.
+    # Progress out of `total`, in the kind's own unit; a total of 0 is unknown.
     done: Mapped[int] = mapped_column(BigInteger(), server_default=_ZERO)
     total: Mapped[int] = mapped_column(BigInteger(), server_default=_ZERO)
-    # Gone when it is done.
+    # Deleted when the job is done.
     input_sealed: Mapped[bytes | None]
-    # Where a job of several transactions is.
+    # Progress of a job with several transactions.
     place: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
     result: Mapped[dict[str, Any] | None]
-    # Members of a problem (RFC 9457), once it failed or while it is tried again.
+    # Members of a problem (RFC 9457), after a failure or while the job is retried.
     problem: Mapped[dict[str, Any] | None]
-    # How often it was taken: who was taken over knows it by that.
+    # Number of takes, by which a worker notices that another has taken over.
     takes: Mapped[int] = mapped_column(Integer(), server_default=_ZERO)
     failures: Mapped[int] = mapped_column(Integer(), server_default=_ZERO)
-    # How often it was taken from who did not come back, since it last went on.
+    # Number of expired leases since the last progress.
     lapses: Mapped[int] = mapped_column(Integer(), server_default=_ZERO)
-    # When it may be taken; of a running one, when somebody else may take it.
+    # When it can be taken; while running, end of the worker's lease.
     due_at: Mapped[datetime] = mapped_column(server_default=text("now()"))
     asked_by: Mapped[str]
-    # Permissions that it took to begin it; NULL of one that an earlier version began.
+    # Permissions required to start it; NULL if an earlier version started it.
     needs: Mapped[list[str] | None] = mapped_column(ARRAY(Text()))
     address: Mapped[str | None] = mapped_column(HostAddress())
     request_id: Mapped[str | None]

@@ -1,6 +1,8 @@
-"""Append-only, partitioned by day. Without foreign keys: rows arrive late, in bulk, and outlive what they name.
+"""Append-only logs, partitioned by day. No foreign keys: rows arrive late and in bulk, and outlive the objects they
+name.
 
-What is read as a whole is `json`, not `jsonb`: PostgreSQL only checks it then, which makes a row a sixth cheaper.
+Values that are only read as a whole are `json`, not `jsonb`: PostgreSQL then only validates them, which makes a row a
+sixth cheaper.
 """
 
 from datetime import datetime
@@ -20,7 +22,7 @@ ACCOUNTING_LOG_ID = Sequence("accounting_log_id_seq", metadata=Base.metadata)
 
 
 class AuthLog(Base):
-    """One answered request or EAP conversation: columns as `nac.journal.records.AuthRecord`."""
+    """An answered request or EAP conversation, with the fields of `nac.journal.records.AuthRecord`."""
 
     __tablename__ = "auth_log"
     __table_args__ = (
@@ -90,14 +92,14 @@ class AuthLog(Base):
     suppressed: Mapped[int]
     verdict: Mapped[str] = mapped_column(server_default="")
     monitored: Mapped[str] = mapped_column(server_default="")
-    # In lower case, "" for devices that MAB admitted.
+    # In lower case; "" for devices admitted by MAB.
     identity_key: Mapped[str] = mapped_column(server_default="")
-    # In lower case, of the certificate that was shown.
+    # In lower case, of the presented certificate.
     common_name_key: Mapped[str] = mapped_column(server_default="")
 
 
 class AccountingLog(Base):
-    """One acknowledged Accounting-Request."""
+    """An acknowledged Accounting-Request."""
 
     __tablename__ = "accounting_log"
     __table_args__ = ({"postgresql_partition_by": "RANGE (at)"},)

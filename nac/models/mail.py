@@ -12,7 +12,7 @@ MailState = Literal["queued", "sent", "failed"]
 
 
 class Mail(UuidKey, CreatedAt, Base):
-    """One that is to be sent, or was: the outbox. With neither MSP nor tenant, of the platform."""
+    """The outbox: a pending or sent mail. With neither MSP nor tenant, the platform's."""
 
     __tablename__ = "mails"
     __table_args__ = (
@@ -22,14 +22,14 @@ class Mail(UuidKey, CreatedAt, Base):
     )
 
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
-    # What it is about: the same is sent once.
+    # Identifies the message, so that it is sent once.
     key: Mapped[str] = mapped_column(unique=True)
     template: Mapped[str]
     recipient: Mapped[str]
-    # JSON of the template's values, which may hold links that open something; None once it is over.
+    # JSON of the template's values, which can contain secret links; None after sending.
     values_sealed: Mapped[bytes | None]
     state: Mapped[str] = mapped_column(server_default="queued")
-    # When it may be taken; while it is being sent, until when its worker's time lasts.
+    # When it can be taken; while sending, end of the worker's lease.
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
     error: Mapped[str] = mapped_column(server_default="")
@@ -37,5 +37,5 @@ class Mail(UuidKey, CreatedAt, Base):
 
 
 def mail_context(mail_id: UUID) -> str:
-    """What a mail's values are sealed for."""
+    """Return the context in which a mail's values are sealed."""
     return f"mail:{mail_id}"

@@ -19,5 +19,5 @@ class Msp(CreatedAt, Base):
     slug: Mapped[str] = mapped_column(unique=True)
     name: Mapped[str]
     status: Mapped[str] = mapped_column(default="active", server_default=text("'active'"))
-    # How long a tenant that was deleted can be had back.
+    # Days in which a deleted tenant can be restored.
     deletion_days: Mapped[int] = mapped_column(default=30, server_default=text("30"))

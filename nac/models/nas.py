@@ -9,7 +9,7 @@ from nac.db.types import HostAddress
 
 
 class Nas(UuidKey, TenantOwned, Base):
-    """A switch, access point or controller that sends RADIUS."""
+    """A switch, access point or controller that sends RADIUS requests."""
 
     __tablename__ = "nases"
     __table_args__ = (
@@ -23,19 +23,19 @@ class Nas(UuidKey, TenantOwned, Base):
     name: Mapped[str]
     # NAS-Identifier (RFC 2865 5.32).
     identifier: Mapped[str | None]
-    # Source address; a NAS behind NAT is known by its identifier alone.
+    # Source address. A NAS behind NAT is identified only by its identifier.
     address: Mapped[str | None] = mapped_column(HostAddress())
     vendor: Mapped[str] = mapped_column(default="")
     secret_sealed: Mapped[bytes | None]
     require_message_authenticator: Mapped[bool] = mapped_column(default=True)
-    # Nothing that is sent to it arrives.
+    # Packets to it do not arrive.
     behind_nat: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # Its answers to requests about sessions (RFC 5176) count with a Message-Authenticator alone.
+    # Its responses to requests about sessions (RFC 5176) count only with a Message-Authenticator.
     signs_coa_answers: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # What it sends as the password of a MAC address (nac.nases.mab), and the text where that is fixed.
+    # Form of the MAB password (nac.nases.mab), and the text if fixed.
     mab_password: Mapped[str] = mapped_column(default="mac", server_default="mac")
     mab_password_sealed: Mapped[bytes | None]
-    # A request without Calling-Station-Id and Service-Type is of the device whose MAC address is its name.
+    # A request without Calling-Station-Id and Service-Type is about the MAC address in User-Name.
     mab_by_name: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
 
 
@@ -50,6 +50,6 @@ class NasSignature(TenantOwned, Base):
 
     nas_id: Mapped[UUID] = mapped_column(primary_key=True)
     last_unsigned_at: Mapped[datetime | None]
-    # The first signed request after the last unsigned one.
+    # Time of the first signed request after the last unsigned one.
     signs_since: Mapped[datetime | None]
     last_signed_at: Mapped[datetime | None]

@@ -15,7 +15,7 @@ class Policy(UuidKey, TenantOwned, Base):
 
     slug: Mapped[str]
     name: Mapped[str]
-    # Number of the version in force; None denies everything.
+    # Number of the published version; None denies everything.
     published_version: Mapped[int | None]
 
 
@@ -33,21 +33,21 @@ class PolicyVersion(UuidKey, TenantOwned, CreatedAt, Base):
     status: Mapped[str] = mapped_column(default="draft")
     published_at: Mapped[datetime | None]
     comment: Mapped[str] = mapped_column(default="")
-    # The JSON text that the document was read from; None where it came as an object.
+    # JSON text of the document; None if it was passed as an object.
     written: Mapped[str | None]
-    # What the replay before publishing found, and who acknowledged it (`nac.policies.publish_gate`); None without one.
+    # Replay before publication, and who acknowledged it (`nac.policies.publish_gate`); None without one.
     replayed: Mapped[dict[str, Any] | None]
 
 
 class PolicyHits(Base):
-    """How often a rule of a version decided on a UTC day. Written by the shipper alone, so without foreign keys."""
+    """Decisions by a rule of a version on a UTC day. Written only by the shipper, so without foreign keys."""
 
     __tablename__ = "policy_hits"
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     policy_id: Mapped[UUID] = mapped_column(primary_key=True)
     version: Mapped[int] = mapped_column(primary_key=True)
-    # "" is the fallback.
+    # "" for the fallback.
     rule_id: Mapped[str] = mapped_column(primary_key=True)
     day: Mapped[date] = mapped_column(primary_key=True)
     hits: Mapped[int] = mapped_column(BigInteger())

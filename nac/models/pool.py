@@ -11,7 +11,7 @@ from nac.ids import CellId
 
 
 class Pool(UuidKey, TenantOwned, CreatedAt, Base):
-    """Addresses (or prefixes) that devices are given with their Access-Accept."""
+    """Addresses or prefixes that devices get with their Access-Accept."""
 
     __tablename__ = "pools"
     __table_args__ = (
@@ -28,27 +28,27 @@ class Pool(UuidKey, TenantOwned, CreatedAt, Base):
         ),
     )
 
-    # None: of the whole tenant. A site's own pool comes before the tenant's of the same name.
+    # None for the whole tenant. A site's pool overrides the tenant's of the same name.
     site_id: Mapped[UUID | None]
     name: Mapped[str]
     # nac.pools.extent.PoolKind
     kind: Mapped[str]
     ranges: Mapped[list[str]] = mapped_column(ARRAY(Text()))
     exclusions: Mapped[list[str]] = mapped_column(ARRAY(Text()), server_default=text("'{}'"))
-    # Of what a device gets; 32 for an IPv4 address.
+    # Prefix length of a device's address; 32 for IPv4.
     prefix_length: Mapped[int]
     # deny | without
     when_empty: Mapped[str] = mapped_column(server_default="deny")
-    # How many addresses a cell keeps ready.
+    # Number of addresses that a cell keeps ready.
     stock: Mapped[int] = mapped_column(server_default=text("1024"))
     grace_seconds: Mapped[int] = mapped_column(server_default=text("600"))
     quarantine_seconds: Mapped[int] = mapped_column(server_default=text("300"))
-    # Nothing new is given out of it; it goes with its last address.
+    # Assigns no addresses anymore; deleted with its last address.
     removing: Mapped[bool] = mapped_column(server_default=text("false"))
 
 
 class PoolAddress(TenantOwned, Base):
-    """One address of a pool: free (of no cell), stock (ready in one), leased, or quarantined."""
+    """An address of a pool: free (of no cell), stock (ready in one), leased, or quarantined."""
 
     __tablename__ = "pool_addresses"
     __table_args__ = (
@@ -80,20 +80,20 @@ class PoolAddress(TenantOwned, Base):
 
     pool_id: Mapped[UUID] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    # As 2001:db8:0:100::/56 where it is a prefix.
+    # 2001:db8:0:100::/56 for a prefix.
     address: Mapped[str] = mapped_column(HostAddress())
     state: Mapped[str] = mapped_column(server_default="free")
-    # Was taken out of the pool: it goes as soon as nobody has it.
+    # Removed from the pool, but still used.
     leaving: Mapped[bool] = mapped_column(server_default=text("false"))
     reserved_for: Mapped[str | None] = mapped_column(Mac())
     cell_id: Mapped[CellId | None] = mapped_column(ForeignKey("cells.id", ondelete="SET NULL"))
-    # Grows whenever the address is made ready: each number is taken once.
+    # Increases each time the address is made ready; each number is used once.
     grant_number: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
-    # Of the device that has it, or had it last.
+    # Current or last device.
     mac: Mapped[str | None] = mapped_column(Mac())
-    # That device does not get it back.
+    # The device does not get it again.
     released: Mapped[bool] = mapped_column(server_default=text("false"))
-    # The last Access-Accept with it.
+    # Time of the last Access-Accept with it.
     decided_at: Mapped[datetime | None]
-    # leased: when to look whether a session holds it. quarantined: its end. Else: since when nobody has it.
+    # leased: when to check for a session. quarantined: end of the quarantine. Otherwise: unused since.
     until: Mapped[datetime | None]

@@ -15,39 +15,39 @@ RedecisionAction = Literal["disconnect", "reauthenticate"]
 
 
 class RedecisionSettings(Base):
-    """A tenant's own choices; without a row all is as the defaults say."""
+    """A tenant's settings; without a row, the defaults apply."""
 
     __tablename__ = "redecision_settings"
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     mode: Mapped[str] = mapped_column(default="send", server_default="send")
-    # Requests to NASes, of the tenant.
+    # Requests to the tenant's NASes per second.
     per_second: Mapped[int] = mapped_column(default=20, server_default=text("20"))
-    # More disconnects than either wait for a person.
+    # More disconnects than either limit need a person's approval.
     ceiling_percent: Mapped[int] = mapped_column(default=10, server_default=text("10"))
     ceiling_sessions: Mapped[int] = mapped_column(default=1_000, server_default=text("1000"))
-    # All sessions are looked at so often though nothing changed, because time goes by; 0 for never.
+    # Interval of checking all sessions without a change, because of conditions on time; 0 for never.
     every_minutes: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     looked_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class RedecisionMark(TenantOwned, Base):
-    """Something that sessions were decided by has changed."""
+    """A change that can affect decisions about sessions."""
 
     __tablename__ = "redecision_marks"
     __table_args__ = (Index("ix_redecision_marks_tenant_id_due_at", "tenant_id", "due_at"),)
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
-    # As in replica_changes, or of our own: nac.redecisions.runner.
+    # As in replica_changes, or our own: nac.redecisions.runner.
     noun: Mapped[str]
     key: Mapped[str]
-    # The cell must decide with it first; None where there is nothing to wait for.
+    # Transaction that must be live in the cell first; None if there is none.
     xact: Mapped[str | None] = mapped_column(Xid8())
     due_at: Mapped[datetime] = mapped_column(server_default=text("now() + interval '1 second'"))
 
 
 class Redecision(TenantOwned, CreatedAt, Base):
-    """One run over live sessions: what would be decided otherwise now, and how far that was sent."""
+    """A run over live sessions: changed decisions, and requests sent for them."""
 
     __tablename__ = "redecisions"
     __table_args__ = (
@@ -58,43 +58,43 @@ class Redecision(TenantOwned, CreatedAt, Base):
     )
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
-    # For a person: what changed, and who asked.
+    # For people: the change, and who made it.
     cause: Mapped[str] = mapped_column(default="", server_default="")
     asked_by: Mapped[str] = mapped_column(default="", server_default="")
     # all | some
     scope: Mapped[str]
     state: Mapped[str] = mapped_column(default="deciding", server_default="deciding")
-    # Why it waits for a person: preview | ceiling.
+    # Reason for waiting for a person: preview | ceiling.
     waits_for: Mapped[str] = mapped_column(default="", server_default="")
-    # A person asked for it or approved it: it sends whatever the mode is.
+    # Started or approved by a person: sends in any mode.
     sends: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # A person stopped it: what it found is not sent by later runs that find the same.
+    # Stopped by a person: later runs do not send the same changes.
     holds: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # A later change came while it decided: all is to be looked at once more.
+    # A later change came during the run: check everything again.
     again: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # The session that was looked at last; they are read from the newest on.
+    # The last checked session; newest first.
     cursor_at: Mapped[datetime | None]
     cursor_id: Mapped[int | None] = mapped_column(BigInteger())
     sessions: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     unchanged: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     disconnects: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     reauthentications: Mapped[int] = mapped_column(default=0, server_default=text("0"))
-    # Of both, where a step of what the NAS is asked is a Disconnect.
+    # Of both, requests with a Disconnect step.
     may_disconnect: Mapped[int] = mapped_column(default=0, server_default=text("0"))
-    # Sessions that differ as a run found that a person has stopped since.
+    # Changes held back because a person stopped an earlier run.
     held_back: Mapped[int] = mapped_column(default=0, server_default=text("0"))
-    # What it found (nac.redecisions.service), once its items are deleted.
+    # Summary (nac.redecisions.service) after the items are deleted.
     found: Mapped[dict[str, Any] | None]
-    # How many sessions cannot be decided anew, by nac.redecisions.judgement.UndecidableReason.
+    # Number of sessions without a new decision, by nac.redecisions.judgement.UndecidableReason.
     undecidable: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default=text("'{}'"))
-    # When requests of it were queued last.
+    # When requests were last queued.
     fed_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
     detail: Mapped[str] = mapped_column(default="", server_default="")
 
 
 class RedecisionItem(Base):
-    """A live session that would be decided otherwise."""
+    """A live session with a changed decision."""
 
     __tablename__ = "redecision_items"
     __table_args__ = (
@@ -112,11 +112,11 @@ class RedecisionItem(Base):
     session_row: Mapped[int] = mapped_column(BigInteger(), primary_key=True, autoincrement=False)
     # disconnect | reauthenticate
     action: Mapped[str]
-    # Whether a step of what the NAS is asked is a Disconnect.
+    # Whether the request to the NAS has a Disconnect step.
     may_disconnect: Mapped[bool] = mapped_column(server_default=text("true"))
-    # found, then asked (of the NAS), settled (no longer needed) or withdrawn
+    # found, then asked (sent to the NAS), settled (no longer needed) or withdrawn
     state: Mapped[str] = mapped_column(default="found", server_default="found")
-    # Of a stopped run: decided otherwise meanwhile, so nothing of it is held back any more.
+    # Of a stopped run: the decision has changed meanwhile, so it is no longer held back.
     released: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     # For people: name of the NAS, slug of the site.
     nas: Mapped[str]
@@ -137,18 +137,18 @@ class RedecisionItem(Base):
 
 
 class RedecisionFailure(Base):
-    """The tenant's sessions cannot be decided anew."""
+    """A failure of re-decisions for a tenant."""
 
     __tablename__ = "redecision_failures"
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     since: Mapped[datetime] = mapped_column(server_default=func.now())
     times: Mapped[int] = mapped_column(server_default=text("1"))
-    # Of the last time.
+    # Of the last failure.
     detail: Mapped[str]
 
 
-# How far the change feed was looked through.
+# Processed position in the change feed.
 REDECISION_POSITION = Table(
     "redecision_position",
     Base.metadata,

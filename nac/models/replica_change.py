@@ -10,7 +10,7 @@ from nac.ids import CellId
 
 
 class ReplicaChange(Base):
-    """A row that a replica mirrors has changed: written by triggers, followed by agents."""
+    """A change of a row that replicas mirror. Written by triggers, followed by agents."""
 
     __tablename__ = "replica_changes"
 
@@ -18,7 +18,7 @@ class ReplicaChange(Base):
     xact: Mapped[str] = mapped_column(Xid8(), server_default=text("pg_current_xact_id()"), index=True)
     at: Mapped[datetime] = mapped_column(server_default=func.now())
     tenant_id: Mapped[UUID | None]
-    # Set for slots alone: a slot's number means nothing without its cell.
+    # Set only for slots: a slot's number is meaningless without its cell.
     cell_id: Mapped[CellId | None]
     noun: Mapped[str]
     key: Mapped[str]

@@ -8,7 +8,7 @@ from nac.ids import TenantId
 
 
 class RetentionLimits(Base):
-    """What the platform allows its tenants of a log, where it departs from what the product comes with."""
+    """The platform's limits for a log, if they differ from the defaults."""
 
     __tablename__ = "retention_limits"
 
@@ -20,7 +20,7 @@ class RetentionLimits(Base):
 
 
 class RetentionSetting(TenantOwned, Base):
-    """What a tenant chose for a log; None leaves it to the platform."""
+    """A tenant's settings for a log; None means the platform's default."""
 
     __tablename__ = "retention_settings"
 
@@ -28,12 +28,12 @@ class RetentionSetting(TenantOwned, Base):
     log: Mapped[str] = mapped_column(primary_key=True)
     days: Mapped[int | None]
     bytes: Mapped[int | None] = mapped_column(BigInteger())
-    # Each day is exported so before it is deleted.
+    # Format of the export required before deletion.
     export_format: Mapped[str | None]
 
 
 class RetentionTerm(TenantOwned, Base):
-    """A part of what is in force of a tenant's log, and the less that was announced in its place."""
+    """A part of the retention in force, and an announced reduction."""
 
     __tablename__ = "retention_terms"
 
@@ -47,13 +47,13 @@ class RetentionTerm(TenantOwned, Base):
 
 
 class RetentionHold(CreatedAt, Base):
-    """Days, both included, that must not be deleted; None for no bound, and for all logs."""
+    """Days (inclusive) that must not be deleted. None means no bound, or all logs."""
 
     __tablename__ = "retention_holds"
     __table_args__ = (Index("ix_retention_holds_tenant_id", "tenant_id", "created_at", "id"),)
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
-    # It stands in the way of the tenant's removal.
+    # No cascade: a hold prevents the tenant's deletion.
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id"))
     log: Mapped[str | None]
     first_day: Mapped[date | None]
@@ -65,7 +65,7 @@ class RetentionHold(CreatedAt, Base):
 
 
 class RetentionNotice(TenantOwned, Base):
-    """What somebody must know of before rows are deleted early, or without having been exported."""
+    """A warning before rows are deleted early or without an export."""
 
     __tablename__ = "retention_notices"
 
@@ -79,7 +79,7 @@ class RetentionNotice(TenantOwned, Base):
 
 
 class LogSize(TenantOwned, Base):
-    """What a tenant has in a log of a UTC day, as it was estimated last."""
+    """Estimated size of a tenant's log on a UTC day."""
 
     __tablename__ = "log_sizes"
     __table_args__ = (Index("ix_log_sizes_log_day", "log", "day"),)
@@ -92,7 +92,7 @@ class LogSize(TenantOwned, Base):
 
 
 class LogMeasure(Base):
-    """When a partition was measured, and how many rows had been inserted by then."""
+    """Time of a partition's measurement, and the number of rows inserted until then."""
 
     __tablename__ = "log_measures"
 
@@ -103,7 +103,7 @@ class LogMeasure(Base):
 
 
 class EarlyDeletion(TenantOwned, Base):
-    """Rows of a day that went early so far, until the audit log has them all."""
+    """Early deleted rows of a day that are not in the audit log yet."""
 
     __tablename__ = "early_deletions"
 
@@ -114,7 +114,7 @@ class EarlyDeletion(TenantOwned, Base):
 
 
 class RetentionClock(Base):
-    """When the last turn was, by the database's clock, and until when that clock is not believed. One row."""
+    """Time of the last turn by the database's clock, and until when the clock is not trusted. One row."""
 
     __tablename__ = "retention_clock"
 

@@ -9,7 +9,7 @@ from nac.ids import TenantId
 
 
 class ScepTransaction(UuidKey, TenantOwned, CreatedAt, Base):
-    """Which certificate a transaction led to."""
+    """The certificate of a SCEP transaction."""
 
     __tablename__ = "scep_transactions"
     __table_args__ = (
@@ -24,7 +24,7 @@ class ScepTransaction(UuidKey, TenantOwned, CreatedAt, Base):
         Index("ix_scep_transactions_tenant_id_created_at", "tenant_id", "created_at"),
     )
 
-    # As the device made it up.
+    # Chosen by the device.
     transaction_id: Mapped[str]
     certificate_id: Mapped[UUID]
     # The certificate that signed the request; None for a first one, with a challenge.
@@ -32,12 +32,12 @@ class ScepTransaction(UuidKey, TenantOwned, CreatedAt, Base):
 
 
 class ScepWebhook(CreatedAt, UpdatedAt, Base):
-    """Who is asked whether a challenge is good that is none of ours."""
+    """The service that verifies challenges that are not ours."""
 
     __tablename__ = "scep_webhooks"
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
-    # As nac.scep.settings reads it.
+    # In the format of nac.scep.settings.
     settings: Mapped[dict[str, Any]]
-    # Signs what is sent there.
+    # Signs requests to the webhook.
     secret_sealed: Mapped[bytes]

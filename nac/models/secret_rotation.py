@@ -14,7 +14,7 @@ ROTATION_END_ACTIONS: tuple[RotationEndAction, ...] = get_args(RotationEndAction
 
 
 class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
-    """A secret, of a tenant or of a NAS alone, and the next one: while it runs both work."""
+    """A rotation of a secret, of a tenant or a single NAS. Both secrets work while it runs."""
 
     __tablename__ = "secret_rotations"
     __table_args__ = (
@@ -39,12 +39,12 @@ class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
     # None: the tenant's secret.
     nas_id: Mapped[UUID | None]
     state: Mapped[str] = mapped_column(default="running", server_default="running")
-    # Sealed for "secret-rotation:<id>"; None once it is over.
+    # Sealed in the context "secret-rotation:<id>"; None after the end.
     next_sealed: Mapped[bytes | None]
-    # finish: the secret of before ends then. wait: both work until somebody decides.
+    # finish: the old secret stops working at the end. wait: both work until a person decides.
     at_end: Mapped[str] = mapped_column(default="finish", server_default="finish")
     ends_at: Mapped[datetime]
-    # When radiusd began to answer with both.
+    # When radiusd first accepted both.
     opened_at: Mapped[datetime | None]
     started_by: Mapped[str]
     ended_by: Mapped[str] = mapped_column(default="", server_default="")
@@ -52,18 +52,18 @@ class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
 
 
 class SecretSighting(TenantOwned, Base):
-    """With which of the two secrets a NAS was heard, and when last."""
+    """When a NAS last used each of the two secrets."""
 
     __tablename__ = "secret_sightings"
     __table_args__ = (Index("ix_secret_sightings_tenant_id", "tenant_id"),)
 
     rotation_id: Mapped[UUID] = mapped_column(ForeignKey("secret_rotations.id", ondelete="CASCADE"), primary_key=True)
-    # Its id where it is registered, else NAS-Identifier|address.
+    # Id of a registered NAS, otherwise NAS-Identifier|address.
     nas_key: Mapped[str] = mapped_column(primary_key=True)
     nas_id: Mapped[UUID | None]
-    # That it sent from last.
+    # Last source address.
     source: Mapped[str | None] = mapped_column(HostAddress())
     old_at: Mapped[datetime | None]
     new_at: Mapped[datetime | None]
-    # The first time.
+    # First use.
     new_since: Mapped[datetime | None]

@@ -11,7 +11,7 @@ SELF_TEST_STATES: tuple[SelfTestState, ...] = get_args(SelfTestState)
 
 
 class SelfTest(UuidKey, TenantOwned, CreatedAt, Base):
-    """A tenant's listeners, asked by a NAS of ours, and what they answered."""
+    """A test of a tenant's listeners with simulated devices, and its result."""
 
     __tablename__ = "self_tests"
     __table_args__ = (
@@ -21,13 +21,13 @@ class SelfTest(UuidKey, TenantOwned, CreatedAt, Base):
 
     state: Mapped[str] = mapped_column(server_default="queued")
     asked_by: Mapped[str]
-    # When it may be taken; while it runs, until when its worker's time lasts.
+    # When it can be taken; while running, end of the worker's lease.
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
-    # None until it is done.
+    # None until done.
     passed: Mapped[bool | None]
-    # Mappings as nac.self_tests.board.BoardRow.
+    # Fields of nac.self_tests.board.BoardRow.
     board: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
     error: Mapped[str] = mapped_column(server_default="")

@@ -31,9 +31,9 @@ def _index(name: str, *columns: str | TextClause, where: str) -> Index:
 
 
 class RadiusSession(Base):
-    """A device's stay on the network, merged from accounting by the shipper; without foreign keys, as the logs.
+    """A session of a device, merged from accounting by the shipper. No foreign keys, like the logs.
 
-    No index holds a column that an Interim-Update changes, so that those updates stay in their page (HOT).
+    No index contains a column that Interim-Updates change, so that these updates stay in their page (HOT).
     """
 
     __tablename__ = "sessions"
@@ -73,7 +73,7 @@ class RadiusSession(Base):
     nas_address: Mapped[str | None] = mapped_column(HostAddress())
     mac: Mapped[str | None] = mapped_column(Mac())
     identity: Mapped[str] = mapped_column(default="")
-    # How names are compared.
+    # Compared ignoring case.
     identity_key: Mapped[str | None] = mapped_column(Computed("lower(identity)", persisted=True))
     framed_ip: Mapped[str | None] = mapped_column(HostAddress())
     updated_at: Mapped[datetime]
@@ -85,7 +85,7 @@ class RadiusSession(Base):
     flags: Mapped[list[str]] = mapped_column(ARRAY(Text()), default=list)
     nas_port: Mapped[str] = mapped_column(server_default="")
     framed_ipv6: Mapped[str | None] = mapped_column(HostAddress())
-    # As 2001:db8::/64.
+    # Such as 2001:db8::/64.
     framed_prefix: Mapped[str | None] = mapped_column(HostAddress())
     delegated_prefix: Mapped[str | None] = mapped_column(HostAddress())
     class_: Mapped[str] = mapped_column("class", server_default="")
@@ -98,7 +98,7 @@ class RadiusSession(Base):
 
 
 class EndedSession(Base):
-    """A session that ended too long ago for a record of it to come still."""
+    """A session that ended too long ago for further records."""
 
     __tablename__ = "session_history"
     __table_args__ = (
@@ -156,7 +156,7 @@ class EndedSession(Base):
 
 
 class NasRestart(Base):
-    """When a NAS last started or stopped accounting; `nas_key` is what it says of itself, the site 0 where unknown."""
+    """Last start or stop of a NAS's accounting. `nas_key` is its own identifier; an unknown site is 0."""
 
     __tablename__ = "nas_restarts"
 
@@ -164,14 +164,14 @@ class NasRestart(Base):
     nas_key: Mapped[str] = mapped_column(primary_key=True)
     site_id: Mapped[UUID] = mapped_column(primary_key=True, server_default=str(UUID(int=0)))
     restarted_at: Mapped[datetime]
-    # How far its sessions from before are ended; None when all are.
+    # Progress of ending its earlier sessions; None when all have ended.
     ended_session: Mapped[str | None]
     ended_mac: Mapped[str | None]
     ended_start: Mapped[datetime | None]
 
 
-# What a session used in an hour in which its NAS reported, told once the hour or the session is over. A session that
-# went on after its end may have several rows of an hour.
+# Usage of a session in an hour in which its NAS reported, written after the hour or the session ends. A session that
+# resumed after its end can have several rows per hour.
 USAGE_HOURS = Table(
     "usage_hours",
     Base.metadata,

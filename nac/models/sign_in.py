@@ -11,15 +11,15 @@ from nac.ids import MspId, TenantId
 
 
 class Totp(CreatedAt, Base):
-    """The secret that a person's device makes codes of (RFC 6238)."""
+    """The secret of a person's authenticator app (RFC 6238)."""
 
     __tablename__ = "totps"
 
     person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"), primary_key=True)
     secret_sealed: Mapped[bytes]
-    # Of the last code that was used.
+    # Time step of the last used code.
     last_step: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
-    # None until a first code has shown that the device has the secret.
+    # None until a first code has proven that the app has the secret.
     confirmed_at: Mapped[datetime | None]
 
 
@@ -30,7 +30,7 @@ class Passkey(UuidKey, CreatedAt, Base):
     __table_args__ = (Index("ix_passkeys_person_id", "person_id"),)
 
     person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))
-    # The authenticator's own name of it, base64url.
+    # Id chosen by the authenticator, base64url.
     credential_id: Mapped[str] = mapped_column(unique=True)
     # COSE.
     public_key: Mapped[bytes]
@@ -41,7 +41,7 @@ class Passkey(UuidKey, CreatedAt, Base):
 
 
 class RecoveryCode(UuidKey, CreatedAt, Base):
-    """In place of a second factor that is lost; good once."""
+    """A single-use code that replaces a lost second factor."""
 
     __tablename__ = "recovery_codes"
     __table_args__ = (UniqueConstraint("person_id", "code_sha256", name="uq_recovery_codes_person_id_code_sha256"),)
@@ -52,7 +52,7 @@ class RecoveryCode(UuidKey, CreatedAt, Base):
 
 
 class PasswordLink(UuidKey, CreatedAt, Base):
-    """Whoever has its text sets the person's password, once."""
+    """A single-use link to set a person's password."""
 
     __tablename__ = "password_links"
     __table_args__ = (
@@ -69,7 +69,7 @@ class PasswordLink(UuidKey, CreatedAt, Base):
 
 
 class SignInRule(UuidKey, Base):
-    """What an MSP, a tenant or, with neither, the platform asks of those who come in."""
+    """Sign-in requirements of an MSP, a tenant or (with neither) the platform."""
 
     __tablename__ = "sign_in_rules"
     __table_args__ = (
@@ -86,15 +86,15 @@ class SignInRule(UuidKey, Base):
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
     two_factors: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # Members come in by the owner's provider alone, ...
+    # Members must use the owner's single sign-on, ...
     sign_on_only: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # ... but for this one, with two factors.
+    # ... except this person, with two factors.
     local_person_id: Mapped[UUID | None] = mapped_column(ForeignKey("people.id", ondelete="SET NULL"))
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())
 
 
 class SignInAttempt(Base):
-    """How often somebody has tried; only functions of the database reach it."""
+    """Number of attempts. Accessible only by functions of the database."""
 
     __tablename__ = "sign_in_attempts"
     __table_args__ = (Index("ix_sign_in_attempts_last_at", "last_at"),)
@@ -106,7 +106,7 @@ class SignInAttempt(Base):
 
 
 class SignInFailure(Base):
-    """Attempts of one hour that failed, by reason and where they came from; a function of the database counts them."""
+    """Failed attempts in an hour, by reason and source, counted by a function of the database."""
 
     __tablename__ = "sign_in_failures"
     __table_args__ = (
@@ -123,28 +123,28 @@ class SignInFailure(Base):
     )
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
-    # The person or the single sign-on; zeros for addresses that are nobody's.
+    # The person or the single sign-on; zeros for unknown addresses.
     subject_id: Mapped[UUID]
     hour: Mapped[datetime]
-    # As nac.sign_in.failures names it.
+    # A name of nac.sign_in.failures.
     reason: Mapped[str]
-    # What counts as one; None for all that came from elsewhere, once there are many.
+    # Address range counted as one source; None for further sources if there are many.
     source: Mapped[str | None] = mapped_column(INET())
     count: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
     first_at: Mapped[datetime]
     last_at: Mapped[datetime]
-    # Of the last one.
+    # From the last attempt.
     address: Mapped[str | None] = mapped_column(HostAddress())
     request_id: Mapped[str | None]
     user_agent: Mapped[str] = mapped_column(server_default="")
-    # How many of them the audit log tells, and when it is to tell of the others.
+    # Number of failures in the audit log, and when to record the others.
     told: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
     told_at: Mapped[datetime | None]
     tell_at: Mapped[datetime | None]
 
 
 class SpentChallenge(Base):
-    """What was good for one use and had it; only a function of the database reaches it."""
+    """A used single-use value. Accessible only by a function of the database."""
 
     __tablename__ = "spent_challenges"
     __table_args__ = (Index("ix_spent_challenges_expires_at", "expires_at"),)

@@ -9,7 +9,7 @@ from nac.ids import MspId, TenantId
 
 
 class SignOn(UuidKey, CreatedAt, UpdatedAt, Base):
-    """The OpenID Connect provider by which an MSP or a tenant signs its people in."""
+    """The OpenID Connect provider for single sign-on of an MSP or a tenant."""
 
     __tablename__ = "sign_ons"
     __table_args__ = (
@@ -20,13 +20,13 @@ class SignOn(UuidKey, CreatedAt, UpdatedAt, Base):
 
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
-    # As nac.sign_ons.settings reads it.
+    # In the format of nac.sign_ons.settings.
     settings: Mapped[dict[str, Any]]
     secret_sealed: Mapped[bytes]
 
 
 class SignOnLink(CreatedAt, Base):
-    """Who a subject of a provider is here."""
+    """The person linked to a provider's subject."""
 
     __tablename__ = "sign_on_links"
     __table_args__ = (

@@ -19,10 +19,10 @@ class Site(UuidKey, TenantOwned, Base):
 
     slug: Mapped[str]
     name: Mapped[str]
-    # IANA name; times of day in a policy are of this zone.
+    # IANA name; times of day in a policy are in this zone.
     time_zone: Mapped[str] = mapped_column(default="UTC")
     policy_id: Mapped[UUID | None]
-    # Outcome in place of the policy's own fallback.
+    # Outcome that overrides the policy's fallback.
     fallback: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    # Policy decides nothing here: what it would decide is logged, and the fallback admits.
+    # Verdicts of the policy are only logged, and the fallback admits.
     monitor: Mapped[bool] = mapped_column(default=False)

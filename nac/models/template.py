@@ -10,7 +10,7 @@ from nac.ids import MspId, TenantId
 
 
 class Template(UuidKey, CreatedAt, UpdatedAt, Base):
-    """What tenants of an MSP have in common."""
+    """A common configuration of an MSP's tenants."""
 
     __tablename__ = "templates"
     __table_args__ = (UniqueConstraint("msp_id", "slug"), UniqueConstraint("msp_id", "id"))
@@ -18,7 +18,7 @@ class Template(UuidKey, CreatedAt, UpdatedAt, Base):
     msp_id: Mapped[MspId] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     slug: Mapped[str]
     name: Mapped[str]
-    # Of the newest version; 0 where there is none.
+    # Newest version; 0 if there is none.
     newest: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
 
 
@@ -31,14 +31,14 @@ class TemplateVersion(CreatedAt, Base):
     template_id: Mapped[UUID] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(Integer(), primary_key=True)
     msp_id: Mapped[MspId]
-    # As nac.templates.document reads it.
+    # In the format of nac.templates.document.
     document: Mapped[dict[str, Any]]
     comment: Mapped[str] = mapped_column(server_default="")
     created_by: Mapped[str]
 
 
 class TemplateTenant(Base):
-    """A tenant follows one template at most."""
+    """A follower of a template. A tenant follows at most one."""
 
     __tablename__ = "template_tenants"
     __table_args__ = (
@@ -49,15 +49,15 @@ class TemplateTenant(Base):
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     msp_id: Mapped[MspId]
     template_id: Mapped[UUID]
-    # That was brought to it last; None: none yet.
+    # Version last applied; None if none.
     version: Mapped[int | None]
     applied_at: Mapped[datetime | None]
-    # Parts that are the tenant's own: no roll-out changes them, and they are no drift.
+    # Parts of the tenant itself: roll-outs do not change them, and they are not drift.
     overrides: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
 
 
 class Rollout(UuidKey, CreatedAt, Base):
-    """A version on its way to the tenants of its template."""
+    """A roll-out of a version to the tenants of its template."""
 
     __tablename__ = "rollouts"
     __table_args__ = (
@@ -78,19 +78,19 @@ class Rollout(UuidKey, CreatedAt, Base):
     version: Mapped[int]
     # running | stopped | done | rolling-back | rolled-back
     state: Mapped[str] = mapped_column(server_default="running")
-    # Minutes that each stage is watched for, before the next.
+    # Watch time of each stage in minutes.
     stages: Mapped[list[Any]]
     stage: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
     stage_applied_at: Mapped[datetime | None]
-    # A share of devices rejected may move by so much.
+    # Maximum change of the share of rejected devices.
     most_moved: Mapped[float] = mapped_column(Double())
-    # Why it stopped.
+    # Reason for stopping.
     detail: Mapped[str] = mapped_column(server_default="")
     asked_by: Mapped[str]
     ended_at: Mapped[datetime | None]
-    # That brings it on; another from each time on that it is gone on with. A trigger stops it where the job ends.
+    # Job that runs it; a resumed roll-out has a new one. A trigger stops the roll-out if the job ends.
     job_id: Mapped[UUID | None]
-    # Goes back by itself where devices fare otherwise.
+    # Rolls back automatically if rejections change.
     back_when_moved: Mapped[bool] = mapped_column(server_default=text("false"))
 
 
@@ -109,10 +109,10 @@ class RolloutTenant(Base):
     state: Mapped[str] = mapped_column(server_default="waiting")
     detail: Mapped[str] = mapped_column(server_default="")
     applied_at: Mapped[datetime | None]
-    # What it had in the parts that were changed, and which version it followed.
+    # Previous values of changed parts, and the previous version.
     before: Mapped[dict[str, Any] | None]
     before_version: Mapped[int | None]
-    # Devices that were rejected and all that were heard, in the time before and since.
+    # Rejected and all active devices, before and after the update.
     rejected_before: Mapped[int | None]
     devices_before: Mapped[int | None]
     rejected_since: Mapped[int | None]

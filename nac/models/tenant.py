@@ -27,7 +27,7 @@ StatusFailureMode = Literal["soft", "hard"]
 class Tenant(CreatedAt, UpdatedAt, Base):
     __tablename__ = "tenants"
     __table_args__ = (
-        # use_alter: a tenant names its default site, a site belongs to its tenant.
+        # use_alter: tenants and sites refer to each other.
         ForeignKeyConstraint(
             ["id", "default_site_id"],
             ["sites.tenant_id", "sites.id"],
@@ -44,45 +44,45 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     slug: Mapped[str] = mapped_column(unique=True)
     name: Mapped[str]
     status: Mapped[str] = mapped_column(default="active")
-    # Of one that is suspended: from how high up (nac.accounts.permissions.Level).
+    # If suspended: the level that did it (nac.accounts.permissions.Level).
     suspension_level: Mapped[int | None] = mapped_column(SmallInteger)
-    # With its MSP, and to be resumed with it.
+    # Suspended together with its MSP, and resumed with it.
     suspended_with_msp: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # Of one that is being deleted: when all of it goes.
+    # If being deleted: when all data is purged.
     purge_at: Mapped[datetime | None]
     default_site_id: Mapped[UUID | None]
     failure_limit: Mapped[int] = mapped_column(default=200)
     failure_window_seconds: Mapped[int] = mapped_column(default=60)
-    # Wrong passwords per user name within the window after which that user's logins are rejected unheard.
+    # Wrong passwords per user name within the window, after which the user's logins are rejected unprocessed.
     password_failure_limit: Mapped[int] = mapped_column(default=20, server_default=text("20"))
     password_failure_window_seconds: Mapped[int] = mapped_column(default=900, server_default=text("900"))
-    # Publishing a policy replays the requests of so many days first; None does not.
+    # Days of requests to replay before a policy is published; None for no replay.
     replay_days: Mapped[int | None]
-    # Whether a renewed certificate may hold the key of the one before it.
+    # Whether a renewed certificate can have the same key.
     renewal_keeps_key: Mapped[bool] = mapped_column(default=False)
-    # Realms and NetBIOS domains that are taken off user names (nac.tenants.realms), in lower case.
+    # Realms and NetBIOS domains removed from user names (nac.tenants.realms), in lower case.
     realms: Mapped[list[str]] = mapped_column(ARRAY(Text), default=list, server_default=text("'{}'"))
-    # As nac.methods names them.
+    # Names of nac.methods.
     methods: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_METHODS))
     tls_versions: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_TLS_VERSIONS))
-    # Ever: radiusd may remember an authority that was removed.
+    # Never reset, because radiusd can remember a removed authority.
     trusts_external: Mapped[bool] = mapped_column(default=False)
-    # Goes up where radiusd must be exchanged to hold what is trusted: OpenSSL forgets no authority, and looks for no
-    # other of a name that it holds.
+    # Incremented when radiusd must be replaced after a change of trust: OpenSSL keeps removed authorities, and only one
+    # per name.
     trust_generation: Mapped[int] = mapped_column(default=0)
-    # Certificates of external authorities of which no fresh status is known: soft admits them, hard does not.
+    # External certificates without a fresh status: soft admits them, hard does not.
     status_failure: Mapped[str] = mapped_column(default="soft")
-    # Session-Timeout at NASes behind NAT, to which no request about a session can be sent; 0 for none.
+    # Session-Timeout at NASes behind NAT, which no request reaches; 0 for none.
     nat_session_seconds: Mapped[int] = mapped_column(default=0, server_default=text("0"))
-    # A session that was not heard of for so many of its reports, or without any for so many days, has ended.
+    # Number of missed reports, or days without any, after which a session counts as ended.
     silent_reports: Mapped[int] = mapped_column(default=3, server_default=text("3"))
     silent_days: Mapped[int] = mapped_column(default=7, server_default=text("7"))
-    # Makes Chargeable-User-Identities, which are to be the same in each cell.
+    # Key of Chargeable-User-Identities, which must be equal in all cells.
     cui_key: Mapped[UUID] = mapped_column(server_default=func.gen_random_uuid())
 
 
 class PurgedTenant(Base):
-    """A tenant that is gone and whose logs are still to be deleted; a trigger writes it."""
+    """A purged tenant whose logs still have to be deleted. Written by a trigger."""
 
     __tablename__ = "purged_tenants"
 
@@ -91,7 +91,7 @@ class PurgedTenant(Base):
 
 
 class TenantMove(UuidKey, TenantOwned, CreatedAt, Base):
-    """That a tenant goes to another cell, and how far that is."""
+    """A tenant's move to another cell, and its state."""
 
     __tablename__ = "tenant_moves"
     __table_args__ = (

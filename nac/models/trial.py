@@ -14,7 +14,7 @@ TrialState = Literal["running", "ended", "converted"]
 
 
 class SignUp(UuidKey, CreatedAt, Base):
-    """That somebody asked for a trial. Of the platform."""
+    """A sign-up for a trial, of the platform."""
 
     __tablename__ = "sign_ups"
     __table_args__ = (
@@ -25,24 +25,24 @@ class SignUp(UuidKey, CreatedAt, Base):
     email: Mapped[str]
     domain: Mapped[str]
     organisation: Mapped[str]
-    # Of the link that was sent there; None where none was.
+    # Hash of the secret in the mailed link; None if none was sent.
     token_sha256: Mapped[bytes | None] = mapped_column(unique=True)
-    # Of IPv6 the network of 64 bits.
+    # For IPv6, the 64-bit network.
     from_address: Mapped[str | None] = mapped_column(HostAddress())
     expires_at: Mapped[datetime]
-    # known: the address has an account, and was told so.
+    # known: the address already has an account, and a mail said so.
     state: Mapped[str] = mapped_column(server_default="asked")
     confirmed_at: Mapped[datetime | None]
-    # What is made, and for whom.
+    # The tenant to create, and its person.
     slug: Mapped[str] = mapped_column(server_default="")
     person_id: Mapped[UUID | None]
-    # While it is being made: until when whoever makes it has time.
+    # While provisioning, end of the worker's lease.
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
 
 
 class Trial(CreatedAt, Base):
-    """A tenant on trial, or that was."""
+    """A current or former trial tenant."""
 
     __tablename__ = "trials"
     __table_args__ = (Index("ix_trials_open", "ends_at", postgresql_where=text("state <> 'converted'")),)
@@ -50,15 +50,15 @@ class Trial(CreatedAt, Base):
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     sign_up_id: Mapped[UUID] = mapped_column(unique=True)
     organisation: Mapped[str]
-    # Where its mails go.
+    # Recipient of its mails.
     email: Mapped[str]
     state: Mapped[str] = mapped_column(server_default="running")
     ends_at: Mapped[datetime]
-    # Its data goes then, unless it was converted.
+    # Its data is deleted at this time, unless it was converted.
     purged_at: Mapped[datetime]
     most_endpoints: Mapped[int]
     most_authentications: Mapped[int]
-    # Days before the end at which it was reminded of it.
+    # Days before the end at which reminders were sent.
     reminded: Mapped[list[int]] = mapped_column(ARRAY(Integer), server_default=text("'{}'"))
-    # Since when it has more authentications than it may.
+    # When it exceeded its limit of authentications.
     over_since: Mapped[datetime | None]

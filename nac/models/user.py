@@ -8,7 +8,7 @@ from nac.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
 
 
 class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
-    """Somebody who signs in to the network by name and password."""
+    """A user who logs in to the network by name and password."""
 
     __tablename__ = "users"
     __table_args__ = (
@@ -17,14 +17,14 @@ class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
         Index("ix_users_tenant_id_created_at_name", "tenant_id", "created_at", "name"),
     )
 
-    # Stored case-folded, which is how the replica keys it.
+    # Case-folded, like the key in the replica.
     name: Mapped[str]
     disabled: Mapped[bool] = mapped_column(default=False)
-    # As `nac.replica.records.UserRecord.password_hash`.
+    # In the format of `nac.replica.records.UserRecord.password_hash`.
     password_hash: Mapped[str]
-    # For CHAP alone (RFC 1994 needs the password in clear at the server).
+    # Only for CHAP, which needs the plain password (RFC 1994).
     password_sealed: Mapped[bytes | None]
-    # For MS-CHAP alone (RFC 2759 8.3): good enough to sign in with, so it is sealed as a password is.
+    # Only for MS-CHAP (RFC 2759 8.3). Sealed like a password, because it suffices for a login.
     nt_hash_sealed: Mapped[bytes | None]
     valid_until: Mapped[datetime | None]
 
@@ -33,7 +33,7 @@ class UserGroup(UuidKey, TenantOwned, Base):
     __tablename__ = "user_groups"
     __table_args__ = (UniqueConstraint("tenant_id", "name"), UniqueConstraint("tenant_id", "id"))
 
-    # Immutable (policies and replica records hold it).
+    # Immutable, because policies and replica records contain it.
     name: Mapped[str]
 
 

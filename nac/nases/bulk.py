@@ -1,4 +1,4 @@
-"""NASes by the thousand: rows are read and compared with what there is, and then all of them stored."""
+"""Bulk import of NASes: compares rows with the stored NASes, then stores all of them."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -32,10 +32,10 @@ from nac.sealing import Seal
 from nac.sites import service as sites
 
 FLAGS = ("require_message_authenticator", "behind_nat", "signs_coa_answers", "mab_by_name")
-# Never told again.
+# Never returned.
 SECRETS = ("secret", "mab_password_text")
 _TEXT_FIELDS = ("name", "identifier", "address", "vendor", "mab_password", *SECRETS)
-# How many until it is told how far it is.
+# NASes between two progress reports.
 _BATCH_ROWS = 1_000
 _PLAIN_FIELDS = ("name", "identifier", "address", "vendor", "mab_password", *FLAGS)
 COLUMNS = ("name", "site", "identifier", "address", "vendor", "mab_password", *SECRETS, *FLAGS)
@@ -49,32 +49,32 @@ class NasBulkOptions:
 
 @dataclass(slots=True)
 class NasBulkPlan:
-    """What becomes of the rows; nothing may be stored of one with mistakes."""
+    """The planned change of each row. Must not be stored if it has mistakes."""
 
     mistakes: list[RowMistake]
     planned: list[PlannedRow]
     fresh: list[Nas]
-    # Each with what it becomes, and what it is given of SECRETS.
+    # Each stored NAS, its new state, and its new SECRETS.
     changed: list[tuple[Nas, Nas, dict[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
 class _ExistingNases:
-    """What the tenant has."""
+    """The stored objects of the tenant."""
 
     by_key: Mapping[tuple[str, str], Nas]
     sites: Mapping[str, UUID]
     default_site: UUID
-    # How many are called so.
+    # Number of NASes by name.
     names: Counter[str]
-    # What policies name.
+    # Names that policies refer to.
     named: Callable[[], frozenset[str]]
 
 
 def plan_nases(
     session: Session, *, tenant_id: TenantId, lines: Iterable[InputLine], options: NasBulkOptions, seal: Seal
 ) -> NasBulkPlan:
-    """A row is a NAS's that has its identifier, or else its address. Locks all of them until the transaction ends."""
+    """Plan the changes. A row matches a NAS by identifier or address. Locks all NASes until the transaction ends."""
     reader = RowReader()
     made = NasBulkPlan(reader.mistakes, [], [], [])
     lines = list(lines)
@@ -91,7 +91,7 @@ def plan_nases(
     first: dict[tuple[str, str], int] = {}
     for count, line in enumerate(lines):
         if count == MAX_ROWS:
-            reader.wrong(line, "", f"There are more than {MAX_ROWS} NASes.", "Give them in several parts.")
+            reader.wrong(line, "", f"The import has more than {MAX_ROWS} NASes.", "Import them in several parts.")
             break
         given = _read_values(line, reader, there)
         if given is None:
@@ -122,11 +122,11 @@ def _read_values(line: InputLine, reader: RowReader, there: _ExistingNases) -> d
             continue
         given[name] = value
     if "name" not in line.values:
-        reader.wrong(line, "name", "There is no name.", "Each NAS needs one.")
+        reader.wrong(line, "name", "The name is missing.", "Set a name for each NAS.")
     if (slug := given.pop("site", None)) is not None:
         given["site_id"] = there.sites.get(slug)
         if given["site_id"] is None:
-            reader.wrong(line, "site", f"There is no site {slug[:63]!r}.", "Add it first: ./admit site add.")
+            reader.wrong(line, "site", f"Site {slug[:63]!r} does not exist.", "Create it first: ./admit site add.")
     return given if len(reader.mistakes) == before else None
 
 
@@ -144,7 +144,10 @@ def _plan_row(
     meant = list({there.by_key[key].id: there.by_key[key] for key in keys if key in there.by_key}.values())
     if len(meant) > 1:
         reader.wrong(
-            line, "", "Its identifier is one NAS's and its address another's.", "Leave one of them out of the row."
+            line,
+            "",
+            "The identifier and the address belong to two different NASes.",
+            "Remove one of them from the row.",
         )
     elif not meant:
         with reader.noted(line):
@@ -154,7 +157,7 @@ def _plan_row(
             )
             made.planned.append(PlannedRow(line.number, made.fresh[-1].name, "add"))
     elif options.existing == "refuse":
-        reader.wrong(line, "", f"There is a NAS {meant[0].name!r} already.", EXISTING_REMEDY)
+        reader.wrong(line, "", f"NAS {meant[0].name!r} already exists.", EXISTING_REMEDY)
     elif options.existing == "keep":
         made.planned.append(PlannedRow(line.number, meant[0].name, "keep"))
     else:
@@ -179,10 +182,10 @@ def _plan_row(
 
 
 def _require_not_in_policies(name: str, there: _ExistingNases) -> None:
-    """Raises InvalidInput where policies name it, and no other is called so."""
+    """Raise InvalidInput if a policy refers to this name and no other NAS has it."""
     there.names[name] -= 1
     if not there.names[name] and name in there.named():
-        raise InvalidInput(f"Policies name {name!r}.", place="name", remedy="Take it out of them first.")
+        raise InvalidInput(f"Policies refer to {name!r}.", place="name", remedy="Remove it from the policies first.")
 
 
 def store_nases(
@@ -194,7 +197,7 @@ def store_nases(
     seal: Seal,
     tell: ProgressCallback = ignore_progress,
 ) -> None:
-    """All of it, with an audit entry for each row. `tell`: how many rows are done, now and then."""
+    """Store the plan, with an audit entry for each row. Calls `tell` with the number of rows done."""
     tell_stored, tell_noted = split_progress(tell, len(plan.fresh) + len(plan.changed))
     for start in range(0, len(plan.fresh), _BATCH_ROWS):
         part = plan.fresh[start : start + _BATCH_ROWS]
@@ -207,7 +210,7 @@ def store_nases(
         for name in (*_PLAIN_FIELDS, "site_id"):
             if name != "mab_password":
                 setattr(nas, name, getattr(wanted, name))
-        # Sealed for the id of the row that is there.
+        # Sealed for the id of the stored row.
         mab.set_mab_password(nas, form=wanted.mab_password, text=secrets.get("mab_password_text"), seal=seal)
         if "secret" in secrets:
             nas.secret_sealed = service.seal_secret(nas, secrets["secret"], seal)

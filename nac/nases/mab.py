@@ -1,4 +1,4 @@
-"""What a NAS sends as the password of MAC addresses (MAB)."""
+"""The password that a NAS sends for MAC addresses (MAB)."""
 
 from typing import Literal, get_args
 
@@ -7,7 +7,7 @@ from nac.models import Nas
 from nac.replica.records import mab_password_context
 from nac.sealing import Seal
 
-# The MAC address, a fixed text, the secret that it shares with Admit, or no password.
+# The MAC address, a fixed text, the RADIUS secret, or no password.
 MabPassword = Literal["mac", "fixed", "secret", "empty"]
 MAB_PASSWORD_FORMS: tuple[str, ...] = get_args(MabPassword)
 # RFC 2865 5.2.
@@ -15,7 +15,7 @@ _MAX_OCTETS = 128
 
 
 def set_mab_password(nas: Nas, *, form: str | None, text: str | None, seal: Seal) -> None:
-    """None stays as it is. Raises InvalidInput."""
+    """Set the form and text of the MAB password. None leaves them unchanged. Raises InvalidInput."""
     if form is None and text is None:
         return
     form = require_mab_password_form(nas.mab_password if form is None else form)
@@ -23,13 +23,13 @@ def set_mab_password(nas: Nas, *, form: str | None, text: str | None, seal: Seal
         raise InvalidInput(
             "Only a fixed MAB password has a text.",
             place="mab_password_text",
-            remedy="Set mab_password to fixed, or leave the text out.",
+            remedy="Set mab_password to fixed, or remove the text.",
         )
     if form == "fixed" and text is None and nas.mab_password_sealed is None:
         raise InvalidInput(
-            "A fixed MAB password needs its text.",
+            "A fixed MAB password needs a text.",
             place="mab_password_text",
-            remedy="Give the text that the NAS sends.",
+            remedy="Set the text that the NAS sends.",
         )
     nas.mab_password = form
     if form != "fixed":

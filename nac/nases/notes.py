@@ -1,4 +1,4 @@
-"""What a person should know of a NAS: it decides nothing, policy does."""
+"""Notes about a NAS for administrators. They do not affect decisions."""
 
 from sqlalchemy.orm import Session
 
@@ -10,8 +10,8 @@ from nac.policies.nas_support import unknown_vendor_note
 
 
 def list_notes(session: Session, *, nas: Nas, site: Site, signing: SigningHistory | None) -> list[str]:
-    told = list_signing_notes(nas, signing, now=utc_now())
-    told += [note] if (note := unknown_vendor_note(nas.vendor)) else []
+    notes = list_signing_notes(nas, signing, now=utc_now())
+    notes += [note] if (note := unknown_vendor_note(nas.vendor)) else []
     for mistake in policies.find_unsupported_at_site(session, site=site, nas=nas):
-        told.append(f"devices here will be refused where the policy says so: {mistake}")
-    return told
+        notes.append(f"devices at this site will be rejected in some cases of the policy: {mistake}")
+    return notes

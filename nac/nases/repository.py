@@ -22,12 +22,12 @@ ORDERS = Orders(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NasFilter:
-    """What is asked of a list of NASes; what is empty asks nothing."""
+    """Filter of a NAS list. Empty fields match everything."""
 
-    # Slug.
+    # Slug of the site.
     site: str = ""
     vendor: str = ""
-    # A part of name or identifier, in any case.
+    # Part of the name or identifier, ignoring case.
     text: str = ""
     address: str = ""
 
@@ -53,7 +53,7 @@ def get_by_id(session: Session, tenant_id: TenantId, nas_id: UUID) -> Nas | None
 
 
 def lock_all(session: Session, tenant_id: TenantId) -> Sequence[Nas]:
-    """In the order of nac.locking."""
+    """Lock all NASes in the order of nac.locking."""
     query = select(Nas).where(Nas.tenant_id == tenant_id).order_by(Nas.id).with_for_update()
     return session.scalars(query.execution_options(populate_existing=True)).all()
 

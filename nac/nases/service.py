@@ -1,7 +1,7 @@
 """NASes of a tenant: switches, access points, controllers.
 
-A request is a NAS's by its NAS-Identifier or its source address. A tenant works without any: what is not registered
-belongs to the default site and uses the tenant's secret.
+NAS-Identifier or source address identifies the NAS of a request. Registration is optional: other NASes belong to the
+default site and use the tenant's secret.
 """
 
 import ipaddress
@@ -31,26 +31,26 @@ _COLUMNS = tuple(column.key for column in Nas.__table__.columns)
 
 
 class NasNotFound(NotFound):
-    """There is no such NAS."""
+    """The NAS does not exist."""
 
 
 class NasOptions(TypedDict, total=False):
-    """What may be said of a NAS beside its name and site."""
+    """Optional settings of a NAS."""
 
     identifier: str | None
     address: str | None
     vendor: str
-    # Its own in place of the tenant's; it and the Message-Authenticator exception need `address`.
+    # Overrides the tenant's secret. This and require_message_authenticator=False need `address`.
     secret: str | None
     require_message_authenticator: bool
-    # Requests about sessions (RFC 5176) do not reach it.
+    # Requests about sessions (RFC 5176) cannot reach it.
     behind_nat: bool
-    # Its answers to them count with a Message-Authenticator alone.
+    # Its responses to them count only with a Message-Authenticator.
     signs_coa_answers: bool
-    # What it sends as the password of a MAC address (nac.nases.mab), and the text where that is fixed.
+    # Form of its MAB password (nac.nases.mab), and the text if fixed.
     mab_password: str
     mab_password_text: str | None
-    # Without Calling-Station-Id and Service-Type its requests are of the device that User-Name names.
+    # A request without Calling-Station-Id and Service-Type is about the device in User-Name.
     mab_by_name: bool
 
 
@@ -64,7 +64,7 @@ def create_nas(
     seal: Seal,
     **told: Unpack[NasOptions],
 ) -> Nas:
-    """Raises InvalidInput or SeveralMistakes, AlreadyExists where it could not be told from another."""
+    """Create a NAS. Raises InvalidInput, SeveralMistakes, or AlreadyExists if identifier or address is in use."""
     require_not_reserved("nas", name)
     nas = build_nas(tenant_id=tenant_id, site_id=site_id, name=name, seal=seal, **told)
     _require_unused(session, nas)
@@ -84,7 +84,7 @@ def build_nas(
     kept_mab_password: bytes | None = None,
     **told: Unpack[NasOptions],
 ) -> Nas:
-    """One that is not stored, nor compared with others. Raises InvalidInput or SeveralMistakes."""
+    """Return a checked NAS that is not stored. Raises InvalidInput or SeveralMistakes."""
     secret = told.get("secret")
     nas = Nas(
         id=uuid4(),
@@ -116,7 +116,7 @@ def build_nas(
 
 
 def check_nas(nas: Nas) -> None:
-    """Its plain settings: they are then as they are stored. Raises InvalidInput, SeveralMistakes."""
+    """Check and normalize the plain settings. Raises InvalidInput or SeveralMistakes."""
     mistakes = Mistakes()
     with mistakes.noted():
         nas.name = require_name(nas.name)
@@ -152,8 +152,10 @@ def update_nas(
     mab_password_text: str | None = None,
     mab_by_name: bool | None = None,
 ) -> Nas:
-    """Change what is given; identifier, address, vendor or `secret` "" take it away. `reference` as `require_nas` takes
-    it, the rest as `add_nas` does. Raises InUse where a policy names it as it was called."""
+    """Change the values that are not None. "" removes identifier, address, vendor or `secret`.
+
+    `reference` is as for `require_nas`, the rest as for `add_nas`. Raises InUse if a policy refers to the old name.
+    """
     found = require_nas(session, tenant_id=tenant_id, reference=reference)
     namesakes: Sequence[Nas] = ()
     if name is None:
@@ -161,36 +163,36 @@ def update_nas(
     else:
         namesakes = lock_with_namesakes(session, found)
     before = describe(found)
-    wanted: dict[str, object] = {column: getattr(found, column) for column in _COLUMNS}
+    values: dict[str, object] = {column: getattr(found, column) for column in _COLUMNS}
     if site_id is not None:
-        wanted["site_id"] = site_id
+        values["site_id"] = site_id
     if name is not None and (name := require_name(name)) != found.name:
         require_not_reserved("nas", name)
         if not namesakes:
             require_unreferenced(session, tenant_id=tenant_id, kind="nas", name=found.name, place="name")
-        wanted["name"] = name
+        values["name"] = name
     if identifier is not None:
-        wanted["identifier"] = require_radius_text(identifier, place="identifier") if identifier else None
+        values["identifier"] = require_radius_text(identifier, place="identifier") if identifier else None
     if address is not None:
-        wanted["address"] = _require_host(address) if address else None
+        values["address"] = _require_host(address) if address else None
     if vendor is not None:
-        wanted["vendor"] = _require_vendor(vendor)
+        values["vendor"] = _require_vendor(vendor)
     if secret is not None:
-        wanted["secret_sealed"] = seal_secret(found, secret, seal) if secret else None
+        values["secret_sealed"] = seal_secret(found, secret, seal) if secret else None
     if require_message_authenticator is not None:
-        wanted["require_message_authenticator"] = require_message_authenticator
+        values["require_message_authenticator"] = require_message_authenticator
     if behind_nat is not None:
-        wanted["behind_nat"] = behind_nat
+        values["behind_nat"] = behind_nat
     if signs_coa_answers is not None:
-        wanted["signs_coa_answers"] = signs_coa_answers
+        values["signs_coa_answers"] = signs_coa_answers
     if mab_by_name is not None:
-        wanted["mab_by_name"] = mab_by_name
-    checked = Nas(**wanted)
+        values["mab_by_name"] = mab_by_name
+    checked = Nas(**values)
     mab.set_mab_password(checked, form=mab_password, text=mab_password_text, seal=seal)
-    wanted |= {"mab_password": checked.mab_password, "mab_password_sealed": checked.mab_password_sealed}
+    values |= {"mab_password": checked.mab_password, "mab_password_sealed": checked.mab_password_sealed}
     _require_consistent(checked)
     _require_unused(session, checked)
-    for column, value in wanted.items():
+    for column, value in values.items():
         setattr(found, column, value)
     session.flush()
     after = describe(found)
@@ -209,7 +211,7 @@ def update_nas(
 
 
 def delete_nas(session: Session, *, actor: str, tenant_id: TenantId, reference: str | UUID) -> None:
-    """`reference` as `require_nas` takes it."""
+    """Delete a NAS. `reference` is as for `require_nas`."""
     nas = require_nas(session, tenant_id=tenant_id, reference=reference)
     session.delete(nas)
     session.flush()
@@ -221,7 +223,7 @@ def list_nases(session: Session, *, tenant_id: TenantId) -> Sequence[Nas]:
 
 
 def parse_filter(*, site: str, vendor: str, text: str, address: str) -> NasFilter:
-    """As people write them. Raises InvalidInput."""
+    """Parse a filter. Raises InvalidInput."""
     return NasFilter(
         site=site,
         vendor=_require_vendor(vendor),
@@ -237,8 +239,7 @@ def list_nas_page(
 
 
 def require_nas(session: Session, *, tenant_id: TenantId, reference: str | UUID) -> Nas:
-    """By id, or as people name it: by identifier, address or name. Raises NasNotFound, or Conflict where several have
-    the name."""
+    """Return a NAS by id, identifier, address or name. Raises NasNotFound, or Conflict if several have the name."""
     nas_id = reference if isinstance(reference, UUID) else parse_id(reference)
     nas = repository.get_by_id(session, tenant_id, nas_id) if nas_id is not None else None
     reference = str(reference)
@@ -250,14 +251,14 @@ def require_nas(session: Session, *, tenant_id: TenantId, reference: str | UUID)
         return nas
     named = repository.find_by_name(session, tenant_id, reference)
     if len(named) > 1:
-        raise Conflict(f"{len(named)} NASes are named {reference!r}.", remedy="Name it by its identifier or address.")
+        raise Conflict(f"{len(named)} NASes are named {reference!r}.", remedy="Use its identifier or address.")
     if not named:
-        raise NasNotFound(f"There is no NAS {reference!r}.", place="nas", remedy="They are listed by: ./admit nas list")
+        raise NasNotFound(f"NAS {reference!r} does not exist.", place="nas", remedy="List NASes: ./admit nas list")
     return named[0]
 
 
 def describe(nas: Nas) -> dict[str, str | bool | None]:
-    """What may be shown and logged of it."""
+    """Return the values that can be shown and logged."""
     return {
         "name": nas.name,
         "site_id": str(nas.site_id),
@@ -274,18 +275,18 @@ def describe(nas: Nas) -> dict[str, str | bool | None]:
 
 
 def describe_changed_secrets(secret: str | None, mab_password_text: str | None) -> dict[str, str]:
-    """What the audit says of texts that it must not show."""
+    """Return the audit log's record of changed secrets, without their texts."""
     given = {"secret": secret, "mab_password_text": mab_password_text}
     return {name: "another" for name, text in given.items() if text}
 
 
 def parse_host(text: str) -> str | None:
-    """An address as it is stored; None where it is none."""
+    """Return the address in canonical form, or None if it is invalid."""
     try:
         found = ipaddress.ip_address(text)
     except ValueError:
         return None
-    # Of one link alone (RFC 4007 11): no column holds it.
+    # The database types hold no zone ids (RFC 4007 11).
     return None if "%" in text else str(found)
 
 
@@ -293,11 +294,11 @@ def _require_host(text: str) -> str:
     address = parse_host(text.strip())
     if address is None:
         raise InvalidInput(
-            f"{text!r} is no IP address of one host.", place="address", remedy="Use one such as 192.0.2.7."
+            f"Invalid IP address {text!r}.", place="address", remedy="Use the address of one host, such as 192.0.2.7."
         )
     parsed = ipaddress.ip_address(address)
     if parsed.is_unspecified or parsed.is_multicast:
-        raise InvalidInput(f"{text!r} is no address that requests can come from.", place="address")
+        raise InvalidInput(f"{text!r} cannot be the source of a request.", place="address")
     return address
 
 
@@ -306,7 +307,7 @@ def _require_vendor(vendor: str) -> str:
 
 
 def secret_context(nas: Nas) -> str:
-    """What its own secret is sealed for."""
+    """Return the context in which the NAS's own secret is sealed."""
     return f"nas:{nas.id}"
 
 
@@ -316,34 +317,32 @@ def seal_secret(nas: Nas, secret: str, seal: Seal) -> bytes:
 
 def _require_consistent(nas: Nas) -> None:
     if nas.identifier is None and nas.address is None:
-        raise InvalidInput(
-            "A NAS is recognised by an identifier or an address.", place="identifier", remedy="Give one."
-        )
+        raise InvalidInput("A NAS needs an identifier or an address.", place="identifier", remedy="Set one of them.")
     if nas.address is None and nas.secret_sealed is not None:
-        raise InvalidInput(
-            "A secret of its own is chosen by source address.", place="secret", remedy="Give the address."
-        )
+        raise InvalidInput("A NAS with its own secret needs an address.", place="secret", remedy="Set the address.")
     if nas.address is None and not nas.require_message_authenticator:
         raise InvalidInput(
-            "Whether a Message-Authenticator is required is decided by source address.",
+            "The Message-Authenticator exception needs an address.",
             place="require_message_authenticator",
-            remedy="Give the address.",
+            remedy="Set the address.",
         )
 
 
 def _require_unused(session: Session, nas: Nas) -> None:
     with_identifier = nas.identifier and repository.get_by_identifier(session, nas.tenant_id, nas.identifier)
     if with_identifier and with_identifier.id != nas.id:
-        raise AlreadyExists(f"NAS {with_identifier.name!r} has the identifier {nas.identifier!r}.", place="identifier")
+        raise AlreadyExists(
+            f"NAS {with_identifier.name!r} already has the identifier {nas.identifier!r}.", place="identifier"
+        )
     with_address = nas.address and repository.get_by_address(session, nas.tenant_id, nas.address)
     if with_address and with_address.id != nas.id:
-        raise AlreadyExists(f"NAS {with_address.name!r} has the address {nas.address}.", place="address")
+        raise AlreadyExists(f"NAS {with_address.name!r} already has the address {nas.address}.", place="address")
 
 
 def require_secret(secret: str) -> str:
     if not RADIUS_SECRET.fullmatch(secret):
         raise InvalidInput(
-            "The secret is too short or too long, or holds characters that servers and devices do not agree on.",
+            "The secret is too short or too long, or has characters that some servers or devices do not accept.",
             place="secret",
             remedy="Use 16 to 128 letters, digits or . _ : / + = @ ! # * , ; ? ~ ^ -",
         )

@@ -1,6 +1,6 @@
-"""Whether a NAS that is exempt from Message-Authenticator has begun to send it.
+"""Tracks whether a NAS that is exempt from Message-Authenticator sends it now.
 
-Only requests without EAP count: those with EAP always carry one (RFC 3579 3.2).
+Only requests without EAP count: those with EAP always have one (RFC 3579 3.2).
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,18 +14,18 @@ from sqlalchemy.orm import Session
 from nac.ids import TenantId
 from nac.models import Nas, NasSignature
 
-# A NAS that was heard for so long, and signed each request, needs its exemption no more.
+# A NAS that signed every request for this time no longer needs its exemption.
 SAFE_AFTER = timedelta(days=7)
-# After an exemption was turned off, unsigned requests of so long ago are worth a warning.
+# After the end of an exemption, warn about unsigned requests for this time.
 RECENT_WINDOW = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
 class SigningHistory:
-    """What was seen of an exempt NAS."""
+    """Requests seen from an exempt NAS."""
 
     last_unsigned_at: datetime | None
-    # The first signed request after the last unsigned one.
+    # Time of the first signed request after the last unsigned one.
     signs_since: datetime | None
     last_signed_at: datetime | None
 
@@ -47,40 +47,41 @@ def _format_minute(moment: datetime | None) -> str:
 
 
 def is_safe_to_enforce() -> ColumnElement[bool]:
-    """As `Signing.is_safe`, of rows of NasSignature."""
+    """Return `Signing.is_safe` as SQL over NasSignature."""
     return NasSignature.last_signed_at - NasSignature.signs_since >= SAFE_AFTER
 
 
 def find_signing_histories(
     session: Session, *, tenant_id: TenantId, nases: Iterable[Nas]
 ) -> Mapping[UUID, SigningHistory]:
-    """Of those that are exempt and were heard, by id. Asks nothing where none is exempt."""
+    """Return by id the NASes that are exempt and sent requests. Queries nothing if none is exempt."""
     return _find(session, tenant_id, [nas.id for nas in nases if not nas.require_message_authenticator])
 
 
 def get_signing_history(session: Session, nas: Nas) -> SigningHistory | None:
-    """Also of one whose exemption was turned off. A NAS without an address has had none."""
+    """Return the record of a NAS, even if its exemption was turned off. A NAS without an address has none."""
     return _find(session, nas.tenant_id, [nas.id]).get(nas.id) if nas.address else None
 
 
 def list_signing_notes(nas: Nas, signing: SigningHistory | None, *, now: datetime) -> list[str]:
-    """What a person should know who may turn the exemption off, or has done so."""
+    """Return notes for a person who can turn the exemption off or has done so."""
     if signing is None:
         return []
     if not nas.require_message_authenticator:
         if not signing.is_safe:
             return []
         return [
-            f"it has sent Message-Authenticator with every request since {_format_minute(signing.signs_since)}: turn "
-            "its exemption off (require_message_authenticator: true, or ./admit nas set --with-message-authenticator)"
+            f"it has sent Message-Authenticator with every request since {_format_minute(signing.signs_since)}:"
+            " turn off its exemption (require_message_authenticator: true, or ./admit nas set"
+            " --with-message-authenticator)"
         ]
     unsigned = signing.last_unsigned_at
     if unsigned is None or now - unsigned > RECENT_WINDOW:
         return []
     return [
-        f"it sent a request without Message-Authenticator at {_format_minute(unsigned)}; such requests get no answer "
-        "(to exempt it again: require_message_authenticator: false, or ./admit nas set "
-        "--without-message-authenticator)"
+        f"it sent a request without Message-Authenticator at {_format_minute(unsigned)}; Admit ignores such"
+        " requests (to exempt it again: require_message_authenticator: false, or ./admit nas set"
+        " --without-message-authenticator)"
     ]
 
 

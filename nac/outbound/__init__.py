@@ -1,1 +1,1 @@
-"""The way out to servers that customers name: where the platform connects to, and HTTP that goes nowhere else."""
+"""Connections to servers that customers configure: permitted addresses, and HTTP limited to them."""

@@ -1,4 +1,4 @@
-"""One answer of a server that a tenant named: bounded in size and time, as it comes over the wire."""
+"""HTTP requests to tenants' servers, with responses limited in size and time."""
 
 import asyncio
 import ssl
@@ -13,18 +13,18 @@ from nac.outbound.reach import AddressRefused
 from nac.outbound.tls import describe_tls_error
 from nac.validation import is_web_address
 
-# ValueError: a name (idna) or an address that a redirect leads to (urllib) which is none.
+# ValueError: an invalid name (idna) or redirect target (urllib).
 _FAILURES: Final = (TimeoutError, httpx.HTTPError, httpx.InvalidURL, AddressRefused, ValueError)
 _REDIRECTS = (301, 302, 303, 307, 308)
-# Of an answer that counts by its status.
+# For a response whose body is ignored.
 _BODY_SECONDS = 1.0
 
 
 class FetchFailed(Exception):
-    """Nothing usable came; the message is for an administrator.
+    """The response is missing or unusable. The message is for administrators.
 
-    `why` is the same without the address, for those whose address may hold a secret. `is_slow` where it may have what
-    was sent and needs longer for it. `refused` is what it answered with a status from 400 to 499, where it has.
+    `why` omits the URL, which can contain a secret. `is_slow`: the server possibly received the request and needs more
+    time. `refused` is the body of a 4xx response.
     """
 
     def __init__(self, url: str, why: str, *, is_slow: bool = False, refused: bytes | None = None) -> None:
@@ -35,39 +35,39 @@ class FetchFailed(Exception):
 
 
 def build_client(transport: httpx.AsyncBaseTransport, *, seconds: float) -> httpx.AsyncClient:
-    """`transport` is the only way out: no proxy of the environment's, no redirect that it did not look at."""
+    """Return a client with `transport` as the only way out: no proxies, no automatic redirects."""
     return httpx.AsyncClient(
         transport=transport,
         timeout=seconds,
         trust_env=False,
         follow_redirects=False,
-        # What is compressed has no bound until it is inflated.
+        # Compressed data could exceed the size limit when inflated.
         headers={"Accept-Encoding": "identity"},
     )
 
 
 async def read_body(response: httpx.Response, *, most_bytes: int) -> bytes:
-    """Of a response that is streamed. Raises FetchFailed where it is longer or compressed all the same."""
+    """Return the body of a streamed response. Raises FetchFailed if it is too long or compressed."""
     url = str(response.url)
     if response.headers.get("Content-Encoding", "identity") != "identity":
-        raise FetchFailed(url, "It answers in an encoding that was not asked for.")
+        raise FetchFailed(url, "Unsupported content encoding in the response.")
     found = bytearray()
     async for part in response.aiter_raw():
         found += part
         if len(found) > most_bytes:
-            raise FetchFailed(url, f"It sends more than {most_bytes} bytes.")
+            raise FetchFailed(url, f"The response has more than {most_bytes} bytes.")
     return bytes(found)
 
 
 class HttpResponse(NamedTuple):
-    """Of a request whose answer's body says nothing."""
+    """A response without its body."""
 
     status: int
     headers: Mapping[str, str]
 
 
 class HttpClient:
-    """`step_seconds` are for the connection, the request, the next part of the answer; `total_seconds` for all."""
+    """HTTP client. `step_seconds` limits connecting, sending and each read; `total_seconds` the whole request."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class HttpClient:
     async def fetch(
         self, url: str, *, most_bytes: int, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> bytes:
-        """The body of an answer of status 200, by GET, or POST where there is a body. Raises FetchFailed."""
+        """Return the body of a 200 response to GET, or to POST if there is a body. Raises FetchFailed."""
         try:
             async with asyncio.timeout(self._total_seconds):
                 return await self._follow(url, most_bytes, body, headers)
@@ -93,12 +93,12 @@ class HttpClient:
             raise self._failed(url, exc) from exc
 
     async def post(self, url: str, *, body: bytes, headers: Mapping[str, str], most_bytes: int) -> HttpResponse:
-        """The status of the answer, whatever it is; no redirect is followed. Raises FetchFailed where none comes.
+        """Return the response to a POST, whatever its status, without redirects. Raises FetchFailed if there is none.
 
-        The answer's body is read away as far as `most_bytes`, so that the connection can be used again.
+        Reads up to `most_bytes` of the body, so that the connection can be reused.
         """
         if not is_web_address(url):
-            raise FetchFailed(url[:200], "It is no address on the web.")
+            raise FetchFailed(url[:200], "Invalid URL.")
         client = build_client(self._transport, seconds=self._step_seconds)
         try:
             async with (
@@ -115,33 +115,33 @@ class HttpClient:
     def _failed(self, url: str, exc: Exception) -> FetchFailed:
         match exc:
             case httpx.ConnectTimeout():
-                return FetchFailed(url, f"It does not take the connection within {self._step_seconds:g} s.")
+                return FetchFailed(url, f"No connection within {self._step_seconds:g} s.")
             case httpx.TimeoutException():
-                return FetchFailed(url, f"No answer within {self._step_seconds:g} s.", is_slow=True)
+                return FetchFailed(url, f"No response within {self._step_seconds:g} s.", is_slow=True)
             case TimeoutError():
-                return FetchFailed(url, f"No answer within {self._total_seconds:g} s.", is_slow=True)
+                return FetchFailed(url, f"No response within {self._total_seconds:g} s.", is_slow=True)
             case _:
                 return FetchFailed(url, _error_text(exc))
 
     async def _follow(self, url: str, most_bytes: int, body: bytes | None, headers: Mapping[str, str] | None) -> bytes:
-        # One for each, so that no cookies are carried over; it is not closed, since the transport is the caller's.
+        # One client per request, so that no cookies are kept. It is not closed, because the caller owns the transport.
         client = build_client(self._transport, seconds=self._step_seconds)
         method = "GET" if body is None else "POST"
         for _ in range(self._redirects_most + 1):
             if not is_web_address(url):
-                raise FetchFailed(url[:200], "It is no address on the web.")
+                raise FetchFailed(url[:200], "Invalid URL.")
             async with client.stream(method, url, content=body, headers=headers) as response:
                 if response.status_code == httpx.codes.OK:
                     return await read_body(response, most_bytes=most_bytes)
                 if response.status_code not in _REDIRECTS or not self._redirects_most:
-                    said = await read_body(response, most_bytes=most_bytes) if response.is_client_error else None
-                    raise FetchFailed(url, f"It answers with status {response.status_code}.", refused=said)
+                    refused = await read_body(response, most_bytes=most_bytes) if response.is_client_error else None
+                    raise FetchFailed(url, f"The server returned status {response.status_code}.", refused=refused)
                 url = urljoin(url, response.headers.get("Location", ""))
-        raise FetchFailed(url, f"It takes more than {self._redirects_most} redirects.")
+        raise FetchFailed(url, f"The server sent more than {self._redirects_most} redirects.")
 
 
 def _error_text(exc: BaseException) -> str:
-    """What stands behind a refusal of TLS is told in words: the libraries' own name functions of OpenSSL."""
+    """Return a TLS failure in words. The libraries' messages name functions of OpenSSL."""
     cause: BaseException | None = exc
     while cause is not None:
         if isinstance(cause, ssl.SSLError):

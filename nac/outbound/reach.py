@@ -1,5 +1,7 @@
-"""Where the platform connects to for a tenant. Its administrator names a host (an identity source, a webhook, who
-publishes a CRL); the connection comes from inside the platform's own network, so not every address will do.
+"""Permitted addresses of outbound connections for a tenant.
+
+A tenant's administrator configures hosts (identity sources, webhooks, CRL servers). Connections come from inside the
+platform's network, so some addresses must be refused.
 """
 
 import ipaddress
@@ -14,11 +16,11 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 PLATFORM_REMEDY = (
-    "Whoever runs the platform can allow it with ADMIT_OUTBOUND_NETWORKS (docs/reference/outbound-connections.md)."
+    "The platform's operator can allow it with ADMIT_OUTBOUND_NETWORKS (docs/reference/outbound-connections.md)."
 )
 # RFC 6052 2.1: the last 32 bits are an IPv4 address.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-# What is not for a server of the customer's; the IPv4 address inside an IPv6 one is looked at as itself.
+# Networks without customers' servers. IPv4 addresses within IPv6 addresses are checked themselves.
 _FORBIDDEN_TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a loopback address", ("127.0.0.0/8", "::1")),
     ("a link-local address", ("169.254.0.0/16", "fe80::/10")),
@@ -30,7 +32,7 @@ _FORBIDDEN_TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a multicast address", ("224.0.0.0/4", "ff00::/8")),
     # "This network", reserved, IPv4-compatible, IPv4-translated, local NAT64, Teredo, 6to4, site-local.
     (
-        "no address of a server",
+        "not a server's address",
         (
             "0.0.0.0/8",
             "240.0.0.0/4",
@@ -47,17 +49,17 @@ _FORBIDDEN_NETWORKS = [(what, ipaddress.ip_network(text)) for what, texts in _FO
 
 
 class AddressRefused(Exception):
-    """Nothing is connected to: the message names each address of the host, why it is refused, and the remedy."""
+    """All addresses of the host are refused. The message has each address, the reason and the remedy."""
 
 
 class Destination(NamedTuple):
     family: int
-    # As connect() takes it.
+    # Argument of connect().
     address: tuple[Any, ...]
 
 
 class AddressRefusal(NamedTuple):
-    """Of each address of a host."""
+    """Refusal of all addresses of a host."""
 
     why: str
     remedy: str
@@ -65,20 +67,23 @@ class AddressRefusal(NamedTuple):
 
 @dataclass(frozen=True)
 class OutboundReach:
-    """Which addresses may be connected to: never what is `refused`; else what is `allowed`; else public and private
-    unicast addresses, other than this machine's own. Of those, where `only` names any, no others."""
+    """The permitted addresses.
+
+    `refused` ones are never permitted, `allowed` ones always. Others must be public or private unicast, and not this
+    machine's own. `only` restricts permitted addresses further, if set.
+    """
 
     allowed: tuple[Network, ...] = ()
     refused: tuple[Network, ...] = ()
-    # A tenant's, and what it can do about them; not part of the text.
+    # A tenant's restriction, and its remedy; not part of the text form.
     only: tuple[Network, ...] = ()
     only_remedy: str = ""
-    # Who names the hosts, so that one that names many which nobody answers for holds up no other.
+    # Owner of the hosts, which limits its concurrent lookups.
     owner: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "OutboundReach":
-        """Of "10.1.0.0/16 !10.1.9.0/24", where ! stands before what is refused. Raises ValueError."""
+        """Parse "10.1.0.0/16 !10.1.9.0/24", where ! refuses a network. Raises ValueError."""
         words = text.split()
         return cls(
             tuple(ipaddress.ip_network(word) for word in words if not word.startswith("!")),
@@ -89,20 +94,20 @@ class OutboundReach:
         return " ".join((*map(str, self.allowed), *(f"!{network}" for network in self.refused)))
 
     def within(self, networks: Iterable[str], *, remedy: str, owner: str = "") -> "OutboundReach":
-        """The same, in these networks alone; with none, in all. Raises ValueError where one is none."""
+        """Return the same, restricted to these networks if there are any. Raises ValueError for an invalid network."""
         return replace(self, only=tuple(map(ipaddress.ip_network, networks)), only_remedy=remedy, owner=owner)
 
     def why_not(self, text: str) -> str:
-        """ "" for an address that may be connected to. Raises ValueError where it is none."""
+        """Return why the address is refused, or "". Raises ValueError for an invalid address."""
         address = _embedded_ipv4(ipaddress.ip_address(text))
         if what := self._what(address):
-            return f"{text} is {what}, to which the platform does not connect"
+            return f"{text} is {what}; Admit does not connect to it"
         if self.only and not _is_in(address, self.only):
-            return f"{text} is in none of the networks that are set for it"
+            return f"{text} is outside of the configured networks"
         return ""
 
     def _remedy(self, text: str) -> str:
-        """For an address that is not connected to: the platform's to say, or else the tenant's."""
+        """Return the remedy for a refused address, by the platform or the tenant."""
         return PLATFORM_REMEDY if self._what(_embedded_ipv4(ipaddress.ip_address(text))) else self.only_remedy
 
     def _what(self, address: Address) -> str:
@@ -114,17 +119,18 @@ class OutboundReach:
         return usual or ("this machine's own address" if is_own_address(address) else "")
 
     def refusal(self, texts: Sequence[str]) -> AddressRefusal | None:
-        """Of a host of these addresses; None where one of them may be connected to."""
+        """Return the refusal of a host with these addresses; None if one of them is permitted."""
         whys = [why for text in texts if (why := self.why_not(text))]
         if len(whys) < len(texts):
             return None
         return AddressRefusal("; ".join(whys), " ".join(dict.fromkeys(map(self._remedy, texts))))
 
     def find_literal_refusal(self, host: str) -> AddressRefusal | None:
-        """What `places` would say of a host that is written as an address, in whatever form; None for a name, which is
-        looked up when it is connected to."""
+        """Return the refusal of a host written as an address in any form; None for a name, which is checked when
+        connecting.
+        """
         try:
-            # A name may end in a dot: an address that does is told here as what it means.
+            # A trailing dot is allowed after names; without it, an address is recognized.
             found = socket.getaddrinfo(
                 host.removesuffix("."), None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
             )
@@ -133,9 +139,9 @@ class OutboundReach:
         return self.refusal([str(address[0]) for *_, address in found])
 
     async def places(self, host: str, port: int) -> list[Destination]:
-        """Where to connect to. The name is looked up here and not again, or it could mean another address by then.
+        """Resolve and return permitted addresses. Do not resolve again: the result could differ.
 
-        Raises AddressRefused where all of its addresses are refused, OSError where it has none.
+        Raises AddressRefused if all addresses are refused, and OSError if there are none.
         """
         found = await RESOLVER.look_up(host, port, owner=self.owner)
         refusal = self.refusal([str(address[0]) for *_, address in found])
@@ -148,7 +154,7 @@ DEFAULT_REACH = OutboundReach()
 
 
 def _embedded_ipv4(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address stands for."""
+    """Return the IPv4 address within an IPv6 address."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped
@@ -170,7 +176,7 @@ def _is_in(address: Address, networks: Iterable[Network]) -> bool:
 
 
 def is_own_address(address: Address) -> bool:
-    """What listens on it may take callers from here for its own: whoever sends to it sends from it. Nothing is sent."""
+    """Return whether the address belongs to this machine, where local services may trust the caller. Sends nothing."""
     with socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6, socket.SOCK_DGRAM) as trial:
         try:
             trial.connect((str(address), 9))

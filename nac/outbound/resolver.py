@@ -1,8 +1,8 @@
-"""Names of servers that customers name, looked up so that those which nobody answers for hold up no others.
+"""DNS lookups of customers' servers. Unanswered lookups do not delay others.
 
-A lookup that no DNS server answers takes the system half a minute or more, and nothing can end it before: it goes on in
-a thread of its own after whoever asked has given up. Such threads are bounded, those of one owner far below all of
-them, and one name is looked up once at a time.
+The system's lookup takes half a minute or more without an answer and cannot be cancelled, so it continues in its own
+thread. The number of threads is bounded, with a much lower bound per owner. Concurrent lookups of a name share one
+thread.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ _MAX_LOOKUPS = 128
 _MAX_LOOKUPS_PER_OWNER = 4
 _POLL_SECONDS = 0.05
 
-# As socket.getaddrinfo gives them.
+# Result of socket.getaddrinfo.
 AddressInfos = list[tuple[Any, ...]]
 
 
@@ -33,20 +33,20 @@ class NameResolver:
         self._running: dict[_LookupKey, Future[AddressInfos]] = {}
 
     async def look_up(self, host: str, port: int, *, owner: str = "") -> AddressInfos:
-        """For TCP; `owner` is who named the host, "" for no one who could name many.
+        """Return TCP addresses. `owner` configured the host; "" is not limited.
 
-        It waits as long as the system does, and for a place: the time is the caller's to bound. Raises OSError.
+        Waits as long as the system does, and for a free thread; the caller must limit the time. Raises OSError.
         """
         try:
             return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         except (socket.gaierror, UnicodeError):
-            asked = _LookupKey(owner, host, port)
-        while (lookup := self._begin(asked)) is None:
+            lookup_key = _LookupKey(owner, host, port)
+        while (lookup := self._begin(lookup_key)) is None:
             await asyncio.sleep(_POLL_SECONDS)
         return await asyncio.wrap_future(lookup)
 
     def _begin(self, asked: _LookupKey) -> Future[AddressInfos] | None:
-        """The one that is under way, or a new one; None where there is no place."""
+        """Return the running lookup or a new one; None if all threads are busy."""
         with self._lock:
             if asked in self._running:
                 return self._running[asked]
@@ -54,7 +54,7 @@ class NameResolver:
             if len(self._running) >= self._most or (asked.owner and of_one >= self._most_of_one):
                 return None
             lookup: Future[AddressInfos] = Future()
-            # From now on nobody who gives up ends it for the others.
+            # Callers that give up must not cancel it for the others.
             lookup.set_running_or_notify_cancel()
             self._running[asked] = lookup
         threading.Thread(target=self._run, args=(asked, lookup), name="lookup", daemon=True).start()
@@ -75,5 +75,5 @@ class NameResolver:
             del self._running[asked]
 
 
-# Of this process.
+# Shared by the process.
 RESOLVER = NameResolver()

@@ -1,4 +1,4 @@
-"""HTTP over connections to permitted addresses alone."""
+"""HTTP over connections to permitted addresses only."""
 
 import ssl
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from nac.outbound.reach import OutboundReach
 
 
 class _ReachNetwork(httpcore.AsyncNetworkBackend):
-    """Connects to addresses that were looked at; names and certificates are the business of the layers above."""
+    """Connects only to checked addresses. Upper layers verify names and certificates."""
 
     def __init__(self, reach: OutboundReach) -> None:
         self._reach = reach
@@ -38,7 +38,7 @@ class _ReachNetwork(httpcore.AsyncNetworkBackend):
 
 
 class OutboundTransport(httpx.AsyncHTTPTransport):
-    """httpx has no way to be given a network of one's own but this."""
+    """A transport with our network backend. httpx has no other way to set it."""
 
     def __init__(self, reach: OutboundReach, *, tls: ssl.SSLContext, connections: int) -> None:
         super().__init__(verify=tls, trust_env=False)
@@ -49,6 +49,6 @@ class OutboundTransport(httpx.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         host = request.url.raw_host.decode()
         if host.endswith("."):
-            # The dot that ends a name in DNS is in no certificate (RFC 6066 3).
+            # Certificates omit the trailing dot of a DNS name (RFC 6066 3).
             request.extensions = {**request.extensions, "sni_hostname": host.removesuffix(".")}
         return await super().handle_async_request(request)

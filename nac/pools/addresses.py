@@ -1,4 +1,4 @@
-"""The rows of a pool: one for each of its addresses, and of those that have left it as long as somebody has them."""
+"""The rows of a pool: one per address, and those of removed addresses while devices still have them."""
 
 from itertools import islice
 from typing import cast
@@ -19,45 +19,45 @@ class PoolsOverlap(Conflict):
 
 
 def build_extent(pool: Pool) -> PoolExtent:
-    """Of its ranges and exclusions. Raises InvalidInput or SeveralMistakes."""
+    """Return the extent of a pool's ranges and exclusions. Raises InvalidInput or SeveralMistakes."""
     length = None if pool.kind == "ipv4" else pool.prefix_length
     return parse_extent(cast(PoolKind, pool.kind), pool.ranges, pool.exclusions, length)
 
 
 def require_no_overlap(session: Session, pool: Pool, extent: PoolExtent) -> None:
-    """Raises PoolsOverlap."""
+    """Raise PoolsOverlap if another pool shares an address."""
     for other in repository.list_all(session, pool.tenant_id):
         shared = "" if other.id == pool.id else extent.first_shared(build_extent(other))
         if shared:
             raise PoolsOverlap(
-                f"Pool {other.name!r} has {shared} already.",
+                f"Pool {other.name!r} already has {shared}.",
                 place="ranges",
-                remedy="An address is in one pool of a tenant alone: leave it out of one (--exclude).",
+                remedy="Each address can be in only one pool of a tenant. Exclude it from one of them (--exclude).",
             )
 
 
 def sync_addresses(session: Session, pool: Pool, extent: PoolExtent) -> None:
-    """The rows of `pool` to what its extent says. Raises PoolsOverlap, or Conflict where one that goes is reserved.
+    """Update the rows of `pool` to its extent. Raises PoolsOverlap, or Conflict if a removed address is reserved.
 
-    Only rows that change are locked, all in one statement: cells go on with the others meanwhile.
+    One statement locks only the changed rows, so cells continue with the others.
     """
     if elsewhere := repository.list_leaving_elsewhere(session, pool, extent.whole_bounds()):
-        shown = ", ".join(f"{address} of {name}" for address, name in elsewhere)
+        examples = ", ".join(f"{address} of {name}" for address, name in elsewhere)
         raise PoolsOverlap(
-            f"Devices still have addresses that have left other pools: {shown}.",
+            f"Devices still have addresses that were removed from other pools: {examples}.",
             place="ranges",
-            remedy="Wait until they have given them up: ./admit pool leases",
+            remedy="Wait until the devices release them: ./admit pool leases",
         )
     if reserved := repository.list_reserved_outside(session, pool, extent.bounds()):
         raise Conflict(
-            f"{', '.join(reserved)} is reserved for a device.",
+            f"Reserved for a device: {', '.join(reserved)}.",
             place="ranges",
-            remedy="Take that back first: ./admit pool set NAME --unreserve MAC",
+            remedy="Cancel the reservation first: ./admit pool set NAME --unreserve MAC",
         )
     addresses = extent.addresses()
     while part := list(islice(addresses, _INSERT_BATCH)):
-        # A number may have been another address's: its grants go on from there, whatever they were.
+        # Another address may have had the number before. This grant is higher than any of its grants.
         repository.insert_addresses(session, pool, part, grant=epoch_microseconds())
-    # Last, since cells may wait for these rows until the transaction ends.
+    # Last, because cells can wait for these rows until the transaction ends.
     repository.remove_outside(session, pool, extent.bounds())
     session.expire_all()

@@ -1,9 +1,9 @@
-"""The claims of a pool: a file that radiusd's module writes in place, and that outlives radiusd and agent.
+"""The claims of a pool: a file that radiusd's module writes in place, and that survives restarts of radiusd and agent.
 
-One entry for each number of the pool, three 64-bit integers in the machine's order: the grant that was taken, the MAC
-address that took it, and when (epoch seconds). An address that is ready in the replica under a grant is taken once its
-entry holds that grant. The module is the only writer, the agent reads; so neither waits for the other. The file has its
-full size from the beginning: no write to it can find the disk full.
+One entry per number of the pool has three 64-bit integers in native byte order: the last grant used, the MAC address,
+and the time (epoch seconds). An address that is ready in the replica under a grant is used once its entry has that
+grant. Only the module writes and the agent only reads, so neither waits for the other. The file has its full size from
+the start, so writing cannot fail on a full disk.
 """
 
 import mmap
@@ -29,10 +29,10 @@ class Claim(NamedTuple):
 
 
 class ClaimsFile:
-    """Of one pool, to be written: in one process at a time, which `owns` sees to, and in one thread."""
+    """The claims of one pool, writable. Use in one process (see `owns`) and one thread."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError or ValueError where there is no such file, or an empty one."""
+        """Open the file. Raises OSError or ValueError if it is missing or empty."""
         with open(path, "r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
         self._words = memoryview(self._map)[: _complete_bytes(len(self._map))].cast("Q")
@@ -53,17 +53,17 @@ class ClaimsFile:
 
     def put(self, number: int, claim: Claim) -> None:
         at = _WORDS * number
-        # A process that is killed in between leaves the grant to be taken again.
+        # If the process is killed before the last write, the grant stays unused.
         self._words[at + 1] = int(claim.mac, 16)
         self._words[at + 2] = claim.at
         self._words[at] = claim.grant
 
     def items(self) -> Iterator[tuple[int, Claim]]:
-        """Those that were ever taken."""
+        """Yield all claims."""
         return _iter_claims(self._map, 0)
 
     def last_numbers(self) -> dict[str, int]:
-        """Of each MAC address the number that it took last."""
+        """Return the number last used by each MAC address."""
         taken = sorted(_iter_valid_entries(self._map, 0), key=itemgetter(3))
         return {f"{mac:012x}": number for number, _, mac, _ in taken}
 
@@ -73,19 +73,19 @@ class ClaimsFile:
 
 
 def parse_created_at(name: str) -> int:
-    """When the file of this name was made, epoch microseconds: of grants from before it knows nothing."""
+    """Return when the file was created, in epoch microseconds. It has no record of earlier grants."""
     return int(name.removesuffix(SUFFIX).rpartition("_")[2])
 
 
 def read_grants(path: Path, numbers: Iterable[int]) -> dict[int, int]:
-    """The last grant of each of these numbers that was taken, 0 for none. Raises OSError."""
+    """Return the last used grant of each number, 0 for none. Raises OSError."""
     content = path.read_bytes()
     entries = len(content) // ENTRY_BYTES
     return {number: _ENTRY.unpack_from(content, number * ENTRY_BYTES)[0] for number in numbers if number < entries}
 
 
 def read_claims(path: Path, *, since: int = 0) -> list[tuple[int, Claim]]:
-    """Every number of the pool that was taken since then (epoch seconds), by its last claim. Raises OSError."""
+    """Return the last claim of each number used since `since` (epoch seconds). Raises OSError."""
     return list(_iter_claims(path.read_bytes(), since))
 
 
@@ -94,9 +94,9 @@ def _iter_claims(content: "bytes | mmap.mmap", since: int) -> Iterator[tuple[int
 
 
 def _iter_valid_entries(content: "bytes | mmap.mmap", since: int) -> Iterator[tuple[int, int, int, int]]:
-    """Number, grant, MAC address and moment."""
+    """Yield number, grant, MAC address and time of plausible entries."""
     with memoryview(content)[: _complete_bytes(len(content))].cast("Q") as words:
-        # What no module has written is damage; PostgreSQL takes no such numbers.
+        # Skip corrupt values, which PostgreSQL could not store.
         columns = (words[place::_WORDS].tolist() for place in range(_WORDS))
         for number, (grant, mac, at) in enumerate(zip(*columns, strict=True)):
             if at >= since and 0 < grant < _MAX_VALUE and mac < 1 << 48 and at < _MAX_VALUE // 1_000_000:
@@ -104,12 +104,12 @@ def _iter_valid_entries(content: "bytes | mmap.mmap", since: int) -> Iterator[tu
 
 
 def _complete_bytes(size: int) -> int:
-    """Bytes of the entries that are there as a whole."""
+    """Return the size of complete entries in bytes."""
     return size - size % ENTRY_BYTES
 
 
 def allocate_entries(path: Path, numbers: int) -> None:
-    """Let the file have an entry for `numbers` numbers, its blocks taken from the disk; what is there stays."""
+    """Extend the file to `numbers` entries and allocate its disk blocks. Keeps existing entries."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o640)
     try:
         os.posix_fallocate(descriptor, 0, numbers * ENTRY_BYTES)

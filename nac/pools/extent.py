@@ -1,4 +1,4 @@
-"""What a pool gives out: the addresses, or IPv6 prefixes of one length, of ranges less exclusions."""
+"""The addresses of a pool, or its IPv6 prefixes of one length: ranges minus exclusions."""
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,18 +8,18 @@ from typing import Literal
 from nac.errors import InvalidInput, Mistakes
 
 PoolKind = Literal["ipv4", "ipv6", "delegated"]
-# What a device is told it has: RFC 2865 5.8, RFC 3162 2.3, RFC 4818 3.
+# RFC 2865 5.8, RFC 3162 2.3, RFC 4818 3.
 ATTRIBUTE_BY_KIND: dict[str, str] = {
     "ipv4": "Framed-IP-Address",
     "ipv6": "Framed-IPv6-Prefix",
     "delegated": "Delegated-IPv6-Prefix",
 }
-# A row of the database for each.
+# Each has a row in the database.
 MAX_ADDRESSES = 65_536
 MAX_RANGES = 256
 _BITS = {4: 32, 6: 128}
-# No device can have one: this host, loopback, multicast and reserved (RFC 6890; RFC 2865 5.8 gives 255.255.255.254 and
-# .255 meanings of their own), and of IPv6 unspecified, mapped, link-local and multicast.
+# Addresses that no device can have: this host, loopback, multicast and reserved (RFC 6890; RFC 2865 5.8 reserves
+# 255.255.255.254 and .255), and IPv6 unspecified, mapped, link-local and multicast.
 _UNUSABLE = tuple(
     map(
         ipaddress.ip_network,
@@ -36,16 +36,16 @@ _UNUSABLE = tuple(
     )
 )
 
-# First and last, as numbers of a whole address.
+# First and last address as integers.
 Interval = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolExtent:
     version: int
-    # Of what a device gets.
+    # Prefix length of a device's address.
     prefix_length: int
-    # In order, apart from each other; whole addresses, the bits behind the prefix included.
+    # Ordered and disjoint; whole addresses, including the bits after the prefix.
     intervals: tuple[Interval, ...]
 
     @property
@@ -56,15 +56,15 @@ class PoolExtent:
         return sum(last + 1 - first for first, last in self.intervals) // self._step
 
     def addresses(self) -> Iterator[str]:
-        """As PostgreSQL writes them: 10.0.0.1, 2001:db8:0:100::/56."""
+        """Yield addresses in PostgreSQL's notation: 10.0.0.1, 2001:db8:0:100::/56."""
         return (self._text(number) for first, last in self.intervals for number in range(first, last + 1, self._step))
 
     def bounds(self) -> list[tuple[str, str]]:
-        """The first and the last address of each interval, as PostgreSQL compares them."""
+        """Return the first and last address of each interval in PostgreSQL's notation."""
         return [(self._text(first), self._text(last + 1 - self._step)) for first, last in self.intervals]
 
     def whole_bounds(self) -> list[tuple[str, str]]:
-        """The same as addresses of hosts, to be compared with prefixes of other lengths."""
+        """Return the bounds as host addresses, for comparison with other prefix lengths."""
         make = ipaddress.IPv4Address if self.version == 4 else ipaddress.IPv6Address
         return [(str(make(first)), str(make(last))) for first, last in self.intervals]
 
@@ -74,7 +74,7 @@ class PoolExtent:
         return str(ipaddress.IPv6Network((number, self.prefix_length)))
 
     def first_shared(self, other: "PoolExtent") -> str:
-        """The first address that both have, "" for none."""
+        """Return the first common address, or ""."""
         if self.version != other.version:
             return ""
         starts = (
@@ -90,10 +90,10 @@ class PoolExtent:
 def parse_extent(
     kind: PoolKind, ranges: Sequence[str], exclusions: Sequence[str], prefix_length: int | None
 ) -> PoolExtent:
-    """Raises InvalidInput or SeveralMistakes.
+    """Parse ranges and exclusions. Raises InvalidInput or SeveralMistakes.
 
-    A range is a network (its first and last address, network and broadcast, are left out of IPv4 networks of up to 30
-    bits), one address, or two with a dash between. `prefix_length` is given for IPv6 alone.
+    A range is a network, one address, or two addresses with a dash. IPv4 networks of up to 30 bits lose their network
+    and broadcast address. `prefix_length` is only for IPv6.
     """
     version = 4 if kind == "ipv4" else 6
     length = _require_length(kind, prefix_length)
@@ -101,7 +101,9 @@ def parse_extent(
     found: list[Interval] = []
     if not ranges or len(ranges) + len(exclusions) > MAX_RANGES:
         raise InvalidInput(
-            f"{len(ranges)} ranges.", place="ranges", remedy=f"Give 1 to {MAX_RANGES}, exclusions included."
+            f"Invalid number of ranges: {len(ranges)}.",
+            place="ranges",
+            remedy=f"Use 1 to {MAX_RANGES}, including exclusions.",
         )
     for text in ranges:
         with mistakes.noted():
@@ -109,7 +111,7 @@ def parse_extent(
             _require_usable(text, interval, version)
             if clash := next((each for each in found if interval[0] <= each[1] and each[0] <= interval[1]), None):
                 raise InvalidInput(
-                    f"{text} overlaps {_format_interval(clash, version)}.", place="ranges", remedy="Give each once."
+                    f"{text} overlaps {_format_interval(clash, version)}.", place="ranges", remedy="Remove the overlap."
                 )
             found.append(interval)
     left = sorted(found)
@@ -119,7 +121,7 @@ def parse_extent(
             if not any(
                 first <= hole[0] and hole[1] <= last for first, last in _add_network_ends(found, version, ranges)
             ):
-                raise InvalidInput(f"{text} lies outside the ranges.", place="exclusions", remedy="Leave it out.")
+                raise InvalidInput(f"{text} is outside of the ranges.", place="exclusions", remedy="Remove it.")
             left = [piece for each in left for piece in _subtract(each, hole)]
     mistakes.refuse()
     extent = PoolExtent(version, length, tuple(left))
@@ -127,31 +129,33 @@ def parse_extent(
         raise InvalidInput("The exclusions leave no address.", place="exclusions")
     if len(extent) > MAX_ADDRESSES:
         raise InvalidInput(
-            f"The pool would have {len(extent):,} addresses.",
+            f"The pool would have {len(extent):,} addresses; the maximum is {MAX_ADDRESSES:,}.",
             place="ranges",
-            remedy=f"A pool has at most {MAX_ADDRESSES:,}: make several.",
+            remedy=f"Create several pools with up to {MAX_ADDRESSES:,} addresses each.",
         )
     return extent
 
 
 def parse_address(text: str, *, place: str = "address") -> str:
-    """An address or a prefix, as PostgreSQL writes it. Raises InvalidInput."""
+    """Return an address or prefix in PostgreSQL's notation. Raises InvalidInput."""
     try:
         return str(ipaddress.ip_network(text) if "/" in text else ipaddress.ip_address(text))
     except ValueError as exc:
-        raise InvalidInput(f"{text[:100]!r} is no address or prefix.", place=place) from exc
+        raise InvalidInput(f"Invalid address or prefix {text[:100]!r}.", place=place) from exc
 
 
 def _require_length(kind: PoolKind, length: int | None) -> int:
     if kind == "ipv4":
         if length not in (None, 32):
-            raise InvalidInput("An IPv4 pool gives single addresses.", place="prefix_length", remedy="Leave it out.")
+            raise InvalidInput(
+                "An IPv4 pool has single addresses.", place="prefix_length", remedy="Remove prefix_length."
+            )
         return 32
-    # RFC 3162 2.3 and RFC 4818 3 carry up to 128; hosts configure themselves in 64 (RFC 4862), which a site is part of.
+    # RFC 3162 2.3 and RFC 4818 3 allow up to 128; hosts need 64 for autoconfiguration (RFC 4862).
     if length is None:
         length = 64 if kind == "ipv6" else 56
     if not 16 <= length <= 64:
-        raise InvalidInput(f"/{length} is no length for prefixes.", place="prefix_length", remedy="Give 16 to 64.")
+        raise InvalidInput(f"Invalid prefix length /{length}.", place="prefix_length", remedy="Use 16 to 64.")
     return length
 
 
@@ -162,14 +166,14 @@ def _parse_range(text: str, version: int, length: int, place: str, *, hosts: boo
         network = ipaddress.ip_network(text.strip())
     except ValueError as exc:
         raise InvalidInput(
-            f"{text[:100]!r} is no range: {exc}.",
+            f"Invalid range {text[:100]!r}: {exc}.",
             place=place,
-            remedy="Write 10.1.0.0/24 or 10.1.0.10-10.1.0.99." if version == 4 else "Write 2001:db8::/40.",
+            remedy="Use 10.1.0.0/24 or 10.1.0.10-10.1.0.99." if version == 4 else "Use 2001:db8::/40.",
         ) from exc
     if network.version != version:
-        raise InvalidInput(f"{text} is of IPv{network.version}; the pool is of IPv{version}.", place=place)
+        raise InvalidInput(f"{text} is an IPv{network.version} range, but the pool is for IPv{version}.", place=place)
     if version == 6 and network.prefixlen > length:
-        raise InvalidInput(f"{text} is smaller than a /{length}, which each device gets.", place=place)
+        raise InvalidInput(f"{text} is smaller than the /{length} of each device.", place=place)
     first, last = int(network.network_address), int(network.broadcast_address)
     if version == 4 and hosts and network.prefixlen <= 30:
         return first + 1, last - 1
@@ -178,16 +182,16 @@ def _parse_range(text: str, version: int, length: int, place: str, *, hosts: boo
 
 def _parse_span(text: str, version: int, length: int, place: str) -> Interval:
     if version == 6:
-        raise ValueError("ranges of IPv6 are networks")
+        raise ValueError("IPv6 ranges must be networks")
     first, last = (ipaddress.IPv4Address(part.strip()) for part in text.split("-", 1))
     if first > last:
-        raise ValueError("the first address is behind the last")
+        raise ValueError("the first address is after the last")
     for end in (first, last):
         if place == "ranges" and end.packed[-1] in (0, 255):
             raise InvalidInput(
                 f"{end} is a network or broadcast address.",
                 place=place,
-                remedy="Leave it out, or write the network (10.1.0.0/22), whose own two are left out.",
+                remedy="Exclude it, or use the network (10.1.0.0/22), which excludes both.",
             )
     return int(first), int(last)
 
@@ -199,11 +203,11 @@ def _require_usable(text: str, interval: Interval, version: int) -> None:
             and interval[0] <= int(network.broadcast_address)
             and int(network.network_address) <= interval[1]
         ):
-            raise InvalidInput(f"{text}: no device can have an address of {network}.", place="ranges")
+            raise InvalidInput(f"{text}: devices cannot have addresses of {network}.", place="ranges")
 
 
 def _add_network_ends(found: Iterable[Interval], version: int, ranges: Sequence[str]) -> Iterator[Interval]:
-    """The ranges, networks with the two addresses that are left out of them: to exclude these as well is no mistake."""
+    """Yield ranges including network and broadcast addresses, which can also be excluded explicitly."""
     yield from found
     for text in ranges:
         if version == 4 and "/" in text:

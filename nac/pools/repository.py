@@ -55,8 +55,8 @@ WHERE a.pool_id = :pool AND a.reserved_for IS NOT NULL AND NOT EXISTS (
 )
 ORDER BY a.address LIMIT 3
 """)
-# Of a pool whose rows are new the planner knows nothing, and would compare each with each: here it is not asked to
-# join, below it is told how.
+# The planner has no statistics of a new pool and would use nested loops. This query has no join; below, a hash join is
+# forced.
 _INSERT_ADDRESSES = text("""
 INSERT INTO pool_addresses (pool_id, number, tenant_id, address, grant_number)
 SELECT :pool, row.number, :tenant, row.address, :grant
@@ -76,7 +76,7 @@ FROM unnest(
 WHERE row.address IS NOT NULL
 """)
 _JOIN_BY_HASH = text("SELECT set_config('enable_nestloop', :nested, true)")
-# What changes is found first: a row is locked for no longer than it takes to write it.
+# Finds changes first, so that rows are locked only while they are written.
 _REMOVE_OUTSIDE = text("""
 WITH inside AS MATERIALIZED (
     SELECT a.number FROM unnest(CAST(:firsts AS inet[]), CAST(:lasts AS inet[])) AS bounds (first, last)
@@ -111,7 +111,7 @@ class LeaseFilter:
 
 
 def lock_tenant(session: Session, tenant_id: TenantId) -> None:
-    """One change of pools at a time: each is compared with all the others."""
+    """Allow one change of pools at a time, because each is checked against all others."""
     session.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(key_share=True)).one()
 
 
@@ -139,7 +139,7 @@ def get(session: Session, tenant_id: TenantId, name: str, site_id: UUID | None) 
 
 
 def count_by_state(session: Session, tenant_id: TenantId, pool_ids: Collection[UUID]) -> dict[tuple[UUID, str], int]:
-    """How many addresses of each of the pools are in each state; "leaving" and "reserved" count across states."""
+    """Return the number of addresses by pool and state; "leaving" and "reserved" count across states."""
     key = PoolAddress.pool_id
     query = (
         select(
@@ -161,7 +161,7 @@ def count_by_state(session: Session, tenant_id: TenantId, pool_ids: Collection[U
 
 
 def count_by_cell(session: Session, tenant_id: TenantId, pool_id: UUID) -> Sequence[Row[str, str, int]]:
-    """Cell, state and number of the addresses of a pool that cells hold."""
+    """Return cell, state and number of a pool's addresses in cells."""
     query = (
         select(Cell.name, PoolAddress.state, func.count())
         .join(Cell, Cell.id == PoolAddress.cell_id)
@@ -180,7 +180,7 @@ def lock_address(session: Session, tenant_id: TenantId, address: str) -> PoolAdd
 def lock_addresses(
     session: Session, pool: Pool, addresses: Sequence[str], macs: Sequence[str]
 ) -> Sequence[PoolAddress]:
-    """Those of `addresses` that are in the pool, and what is reserved for `macs`, in the order in which all lock."""
+    """Return the pool's rows of `addresses` and of reservations for `macs`, locked in the common order."""
     concerned = or_(
         PoolAddress.address == _any_of(addresses, INET()), PoolAddress.reserved_for == _any_of(macs, MACADDR())
     )
@@ -191,29 +191,30 @@ def lock_addresses(
 
 
 def is_held(session: Session, row: PoolAddress, kind: str) -> bool:
-    """Whether a live session holds it, by the same rule as the cell's (`pool_address_holders`)."""
+    """Return whether a live session has the address, by the cell's rule (`pool_address_holders`)."""
     return bool(session.scalar(_IS_HELD, _address_params(row) | {"kind": kind}))
 
 
 def list_leaving_elsewhere(session: Session, pool: Pool, bounds: Bounds) -> Sequence[Row[str, str]]:
-    """Address and name of the pool, of the first few within `bounds` (of hosts) that have left another pool of the
-    tenant and are somebody's still."""
+    """Return the first addresses within `bounds` (of hosts) that leave another pool and are still used, with that
+    pool's name.
+    """
     return session.execute(_LEAVING_ELSEWHERE, _bounds_params(pool, bounds)).all()
 
 
 def list_reserved_outside(session: Session, pool: Pool, bounds: Bounds) -> Sequence[str]:
-    """The first few that are reserved and not within `bounds`."""
+    """Return the first reserved addresses outside `bounds`."""
     return session.scalars(_RESERVED_OUTSIDE, _bounds_params(pool, bounds)).all()
 
 
 def insert_addresses(session: Session, pool: Pool, addresses: Sequence[str], *, grant: int) -> None:
-    """Rows for those that have none, each under a number that no other has."""
+    """Insert rows for new addresses, each under an unused number."""
     given = {"tenant": pool.tenant_id, "pool": pool.id, "addresses": list(addresses), "grant": grant}
     session.execute(_INSERT_ADDRESSES, given)
 
 
 def remove_outside(session: Session, pool: Pool, bounds: Bounds) -> None:
-    """What lies outside of `bounds` goes at once where no cell has it, else it leaves; what is inside stays."""
+    """Remove rows outside `bounds`: at once if no cell has them, otherwise they leave."""
     session.execute(_JOIN_BY_HASH, {"nested": "off"})
     session.execute(_REMOVE_OUTSIDE, _bounds_params(pool, bounds))
     session.execute(_JOIN_BY_HASH, {"nested": "on"})
@@ -233,7 +234,7 @@ def _bounds_params(pool: Pool, bounds: Bounds) -> dict[str, Any]:
 
 
 def _any_of(values: Sequence[str], of: TypeEngine[Any]) -> ColumnElement[Any]:
-    """As one parameter, however many there are."""
+    """Return the values as one parameter, whatever their number."""
     return any_(cast(literal(list(values), ARRAY(Text())), ARRAY(of)))
 
 

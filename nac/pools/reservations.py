@@ -1,4 +1,4 @@
-"""Addresses of a pool that belong to one device each."""
+"""Reservations of a pool's addresses for single devices."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from nac.validation import require_mac
 
 
 def parse_reservations(written: Mapping[str, str]) -> dict[str, str]:
-    """MAC address to address, "" for none any more, both as they are stored. Raises InvalidInput or SeveralMistakes."""
+    """Parse addresses by MAC address; "" cancels a reservation. Raises InvalidInput or SeveralMistakes."""
     mistakes = Mistakes()
     read: dict[str, str] = {}
     for device, text in written.items():
@@ -20,10 +20,10 @@ def parse_reservations(written: Mapping[str, str]) -> dict[str, str]:
             mac = require_mac(device, place="reserved")
             address = text and parse_address(text, place="reserved")
             if mac in read:
-                raise InvalidInput(f"Device {mac} is given twice.", place="reserved", remedy="Give each once.")
+                raise InvalidInput(f"Device {mac} occurs twice.", place="reserved", remedy="Use each device once.")
             if address and address in read.values():
                 raise InvalidInput(
-                    f"{address} is given to two devices.", place="reserved", remedy="Give each address once."
+                    f"{address} is assigned to two devices.", place="reserved", remedy="Use each address once."
                 )
             read[mac] = address
     mistakes.refuse()
@@ -31,8 +31,8 @@ def parse_reservations(written: Mapping[str, str]) -> dict[str, str]:
 
 
 def apply_reservations(session: Session, pool: Pool, read: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Let each device alone get its address of the pool, as `read_reservations` has them; returns what those devices
-    had before of which that changes, and what they have now, "" for none.
+    """Reserve the addresses of `read_reservations`. Return the previous and the new address of each changed device, ""
+    for none.
 
     Raises InvalidInput or SeveralMistakes.
     """
@@ -62,19 +62,19 @@ def apply_reservations(session: Session, pool: Pool, read: Mapping[str, str]) ->
 def _require_reservable(
     session: Session, pool: Pool, rows: Mapping[str, PoolAddress], mac: str, address: str, *, freed: Mapping[str, str]
 ) -> PoolAddress:
-    """`freed` are the devices whose reservations change, too."""
+    """Return the row to reserve. `freed` are the devices whose reservations change."""
     row = rows.get(address)
     if row is None:
         raise InvalidInput(
-            f"{address} is not in pool {pool.name!r}.", place="reserved", remedy="Give an address of its ranges."
+            f"{address} is not in pool {pool.name!r}.", place="reserved", remedy="Use an address in its ranges."
         )
     if row.reserved_for not in (None, mac, *freed):
-        raise InvalidInput(f"{address} is reserved for {row.reserved_for} already.", place="reserved")
+        raise InvalidInput(f"{address} is already reserved for {row.reserved_for}.", place="reserved")
     if row.mac != mac and (row.state == "leased" or repository.is_held(session, row, pool.kind)):
         raise InvalidInput(
-            f"{'Device ' + row.mac if row.mac else 'A device'} has {address}.",
+            f"{'Device ' + row.mac if row.mac else 'A device'} already has {address}.",
             place="reserved",
-            remedy=f"Wait until it has given it up, or end its session; then ./admit pool release {address}",
+            remedy=f"Wait until the device releases it, or end its session; then run ./admit pool release {address}",
         )
     return row
 
@@ -82,5 +82,5 @@ def _require_reservable(
 def _set_reservation(row: PoolAddress, mac: str | None) -> None:
     row.reserved_for = mac
     if row.state in ("free", "stock"):
-        # Under another number, so that who has taken it by the old one is no obstacle. A cell withdraws it.
+        # A new grant invalidates claims of the old one. A cell withdraws the address.
         row.grant_number += 1

@@ -1,4 +1,4 @@
-"""Pools of addresses of a tenant or one of its sites, which devices are given with their Access-Accept."""
+"""Address pools of a tenant or one of its sites. Devices get an address with their Access-Accept."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,37 +28,37 @@ from nac.validation import require_mac, require_slug
 
 POOL_KINDS: tuple[PoolKind, ...] = ("ipv4", "ipv6", "delegated")
 WHEN_EMPTY_CHOICES = ("deny", "without")
-# As the CHECKs of the table have it.
+# The same bounds as the table's CHECKs.
 OPTION_BOUNDS = {"stock": (1, 4096), "grace_seconds": (60, 86_400), "quarantine_seconds": (60, 604_800)}
 MAX_POOLS = 200
 
 
 class PoolNotFound(NotFound):
-    """There is no such pool."""
+    """The pool does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolOptions:
-    """How a pool gives; None leaves it as it is, or as new pools have it."""
+    """Settings of a pool; None leaves a value unchanged, or uses the default."""
 
     when_empty: str | None = None
-    # How many addresses a cell keeps ready.
+    # Number of addresses that a cell keeps ready.
     stock: int | None = None
-    # How long an address is kept for a device of which no Start comes, and for nobody once it was given up.
+    # How long an address is kept without a Start, and how long it stays unused after its release.
     grace_seconds: int | None = None
     quarantine_seconds: int | None = None
 
     def given(self) -> dict[str, Any]:
-        """Raises InvalidInput or SeveralMistakes."""
+        """Return the set values. Raises InvalidInput or SeveralMistakes."""
         mistakes = Mistakes()
         with mistakes.noted():
             if self.when_empty not in (None, *WHEN_EMPTY_CHOICES):
-                raise InvalidInput(f"{self.when_empty!r} is neither deny nor without.", place="when_empty")
+                raise InvalidInput(f"Invalid value {self.when_empty!r}: use deny or without.", place="when_empty")
         for name, (least, most) in OPTION_BOUNDS.items():
             with mistakes.noted():
                 value = getattr(self, name)
                 if value is not None and not least <= value <= most:
-                    raise InvalidInput(f"{value} will not do.", place=name, remedy=f"Give {least} to {most}.")
+                    raise InvalidInput(f"{value} is out of range.", place=name, remedy=f"Use {least} to {most}.")
         mistakes.refuse()
         names = ("when_empty", *OPTION_BOUNDS)
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
@@ -66,10 +66,10 @@ class PoolOptions:
 
 @dataclass(frozen=True, slots=True)
 class PoolState:
-    """A pool and how many of its addresses are where."""
+    """A pool and the number of its addresses by state."""
 
     pool: Pool
-    # Slug; "" of the whole tenant.
+    # Slug of the site; "" for the whole tenant.
     site: str
     free: int
     # Ready in cells.
@@ -77,7 +77,7 @@ class PoolState:
     used: int
     quarantined: int
     reserved: int
-    # Taken out of the pool, and not free yet.
+    # Removed from the pool, but not free yet.
     leaving: int
 
     @property
@@ -98,7 +98,7 @@ def create_pool(
     site: str = "",
     options: PoolOptions = PoolOptions(),
 ) -> Pool:
-    """Raises InvalidInput, SeveralMistakes, AlreadyExists, PoolsOverlap."""
+    """Create a pool. Raises InvalidInput, SeveralMistakes, AlreadyExists or PoolsOverlap."""
     mistakes = Mistakes()
     with mistakes.noted():
         require_not_reserved("pool", require_slug(name, place="name"))
@@ -111,9 +111,11 @@ def create_pool(
     mistakes.refuse()
     repository.lock_tenant(session, tenant_id)
     if repository.get(session, tenant_id, name, site_id):
-        raise AlreadyExists(f"There is a pool {name!r} already.", place="name")
+        raise AlreadyExists(f"Pool {name!r} already exists.", place="name")
     if len(repository.list_all(session, tenant_id)) >= MAX_POOLS:
-        raise Conflict(f"A tenant has at most {MAX_POOLS} pools.", remedy="Make one larger instead: ./admit pool set")
+        raise Conflict(
+            f"A tenant can have at most {MAX_POOLS} pools.", remedy="Extend an existing pool: ./admit pool set"
+        )
     pool = Pool(
         tenant_id=tenant_id,
         site_id=site_id,
@@ -145,14 +147,13 @@ def update_pool(
     options: PoolOptions = PoolOptions(),
     reserved: Mapping[str, str] | None = None,
 ) -> Pool:
-    """Change what is given. `reserved`: MAC address to the address that it alone gets, "" to take that back.
+    """Change the values that are set. `reserved` maps MAC addresses to their address; "" cancels a reservation.
 
-    Addresses that are no longer in the pool are given to nobody any more, and leave it when nobody has them. Raises as
-    `add_pool`.
+    Removed addresses are no longer assigned and leave the pool when no device has them. Raises like `add_pool`.
     """
     pool = require_pool(session, tenant_id=tenant_id, name=name, site=site, lock=True)
     if pool.removing:
-        raise Conflict(f"Pool {name!r} is being removed.", place="name")
+        raise Conflict(f"Pool {name!r} is being deleted.", place="name")
     before = _describe(pool)
     mistakes = Mistakes()
     with mistakes.noted():
@@ -165,12 +166,12 @@ def update_pool(
     with mistakes.noted():
         extent = build_extent(pool) if is_moving else None
     with mistakes.noted():
-        wanted = parse_reservations(reserved or {})
+        reservations = parse_reservations(reserved or {})
     mistakes.refuse()
     if extent is not None:
         require_no_overlap(session, pool, extent)
         sync_addresses(session, pool, extent)
-    had, has = apply_reservations(session, pool, wanted)
+    had, has = apply_reservations(session, pool, reservations)
     session.flush()
     before, after = before | {"reserved": had}, _describe(pool) | {"reserved": has}
     if changed := [key for key in after if after[key] != before[key]]:
@@ -187,14 +188,16 @@ def update_pool(
 
 
 def rename_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str, site: str = "") -> Pool:
-    """Its addresses stay with whom they are. Raises InUse where a policy or a site's fallback names it, also where
-    another pool would stand in for it, or it for another: devices would be given other addresses."""
+    """Rename a pool. Devices keep their addresses.
+
+    Raises InUse if a policy or a site's fallback refers to the old or the new name: devices would get other addresses.
+    """
     pool = require_pool(session, tenant_id=tenant_id, name=name, site=site, lock=True)
     if new_name == name:
         return pool
     require_not_reserved("pool", require_slug(new_name, place="name"))
     if repository.get(session, tenant_id, new_name, pool.site_id) is not None:
-        raise AlreadyExists(f"There is a pool {new_name!r} already.", place="name")
+        raise AlreadyExists(f"Pool {new_name!r} already exists.", place="name")
     for each in (name, new_name):
         _require_not_in_policies(session, tenant_id, each)
     pool.name = new_name
@@ -212,9 +215,9 @@ def rename_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str,
 
 
 def delete_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str, site: str = "") -> bool:
-    """Whether it is gone at once: else it goes when the last device has given up its address.
+    """Delete a pool. Return True if it was deleted at once; otherwise it is deleted when the last address is free.
 
-    Raises InUse where a policy or a site's fallback names it and no other pool of that name would stand in for it.
+    Raises InUse if a policy or a site's fallback refers to the name and no other pool has it.
     """
     pool = require_pool(session, tenant_id=tenant_id, name=name, site=site, lock=True)
     if pool.site_id is None or repository.get(session, tenant_id, name, None) is None:
@@ -232,19 +235,23 @@ def delete_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str,
 
 
 def release_address(session: Session, *, actor: str, tenant_id: TenantId, address: str) -> PoolAddress:
-    """Take the address from the device that has it: after its quarantine anybody may get it.
+    """Take the address from its device. After its quarantine, it can be assigned again.
 
-    Raises PoolNotFound, or InUse while a session holds it.
+    Raises PoolNotFound, or InUse while a session has it.
     """
     row = repository.lock_address(session, tenant_id, parse_address(address))
     if row is None or row.state not in ("leased", "quarantined"):
-        raise PoolNotFound(f"No device has {address}.", place="address", remedy="See: ./admit pool leases")
+        raise PoolNotFound(f"No device has {address}.", place="address", remedy="List leases: ./admit pool leases")
     pool = session.get_one(Pool, row.pool_id)
     if repository.is_held(session, row, pool.kind):
-        raise InUse(f"A session holds {address}.", place="address", remedy="End it first: ./admit session disconnect")
+        raise InUse(
+            f"A live session has {address}.",
+            place="address",
+            remedy="End the session first: ./admit session disconnect",
+        )
     if row.state == "leased":
         row.state, row.until = "quarantined", utc_now() + timedelta(seconds=pool.quarantine_seconds)
-    # Whose it was is kept: a Start of that device may be on its way.
+    # Keep the MAC address: a Start of that device can still arrive.
     row.released = True
     session.flush()
     audit.append(
@@ -260,7 +267,7 @@ def list_pools(session: Session, *, tenant_id: TenantId) -> list[PoolState]:
 def list_page(
     session: Session, *, tenant_id: TenantId, span: Span, text: str = "", kind: str = "", site: str = ""
 ) -> list[PoolState]:
-    """`text` is a part of the name, `site` the slug of the site whose own they are."""
+    """List pools; `text` is part of the name, `site` the slug of their site."""
     site_id = _find_site_id(session, tenant_id, site)
     pools = repository.list_page(session, tenant_id, span=span, text=text, kind=kind, site_id=site_id)
     return _build_states(session, tenant_id, pools)
@@ -282,7 +289,7 @@ def get_pool_state(session: Session, *, tenant_id: TenantId, name: str, site: st
 
 
 def count_by_cell(session: Session, *, pool: Pool) -> dict[str, dict[str, int]]:
-    """By cell and state, how many addresses of the pool it holds."""
+    """Return the number of the pool's addresses by cell and state."""
     found: dict[str, dict[str, int]] = {}
     for cell, state, number in repository.count_by_cell(session, pool.tenant_id, pool.id):
         found.setdefault(cell, {})[state] = number
@@ -299,7 +306,7 @@ def list_leases(
     address: str = "",
     span: Span | None = None,
 ) -> Sequence[PoolAddress]:
-    """Who has which address, quarantined ones included; by pool and number, unless `span` says otherwise."""
+    """List assigned and quarantined addresses, by pool and number by default."""
     chosen = LeaseFilter()
     if pool:
         chosen = replace(chosen, pool_id=require_pool(session, tenant_id=tenant_id, name=pool, site=site).id)
@@ -311,15 +318,14 @@ def list_leases(
 
 
 def require_pool(session: Session, *, tenant_id: TenantId, name: str, site: str = "", lock: bool = False) -> Pool:
-    """`lock`: nobody else changes pools of the tenant until the transaction ends, its own row last. Raises
-    PoolNotFound."""
+    """Return a pool. With `lock`, no other transaction can change pools of the tenant. Raises PoolNotFound."""
     if lock:
         repository.lock_tenant(session, tenant_id)
     pool = repository.get(session, tenant_id, name, _find_site_id(session, tenant_id, site))
     if pool is None:
         where = f" of site {site}" if site else ""
         raise PoolNotFound(
-            f"There is no pool {name!r}{where}.", place="name", remedy="They are listed by: ./admit pool list"
+            f"Pool {name!r}{where} does not exist.", place="name", remedy="List pools: ./admit pool list"
         )
     if lock:
         hold(session, pool)
@@ -344,9 +350,9 @@ def _require_not_in_policies(session: Session, tenant_id: TenantId, name: str) -
     for site in sites.list_sites(session, tenant_id=tenant_id):
         if any(each.kind == "pool" and each.name == name for each in references(site.fallback)):
             raise InUse(
-                f"The fallback of site {site.slug!r} names pool {name!r}.",
+                f"The fallback of site {site.slug!r} refers to pool {name!r}.",
                 place="name",
-                remedy="Give the site another one: ./admit site set --fallback FILE",
+                remedy="Change the fallback of the site: ./admit site set --fallback FILE",
             )
 
 

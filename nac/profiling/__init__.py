@@ -1,1 +1,1 @@
-"""What a device is: vendor by its address, profile by what it and its switch say of it. Reads packaged data alone."""
+"""Device profiling: vendor by address, profile by evidence from the device and its switch. Reads only packaged data."""

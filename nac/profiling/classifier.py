@@ -1,8 +1,8 @@
-"""What kind of device it is: clues of `profiles/*.toml` that hold, put together to a confidence that explains itself.
+"""Classifies devices: combines matching clues of `profiles/*.toml` to a confidence with reasons.
 
-A clue alone makes us `weight` percent sure. Of each field the strongest clue counts; those of different fields add up
-as independent ones do: what is left of the doubt is the product of their doubts. What speaks for another profile counts
-half against it. So each figure follows from the reasons that are kept with it.
+A single clue has a confidence of `weight` percent. Only the strongest clue of each field counts. Clues of different
+fields combine as independent probabilities: the remaining doubt is the product of their doubts. The confidence of the
+second-best profile counts half against the best. So each confidence follows from the stored reasons.
 """
 
 import tomllib
@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from nac.mac import is_random_mac
 from nac.profiling.evidence import EVIDENCE_KEYS, Evidence
 
-# Nobody is certain: 100 is kept for what a person says.
+# 100 is reserved for profiles set by a person.
 MAX_CONFIDENCE = 99
-# Below it, nothing is claimed.
+# Below this, no profile is reported.
 MIN_CONFIDENCE = 20
 _FIELDS = frozenset(("vendor", "random", *(f"{source}.{key}" for source, key in EVIDENCE_KEYS)))
 _TESTS = ("equals", "starts_with", "ends_with", "contains")
@@ -27,11 +27,11 @@ class Clue(NamedTuple):
     profile: str
     field: str
     test: str
-    # Case-folded; any of them.
+    # Case-folded alternatives.
     words: tuple[str, ...]
     weight: int
     os: str
-    # The value itself tells the model.
+    # Whether the value is the model.
     model: bool
 
     def holds(self, folded: str) -> bool:
@@ -54,7 +54,7 @@ class ProfileReason(NamedTuple):
 
 
 class ProfileFinding(NamedTuple):
-    """`profile` "" and confidence 0 where nothing speaks for any; what speaks for others is among `why`, too."""
+    """`profile` is "" and confidence 0 without a match; `why` includes clues for other profiles."""
 
     profile: str = ""
     confidence: int = 0
@@ -64,17 +64,17 @@ class ProfileFinding(NamedTuple):
 
 
 class ProfileCatalogue(NamedTuple):
-    # Name to what it is called.
+    # Titles by profile name.
     titles: Mapping[str, str]
     clues: Mapping[str, tuple[Clue, ...]]
 
     def classify(self, *, mac: str, vendor: str, evidence: Iterable[Evidence]) -> ProfileFinding:
-        """`mac` as 12 hex digits; never raises, whatever the values are."""
-        told = [("vendor", vendor), ("random", "true" if is_random_mac(mac) else "")]
-        told += [(f"{each.source}.{each.key}", each.value) for each in evidence]
+        """Classify a device; `mac` has 12 hex digits. Never raises."""
+        facts = [("vendor", vendor), ("random", "true" if is_random_mac(mac) else "")]
+        facts += [(f"{each.source}.{each.key}", each.value) for each in evidence]
         # The strongest clue of each profile and field.
         held: defaultdict[str, dict[str, tuple[Clue, str]]] = defaultdict(dict)
-        for field, value in told:
+        for field, value in facts:
             folded = value.casefold()
             for clue in self.clues.get(field, ()) if value else ():
                 known = held[clue.profile].get(field) if clue.profile in held else None
@@ -113,7 +113,7 @@ def _combine_weights(weights: Iterable[int]) -> float:
 
 @cache
 def load_packaged_profiles() -> ProfileCatalogue:
-    """Those of this version; a mistake in a file is a ValueError that names it."""
+    """Return the profiles of this version. A mistake in a file raises ValueError with its name."""
     titles = {}
     clues: defaultdict[str, list[Clue]] = defaultdict(list)
     for file in sorted(files("nac.profiling").joinpath("profiles").iterdir(), key=lambda entry: entry.name):
@@ -130,11 +130,13 @@ def _parse_clue(profile: str, entry: Mapping[str, Any], *, place: str) -> Clue:
     tests = [test for test in _TESTS if test in entry]
     known = {"field", "weight", "os", "model", *_TESTS}
     if entry.keys() - known or len(tests) != 1:
-        raise ValueError(f"{place}: needs one of {', '.join(_TESTS)}, and nothing but {', '.join(sorted(known))}")
+        raise ValueError(
+            f"{place}: needs exactly one of {', '.join(_TESTS)}, and only fields of {', '.join(sorted(known))}"
+        )
     if entry["field"] not in _FIELDS:
-        raise ValueError(f"{place}: there is no field {entry['field']!r}")
+        raise ValueError(f"{place}: unknown field {entry['field']!r}")
     if not 0 < entry["weight"] < 100:
-        raise ValueError(f"{place}: the weight is a percentage between 0 and 100")
+        raise ValueError(f"{place}: the weight must be between 0 and 100 percent")
     words = tuple(str(word).casefold() for word in entry[tests[0]])
     return Clue(
         profile, entry["field"], tests[0], words, entry["weight"], entry.get("os", ""), bool(entry.get("model"))

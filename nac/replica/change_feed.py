@@ -1,12 +1,12 @@
-"""The change feed's end: what every cell has applied need not be kept."""
+"""Deletes changes that every cell has applied from the change feed."""
 
 from sqlalchemy import CursorResult, text
 from sqlalchemy.orm import Session
 
-# A cell that was away for longer loads everything anew instead of asking for changes.
+# A cell that was away for longer reloads everything.
 KEEP_DAYS = 7
 
-# Cells without a position load everything anyway; those that are retired or silent for too long must not hold it up.
+# Ignores cells without a position, which reload everything, and retired or long silent cells.
 _PRUNE = text(
     """
     DELETE FROM replica_changes r
@@ -20,8 +20,9 @@ _PRUNE = text(
 
 
 def prune_changes(session: Session) -> int:
-    """Delete the changes of more than a day ago that all cells have applied; returns how many. As admit_worker, in
-    PlatformScope."""
+    """Delete changes older than a day that all cells have applied; return their number. Needs role admit_worker and
+    PlatformScope.
+    """
     result = session.execute(_PRUNE, {"keep_days": KEEP_DAYS})
     assert isinstance(result, CursorResult)
     return result.rowcount

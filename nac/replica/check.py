@@ -1,6 +1,6 @@
-"""Reads every record of a replica: `python -m nac.replica.check <directory>`, exit status 1 where one does not read.
+"""Reads every record of a replica: `python -m nac.replica.check <directory>`, with exit status 1 if it is damaged.
 
-In a process of its own, because a damaged page may kill whoever touches it.
+Runs in its own process, because a damaged page can kill the reader.
 """
 
 import logging
@@ -32,16 +32,16 @@ _RECORD_TYPES: dict[str, type[records.Record]] = {
     "pool_stocks": records.PoolStockRecord,
     "pool_leases": records.PoolLeaseRecord,
 }
-# CPU time within which a sound replica is read: ten times what it takes. Damage can make LMDB go round in circles.
+# CPU limit, ten times the time for an intact replica. Damage can cause an endless loop in LMDB.
 _MIN_CPU_SECONDS, _BYTES_PER_CPU_SECOND = 10, 10 << 20
-# A machine or a disk that lets nobody work proves nothing about the replica.
+# A slow machine or disk is not proof of damage.
 _TIMEOUT_SECONDS = 120
 
 _log = logging.getLogger(__name__)
 
 
 def check_replica(directory: Path) -> None:
-    """Raises ReplicaDamaged where the replica in use, if there is one, cannot be read from end to end."""
+    """Raise ReplicaDamaged if the current replica cannot be read completely. Does nothing without a replica."""
     if not files.current_generation(directory):
         return
     try:
@@ -54,11 +54,11 @@ def check_replica(directory: Path) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        _log.warning("%s was not read within %d s: it is taken for sound", directory, _TIMEOUT_SECONDS)
+        _log.warning("%s was not read within %d s and is assumed to be intact", directory, _TIMEOUT_SECONDS)
         return
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
-        raise ReplicaDamaged(said[-1] if said else f"reading {directory} ends with status {done.returncode}")
+        errors = done.stderr.strip().splitlines()
+        raise ReplicaDamaged(errors[-1] if errors else f"reading {directory} ended with status {done.returncode}")
 
 
 def _read_all(directory: Path) -> None:
@@ -76,11 +76,11 @@ def _read_all(directory: Path) -> None:
                 if found > counted:
                     break
             if found != counted:
-                raise ReplicaDamaged(f"{name} holds {found} records of {counted}")
+                raise ReplicaDamaged(f"{name} has {found} of {counted} records")
 
 
 def _limit_cpu(data: Path) -> None:
-    """Beyond it the kernel ends this process, which `check_replica` takes for damage."""
+    """Limit CPU time. If it is exceeded, the kernel ends the process, and `check_replica` reports damage."""
     seconds = _MIN_CPU_SECONDS + data.stat().st_size // _BYTES_PER_CPU_SECOND
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 

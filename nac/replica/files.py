@@ -1,6 +1,6 @@
-"""Where a replica's files lie, and opening them without trusting them.
+"""Files of a replica, opened without trusting their content.
 
-directory/current       name of the generation that readers use
+directory/current       name of the current generation
 directory/<generation>/ an LMDB environment (data.mdb, lock.mdb)
 """
 
@@ -15,7 +15,7 @@ from nac.clock import epoch_microseconds
 from nac.replica.records import DATABASES, FORMAT
 
 CURRENT = "current"
-# Address space, not disk: the file grows only with its records, so neither side ever has to remap under a reader.
+# Address space, not disk space: files grow with their records. Large enough that no reader must remap.
 MAP_BYTES = 64 << 30
 
 Databases = dict[str, "lmdb._Database"]
@@ -26,15 +26,15 @@ class ReplicaError(Exception):
 
 
 class ReplicaMissing(ReplicaError):
-    """There is no replica yet, or none in this format."""
+    """The replica does not exist, or has another format."""
 
 
 class ReplicaDamaged(ReplicaError):
-    """The replica's file is broken; only a rebuild mends it."""
+    """The replica's file is damaged and must be rebuilt."""
 
 
 def current_generation(directory: Path) -> str:
-    """Name of the generation in use, "" where there is none."""
+    """Return the name of the current generation; "" if there is none."""
     try:
         name = (directory / CURRENT).read_text(encoding="ascii").strip()
     except FileNotFoundError:
@@ -52,7 +52,7 @@ def create_generation(directory: Path) -> str:
 
 
 def publish_generation(directory: Path, generation: str) -> None:
-    """Make `generation` the one in use and remove all others; readers keep what they have open until they look."""
+    """Make `generation` current and delete the others. Readers keep open files until they check again."""
     fresh = directory / f"{CURRENT}.new"
     with fresh.open("w", encoding="ascii") as file:
         file.write(generation)
@@ -69,7 +69,7 @@ def delete_generations(directory: Path, *, keep: str) -> None:
 
 
 def open_environment(path: Path, *, readonly: bool, map_bytes: int = MAP_BYTES) -> "lmdb.Environment":
-    """Raises ReplicaMissing where there is no file, ReplicaDamaged where there is no whole one."""
+    """Open a generation. Raises ReplicaMissing if it has no file, and ReplicaDamaged if the file is incomplete."""
     try:
         environment = lmdb.open(
             str(path),
@@ -78,15 +78,15 @@ def open_environment(path: Path, *, readonly: bool, map_bytes: int = MAP_BYTES) 
             readonly=readonly,
             create=not readonly,
             mode=0o640,
-            # A power cut may cost the last commit, never the file; its changes are then read again.
+            # A power cut can lose the last commit, but never damages the file. Its changes are then read again.
             metasync=False,
-            # Each of radiusd's threads keeps a read transaction ready.
+            # Each thread of radiusd keeps a read transaction.
             max_spare_txns=64,
         )
     except lmdb.Error as exc:
         if readonly and not (path / "data.mdb").exists():
-            raise ReplicaMissing(f"no replica at {path}") from exc
-        raise ReplicaDamaged(f"{path} does not open: {exc}") from exc
+            raise ReplicaMissing(f"no replica in {path}") from exc
+        raise ReplicaDamaged(f"cannot open {path}: {exc}") from exc
     try:
         _check_length(environment, path)
     except ReplicaDamaged:
@@ -101,21 +101,21 @@ def open_databases(environment: "lmdb.Environment", path: Path, *, create: bool 
         with environment.begin() as transaction:
             found = transaction.get(b"format", db=databases["meta"])
     except lmdb.NotFoundError as exc:
-        raise ReplicaMissing(f"the replica at {path} was never filled") from exc
+        raise ReplicaMissing(f"the replica in {path} is empty") from exc
     except lmdb.Error as exc:
-        raise ReplicaDamaged(f"{path} does not read: {exc}") from exc
+        raise ReplicaDamaged(f"cannot read {path}: {exc}") from exc
     if not create and found != str(FORMAT).encode():
-        raise ReplicaMissing(f"the replica at {path} has format {found!r}, this software reads {FORMAT}")
+        raise ReplicaMissing(f"the replica in {path} has format {found!r}, but this version reads {FORMAT}")
     return databases
 
 
 def _check_length(environment: "lmdb.Environment", path: Path) -> None:
-    """A page beyond the end of a truncated file would kill the process with SIGBUS: it must not be touched at all."""
+    """Check the length of the file: accessing a page after its end would kill the process with SIGBUS."""
     needed = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
     found = (path / "data.mdb").stat().st_size
-    # A fresh environment has written its two meta pages only.
+    # A new environment has only its two meta pages.
     if found < needed:
-        raise ReplicaDamaged(f"{path / 'data.mdb'} holds {found} bytes of {needed}")
+        raise ReplicaDamaged(f"{path / 'data.mdb'} has {found} of {needed} bytes")
 
 
 def _generations(directory: Path) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""Keys of the replica's databases; `records` has the table."""
+"""Keys of the replica's databases; see the table in `records`."""
 
 import struct
 
@@ -12,8 +12,9 @@ pack_tenant = struct.Struct(">I").pack
 
 
 def by_id(tenant: int, record_id: str) -> bytes:
-    """By a UUID as text: key of a site, policy, identity source or stock of a pool, and what keys of
-    external statuses and leases begin with."""
+    """Return the key of a UUID: for sites, policies, identity sources and stocks, and as prefix for external statuses
+    and leases.
+    """
     return pack_tenant(tenant) + bytes.fromhex(record_id.replace("-", ""))
 
 
@@ -26,7 +27,7 @@ def by_address(tenant: int, packed: bytes) -> bytes:
 
 
 def endpoint(tenant: int, mac: str) -> bytes:
-    """`mac` is what nac.mac.normalise_mac returns."""
+    """Return the key of an endpoint; `mac` is from nac.mac.normalise_mac."""
     return pack_tenant(tenant) + bytes.fromhex(mac)
 
 
@@ -47,12 +48,12 @@ def external_status(tenant: int, authority_id: str, serial_hex: str) -> bytes:
 
 
 def session_count(tenant: int, key: str) -> bytes:
-    """`key` is "m" and a MAC address, or "u" and a name."""
+    """Return the key of a count; `key` is "m" and a MAC address, or "u" and a name."""
     return pack_tenant(tenant) + _name(key)
 
 
 def pool(tenant: int, site_id: str, name: str) -> bytes:
-    """`site_id` is "" for a pool of the whole tenant."""
+    """Return the key of a pool; `site_id` is "" for the whole tenant."""
     return (by_id(tenant, site_id) if site_id else pack_tenant(tenant) + bytes(16)) + _name(name)
 
 
@@ -61,6 +62,6 @@ def pool_lease(tenant: int, pool_id: str, mac: str) -> bytes:
 
 
 def _name(text: str) -> bytes:
-    """Longer names than LMDB can hold become one key that no record has (names in the database are shorter)."""
+    """Map names that are too long for LMDB to one key that no record has. Names in the database are shorter."""
     encoded = text.encode("utf-8", "surrogateescape")
     return encoded if len(encoded) <= MAX_NAME_BYTES else b"\0"

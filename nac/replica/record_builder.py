@@ -1,4 +1,4 @@
-"""Rows of the database to records of the replica; radius/agent/mirror.py holds the queries that make these rows."""
+"""Converts database rows to replica records; radius/agent/mirror.py has the queries."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,7 +29,7 @@ from pki.signatures import public_key_der
 
 # (sealed with the master key, context) -> sealed with the cell's key
 Reseal = Callable[[bytes, str], bytes]
-# What a row's JSON does to this code where it is none of ours.
+# Errors for a row with unexpected JSON.
 UNREADABLE_ERRORS = (ValueError, KeyError, TypeError, AttributeError)
 
 _decode_posture = msgspec.json.Decoder(dict[str, dict[str, Any]]).decode
@@ -37,17 +37,17 @@ _decode_attributes = msgspec.json.Decoder(dict[str, object]).decode
 
 
 class SecretsRow(NamedTuple):
-    """A secret and, while they change over, the next one; sealed with the master key, each for its context."""
+    """A secret and, during a rotation, the next one; sealed with the master key, each in its context."""
 
     sealed: bytes | None
     context: str
     next_sealed: bytes | None
-    # Id of the rotation, "" for none.
+    # Id of the rotation; "" for none.
     rotation: str
 
 
 def secret_records(row: SecretsRow, reseal: Reseal) -> tuple[SecretRecord, ...]:
-    """Raises SecretsError."""
+    """Return the resealed secrets. Raises SecretsError."""
     if row.sealed is None:
         return ()
     first = SecretRecord(reseal(row.sealed, row.context), row.context)
@@ -67,7 +67,7 @@ def slot_record(
     tenant, tenant_id, slug, status, default_site_id, server_certificate, limit, window_seconds = row[:8]
     methods, tls_versions, own_authorities_only, status_required, cui_key, nat_session_seconds = row[8:14]
     password_limit, password_window_seconds, realms = row[14:]
-    # A tenant that is being deleted is no longer served.
+    # A tenant that is being deleted is not served.
     served = status if status == "active" else "suspended"
     return SlotRecord(
         tenant,
@@ -93,7 +93,7 @@ def slot_record(
 
 
 def site_record(row: tuple[str, str, str, str | None, bool, str], replies: ReplyDictionary | None) -> SiteRecord:
-    """Raises PolicyErrors where the site's own fallback is none, or its time zone is not known here."""
+    """Return the record. Raises PolicyErrors for an invalid fallback or time zone."""
     site_id, name, policy_id, fallback, monitor, time_zone = row
     compile_policy({}, time_zone=time_zone)
     if fallback is not None:
@@ -102,7 +102,7 @@ def site_record(row: tuple[str, str, str, str | None, bool, str], replies: Reply
 
 
 def policy_record(row: tuple[str, str, int, str], replies: ReplyDictionary | None) -> PolicyRecord:
-    """Raises PolicyErrors: what does not compile here must not reach the module."""
+    """Return the record. Raises PolicyErrors: an invalid policy must not reach the module."""
     policy_id, name, version, document = row
     compile_policy(json.loads(document), replies=replies, refuse_unreachable=False)
     return PolicyRecord(policy_id, name, version, document.encode())
@@ -121,7 +121,7 @@ class NasRow(NamedTuple):
 
 
 def nas_record(row: NasRow, secrets: tuple[SecretRecord, ...], rotation: str, reseal: Reseal) -> NasRecord:
-    """Raises SecretsError where the text of its MAB password cannot be opened."""
+    """Return the record. Raises SecretsError if the MAB password cannot be decrypted."""
     sealed = row.mab_password_sealed
     return NasRecord(
         row.nas_id,
@@ -153,12 +153,12 @@ class EndpointRow(NamedTuple):
     rule_groups: list[str] | None
     posture: str
     psk_sealed: bytes | None
-    # What it is sealed for.
+    # Sealing context.
     psk_context: str
 
 
 def endpoint_record(row: EndpointRow, reseal: Reseal) -> EndpointRecord:
-    """Raises what `reseal` raises."""
+    """Return the record. Raises errors of `reseal`."""
     return EndpointRecord(
         row.endpoint_id,
         row.name,
@@ -178,14 +178,14 @@ def endpoint_record(row: EndpointRow, reseal: Reseal) -> EndpointRecord:
 
 
 def blocked_endpoint_record(endpoint_id: str, name: str) -> EndpointRecord:
-    """What stands for one whose row cannot be read: a policy could admit it as it does strangers."""
+    """Return a blocked record for an unreadable row, because a policy could admit an unknown device."""
     return EndpointRecord(endpoint_id, name, "blocked", (), 0, {})
 
 
 def posture_values(stored: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[bool | int | str, int]]:
-    """As a record holds it, of {name: {"value": ..., "until": epoch seconds, 0 for ever, ...}}.
+    """Convert {name: {"value": ..., "until": epoch seconds (0 for no end), ...}} to a record's format.
 
-    Raises one of UNREADABLE where it is something else.
+    Raises an error of UNREADABLE for other data.
     """
     return msgspec.convert(
         {name: (each["value"], each["until"]) for name, each in stored.items()},
@@ -194,9 +194,9 @@ def posture_values(stored: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[b
 
 
 def attribute_texts(attributes: Mapping[str, object]) -> dict[str, str]:
-    """Policies compare text; what is none (a number, a truth value) is written as in JSON.
+    """Return attributes as text for policies. Other values are written as JSON.
 
-    Raises one of UNREADABLE where they are no object.
+    Raises an error of UNREADABLE if it is not an object.
     """
     return {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -231,7 +231,7 @@ class AuthorityRow(NamedTuple):
     subject: str
     own: bool
     revoked: bool
-    # None of a root.
+    # None for a root.
     issuer_id: str | None
     certificate_der: bytes
     not_after: int
@@ -239,7 +239,7 @@ class AuthorityRow(NamedTuple):
 
 
 def authority_records(rows: Iterable[AuthorityRow]) -> dict[str, AuthorityRecord]:
-    """By name: whose authority it is, of all tenants that trust one of it."""
+    """Return by name the tenants that trust an authority of this name, and whether it is their own."""
     trusted: dict[str, dict[int, bool]] = {}
     for row in rows:
         if not row.revoked:
@@ -249,7 +249,7 @@ def authority_records(rows: Iterable[AuthorityRow]) -> dict[str, AuthorityRecord
 
 
 def issuer_records(rows: Iterable[AuthorityRow]) -> dict[tuple[int, str], IssuerRecord]:
-    """By tenant number and name. What stands above an authority counts as well."""
+    """Return records by tenant number and name. Revocation and expiry include the authorities above."""
     by_id = {row.authority_id: row for row in rows}
     found: dict[tuple[int, str], list[TrustedAuthority]] = {}
     for row in by_id.values():
@@ -270,7 +270,7 @@ def issuer_records(rows: Iterable[AuthorityRow]) -> dict[tuple[int, str], Issuer
 
 
 def _iter_chain(row: AuthorityRow, by_id: Mapping[str, AuthorityRow]) -> Iterator[AuthorityRow]:
-    """An authority and those above it."""
+    """Yield an authority and those above it."""
     seen = set()
     current: AuthorityRow | None = row
     while current is not None and current.authority_id not in seen:
@@ -284,7 +284,7 @@ def external_status_record(row: tuple[bool, int]) -> ExternalStatusRecord:
 
 
 def summarise_mistakes(errors: PolicyErrors) -> str:
-    """The first few, for an alarm."""
-    shown = "; ".join(str(mistake) for mistake in errors.mistakes[:3])
+    """Return the first mistakes, for an alarm."""
+    first = "; ".join(str(mistake) for mistake in errors.mistakes[:3])
     more = len(errors.mistakes) - 3
-    return f"{shown}; and {more} more" if more > 0 else shown
+    return f"{first}; and {more} more" if more > 0 else first

@@ -1,7 +1,7 @@
-"""The replica: the agent writes it, radiusd's module reads it, and neither waits for the other.
+"""The replica: written by the agent, read by radiusd's module, without waiting for each other.
 
-A rebuild fills a new generation of the file and then replaces `current` by rename, so that a reader sees the whole old
-data or the whole new data, and a writer killed on the way leaves the old one in use.
+A rebuild writes a new generation and then renames `current`. Readers see either the old or the new data completely, and
+a killed writer leaves the old data in use.
 """
 
 import threading
@@ -45,7 +45,7 @@ __all__ = [
     "WriteBatch",
 ]
 
-# How long a reader may go on with a generation that was replaced.
+# How long a reader can use a replaced generation.
 _REFRESH_SECONDS = 0.2
 
 _decode_slot = msgspec.msgpack.Decoder(SlotRecord).decode
@@ -66,7 +66,7 @@ _decode_external_status = msgspec.msgpack.Decoder(ExternalStatusRecord).decode
 
 
 class ReplicaReader:
-    """Open once per process, after the fork (LMDB refuses a second one); any number of threads may begin views."""
+    """Reads a replica. Open it once per process, after the fork (LMDB allows no second). Threads share it."""
 
     def __init__(self, directory: str | Path) -> None:
         self._directory = Path(directory)
@@ -75,9 +75,9 @@ class ReplicaReader:
         self._look_at = 0.0
 
     def begin(self) -> "ReplicaView":
-        """A view of the newest commit, to be used in a `with` block and given back soon.
+        """Return a view of the newest commit, for a short `with` block.
 
-        Raises ReplicaMissing where no replica was written yet, ReplicaDamaged where it cannot be read.
+        Raises ReplicaMissing if there is no replica, and ReplicaDamaged if it cannot be read.
         """
         if time.monotonic() >= self._look_at:
             self._look()
@@ -87,10 +87,10 @@ class ReplicaReader:
         try:
             return ReplicaView(opened, opened.environment.begin(buffers=True))
         except lmdb.Error as exc:
-            raise ReplicaDamaged(f"the replica in {self._directory} does not read: {exc}") from exc
+            raise ReplicaDamaged(f"cannot read the replica in {self._directory}: {exc}") from exc
 
     def close(self) -> None:
-        """Views must have ended."""
+        """Close the replica. All views must have ended."""
         with self._lock:
             if self._opened is not None:
                 self._opened.environment.close()
@@ -98,14 +98,14 @@ class ReplicaReader:
             self._look_at = 0.0
 
     def _look(self) -> None:
-        """Change over to the generation in use; a new one that cannot be read leaves the old one in service."""
+        """Switch to the current generation. If it cannot be read, keep the old one."""
         with self._lock:
             if time.monotonic() < self._look_at:
                 return
             try:
                 self._switch_generation()
             finally:
-                # Only now: whoever comes while the first one opens the replica must wait for it at the lock.
+                # Set last, so that other threads wait for the lock while the first opens the replica.
                 self._look_at = time.monotonic() + _REFRESH_SECONDS
 
     def _switch_generation(self) -> None:
@@ -113,7 +113,7 @@ class ReplicaReader:
         if not name or (self._opened is not None and self._opened.name == name):
             return
         try:
-            # Views of the old generation keep it alive until they end.
+            # Views of the old generation keep it open until they end.
             self._opened = _Generation(self._directory, name)
         except ReplicaError:
             if self._opened is None:
@@ -149,8 +149,10 @@ class _Generation:
 
 
 class ReplicaView:
-    """One read transaction. Every getter returns the record or None; a record that does not decode raises
-    msgspec.DecodeError, damage that LMDB notices lmdb.Error."""
+    """A read transaction. Getters return a record or None.
+
+    Raises msgspec.DecodeError for an invalid record, and lmdb.Error for damage.
+    """
 
     __slots__ = ("_from", "_get", "_transaction")
 
@@ -165,12 +167,12 @@ class ReplicaView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Given back to the environment's spare ones, not ended.
+        # Returns the transaction to the environment's pool.
         self._transaction.abort()
 
     @property
     def version(self) -> tuple[str, int]:
-        """Changes with every commit: what was read under one version holds as long as that stands."""
+        """Changes with every commit; data read under a version is valid while it is current."""
         return self._from.name, self._transaction.id()
 
     def slot(self, number: int) -> SlotRecord | None:
@@ -211,7 +213,7 @@ class ReplicaView:
             return cursor.set_range(prefix) and bytes(cursor.key()[:4]) == prefix
 
     def identity_sources(self, tenant: int) -> list[IdentitySourceRecord]:
-        """In the order in which they are asked."""
+        """Return sources in the order of queries."""
         prefix = keys.pack_tenant(tenant)
         found = []
         with self._transaction.cursor(db=self._from.sources) as cursor:
@@ -234,12 +236,12 @@ class ReplicaView:
         return None if value is None else _decode_external_status(value)
 
     def session_count(self, tenant: int, key: str) -> int:
-        """Live sessions by "m" and a MAC address, or "u" and a name in lower case."""
+        """Return the number of live sessions by "m" and a MAC address, or "u" and a name in lower case."""
         value = self._get(keys.session_count(tenant, key), db=self._from.session_counts)
         return 0 if value is None else _decode_session_count(value).live
 
     def pool(self, tenant: int, site_id: str, name: str) -> PoolRecord | None:
-        """The pool of the site with this name, else that of the whole tenant."""
+        """Return the site's pool with this name, otherwise the tenant's."""
         value = self._get(keys.pool(tenant, site_id, name), db=self._from.pools) if site_id else None
         if value is None:
             value = self._get(keys.pool(tenant, "", name), db=self._from.pools)

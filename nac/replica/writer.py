@@ -1,4 +1,4 @@
-"""The agent's side of the replica: batches of puts and deletes, each one LMDB transaction."""
+"""The agent's side of the replica: batches of changes, each one LMDB transaction."""
 
 import fcntl
 import os
@@ -40,14 +40,14 @@ _TENANT_DATABASES = (
 
 
 class ReplicaFull(files.ReplicaError):
-    """Disk or map are too small for the replica; the batch was not applied."""
+    """The disk or the map is full. The batch was not applied."""
 
 
 class ReplicaWriter:
-    """The only writer of a replica directory. What LMDB finds broken is raised as ReplicaDamaged.
+    """The only writer of a replica directory. Raises ReplicaDamaged for damage that LMDB finds.
 
-    `fresh` starts a new generation beside the one in use, which stays in use until the new one's first batch commits.
-    Raises ReplicaMissing (other format) or ReplicaDamaged where the file in use is of no use: open again with `fresh`.
+    `fresh` starts a new generation; the current one stays in use until the first batch commits. Raises ReplicaMissing
+    (another format) or ReplicaDamaged if the current file is unusable: open again with `fresh`.
     """
 
     def __init__(self, directory: str | Path, *, fresh: bool = False, map_size_bytes: int = files.MAP_BYTES) -> None:
@@ -73,25 +73,25 @@ class ReplicaWriter:
         self.close()
 
     def begin(self) -> "WriteBatch":
-        # A reader that was killed holds its snapshot's pages until its slot is cleared.
+        # A killed reader blocks its snapshot's pages until its slot is cleared.
         with _translate_lmdb_errors():
             self._environment.reader_check()
         return WriteBatch(self, self._environment, self._databases)
 
     def rebuild(self) -> None:
-        """Go on with a fresh, empty generation; readers change over at its first commit."""
+        """Continue with a new, empty generation. Readers switch at its first commit."""
         self._environment.close()
         self._generation, self._published = files.create_generation(self._directory), False
         self._open()
 
     def meta(self, name: str) -> str:
-        """Empty where it was never set."""
+        """Return a value of meta; "" if it was never set."""
         with _translate_lmdb_errors(), self._environment.begin() as transaction:
             value = transaction.get(name.encode(), db=self._databases["meta"])
         return "" if value is None else value.decode()
 
     def slots(self) -> dict[int, SlotRecord]:
-        """The slots that hold a tenant."""
+        """Return slots with a tenant."""
         with _translate_lmdb_errors(), self._environment.begin() as transaction:
             return _slots(transaction, self._databases)
 
@@ -100,7 +100,7 @@ class ReplicaWriter:
         os.close(self._owner)
 
     def committed(self) -> None:
-        """Called by a batch once its changes are on disk."""
+        """Publish a new generation; called by a batch after its commit."""
         if not self._published:
             files.publish_generation(self._directory, self._generation)
             self._published = True
@@ -108,7 +108,7 @@ class ReplicaWriter:
     def _open(self) -> None:
         path = self._directory / self._generation
         if self._published and not (path / "data.mdb").exists():
-            raise files.ReplicaDamaged(f"{path / 'data.mdb'} is gone")
+            raise files.ReplicaDamaged(f"{path / 'data.mdb'} is missing")
         self._environment = files.open_environment(path, readonly=False, map_bytes=self._map_bytes)
         try:
             self._databases = files.open_databases(self._environment, path, create=not self._published)
@@ -118,7 +118,7 @@ class ReplicaWriter:
 
 
 class WriteBatch:
-    """One transaction: all of it becomes visible at the end of the `with` block, or nothing where that raises."""
+    """One transaction. It becomes visible at the end of the `with` block, or not at all on an error."""
 
     def __init__(self, writer: ReplicaWriter, environment: lmdb.Environment, databases: files.Databases) -> None:
         self._writer = writer
@@ -133,7 +133,7 @@ class WriteBatch:
             try:
                 self._transaction.put(b"format", str(FORMAT).encode(), db=self._databases["meta"])
             except lmdb.Error:
-                # Else nobody could ever begin another.
+                # Otherwise, no other transaction could begin.
                 self._transaction.abort()
                 raise
         return self
@@ -169,7 +169,7 @@ class WriteBatch:
         self._delete("policies", keys.by_id(tenant, policy_id))
 
     def put_nas(self, key: bytes, record: NasRecord) -> None:
-        """`key` is keys.by_identifier(...) or keys.by_address(...)."""
+        """Store a NAS; `key` is from keys.by_identifier or keys.by_address."""
         self._put("nases", key, record)
 
     def put_endpoint(self, tenant: int, mac: str, record: EndpointRecord) -> None:
@@ -206,7 +206,7 @@ class WriteBatch:
         self._clear(tenant, "session_counts")
 
     def put_pool(self, tenant: int, record: PoolRecord, stock: PoolStockRecord) -> None:
-        """By its name now, and by none that it had."""
+        """Store a pool under its current name and delete older names."""
         known = self._known_stock(tenant, record.pool_id)
         if known is not None and known.name != stock.name:
             self._forget_pool_name(tenant, record.pool_id, known)
@@ -214,7 +214,7 @@ class WriteBatch:
         self._put("pool_stocks", keys.by_id(tenant, record.pool_id), stock)
 
     def delete_pool(self, tenant: int, pool_id: str) -> None:
-        """Its leases are records of their own."""
+        """Delete a pool; its leases are separate records."""
         known = self._known_stock(tenant, pool_id)
         if known is not None:
             self._forget_pool_name(tenant, pool_id, known)
@@ -225,7 +225,7 @@ class WriteBatch:
         return None if known is None else msgspec.msgpack.decode(known, type=PoolStockRecord)
 
     def _forget_pool_name(self, tenant: int, pool_id: str, stock: PoolStockRecord) -> None:
-        """Unless another pool is called so meanwhile."""
+        """Delete a pool's name unless another pool has it now."""
         key = keys.pool(tenant, stock.site_id, stock.name)
         value = self._transaction.get(key, db=self._databases["pools"])
         if value is not None and msgspec.msgpack.decode(value, type=PoolRecord).pool_id == pool_id:
@@ -255,7 +255,7 @@ class WriteBatch:
         self._transaction.put(name.encode(), value.encode(), db=self._databases["meta"])
 
     def clear(self) -> None:
-        """Remove every record and everything in meta; `keep_site` and `keep_policy` can still bring those back."""
+        """Delete all records and meta; `keep_site` and `keep_policy` can restore theirs."""
         for name in ("sites", "policies"):
             cursor = self._transaction.cursor(db=self._databases[name])
             self._cleared[name] = {bytes(key): bytes(value) for key, value in cursor}
@@ -265,7 +265,7 @@ class WriteBatch:
         self._transaction.put(b"format", str(FORMAT).encode(), db=self._databases["meta"])
 
     def keep_site(self, tenant: int, site_id: str) -> None:
-        """Leave the record as it is, also where the batch cleared it."""
+        """Keep the record, even if the batch cleared it."""
         self._keep("sites", keys.by_id(tenant, site_id))
 
     def keep_policy(self, tenant: int, policy_id: str) -> None:
@@ -279,7 +279,7 @@ class WriteBatch:
             self._transaction.drop(self._databases[name], delete=False)
 
     def clear_tenant(self, tenant: int) -> None:
-        """Remove everything under this tenant's number; its slot and the authorities it trusts stay."""
+        """Delete all records under this tenant's number, except its slot and trusted authorities."""
         for name in _TENANT_DATABASES:
             self._clear(tenant, name)
 
@@ -293,7 +293,7 @@ class WriteBatch:
         cursor.close()
 
     def clear_nases(self, tenant: int, nas_ids: Collection[str]) -> None:
-        """Remove both keys of these NASes: an old identifier or address is known to nobody any more."""
+        """Delete all keys of these NASes, including old identifiers and addresses."""
         prefix = keys.pack_tenant(tenant)
         decode = msgspec.msgpack.Decoder(NasRecord).decode
         cursor = self._transaction.cursor(db=self._databases["nases"])
@@ -330,7 +330,7 @@ def _lock_directory(directory: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as exc:
         os.close(descriptor)
-        raise files.ReplicaError(f"another agent writes the replica in {directory}: stop it first") from exc
+        raise files.ReplicaError(f"another agent already writes the replica in {directory}: stop it first") from exc
     return descriptor
 
 
@@ -345,4 +345,4 @@ def _translate_lmdb_errors() -> Iterator[None]:
 def _translate_error(error: lmdb.Error) -> files.ReplicaError:
     if isinstance(error, lmdb.MapFullError | lmdb.DiskError):
         return ReplicaFull(f"no room for the replica: {error}")
-    return files.ReplicaDamaged(f"the replica is broken: {error}")
+    return files.ReplicaDamaged(f"the replica is damaged: {error}")

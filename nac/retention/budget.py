@@ -1,17 +1,17 @@
-"""Which days go where a log is larger than its budget, and when that is to be expected. Pure: sizes in, dates out."""
+"""Calculates which days of a log exceed its budget, and when. Pure functions of sizes and dates."""
 
 from collections.abc import Mapping
 from datetime import date, timedelta
 
-# Full days before today by which growth is told.
+# Full days before today that determine the growth rate.
 _GROWTH_DAYS = 7
 _DAY = timedelta(days=1)
 
 
 def first_kept_day(sizes: Mapping[date, int], *, since: date, budget: int) -> date:
-    """The first day that stays so that the newest days fill `budget` (bytes); `since` where all from there on fit.
+    """Return the first day to keep so that the newest days fit in `budget` (bytes); `since` if all days fit.
 
-    At worst the day after the newest: then not even that one fits.
+    If not even the newest day fits, returns the day after it.
     """
     room = budget
     first = since
@@ -27,9 +27,9 @@ def sum_bytes(sizes: Mapping[date, int], *, since: date) -> int:
 
 
 def predict_exceeded_day(sizes: Mapping[date, int], *, today: date, days: int, budget: int) -> date | None:
-    """When what is kept for `days` outgrows `budget` at the rate of the last week; None where it does not.
+    """Return when the log exceeds `budget` at last week's growth rate; None if it does not.
 
-    Each day brings as many bytes as those days did on average, and takes the oldest day along.
+    Assumes that each day adds the average of last week and removes the oldest day.
     """
     recent = [sizes.get(today - n * _DAY, 0) for n in range(1, _GROWTH_DAYS + 1)]
     known = [day for day in sizes if day < today]

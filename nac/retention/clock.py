@@ -1,4 +1,4 @@
-"""What time it is for whoever deletes because time has passed: the database's clock, as long as it goes evenly."""
+"""The time for deletions: the database's clock, unless it jumps."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,9 +14,9 @@ from nac.db import PlatformScope, session_scope
 from nac.models import RetentionClock
 from nac.retention.terms import NOTICE_PERIOD
 
-# A turn is every few minutes. After a longer gap, either no worker ran or the clock was set.
+# Retention runs every few minutes. After a longer gap, no worker ran or the clock was set.
 MAX_GAP = timedelta(days=1)
-# What the worker's clock, by which exports are kept, may be apart from the database's.
+# Maximum difference between the worker's clock, which exports use, and the database's.
 MAX_CLOCK_SKEW = timedelta(minutes=5)
 CLOCKS_DIFFER, CLOCK_JUMPED = "retention-clocks-differ", "retention-clock-jumped"
 
@@ -24,12 +24,14 @@ CLOCKS_DIFFER, CLOCK_JUMPED = "retention-clocks-differ", "retention-clock-jumped
 @dataclass(frozen=True, slots=True)
 class ClockReading:
     now: datetime
-    # Else nothing must be deleted because of it.
+    # If false, nothing must be deleted because of its age.
     is_trusted: bool
 
 
 def read_clock(*, engine: Engine | None = None) -> ClockReading:
-    """The time, as admit_worker. Each turn of retention asks; alarms tell why a clock is not believed."""
+    """Return the time, checked at each turn of retention. Alarms report why a clock is not trusted. Needs role
+    admit_worker.
+    """
     with session_scope(PlatformScope(), engine=engine) as session:
         now = _database_now(session)
         row = session.scalar(select(RetentionClock).with_for_update())
@@ -41,15 +43,15 @@ def read_clock(*, engine: Engine | None = None) -> ClockReading:
                 session,
                 code=CLOCK_JUMPED,
                 detail=(
-                    f"Between two turns of retention the clock went from {row.seen_at:%Y-%m-%d %H:%M} to"
-                    f" {now:%Y-%m-%d %H:%M} UTC: it was set, or no worker ran. Nothing is deleted for"
-                    f" {NOTICE_PERIOD.days} days. If the time is right: ./admit retention trust-clock"
+                    f"The clock changed from {row.seen_at:%Y-%m-%d %H:%M} to {now:%Y-%m-%d %H:%M} UTC"
+                    " between two turns of retention: it was set, or no worker ran. Nothing is deleted"
+                    f" for {NOTICE_PERIOD.days} days. If the time is right, run ./admit retention trust-clock"
                 ),
                 now=now,
             )
             row.doubted_until = now + NOTICE_PERIOD
         elif row.doubted_until is not None and not now < row.doubted_until <= now + NOTICE_PERIOD:
-            # The time is over, or the clock was set back: whatever was wrong is right again.
+            # The waiting time is over, or the clock was set back.
             row.doubted_until = None
         if row.doubted_until is None:
             alarms.clear(session, code=CLOCK_JUMPED)
@@ -59,7 +61,7 @@ def read_clock(*, engine: Engine | None = None) -> ClockReading:
 
 
 def is_clock_trusted(session: Session) -> bool:
-    """Whether the last turn of retention believed the clock, and it has gone on since; asked by whoever has no turn."""
+    """Return whether the last turn of retention trusted the clock and it has not jumped since."""
     now = _database_now(session)
     row = session.scalar(select(RetentionClock))
     return row is None or (
@@ -68,7 +70,7 @@ def is_clock_trusted(session: Session) -> bool:
 
 
 def trust_clock(session: Session, *, actor: str) -> None:
-    """A person says that the clock is right, in the platform's scope: the next turn deletes again."""
+    """Confirm the clock after a jump, so that the next turn deletes again. Needs the platform's scope."""
     row = session.scalar(select(RetentionClock).with_for_update())
     if row is not None and row.doubted_until is not None:
         audit.append(
@@ -87,8 +89,8 @@ def _clocks_agree(session: Session, now: datetime) -> bool:
         alarms.clear(session, code=CLOCKS_DIFFER)
         return True
     detail = (
-        f"The clocks of the worker and of the database are {abs(apart)} apart: nothing is deleted."
-        " Have both set by a time service."
+        f"The clocks of the worker and the database differ by {abs(apart)}. Nothing is deleted."
+        " Synchronize both with a time service."
     )
     alarms.tell(session, code=CLOCKS_DIFFER, detail=detail, now=now)
     return False

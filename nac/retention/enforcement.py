@@ -1,6 +1,6 @@
-"""One turn of retention: measure, warn, order exports, drop partitions, delete rows. As admit_worker.
+"""One turn of retention: measure, warn, order exports, drop partitions, delete rows. Needs role admit_worker.
 
-May be run again, twice at a time, and killed anywhere: what is to go is found again from the rows themselves.
+Can be repeated, run concurrently, and killed at any point: expired rows are found again.
 """
 
 import logging
@@ -28,10 +28,10 @@ from nac.retention.row_deletion import DeletionWindow
 from nac.sizes import format_size
 
 _log = logging.getLogger(__name__)
-# Of the bytes that the database may have: from then on budgets are enforced at once.
+# Share of the database's maximum size above which budgets apply at once.
 DANGER_SHARE = 0.95
 NEARLY_FULL = "database-nearly-full"
-# More than one that goes each day, so that what an outage has left is made good, and few enough for somebody to notice.
+# More than one per day, so that retention catches up after an outage. Small enough that a person can notice an error.
 MAX_DAYS_PER_TURN = 4
 _DAY = timedelta(days=1)
 
@@ -54,16 +54,17 @@ def enforce_retention(
     measure_every: timedelta = measurement.MEASURE_INTERVAL,
     engine: Engine | None = None,
 ) -> EnforcementResult:
-    """One turn, for about `seconds`. `folder`: where exports are; `database_max_bytes`: what the database may have, 0
-    for no limit; `most_days`: of a log, and of a tenant's, no more go.
+    """Run one turn for about `seconds`.
 
-    Where the time is not believed, nothing goes, and nothing that was announced comes into force.
+    `folder` contains exports; `database_max_bytes` is the maximum size of the database, 0 for no limit; `most_days`
+    limits the days per log and tenant. If the clock is not trusted, nothing is deleted and no announced terms take
+    effect.
     """
     now, deadline = at.now, time.monotonic() + seconds
     measured = measurement.measure_logs(LOG_NAMES, now=now, seconds=seconds / 2, every=measure_every, engine=engine)
     danger = _is_in_danger(now, database_max_bytes, engine)
     if not at.is_trusted:
-        _log.error("the clock is not believed: nothing is deleted")
+        _log.error("the clock is not trusted: nothing is deleted")
         return EnforcementResult(measured, 0, 0)
     plans = _load_plans(now, danger, engine)
     dropped = partition_drop.drop_partitions(
@@ -83,15 +84,16 @@ def enforce_retention(
 
 
 def _is_in_danger(now: datetime, most: int, engine: Engine | None) -> bool:
-    """Whether the database is nearly as large as it may be; an alarm stands as long as it is."""
+    """Return whether the database is nearly full. Raises or clears the alarm."""
     with session_scope(PlatformScope(), engine=engine) as session:
         size: int = session.scalars(select(func.pg_database_size(func.current_database()))).one() if most else 0
         if size <= DANGER_SHARE * most:
             alarms.clear(session, code=NEARLY_FULL)
             return False
         detail = (
-            f"The database has {format_size(size)} of {format_size(most)}: log budgets are enforced without warning."
-            " Give it room (ADMIT_DATABASE_MAX_BYTES), or keep less: ./admit retention limits set"
+            f"The database has {format_size(size)} of {format_size(most)}: log budgets now apply without"
+            " warning. Increase the limit (ADMIT_DATABASE_MAX_BYTES), or keep less: ./admit retention"
+            " limits set"
         )
         alarms.tell(session, code=NEARLY_FULL, detail=detail, now=now)
     _log.error(detail)
@@ -99,7 +101,7 @@ def _is_in_danger(now: datetime, most: int, engine: Engine | None) -> bool:
 
 
 def _load_plans(now: datetime, danger: bool, engine: Engine | None) -> list[TenantPlan]:
-    """Of every tenant. `danger`: budgets are enforced at once."""
+    """Return the plans of all tenants. With `danger`, budgets apply at once."""
     with session_scope(PlatformScope(), engine=engine) as session:
         limits = plan.load_limits(session)
         tenants: Sequence[TenantId] = session.scalars(select(Tenant.id)).all()
@@ -114,8 +116,8 @@ def _load_plans(now: datetime, danger: bool, engine: Engine | None) -> list[Tena
                 _order_exports(session, found, now)
         except Unavailable:
             raise
-        except Exception:  # house-rule: nothing of this tenant goes; the others' logs are looked after
-            _log.exception("what is kept of the logs of tenant %s cannot be worked out", tenant_id)
+        except Exception:  # house-rule: nothing of this tenant is deleted; the others continue
+            _log.exception("cannot calculate the retention of tenant %s", tenant_id)
             continue
         plans.append(found)
     return plans

@@ -1,4 +1,4 @@
-"""Legal holds: days of a tenant's logs that nothing deletes, whatever its settings, budget or removal."""
+"""Legal holds: days of a tenant's logs that nothing deletes, regardless of settings and budget."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -17,11 +17,11 @@ from nac.validation import require_name
 
 
 class HoldNotFound(NotFound):
-    """There is no such hold."""
+    """The hold does not exist."""
 
 
 class HoldInForce(Conflict):
-    """A hold keeps this from being deleted."""
+    """A hold prevents the deletion."""
 
 
 def create_hold(
@@ -34,16 +34,16 @@ def create_hold(
     first_day: date | None = None,
     last_day: date | None = None,
 ) -> RetentionHold:
-    """Hold these UTC days, both included, of the log, or of all. Once committed, nothing of them is deleted."""
+    """Hold UTC days (inclusive) of one log, or of all. Once committed, nothing of them is deleted."""
     mistakes = Mistakes()
     with mistakes.noted():
         reason = require_name(reason, place="reason")
     with mistakes.noted():
         if log is not None and log not in LOG_NAMES:
-            raise InvalidInput(f"{log!r} is no log.", place="log", remedy=f"Use {', '.join(LOG_NAMES)}.")
+            raise InvalidInput(f"Unknown log {log!r}.", place="log", remedy=f"Use one of: {', '.join(LOG_NAMES)}.")
     with mistakes.noted():
         if first_day is not None and last_day is not None and last_day < first_day:
-            raise InvalidInput("It ends before it begins.", place="until", remedy="Give a later day.")
+            raise InvalidInput("The hold ends before it begins.", place="until", remedy="Use a later day.")
     mistakes.refuse()
     repository.lock_holds_exclusive(session)
     hold = RetentionHold(
@@ -63,20 +63,22 @@ def create_hold(
 
 
 def require_hold(session: Session, *, tenant_id: TenantId, hold_id: int, lock: bool = False) -> RetentionHold:
-    """Raises HoldNotFound."""
+    """Return a hold. Raises HoldNotFound."""
     hold = repository.get_hold(session, tenant_id, hold_id, lock=lock)
     if hold is None:
         raise HoldNotFound(
-            f"There is no hold {hold_id}.", place="hold", remedy="They are listed by: ./admit retention hold list"
+            f"Hold {hold_id} does not exist.", place="hold", remedy="List holds: ./admit retention hold list"
         )
     return hold
 
 
 def clear_hold(session: Session, *, actor: str, tenant_id: TenantId, hold_id: int) -> RetentionHold:
-    """What it kept goes by the settings again, a week later. Raises HoldNotFound, and Conflict where it was cleared."""
+    """Clear a hold. Its days follow the settings again after a week. Raises HoldNotFound, or Conflict if already
+    cleared.
+    """
     hold = require_hold(session, tenant_id=tenant_id, hold_id=hold_id, lock=True)
     if hold.cleared_at is not None:
-        raise Conflict(f"Hold {hold_id} was cleared already.", place="hold")
+        raise Conflict(f"Hold {hold_id} is already cleared.", place="hold")
     hold.cleared_at, hold.cleared_by = utc_now(), actor
     session.flush()
     _audit(session, actor, hold, "clear-hold", {"reason": hold.reason})
@@ -86,24 +88,23 @@ def clear_hold(session: Session, *, actor: str, tenant_id: TenantId, hold_id: in
 def list_holds(
     session: Session, *, tenant_id: TenantId, span: Span | None = None, in_force: bool | None = None
 ) -> Sequence[RetentionHold]:
-    """Those that were cleared as well, unless `in_force` says; the oldest first, unless `span` says otherwise."""
+    """List holds, oldest first by default. `in_force` filters by whether they are cleared."""
     return repository.list_holds(session, tenant_id, span=span, in_force=in_force)
 
 
 def lock_holds(session: Session) -> None:
-    """To be called before anything of a tenant is locked by whom releases its holds, or sets one."""
+    """Lock holds. Call it before locking anything of a tenant, to set or delete holds."""
     repository.lock_holds_exclusive(session)
 
 
 def delete_cleared_holds(session: Session, *, tenant_id: TenantId) -> None:
-    """For the tenant's removal, behind `wait_for_others`: raises HoldInForce where one is in force; the others go with
-    the tenant."""
+    """Delete the holds of a tenant to be purged, after `wait_for_others`. Raises HoldInForce if one is in force."""
     _require_none_in_force(session, tenant_id)
     repository.delete_holds(session, tenant_id)
 
 
 def require_no_hold(session: Session, *, tenant_id: TenantId) -> None:
-    """For what goes in pieces: none is in force, and until the transaction ends none is set. Raises HoldInForce."""
+    """Require that no hold is in force, and prevent new ones until the transaction ends. Raises HoldInForce."""
     repository.lock_holds_shared(session)
     _require_none_in_force(session, tenant_id)
 
@@ -115,7 +116,7 @@ def has_hold(session: Session, *, tenant_id: TenantId) -> bool:
 def _require_none_in_force(session: Session, tenant_id: TenantId) -> None:
     if in_force := repository.list_holds_in_force(session, tenant_id):
         raise HoldInForce(
-            f"Hold {in_force[0].id} keeps its logs ({in_force[0].reason}).",
+            f"Hold {in_force[0].id} keeps the tenant's logs ({in_force[0].reason}).",
             place="tenant",
             remedy="Clear it first: ./admit retention hold clear",
         )

@@ -1,7 +1,7 @@
-"""The logs that are kept for a time: what they are called, and the limits that the product comes with.
+"""The logs with retention, and the product's default limits.
 
-The audit log is none of them. It tells who changed what, these settings and holds included, so it must outlive what it
-tells of; nobody can delete from it, and it grows with what people do, not with what devices do.
+The audit log is not among them. It records all changes, including those of retention, so it must outlive the logs.
+Nobody can delete from it, and it grows with people's actions, not with devices.
 """
 
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from typing import Literal, get_args
 
 LogName = Literal["auth", "accounting", "sessions", "usage", "coa"]
 LOG_NAMES: tuple[LogName, ...] = get_args(LogName)
-# Requests to NASes have no rows that somebody else would want.
+# Requests to NASes are not exported.
 EXPORTED_LOGS: tuple[LogName, ...] = ("auth", "accounting", "sessions", "usage")
 PARTITIONED_LOGS: tuple[LogName, ...] = EXPORTED_LOGS
-# Partitions of younger days are still written to.
+# Partitions of younger days can still receive rows.
 MIN_DAYS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    """Days that a tenant may choose, and what it has where it does not; `ceiling_bytes` None for no ceiling."""
+    """Allowed days and the default; `ceiling_bytes` None means no ceiling."""
 
     floor_days: int
     default_days: int
@@ -26,7 +26,7 @@ class LogLimits:
     ceiling_bytes: int | None = None
 
 
-# Sessions and usage are what is billed by: the month before the current one must be there whole.
+# Billing uses sessions and usage, so the previous month must be complete.
 DEFAULT_LIMITS: dict[LogName, LogLimits] = {
     "auth": LogLimits(7, 90, 730),
     "accounting": LogLimits(7, 90, 730),

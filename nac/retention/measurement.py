@@ -1,4 +1,4 @@
-"""How large each tenant's logs are, by the day: an estimate, made by the database (measure_log) of what has changed."""
+"""Estimates the size of each tenant's logs by day. The database measures changed partitions (measure_log)."""
 
 import time
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from sqlalchemy import Engine, func, select, text
 from nac.db import PlatformScope, session_scope
 from nac.retention.logs import LogName
 
-# What was measured this long ago and has grown since is measured again.
+# Minimum age of a measurement before a partition that grew is measured again.
 MEASURE_INTERVAL = timedelta(hours=1)
 
 _PARTITIONS = text("""
@@ -19,7 +19,7 @@ WHERE t.partitioned AND p.relname = t.parent AND p.relnamespace = 'public'::regn
     AND c.oid = i.inhrelid AND c.relname ~ '_[0-9]{8}$'
 ORDER BY day
 """)
-# With what has no partition of its own, as of no day.
+# Rows without their own partition count as no day.
 _CHANGED = text("""
 WITH places AS (
     SELECT l.log, to_date(right(c.relname, 8), 'YYYYMMDD') AS day, c.oid
@@ -40,7 +40,7 @@ ORDER BY p.day DESC NULLS FIRST, p.log
 
 
 def list_partitions(logs: Sequence[LogName], *, engine: Engine | None = None) -> list[tuple[LogName, date]]:
-    """Log and day of each, the oldest first."""
+    """Return log and day of each partition, oldest first."""
     with session_scope(PlatformScope(), engine=engine) as session:
         return [(row.log, row.day) for row in session.execute(_PARTITIONS, {"logs": list(logs)})]
 
@@ -53,9 +53,9 @@ def measure_logs(
     every: timedelta = MEASURE_INTERVAL,
     engine: Engine | None = None,
 ) -> int:
-    """Estimate again what has changed, for about `seconds`; returns how many partitions. As admit_worker.
+    """Measure changed partitions for about `seconds`; return their number. Needs role admit_worker.
 
-    Each is a transaction of its own. What is left is measured at the next turn; of what never was, nothing goes.
+    Each is a transaction. The next turn continues. Partitions that were never measured are not deleted from.
     """
     deadline = time.monotonic() + seconds
     with session_scope(PlatformScope(), engine=engine) as session:

@@ -1,4 +1,4 @@
-"""What people and scripts are told before rows go early, or less is kept, and while days wait for their export."""
+"""Warnings before early deletions and shorter retention, and about days that wait for an export."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from nac.retention.terms import NOTICE_PERIOD, UNBOUNDED
 from nac.sizes import format_size
 
 RETENTION_ACTOR = "system:retention"
-# Of the budget. A notice that stands goes where less is used, so that it does not come and go.
+# Shares of the budget at which a warning starts and ends. The difference avoids flapping.
 WARN_SHARE = 0.8
 CLEAR_SHARE = 0.75
 _DAY = timedelta(days=1)
@@ -27,14 +27,14 @@ _DAY = timedelta(days=1)
 @dataclass(frozen=True, slots=True)
 class DueNotice:
     kind: str
-    # Since when it holds.
+    # When the condition began.
     since: datetime
     expected_on: date | None
     detail: str
 
 
 def refresh_notices(session: Session, plan: TenantPlan, *, now: datetime) -> list[RetentionNotice]:
-    """Write what holds at `now`, in the tenant's scope; returns what is new. Those of before keep their date."""
+    """Update the notices at `now`; return new ones. Existing ones keep their date. Needs the tenant's scope."""
     new = []
     for log in plan.logs.values():
         if log.has_new_terms:
@@ -58,9 +58,11 @@ def refresh_notices(session: Session, plan: TenantPlan, *, now: datetime) -> lis
                 "expected_on": notice.expected_on,
                 "detail": notice.detail,
             }
-            told = {"since": notice.since, "expected_on": notice.expected_on, "detail": notice.detail}
+            values = {"since": notice.since, "expected_on": notice.expected_on, "detail": notice.detail}
             session.execute(
-                insert(RetentionNotice).values(row).on_conflict_do_update(constraint="pk_retention_notices", set_=told)
+                insert(RetentionNotice)
+                .values(row)
+                .on_conflict_do_update(constraint="pk_retention_notices", set_=values)
             )
             if notice.kind not in log.notices or notice.since > log.notices[notice.kind].since:
                 new.append(RetentionNotice(**row))
@@ -101,49 +103,49 @@ def _iter_due(session: Session, tenant_id: TenantId, log: LogPlan, now: datetime
         if late:
             error = jobs[late[0]].error if late[0] in jobs else ""
             detail = (
-                f"{len(late)} days wait to be exported before they are deleted, the first is {late[0]}"
-                f"{f': {error}' if error else '.'}"
+                f"{len(late)} days wait for an export before they are deleted, from {late[0]}"
+                f" on{f': {error}' if error else '.'}"
             )
             yield DueNotice("export", since.get("export", now), None, detail)
 
 
 def _budget_notice(log: LogPlan, used: int, most: int, since: datetime) -> DueNotice:
     expected = budget.predict_exceeded_day(log.sizes, today=log.today, days=log.days, budget=most)
-    told = f"{used / most:.0%} of {format_size(most)} are used (estimate)."
+    summary = f"{used / most:.0%} of {format_size(most)} are used (estimate)."
     if expected is None:
-        return DueNotice("budget", since, None, f"{told} At the present rate nothing is deleted early.")
+        return DueNotice("budget", since, None, f"{summary} At the current rate nothing is deleted early.")
     lowered_at = log.terms.parts["bytes"].announced_at
     waited = max(since, lowered_at) if lowered_at else since
     early = max(expected, _in_force_on(waited), log.today)
     floor = log.today - log.limits.floor_days * _DAY
     if budget.first_kept_day(log.sizes, since=log.oldest, budget=most) > floor:
-        told += f" The last {log.limits.floor_days} days alone are more; these stay."
-    detail = f"{told} From {early} on, the oldest days are deleted before their {log.days} days."
+        summary += f" The last {log.limits.floor_days} days exceed the budget and are kept."
+    detail = f"{summary} From {early} on, the oldest days are deleted before {log.days} days have passed."
     return DueNotice("budget", since, early, detail)
 
 
 def _change_notice(log: LogPlan, cleared: Sequence[RetentionHold]) -> DueNotice:
-    told, dates = [], []
+    changes, dates = [], []
     for hold in cleared:
         assert hold.cleared_at is not None
         dates.append(hold.cleared_at)
-        told.append(f"from {_in_force_on(hold.cleared_at)} on hold {hold.id} keeps nothing")
+        changes.append(f"from {_in_force_on(hold.cleared_at)} on hold {hold.id} no longer applies")
     for name, part in log.terms.announced.items():
         assert part.announced is not None
         assert part.announced_at is not None
         dates.append(part.announced_at)
         before = part.value
-        told.append(
+        changes.append(
             f"from {_in_force_on(part.announced_at)} on "
             + {
                 "days": f"{part.announced} days are kept instead of {before}",
-                "floor": f"a budget spares the last {part.announced} days instead of {before}",
+                "floor": f"a budget keeps at least the last {part.announced} days instead of {before}",
                 "bytes": f"{format_size(part.announced)} are kept instead of {_format_budget(part.value)}",
-                "export": "days are deleted without having been exported",
+                "export": "days are deleted without an export",
             }[name]
         )
     lost = sum(log.is_lost(day) for day in log.sizes)
-    detail = f"Less will be kept: {', '.join(told)}. {lost} days that are there now go then."
+    detail = f"Less will be kept: {', '.join(changes)}. This deletes {lost} existing days."
     return DueNotice("change", max(dates), _in_force_on(min(dates)), detail)
 
 

@@ -1,4 +1,4 @@
-"""Days that nobody wants any more go as a whole: their partition is dropped."""
+"""Drops partitions of days that no tenant needs."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -17,15 +17,15 @@ from nac.retention.logs import PARTITIONED_LOGS, LogName
 from nac.retention.notices import RETENTION_ACTOR
 from nac.retention.plan import TenantPlan
 
-# While so many rows of tenants are looked at that have the day exported, late rows of the day wait to be shipped: some
-# seconds. A day with more of them goes row by row.
+# Above this number of exported rows, a day is deleted by rows: checking them would delay late rows for more than some
+# seconds.
 MAX_SCANNED_ROWS = 5_000_000
 
 
 @dataclass(slots=True)
 class DroppedDays:
     days: list[tuple[LogName, date]] = field(default_factory=list)
-    # Somebody read or wrote for too long; they are gone at one of the next turns.
+    # Locked for too long; the next turns retry.
     busy: set[tuple[LogName, date]] = field(default_factory=set)
 
 
@@ -38,10 +38,9 @@ def drop_partitions(
     most_days: int,
     engine: Engine | None = None,
 ) -> DroppedDays:
-    """Drop what all of these tenants gave up, for about `seconds`, and of a log no more than `most_days`.
+    """Drop days that all tenants gave up, for about `seconds` and at most `most_days` per log.
 
-    The database looks itself whether others have rows there, or somebody has some that no export has. `folder` is where
-    exports are.
+    The database itself checks for rows of other tenants and for rows without an export. `folder` contains the exports.
     """
     deadline = time.monotonic() + seconds
     dropped = DroppedDays()
@@ -49,7 +48,7 @@ def drop_partitions(
         if sum(each == log for each, _ in dropped.days) == most_days:
             continue
         if time.monotonic() > deadline or any(busy == log for busy, _ in dropped.busy):
-            # Each try makes the shippers wait for a moment.
+            # Each attempt delays shipping for a moment.
             dropped.busy.add((log, day))
             continue
         outcome = _drop_partition(
@@ -75,7 +74,7 @@ def _drop_partition(
     if sum(plan.logs[log].rows.get(day, 0) for plan in plans if plan.tenant_id in horizons) > MAX_SCANNED_ROWS:
         return "wanted"
     with session_scope(PlatformScope(), engine=engine) as session:
-        # First, because nobody writes to the log while the transaction is open.
+        # Written first, because the open transaction blocks the log.
         for plan in plans:
             if plan.logs[log].is_early(day):
                 _audit_early_deletion(session, plan, log, day)
@@ -88,7 +87,7 @@ def _drop_partition(
 
 
 def _iter_given_up(plans: Sequence[TenantPlan], engine: Engine | None) -> Iterator[tuple[LogName, date]]:
-    """Partitions that no tenant which is known to have rows there wants."""
+    """Yield partitions that no tenant with known rows needs."""
     last = {log: max((plan.logs[log].keep_from for plan in plans), default=None) for log in PARTITIONED_LOGS}
     for log, day in measurement.list_partitions(PARTITIONED_LOGS, engine=engine):
         until = last[log]

@@ -1,7 +1,7 @@
-"""What is kept of a tenant's logs today: its settings within the platform's limits, its budget, holds and exports.
+"""The effective retention of a tenant's logs: settings within the platform's limits, budget, holds and exports.
 
-Days are UTC days. With N days, what is from before the UTC midnight N days ago goes, so that every row is there for N
-times 24 hours at least.
+Days are UTC days. With N days, rows from before the UTC midnight N days ago are deleted, so every row is kept for at
+least N times 24 hours.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,24 +26,24 @@ class LogPlan:
     log: LogName
     today: date
     limits: LogLimits
-    # As it was chosen; what of it is in force already, `terms` say.
+    # The chosen value. `terms` contain the value in force.
     days: int
     # None for no budget.
     bytes: int | None
     terms: LogTerms
-    # Whether they are not what is stored of them.
+    # Whether they differ from the stored ones.
     has_new_terms: bool
-    # Of the tenant's own choice; None where it made none.
+    # The tenant's own settings, if any.
     chosen: RetentionSetting | None
-    # Estimates of the bytes and rows of each day.
+    # Estimated bytes and rows by day.
     sizes: Mapping[date, int]
     rows: Mapping[date, int]
-    # Days before this one go; for their age those before `oldest`.
+    # Days before this one are deleted; because of their age, those before `oldest`.
     keep_from: date
-    # As soon as all that was chosen is in force.
+    # The same once all chosen settings are in force.
     wanted_from: date
     holds: Sequence[RetentionHold]
-    # Days that were exported; None where none are to be.
+    # Exported days; None if no export is required.
     released: frozenset[date] | None
     notices: Mapping[str, RetentionNotice]
 
@@ -60,7 +60,7 @@ class LogPlan:
         return self.chosen.export_format if self.chosen else None
 
     def gives_up(self, day: date) -> bool:
-        """Whether the rows of the day are to be deleted now."""
+        """Return whether the rows of the day must be deleted now."""
         return (
             day < self.keep_from
             and not any(hold_covers_day(hold, self.log, day) for hold in self.holds)
@@ -68,13 +68,13 @@ class LogPlan:
         )
 
     def is_lost(self, day: date) -> bool:
-        """Whether the day is kept now, and no longer once all that was chosen is in force."""
+        """Return whether the day is kept now, but not once all chosen settings are in force."""
         in_force = any(hold_covers_day(hold, self.log, day) for hold in self.holds if hold.cleared_at is None)
         kept = day >= self.keep_from or any(hold_covers_day(hold, self.log, day) for hold in self.holds)
         return kept and not in_force and day < self.wanted_from
 
     def is_early(self, day: date) -> bool:
-        """Whether it goes for the budget's sake, before its time."""
+        """Return whether the day is deleted because of the budget, before its time."""
         return day >= self.oldest
 
 
@@ -94,9 +94,10 @@ def load_plan(
     danger: bool = False,
     instead: Mapping[LogName, RetentionSetting] | None = None,
 ) -> TenantPlan:
-    """The tenant's plan at `now` (aware), in its scope; where `danger` is, a budget takes effect without a warning.
+    """Return the tenant's plan at `now` (aware). `danger` applies budgets without warning; `instead` overrides
+    settings.
 
-    `instead` are settings that it might choose.
+    Needs the tenant's scope.
     """
     today = now.astimezone(UTC).date()
     stored = {setting.log: setting for setting in repository.list_settings(session, tenant_id)}
@@ -108,7 +109,7 @@ def load_plan(
     for log in LOG_NAMES:
         chosen = (instead or {}).get(log, stored.get(log))
         wanted = _wanted_terms(limits[log], chosen)
-        # Of a log that nothing is known of, what is stored was never anything else.
+        # Without stored terms, the stored settings have always been in force.
         terms = known.get(log, LogTerms.begin(_wanted_terms(limits[log], stored.get(log)))).advance(wanted, now)
         plans[log] = _build_plan(
             log,
@@ -129,7 +130,7 @@ def load_plan(
 
 
 def load_limits(session: Session) -> dict[LogName, LogLimits]:
-    """The platform's, in any scope."""
+    """Return the platform's limits. Works in any scope."""
     own = {
         row.log: LogLimits(row.floor_days, row.default_days, row.ceiling_days, row.ceiling_bytes)
         for row in repository.list_limits(session)
@@ -138,8 +139,8 @@ def load_limits(session: Session) -> dict[LogName, LogLimits]:
 
 
 def effective_days(limits: LogLimits, setting: RetentionSetting | None) -> int:
-    asked = setting.days if setting and setting.days is not None else limits.default_days
-    return max(limits.floor_days, min(asked, limits.ceiling_days))
+    days = setting.days if setting and setting.days is not None else limits.default_days
+    return max(limits.floor_days, min(days, limits.ceiling_days))
 
 
 def effective_bytes(limits: LogLimits, setting: RetentionSetting | None) -> int | None:

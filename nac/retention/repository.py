@@ -23,7 +23,7 @@ from nac.retention.logs import LogName
 from nac.retention.terms import NOTICE_PERIOD, LogTerms, PartName, TermPart
 
 HOLD_ORDERS = Orders({"set_at": (RetentionHold.created_at, RetentionHold.id)})
-# Who deletes shares it, who sets a hold has it alone: what is being deleted is deleted before the hold is in force.
+# Deletions take it shared, a new hold exclusively: running deletions end before the hold is in force.
 _HOLDS_LOCK = func.hashtext("retention_holds")
 
 
@@ -40,19 +40,19 @@ def get_setting(session: Session, tenant_id: TenantId, log: str) -> RetentionSet
 
 
 def lock_limits(session: Session, log: str) -> None:
-    """There may be no row to lock."""
+    """Lock the limits of a log, which can lack a row."""
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"retention limits {log}", 0))))
 
 
 def lock_setting(session: Session, tenant_id: TenantId, log: str) -> RetentionSetting:
-    """The tenant's row for the log, made where there is none."""
+    """Return the tenant's locked row for the log. Creates it if missing."""
     session.execute(insert(RetentionSetting).values(tenant_id=tenant_id, log=log).on_conflict_do_nothing())
     query = select(RetentionSetting).where(RetentionSetting.tenant_id == tenant_id, RetentionSetting.log == log)
     return session.scalars(query.with_for_update().execution_options(populate_existing=True)).one()
 
 
 def get_terms(session: Session, tenant_id: TenantId) -> dict[LogName, LogTerms]:
-    """As they were stored last; a log of which nothing is known is left out."""
+    """Return the stored terms by log."""
     parts: dict[LogName, dict[PartName, TermPart]] = {}
     for row in session.scalars(select(RetentionTerm).where(RetentionTerm.tenant_id == tenant_id)):
         of_log = parts.setdefault(cast("LogName", row.log), {})
@@ -61,17 +61,17 @@ def get_terms(session: Session, tenant_id: TenantId) -> dict[LogName, LogTerms]:
 
 
 def store_terms(session: Session, tenant_id: TenantId, log: LogName, stored: LogTerms) -> None:
-    """Its parts; others stay as they are."""
+    """Store the parts of the terms. Others stay unchanged."""
     rows = _term_rows(tenant_id, log, stored)
     if not rows:
         return
     statement = insert(RetentionTerm).values(rows)
-    told = {name: statement.excluded[name] for name in ("value", "announced", "announced_at")}
-    session.execute(statement.on_conflict_do_update(constraint="pk_retention_terms", set_=told))
+    values = {name: statement.excluded[name] for name in ("value", "announced", "announced_at")}
+    session.execute(statement.on_conflict_do_update(constraint="pk_retention_terms", set_=values))
 
 
 def create_terms(session: Session, tenant_id: TenantId, log: LogName, found: LogTerms) -> None:
-    """Where nothing is known of the log yet."""
+    """Store the first terms of a log, if there are none."""
     if rows := _term_rows(tenant_id, log, found):
         session.execute(insert(RetentionTerm).values(rows).on_conflict_do_nothing())
 
@@ -91,25 +91,25 @@ def _term_rows(tenant_id: TenantId, log: LogName, terms: LogTerms) -> list[dict[
 
 
 def add_early_deletion(session: Session, tenant_id: TenantId, log: str, day: date, rows: int) -> None:
-    """So many more of the day went early, by this transaction."""
+    """Add to the number of early deleted rows of the day."""
     statement = insert(EarlyDeletion).values(tenant_id=tenant_id, log=log, day=day, rows=rows)
     more = {"rows": EarlyDeletion.rows + statement.excluded.rows}
     session.execute(statement.on_conflict_do_update(constraint="pk_early_deletions", set_=more))
 
 
 def take_early_deletions(session: Session, tenant_id: TenantId, log: str, day: date) -> int:
-    """How many of the day went early so far, to be told by this transaction."""
+    """Return and reset the number of early deleted rows of the day."""
     mine = (EarlyDeletion.tenant_id == tenant_id, EarlyDeletion.log == log, EarlyDeletion.day == day)
     return session.scalar(delete(EarlyDeletion).where(*mine).returning(EarlyDeletion.rows)) or 0
 
 
 def lock_holds_shared(session: Session) -> None:
-    """Until the transaction ends no hold is set; those that are, are seen by the next statement."""
+    """Prevent new holds until the transaction ends. Existing ones are visible to the next statement."""
     session.execute(select(func.pg_advisory_xact_lock_shared(_HOLDS_LOCK)))
 
 
 def lock_holds_exclusive(session: Session) -> None:
-    """Wait for all who delete; until the transaction ends, nobody does."""
+    """Wait for all deletions and prevent new ones until the transaction ends."""
     session.execute(select(func.pg_advisory_xact_lock(_HOLDS_LOCK)))
 
 
@@ -119,7 +119,7 @@ def list_holds_in_force(session: Session, tenant_id: TenantId) -> Sequence[Reten
 
 
 def list_holds_that_keep(session: Session, tenant_id: TenantId, now: datetime) -> Sequence[RetentionHold]:
-    """Those in force, and those that were cleared too short a time ago for something to go because of that."""
+    """Return holds in force, and those cleared too recently for their days to be deleted."""
     query = select(RetentionHold).where(
         RetentionHold.tenant_id == tenant_id,
         or_(RetentionHold.cleared_at.is_(None), RetentionHold.cleared_at > now - NOTICE_PERIOD),
@@ -161,6 +161,6 @@ def list_notices(session: Session, tenant_id: TenantId) -> Sequence[RetentionNot
 
 
 def get_time_zone(session: Session, tenant_id: TenantId) -> str:
-    """Of the tenant's first site; UTC where it has none."""
+    """Return the time zone of the tenant's default site; UTC if it has none."""
     query = select(Site.time_zone).join(Tenant, Tenant.default_site_id == Site.id).where(Tenant.id == tenant_id)
     return session.scalar(query) or "UTC"

@@ -1,4 +1,4 @@
-"""Rows of a tenant that go while others' of the same day stay: in small batches, off-peak, with pauses."""
+"""Deletes a tenant's rows from days that other tenants still need: in small batches, off-peak, with pauses."""
 
 import logging
 import time as clock
@@ -25,16 +25,16 @@ from nac.retention.plan import LogPlan, TenantPlan, hold_covers_day, midnight
 
 _log = logging.getLogger(__name__)
 BATCH_ROWS = 2_000
-# After each batch, or as long as the batch took where that is longer: half of the time belongs to others.
+# Minimum pause after a batch. It lasts at least as long as the batch, so half of the time stays free.
 PAUSE_SECONDS = 0.02
 _DAY = timedelta(days=1)
-# A batch that cannot have its rows at once lets them be; what a crash takes back is deleted again.
+# Give up quickly on locked rows. A deletion lost in a crash is repeated.
 _TRANSACTION_SETTINGS = text(
     "SELECT set_config('lock_timeout', '200ms', true), set_config('synchronous_commit', 'off', true)"
 )
 _ONLY_EXPORTED = "AND is_written_before(xmin, :before)"
-# A day is in one partition, where a place is one row's. Where an index has the order, each batch begins behind the one
-# before it, so that none walks through what is dead already.
+# A day is in one partition, so a ctid is unique. With a suitable index, each batch starts after the previous one, so
+# that none scans dead rows.
 _PICK_SQL = "SELECT ctid::text FROM :table WHERE :those :order LIMIT :most"
 _DELETE_SQL = """
 WITH gone AS (DELETE FROM :table WHERE :those AND ctid = ANY (CAST(:places AS tid[])) RETURNING :key AS moment)
@@ -58,7 +58,7 @@ _STATEMENTS = {
         ("accounting", "accounting_log", "at", "", "ORDER BY at"),
         ("sessions", "session_history", "stopped_at", "", "ORDER BY stopped_at"),
         ("usage", "usage_hours", "hour", "", ""),
-        # What waits is not over, however old it is.
+        # A pending request is kept, however old it is.
         ("coa", "coa_requests", "created_at", "AND ended_at IS NOT NULL", ""),
     )
 }
@@ -66,7 +66,7 @@ _ORDERED_LOGS = ("auth", "accounting", "sessions")
 
 
 class DeletionBatch(NamedTuple):
-    # How many rows were there, and how many of them went: somebody else may have changed or taken others meanwhile.
+    # Number of rows found and deleted. Other transactions can change or delete rows in between.
     found: int
     gone: int
     # Where the next batch begins.
@@ -79,7 +79,7 @@ class DeletionBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeletionWindow:
-    """Hours of the day, of the tenant's time zone, in which its rows are deleted; it may go past midnight."""
+    """Times of day, in the tenant's time zone, for deleting rows. Can include midnight."""
 
     begins: time
     ends: time
@@ -101,10 +101,10 @@ def delete_rows(
     busy: Collection[tuple[LogName, date]] = (),
     engine: Engine | None = None,
 ) -> int:
-    """Delete what these tenants gave up, for about `seconds`; returns how many rows.
+    """Delete expired rows of these tenants for about `seconds`; return their number.
 
-    Each batch is a transaction of its own, and tenants take turns. `busy` are days that will be dropped as a whole.
-    Of a log of a tenant, `most_days` are begun. `folder` is where exports are that have to be there first.
+    Each batch is a transaction, and tenants take turns. `busy` days are skipped, because they will be dropped
+    completely. At most `most_days` per tenant and log are begun. `folder` contains the required exports.
     """
     deadline = clock.monotonic() + seconds
     deleted = 0
@@ -116,8 +116,8 @@ def delete_rows(
             rows = next(batches, None)
         except Unavailable:
             raise
-        except Exception:  # house-rule: the other tenants' rows are deleted
-            _log.exception("rows of tenant %s cannot be deleted", plan.tenant_id)
+        except Exception:  # house-rule: a fault of one tenant must not stop the others
+            _log.exception("cannot delete rows of tenant %s", plan.tenant_id)
             continue
         if rows is not None:
             deleted += rows
@@ -163,7 +163,7 @@ def _delete_day(
                 if batch.is_last and batch.gone == batch.found:
                     _finish_day(session, tenant_id, log, day, released)
         except Conflict:
-            # Another process has the rows; they are there at the next turn.
+            # Another process has the rows; the next turn retries.
             return
         yield batch.gone
         if batch.is_last or not batch.gone:
@@ -174,7 +174,7 @@ def _delete_day(
 def _is_still_given_up(
     session: Session, tenant_id: TenantId, log: LogPlan, day: date, released: Release | None, now: datetime
 ) -> bool:
-    """As of this transaction: no hold keeps the day, and the export of what goes is there."""
+    """Check within this transaction that no hold applies and that the export exists."""
     repository.lock_holds_shared(session)
     if any(hold_covers_day(hold, log.log, day) for hold in repository.list_holds_that_keep(session, tenant_id, now)):
         return False
@@ -184,10 +184,7 @@ def _is_still_given_up(
 def delete_batch(
     session: Session, tenant_id: TenantId, log: LogName, day: date, first: datetime, *, before: int | None = None
 ) -> DeletionBatch:
-    """Delete up to BATCH_ROWS rows of the day from `first` on.
-
-    Where `before` is given, those alone that transactions before it have written.
-    """
+    """Delete up to BATCH_ROWS rows of the day from `first` on. With `before`, only rows of earlier transactions."""
     given: dict[str, object] = {"tenant": tenant_id, "first": first, "last": midnight(day + _DAY), "most": BATCH_ROWS}
     only = ""
     if before is not None:
@@ -202,7 +199,7 @@ def delete_batch(
 
 
 def _finish_day(session: Session, tenant_id: TenantId, log: LogPlan, day: date, released: Release | None) -> None:
-    """What comes of the day later is measured, and so found, again; what has come by now stays known."""
+    """Forget the day's size if it is empty. Rows that arrive later are measured again."""
     if released is None or standing.is_empty(session, tenant_id, log.log, day):
         repository.delete_size(session, tenant_id, log.log, day)
     if rows := repository.take_early_deletions(session, tenant_id, log.log, day):

@@ -1,4 +1,4 @@
-"""How long a tenant's logs are kept, and within which limits: what people set and see."""
+"""Retention of a tenant's logs and the platform's limits, as people set and see them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,23 +19,23 @@ from nac.retention.logs import DEFAULT_LIMITS, EXPORTED_LOGS, LOG_NAMES, MIN_DAY
 from nac.retention.plan import LogPlan
 from nac.retention.terms import UNBOUNDED
 
-# Less is used up by a day of a small site, and its indexes.
+# A day of a small site with its indexes needs less.
 MIN_BYTES = 1 << 20
 MAX_DAYS = 36_500
-# Of a setting: as the platform has it.
+# Value of a setting: use the platform's.
 DEFAULT: Literal["default"] = "default"
 DefaultChoice = Literal["default"]
 
 
 def get_log_plans(session: Session, *, tenant_id: TenantId) -> Mapping[LogName, LogPlan]:
-    """What is in force now, with sizes, holds and notices."""
+    """Return the effective retention with sizes, holds and notices."""
     limits = plan.load_limits(session)
     return plan.load_plan(session, tenant_id=tenant_id, now=utc_now(), limits=limits).logs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionChange:
-    """Of a log; None leaves a part as it is. `export_format` "none" ends a standing order."""
+    """Change of a log's retention; None leaves a value unchanged. `export_format` "none" ends the standing export."""
 
     log: str
     days: int | DefaultChoice | None = None
@@ -53,7 +53,7 @@ class RetentionChange:
 
 
 def preview_change(session: Session, *, tenant_id: TenantId, change: RetentionChange) -> LogPlan:
-    """What would be, of a change that is not made; nothing is locked. Raises InvalidInput with every mistake."""
+    """Return the effect of a change without making or locking anything. Raises InvalidInput with every mistake."""
     name = _require_valid(session, change)
     there = repository.get_setting(session, tenant_id, name)
     would_be = RetentionSetting(tenant_id=tenant_id, log=name)
@@ -65,10 +65,10 @@ def preview_change(session: Session, *, tenant_id: TenantId, change: RetentionCh
 
 
 def update_retention(session: Session, *, actor: str, tenant_id: TenantId, change: RetentionChange) -> LogPlan:
-    """Less takes effect a week later. Raises InvalidInput with every mistake."""
+    """Change the retention of a log. Less takes effect a week later. Raises InvalidInput with every mistake."""
     name = _require_valid(session, change)
     setting = repository.lock_setting(session, tenant_id, name)
-    # What was promised, where no turn of retention has seen this tenant yet.
+    # Records the terms before the change, if retention has not run for this tenant yet.
     repository.create_terms(session, tenant_id, name, get_log_plans(session, tenant_id=tenant_id)[name].terms.settled())
     before = _audit_values(setting)
     change.apply_to(setting)
@@ -85,7 +85,7 @@ def update_retention(session: Session, *, actor: str, tenant_id: TenantId, chang
             after=after,
         )
     changed = get_log_plans(session, tenant_id=tenant_id)[name]
-    # More is promised from now on. Less is announced by the next turn, when it is told.
+    # More takes effect at once. The next turn of retention announces less.
     repository.store_terms(session, tenant_id, name, changed.terms.settled())
     return changed
 
@@ -114,15 +114,15 @@ def require_log(log: str) -> LogName:
     for name in LOG_NAMES:
         if name == log:
             return name
-    raise InvalidInput(f"{log!r} is no log.", place="log", remedy=f"Use {', '.join(LOG_NAMES)}.")
+    raise InvalidInput(f"Unknown log {log!r}.", place="log", remedy=f"Use one of: {', '.join(LOG_NAMES)}.")
 
 
 def _require_days(days: int | DefaultChoice | None, limits: LogLimits) -> None:
     if isinstance(days, int) and not limits.floor_days <= days <= limits.ceiling_days:
         raise InvalidInput(
-            f"{days} days are not within what the platform allows.",
+            f"{days} days are outside of the platform's limits.",
             place="days",
-            remedy=f"Give {limits.floor_days} to {limits.ceiling_days}.",
+            remedy=f"Use {limits.floor_days} to {limits.ceiling_days}.",
         )
 
 
@@ -131,19 +131,17 @@ def _require_bytes(given: int | DefaultChoice | None, limits: LogLimits) -> None
         return
     if given < MIN_BYTES or given > (limits.ceiling_bytes or 1 << 60):
         most = f" to {limits.ceiling_bytes}" if limits.ceiling_bytes else " or more"
-        raise InvalidInput(
-            f"{given} bytes are no budget here.", place="bytes", remedy=f"Give {MIN_BYTES}{most}, or none."
-        )
+        raise InvalidInput(f"Invalid budget: {given} bytes.", place="bytes", remedy=f"Use {MIN_BYTES}{most}, or none.")
 
 
 def _require_export(given: str | None, log: LogName) -> None:
     if given not in (None, "none", *EXPORT_FORMATS):
         raise InvalidInput(
-            f"{given!r} is no format.", place="export", remedy=f"Use {', '.join(EXPORT_FORMATS)} or none."
+            f"Unknown format {given!r}.", place="export", remedy=f"Use one of: {', '.join(EXPORT_FORMATS)}, none."
         )
     if given not in (None, "none") and log not in EXPORTED_LOGS:
         raise InvalidInput(
-            f"The log {log} is not exported.", place="export", remedy=f"These are: {', '.join(EXPORTED_LOGS)}."
+            f"The log {log} cannot be exported.", place="export", remedy=f"Use one of: {', '.join(EXPORTED_LOGS)}."
         )
 
 
@@ -156,12 +154,12 @@ def _audit_values(setting: RetentionSetting) -> dict[str, object]:
 
 
 def lock_log_setting(session: Session, *, tenant_id: TenantId, log: LogName) -> None:
-    """What the tenant has set of it stays until the transaction ends."""
+    """Lock the tenant's setting of the log until the transaction ends."""
     repository.lock_setting(session, tenant_id, log)
 
 
 def lock_limits(session: Session, *, log: LogName) -> None:
-    """Those of the platform stay until the transaction ends, also where they are what the product comes with."""
+    """Lock the platform's limits of the log until the transaction ends, even if they are the defaults."""
     repository.lock_limits(session, log)
 
 
@@ -170,7 +168,7 @@ def get_limits(session: Session) -> dict[LogName, LogLimits]:
 
 
 def allows_less(before: LogLimits, after: LogLimits) -> bool:
-    """Whether some tenant may keep less, or for its budget's sake may lose younger days."""
+    """Return whether some tenant could lose data sooner."""
 
     def most(limits: LogLimits) -> int:
         return limits.ceiling_bytes or UNBOUNDED
@@ -181,9 +179,9 @@ def allows_less(before: LogLimits, after: LogLimits) -> bool:
 
 
 def update_limits(session: Session, *, actor: str, log: str, limits: LogLimits | None) -> LogLimits:
-    """The platform's, in its scope; None for those that the product comes with. Less takes effect a week later.
+    """Set the platform's limits of a log; None restores the defaults. Less takes effect a week later.
 
-    Raises InvalidInput.
+    Needs the platform's scope. Raises InvalidInput.
     """
     name = require_log(log)
     lock_limits(session, log=name)
@@ -211,14 +209,17 @@ def update_limits(session: Session, *, actor: str, log: str, limits: LogLimits |
 
 
 def require_ordered_limits(limits: LogLimits) -> None:
-    """Raises InvalidInput."""
+    """Raise InvalidInput if the limits are out of order."""
     if not MIN_DAYS <= limits.floor_days <= limits.default_days <= limits.ceiling_days <= MAX_DAYS:
         raise InvalidInput(
-            f"Floor {limits.floor_days}, default {limits.default_days}, ceiling {limits.ceiling_days}: not in order.",
+            f"Floor {limits.floor_days}, default {limits.default_days} and ceiling {limits.ceiling_days}"
+            " are not in ascending order.",
             place="days",
-            remedy=f"They go up, from {MIN_DAYS} at least to {MAX_DAYS} at most.",
+            remedy=f"Use ascending values from {MIN_DAYS} to {MAX_DAYS}.",
         )
     if limits.ceiling_bytes is not None and limits.ceiling_bytes < MIN_BYTES:
         raise InvalidInput(
-            f"{limits.ceiling_bytes} bytes are no ceiling.", place="bytes", remedy=f"Give {MIN_BYTES} or more."
+            f"The ceiling of {limits.ceiling_bytes} bytes is too low.",
+            place="bytes",
+            remedy=f"Use {MIN_BYTES} or more.",
         )

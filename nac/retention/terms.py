@@ -1,5 +1,5 @@
-"""What is in force of a tenant's log. Less is announced first and takes effect WAITING later, whatever it comes from:
-the tenant, the platform, another version of the product. Pure: what is wanted in, what holds out.
+"""The retention in force for a log. A reduction by tenant, platform or product version is announced and takes effect
+WAITING later. Pure functions.
 """
 
 from collections.abc import Mapping
@@ -9,24 +9,24 @@ from typing import Literal, get_args
 
 PartName = Literal["days", "floor", "bytes", "export"]
 PART_NAMES: tuple[PartName, ...] = get_args(PartName)
-# Between the announcement of less and the first day that goes for its sake.
+# Time between the announcement of a reduction and the first deletion because of it.
 NOTICE_PERIOD = timedelta(days=7)
-# Of bytes: no budget.
+# Bytes: no budget.
 UNBOUNDED = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class TermPart:
     value: int
-    # Less, and since when that is known; None where nothing is announced.
+    # The announced lower value, and the time of the announcement.
     announced: int | None = None
     announced_at: datetime | None = None
 
     def advance(self, wanted: int, now: datetime) -> "TermPart":
-        """As it is at `now`, where `wanted` is chosen by now.
+        """Return the part at `now` if `wanted` is the chosen value.
 
-        What is chosen while something is announced already, and is less than that, is announced after it: it neither
-        takes effect sooner nor puts the other off.
+        A further reduction during an announcement is announced after it. It does not take effect sooner and does not
+        delay the first one.
         """
         if wanted >= self.value:
             return TermPart(wanted)
@@ -40,7 +40,7 @@ class TermPart:
 
 @dataclass(frozen=True, slots=True)
 class WantedTerms:
-    """As chosen, within the platform's limits; bytes None for no budget, `export` whether days are to be exported."""
+    """Chosen values within the platform's limits. `bytes` None means no budget; `export` requires exports."""
 
     days: int
     floor: int
@@ -55,13 +55,13 @@ class WantedTerms:
 
 @dataclass(frozen=True, slots=True)
 class LogTerms:
-    """What is in force, by part."""
+    """The values in force, by part."""
 
     parts: Mapping[PartName, TermPart]
 
     @classmethod
     def begin(cls, wanted: WantedTerms) -> "LogTerms":
-        """Of a log that nothing is known of: nothing was promised before."""
+        """Return the first terms of a log without history."""
         return cls({name: TermPart(wanted.of(name)) for name in PART_NAMES})
 
     def advance(self, wanted: WantedTerms, now: datetime) -> "LogTerms":
@@ -75,7 +75,7 @@ class LogTerms:
         )
 
     def settled(self) -> "LogTerms":
-        """Without the parts of which less is announced."""
+        """Return the terms without announced parts."""
         return LogTerms({name: part for name, part in self.parts.items() if part.announced is None})
 
     @property

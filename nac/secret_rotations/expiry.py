@@ -1,4 +1,4 @@
-"""A turn of the worker: windows that are over."""
+"""Ends secret rotations whose window is over. Runs in the worker."""
 
 import logging
 
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 def finish_expired(sealer: Sealer, *, engine: Engine | None = None) -> None:
-    """Of each rotation whose window is over the new secret alone is left. As admit_worker."""
+    """Finish each rotation whose window is over, so that only the new secret works. Needs role admit_worker."""
     with session_scope(PlatformScope(), engine=engine) as session:
         over = repository.list_expired(session, most=_BATCH_SIZE)
     for tenant_id, rotation_id in over:
@@ -26,5 +26,5 @@ def finish_expired(sealer: Sealer, *, engine: Engine | None = None) -> None:
                 )
         except DatabaseUnavailable:
             raise
-        except Exception:  # house-rule: whatever is wrong with one tenant, the others are looked at
-            _log.exception("the secret of tenant %s cannot be changed over", tenant_id)
+        except Exception:  # house-rule: a fault of one tenant must not stop the others
+            _log.exception("cannot finish the secret rotation of tenant %s", tenant_id)

@@ -1,4 +1,4 @@
-"""What a person has to do: which NASes change over by themselves, which together, in which steps."""
+"""Instructions for a rotation: how to change each NAS, and in which order."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,16 +9,16 @@ from nac.secret_rotations.service import RotationStatus
 ChangeWay = Literal["alone", "together", "watched"]
 
 _TOGETHER = (
-    "It shares its source address with others: radiusd keeps one secret of an address for a second. While both are in "
-    "use there, packets that come in the same second as one with the other secret are dropped and must be sent again. "
-    "Change all that send from this address within minutes."
+    "It shares its source address with other NASes. radiusd remembers one secret per address for a"
+    " second, so packets with the other secret in that second are dropped and must be repeated. Change"
+    " all NASes of this address within minutes."
 )
 _WATCHED = (
-    "Its requests need no Message-Authenticator. Those with a password show its secret, those by CHAP do not: they are "
-    "answered with the secret that was shown last, by accounting, say. Change it while you watch, and have it send "
-    "accounting; better, have it send Message-Authenticator."
+    "Its requests need no Message-Authenticator. Requests with a password reveal their secret, CHAP"
+    " requests do not. Admit answers those with the secret last seen, for example in accounting. Change"
+    " it while you watch the log, and have it send accounting or, better, Message-Authenticator."
 )
-_ALONE = "Change it at any time within the window. Its next packet with the new secret is answered with that."
+_ALONE = "Change it at any time within the window. Admit answers its next packet with the new secret."
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +36,30 @@ def advise_nas(nas: RotationNas) -> RotationAdvice:
 
 
 def list_steps(status: RotationStatus, state: str) -> list[str]:
-    """By a person, in this order."""
+    """Return the steps for a person, in order."""
     if state in ("finished", "cancelled"):
-        return ["Nothing is to be done: one secret is in force."]
+        return ["Nothing to do: only one secret is in force."]
     whose = f"NAS {status.nas.name}" if status.nas else "the tenant"
     of = " --nas NAME" if status.nas else ""
     at_end = (
-        "At the end of the window the old secret ends by itself, whoever has it."
+        "At the end of the window, the old secret stops working automatically, even if NASes still use it."
         if status.rotation.at_end == "finish"
-        else "At the end of the window both go on, and an alarm stands until you finish it, or cancel it."
+        else "At the end of the window, both secrets continue to work, and an alarm remains until you finish"
+        " or cancel the rotation."
     )
-    waits = ["Wait until the state is open: the cell does not take the new secret yet."] if state == "preparing" else []
+    waits = (
+        ["Wait until the state is open: the cell does not accept the new secret yet."] if state == "preparing" else []
+    )
     return [
         *waits,
-        f"Read the secret of {whose} that is `next`: ./admit secret-rotation reveal{of}.",
-        "NASes of the way `alone`: change each when it suits; nothing is dropped. On a NAS, change the secret for "
-        "authentication, for accounting and for dynamic authorization (CoA) together.",
-        "NASes of the way `together`: change all that share an address in one go. Which do is known once heard.",
-        "NASes of the way `watched`: change them one by one, and look for their next decision in the log.",
-        "NASes of RadSec have nothing to change: TLS says who they are, and their secret is 'radsec' (RFC 6614).",
-        f"Look at the list until no NAS is `old` or `back`: ./admit secret-rotation nases{of}. "
-        "One that is `unseen` was not heard with either: ask it.",
+        f"Get the next secret of {whose}: ./admit secret-rotation reveal{of}.",
+        "NASes of the way `alone`: change each at any time; no packet is dropped. Change the secrets for"
+        " authentication, accounting and dynamic authorization (CoA) together.",
+        "NASes of the way `together`: change all with the same address at once. Admit learns from"
+        " requests which these are.",
+        "NASes of the way `watched`: change them one by one, and check their next decision in the log.",
+        "NASes with RadSec need no change: TLS identifies them, and their secret is 'radsec' (RFC 6614).",
+        f"Repeat until no NAS is `old` or `back`: ./admit secret-rotation nases{of}. A NAS that is"
+        " `unseen` has sent nothing with either secret: check it.",
         f"Finish: ./admit secret-rotation finish{of}. {at_end}",
     ]

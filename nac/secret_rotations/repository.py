@@ -22,22 +22,22 @@ _EXPIRED = text("SELECT tenant_id, id FROM secret_rotations_over(:most)")
 
 
 class RotationNas(NamedTuple):
-    """A NAS that is to change over."""
+    """A NAS affected by a rotation."""
 
     key: str
     nas_id: UUID | None
     name: str
     signs: bool
-    # That it sent from last.
+    # Last source address.
     source: str | None
-    # That it is registered with.
+    # Registered address.
     address: str | None
     old_at: datetime | None
     new_at: datetime | None
     new_since: datetime | None
-    # unseen | old | new | back (it had the new one, and was heard with the old one since)
+    # unseen | old | new | back (used the new secret, then the old one again)
     state: str
-    # Others were heard from the same address.
+    # Other NASes sent from the same address.
     is_shared: bool
 
 
@@ -67,7 +67,7 @@ def count_by_state(session: Session, rotation: SecretRotation) -> dict[str, int]
 
 
 def list_expired(session: Session, *, most: int) -> Sequence[tuple[TenantId, UUID]]:
-    """Whose time is over, of all tenants. As admit_worker."""
+    """Return rotations of all tenants whose window is over. Needs role admit_worker."""
     return [(TenantId(row[0]), row[1]) for row in session.execute(_EXPIRED, {"most": most})]
 
 

@@ -1,8 +1,7 @@
-"""Secrets change over: a tenant's, or that of a NAS which has one of its own. In PlatformScope or TenantScope, or as is
-said.
+"""Rotations of a tenant's secret, or of a NAS's own. Need PlatformScope or TenantScope unless noted otherwise.
 
-From `begin` on radiusd takes both from every NAS, and answers each with the one that it has proven
-(radius/module/secret_lookup.py). `finish` leaves the new one alone, `cancel` the old one.
+From `begin` on, radiusd accepts both secrets from every NAS and answers with the one that it used
+(radius/module/secret_lookup.py). `finish` keeps only the new one, `cancel` only the old one.
 """
 
 from collections.abc import Sequence
@@ -32,25 +31,25 @@ from nac.secrets import Sealer
 from nac.tenants.service import RESTORED_ROTATION, TenantNotFound
 
 MIN_WINDOW, DEFAULT_WINDOW, MAX_WINDOW = timedelta(hours=1), timedelta(days=7), timedelta(days=30)
-# Names in a sentence.
+# Maximum NASes named in a message.
 _MAX_NAMED = 5
 _audit = tenant_recorder("secret")
 
 
 class RotationNotFound(NotFound):
-    """No secret changes over here, and none has."""
+    """The secret has no rotation."""
 
 
 class NasesLeftBehind(Conflict):
-    """NASes have the secret that would end: nothing of theirs would be answered any more."""
+    """NASes still use the secret that would stop working."""
 
 
 @dataclass(frozen=True, slots=True)
 class RotationStatus:
     rotation: SecretRotation
-    # Of a NAS alone; None: the tenant's secret.
+    # The NAS with its own secret; None for the tenant's secret.
     nas: Nas | None
-    # unseen | old | new | back: how many NASes.
+    # Number of NASes by state: unseen, old, new, back.
     counts: dict[str, int]
 
 
@@ -65,26 +64,35 @@ def start_rotation(
     hours: int | None = None,
     at_end: RotationEndAction = "finish",
 ) -> RotationStatus:
-    """`nas` as nases.require_nas takes it, "" for the tenant's secret; without `secret` one is made. Raises Conflict
-    where one changes over already."""
+    """Begin a rotation. `nas` is as for nases.require_nas, "" for the tenant's secret. Without `secret`, one is
+    generated.
+
+    Raises Conflict if a rotation is in progress.
+    """
     tenant = _enter(session, tenant_id)
     if tenant.status == "deleting":
         raise Conflict(f"Tenant {tenant.slug!r} is being deleted.", place="status", remedy="Restore it first.")
     found = _require_own(session, tenant_id, nas)
     nas_id = found.id if found else None
     if repository.find_running(session, tenant_id, nas_id) is not None:
-        raise Conflict("This secret changes over already.", place="rotation", remedy="Finish or cancel that first.")
+        raise Conflict(
+            "This secret already has a rotation in progress.", place="rotation", remedy="Finish or cancel it first."
+        )
     lasts = DEFAULT_WINDOW if hours is None else timedelta(hours=hours)
     if not MIN_WINDOW <= lasts <= MAX_WINDOW:
-        raise InvalidInput("A window is of 1 to 720 hours.", place="hours")
+        raise InvalidInput("The window must be between 1 and 720 hours.", place="hours")
     if at_end not in ROTATION_END_ACTIONS:
-        raise InvalidInput(f"{at_end!r} is neither finish nor wait.", place="at_end")
+        raise InvalidInput(f"Invalid at_end {at_end!r}: use finish or wait.", place="at_end")
     following = cells.generate_secret() if secret is None else nases.require_secret(secret)
     if following.encode() in {
         _open_secret_in_force(session, tenant_id, None, sealer),
         _open_secret_in_force(session, tenant_id, found, sealer),
     }:
-        raise InvalidInput("This is the secret that is in force.", place="secret", remedy="Give another, or none.")
+        raise InvalidInput(
+            "This secret is already in force.",
+            place="secret",
+            remedy="Use another secret, or leave it empty to generate one.",
+        )
     rotation_id, now = uuid4(), utc_now()
     rotation = SecretRotation(
         id=rotation_id,
@@ -98,7 +106,7 @@ def start_rotation(
     )
     session.add(rotation)
     session.flush()
-    # A tenant that is moving does not go before the other cell takes both, too.
+    # A tenant that is moving must wait until the other cell accepts both secrets.
     cells.unready(session, tenant_id=tenant_id)
     after = {"of": found.name if found else "tenant", "ends_at": rotation.ends_at.isoformat(), "at_end": at_end}
     _audit(session, actor, tenant, "begin-rotation", after=after)
@@ -108,8 +116,7 @@ def start_rotation(
 def finish_rotation(
     session: Session, *, actor: str, tenant_id: TenantId, sealer: Sealer, nas: str = "", leave_behind: bool = False
 ) -> RotationStatus:
-    """The new secret alone. Raises NasesLeftBehind where some were heard with the old one last, unless
-    `leave_behind`."""
+    """Keep only the new secret. Raises NasesLeftBehind if NASes still use the old one, unless `leave_behind`."""
     tenant = _enter(session, tenant_id)
     rotation, found = _require_running(session, tenant_id, nas)
     if not leave_behind:
@@ -121,8 +128,7 @@ def finish_rotation(
 def cancel_rotation(
     session: Session, *, actor: str, tenant_id: TenantId, nas: str = "", leave_behind: bool = False
 ) -> RotationStatus:
-    """The old secret alone, as before. Raises NasesLeftBehind where some were heard with the new one last, unless
-    `leave_behind`."""
+    """Keep only the old secret. Raises NasesLeftBehind if NASes already use the new one, unless `leave_behind`."""
     tenant = _enter(session, tenant_id)
     rotation, found = _require_running(session, tenant_id, nas)
     if not leave_behind:
@@ -131,7 +137,7 @@ def cancel_rotation(
 
 
 def require_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> RotationStatus:
-    """Of the last rotation. In any scope that sees the tenant."""
+    """Return the last rotation. Works in any scope that sees the tenant."""
     status = _find_last(session, tenant_id, nas)
     if status is None:
         raise RotationNotFound(place="rotation")
@@ -139,7 +145,7 @@ def require_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> R
 
 
 def lock_last_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> RotationStatus | None:
-    """The same, None where there was none; none begins or ends until the transaction does."""
+    """Return the last rotation or None. No rotation begins or ends until the transaction ends."""
     _enter(session, tenant_id)
     return _find_last(session, tenant_id, nas)
 
@@ -153,25 +159,29 @@ def _find_last(session: Session, tenant_id: TenantId, nas: str) -> RotationStatu
 def list_page(
     session: Session, *, tenant_id: TenantId, nas: str = "", state: str = "", after: str = "", limit: int = 1000
 ) -> Sequence[RotationNas]:
-    """NASes that are to change over, or have; by key. In any scope that sees the tenant."""
+    """Return the affected NASes by key. Works in any scope that sees the tenant."""
     status = require_status(session, tenant_id=tenant_id, nas=nas)
     return repository.list_page(session, status.rotation, state=state, after=after, limit=limit)
 
 
 def open_next_secret(session: Session, *, tenant_id: TenantId, nas: Nas | None, unseal: Unseal) -> str:
-    """The secret that is to come. Raises RotationNotFound where none is. In any scope that sees the tenant."""
+    """Return the next secret. Raises RotationNotFound without a rotation. Works in any scope that sees the tenant."""
     nas_id = nas.id if nas is not None and nas.secret_sealed is not None else None
     rotation = repository.find_running(session, tenant_id, nas_id)
     if rotation is None or rotation.next_sealed is None:
-        raise RotationNotFound("No secret changes over here.", place="next", remedy="Begin that first.")
+        raise RotationNotFound(
+            "The secret has no rotation in progress.", place="next", remedy="Begin a rotation first."
+        )
     return unseal(rotation.next_sealed, rotation_context(rotation.id)).decode()
 
 
 def finish_expired_rotation(
     session: Session, *, actor: str, tenant_id: TenantId, rotation_id: UUID, sealer: Sealer
 ) -> None:
-    """Its window is over: whoever has the old secret still is left behind; how many, the audit log tells. Of a tenant
-    that is being deleted nothing ends: nobody can change a NAS over meanwhile."""
+    """Finish a rotation whose window is over. The audit log records how many NASes still use the old secret.
+
+    A rotation of a tenant that is being deleted is extended: nobody can change its NASes meanwhile.
+    """
     tenant = _enter(session, tenant_id)
     rotation = repository.lock_rotation(session, tenant_id, rotation_id)
     if rotation is None or rotation.state != "running" or rotation.ends_at > utc_now() or rotation.at_end != "finish":
@@ -188,7 +198,9 @@ RotationStage = Literal["preparing", "open", "overdue", "finished", "cancelled"]
 
 
 def get_stage(rotation: SecretRotation, now: datetime) -> RotationStage:
-    """preparing: radiusd does not take the new secret yet. overdue: past its end, and waits for a person."""
+    """Return the stage. preparing: radiusd does not accept the new secret yet. overdue: the window is over, and a
+    person must finish.
+    """
     if rotation.state == "finished":
         return "finished"
     if rotation.state == "cancelled":
@@ -214,7 +226,9 @@ def _find_nas(session: Session, tenant_id: TenantId, nas: str) -> Nas | None:
 def _require_own(session: Session, tenant_id: TenantId, nas: str) -> Nas | None:
     found = _find_nas(session, tenant_id, nas)
     if found is not None and found.secret_sealed is None:
-        raise Conflict(f"NAS {found.name!r} has the tenant's secret.", place="nas", remedy="Change that one over.")
+        raise Conflict(
+            f"NAS {found.name!r} uses the tenant's secret.", place="nas", remedy="Rotate the tenant's secret."
+        )
     return found
 
 
@@ -222,7 +236,7 @@ def _require_running(session: Session, tenant_id: TenantId, nas: str) -> tuple[S
     found = _find_nas(session, tenant_id, nas)
     rotation = repository.find_running(session, tenant_id, found.id if found else None)
     if rotation is None or (rotation := repository.lock_rotation(session, tenant_id, rotation.id)) is None:
-        raise RotationNotFound("No secret changes over here.", place="rotation")
+        raise RotationNotFound("The secret has no rotation in progress.", place="rotation")
     return rotation, found
 
 
@@ -237,9 +251,9 @@ def _require_none_left_behind(session: Session, rotation: SecretRotation, *state
     named = ", ".join(each.name or each.key for each in left[:_MAX_NAMED])
     more = " and others" if len(left) > _MAX_NAMED else ""
     raise NasesLeftBehind(
-        f"The secret that would end is that of {named}{more}.",
+        f"NASes still use the secret that would stop working: {named}{more}.",
         place="leave_behind",
-        remedy="Change it there first, or leave them behind.",
+        remedy="Change it on these NASes first, or set leave_behind.",
     )
 
 
@@ -254,11 +268,11 @@ def _put_secret_in_force(session: Session, rotation: SecretRotation, nas: Nas | 
     assert rotation.next_sealed is not None
     secret = sealer.open(rotation.next_sealed, rotation_context(rotation.id))
     if nas is not None:
-        # Else somebody has given it back to the tenant's meanwhile.
+        # Skipped if the NAS has returned to the tenant's secret meanwhile.
         if nas.secret_sealed is not None:
             nas.secret_sealed = sealer.seal(secret, nases.secret_context(nas))
         return
-    # Of the cell that it is moving to, too.
+    # Includes the slot of the cell that the tenant is moving to.
     for slot in slots.slots_held_for(session, rotation.tenant_id):
         slot.secret_sealed = sealer.seal(secret, cells.secret_context(slot))
 

@@ -1,4 +1,4 @@
-"""Secrets at rest: sealed with a key that is not in the database. Needs nothing but `cryptography`."""
+"""Encryption of stored secrets with a key outside the database. Depends only on `cryptography`."""
 
 from nac.secrets.errors import (
     KeyFileRefused,

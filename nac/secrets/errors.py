@@ -6,16 +6,16 @@ class SecretsError(AdmitError):
 
 
 class KeyFileRefused(SecretsError):
-    """A master key file cannot be used."""
+    """The master key file cannot be used."""
 
 
 class SealedValueMalformed(SecretsError):
-    """A sealed value is truncated or of an unknown format."""
+    """The sealed value is truncated or has an unknown format."""
 
 
 class SealedForAnotherKey(SecretsError):
-    """A value was sealed with a master key that is not at hand."""
+    """The value was sealed with another master key."""
 
 
 class SealedValueRefused(SecretsError):
-    """A sealed value was altered, or belongs to another place."""
+    """The sealed value was changed, or belongs to another row."""

@@ -1,4 +1,4 @@
-"""Keys that encrypt data keys. A file now; `KeyEncryptionKey` is the seam for a KMS or PKCS#11 token."""
+"""Keys that encrypt data keys, in a file. A KMS or PKCS#11 token could implement `KeyEncryptionKey`."""
 
 import hashlib
 import os
@@ -20,7 +20,7 @@ _WRAP_PURPOSE = b"admit data key 1"
 
 
 class KeyEncryptionKey(Protocol):
-    """Encrypts short data keys. `key_id` (at most 255 bytes) says later which key it was, and does not reveal it."""
+    """Encrypts short data keys. `key_id` (at most 255 bytes) identifies the key without revealing it."""
 
     @property
     def key_id(self) -> bytes: ...
@@ -28,15 +28,15 @@ class KeyEncryptionKey(Protocol):
     def wrap(self, data_key: bytes) -> bytes: ...
 
     def unwrap(self, wrapped: bytes) -> bytes:
-        """Raises SealedValueRefused where `wrapped` was not made by this key or was altered."""
+        """Decrypt a data key. Raises SealedValueRefused if `wrapped` is from another key or was changed."""
 
 
 class RawKey:
-    """32 bytes held by this process; AES-256-GCM with a random nonce."""
+    """A key of 32 bytes in memory; AES-256-GCM with a random nonce."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) != KEY_BYTES:
-            raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(key)}")
+            raise ValueError(f"a key must have {KEY_BYTES} bytes, not {len(key)}")
         self._cipher = AESGCM(key)
         self._key_id = hashlib.sha256(b"admit key id 1" + key).digest()[:_ID_BYTES]
 
@@ -56,29 +56,29 @@ class RawKey:
         try:
             return self._cipher.decrypt(nonce, ciphertext, _WRAP_PURPOSE + self._key_id)
         except (InvalidTag, ValueError) as exc:
-            raise SealedValueRefused("The data key of a sealed value was altered.") from exc
+            raise SealedValueRefused("The data key of a sealed value was changed.") from exc
 
 
 class MasterKeyFile(RawKey):
-    """A key in a file of 64 hex digits that its owner alone may read, or a group that root chose."""
+    """A key in a file of 64 hex digits, readable only by its owner or by a group of a root-owned file."""
 
     def __init__(self, path: Path) -> None:
-        # A core file would hold this key, and what it opened.
+        # A core dump would contain this key and decrypted secrets.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         super().__init__(_read_key_file(path))
         self.path = path
 
     @classmethod
     def create(cls, path: Path) -> Self:
-        """A new random key in a new file; an existing file is never touched, for what it sealed would be lost."""
+        """Create a file with a random key. Never overwrites a file, because everything sealed with it would be lost."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         except FileExistsError as exc:
             raise KeyFileRefused(
-                "There is a master key already.",
+                "The master key file already exists.",
                 place=str(path),
-                remedy="Keep it: all that it sealed would be lost with it.",
+                remedy="Keep it: without it, all sealed secrets are lost.",
             ) from exc
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_hex(KEY_BYTES) + "\n")
@@ -99,7 +99,7 @@ def _read_key_file(path: Path) -> bytes:
         raise KeyFileRefused(
             f"The master key cannot be opened: {exc.strerror}.",
             place=str(path),
-            remedy="ADMIT_MASTER_KEY_FILE names it.",
+            remedy="Check ADMIT_MASTER_KEY_FILE.",
         ) from exc
     try:
         _require_private(os.fstat(descriptor), path)
@@ -109,7 +109,7 @@ def _read_key_file(path: Path) -> bytes:
     try:
         key = bytes.fromhex(text.decode("ascii").strip())
     except ValueError:
-        # Not chained: the message of a failed conversion may quote the key.
+        # Not chained: the original message can contain the key.
         key = b""
     if len(key) != KEY_BYTES:
         raise KeyFileRefused(f"The master key must be {2 * KEY_BYTES} hex digits.", place=str(path))
@@ -120,10 +120,10 @@ def _require_private(found: os.stat_result, path: Path) -> None:
     mode = found.st_mode
     if not stat.S_ISREG(mode):
         raise KeyFileRefused("The master key must be a regular file.", place=str(path))
-    # Root may let a group read it, so that several system users share it.
+    # Root can allow a group, so that several system users share the key.
     if mode & (0o037 if found.st_uid == 0 else 0o077):
         raise KeyFileRefused(
-            f"Others may reach the master key (mode {stat.S_IMODE(mode):04o}).",
+            f"Other users can access the master key (mode {stat.S_IMODE(mode):04o}).",
             place=str(path),
             remedy=f"chmod 600 {path}",
         )

@@ -1,4 +1,4 @@
-"""Envelope encryption: each value under a random data key of its own, and that under a key encryption key.
+"""Envelope encryption: each value has a random data key, which a key encryption key encrypts.
 
 A sealed value, format 1:
 
@@ -7,8 +7,8 @@ A sealed value, format 1:
     2 bytes  length of the wrapped data key (big-endian), then the wrapped data key
     12 bytes nonce, then AES-256-GCM ciphertext and tag
 
-The context ("slot:<id>") is authenticated but not stored: a value that was moved to another row does not open. The
-header is left out of what is authenticated, so that a data key can be wrapped anew without opening the value.
+The context ("slot:<id>") is authenticated but not stored, so a value moved to another row cannot be opened. The header
+is not authenticated, so that the data key can be rewrapped without opening the value.
 """
 
 import secrets
@@ -33,7 +33,7 @@ class _SealedParts(NamedTuple):
 
 
 class Sealer:
-    """Seals with `key`; opens what `key` or one of the `retired` keys sealed."""
+    """Seals with `key`; opens values of `key` and of the `retired` keys."""
 
     def __init__(self, key: KeyEncryptionKey, *, retired: tuple[KeyEncryptionKey, ...] = ()) -> None:
         self._key = key
@@ -49,41 +49,41 @@ class Sealer:
         return _encode_parts(_SealedParts(self._key.key_id, self._key.wrap(data_key), nonce, ciphertext))
 
     def open(self, sealed: bytes, context: str) -> bytes:
-        """The plaintext. Raises SealedValueMalformed, SealedForAnotherKey or SealedValueRefused."""
+        """Return the plaintext. Raises SealedValueMalformed, SealedForAnotherKey or SealedValueRefused."""
         parts = _decode_parts(sealed)
         key = self._keys.get(parts.key_id)
         if key is None:
             raise SealedForAnotherKey(
-                f"The value was sealed with the master key {parts.key_id.hex()}; this process holds"
+                f"The value was sealed with master key {parts.key_id.hex()}, but this process has"
                 f" {', '.join(known.hex() for known in self._keys)}.",
                 place=context,
-                remedy="Point ADMIT_MASTER_KEY_FILE at the key that goes with this database.",
+                remedy="Set ADMIT_MASTER_KEY_FILE to the key of this database.",
             )
         try:
             return AESGCM(key.unwrap(parts.wrapped)).decrypt(parts.nonce, parts.ciphertext, _associated_data(context))
         except InvalidTag as exc:
             raise SealedValueRefused(
-                "The sealed value was altered or belongs to another place.",
+                "The sealed value was changed or belongs to another row.",
                 place=context,
-                remedy="Restore the row from a backup, or set the secret anew.",
+                remedy="Restore the row from a backup, or set the secret again.",
             ) from exc
 
 
 def rewrap(sealed: bytes, *, old: KeyEncryptionKey, new: KeyEncryptionKey) -> bytes:
-    """The same value for a new master key: only the data key is opened and wrapped anew, never the value itself."""
+    """Return the value for a new master key. Only the data key is decrypted, not the value."""
     parts = _decode_parts(sealed)
     if parts.key_id == new.key_id:
         return sealed
     if parts.key_id != old.key_id:
         raise SealedForAnotherKey(
-            f"The value was sealed with the master key {parts.key_id.hex()}, not with {old.key_id.hex()}."
+            f"The value was sealed with master key {parts.key_id.hex()}, not with {old.key_id.hex()}."
         )
     return _encode_parts(parts._replace(key_id=new.key_id, wrapped=new.wrap(old.unwrap(parts.wrapped))))
 
 
 def _associated_data(context: str) -> bytes:
     if not context:
-        raise ValueError("a sealed value needs a context that names its place")
+        raise ValueError("a sealed value needs a context")
     return _PURPOSE + context.encode()
 
 
@@ -94,13 +94,13 @@ def _encode_parts(parts: _SealedParts) -> bytes:
 
 def _decode_parts(sealed: bytes) -> _SealedParts:
     if not sealed or sealed[0] != _FORMAT:
-        raise SealedValueMalformed("The sealed value is empty or of a format that this version does not know.")
+        raise SealedValueMalformed("The sealed value is empty or has an unknown format.")
     reader = _SealedReader(sealed, 1)
     key_id = reader.take(int.from_bytes(reader.take(1)))
     wrapped = reader.take(int.from_bytes(reader.take(2)))
     parts = _SealedParts(key_id, wrapped, reader.take(NONCE_BYTES), reader.rest())
     if len(parts.ciphertext) < _TAG_BYTES:
-        raise SealedValueMalformed("The sealed value is cut short.")
+        raise SealedValueMalformed("The sealed value is truncated.")
     return parts
 
 
@@ -112,7 +112,7 @@ class _SealedReader:
     def take(self, length: int) -> bytes:
         taken = self._data[self._at : self._at + length]
         if len(taken) < length:
-            raise SealedValueMalformed("The sealed value is cut short.")
+            raise SealedValueMalformed("The sealed value is truncated.")
         self._at += length
         return taken
 

@@ -1,4 +1,4 @@
-"""The checks of a self-test, as our NAS carries them out: packets to the tenant's ports and what comes back."""
+"""Carries out the checks of a self-test as a NAS: sends packets to the tenant's ports and reads the responses."""
 
 import time
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from nac.self_tests.radius_client import AttributePair, AttributeType, PacketCod
 from nac.self_tests.supplicant import DeviceIdentity, Supplicant, device_context, run_conversation
 from nac.self_tests.ticket import LIFETIME_SECONDS, NAS_IDENTIFIER, Ticket, encode_ticket
 
-# Beside the time for which the server holds a reject back.
+# In addition to the server's reject delay.
 PATIENCE_SECONDS = 8.0
-# Whoever answers a wrong secret does so at once.
+# A response to a wrong secret would come at once.
 _SILENCE_SECONDS = 3.0
 _ETHERNET, _CALL_CHECK, _FRAMED, _START = 15, 10, 2, 1
 
@@ -26,10 +26,10 @@ class RadiusTarget:
     auth_port: int
     acct_port: int
     secret: bytes = field(repr=False)
-    # Of the tenant, as the cell knows it: signs tickets.
+    # The tenant's key, known to the cell; signs tickets.
     tenant_key: bytes = field(repr=False)
     reject_delay_seconds: float
-    # What a device of the tenant is set up with.
+    # The trust settings of a device.
     root: x509.Certificate
     server_name: str
 
@@ -48,10 +48,10 @@ class RadiusTarget:
 
 @dataclass(frozen=True, slots=True)
 class PlayedDevice:
-    """One that the self-test plays."""
+    """A simulated device."""
 
     mac: str
-    # Of the check.
+    # Mark of the check.
     mark: str
     known: bool = False
     group: str = ""
@@ -71,7 +71,7 @@ DeviceAction = Callable[[RadiusTarget, int], Observation]
 
 
 def build_mab_action(device: PlayedDevice, *, secret: bytes = b"", tenant_key: bytes = b"") -> DeviceAction:
-    """`secret` and `tenant_key` in place of the right ones."""
+    """Return a MAB check. `secret` and `tenant_key` override the right ones."""
 
     def act(target: RadiusTarget, now_seconds: int) -> Observation:
         pairs = device.pairs(tenant_key or target.tenant_key, now_seconds)
@@ -94,8 +94,8 @@ def build_eap_tls_action(device: PlayedDevice, identity: DeviceIdentity) -> Devi
         )
         started = time.perf_counter()
         with target.server() as server:
-            told = run_conversation(server, supplicant, pairs)
-        return Observation(told.reply, _milliseconds(started), told.complaint)
+            conversation = run_conversation(server, supplicant, pairs)
+        return Observation(conversation.reply, _milliseconds(started), conversation.complaint)
 
     return act
 

@@ -1,4 +1,4 @@
-"""What a self-test says: of each check what was sent, what should come, what came, and why."""
+"""Result of a self-test: for each check what was sent, expected and received, and why."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,9 +21,9 @@ class BoardRow:
     sent: str
     expected: str
     got: str
-    # Why this is to be expected.
+    # Reason for the expectation.
     because: str
-    # Of the cell's decision: code, title and, of a reject, what to do about it.
+    # The cell's decision: reason code, and its title with advice for a reject.
     reason: str
     why: str
     rule: str
@@ -36,11 +36,11 @@ class BoardRow:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What our NAS and the device behind it saw."""
+    """What the NAS and the simulated device observed."""
 
     reply: RadiusReply | None
     milliseconds: int
-    # What the device has against the server.
+    # Reason why the device rejects the server; "" if it does not.
     complaint: str = ""
 
 
@@ -62,27 +62,27 @@ def compare_reply(
     decision: AuthLog | None,
     is_logged: bool,
 ) -> BoardRow:
-    """`reasons` are those that the cell may give, all where there are none; `is_logged`: it must have decided."""
+    """Compare a result with the expectation. Empty `reasons` allow all; `is_logged` requires a decision in the log."""
     got = describe_reply(seen.reply)
     if seen.complaint and got.startswith("permit"):
-        got = f"{got}, but the device refuses: {seen.complaint}"
-    told = decision.reason if decision else ""
-    ok = got == expected and (decision is not None) == is_logged and (not reasons or told in reasons)
-    reason = get_reason(told) if told else None
+        got = f"{got}, but the device rejects the server: {seen.complaint}"
+    code = decision.reason if decision else ""
+    ok = got == expected and (decision is not None) == is_logged and (not reasons or code in reasons)
+    reason = get_reason(code) if code else None
     why = " ".join(part for part in ((decision.detail if decision else ""), seen.complaint) if part)
     if reason is not None:
         why = " ".join(part for part in (f"{reason.title}.", "" if ok else reason.advice, why) if part)
     elif got == SILENCE and expected != SILENCE:
-        why = "No answer came: does the cell run, and does its radiusd listen? See ./admit status."
+        why = "No response. Check that the cell and its radiusd are running: ./admit status."
     elif is_logged:
-        why = "It was answered, and the cell's log does not say so: its journal may not be shipped."
+        why = "The cell responded, but its log has no entry. Check that its journal is shipped: ./admit status."
     return BoardRow(
         name=name,
         sent=sent,
         expected=expected,
         got=got,
         because=because,
-        reason=told,
+        reason=code,
         why=why,
         rule=decision.rule_name if decision else "",
         milliseconds=seen.milliseconds,

@@ -1,4 +1,4 @@
-"""What the tenant's own policy says of the devices that a self-test plays."""
+"""Expected results: the tenant's own policy decides about the simulated devices."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from nac.sites import service as sites
 from pki.names import read_common_name, read_sans
 from pki.openssl_names import format_one_line
 
-# Of the groups that the policy asks for.
+# Maximum groups to test.
 MAX_GROUPS = 4
 
 
@@ -28,7 +28,7 @@ class ExpectedReply:
 
 
 def list_policy_groups(session: Session, *, tenant_id: TenantId) -> list[str]:
-    """Of the devices' groups, those that the policy of the default site names first."""
+    """Return the first endpoint groups in the policy of the default site."""
     site = sites.get_default(session, tenant_id=tenant_id)
     if site is None or site.policy_id is None:
         return []
@@ -41,19 +41,19 @@ def list_policy_groups(session: Session, *, tenant_id: TenantId) -> list[str]:
 
 
 def expect_mab(session: Session, tenant: Tenant, *, mac: str, known: bool, group: str = "") -> ExpectedReply:
-    asked: dict[str, object] = {"method": "mab", "identity": mac, "endpoint.known": known}
+    request: dict[str, object] = {"method": "mab", "identity": mac, "endpoint.known": known}
     if known:
-        asked["endpoint.name"] = "Self-test"
+        request["endpoint.name"] = "Self-test"
     if group:
-        asked["endpoint.group"] = [group]
-    return _expect_decision(session, tenant, mac, asked)
+        request["endpoint.group"] = [group]
+    return _expect_decision(session, tenant, mac, request)
 
 
 def expect_certificate(session: Session, tenant: Tenant, *, mac: str, shown: x509.Certificate) -> ExpectedReply:
     names: dict[str, list[str]] = {}
     for each in read_sans(shown):
         names.setdefault(f"certificate.san.{each.kind}", []).append(each.value)
-    asked: dict[str, object] = {
+    request: dict[str, object] = {
         "method": "eap-tls",
         "identity": read_common_name(shown.subject),
         "tls.version": "1.3",
@@ -66,7 +66,7 @@ def expect_certificate(session: Session, tenant: Tenant, *, mac: str, shown: x50
         "endpoint.known": False,
         **names,
     }
-    return _expect_decision(session, tenant, mac, asked)
+    return _expect_decision(session, tenant, mac, request)
 
 
 def _expect_decision(session: Session, tenant: Tenant, mac: str, asked: dict[str, object]) -> ExpectedReply:
@@ -75,16 +75,12 @@ def _expect_decision(session: Session, tenant: Tenant, mac: str, asked: dict[str
         return ExpectedReply("reject", f"the tenant does not offer {method}", frozenset(("method-not-offered",)))
     site = sites.get_default(session, tenant_id=tenant.id)
     if site is None:
-        return ExpectedReply(
-            "reject", "the tenant has no site for NASes that are not registered", frozenset(("no-site",))
-        )
+        return ExpectedReply("reject", "the tenant has no default site", frozenset(("no-site",)))
     packet = {"mac": mac, "nas.identifier": NAS_IDENTIFIER, "radius.Calling-Station-Id": display_mac(mac)}
     answer = simulate(session, tenant_id=tenant.id, request=packet | asked, site=site.slug)
     decision = answer.decision
     if decision.needs_passphrase:
-        return ExpectedReply(
-            "reject", "the policy asks for a passphrase of the device's own", frozenset(("no-passphrase",))
-        )
+        return ExpectedReply("reject", "the policy requires a passphrase of the device", frozenset(("no-passphrase",)))
     reasons = {decision.reason, *(("unknown-mac",) if decision.reason == "fallback-denied" else ())}
     text = "reject"
     if decision.permitted:

@@ -1,4 +1,4 @@
-"""What the devices of a self-test show: certificates of the tenant, and of authorities that are not its own."""
+"""Certificates of the simulated devices: of the tenant, and of other authorities."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from pki.names import read_organisation, subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial
 
-# A test takes seconds; what is left over by a worker's death ends by itself, should nobody go on with the test.
+# A test takes seconds. If a worker crashes and no other continues, the certificates expire.
 CERTIFICATE_LIFETIME = timedelta(minutes=30)
 GOOD, REVOKED = "good", "revoked"
 
@@ -34,14 +34,14 @@ class IssuedIdentity:
     identity: DeviceIdentity
     serial: str
     root: x509.Certificate
-    # "" where the tenant has no server certificate that names one.
+    # "" if the tenant has no server certificate with a DNS name.
     server_name: str
 
 
 def issue_identity(
     session: Session, *, actor: str, tenant_id: TenantId, name: str, signing: Signing, now: datetime
 ) -> IssuedIdentity:
-    """A certificate that is good in self-tests alone. Commits before it is signed, as all issuing does."""
+    """Issue a certificate valid only in self-tests. Commits before signing, as all issuing does."""
     reservation = certificates.reserve(
         session,
         actor=actor,
@@ -66,7 +66,7 @@ def certificate_name(run: str, kind: str) -> str:
 
 
 def revoke_leftovers(session: Session, *, actor: str, tenant_id: TenantId, runs: Sequence[str], now: datetime) -> None:
-    """What runs that did not come to their end have left of certificates, or were about to sign."""
+    """Revoke or abandon certificates of runs that did not end."""
     names = [certificate_name(run, kind) for run in runs for kind in (GOOD, REVOKED)]
     which = Certificate.common_name.in_(names)
     intents.abandon(session, actor=actor, tenant_id=tenant_id, which=which, now=now)
@@ -77,8 +77,7 @@ def revoke_leftovers(session: Session, *, actor: str, tenant_id: TenantId, runs:
 
 
 def build_foreign_identity(name: str, *, now: datetime, imitated: x509.Certificate | None = None) -> DeviceIdentity:
-    """Of a tenant that is made up here, by the same hands as a real one; or of authorities that bear the names of
-    `imitated`'s, with other keys."""
+    """Create a certificate of an imaginary tenant, or of authorities with the names of `imitated`'s and other keys."""
     organisation = read_organisation(imitated.subject) if imitated else "Another tenant"
     root_key, issuing_key, key = generate_key(), generate_key(), generate_key()
     root_name = imitated.issuer if imitated else subject_name(f"{organisation} Root CA", organisation=organisation)

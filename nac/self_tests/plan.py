@@ -1,4 +1,4 @@
-"""Which checks a self-test of a tenant makes, and what is to be expected of each."""
+"""The checks of a self-test and the expected results."""
 
 import secrets
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from nac.self_tests.identities import build_foreign_identity
 from nac.self_tests.supplicant import DeviceIdentity
 from nac.self_tests.ticket import MAC_PREFIX
 
-# How a device that shows the certificate of a wrong authority may be refused, by OpenSSL or by the module.
+# Reasons of OpenSSL or the module for rejecting a certificate of a wrong authority.
 _UNTRUSTED_REASONS = frozenset(
     ("unknown-ca", "imitated-ca", "wrong-tenant-ca", "tls-failed", "certificate-invalid", "certificate-unknown")
 )
@@ -36,7 +36,7 @@ class SelfTestCheck:
 
 class SelfTestPlan:
     def __init__(self, session: Session, tenant: Tenant, run: str, now: datetime) -> None:
-        """`run` names it in logs: 8 hex digits."""
+        """Plan a run; `run` identifies it in logs (8 hex digits)."""
         self._session = session
         self._tenant = tenant
         self._run = run
@@ -54,15 +54,15 @@ class SelfTestPlan:
             ),
             self._certificate_check(good),
             self._refused_certificate(
-                "revoked certificate", revoked, "it was revoked just now", frozenset(("certificate-revoked",))
+                "revoked certificate", revoked, "it has just been revoked", frozenset(("certificate-revoked",))
             ),
             self._refused_certificate(
                 "certificate of another tenant",
                 build_foreign_identity("stranger", now=self._now),
-                "no authority of this tenant has signed it",
+                "no authority of this tenant signed it",
             ),
             self._refused_certificate(
-                "authority of the same name, with another key",
+                "authority with the same name and another key",
                 build_foreign_identity("imitator", now=self._now, imitated=good.chain[1]),
                 "a name proves nothing",
             ),
@@ -99,19 +99,19 @@ class SelfTestPlan:
 
     def _forged_ticket(self) -> SelfTestCheck:
         device = self._device(known=True)
-        expected = ExpectedReply("reject", "nobody but Admit plays devices", frozenset(("self-test-refused",)))
+        expected = ExpectedReply("reject", "only Admit can simulate devices", frozenset(("self-test-refused",)))
         act = actions.build_mab_action(device, tenant_key=secrets.token_bytes(16))
         return SelfTestCheck("MAB", "known device, forged ticket", device.mark, expected, act)
 
     def _wrong_secret(self) -> SelfTestCheck:
         device = self._device(known=True)
-        expected = ExpectedReply(SILENCE, "who does not have the secret is not heard")
+        expected = ExpectedReply(SILENCE, "requests with a wrong secret are ignored")
         act = actions.build_mab_action(device, secret=secrets.token_bytes(16))
         return SelfTestCheck("Secret", "wrong secret", device.mark, expected, act, is_logged=False)
 
     def _accounting(self) -> SelfTestCheck:
         device = self._device(known=True)
-        expected = ExpectedReply("acknowledged", "the port for accounting answers")
+        expected = ExpectedReply("acknowledged", "the accounting port responds")
         return SelfTestCheck(
             "Accounting",
             "start of a session",

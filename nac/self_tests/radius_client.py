@@ -1,9 +1,9 @@
-"""A NAS of our own: asks one RADIUS server one thing at a time, and believes no answer that is not signed.
+"""A minimal NAS: sends requests to one RADIUS server and accepts only signed responses.
 
 RFC 2865 3 and 5.2, RFC 2866 3, RFC 3579 3.1 and 3.2, RFC 2868 3.6.
 """
 
-# RADIUS is built on MD5; there is nothing else to sign with.
+# RADIUS signatures require MD5.
 # ruff: noqa: S324
 
 import hashlib
@@ -55,11 +55,11 @@ _MAX_PACKET_OCTETS = 4096
 
 
 class MalformedPacket(ValueError):
-    """A packet's lengths do not add up."""
+    """The lengths in a packet are inconsistent."""
 
 
 class ServerUnreachable(Unavailable):
-    """No packet can be sent there."""
+    """The server's host name or address cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,13 @@ class RadiusReply:
 
     @property
     def vlan(self) -> str:
-        """Without the octet of its tag, which is at most 0x1F."""
+        """The VLAN without the tag octet, which is at most 0x1F."""
         value = self.joined(AttributeType.TUNNEL_PRIVATE_GROUP_ID)
         return (value[1:] if value[:1] and value[0] <= 0x1F else value).decode("utf-8", "replace")
 
 
 def encode_attributes(values: Mapping[AttributeType, str | int | bytes]) -> tuple[AttributePair, ...]:
-    """As they go out: an EAP-Message in as many attributes as it needs."""
+    """Encode attributes. A long EAP-Message becomes several."""
     found: list[AttributePair] = []
     for kind, value in values.items():
         octets = value.to_bytes(4) if isinstance(value, int) else value.encode() if isinstance(value, str) else value
@@ -87,7 +87,7 @@ def encode_attributes(values: Mapping[AttributeType, str | int | bytes]) -> tupl
 
 
 class RadiusServer:
-    """One port of a RADIUS server, as a NAS with this secret knows it. To be closed."""
+    """One port of a RADIUS server and the secret. A context manager."""
 
     def __init__(self, host: str, port: int, secret: bytes, *, patience_seconds: float) -> None:
         self._secret = secret
@@ -109,11 +109,11 @@ class RadiusServer:
     def ask(
         self, code: PacketCode, pairs: Iterable[AttributePair], *, password: bytes | None = None
     ) -> RadiusReply | None:
-        """The answer; None where none came in time that this secret has signed."""
+        """Send a request. Return the response, or None if no correctly signed one arrives in time."""
         self._identifier = (self._identifier + 1) % 256
         packet = _build_request(code, self._identifier, tuple(pairs), self._secret, password)
         ends = time.monotonic() + self._patience_seconds
-        # Once more when half of the time is over: a datagram may be lost.
+        # Repeat at half the time, because datagrams can be lost.
         for patience in (self._patience_seconds / 2, None):
             self._send(packet)
             until = ends if patience is None else min(ends, time.monotonic() + patience)
@@ -126,7 +126,7 @@ class RadiusServer:
         try:
             self._socket.send(packet)
         except OSError:
-            # The ICMP message to the packet before: nobody listens there, which is silence.
+            # ICMP error for the previous packet: nothing listens there, which counts as no response.
             return
 
     def _receive(self, asked: bytes, until: float) -> RadiusReply | None:
@@ -155,7 +155,7 @@ def _build_request(
     authenticator = secrets.token_bytes(16)
     if password is not None:
         pairs = (*pairs, (AttributeType.USER_PASSWORD, _hide_password(password, authenticator, secret)))
-    # First, so that a server may check it before it reads on (CVE-2024-3596).
+    # First attribute, so that a server can check it before it parses further (CVE-2024-3596).
     body = _encode_pairs(((AttributeType.MESSAGE_AUTHENTICATOR, _NO_SIGNATURE), *pairs))
     unsigned = _HEAD.pack(code, identifier, 20 + len(body), authenticator) + body
     return unsigned[:22] + hmac.digest(secret, unsigned, "md5") + unsigned[38:]
@@ -176,7 +176,7 @@ def _hide_password(password: bytes, authenticator: bytes, secret: bytes) -> byte
 
 
 def read_reply(came: bytes, asked: bytes, secret: bytes) -> RadiusReply | None:
-    """None for what is no answer to `asked`, or is not signed with `secret`."""
+    """Parse a response. Return None if it does not match `asked` or is not signed with `secret`."""
     if len(came) < 20 or came[1] != asked[1] or int.from_bytes(came[2:4]) != len(came):
         return None
     with_request = came[:4] + asked[4:20] + came[20:]
@@ -192,7 +192,7 @@ def read_reply(came: bytes, asked: bytes, secret: bytes) -> RadiusReply | None:
 
 
 def read_pairs(packet: bytes) -> tuple[AttributePair, ...]:
-    """Raises Malformed."""
+    """Parse attributes. Raises Malformed."""
     found, at = [], 20
     while at < len(packet):
         length = packet[at + 1] if at + 1 < len(packet) else 0

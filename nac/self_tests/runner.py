@@ -1,4 +1,4 @@
-"""Carrying a self-test out. As admit_worker: whoever dies with one is followed by another after LEASE."""
+"""Runs self-tests. Needs role admit_worker. If a worker dies, another takes over after LEASE."""
 
 import logging
 import time
@@ -30,11 +30,11 @@ _log = logging.getLogger(__name__)
 ACTOR = "system:self-test"
 LEASE = timedelta(minutes=2)
 MAX_ATTEMPTS = 3
-_NEVER_ENDS = f"It was begun {MAX_ATTEMPTS} times, and each time the worker was gone before its end."
-# Of several tenants in one turn of the worker.
+_NEVER_ENDS = f"The test was started {MAX_ATTEMPTS} times, and the worker stopped each time before its end."
+# Maximum tests per turn of the worker.
 _MAX_PARALLEL = 4
 _LIVE_SECONDS = 10.0
-# What the cell has decided is in the database soon after.
+# Time until decisions of the cell are in the database.
 _LOGGED_SECONDS = 15.0
 _POLL_SECONDS = 0.1
 _CLOCK_SLACK = timedelta(minutes=1)
@@ -43,13 +43,13 @@ _CLOCK_SLACK = timedelta(minutes=1)
 @dataclass(frozen=True, slots=True)
 class SelfTestPlatform:
     signing: Signing
-    # Where NASes reach the cells.
+    # Default address of cells.
     radius_host: str
     reject_delay_seconds: float
 
 
 def run_waiting(platform: SelfTestPlatform, *, engine: Engine | None = None) -> int:
-    """Runs those that wait; returns how many."""
+    """Run waiting tests; return their number."""
     with session_scope(PlatformScope(), engine=engine) as session:
         waiting = repository.list_waiting(session, most=_MAX_PARALLEL)
     with ThreadPoolExecutor(_MAX_PARALLEL) as pool:
@@ -74,20 +74,20 @@ def run_one(platform: SelfTestPlatform, tenant_id: TenantId, test_id: UUID, *, e
         raise
     except AdmitError as exc:
         _finish(tenant_id, test_id, attempt, [], str(exc), engine)
-    except Exception:  # house-rule: whatever is wrong with this tenant, the others have their turns
-        _log.exception("the self-test of tenant %s fails", tenant_id)
-        _finish(tenant_id, test_id, attempt, [], "It cannot be carried out; the worker's log says why.", engine)
+    except Exception:  # house-rule: a fault of one tenant must not stop the others
+        _log.exception("the self-test of tenant %s failed", tenant_id)
+        _finish(tenant_id, test_id, attempt, [], "The self-test failed. The worker's log has the cause.", engine)
     else:
         _finish(tenant_id, test_id, attempt, rows, "", engine)
 
 
 def _run_name(test_id: UUID, attempt: int) -> str:
-    """Marks a run in logs, and names its certificates: whoever comes after one that died finds them by it."""
+    """Return the name of a run in logs and certificates. A later worker finds leftovers by it."""
     return sha256(f"{test_id} {attempt}".encode()).hexdigest()[:8]
 
 
 def _take_attempt(tenant_id: TenantId, test_id: UUID, engine: Engine | None) -> int:
-    """Which attempt it is; 0 where it is not to be done."""
+    """Take the test and return the number of the attempt; 0 if it is not due."""
     now = utc_now()
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         row = repository.get(session, tenant_id, test_id, lock=True)
@@ -103,7 +103,7 @@ def _finish(
 ) -> None:
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         row = repository.get(session, tenant_id, test_id, lock=True)
-        # Who was taken for dead, and was not, has nothing to say any more.
+        # The lease has expired and another worker has the test.
         if row is None or row.state != "running" or row.attempts != attempt:
             return
         row.state, row.ended_at, row.error = "failed" if error else "done", utc_now(), error
@@ -170,8 +170,8 @@ class _SelfTestRun:
             )
         except NotLiveYet as exc:
             raise NotLiveYet(
-                "The tenant's cell has not heard of the test's certificates in time.",
-                remedy="Does its agent run? See ./admit status.",
+                "The tenant's cell did not receive the test certificates in time.",
+                remedy="Check that its agent is running: ./admit status.",
             ) from exc
 
     def _target(self, session: Session, tenant: Tenant, own: identities.IssuedIdentity) -> RadiusTarget:
@@ -207,7 +207,7 @@ class _SelfTestRun:
         ]
 
     def _logged(self, marks: list[str]) -> dict[str, AuthLog]:
-        """What the cell has decided, as far as it is in the database in time."""
+        """Return the cell's decisions that arrive in the database in time."""
         deadline = time.monotonic() + _LOGGED_SECONDS
         while True:
             with self._scope() as session:

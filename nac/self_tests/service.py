@@ -1,4 +1,4 @@
-"""Self-tests of a tenant: asked for, listed, shown. The worker runs them (`nac.self_tests.runner`)."""
+"""Self-tests of a tenant. The worker runs them (`nac.self_tests.runner`)."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -15,24 +15,26 @@ from nac.self_tests import repository
 from nac.self_tests.repository import ORDERS as ORDERS
 from nac.tenants import service as tenants
 
-# Of a tenant at a time.
+# Per tenant at a time.
 MAX_OPEN = 2
-# Of a tenant, of which the oldest give way.
+# Per tenant; older ones are deleted.
 MAX_STORED = 50
 
 
 class SelfTestNotFound(NotFound):
-    """There is no such self-test."""
+    """The self-test does not exist."""
 
 
 def start_self_test(session: Session, *, actor: str, tenant_id: TenantId) -> SelfTest:
-    """Raises Conflict where it would say nothing, or where others are under way."""
+    """Start a self-test. Raises Conflict if the tenant is not active or too many are in progress."""
     tenant = tenants.require_tenant(session, tenant_id=tenant_id)
     if tenant.status != "active":
-        raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}: it admits nobody.", remedy="Resume it first.")
+        raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}: it admits no devices.", remedy="Resume it first.")
     count_alone(session, "self-tests", tenant_id)
     if repository.count_open(session, tenant_id) >= MAX_OPEN:
-        raise Conflict("Self-tests of this tenant are under way.", remedy="Wait for them: they take some seconds.")
+        raise Conflict(
+            "Too many self-tests of this tenant are in progress.", remedy="Wait until they end, usually a few seconds."
+        )
     repository.delete_older(session, tenant_id, newest=MAX_STORED - 1)
     row = SelfTest(tenant_id=tenant_id, asked_by=actor)
     session.add(row)
@@ -45,10 +47,10 @@ def start_self_test(session: Session, *, actor: str, tenant_id: TenantId) -> Sel
 def require_self_test(session: Session, *, tenant_id: TenantId, test_id: UUID) -> SelfTest:
     row = repository.get(session, tenant_id, test_id)
     if row is None:
-        raise SelfTestNotFound("There is no such self-test.", place="self-test")
+        raise SelfTestNotFound("The self-test does not exist.", place="self-test")
     return row
 
 
 def list_self_tests(session: Session, *, tenant_id: TenantId, span: Span | None = None) -> Sequence[SelfTest]:
-    """The newest first, unless `span` says otherwise."""
+    """List self-tests, newest first by default."""
     return repository.list_page(session, tenant_id, span=span or ORDERS.first())

@@ -1,6 +1,6 @@
-"""A device with a certificate: EAP-TLS by OpenSSL over memory buffers (RFC 3748, RFC 5216, RFC 9190).
+"""A simulated device with a certificate: EAP-TLS by OpenSSL over memory buffers (RFC 3748, RFC 5216, RFC 9190).
 
-The key is in an anonymous file in memory while OpenSSL reads it, and on no disk.
+OpenSSL reads the key from an anonymous file in memory; it is never on disk.
 """
 
 import os
@@ -32,7 +32,7 @@ _MAX_ROUNDS = 60
 
 @dataclass(frozen=True, slots=True)
 class DeviceIdentity:
-    """What a device shows: its certificate, with those between it and the root, and the key."""
+    """A device's certificate, the intermediate certificates and the key."""
 
     name: str
     chain: tuple[x509.Certificate, ...]
@@ -41,15 +41,15 @@ class DeviceIdentity:
 
 @dataclass(frozen=True, slots=True)
 class EapConversation:
-    # The last answer; None for silence.
+    # The last response; None if there was none.
     reply: RadiusReply | None
-    # What the device has against the server, "" for nothing.
+    # Reason why the device rejects the server; "" if it does not.
     complaint: str
     tls_version: str = ""
 
 
 def device_context(identity: DeviceIdentity, *, root: x509.Certificate, server_name: str) -> ssl.SSLContext:
-    """It trusts that root alone, and asks for `server_name` in the server's certificate."""
+    """Return a context that trusts only this root and requires `server_name` in the server's certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=root.public_bytes(Encoding.PEM).decode())
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -81,7 +81,7 @@ class Supplicant:
         return _encode_eap(0, _IDENTITY, self._name)
 
     def answer(self, eap: bytes) -> bytes:
-        """To a request of the server."""
+        """Return the response to an EAP request."""
         identifier, kind = eap[1], eap[4]
         if kind != _TLS or len(eap) < 6:
             return _encode_eap(identifier, _NAK, bytes((_TLS,)))
@@ -94,12 +94,12 @@ class Supplicant:
         return _encode_eap(identifier, _TLS, self._fragments.popleft() if self._fragments else b"\0")
 
     def _advance_tls(self) -> None:
-        """What OpenSSL has against the server goes to it as an alert."""
+        """Continue the handshake. OpenSSL sends errors to the server as an alert."""
         try:
             if not self._is_connected:
                 self._tls.do_handshake()
                 self._is_connected = True
-            # What the server says last, and its tickets.
+            # Read the server's last messages and its tickets.
             while self._tls.read(64):
                 continue
         except ssl.SSLWantReadError:
@@ -117,7 +117,7 @@ class Supplicant:
 
 
 def run_conversation(server: RadiusServer, supplicant: Supplicant, pairs: Iterable[AttributePair]) -> EapConversation:
-    """From the identity to the verdict; `pairs` go along with each packet."""
+    """Run EAP from the identity to the verdict. Each packet contains `pairs`."""
     always, eap, state = tuple(pairs), supplicant.identity(), b""
     for _ in range(_MAX_ROUNDS):
         sent = always + encode_attributes(
@@ -128,9 +128,9 @@ def run_conversation(server: RadiusServer, supplicant: Supplicant, pairs: Iterab
             return EapConversation(reply, supplicant.complaint, supplicant.tls_version)
         asked, state = reply.joined(AttributeType.EAP_MESSAGE), reply.joined(AttributeType.STATE)
         if len(asked) < 5 or asked[0] != _EAP_REQUEST:
-            return EapConversation(reply, "a challenge without a request of EAP")
+            return EapConversation(reply, "a challenge without an EAP request")
         eap = supplicant.answer(asked)
-    return EapConversation(None, "the conversation has no end")
+    return EapConversation(None, "the conversation does not end")
 
 
 def _encode_eap(identifier: int, kind: int, data: bytes) -> bytes:

@@ -1,8 +1,8 @@
-"""What proves to a cell that a request is of a self-test, and says which device it plays.
+"""Tickets that prove to a cell that a request belongs to a self-test, with the simulated device.
 
-The ticket goes along in attributes that no device can set: NAS-Identifier says that there is one, NAS-Port-Id holds it,
-Connect-Info the group of the device. It is signed with a key that only Admit has, bound to one of the reserved MAC
-addresses, and good for a minute, so neither a device nor a NAS of the tenant can make one.
+A ticket is in attributes that no device can set: NAS-Identifier marks it, NAS-Port-Id contains it, Connect-Info the
+group. It is signed with a key that only Admit has, bound to one of the reserved MAC addresses, and valid for a minute.
+So no device or NAS can create one.
 """
 
 import hmac
@@ -12,35 +12,35 @@ from hashlib import sha256
 from typing import NamedTuple
 
 NAS_IDENTIFIER = "admit-self-test"
-# Of certificates that are good in self-tests alone, where they count as those of `PLAYED_PROFILE`.
+# Profile of certificates that are valid only in self-tests, where they count as `PLAYED_PROFILE`.
 SELF_TEST_PROFILE = "eap-client-self-test"
 PLAYED_PROFILE = "eap-client-device"
-# The last 16 addresses of those for documentation (RFC 7042 2.1.2): no device has one.
+# The last 16 documentation addresses (RFC 7042 2.1.2). No device has one.
 MAC_PREFIX = "00005e0053f"
 LIFETIME_SECONDS = 60
-# NAS-Port-Id: run and number of the check, the ticket's end, "k" of a known device, else "u", and the signature.
+# NAS-Port-Id: run and number of the check, end of the ticket, "k" for a known or "u" for an unknown device, signature.
 _TEXT = re.compile(r"([0-9a-f]{8}-[0-9]{1,2})\.([0-9]{1,12})\.([ku])\.([\w-]{22})", re.ASCII)
 MAX_GROUP_OCTETS = 240
 
 
 class Ticket(NamedTuple):
     mac: str
-    # Names the check in logs.
+    # Identifies the check in logs.
     mark: str
     # Epoch seconds.
     until: int
     known: bool
-    # "" for none.
+    # "" for no group.
     group: str = ""
 
 
 def encode_ticket(ticket: Ticket, tenant_key: bytes) -> str:
-    """The NAS-Port-Id of the ticket, signed with what the replica has of the tenant."""
+    """Return the NAS-Port-Id of the ticket, signed with the tenant's key in the replica."""
     return f"{_signed_text(ticket)}.{_sign_ticket(ticket, tenant_key)}"
 
 
 def read_ticket(*, mac: str, port: str, group: str, tenant_key: bytes, now_seconds: int) -> Ticket | None:
-    """None where it is none, or one of another tenant, device or time."""
+    """Return the ticket; None if it is invalid, expired, or of another tenant or device."""
     found = _TEXT.fullmatch(port)
     if found is None or not tenant_key or not mac.startswith(MAC_PREFIX):
         return None
@@ -58,7 +58,7 @@ def _signed_text(ticket: Ticket) -> str:
 
 
 def _sign_ticket(ticket: Ticket, tenant_key: bytes) -> str:
-    # A key of its own: what the tenant's key signs elsewhere is no ticket.
+    # A derived key: other signatures of the tenant's key are no tickets.
     key = hmac.digest(tenant_key, b"admit self-test", sha256)
     signed = hmac.digest(key, f"{ticket.mac}\0{_signed_text(ticket)}\0{ticket.group}".encode(), sha256)
     return urlsafe_b64encode(signed[:16]).rstrip(b"=").decode()

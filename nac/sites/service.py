@@ -1,4 +1,4 @@
-"""Sites of a tenant: where its NASes are, and which policy decides there."""
+"""Sites of a tenant: locations of NASes, each with a policy."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -21,23 +21,23 @@ from nac.sites import repository
 from nac.sites.repository import ORDERS as ORDERS
 from nac.validation import require_name, require_slug
 
-# For what may be set to None.
+# Default of arguments for which None has a meaning.
 UNCHANGED: Any = object()
-# Sessions whose NAS was taken away never see a Stop; NASes commonly tell of live ones each hour or more often.
+# Sessions of a removed NAS never get a Stop. NASes usually report live sessions at least hourly.
 _SILENCE_LIMIT = timedelta(days=1)
 
 
 class SiteNotFound(NotFound):
-    """There is no such site."""
+    """The site does not exist."""
 
 
 def create_site(
     session: Session, *, actor: str, tenant_id: TenantId, slug: str, name: str = "", time_zone: str = "UTC"
 ) -> Site:
-    """A site without policy: it denies everything until one is assigned."""
+    """Create a site. It has no policy and denies everything until one is assigned."""
     require_slug(slug)
     if repository.get_by_slug(session, tenant_id, slug):
-        raise AlreadyExists(f"There is a site {slug!r} already.", place="slug")
+        raise AlreadyExists(f"Site {slug!r} already exists.", place="slug")
     site = Site(tenant_id=tenant_id, slug=slug, name=require_name(name or slug), time_zone=require_time_zone(time_zone))
     session.add(site)
     session.flush()
@@ -47,22 +47,21 @@ def create_site(
 
 
 def assign_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, policy_id: UUID | None) -> Site:
-    """Which policy decides at the site; None denies everything.
+    """Set the policy of a site; None denies everything.
 
-    Raises Conflict where that would put a policy that was never published in the place of one in force: nobody means to
-    turn every device of a working site away.
+    Raises Conflict if an unpublished policy would replace a published one: every device would be denied.
     """
     site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     if policy_id is not None:
-        # Nobody publishes it until the site is among those that are looked at then.
+        # Prevents a publication that does not yet check this site.
         policy = session.get(Policy, policy_id, with_for_update=True)
         if policy is None or policy.tenant_id != tenant_id:
-            raise NotFound("There is no such policy.", place="policy", remedy="They are listed by: ./admit policy list")
+            raise NotFound("The policy does not exist.", place="policy", remedy="List policies: ./admit policy list")
         current = session.get(Policy, site.policy_id) if site.policy_id else None
         if policy.published_version is None and current is not None and current.published_version is not None:
             raise Conflict(
-                f"Policy {policy.slug!r} was never published: site {slug} would deny everyone, "
-                f"and {current.slug!r} is in force there.",
+                f"Policy {policy.slug!r} is not published. Site {slug} would deny everyone; it now uses"
+                f" {current.slug!r}.",
                 place="policy",
                 remedy=f"Publish it first: ./admit policy publish -s {policy.slug}",
             )
@@ -90,10 +89,10 @@ def update_site(
     time_zone: str | None = None,
     fallback: object = UNCHANGED,
 ) -> Site:
-    """Change what is given. `fallback` is an outcome as a document in place of the policy's own, None for the policy's.
+    """Change the values that are set. `fallback` is an outcome as JSON; None restores the policy's own.
 
-    `monitor`: policy decides nothing there, its verdicts are logged and devices are admitted as the fallback admits.
-    Raises InvalidPolicy with every mistake of the fallback, and InUse where a policy names the site as it was called.
+    With `monitor`, the policy's verdicts are only logged and the fallback admits. Raises InvalidPolicy with every
+    mistake of the fallback, and InUse if a policy refers to the old name.
     """
     site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     before = _describe(site)
@@ -107,7 +106,7 @@ def update_site(
         if fallback is not None:
             check_fallback(session, tenant_id=tenant_id, document=fallback)
         site.fallback = cast("dict[str, Any] | None", fallback)
-        # The fallback alone: what NASes cannot do of the policy is no fault of this change.
+        # Checks only the fallback: this change does not affect the policy.
         check_at_site(session, site=site, policy_id=None)
     session.flush()
     after = _describe(site)
@@ -132,7 +131,7 @@ def _rename(session: Session, site: Site, name: str) -> None:
 
 
 def _require_not_in_policies(session: Session, site: Site, namesakes: Sequence[Site], *, place: str) -> None:
-    """Raises InUse while a policy names it, and no other of that name."""
+    """Raise InUse if a policy refers to the name and no other site has it."""
     if not namesakes:
         require_unreferenced(session, tenant_id=site.tenant_id, kind="site", name=site.name, place=place)
 
@@ -142,7 +141,7 @@ def _describe(site: Site) -> dict[str, Any]:
 
 
 def make_default(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> Site:
-    """Requests of NASes that are not registered belong to the default site."""
+    """Make a site the default: requests of unregistered NASes belong to it."""
     site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     tenant = session.get_one(Tenant, tenant_id)
     if tenant.default_site_id == site.id:
@@ -163,32 +162,35 @@ def make_default(session: Session, *, actor: str, tenant_id: TenantId, slug: str
 
 
 def delete_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
-    """Raises InUse while it is the default site, has NASes, or sessions that go on, or a policy names it alone."""
+    """Delete a site.
+
+    Raises InUse for the default site, a site with NASes, pools or live sessions, or if a policy refers to its name.
+    """
     site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     namesakes = lock_with_namesakes(session, site)
     if session.get_one(Tenant, tenant_id).default_site_id == site.id:
         raise InUse(
-            f"Site {slug!r} is the default site: NASes that are not registered belong to it.",
+            f"Site {slug!r} is the default site of unregistered NASes.",
             place="site",
-            remedy="Make another one the default first: ./admit site make-default",
+            remedy="Make another site the default first: ./admit site make-default",
         )
     if count := repository.count_nases(session, tenant_id, site.id):
         raise InUse(
             f"Site {slug!r} has {count} NAS{'es' if count > 1 else ''}.",
             place="site",
-            remedy="Remove them first, or add them at another site: ./admit nas list, ./admit nas remove",
+            remedy="Delete them first, or move them to another site: ./admit nas list, ./admit nas remove",
         )
     if count := repository.count_pools(session, tenant_id, site.id):
         raise InUse(
-            f"Site {slug!r} has {count} pool{'s' if count > 1 else ''} of addresses.",
+            f"Site {slug!r} has {count} address pool{'s' if count > 1 else ''}.",
             place="site",
-            remedy="Remove them first: ./admit pool list, ./admit pool remove",
+            remedy="Delete them first: ./admit pool list, ./admit pool remove",
         )
     if count := repository.count_live_sessions(session, tenant_id, site.id, heard_since=utc_now() - _SILENCE_LIMIT):
         raise InUse(
-            f"Site {slug!r} has {count} session{'s' if count > 1 else ''} that no Stop has ended.",
+            f"Site {slug!r} has {count} live session{'s' if count > 1 else ''}.",
             place="site",
-            remedy="Wait until the devices there have left: after a day of silence one counts so.",
+            remedy="Wait until the sessions end. A session without reports counts as ended after a day.",
         )
     _require_not_in_policies(session, site, namesakes, place="site")
     session.delete(site)
@@ -199,26 +201,26 @@ def delete_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str)
 
 
 def list_sites(session: Session, *, tenant_id: TenantId) -> Sequence[Site]:
-    """All of them, by slug."""
+    """List all sites by slug."""
     return repository.list_all(session, tenant_id)
 
 
 def list_page(
     session: Session, *, tenant_id: TenantId, span: Span, text: str = "", policy_id: UUID | None = None
 ) -> Sequence[Site]:
-    """`text` is a part of slug or name; `policy_id` asks for those where that policy decides."""
+    """List sites; `text` is part of the slug or name, and `policy_id` the policy assigned to the site."""
     return repository.list_page(session, tenant_id, span=span, text=text, policy_id=policy_id)
 
 
 def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str) -> Site:
     site = repository.get_by_slug(session, tenant_id, slug)
     if site is None:
-        raise SiteNotFound(f"There is no site {slug!r}.", place="site", remedy="They are listed by: ./admit site list")
+        raise SiteNotFound(f"Site {slug!r} does not exist.", place="site", remedy="List sites: ./admit site list")
     return site
 
 
 def get_default(session: Session, *, tenant_id: TenantId) -> Site | None:
-    """To which NASes belong that are not registered."""
+    """Return the site of unregistered NASes."""
     site_id = session.get_one(Tenant, tenant_id).default_site_id
     return None if site_id is None else session.get_one(Site, site_id)
 
@@ -226,7 +228,9 @@ def get_default(session: Session, *, tenant_id: TenantId) -> Site | None:
 def require_default(session: Session, *, tenant_id: TenantId) -> Site:
     site = get_default(session, tenant_id=tenant_id)
     if site is None:
-        raise SiteNotFound("The tenant has no default site.", place="site", remedy="Say which: ./admit site list")
+        raise SiteNotFound(
+            "The tenant has no default site.", place="site", remedy="Choose one: ./admit site make-default"
+        )
     return site
 
 
@@ -235,6 +239,6 @@ def require_time_zone(name: str) -> str:
         read_time_zone(name)
     except ValueError as exc:
         raise InvalidInput(
-            f"{name!r} is no time zone.", place="time_zone", remedy="Use an IANA name, such as Europe/Berlin."
+            f"Unknown time zone {name!r}.", place="time_zone", remedy="Use an IANA name, such as Europe/Berlin."
         ) from exc
     return name

@@ -1,4 +1,4 @@
-"""Templates of configurations, a file each below `templates`: a head in TOML, a line of `+++`, the text (Jinja2)."""
+"""Configuration templates, one file each in `templates`: TOML header, a line `+++`, Jinja2 text."""
 
 import tomllib
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ _SEPARATOR = "\n+++\n"
 
 AccessKind = Literal["wired", "wireless", "both"]
 SnippetKind = Literal["commands", "file", "steps"]
-# plain: a value ends at a blank; double and single: it stands in such quotation marks.
+# plain: a blank ends the value; double and single: the value is in such quotation marks.
 Quoting = Literal["plain", "double", "single"]
 Feature = Literal["dot1x", "mab", "accounting", "coa", "vlan"]
 FEATURES: tuple[Feature, ...] = get_args(Feature)
 
 
 class TemplatesDamaged(Exception):
-    """A template's head has mistakes; `mistakes` names each of them, with its file."""
+    """Template headers have mistakes; `mistakes` lists each with its file."""
 
     def __init__(self, mistakes: list[str]) -> None:
         self.mistakes = tuple(mistakes)
@@ -32,23 +32,23 @@ class TemplatesDamaged(Exception):
 class SnippetTemplate:
     id: str
     title: str
-    # Of nac.vendors, by whose recipe sessions are ended.
+    # Vendor in nac.vendors whose recipe ends sessions.
     vendor: str
     access: AccessKind
     kind: SnippetKind
     versions: str
     features: tuple[Feature, ...]
     quoting: Quoting
-    # What a remark begins with; "" where the whole is prose.
+    # Start of a comment line; "" for prose.
     comment: str
-    # Whether requests carry a Message-Authenticator, and what to do where some do not.
+    # Whether requests have a Message-Authenticator, and what to do otherwise.
     message_authenticator: str
     text: str
 
 
 @cache
 def load_templates() -> Mapping[str, SnippetTemplate]:
-    """By id. Raises TemplatesDamaged."""
+    """Return all templates by id. Raises TemplatesDamaged."""
     mistakes: list[str] = []
     found = {
         file.stem: _parse_template(file.stem, file.read_text(), mistakes) for file in sorted(_FOLDER.glob("*.txt"))
@@ -66,7 +66,7 @@ def _parse_template(name: str, content: str, mistakes: list[str]) -> SnippetTemp
         mistakes.append(f"{name}: {exc}")
         return None
     if not rule:
-        mistakes.append(f"{name}: there is no line of +++")
+        mistakes.append(f"{name}: missing line +++")
     known: dict[str, tuple[str, ...]] = {
         "vendor": tuple(all_vendors()),
         "access": get_args(AccessKind),
@@ -77,7 +77,7 @@ def _parse_template(name: str, content: str, mistakes: list[str]) -> SnippetTemp
         if written.get(key) not in values:
             mistakes.append(f"{name}: {key} must be one of {', '.join(values)}")
     if wrong := set(written.get("features", ())).difference(FEATURES):
-        mistakes.append(f"{name}: there is no feature {', '.join(sorted(wrong))}")
+        mistakes.append(f"{name}: unknown feature {', '.join(sorted(wrong))}")
     written["features"] = tuple(written.get("features", ()))
     try:
         return SnippetTemplate(id=name, text=text, **written)

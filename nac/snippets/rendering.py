@@ -1,4 +1,4 @@
-"""A template with a tenant's values. What somebody chose, a name or a secret, can end no word, line or quotation."""
+"""Renders a template with a tenant's values. No name or secret can end a word, line or quotation."""
 
 import re
 from collections.abc import Mapping
@@ -12,22 +12,22 @@ from nac.errors import InvalidInput
 from nac.snippets.catalogue import Quoting, SnippetTemplate
 from nac.vendors.catalogue import all_vendors
 
-# In place of a secret that is not shown.
+# Stands for a secret that is not revealed.
 SECRET_PLACEHOLDER = "REPLACE-WITH-THE-SECRET"  # noqa: S105 -- no password
 _MAX_NAME_CHARACTERS = 32
 _HOST = re.compile(r"[A-Za-z0-9.:-]{1,253}", re.ASCII)
-# Beside letters and digits, in a word that ends at a blank: of these no vendor's shell makes anything.
+# Besides letters and digits, characters without a meaning in any vendor's shell.
 _PLAIN = re.compile(r"[A-Za-z0-9._+=@/-]{1,128}", re.ASCII)
 _QUOTED: Mapping[Quoting, re.Pattern[str]] = {
     "plain": _PLAIN,
-    # What a quoted word may hold and no vendor reads as the beginning of something else.
+    # Characters without a meaning within quotation marks of any vendor.
     "double": re.compile(r"[A-Za-z0-9 ._+=@/,:;<>()\[\]{}#%&*^~|-]{1,128}", re.ASCII),
     "single": re.compile(r"[A-Za-z0-9 ._+=@/,:;<>()\[\]{}#%&*^~|$-]{1,128}", re.ASCII),
 }
 
 
 class SecretNotWritable(InvalidInput):
-    """The secret has characters that this device's configuration cannot hold safely."""
+    """The secret has characters that this configuration cannot contain safely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class SnippetValues:
     host: str
     auth_port: int
     acct_port: int
-    # Names of a site and of a NAS, as people chose them; "" where none is given.
+    # Names of a site and a NAS; "" if not selected.
     site: str = ""
     nas: str = ""
     secret: str = field(default="", repr=False)
@@ -44,18 +44,20 @@ class SnippetValues:
 
 @cache
 def _environment() -> Environment:
-    # No HTML: what may stand in a value is checked before.
+    # The output is not HTML. Values are checked beforehand.
     return ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
 
 
 def render(template: SnippetTemplate, values: SnippetValues) -> str:
-    """Raises SecretNotWritable."""
+    """Render a template. Raises SecretNotWritable."""
     if not _HOST.fullmatch(values.host):
-        raise InvalidInput(f"{values.host!r} is no address of a RADIUS server.", place="radius_host")
+        raise InvalidInput(f"Invalid address of a RADIUS server: {values.host!r}.", place="radius_host")
     secret = values.secret or SECRET_PLACEHOLDER
     if not _QUOTED[template.quoting].fullmatch(secret):
         raise SecretNotWritable(
-            f"{template.title} cannot hold it.", place="secret", remedy="Give letters and digits alone: 32 of them."
+            f"A configuration of {template.title} cannot contain this secret.",
+            place="secret",
+            remedy="Use a secret of 32 letters and digits.",
         )
 
     def about(comment: str) -> str:
@@ -66,7 +68,7 @@ def render(template: SnippetTemplate, values: SnippetValues) -> str:
             f"Message-Authenticator: {template.message_authenticator}",
         ]
         if values.host.startswith("127."):
-            lines.append(f"{values.host} is the server itself: give its cell the address that devices reach.")
+            lines.append(f"{values.host} is the server itself: set an address of the cell that devices can reach.")
         return "\n".join(f"{comment} {line}".lstrip() for line in lines)
 
     return (
@@ -87,5 +89,5 @@ def render(template: SnippetTemplate, values: SnippetValues) -> str:
 
 
 def safe_name(text: str) -> str:
-    """What is left of a name where nothing but letters, digits, dots and dashes means anything."""
+    """Replace everything except letters, digits and dots by dashes, and shorten the name."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[:_MAX_NAME_CHARACTERS]

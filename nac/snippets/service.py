@@ -1,4 +1,4 @@
-"""Configurations for a tenant's switches and access points, with its own addresses, ports and secret."""
+"""Configurations for a tenant's switches and access points, with its addresses, ports and secret."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ from nac.tenants import service as tenants
 
 
 class SnippetNotFound(NotFound):
-    """There is no such snippet."""
+    """The snippet does not exist."""
 
 
 def list_templates() -> Sequence[SnippetTemplate]:
@@ -29,7 +29,7 @@ def list_templates() -> Sequence[SnippetTemplate]:
 def require_template(name: str) -> SnippetTemplate:
     found = load_templates().get(name)
     if found is None:
-        raise SnippetNotFound(place="snippet", remedy="They are listed by: ./admit snippet list")
+        raise SnippetNotFound(place="snippet", remedy="List snippets: ./admit snippet list")
     return found
 
 
@@ -43,15 +43,14 @@ def render_snippet(
     nas: str = "",
     secret: str = "",
 ) -> str:
-    """The text of a snippet; `site` is a slug, `nas` a name, address or identifier. NASes reach a cell of which nothing
-    else is said at `usual_host`.
+    """Return a snippet. `site` is a slug, `nas` a name, address or identifier.
 
-    Without `secret`, as `reveal` gives it, there is a word in its place. Raises what has no such name, and
-    SecretNotWritable.
+    `usual_host` is the address of cells without their own. Without `secret` (from `reveal`), the text has a
+    placeholder. Raises NotFound and SecretNotWritable.
     """
     template = require_template(name)
     slot = cells.require_slot(session, tenant_id=tenant_id)
-    asked = nases.require_nas(session, tenant_id=tenant_id, reference=nas) if nas else None
+    device = nases.require_nas(session, tenant_id=tenant_id, reference=nas) if nas else None
     place = sites.require_by_slug(session, tenant_id=tenant_id, slug=site) if site else None
     values = SnippetValues(
         tenant=tenants.require_tenant(session, tenant_id=tenant_id).slug,
@@ -59,7 +58,7 @@ def render_snippet(
         auth_port=slot.auth_port,
         acct_port=slot.acct_port,
         site=place.name if place else "",
-        nas=(asked.identifier or asked.name) if asked else "",
+        nas=(device.identifier or device.name) if device else "",
         secret=secret,
     )
     return render(template, values)
@@ -68,21 +67,23 @@ def render_snippet(
 def reveal_secret(
     session: Session, *, actor: str, tenant_id: TenantId, unseal: Unseal, nas: str = "", following: bool = False
 ) -> str:
-    """The shared secret: of the NAS where it has one of its own, else the tenant's; `following` is the one that it
-    changes over to. That somebody saw it is audited."""
-    asked: Nas | None = nases.require_nas(session, tenant_id=tenant_id, reference=nas) if nas else None
-    target = asked.name if asked else tenants.require_tenant(session, tenant_id=tenant_id).slug
+    """Return the shared secret of the NAS, or of the tenant if the NAS has none. Recorded in the audit log.
+
+    `following` returns the next secret of a rotation.
+    """
+    device: Nas | None = nases.require_nas(session, tenant_id=tenant_id, reference=nas) if nas else None
+    target = device.name if device else tenants.require_tenant(session, tenant_id=tenant_id).slug
     audit.append(
         session,
         actor=actor,
         action="secret.reveal",
         target=target,
         tenant_id=tenant_id,
-        after={"of": "nas" if asked and asked.secret_sealed else "tenant"} | ({"next": True} if following else {}),
+        after={"of": "nas" if device and device.secret_sealed else "tenant"} | ({"next": True} if following else {}),
     )
     if following:
-        return rotations.open_next_secret(session, tenant_id=tenant_id, nas=asked, unseal=unseal)
-    if asked is not None and asked.secret_sealed is not None:
-        return unseal(asked.secret_sealed, nases.secret_context(asked)).decode()
+        return rotations.open_next_secret(session, tenant_id=tenant_id, nas=device, unseal=unseal)
+    if device is not None and device.secret_sealed is not None:
+        return unseal(device.secret_sealed, nases.secret_context(device)).decode()
     slot = cells.require_slot(session, tenant_id=tenant_id)
     return unseal(slot.secret_sealed, cells.secret_context(slot)).decode()

@@ -1,1 +1,1 @@
-"""How devices are set up for a tenant's network: the same few facts in the form of each operating system."""
+"""Network settings of a tenant's devices in the format of each operating system."""

@@ -1,19 +1,19 @@
-"""What a person enters on Android, which takes no Wi-Fi profile with EAP-TLS from a file: device management can."""
+"""Instructions for Android. It cannot import a Wi-Fi profile with EAP-TLS from a file, except by device management."""
 
 from nac.supplicants.network import SupplicantNetwork
 
 _NOTE = """\
-Android takes certificates from files, and the rest by hand (Android 11 or later), or all of it from device management.
-1. Settings > Security > Install a certificate > Wi-Fi certificate: {anchors}, and then the PKCS#12 file of the device.
+Android imports certificates from files; enter the rest manually (Android 11 or later), or use device management.
+1. Settings > Security > Install a certificate > Wi-Fi certificate: {anchors}, then the device's PKCS#12 file.
 2. Settings > Wi-Fi > {ssid}:
      EAP method          TLS
-     CA certificate      the one of step 1
+     CA certificate      from step 1
      Online certificate status   Do not validate (the server checks; the phone has no network yet)
      Domain              {server_names}
-     User certificate    the device's of step 1
+     User certificate    the device's, from step 1
      Identity            {identity}
 """
-_WIRED = "Android has no wired network with 802.1X that a person can set up; device management can.\n"
+_WIRED = "Android has no user settings for wired networks with 802.1X; device management can configure them.\n"
 
 
 def render_instructions(network: SupplicantNetwork, *, identity: str, anchors: str) -> str:

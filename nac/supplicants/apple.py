@@ -20,12 +20,11 @@ def build_mobileconfig(
     name: str = "",
     connect: bool = True,
 ) -> bytes:
-    """The network and its roots; with `identity` (PKCS#12 under `password`) also the device's certificate `name`.
+    """Return a profile with the network and its roots. With `identity` (PKCS#12, `password`), it includes the device's
+    certificate `name`.
 
-    Without `connect` no network is set up, the roots and the certificate are installed alone.
-
-    A profile that holds an identity is as secret as the key in it. Without one, the device management that deploys
-    the profile adds it.
+    Without `connect` it has only the roots and the certificate. A profile with an identity is as secret as its key.
+    Without one, the device management that deploys the profile adds it.
     """
     roots = [_root_payload(network, number) for number in range(len(network.anchors))]
     payloads = list(roots)
@@ -67,7 +66,7 @@ def _root_payload(network: SupplicantNetwork, number: int) -> dict[str, Any]:
     certificate = network.anchors[number]
     der = certificate.public_bytes(Encoding.DER)
     title = read_common_name(certificate.subject) or certificate.subject.rfc4514_string()
-    # By its serial number: it is the same payload still when another root joins it.
+    # By serial number, so that the payload stays the same when another root is added.
     payload = _build_payload(network, "com.apple.security.root", f"root {certificate.serial_number:x}", title)
     return payload | {"PayloadContent": der, "PayloadCertificateFileName": f"root-{number + 1}.cer"}
 
@@ -77,13 +76,13 @@ def _wifi_payload(network: SupplicantNetwork) -> dict[str, Any]:
         "SSID_STR": network.ssid,
         "HIDDEN_NETWORK": False,
         "AutoJoin": True,
-        # And WPA3, where the network offers it.
+        # Includes WPA3 if the network offers it.
         "EncryptionType": "WPA2",
     }
 
 
 def _wired_payload(network: SupplicantNetwork) -> dict[str, Any]:
-    # macOS alone knows it.
+    # Only macOS supports it.
     return _build_payload(network, "com.apple.firstactiveethernet.managed", "wired", network.title) | {
         "Interface": "FirstActiveEthernet"
     }

@@ -1,18 +1,18 @@
-"""wpa_supplicant.conf(5), and keyfiles of NetworkManager (nm-settings-keyfile(5))."""
+"""Configurations for wpa_supplicant.conf(5) and NetworkManager (nm-settings-keyfile(5))."""
 
 import re
 
 from nac.supplicants.network import IdentityFiles, SupplicantNetwork
 
-# Within quotes wpa_supplicant knows no escape; anything else goes as hex digits.
+# wpa_supplicant has no escapes within quotes; other text is written as hex digits.
 _QUOTABLE = re.compile(r"[A-Za-z0-9 !#$%&'()*+,./:;<=>?@\[\]^_`{|}~-]*")
 _PLAIN_SSID = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]*(?<! )")
 
 
 def render_wpa_supplicant(network: SupplicantNetwork, *, identity: str, files: IdentityFiles) -> str:
-    """The network, and nothing that is the system's to say, such as where it is controlled.
+    """Return the network block, without settings of the system such as the control interface.
 
-    For a wired port the driver is `wired` (wpa_supplicant -Dwired), which asks for ap_scan=0.
+    A wired port needs the driver `wired` (wpa_supplicant -Dwired) and ap_scan=0.
     """
     lines = ["network={"] if network.ssid else ["ap_scan=0", "", "network={"]
     if network.ssid:
@@ -36,7 +36,7 @@ def _quote(value: str) -> str:
 
 
 def render_network_manager(network: SupplicantNetwork, *, identity: str, files: IdentityFiles) -> str:
-    """A keyfile for /etc/NetworkManager/system-connections, which only root may read there."""
+    """Return a keyfile for /etc/NetworkManager/system-connections, readable only by root."""
     kind = "wifi" if network.ssid else "ethernet"
     sections = {
         "connection": {"id": _escape(network.title), "uuid": str(network.stable_uuid("connection")), "type": kind}
@@ -50,7 +50,7 @@ def render_network_manager(network: SupplicantNetwork, *, identity: str, files: 
         "ca-cert": files.anchors,
         "client-cert": files.certificate,
         "private-key": files.key,
-        # The key is not encrypted: nobody is to be asked for its password.
+        # The key is not encrypted: do not ask for its password.
         "private-key-password-flags": "4",
         "domain-match": ";".join(network.server_names),
     }
@@ -62,7 +62,7 @@ def render_network_manager(network: SupplicantNetwork, *, identity: str, files: 
 
 
 def _escape(value: str) -> str:
-    # GLib's key files: a backslash begins an escape, and a blank at the start would be dropped.
+    # GLib key files: a backslash begins an escape, and leading blanks are dropped.
     escaped = value.replace("\\", "\\\\")
     return f"\\s{escaped[1:]}" if escaped.startswith(" ") else escaped
 

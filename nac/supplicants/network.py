@@ -1,4 +1,4 @@
-"""What every supplicant must know of a tenant's network, and checks that any form of it can carry it."""
+"""A tenant's network settings for devices, with checks that every format can contain them."""
 
 import re
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ _PATH = re.compile(r"/[A-Za-z0-9/._+@~=,-]+")
 
 
 class InvalidNetwork(InvalidInput):
-    """A network cannot be described for devices."""
+    """The network settings are invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class SupplicantNetwork:
-    """EAP-TLS to the servers of `server_names` below one of `anchors`. Make it with `describe_network`."""
+    """EAP-TLS to the servers in `server_names`, trusted by `anchors`. Create it with `describe_network`."""
 
     tenant_id: UUID
     organisation: str
     # "" for a wired network.
     ssid: str
-    # Roots: during a rollover the old one and the new one.
+    # Roots: during a rollover the old and the new one.
     anchors: tuple[x509.Certificate, ...]
-    # DNS names, of which the server's certificate has one.
+    # DNS names; the server's certificate has one of them.
     server_names: tuple[str, ...]
 
     @property
@@ -35,7 +35,7 @@ class SupplicantNetwork:
         return self.ssid or f"{self.organisation} (wired)"
 
     def stable_uuid(self, part: str) -> UUID:
-        """The same at every export, so that a new file replaces what an older one set up."""
+        """Return the same UUID at each export, so that a new file replaces the settings of an older one."""
         return uuid5(self.tenant_id, f"{self.ssid}\0{part}")
 
 
@@ -43,23 +43,23 @@ def require_network(network: SupplicantNetwork) -> SupplicantNetwork:
     require_ssid(network.ssid)
     if not network.anchors or not network.server_names:
         raise InvalidNetwork(
-            "The tenant has no root or no server certificate that devices could check.",
+            "The tenant has no root or no server certificate with a DNS name.",
             place="server",
-            remedy="See ./admit ca list and ./admit cert list.",
+            remedy="Check ./admit ca list and ./admit cert list.",
         )
     return network
 
 
 def require_ssid(ssid: str) -> str:
-    """ "" stands for no Wi-Fi network."""
+    """Check an SSID; "" means a wired network."""
     if len(ssid.encode()) > _SSID_OCTETS or not ssid.isprintable():
-        raise InvalidNetwork(f"{ssid!r} is no SSID.", place="ssid", remedy="Use up to 32 printable octets.")
+        raise InvalidNetwork(f"Invalid SSID {ssid!r}.", place="ssid", remedy="Use up to 32 octets of printable text.")
     return ssid
 
 
 @dataclass(frozen=True, slots=True)
 class IdentityFiles:
-    """Where a Linux device keeps its identity: absolute paths."""
+    """Absolute paths of a Linux device's identity."""
 
     anchors: str
     certificate: str
@@ -67,11 +67,11 @@ class IdentityFiles:
 
 
 def require_files(files: IdentityFiles) -> IdentityFiles:
-    """Paths that need no quoting in any configuration file."""
+    """Check that the paths need no quoting in any configuration file."""
     for path in (files.anchors, files.certificate, files.key):
         if not _PATH.fullmatch(path):
             raise InvalidNetwork(
-                f"{path!r} cannot stand in a configuration file.",
+                f"Invalid path {path!r}.",
                 place="path",
                 remedy="Use an absolute path of letters, digits and /._+@~=,-",
             )
@@ -79,9 +79,9 @@ def require_files(files: IdentityFiles) -> IdentityFiles:
 
 
 def require_identity(identity: str) -> str:
-    """What the device calls itself in the first packet (RFC 3748 5.1); its certificate is what counts."""
+    """Check the name in the device's first packet (RFC 3748 5.1). Only its certificate counts."""
     if not identity or len(identity.encode()) > 253 or not identity.isprintable() or identity != identity.strip():
         raise InvalidNetwork(
-            f"{identity!r} is no identity.", place="identity", remedy="Use 1 to 253 octets of printable text."
+            f"Invalid identity {identity!r}.", place="identity", remedy="Use 1 to 253 octets of printable text."
         )
     return identity

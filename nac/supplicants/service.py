@@ -1,4 +1,4 @@
-"""A tenant's network as its devices must know it, from the certificates that the tenant has now."""
+"""Creates network settings for a tenant's devices from its current certificates."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -17,17 +17,17 @@ from nac.supplicants.network import IdentityFiles, SupplicantNetwork, require_fi
 from pki.bundles import certificates_pem
 from pki.names import read_sans
 
-# Names of the files that an export writes.
+# File names in an export.
 _ANCHORS, _CERTIFICATE, _KEY = "ca.pem", "device.pem", "device.key"
 
 
 def describe_network(
     session: Session, *, tenant_id: TenantId, now: datetime, ssid: str = "", server_names: Sequence[str] = ()
 ) -> SupplicantNetwork:
-    """Wired without an SSID. `server_names` join those of the tenant's server certificates."""
+    """Return the network, wired without an SSID. Adds `server_names` to those of the tenant's certificates."""
     tenant = session.get(Tenant, tenant_id)
     if tenant is None:
-        raise NotFound("There is no such tenant.", place="tenant")
+        raise NotFound("The tenant does not exist.", place="tenant")
     own = certificates.own_authorities(session, tenant_id=tenant_id)
     names = (*_presented_names(session, tenant_id, now), *(name.lower() for name in server_names))
     return require_network(
@@ -42,7 +42,7 @@ def describe_network(
 
 
 def _presented_names(session: Session, tenant_id: TenantId, now: datetime) -> list[str]:
-    """DNS names of every certificate that the cell may present now or later: those whose key is here."""
+    """Return the DNS names of all certificates that the cell can present now or later: those with a stored key."""
     rows = repository.usable_of_profile(session, tenant_id, SERVER_PROFILE, now)
     loaded = [x509.load_der_x509_certificate(row.certificate_der) for row in rows if row.certificate_der is not None]
     return [item.value for certificate in loaded for item in read_sans(certificate) if item.kind == "dns"]
@@ -87,7 +87,7 @@ EXPORTERS: Mapping[str, Callable[[SupplicantNetwork, str, str], dict[str, bytes]
 
 
 def export_files(network: SupplicantNetwork, *, form: str, identity: str, folder: str) -> dict[str, bytes]:
-    """Files by name, for devices that keep their identity in `folder` as device.pem and device.key."""
+    """Return files by name, for devices with their identity in `folder` as device.pem and device.key."""
     return EXPORTERS[form](network, require_identity(identity), folder)
 
 

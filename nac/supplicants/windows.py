@@ -1,6 +1,6 @@
 """WLANProfile and LANProfile of Windows (Microsoft, WLAN_profile and LAN_profile schemas; EapHostConfig for EAP-TLS).
 
-What netsh imports; device management takes the same documents.
+Import them with netsh or by device management.
 """
 
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ _ONEX = """\
         </EAPConfig>
       </OneX>"""
 _TRUSTED = "                    <TrustedRootCA>{}</TrustedRootCA>"
-_ADMINISTRATOR_NOTE = "In a prompt with an administrator's rights, where these files are:"
+_ADMINISTRATOR_NOTE = "Run as administrator in the folder of these files:"
 _ADD_ROOT = "  certutil -addstore Root {}"
 _ADD_WLAN = "  netsh wlan add profile filename={} user=all"
 _ADD_LAN = """\
@@ -94,7 +94,9 @@ The last word is the name of the network adapter."""
 
 
 def build_profile_xml(network: SupplicantNetwork) -> str:
-    """A LANProfile for a wired network, else a WLANProfile; the device's certificate is found in its own store."""
+    """Return a LANProfile for a wired network, otherwise a WLANProfile. Windows finds the device's certificate in its
+    store.
+    """
     onex = _ONEX.format(
         server_names=escape(";".join(network.server_names)),
         trusted="\n".join(_TRUSTED.format(_thumbprint(anchor.fingerprint(_SHA1))) for anchor in network.anchors),
@@ -105,12 +107,12 @@ def build_profile_xml(network: SupplicantNetwork) -> str:
 
 
 def render_instructions(network: SupplicantNetwork, *, profile: str, roots: Sequence[str]) -> str:
-    """How to import the files of these names."""
+    """Return instructions for importing the files."""
     add_profile = (_ADD_WLAN if network.ssid else _ADD_LAN).format(profile)
     return "\n".join([_ADMINISTRATOR_NOTE, *map(_ADD_ROOT.format, roots), add_profile, ""])
 
 
-# Windows names certificates by it; it protects nothing.
+# Windows identifies certificates by SHA-1. It does not affect security.
 _SHA1 = hashes.SHA1()  # noqa: S303
 
 

@@ -1,8 +1,7 @@
-"""What a template says: written form -> validated form -> parts, each with a name of its own.
+"""Template documents: parsed, validated, and split into named parts.
 
-What is left out of the document is no business of the template's. A part is what can differ, can be overridden and can
-be put back by itself: `group:endpoint/printers`, `policy:office`, `site:main`, `site:main.time_zone`,
-`settings.methods`.
+A template controls only what its document contains. A part can differ, be overridden and be restored separately:
+`group:endpoint/printers`, `policy:office`, `site:main`, `site:main.time_zone`, `settings.methods`.
 """
 
 import re
@@ -23,7 +22,7 @@ from nac.validation import require_name, require_slug
 
 MAX_BYTES = 1_000_000
 _MAX_PER_KIND = 200
-# In the order in which they are put: a policy names groups and sites, a site names its policy.
+# In the order of application: a policy refers to groups and sites, a site to its policy.
 PART_KINDS = ("group:", "site:", "policy:", "site.", "settings.")
 PART_PATTERN = re.compile(
     r"(group:(endpoint|user)/.{1,200}|policy:[a-z0-9-]{1,63}|site:[a-z0-9-]{1,63}(\.[a-z_]{1,20})?|settings\.[a-z_]{1,40})"
@@ -32,26 +31,26 @@ PART_PATTERN = re.compile(
 
 class SiteDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     slug: str
-    # Where the site is made; one that is there keeps its own.
+    # Used if the site is created; an existing site keeps its name.
     name: str = ""
     time_zone: str | UnsetType = UNSET
-    # Slug of one of the template's or of the tenant's own.
+    # Slug of a policy of the template or of the tenant.
     policy: str | UnsetType = UNSET
     monitor: bool | UnsetType = UNSET
-    # An outcome, or null for the policy's.
+    # An outcome, or null for the policy's fallback.
     fallback: dict[str, Any] | UnsetType | None = UNSET
 
 
 class PolicyDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     slug: str
-    # As docs/reference/policy.schema.json describes it.
+    # In the format of docs/reference/policy.schema.json.
     document: dict[str, Any]
 
 
 class SettingsDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     methods: list[str] | UnsetType = UNSET
     tls_versions: list[str] | UnsetType = UNSET
-    # null and 0 ask for no replay.
+    # null and 0 require no replay.
     replay_days: int | UnsetType | None = UNSET
     renewal_keeps_key: bool | UnsetType = UNSET
     status_failure: Literal["soft", "hard"] | UnsetType = UNSET
@@ -70,12 +69,14 @@ class TemplateDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class InvalidTemplate(InvalidInput):
-    """The template is not valid."""
+    """The template is invalid."""
 
 
 def parse_template(document: object) -> TemplateDocument:
-    """Raises InvalidTemplate, or SeveralMistakes, which name the places. What a policy names, and what NASes can do,
-    is of each tenant, and looked at there."""
+    """Parse and check a template. Raises InvalidTemplate, or SeveralMistakes with their places.
+
+    References of policies and the abilities of NASes depend on the tenant and are checked there.
+    """
     parsed = read_template(document)
     mistakes = Mistakes()
     for name, rows in _named_lists(parsed).items():
@@ -92,12 +93,12 @@ def parse_template(document: object) -> TemplateDocument:
             check(parsed.settings)
     mistakes.refuse()
     if not list_parts(parsed):
-        raise InvalidTemplate("It says nothing.", remedy="Give sites, policies, groups or settings.")
+        raise InvalidTemplate("The template is empty.", remedy="Add sites, policies, groups or settings.")
     return parsed
 
 
 def read_template(document: object) -> TemplateDocument:
-    """One that was stored, or is of the right form at least. Raises InvalidTemplate."""
+    """Parse a template without further checks. Raises InvalidTemplate."""
     try:
         parsed = msgspec.convert(document, TemplateDocument)
         size = len(msgspec.json.encode(document))
@@ -105,9 +106,9 @@ def read_template(document: object) -> TemplateDocument:
         text, _, place = str(exc).partition(" - at ")
         raise InvalidTemplate(f"{text}.", place=place.strip("`").removeprefix("$.")) from exc
     except (TypeError, ValueError, RecursionError) as exc:
-        raise InvalidTemplate("This is no JSON that can be stored.") from exc
+        raise InvalidTemplate("The template is not valid JSON.") from exc
     if size > MAX_BYTES:
-        raise InvalidTemplate(f"A template has {MAX_BYTES} bytes at most, not {size}.")
+        raise InvalidTemplate(f"The template has {size} bytes; the maximum is {MAX_BYTES}.")
     return parsed
 
 
@@ -122,20 +123,20 @@ def _named_lists(parsed: TemplateDocument) -> dict[str, list[str]]:
 
 def _require_list(name: str, entries: list[str]) -> None:
     if len(entries) > _MAX_PER_KIND:
-        raise InvalidTemplate(f"There are {_MAX_PER_KIND} at most, not {len(entries)}.", place=name)
+        raise InvalidTemplate(f"The list has {len(entries)} entries; the maximum is {_MAX_PER_KIND}.", place=name)
     for index, entry in enumerate(entries):
         place = f"{name}[{index}]"
         if entry in entries[:index]:
-            raise InvalidTemplate(f"{entry!r} is there twice.", place=place)
+            raise InvalidTemplate(f"Duplicate entry {entry!r}.", place=place)
         if name in ("policies", "sites"):
             require_slug(entry, place=place)
         elif require_name(entry, place=place) != entry:
-            raise InvalidTemplate(f"{entry!r} has spaces around it.", place=place)
+            raise InvalidTemplate(f"{entry!r} has leading or trailing spaces.", place=place)
 
 
 @contextmanager
 def _prefix_place(place: str) -> Iterator[None]:
-    """What is refused within is at `place`."""
+    """Prefix the places of errors with `place`."""
     try:
         yield
     except SeveralMistakes as several:
@@ -165,7 +166,7 @@ def _require_policy(policy: PolicyDocument, *, place: str) -> None:
 
 @contextmanager
 def _translate_policy_errors(below: str = "") -> Iterator[None]:
-    """What the engine refuses within; `below` is the place of its document."""
+    """Convert errors of the policy engine; `below` is the place of the document."""
     try:
         yield
     except PolicyErrors as exc:
@@ -198,7 +199,7 @@ def _require_realms(settings: SettingsDocument) -> None:
 
 
 def read_method_offer(settings: SettingsDocument) -> MethodOffer:
-    """Raises InvalidInput."""
+    """Return the methods and TLS versions. Raises InvalidInput."""
     methods, versions = settings.methods, settings.tls_versions
     return parse_offer(
         methods=None if methods is UNSET else ",".join(methods),
@@ -206,19 +207,24 @@ def read_method_offer(settings: SettingsDocument) -> MethodOffer:
     )
 
 
-# As whoever sets them of a tenant: a roll-out is no place to learn of them.
+# The checks of tenant settings, so that a roll-out does not fail later.
 _SETTINGS_CHECKS = (read_method_offer, _require_replay, _require_nat_session, _require_silence, _require_realms)
 
 
 def list_parts(parsed: TemplateDocument) -> dict[str, Any]:
-    """What it wants, by part; True of what is to be there."""
+    """Return the desired values by part; True means that the object must exist."""
     wanted: dict[str, Any] = {f"group:endpoint/{name}": True for name in parsed.endpoint_groups}
     wanted |= {f"group:user/{name}": True for name in parsed.user_groups}
     wanted |= {f"site:{site.slug}": True for site in parsed.sites}
     wanted |= {f"policy:{policy.slug}": policy.document for policy in parsed.policies}
     for site in parsed.sites:
-        given = {"time_zone": site.time_zone, "monitor": site.monitor, "fallback": site.fallback, "policy": site.policy}
-        wanted |= {f"site:{site.slug}.{name}": value for name, value in given.items() if value is not UNSET}
+        members = {
+            "time_zone": site.time_zone,
+            "monitor": site.monitor,
+            "fallback": site.fallback,
+            "policy": site.policy,
+        }
+        wanted |= {f"site:{site.slug}.{name}": value for name, value in members.items() if value is not UNSET}
     offer = read_method_offer(parsed.settings)
     for name in SettingsDocument.__struct_fields__:
         value = getattr(parsed.settings, name)
@@ -227,11 +233,11 @@ def list_parts(parsed: TemplateDocument) -> dict[str, Any]:
     if parsed.settings.realms is not UNSET:
         wanted["settings.realms"] = parse_realms(parsed.settings.realms)
     if wanted.get("settings.replay_days") == 0:
-        # As tenants have it.
+        # The tenant's form of "no replay".
         wanted["settings.replay_days"] = None
     return wanted
 
 
 def site_names_by_slug(parsed: TemplateDocument) -> Mapping[str, str]:
-    """Of sites that are made: by slug."""
+    """Return names of sites by slug."""
     return {site.slug: site.name for site in parsed.sites}

@@ -1,4 +1,4 @@
-"""Which permissions at a tenant the parts of a template take: those by which they are changed one by one."""
+"""Permissions that the parts of a template need at a tenant: those for changing them one by one."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -8,9 +8,9 @@ from nac.accounts.permissions import Permission
 from nac.ids import TenantId
 from nac.models import Tenant
 
-# What the caller may do at a tenant.
+# Returns the caller's permissions at a tenant.
 HeldPermissions = Callable[[TenantId], frozenset[Permission]]
-# Of a site: they say which rules decide there.
+# Members of a site that decide which rules apply.
 _POLICY_MEMBERS: Final = frozenset({"policy", "monitor", "fallback"})
 _READ_PERMISSIONS: Final = {
     Permission.ENDPOINT_MANAGE: Permission.ENDPOINT_READ,
@@ -29,7 +29,7 @@ CHANGE_ALL_PARTS: Final = frozenset(
 
 
 def permissions_for(parts: Iterable[str]) -> frozenset[Permission]:
-    """`parts` as `document.parts_of` names them."""
+    """Return the permissions for `parts` (see `document.parts_of`)."""
     return frozenset[Permission]().union(*map(_permissions_for_part, parts))
 
 
@@ -48,21 +48,21 @@ def _permissions_for_part(part: str) -> set[Permission]:
 
 
 def require_permissions_at(held: HeldPermissions, tenant: Tenant, parts: Iterable[str]) -> None:
-    """Raises PermissionMissing where the caller could not change these parts at the tenant."""
+    """Raise PermissionMissing if the caller cannot change these parts at the tenant."""
     _require_permissions(held, tenant, permissions_for(parts), "override these parts at the tenant")
 
 
 def require_read_permissions_at(held: HeldPermissions, tenant: Tenant, parts: Iterable[str]) -> None:
-    """Raises PermissionMissing where the caller could not read these parts at the tenant."""
+    """Raise PermissionMissing if the caller cannot read these parts at the tenant."""
     needed = frozenset(_READ_PERMISSIONS[each] for each in permissions_for(parts) if each in _READ_PERMISSIONS)
-    _require_permissions(held, tenant, needed, "ask without drift")
+    _require_permissions(held, tenant, needed, "repeat the request without drift")
 
 
 def _require_permissions(held: HeldPermissions, tenant: Tenant, needed: frozenset[Permission], otherwise: str) -> None:
     missing = sorted(needed - held(TenantId(tenant.id)))
     if missing:
         raise PermissionMissing(
-            f"At tenant {tenant.slug!r} the template takes permissions that you do not have: {', '.join(missing)}.",
+            f"You lack permissions of the template at tenant {tenant.slug!r}: {', '.join(missing)}.",
             place="tenant",
             remedy=f"Ask an administrator for a role that has them, or {otherwise}.",
         )

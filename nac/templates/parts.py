@@ -1,6 +1,6 @@
-"""A tenant's parts: what it has of those that a template names, and putting them as they are wanted.
+"""Reads and changes the parts of a tenant that a template controls.
 
-In a scope that sees the tenant's rows. Reading is a fixed number of statements, however many parts there are.
+Needs a scope that sees the tenant's rows. Reading takes a constant number of statements.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,14 +20,14 @@ from nac.policies import service as policies
 from nac.sites import service as sites
 from nac.tenants import service as tenants
 
-# Of a part that the tenant has not.
+# Value of a part that does not exist.
 ABSENT = None
 _GROUPS: Mapping[str, Groups[Any]] = {"endpoint": ENDPOINT_GROUPS, "user": USER_GROUPS}
-_COMMENT = "By the template"
+_COMMENT = "From the template"
 
 
 def read_parts(session: Session, tenant_id: TenantId, names: Iterable[str]) -> dict[str, Any]:
-    """What the tenant has of these, as a template would say it."""
+    """Return the tenant's current values of these parts."""
     tenant = tenants.require_tenant(session, tenant_id=tenant_id)
     rows = {site.slug: site for site in sites.list_sites(session, tenant_id=tenant_id)}
     known = policies.list_policies(session, tenant_id=tenant_id)
@@ -50,7 +50,7 @@ def read_parts(session: Session, tenant_id: TenantId, names: Iterable[str]) -> d
 class _TenantParts:
     groups: set[str]
     sites: Mapping[str, Site]
-    # Documents in force.
+    # Published documents.
     policies: Mapping[str, object]
     slugs: Mapping[Any, str]
     tenant: Tenant
@@ -79,10 +79,10 @@ class _TenantParts:
 def apply_parts(
     session: Session, *, actor: str, tenant_id: TenantId, wanted: Mapping[str, Any], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Bring the tenant to what is wanted; returns what it had of that which was changed.
+    """Change the tenant's parts to `wanted`; return the previous values of changed parts.
 
-    What it had not stays when it is put back: others may use it by then. `names` are for sites that are made. Raises
-    what the services do, with the part as the place where they name none.
+    Restoring never deletes created objects, because others can use them by then. `names` are names of created sites.
+    Raises the services' errors, with the part as their place.
     """
     had = read_parts(session, tenant_id, wanted)
     changed = {
@@ -142,12 +142,12 @@ class _PartWriter:
                 self._put_setting(name.removeprefix("settings."), value)
 
     def _put_policy(self, slug: str, document: object) -> None:
-        """One policy for all that follow the template: it may name NASes and identity sources that others have."""
+        """Publish a policy for all followers. It can refer to objects that only some tenants have."""
         policy = policy_rows.get_by_slug(self.session, self.tenant_id, slug)
         if policy is None:
             self._do(policies.create_policy, slug=slug)
         else:
-            # It decided before: no replay stands in the way of going back.
+            # Restore an earlier version without a replay: it was in force before.
             before = policy_rows.list_versions(
                 self.session, self.tenant_id, policy.id, span=policy_rows.VERSION_ORDERS.first(20)
             )

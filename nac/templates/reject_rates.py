@@ -1,14 +1,14 @@
-"""Whether a tenant's devices fare otherwise since a change: a decision about four numbers."""
+"""Statistical test: did a change affect how many of a tenant's devices are rejected?"""
 
 from math import exp, lgamma
 from typing import NamedTuple
 
-# As rare as this by chance, both ways: of a thousand tenants that are watched, one is stopped for nothing.
+# Two-sided significance: of a thousand tenants, about one is stopped by chance.
 SIGNIFICANCE_LEVEL = 0.001
 
 
 class DeviceCounts(NamedTuple):
-    """Heard in a time: each counts once, however often it tried."""
+    """Number of devices in a period. Each counts once, however often it tries."""
 
     rejected: int
     all: int
@@ -19,11 +19,10 @@ class DeviceCounts(NamedTuple):
 
 
 def has_share_moved(before: DeviceCounts, since: DeviceCounts, *, most: float) -> bool:
-    """Whether the share of devices that are rejected moved by more than `most` (0.05 is 5 in 100), up or down, and by
-    more than chance explains.
+    """Return whether the share of rejected devices changed by more than `most` (0.05 is 5 of 100) and significantly.
 
-    Down is as bad as up: then the network may be open. With few devices nothing is proven: one of one that is rejected
-    is no move, five of five is one where none of twenty was. Nobody heard since is no move: it may be night.
+    A decrease counts, because the network can be open. Few devices prove nothing: 1 of 1 rejected is not significant, 5
+    of 5 after 0 of 20 is. No devices at all mean nothing: it can be night.
     """
     if not before.all or not since.all:
         return False
@@ -31,16 +30,16 @@ def has_share_moved(before: DeviceCounts, since: DeviceCounts, *, most: float) -
 
 
 def is_conclusive(before: DeviceCounts, since: DeviceCounts, *, most: float) -> bool:
-    """Whether so many devices could show a move at all: were all of them rejected, or none."""
+    """Return whether any number of rejections among these devices could count as a change."""
     return any(has_share_moved(before, DeviceCounts(rejected, since.all), most=most) for rejected in (0, since.all))
 
 
 def compute_p_value(before: DeviceCounts, since: DeviceCounts) -> float:
-    """Of a difference at least so great where both times are alike (Fisher's exact test, two-sided)."""
+    """Return the probability of a difference at least this large by chance (Fisher's exact test, two-sided)."""
     rejected = before.rejected + since.rejected
     lowest, highest = max(0, rejected - before.all), min(rejected, since.all)
     seen = _hypergeometric(since.rejected, before.all, since.all, rejected)
-    # A hair above, since sums of logarithms are not exact.
+    # Tolerance for rounding of logarithms.
     return min(
         1.0,
         sum(
@@ -52,7 +51,7 @@ def compute_p_value(before: DeviceCounts, since: DeviceCounts) -> float:
 
 
 def _hypergeometric(k: int, before: int, since: int, rejected: int) -> float:
-    """Hypergeometric: that `k` of the rejected are among those since."""
+    """Return the hypergeometric probability that `k` of the rejected devices are in the later period."""
     return exp(_log_binomial(since, k) + _log_binomial(before, rejected - k) - _log_binomial(before + since, rejected))
 
 

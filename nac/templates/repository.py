@@ -59,7 +59,7 @@ def list_versions(session: Session, template: Template, *, span: Span) -> Sequen
 
 
 def list_versions_to_come(session: Session, template: Template) -> Sequence[TemplateVersion]:
-    """The newest one, and those that roll-outs under way bring."""
+    """Return the newest version, and those of active roll-outs."""
     under_way = select(Rollout.version).where(Rollout.template_id == template.id, Rollout.state == "running")
     row = TemplateVersion
     wanted = or_(row.number == template.newest, row.number.in_(under_way))
@@ -73,7 +73,7 @@ def list_followers(
     span: Span | None = None,
     only: Collection[TenantId] | None = None,
 ) -> Sequence[Row[TemplateTenant, Tenant]]:
-    """All of them, by slug, without `span`; `only` these where it is given."""
+    """Return followers; all of them by slug without `span`, limited to `only` if set."""
     query = (
         select(TemplateTenant, Tenant)
         .join(Tenant, Tenant.id == TemplateTenant.tenant_id)
@@ -113,7 +113,7 @@ def list_rollouts(session: Session, template: Template, *, span: Span) -> Sequen
 
 
 def list_rollout_tenants(session: Session, rollout: Rollout) -> Sequence[Row[RolloutTenant, Tenant]]:
-    """By stage and slug."""
+    """Return the tenants of a roll-out by stage and slug."""
     query = (
         select(RolloutTenant, Tenant)
         .join(Tenant, Tenant.id == RolloutTenant.tenant_id)
@@ -124,10 +124,9 @@ def list_rollout_tenants(session: Session, rollout: Rollout) -> Sequence[Row[Rol
 
 
 def count_devices(session: Session, tenant_id: TenantId, since: datetime, until: datetime) -> DeviceCounts:
-    """Heard from `since` to before `until`; that the tenant was suspended meanwhile says nothing of them. Those that a
-    self-test plays are none.
+    """Count devices from `since` to before `until`, except rejections of a suspended tenant and self-tests.
 
-    In a scope that sees the tenant's rows.
+    Needs a scope that sees the tenant's rows.
     """
     device = func.coalesce(func.cast(AuthLog.mac, AuthLog.identity.type), AuthLog.identity)
     query = select(func.count(distinct(case((~AuthLog.permitted, device)))), func.count(distinct(device)))

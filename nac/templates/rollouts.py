@@ -1,6 +1,6 @@
-"""Bringing a version to the tenants of its template: in stages, each watched, stopped where devices fare otherwise.
+"""Rolls out a template version to its tenants in stages. Stops if rejections at a tenant change too much.
 
-A roll-out is a job of the MSP (`nac.jobs`), which goes on every few seconds and is a transaction for each tenant.
+A roll-out is a job of the MSP (`nac.jobs`). It continues every few seconds, with one transaction per tenant.
 """
 
 import hashlib
@@ -35,16 +35,17 @@ JOB_KIND = "templates.roll-out"
 MAX_STAGES = 20
 MIN_MINUTES, MAX_MINUTES = 1, 7 * 24 * 60
 _CHECK_INTERVAL = timedelta(seconds=10)
-# Tenants that a turn of the job brings it to; others have their turn between.
+# Tenants per turn of the job. Other jobs run in between.
 _TENANTS_PER_TURN = 20
-# Tenants in a sentence.
+# Maximum tenants named in a message.
 _MAX_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutStage:
-    """`tenants` by slug, or a `share` in percent of all that are behind the version, those of earlier stages included;
-    and for how many minutes they are watched."""
+    """A stage of `tenants` (slugs), or of a cumulative `share` (percent of all tenants behind the version), watched for
+    `minutes`.
+    """
 
     minutes: int
     tenants: Sequence[str] | None = None
@@ -52,7 +53,7 @@ class RolloutStage:
 
 
 class RolloutNotFound(NotFound):
-    """There is no such roll-out."""
+    """The roll-out does not exist."""
 
 
 def start_rollout(
@@ -68,21 +69,28 @@ def start_rollout(
     held: HeldPermissions,
     seal: Seal,
 ) -> Rollout:
-    """The last stage is all that are left. With `back_when_moved` it goes back by itself where devices fare otherwise,
-    else it stops there. Raises Conflict where one is under way, or nobody is behind the version, and PermissionMissing
-    where the caller could not change the parts at one of the tenants."""
+    """Start a roll-out. The last stage contains all remaining tenants.
+
+    With `back_when_moved` it rolls back automatically if rejections change, otherwise it stops. Raises Conflict if one
+    is running or no tenant is behind the version, and PermissionMissing if the caller cannot change the parts at one of
+    the tenants.
+    """
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     version = require_version(session, template=template, number=number)
     if not 0 < most_moved <= 1:
-        raise InvalidInput("Give a share between 0 and 1.", place="most_moved", remedy="0.05 is 5 of 100 devices.")
+        raise InvalidInput(
+            "The share must be between 0 and 1.", place="most_moved", remedy="Use 0.05 for 5 of 100 devices."
+        )
     followers = repository.list_followers(session, template)
     behind = {tenant.slug: row for row, tenant in followers if row.version != number}
     if repository.is_rollout_open(session, template):
         raise Conflict(
-            "A roll-out of this template is under way.", place="rollout", remedy="Wait for its end, or stop it."
+            "A roll-out of this template is already in progress.",
+            place="rollout",
+            remedy="Wait until it ends, or stop it.",
         )
     if not behind:
-        raise Conflict(f"Every tenant that follows {slug!r} has version {number}.", place="version")
+        raise Conflict(f"All tenants that follow {slug!r} already have version {number}.", place="version")
     planned = _plan_stages(template, behind, stages)
     parts = _list_parts_at(version, [(row, tenant) for row, tenant in followers if tenant.slug in planned], held)
     rollout = Rollout(
@@ -110,7 +118,7 @@ def start_rollout(
 def _list_parts_at(
     version: TemplateVersion, followers: Iterable[tuple[TemplateTenant, Tenant]], held: HeldPermissions
 ) -> set[str]:
-    """Which parts it brings to any of them. Raises PermissionMissing."""
+    """Return the parts that change at any of the tenants. Raises PermissionMissing."""
     wanted = list_parts(read_template(version.document))
     parts: set[str] = set()
     for row, tenant in followers:
@@ -130,7 +138,7 @@ def _start_job(
         kind=JOB_KIND,
         title=f"Template {template.slug}, version {rollout.version}",
         input={"rollout": str(rollout.id)},
-        # Somebody else may try it again, who could have begun it.
+        # A person who retries the job must have the permissions to start it.
         needs={Permission.TEMPLATE_MANAGE, *permissions_for(parts)},
         seal=seal,
     ).id
@@ -140,26 +148,29 @@ def _start_job(
 def _plan_stages(
     template: Template, behind: Mapping[str, TemplateTenant], stages: Sequence[RolloutStage]
 ) -> dict[str, int]:
-    """The stage of each. Who is first of a share is the same each time, and another for each template."""
+    """Return the stage of each tenant. A share always selects the same tenants, but different ones per template."""
     if not 1 <= len(stages) <= MAX_STAGES:
-        raise InvalidInput(f"Give 1 to {MAX_STAGES} stages.", place="stages")
+        raise InvalidInput(f"A roll-out must have 1 to {MAX_STAGES} stages.", place="stages")
     order = sorted(behind, key=lambda slug: hashlib.sha256(f"{template.id} {slug}".encode()).digest())
     planned: dict[str, int] = {}
     for number, stage in enumerate(stages):
         place = f"stages[{number}]"
         if not MIN_MINUTES <= stage.minutes <= MAX_MINUTES:
-            raise InvalidInput(f"Give {MIN_MINUTES} to {MAX_MINUTES} minutes.", place=f"{place}.minutes")
+            raise InvalidInput(f"Minutes must be between {MIN_MINUTES} and {MAX_MINUTES}.", place=f"{place}.minutes")
         if (stage.tenants is None) == (stage.share is None):
-            raise InvalidInput("Give tenants or a share.", place=place)
+            raise InvalidInput("A stage needs either tenants or a share.", place=place)
         if stage.tenants is not None:
             if unknown := sorted(set(stage.tenants) - behind.keys()):
-                raise InvalidInput(f"{unknown[0]!r} is not behind this version.", place=f"{place}.tenants")
+                raise InvalidInput(
+                    f"Tenant {unknown[0]!r} does not follow the template or already has this version.",
+                    place=f"{place}.tenants",
+                )
             taken = [slug for slug in stage.tenants if slug not in planned]
         else:
             share = stage.share or 0
             if not 0 < share <= 100:
-                raise InvalidInput("Give 1 to 100.", place=f"{place}.share")
-            # At least one; rounded up, so that 100 is all.
+                raise InvalidInput("The share must be between 1 and 100.", place=f"{place}.share")
+            # At least one tenant; rounded up, so that 100 means all.
             wanted = max(1, -(-len(order) * share // 100)) - len(planned)
             taken = [slug for slug in order if slug not in planned][: max(0, wanted)]
         planned |= dict.fromkeys(taken, number)
@@ -167,7 +178,7 @@ def _plan_stages(
 
 
 def stop_rollout(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID) -> Rollout:
-    """Tenants that have the version keep it. Raises Conflict where it does not run."""
+    """Stop a roll-out. Updated tenants keep the version. Raises Conflict unless it is running."""
     rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
     if rollout.state != "running":
         raise Conflict(f"The roll-out is {rollout.state}.", place="rollout")
@@ -178,7 +189,7 @@ def stop_rollout(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUI
 
 
 def stop_all_rollouts(session: Session, *, actor: str, msp_id: MspId) -> int:
-    """Those that run or go back, and how many these were. In any scope that sees the MSP."""
+    """Stop all roll-outs that run or roll back; return their number. Works in any scope that sees the MSP."""
     found = repository.lock_running(session, msp_id)
     for rollout in found:
         _end_rollout(rollout, "stopped", f"Stopped by {actor}.")
@@ -189,8 +200,9 @@ def stop_all_rollouts(session: Session, *, actor: str, msp_id: MspId) -> int:
 def resume_rollout(
     session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, held: HeldPermissions, seal: Seal
 ) -> Rollout:
-    """One that was stopped, by whatever: the stage that it is in is watched anew from now. Raises Conflict and
-    PermissionMissing."""
+    """Resume a stopped roll-out. Its current stage is watched again from the start. Raises Conflict and
+    PermissionMissing.
+    """
     rollout, template = _require_stopped(session, msp_id, rollout_id)
     rollout.state, rollout.detail, rollout.ended_at = "running", "", None
     rollout.stage_applied_at = None
@@ -204,7 +216,7 @@ def resume_rollout(
         if row.state in ("failed", "left-out", "rolled-back"):
             row.state, row.detail = "waiting", ""
         elif row.state == "applied":
-            # What somebody looked at and goes on with is no reason to stop again.
+            # A person has accepted this change, so it must not stop the roll-out again.
             row.applied_at, row.detail = now, ""
     session.flush()
     _audit_rollout(session, actor, rollout, "resume-rollout")
@@ -215,8 +227,9 @@ def resume_rollout(
 def roll_back_rollout(
     session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, held: HeldPermissions, seal: Seal
 ) -> Rollout:
-    """Give the tenants back what they had, where nobody has changed it since. Raises Conflict while it runs, and
-    PermissionMissing."""
+    """Restore the tenants' previous parts, except those changed since. Raises Conflict while it runs, and
+    PermissionMissing.
+    """
     rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
     if rollout.state not in ("stopped", "done"):
         raise Conflict(f"The roll-out is {rollout.state}.", place="rollout", remedy="Stop it first.")
@@ -247,13 +260,13 @@ def _require_stopped(session: Session, msp_id: MspId, rollout_id: UUID) -> tuple
 def _require_newest(session: Session, template: Template, rollout: Rollout) -> None:
     newest = repository.list_rollouts(session, template, span=repository.ROLLOUT_ORDERS.first(1))[0]
     if newest.id != rollout.id:
-        raise Conflict("There is a later roll-out of this template.", place="rollout", remedy=f"See {newest.id}.")
+        raise Conflict("A later roll-out of this template exists.", place="rollout", remedy=f"See {newest.id}.")
 
 
 def require_rollout(session: Session, *, msp_id: MspId, rollout_id: UUID, lock: bool = False) -> Rollout:
     rollout = repository.get_rollout(session, msp_id, rollout_id, lock=lock)
     if rollout is None:
-        raise RolloutNotFound("There is no such roll-out.", place="rollout")
+        raise RolloutNotFound("The roll-out does not exist.", place="rollout")
     return rollout
 
 
@@ -273,7 +286,7 @@ def _audit_rollout(session: Session, actor: str, rollout: Rollout, verb: str) ->
 
 
 def advance_rollout(work: JobRun) -> Mapping[str, Any] | JobContinuation:
-    """A turn of the job: what can be done now of the stage, or of going back."""
+    """Run one turn of the job: apply or roll back what is due now."""
     rollout_id, msp_id = UUID(work.input["rollout"]), work.owner.msp_id
     assert msp_id is not None
     with work.transaction() as session:
@@ -297,18 +310,19 @@ def advance_rollout(work: JobRun) -> Mapping[str, Any] | JobContinuation:
 
 
 def _is_run_by_job(rollout: Rollout, work: JobRun) -> bool:
-    """By this job: it was not stopped, nor gone on with by another."""
+    """Return whether this job runs the roll-out: it was neither stopped nor resumed by another job."""
     return rollout.state in ("running", "rolling-back") and rollout.job_id == work.id
 
 
 def _can_roll_back(row: RolloutTenant) -> bool:
-    """The detail says why one cannot."""
+    """A detail is the reason why the tenant cannot be rolled back."""
     return row.state == "applied" and not row.detail
 
 
 def _lock_both(session: Session, work: JobRun, row: RolloutTenant, state: str) -> tuple[Rollout, RolloutTenant] | None:
-    """Where the roll-out and the tenant's row are still as this turn found them; whoever stops it waits for one tenant
-    at most."""
+    """Lock the roll-out and the tenant's row if both are unchanged; otherwise return None. A stop waits for at most one
+    tenant.
+    """
     rollout = repository.get_rollout(session, row.msp_id, row.rollout_id, lock=True)
     mine = session.get(RolloutTenant, (row.rollout_id, row.tenant_id), with_for_update=True, populate_existing=True)
     if rollout is None or mine is None or mine.state != state or not _is_run_by_job(rollout, work):
@@ -317,14 +331,14 @@ def _lock_both(session: Session, work: JobRun, row: RolloutTenant, state: str) -
 
 
 def _leave_out_reason(follower: TemplateTenant | None, rollout: Rollout, tenant: Tenant) -> str:
-    """Why the tenant is none of the roll-out's any more, "" where it is."""
+    """Return why the tenant is no longer part of the roll-out; "" if it is."""
     if follower is None or follower.template_id != rollout.template_id:
-        return "It does not follow the template any more."
+        return "It no longer follows the template."
     return "It is deleted." if tenant.status == "deleting" else ""
 
 
 def _apply_to_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
-    """Whether the roll-out goes on."""
+    """Update a tenant. Return whether the roll-out continues."""
     with work.transaction() as session:
         locked = _lock_both(session, work, row, "waiting")
         if locked is None:
@@ -356,18 +370,18 @@ def _apply_to_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
             raise
         except AdmitError as error:
             mine.state, mine.detail = "failed", str(error)[:2000]
-            _end_rollout(rollout, "stopped", f"Tenant {tenant.slug!r} cannot have it: {error}"[:2000])
+            _end_rollout(rollout, "stopped", f"Cannot update tenant {tenant.slug!r}: {error}"[:2000])
             return False
         mine.state, mine.detail, mine.applied_at = "applied", "", now
         mine.before, mine.before_version = before, follower.version
         follower.version, follower.applied_at = rollout.version, now
-        # Each tenant is a step: workers that die at others have not died at this one.
+        # Each tenant is a step: a worker's crash at another tenant does not count here.
         work.save_place(session, work.place)
     return True
 
 
 def _roll_back_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
-    """One that cannot have back what it had says so and keeps the others from nothing."""
+    """Roll back a tenant. A failure is recorded and does not affect other tenants."""
     with work.transaction() as session:
         locked = _lock_both(session, work, row, "applied")
         if locked is None:
@@ -386,7 +400,7 @@ def _roll_back_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
         except Unavailable:
             raise
         except AdmitError as error:
-            mine.detail = f"Tenant {tenant.slug!r} cannot have back what it had: {error}"[:2000]
+            mine.detail = f"Cannot roll back tenant {tenant.slug!r}: {error}"[:2000]
             return True
         mine.state, mine.detail = "rolled-back", ""
         follower.version, follower.applied_at = mine.before_version, utc_now()
@@ -395,7 +409,7 @@ def _roll_back_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
 
 
 def _unchanged_parts(session: Session, rollout: Rollout, row: RolloutTenant) -> dict[str, Any]:
-    """What the tenant had, of parts that are still as the roll-out made them."""
+    """Return the previous values of parts that are still as the roll-out set them."""
     template = session.get_one(Template, rollout.template_id)
     version = require_version(session, template=template, number=rollout.version)
     made = list_parts(read_template(version.document))
@@ -405,7 +419,7 @@ def _unchanged_parts(session: Session, rollout: Rollout, row: RolloutTenant) -> 
 
 
 def _finish_stage(work: JobRun, rollout_id: UUID, msp_id: MspId) -> timedelta:
-    """Looks at whom the stages so far have reached; the next one begins when this one was watched for its time."""
+    """Check the updated tenants. Begin the next stage after the watch time of this one."""
     with work.transaction() as session:
         rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
         if not _is_run_by_job(rollout, work):
@@ -431,7 +445,7 @@ def _finish_stage(work: JobRun, rollout_id: UUID, msp_id: MspId) -> timedelta:
 
 
 def _describe_inconclusive_tenants(rollout: Rollout, rows: Sequence[Any]) -> str:
-    """Tenants of which so few devices were heard that nothing would have stopped the roll-out."""
+    """Return a note about tenants with too few devices to detect a change."""
     few = [
         tenant.slug
         for row, tenant in rows
@@ -445,13 +459,15 @@ def _describe_inconclusive_tenants(rollout: Rollout, rows: Sequence[Any]) -> str
     if not few:
         return ""
     more = f" and {len(few) - _MAX_NAMED} others" if len(few) > _MAX_NAMED else ""
-    return f"Too few devices were heard to tell how they fare at {', '.join(few[:_MAX_NAMED])}{more}: look there."
+    return (
+        f"Too few devices were active to detect a change at {', '.join(few[:_MAX_NAMED])}{more}. Check them manually."
+    )
 
 
 def _stop_for_moved_tenant(session: Session, rollout: Rollout, row: RolloutTenant, tenant: Tenant) -> None:
     detail = (
-        f"At tenant {tenant.slug!r} {row.rejected_since} of {row.devices_since} devices are rejected since, "
-        f"{row.rejected_before} of {row.devices_before} before."
+        f"At tenant {tenant.slug!r}, {row.rejected_since} of {row.devices_since} devices were rejected"
+        f" after the update, compared with {row.rejected_before} of {row.devices_before} before."
     )
     if rollout.back_when_moved:
         rollout.state, rollout.detail = "rolling-back", detail
@@ -468,7 +484,7 @@ def _stop_for_moved_tenant(session: Session, rollout: Rollout, row: RolloutTenan
 
 
 def _has_tenant_moved(session: Session, rollout: Rollout, row: RolloutTenant) -> bool:
-    """Of the time that the tenant's stage is watched for; later it is not looked at any more."""
+    """Return whether rejections changed within the watch time of the tenant's stage."""
     assert row.applied_at is not None
     until = min(utc_now(), row.applied_at + timedelta(minutes=rollout.stages[row.stage]))
     enter_tenant(session, row.tenant_id)

@@ -1,4 +1,4 @@
-"""Templates of an MSP, who follows them, and how far they are from them. In the scope of the MSP."""
+"""Templates of an MSP, their followers and drift. Needs the MSP's scope."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,16 +28,16 @@ MAX_OVERRIDES = 500
 
 
 class TemplateNotFound(NotFound):
-    """There is no such template."""
+    """The template does not exist."""
 
 
 class TemplateVersionNotFound(NotFound):
-    """The template has no such version."""
+    """The version of the template does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriftedPart:
-    """A part of a tenant that is not as the version says that it follows."""
+    """A part of a tenant that differs from the tenant's template version."""
 
     part: str
     wanted: Any
@@ -48,17 +48,20 @@ class DriftedPart:
 class TemplateFollower:
     tenant: Tenant
     row: TemplateTenant
-    # None where it was not asked for.
+    # None if not requested.
     drift: Sequence[DriftedPart] | None = None
 
 
 def create_template(session: Session, *, actor: str, msp_id: MspId, slug: str, name: str = "") -> Template:
     require_slug(slug)
     if repository.get_by_slug(session, msp_id, slug):
-        raise AlreadyExists(f"There is a template {slug!r} already.", place="slug")
+        raise AlreadyExists(f"Template {slug!r} already exists.", place="slug")
     count_alone(session, "templates", msp_id)
     if len(repository.list_all(session, msp_id)) >= MAX_TEMPLATES:
-        raise Conflict(f"There are {MAX_TEMPLATES} templates already.", remedy="Remove those that nobody follows.")
+        raise Conflict(
+            f"The MSP already has {MAX_TEMPLATES} templates, the maximum.",
+            remedy="Delete templates without followers.",
+        )
     template = Template(msp_id=msp_id, slug=slug, name=require_name(name or slug))
     session.add(template)
     session.flush()
@@ -68,7 +71,7 @@ def create_template(session: Session, *, actor: str, msp_id: MspId, slug: str, n
 
 
 def rename_template(session: Session, *, actor: str, msp_id: MspId, slug: str, name: str) -> Template:
-    """Its slug stays."""
+    """Rename a template. Its slug stays."""
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     before = template.name
     template.name = require_name(name or slug)
@@ -80,10 +83,10 @@ def rename_template(session: Session, *, actor: str, msp_id: MspId, slug: str, n
 
 
 def delete_template(session: Session, *, actor: str, msp_id: MspId, slug: str) -> None:
-    """Raises InUse while tenants follow it."""
+    """Delete a template. Raises InUse while tenants follow it."""
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     if count := len(repository.list_followers(session, template)):
-        raise InUse(f"{count} tenants follow the template {slug!r}.", place="template", remedy="Release them first.")
+        raise InUse(f"Template {slug!r} has {count} followers.", place="template", remedy="Release them first.")
     session.delete(template)
     session.flush()
     _audit(session, actor, template, "remove", None)
@@ -92,7 +95,7 @@ def delete_template(session: Session, *, actor: str, msp_id: MspId, slug: str) -
 def save_version(
     session: Session, *, actor: str, msp_id: MspId, slug: str, document: object, comment: str = ""
 ) -> TemplateVersion:
-    """The document as the newest version; no tenant has it until it is rolled out. Raises InvalidTemplate."""
+    """Save a document as the newest version. Tenants get it by a roll-out. Raises InvalidTemplate."""
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     parse_template(document)
     template.newest += 1
@@ -112,19 +115,19 @@ def save_version(
 
 
 def list_page(session: Session, *, msp_id: MspId, span: Span, text: str = "") -> Sequence[Template]:
-    """`text` is a part of slug or name."""
+    """List templates; `text` is part of the slug or name."""
     return repository.list_page(session, msp_id, span=span, text=text)
 
 
 def list_versions(session: Session, *, template: Template, span: Span | None = None) -> Sequence[TemplateVersion]:
-    """Newest first, unless `span` says otherwise."""
+    """List versions, newest first by default."""
     return repository.list_versions(session, template, span=span or repository.VERSION_ORDERS.first(100))
 
 
 def require_template(session: Session, *, msp_id: MspId, slug: str, lock: bool = False) -> Template:
     template = repository.get_by_slug(session, msp_id, slug, lock=lock)
     if template is None:
-        raise TemplateNotFound(f"There is no template {slug!r}.", place="template")
+        raise TemplateNotFound(f"Template {slug!r} does not exist.", place="template")
     return template
 
 
@@ -136,7 +139,7 @@ def require_version(session: Session, *, template: Template, number: int) -> Tem
 
 
 def find_follower(session: Session, *, msp_id: MspId, slug: str, tenant: str) -> TemplateFollower | None:
-    """Locked until the transaction ends. None where it follows another template, or none."""
+    """Return a follower, locked until the transaction ends; None if the tenant does not follow this template."""
     template = require_template(session, msp_id=msp_id, slug=slug)
     own = _require_tenant(session, msp_id, tenant)
     row = repository.lock_follower(session, msp_id, TenantId(own.id))
@@ -153,10 +156,10 @@ def follow_template(
     overrides: Sequence[str] = (),
     held: HeldPermissions,
 ) -> TemplateFollower:
-    """The tenant is among those that a roll-out reaches; nothing of it changes until then.
+    """Make a tenant follow a template, or change its overrides. Nothing changes until the next roll-out.
 
-    `overrides` are parts that stay its own. Raises Conflict where it follows another template, and PermissionMissing
-    where the caller could not change the other parts at the tenant: of the newest version, and of one on its way.
+    `overrides` are parts that stay the tenant's own. Raises Conflict if it follows another template, and
+    PermissionMissing if the caller cannot change the other parts (of the newest version, and of one being rolled out).
     """
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     own = _require_tenant(session, msp_id, tenant)
@@ -168,7 +171,11 @@ def follow_template(
         row = TemplateTenant(tenant_id=own.id, msp_id=msp_id, template_id=template.id, overrides=kept)
         session.add(row)
     elif row.template_id != template.id:
-        raise Conflict(f"Tenant {tenant!r} follows another template.", place="tenant", remedy="Release it there first.")
+        raise Conflict(
+            f"Tenant {tenant!r} follows another template.",
+            place="tenant",
+            remedy="Release it from the other template first.",
+        )
     elif row.overrides == kept:
         return TemplateFollower(own, row)
     row.overrides = kept
@@ -178,7 +185,7 @@ def follow_template(
 
 
 def release_follower(session: Session, *, actor: str, msp_id: MspId, slug: str, tenant: str) -> None:
-    """The tenant keeps what it has, and follows the template no longer."""
+    """Release a tenant from the template. It keeps its current configuration."""
     template = require_template(session, msp_id=msp_id, slug=slug)
     found = find_follower(session, msp_id=msp_id, slug=slug, tenant=tenant)
     if found is None:
@@ -197,9 +204,11 @@ def list_followers(
     only: Collection[TenantId] | None = None,
     held: HeldPermissions | None = None,
 ) -> Sequence[TemplateFollower]:
-    """`only` these where it is given. Drift is of the version that each has; a tenant that has none yet has none.
+    """List followers, limited to `only` if set. Drift is relative to each tenant's version; without a version there is
+    none.
 
-    Raises PermissionMissing where the caller, who may do what is `held` (None for all), could not read the parts."""
+    Raises PermissionMissing if the caller's permissions (`held`; None for all) do not allow reading the parts.
+    """
     rows = repository.list_followers(session, template, span=span or FOLLOWER_ORDERS.first(), only=only)
     if not with_drift:
         return [TemplateFollower(tenant, row) for row, tenant in rows]
@@ -220,14 +229,14 @@ def list_followers(
 
 
 def find_drift(session: Session, row: TemplateTenant, wanted: Mapping[str, Any]) -> list[DriftedPart]:
-    """In a scope that has entered the tenant."""
+    """Return the differences. Needs a scope that has entered the tenant."""
     mine = exclude_overrides(wanted, row.overrides)
     has = read_parts(session, row.tenant_id, mine)
     return [DriftedPart(name, value, has[name]) for name, value in mine.items() if has[name] != value]
 
 
 def exclude_overrides(wanted: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """What a template has to say to a tenant with these overrides: of a site that is overridden, nothing."""
+    """Return the parts that apply to a tenant with these overrides. Overriding a site covers its members."""
     return {
         name: value
         for name, value in wanted.items()
@@ -237,22 +246,24 @@ def exclude_overrides(wanted: Mapping[str, Any], overrides: Sequence[str]) -> di
 
 def _require_parts(overrides: Sequence[str]) -> list[str]:
     if len(overrides) > MAX_OVERRIDES:
-        raise InvalidInput(f"There are {MAX_OVERRIDES} at most.", place="overrides")
+        raise InvalidInput(
+            f"The list has {len(overrides)} overrides; the maximum is {MAX_OVERRIDES}.", place="overrides"
+        )
     for index, part in enumerate(overrides):
         if not PART_PATTERN.fullmatch(part):
             raise InvalidInput(
-                f"{part!r} is no part.",
+                f"Invalid part {part!r}.",
                 place=f"overrides[{index}]",
-                remedy="Such as policy:office, site:main, site:main.time_zone or settings.methods.",
+                remedy="Use a part such as policy:office, site:main, site:main.time_zone or settings.methods.",
             )
     return sorted(set(overrides))
 
 
 def _require_tenant(session: Session, msp_id: MspId, key: str) -> Tenant:
-    """By slug or id."""
+    """Return an own tenant of the MSP by slug or id."""
     place = find_tenant(session, key)
     if place is None or place.msp_id != msp_id:
-        raise TenantNotFound(f"There is no tenant {key!r}.", place="tenant")
+        raise TenantNotFound(f"Tenant {key!r} does not exist.", place="tenant")
     return tenants.require_tenant(session, tenant_id=place.tenant_id)
 
 

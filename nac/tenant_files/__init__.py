@@ -1,1 +1,1 @@
-"""All of a tenant as one file, and a tenant made of such a file: docs/how-to/tenants.md says what is in it."""
+"""Tenant files: export of a tenant, and creation of a tenant from one. See docs/how-to/tenants.md."""

@@ -1,6 +1,6 @@
-"""What a file says is looked at as the API looks at what people type: being in a file, even signed, proves nothing.
+"""Validates the contents of a tenant file like API input. A file proves nothing, even if it is signed.
 
-Rows that there may be very many of are looked at one by one as they come, the others when all of them are there.
+Rows of large tables are checked one by one as they arrive, others when all are present.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -41,13 +41,13 @@ from nac.tenants.realms import parse_realms
 from nac.users import service as users
 from nac.validation import require_mac, require_name, require_slug
 
-_REMEDY = "Change it where the file was made, and write the file again."
+_REMEDY = "Correct it in the original tenant and export again."
 _MAX_REPORTED = 20
 ContentCheck = Callable[[], object]
 
 
 def check_row(table: str, values: Mapping[str, Any]) -> None:
-    """Of what there may be very much of. Raises ValueError with the place."""
+    """Check a row of a large table. Raises ValueError with the place."""
     try:
         match table:
             case "endpoints":
@@ -67,21 +67,24 @@ def _check_endpoint(values: Mapping[str, Any]) -> None:
         endpoints.require_notes(notes)
     if attributes := values.get("attributes"):
         if not isinstance(attributes, dict) or not all(isinstance(text, str) for text in attributes.values()):
-            raise ValueError("attributes is no object of texts")
+            raise ValueError("attributes must be an object with text values")
         endpoints.require_attributes(attributes)
 
 
 def check_contents(session: Session, *, actor: str, tenant: Tenant, sealer: Sealer) -> None:
-    """In the transaction that has taken all of it. Raises TenantFileRefused, or SeveralMistakes of them, each with its
-    place; DictionaryMissing where the cell cannot judge policies yet."""
+    """Check the imported rows in their transaction.
+
+    Raises TenantFileRefused with its place, or SeveralMistakes. Raises DictionaryMissing if the cell cannot check
+    policies yet.
+    """
     mistakes = Mistakes()
-    told = 0
+    count = 0
     for place, check in _iter_checks(session, actor, TenantId(tenant.id), tenant, sealer):
         with mistakes.noted():
             if (refused := _run_check(place, check)) is not None:
-                told += 1
+                count += 1
                 raise refused
-        if told == _MAX_REPORTED:
+        if count == _MAX_REPORTED:
             break
     mistakes.refuse()
 
@@ -90,12 +93,12 @@ def _run_check(place: str, check: ContentCheck) -> TenantFileRefused | None:
     try:
         check()
     except SeveralMistakes as several:
-        said = " ".join(f"{each}" for each in several.mistakes)
+        detail = " ".join(f"{each}" for each in several.mistakes)
     except InvalidInput as error:
-        said = f"{error}"
+        detail = f"{error}"
     else:
         return None
-    return TenantFileRefused(said[:1000], place=place, remedy=_REMEDY)
+    return TenantFileRefused(detail[:1000], place=place, remedy=_REMEDY)
 
 
 def _iter_checks(
@@ -121,7 +124,7 @@ def _iter_checks(
 
 
 def _check_settings(session: Session, actor: str, tenant_id: TenantId, tenant: Tenant) -> None:
-    """Set to what they are: nothing changes, but what cannot be is refused."""
+    """Set the settings to their own values, which rejects invalid ones."""
     mistakes = Mistakes()
     with mistakes.noted():
         tenants.update_failure_limits(
@@ -145,13 +148,13 @@ def _check_settings(session: Session, actor: str, tenant_id: TenantId, tenant: T
         tenant.realms = parse_realms(tenant.realms)
     with mistakes.noted():
         offer = parse_offer(methods=",".join(tenant.methods), tls_versions=",".join(tenant.tls_versions))
-        # In the order in which they are preferred, each once.
+        # In order of preference, without duplicates.
         tenant.methods, tenant.tls_versions = list(offer.methods or ()), list(offer.tls_versions or ())
     mistakes.refuse()
 
 
 def _iter_current_versions(session: Session, tenant_id: TenantId) -> Iterator[tuple[str, PolicyVersion]]:
-    """Those that decide or may be published; an older one is looked at when somebody goes back to it."""
+    """Yield versions that are published or can be. Older ones are checked when someone restores them."""
     query = (
         select(Policy.slug, PolicyVersion)
         .join(Policy, Policy.id == PolicyVersion.policy_id)
@@ -181,7 +184,7 @@ def _check_site(session: Session, site: Site) -> None:
 
 def _require_unpadded_name(text: str, place: str) -> None:
     if require_name(text, place=place) != text:
-        raise InvalidInput(f"{text[:40]!r} has spaces around it.", place=place)
+        raise InvalidInput(f"{text[:40]!r} has leading or trailing spaces.", place=place)
 
 
 def _list_rows(session: Session, model: type[Any], tenant_id: TenantId) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Files of tenants that an MSP asks for, as jobs: in its scope, for the rights of who asked were looked at then."""
+"""Export and import of tenant files as jobs of an MSP. They run in its scope; permissions are checked at the start."""
 
 import base64
 import binascii
@@ -19,7 +19,7 @@ from nac.tenant_files.reader import TenantFileRefused
 from nac.tenant_files.writer import write_tenant
 
 EXPORT_JOB, IMPORT_JOB = "tenants.export", "tenants.import"
-# What a job can be given; a larger one is brought in by ./admit tenant-file import.
+# Maximum input of a job. For larger files, use ./admit tenant-file import.
 MAX_JOB_FILE_BYTES = 16 << 20
 
 
@@ -34,7 +34,7 @@ def get_path(export_dir: Path, job_id: UUID) -> Path:
 def run_export_job(work: JobRun, *, export_dir: Path, sealer: Sealer) -> Mapping[str, Any]:
     path = get_path(export_dir, work.id)
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-    # Of this taker alone: another may be at it, if this one was held up for too long.
+    # One file per take of the job: after a long delay, another worker can have taken the job.
     part = path.with_suffix(f".{work.takes}.part")
     tenant_id = TenantId(UUID(work.input["tenant_id"]))
     try:
@@ -57,7 +57,7 @@ def run_export_job(work: JobRun, *, export_dir: Path, sealer: Sealer) -> Mapping
             os.fsync(file.fileno())
         rows = sum(written.rows.values())
         with work.transaction() as session:
-            # The job is still this taker's.
+            # Fails if another worker has taken the job.
             work.hold(session, done=rows, total=rows)
         part.replace(path)
     finally:
@@ -66,14 +66,14 @@ def run_export_job(work: JobRun, *, export_dir: Path, sealer: Sealer) -> Mapping
 
 
 def run_import_job(work: JobRun, *, signing: Signing) -> Mapping[str, Any]:
-    """All in one transaction, which says that it is done as well; authorities that the file has not come behind it."""
+    """Import in one transaction that also records its completion. Missing authorities are created afterwards."""
     if work.place:
         return work.place
     result: dict[str, Any] = {}
     try:
         content = base64.b64decode(work.input["file"], validate=True)
     except (binascii.Error, ValueError) as exc:
-        raise TenantFileRefused("The file is no base64.", place="file") from exc
+        raise TenantFileRefused("The file is not valid base64.", place="file") from exc
     with work.open_session(PlatformScope()) as session:
 
         def note(done: TenantImportResult) -> None:

@@ -1,4 +1,4 @@
-"""Secrets in a file: sealed with a key of a passphrase (scrypt, RFC 7914; AES-256-GCM), each for its place."""
+"""Encrypts secrets in a tenant file with a passphrase (scrypt, RFC 7914; AES-256-GCM), each bound to its place."""
 
 import base64
 import binascii
@@ -16,27 +16,29 @@ from nac.errors import InvalidInput
 
 SALT_BYTES = 16
 _NONCE_BYTES = 12
-# 64 MiB and a quarter of a second for each guess. Of format 1: a file cannot ask for others.
+# 64 MiB and 0.25 s per guess. Fixed for format 1: a file cannot choose them.
 _SCRYPT = {"n": 1 << 16, "r": 8, "p": 1}
 PASSPHRASE_CHARACTERS = (12, 1024)
 
 
 class PassphraseRefused(InvalidInput):
-    """The passphrase does not fit."""
+    """The passphrase is wrong or invalid."""
 
 
 def require_passphrase(passphrase: str) -> None:
-    """Raises PassphraseRefused."""
+    """Raise PassphraseRefused for an invalid length."""
     least, most = PASSPHRASE_CHARACTERS
     if not least <= len(passphrase) <= most:
         raise PassphraseRefused(
-            f"It has {len(passphrase)} characters.", place="passphrase", remedy=f"Use {least} to {most} characters."
+            f"The passphrase has {len(passphrase)} characters.",
+            place="passphrase",
+            remedy=f"Use {least} to {most} characters.",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class FileKey:
-    """What a passphrase makes of a file's salt."""
+    """Keys derived from a passphrase and the file's salt."""
 
     salt: bytes
     _sealing: bytes
@@ -54,12 +56,12 @@ class FileKey:
         return base64.b64encode(nonce + AESGCM(self._sealing).encrypt(nonce, plaintext, place.encode())).decode()
 
     def open(self, sealed: Any, place: str) -> bytes:  # noqa: ANN401 -- whatever a file holds
-        """Raises ValueError with a sentence."""
+        """Decrypt a secret. Raises ValueError with a message."""
         try:
             raw = base64.b64decode(sealed, validate=True)
             return AESGCM(self._sealing).decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], place.encode())
         except (InvalidTag, TypeError, ValueError, binascii.Error) as exc:
-            raise ValueError("a secret does not open: it was altered, or is of another row") from exc
+            raise ValueError("a secret cannot be decrypted: it was changed or belongs to another row") from exc
 
     def sign(self, text: bytes) -> str:
         return hmac.digest(self._signing, text, hashlib.sha256).hex()

@@ -1,4 +1,4 @@
-"""Which permissions a file of a tenant takes: those by which its parts are read or made one by one."""
+"""Permissions for tenant files: those that reading or creating the parts one by one requires."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -21,7 +21,7 @@ _USERS = TablePermissions(P.USER_READ, (P.USER_MANAGE,))
 _RETENTION = TablePermissions(P.RETENTION_READ, (P.RETENTION_MANAGE,))
 # By table (`tables.CONTENTS`).
 CONTENT_PERMISSIONS: Final[Mapping[str, TablePermissions]] = {
-    # Its policy, its fallback and its monitor mode say which rules decide.
+    # A site's policy, fallback and monitor mode decide which rules apply.
     "sites": TablePermissions(P.SITE_READ, (P.SITE_MANAGE, P.POLICY_PUBLISH)),
     "nases": TablePermissions(P.NAS_READ, (P.NAS_MANAGE,)),
     "secret_rotations": TablePermissions(P.NAS_READ, (P.SECRET_ROTATE,)),
@@ -30,7 +30,7 @@ CONTENT_PERMISSIONS: Final[Mapping[str, TablePermissions]] = {
     **dict.fromkeys(("endpoint_groups", "endpoints", "endpoint_group_members"), _ENDPOINTS),
     **dict.fromkeys(("user_groups", "users", "user_group_members"), _USERS),
     "identity_sources": TablePermissions(P.SOURCE_READ, (P.SOURCE_MANAGE,)),
-    # A feed sends what these permissions read.
+    # A feed sends data that these permissions read.
     "feeds": TablePermissions(P.FEED_READ, (P.FEED_MANAGE, *READ_BY.values())),
     "redecision_settings": TablePermissions(P.REDECISION_READ, (P.REDECISION_MANAGE,)),
     **dict.fromkeys(("retention_settings", "retention_terms"), _RETENTION),
@@ -45,7 +45,7 @@ LOG_PERMISSIONS: Final[Mapping[str, P]] = {
     "session_history": P.SESSION_READ,
     "usage_hours": P.USAGE_READ,
 }
-# Its secrets are RADIUS secrets, passwords and the keys of its authorities.
+# Secrets include RADIUS secrets, passwords and the keys of authorities.
 _SECRET_PERMISSIONS: Final = frozenset({P.SECRET_REVEAL, P.AUTHORITY_MANAGE})
 IMPORT_PERMISSIONS: Final = frozenset({P.TENANT_CREATE, P.TENANT_MANAGE}).union(
     *(each.make for each in CONTENT_PERMISSIONS.values())

@@ -1,7 +1,8 @@
-"""A new tenant of a file: all of it, or nothing. In PlatformScope.
+"""Creates a tenant from a file, completely or not at all. Needs PlatformScope.
 
-Every id is made anew, of the new tenant's: no row of a file can be, or refer to, a row of somebody else. Authorities
-may keep theirs, which certificates name (`keeps_authorities`): where one is here already, the database refuses it all.
+Every id is replaced by a new one derived from the new tenant's. So no row of a file can be, or refer to, another
+tenant's row. Authorities can keep their ids, which certificates contain (`keeps_authorities`); the database rejects the
+import if one exists here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,11 +39,11 @@ from pki.keys import is_same_public_key, load_key
 _BATCH_ROWS = 500
 _BATCH_BYTES = 4 << 20
 _AUTHORITY_TABLE = "certificate_authorities"
-# Of these all tenants of a cell have a part in one configuration, which a single wrong one keeps from being written.
+# The tenants of a cell share one configuration, which a single invalid secret would break.
 _RADIUS_SECRETS: Final = {"nases": "secret_sealed", "secret_rotations": "next_sealed"}
 _MAX_AUTHORITIES = 5_000
 _MAX_AUTHORITY_BYTES = 16 << 20
-# Of a table of which there may be very many rows: whom they renew is looked at when all of them are there.
+# A large table. The references to renewed certificates are checked after the last row.
 _DEFERRED_TABLE = "certificates"
 _DEFER_CONSTRAINT = text("SET CONSTRAINTS fk_certificates_tenant_id_renews_id DEFERRED")
 _CHECK_CONSTRAINT = text("SET CONSTRAINTS fk_certificates_tenant_id_renews_id IMMEDIATE")
@@ -51,9 +52,9 @@ _CHECK_CONSTRAINT = text("SET CONSTRAINTS fk_certificates_tenant_id_renews_id IM
 @dataclass(slots=True)
 class TenantImportResult:
     tenant: Tenant
-    # By table.
+    # Number of rows by table.
     rows: dict[str, int] = field(default_factory=dict)
-    # What somebody has to know or do.
+    # Notes for the administrator.
     notes: list[str] = field(default_factory=list)
 
 
@@ -71,20 +72,20 @@ def import_tenant(
     tell: Callable[[int, int], None] = lambda done, total: None,
     note: Callable[[TenantImportResult], None] = lambda done: None,
 ) -> TenantImportResult:
-    """Enters the tenant. `tell`: how many rows are taken, and of how many; what it raises ends it. `note` is called
-    once all of it is there but authorities that the file has not: these are signed last, behind a commit, and by the
-    worker where that does not come to an end (`create_tenant_authorities`).
+    """Create a tenant from a file and enter it. Calls `tell` with done and total rows; an error it raises stops the
+    import.
 
-    Raises TenantFileRefused, PassphraseRefused, NoFreeSlot, AlreadyExists.
+    `note` is called when everything exists except authorities that the file lacks. These are signed last, after a
+    commit, or by the worker if that fails (`create_tenant_authorities`). Raises TenantFileRefused, PassphraseRefused,
+    NoFreeSlot or AlreadyExists.
     """
     file = TenantFile(source, passphrase=passphrase)
-    # References and triggers are looked up by plans that are made once: over tables that were empty then, they would
-    # read all of them for each row.
+    # Cached plans of foreign keys and triggers, made for empty tables, would scan the tables for each row.
     set_for_transaction(session, plan_cache_mode="force_custom_plan")
     require_slug(slug)
     msps.require_active(session, msp_id=msp_id)
     if repository.get_by_slug(session, slug):
-        raise AlreadyExists(f"There is a tenant {slug!r} already.", place="slug")
+        raise AlreadyExists(f"Tenant {slug!r} already exists.", place="slug")
     settings = file.settings()
     settings["name"] = require_name(str(settings.get("name") or slug))
     tenant = Tenant(slug=slug, msp_id=msp_id, **settings)
@@ -97,24 +98,24 @@ def import_tenant(
     for table in tables.content_tables():
         done.rows[table.name] = taker.take(table, tell=lambda rows: tell(sum(done.rows.values()) + rows, file.count))
     if not done.rows["sites"]:
-        raise TenantFileRefused("It has no site.", place="sites")
+        raise TenantFileRefused("The file has no site.", place="sites")
     tenant.default_site_id = taker.new_id("sites", file.default_site_id)
     with naming("sites"):
         session.flush()
     check_contents(session, actor=actor, tenant=tenant, sealer=signing.sealer)
     if not file.has_secrets:
         done.notes.append(
-            "The file has no secrets: the authorities are new, and devices need new certificates. Passwords of users, "
-            "secrets of NASes and of identity sources, feeds and webhooks have to be given again."
+            "The file has no secrets. The authorities are new, so devices need new certificates. Set"
+            " passwords of users again, and the secrets of NASes, identity sources, feeds and webhooks."
         )
     if (secret := file.radius_secret()) is not None:
         slot.secret_sealed = signing.sealer.seal(_require_radius_secret(secret), cells.secret_context(slot))
-        done.notes.append("The RADIUS secret is the one of the file; the cell takes it up within half a minute.")
+        done.notes.append("The RADIUS secret is that of the file. The cell applies it within 30 seconds.")
     else:
-        done.notes.append("The RADIUS secret is a new one.")
+        done.notes.append("The RADIUS secret is new.")
     if done.rows["feeds"]:
-        done.notes.append("Its feeds are paused: resume those that are to send from here.")
-    done.notes.append("Its NASes have to be told the new address and ports.")
+        done.notes.append("The feeds are paused. Resume those that should send from here.")
+    done.notes.append("Configure the new address and ports on the NASes.")
     audit.append(
         session,
         actor=actor,
@@ -145,7 +146,7 @@ class _TableImporter:
         return old if table in self._kept else uuid5(self._tenant_id, str(old))
 
     def take(self, table: Table, *, tell: Callable[[int], None]) -> int:
-        """How many rows. Authorities come after those that have signed them."""
+        """Insert the rows of a table; return their number. Authorities follow the ones that signed them."""
         shape = _TableShape.of(table)
         parents = [column for column, referred in shape.references.items() if referred == table.name]
         if table.name == _DEFERRED_TABLE:
@@ -158,9 +159,9 @@ class _TableImporter:
             size += row.size_bytes
             count += 1
             tell(count)
-            # Whole where rows refer to one another, and else a few at a time.
+            # Tables with references between their rows are read completely, others in batches.
             if parents and (count > _MAX_AUTHORITIES or size > _MAX_AUTHORITY_BYTES):
-                raise TenantFileRefused("It has more of them than a tenant can have.", place=table.name)
+                raise TenantFileRefused("The file has too many rows for this table.", place=table.name)
             if not parents and (len(waiting) == _BATCH_ROWS or size > _BATCH_BYTES):
                 self._insert(shape, waiting)
                 waiting, size = [], 0
@@ -207,7 +208,7 @@ class _TableImporter:
 
 @dataclass(frozen=True, slots=True)
 class _TableShape:
-    """Of a table, looked up once for all of its rows."""
+    """Properties of a table, computed once for all rows."""
 
     table: Table
     references: Mapping[str, str]
@@ -220,7 +221,7 @@ class _TableShape:
 
 
 def _find_references(table: Table) -> dict[str, str]:
-    """Columns that hold ids of rows of the file, and of which table."""
+    """Return columns with ids of rows in the file, and the tables of these rows."""
     found = {}
     for constraint in table.foreign_key_constraints:
         for column, key in zip(constraint.columns, constraint.elements, strict=True):
@@ -230,7 +231,7 @@ def _find_references(table: Table) -> dict[str, str]:
 
 
 def _order_by_generation(rows: list[dict[str, Any]], parents: Sequence[str]) -> list[list[dict[str, Any]]]:
-    """Each behind what it refers to. Raises TenantFileRefused where they go round."""
+    """Group rows so that each follows those it refers to. Raises TenantFileRefused for cycles."""
     if not parents:
         return [rows]
     there: set[object] = set()
@@ -239,7 +240,7 @@ def _order_by_generation(rows: list[dict[str, Any]], parents: Sequence[str]) -> 
         own = {row["id"] for row in rows} | there
         ready = [row for row in rows if all(row.get(each) in there or row.get(each) not in own for each in parents)]
         if not ready:
-            raise TenantFileRefused("Its rows refer to one another in a circle.", place="file")
+            raise TenantFileRefused("Rows refer to each other in a cycle.", place="file")
         batches.append(ready)
         there |= {row["id"] for row in ready}
         rows = [row for row in rows if row["id"] not in there]
@@ -247,7 +248,9 @@ def _order_by_generation(rows: list[dict[str, Any]], parents: Sequence[str]) -> 
 
 
 def _check_values(table: Table, row: TableRow) -> None:
-    """What the database does not: values that reach beyond the tenant's own rows. Raises ValueError or PkiError."""
+    """Check what the database does not: values that affect more than the tenant's own rows. Raises ValueError or
+    PkiError.
+    """
     radius_secret = row.secrets.get(_RADIUS_SECRETS.get(table.name, ""))
     if radius_secret is not None:
         _require_radius_secret(radius_secret.decode("ascii", "replace"))
@@ -257,7 +260,7 @@ def _check_values(table: Table, row: TableRow) -> None:
 
 
 def _check_authority(row: TableRow) -> None:
-    """The key is one, and this certificate's: never the address of one in the platform's token."""
+    """Require a key that matches the certificate. Never accept a reference to a key in the platform's token."""
     plain = row.secrets.get("key_sealed")
     row.values["key_store"] = "sealed"
     if plain is None:
@@ -265,10 +268,10 @@ def _check_authority(row: TableRow) -> None:
     key = load_key(plain)
     certificate = x509.load_der_x509_certificate(row.values["certificate_der"])
     if not is_same_public_key(key.public_key(), certificate.public_key()):
-        raise ValueError("the key of an authority is not that of its certificate")
+        raise ValueError("the key of an authority does not match its certificate")
 
 
 def _require_radius_secret(text: str) -> bytes:
     if not RADIUS_SECRET.fullmatch(text):
-        raise InvalidInput("A RADIUS secret of the file cannot be used.", place="secrets")
+        raise InvalidInput("The file contains an invalid RADIUS secret.", place="secrets")
     return text.encode()

@@ -1,6 +1,6 @@
-"""Reading a tenant's file that anybody may have made: every length is bounded, nothing of it is ever a path here.
+"""Reads untrusted tenant files. Every length is bounded, and no content is used as a path.
 
-First everything is looked at, with its checksums; rows are given out only of a file that is whole.
+The whole file and its checksums are verified before any row is returned.
 """
 
 import hashlib
@@ -25,17 +25,17 @@ from nac.tenant_files.writer import FORMAT, MANIFEST, VERSION, encode_signed_par
 
 MAX_FILE_BYTES = 512 << 20
 MAX_UNPACKED_BYTES = 4 << 30
-# JSON lines of a tenant are packed into a tenth.
+# JSON lines usually compress to a tenth.
 MAX_RATIO = 200
 MAX_ROWS = 10_000_000
 _MAX_MANIFEST_BYTES = 1 << 20
 _MAX_LINE_BYTES = 8 << 20
-# Of a row: each object, list and number costs many times its characters.
+# Per row: each object, list and number needs a multiple of its characters in memory.
 _MAX_VALUES = 200_000
 _CHUNK_BYTES = 1 << 16
-# What zipfile reads at once. The list of all entries is such a piece: of ours, 3 KB.
+# Maximum of one read by zipfile. The list of entries is one read; ours has 3 KB.
 _MAX_PIECE_BYTES = 1 << 17
-# What zipfile raises of bytes that are none of a zip.
+# Errors of zipfile for invalid data.
 _ZIP_ERRORS = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError),
     *(ValueError, LookupError, OverflowError),
@@ -43,21 +43,21 @@ _ZIP_ERRORS = (
 
 
 class TenantFileRefused(InvalidInput):
-    """The file is none of a tenant, or is damaged."""
+    """The file is not a tenant file, or is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    # Of the table, by column; without tenant_id.
+    # By column, without tenant_id.
     values: dict[str, Any]
-    # Of sealed columns: opened.
+    # Decrypted values of sealed columns.
     secrets: dict[str, bytes]
-    # It was in the file.
+    # Size of the row in the file.
     size_bytes: int
 
 
 class _BoundedFile:
-    """A file for zipfile, which holds as much of it in memory as its end says: of a list of entries a hundred times."""
+    """A file whose reads are bounded: zipfile reads as much as the archive claims, and needs a multiple in memory."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source
@@ -69,21 +69,21 @@ class _BoundedFile:
         most = _MAX_PIECE_BYTES + 1
         piece = self._source.read(most if size < 0 else min(size, most))
         if len(piece) == most:
-            raise TenantFileRefused("The list of what is in it is too long.", place="file")
+            raise TenantFileRefused("The archive's list of entries is too long.", place="file")
         return piece
 
 
 class TenantFile:
-    """Raises TenantFileRefused and PassphraseRefused."""
+    """A verified tenant file. Raises TenantFileRefused and PassphraseRefused."""
 
     def __init__(self, source: IO[bytes], *, passphrase: str = "") -> None:
         size = source.seek(0, 2)
         if size > MAX_FILE_BYTES:
-            raise TenantFileRefused(f"The file has {size} bytes: too many.", place="file")
+            raise TenantFileRefused(f"The file has {size} bytes; the maximum is {MAX_FILE_BYTES}.", place="file")
         try:
             self._archive = zipfile.ZipFile(_BoundedFile(source))
         except _ZIP_ERRORS as exc:
-            raise TenantFileRefused("The file is no zip, or its end is missing.", place="file") from exc
+            raise TenantFileRefused("The file is not a zip archive, or is truncated.", place="file") from exc
         self._sizes = self._require_entries()
         self.manifest = self._read_manifest()
         self._key = self._read_key(passphrase)
@@ -95,7 +95,7 @@ class TenantFile:
 
     @property
     def tenant_id(self) -> UUID:
-        """It had where the file was made."""
+        """The tenant's id in the original installation."""
         return _parse_uuid(self.manifest["tenant"].get("id"), "id")
 
     @property
@@ -104,16 +104,16 @@ class TenantFile:
 
     @property
     def count(self) -> int:
-        """Rows that `rows` gives, of all tables."""
+        """Total number of rows that `rows` returns."""
         files: Mapping[str, Any] = self.manifest["files"]
         return sum(told["rows"] for name, told in files.items() if name.startswith("tables/"))
 
     def settings(self) -> dict[str, Any]:
-        """Of the tenant's own row."""
+        """Return the columns of the tenant's own row."""
         given = self.manifest["settings"]
         unknown = given.keys() - set(tables.TENANT_COLUMNS)
         if unknown:
-            raise TenantFileRefused(f"There is no setting {sorted(unknown)[0][:40]!r}.", place="settings")
+            raise TenantFileRefused(f"Unknown setting {sorted(unknown)[0][:40]!r}.", place="settings")
         columns = Base.metadata.tables["tenants"].c
         try:
             return {name: build_reader(columns[name])(value) for name, value in given.items()}
@@ -127,7 +127,7 @@ class TenantFile:
         try:
             return self._key.open(sealed, "radius-secret").decode("ascii")
         except ValueError as exc:
-            raise TenantFileRefused("The RADIUS secret does not open.", place="secrets") from exc
+            raise TenantFileRefused("The RADIUS secret cannot be decrypted.", place="secrets") from exc
 
     def rows(self, table: Table) -> Iterator[TableRow]:
         name = f"tables/{table.name}.jsonl"
@@ -138,10 +138,10 @@ class TenantFile:
         for number, line in enumerate(self._lines(name), 1):
             try:
                 if sum(map(line.count, (b",", b"[", b"{"))) > _MAX_VALUES:
-                    raise ValueError(f"it has more than {_MAX_VALUES} values")
+                    raise ValueError(f"more than {_MAX_VALUES} values")
                 row = self._row(table.name, json.loads(line), len(line), readers, hidden)
             except (ValueError, RecursionError) as exc:
-                why = "it is no JSON" if isinstance(exc, json.JSONDecodeError | RecursionError) else str(exc)
+                why = "invalid JSON" if isinstance(exc, json.JSONDecodeError | RecursionError) else str(exc)
                 raise TenantFileRefused(f"Row {number}: {why}.", place=table.name) from exc
             yield row
 
@@ -154,10 +154,10 @@ class TenantFile:
         hidden: Set[str],
     ) -> TableRow:
         if not isinstance(document, dict):
-            raise ValueError("it is no row")
+            raise ValueError("not a JSON object")
         unknown = document.keys() - readers.keys()
         if unknown:
-            raise ValueError(f"there is no column {sorted(unknown)[0][:40]!r}")
+            raise ValueError(f"unknown column {sorted(unknown)[0][:40]!r}")
         secrets: dict[str, bytes] = {}
         values = {name: readers[name](value) for name, value in document.items() if name not in hidden}
         row_id = values.get("id")
@@ -174,14 +174,14 @@ class TenantFile:
         sizes: dict[str, int] = {}
         for entry in self._archive.infolist():
             if entry.filename not in known:
-                raise TenantFileRefused(f"There is no place for {entry.filename[:80]!r} in it.", place="file")
+                raise TenantFileRefused(f"Unexpected entry {entry.filename[:80]!r} in the archive.", place="file")
             if entry.filename in sizes:
-                raise TenantFileRefused(f"{entry.filename} is in it twice.", place="file")
+                raise TenantFileRefused(f"Duplicate entry {entry.filename} in the archive.", place="file")
             if entry.flag_bits & 1 or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise TenantFileRefused(f"{entry.filename} is packed in a way that is not read.", place="file")
+                raise TenantFileRefused(f"Unsupported compression or encryption of {entry.filename}.", place="file")
             sizes[entry.filename] = entry.file_size
         if MANIFEST not in sizes:
-            raise TenantFileRefused("There is no manifest in it.", place="file")
+            raise TenantFileRefused("The archive has no manifest.", place="file")
         return sizes
 
     def _read_manifest(self) -> dict[str, Any]:
@@ -189,25 +189,25 @@ class TenantFile:
         try:
             manifest = json.loads(text)
         except (ValueError, RecursionError) as exc:
-            raise TenantFileRefused("The manifest is no JSON.", place=MANIFEST) from exc
+            raise TenantFileRefused("The manifest is not valid JSON.", place=MANIFEST) from exc
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            raise TenantFileRefused("This is no file of a tenant.", place=MANIFEST)
+            raise TenantFileRefused("The file is not a tenant file.", place=MANIFEST)
         if manifest.get("version") != VERSION:
             raise TenantFileRefused(
-                f"The file is of format {str(manifest.get('version'))[:20]}; this version reads {VERSION}.",
+                f"Unsupported format version {str(manifest.get('version'))[:20]}; this installation reads {VERSION}.",
                 place=MANIFEST,
-                remedy="Bring it in where a version runs that knows it.",
+                remedy="Import it in an installation that supports this version.",
             )
         schema = manifest.get("schema")
         if not isinstance(schema, str) or schema not in revisions():
             raise TenantFileRefused(
-                "The file was made by a newer version.", place=MANIFEST, remedy="Upgrade here first."
+                "A newer version of Admit wrote the file.", place=MANIFEST, remedy="Upgrade this installation first."
             )
         kinds = {"tenant": dict, "settings": dict, "files": dict}
         if any(not isinstance(manifest.get(name), kind) for name, kind in kinds.items()):
-            raise TenantFileRefused("The manifest is not whole.", place=MANIFEST)
+            raise TenantFileRefused("The manifest is incomplete.", place=MANIFEST)
         if not isinstance(manifest.get("secrets"), dict | None):
-            raise TenantFileRefused("The manifest is not whole.", place=MANIFEST)
+            raise TenantFileRefused("The manifest is incomplete.", place=MANIFEST)
         return manifest
 
     def _read_key(self, passphrase: str) -> FileKey | None:
@@ -215,31 +215,37 @@ class TenantFile:
         if told is None:
             return None
         if not passphrase:
-            raise PassphraseRefused("The file has secrets in it.", place="passphrase", remedy="Give its passphrase.")
+            raise PassphraseRefused(
+                "The file contains secrets and needs a passphrase.",
+                place="passphrase",
+                remedy="Enter the passphrase of the file.",
+            )
         try:
             salt = bytes.fromhex(told.get("salt"))
         except (TypeError, ValueError):
             salt = b""
         if len(salt) != SALT_BYTES:
-            raise TenantFileRefused("The manifest is not whole.", place=MANIFEST)
+            raise TenantFileRefused("The manifest is incomplete.", place=MANIFEST)
         key = FileKey.make(passphrase, salt)
         if self.manifest.get("signature") != key.sign(encode_signed_part(self.manifest)):
             raise PassphraseRefused(
-                "The passphrase is wrong, or the file was altered.", place="passphrase", remedy="Try another."
+                "The passphrase is wrong, or the file was changed.",
+                place="passphrase",
+                remedy="Enter the passphrase of the file.",
             )
         return key
 
     def _verify(self, size: int) -> None:
         files: Mapping[str, Any] = self.manifest["files"]
         if files.keys() != self._sizes.keys() - {MANIFEST}:
-            raise TenantFileRefused("What is in the file is not what its manifest names.", place=MANIFEST)
+            raise TenantFileRefused("The entries of the archive differ from the manifest.", place=MANIFEST)
         total = rows = 0
         for told in files.values():
             if not isinstance(told, dict) or not all(_is_number(told.get(each)) for each in ("rows", "bytes")):
-                raise TenantFileRefused("The manifest is not whole.", place=MANIFEST)
+                raise TenantFileRefused("The manifest is incomplete.", place=MANIFEST)
             total, rows = total + told["bytes"], rows + told["rows"]
         if total > min(MAX_UNPACKED_BYTES, MAX_RATIO * size + _MAX_MANIFEST_BYTES) or rows > MAX_ROWS:
-            raise TenantFileRefused("Unpacked it would be larger than a tenant can be.", place="file")
+            raise TenantFileRefused("The uncompressed file is too large.", place="file")
         for name, told in files.items():
             self._verify_entry(name, told)
 
@@ -251,22 +257,22 @@ class TenantFile:
             length += len(chunk)
             last = chunk[-1:]
         if digest.hexdigest() != told.get("sha256") or length != told["bytes"]:
-            raise TenantFileRefused("Its checksum is not that of the manifest.", place=name)
+            raise TenantFileRefused("Wrong checksum.", place=name)
         if lines != told["rows"] or last != b"\n":
-            raise TenantFileRefused("It has not as many rows as the manifest says.", place=name)
+            raise TenantFileRefused("The number of rows differs from the manifest.", place=name)
 
     def _chunks(self, name: str, most: int) -> Iterator[bytes]:
-        """At most so many bytes, whatever the archive claims or unpacks to."""
+        """Yield at most `most` bytes, whatever the archive claims."""
         left = most
         try:
             with self._archive.open(name) as entry:
                 while chunk := entry.read(min(_CHUNK_BYTES, left + 1)):
                     left -= len(chunk)
                     if left < 0:
-                        raise TenantFileRefused("It is longer than the manifest says.", place=name)
+                        raise TenantFileRefused("The entry is longer than in the manifest.", place=name)
                     yield chunk
         except _ZIP_ERRORS as exc:
-            raise TenantFileRefused("It is damaged or cut off.", place=name) from exc
+            raise TenantFileRefused("The entry is damaged or truncated.", place=name) from exc
 
     def _lines(self, name: str) -> Iterator[bytes]:
         rest = b""
@@ -285,4 +291,4 @@ def _parse_uuid(value: object, place: str) -> UUID:
     try:
         return UUID(value) if isinstance(value, str) else UUID("")
     except ValueError as exc:
-        raise TenantFileRefused("The manifest is not whole.", place=place) from exc
+        raise TenantFileRefused("The manifest is incomplete.", place=place) from exc

@@ -1,4 +1,4 @@
-"""Which tables of a tenant go into its file. Each is in one of these lists; a test holds new ones to it."""
+"""Lists the tables of a tenant file. Each table of a tenant must be in one of the lists; a test enforces it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -18,35 +18,38 @@ CONTENT_TABLES: Final = frozenset(
         *("scep_webhooks", "secret_rotations"),
     }
 )
-# On wish; for whoever reads them, never taken in again.
+# Optional. Never imported.
 LOG_TABLES: Final = ("audit_log", "auth_log", "accounting_log", "session_history", "usage_hours", "event_notes")
 EXCLUDED_TABLES: Final[Mapping[str, str]] = {
-    # Of the cell.
-    **dict.fromkeys(("slots", "tenant_moves", "quarantined_records", "replica_changes"), "of the place it lives in"),
+    # Belong to the cell.
+    **dict.fromkeys(("slots", "tenant_moves", "quarantined_records", "replica_changes"), "belongs to its cell"),
     **dict.fromkeys(
         ("sessions", "nas_restarts", "endpoint_sightings", "endpoint_evidence", "endpoint_work", "policy_hits"),
-        "what was seen on the network is seen again",
+        "observed again on the network",
     ),
-    **dict.fromkeys(("secret_sightings", "nas_signatures"), "what was seen on the network is seen again"),
-    **dict.fromkeys(("external_certificates", "external_statuses"), "asked of its authority again"),
-    **dict.fromkeys(("memberships", "membership_tenants", "custom_roles", "api_tokens"), "people are no tenant's"),
-    **dict.fromkeys(("sign_in_rules", "sign_ons", "mails", "account_mails"), "people are no tenant's"),
-    **dict.fromkeys(("template_tenants", "rollout_tenants"), "its MSP's"),
-    "trials": "of the installation that it was tried in",
-    "self_tests": "what was true there is tested here",
+    **dict.fromkeys(("secret_sightings", "nas_signatures"), "observed again on the network"),
+    **dict.fromkeys(("external_certificates", "external_statuses"), "fetched again from its authority"),
+    **dict.fromkeys(
+        ("memberships", "membership_tenants", "custom_roles", "api_tokens"), "people do not belong to a tenant"
+    ),
+    **dict.fromkeys(("sign_in_rules", "sign_ons", "mails", "account_mails"), "people do not belong to a tenant"),
+    **dict.fromkeys(("template_tenants", "rollout_tenants"), "belongs to the MSP"),
+    "trials": "belongs to the original installation",
+    "self_tests": "results of the original installation",
     "audit_chains": "sealed where it was written",
     **dict.fromkeys(
-        ("coa_requests", "redecisions", "redecision_items", "redecision_marks", "redecision_failures"), "under way"
+        ("coa_requests", "redecisions", "redecision_items", "redecision_marks", "redecision_failures"), "in progress"
     ),
-    **dict.fromkeys(("authority_intents", "revocation_work", "scep_transactions", "ocsp_signers"), "under way"),
-    **dict.fromkeys(("feed_marks", "export_jobs", "jobs", "idempotency_keys", "endpoint_expiries"), "under way"),
+    **dict.fromkeys(("authority_intents", "revocation_work", "scep_transactions", "ocsp_signers"), "in progress"),
+    **dict.fromkeys(("feed_marks", "export_jobs", "jobs", "idempotency_keys", "endpoint_expiries"), "in progress"),
     **dict.fromkeys(
-        ("retention_holds", "retention_notices", "early_deletions", "log_sizes", "expiry_warnings"), "of its logs"
+        ("retention_holds", "retention_notices", "early_deletions", "log_sizes", "expiry_warnings"),
+        "belongs to the logs",
     ),
-    "enrolment_secrets": "each is redeemed once, where it was made",
-    "purged_tenants": "of those that are gone",
+    "enrolment_secrets": "redeemable once, where it was created",
+    "purged_tenants": "only of deleted tenants",
 }
-# Of these there is nothing without secrets, but for rows that `KEYLESS_ROWS` lets through.
+# Omitted from files without secrets, except rows that `KEYLESS_ROWS` selects.
 TABLES_NEEDING_KEYS: Final = frozenset(
     {"certificate_authorities", "certificates", "revocation_lists", "scep_webhooks", "feeds", "secret_rotations"}
 )
@@ -54,7 +57,7 @@ KEYLESS_ROWS: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
     "certificate_authorities": lambda row: row["kind"] == "external",
 }
 SealContext = Callable[[TenantId, UUID | None], str]
-# What a sealed value is sealed for: of the tenant's id and the row's.
+# Returns the sealing context from the tenant's and the row's id.
 SEALED_COLUMNS: Final[Mapping[str, SealContext]] = {
     "nases.secret_sealed": lambda _, row: f"nas:{row}",
     "nases.mab_password_sealed": lambda _, row: f"nas-mab-password:{row}",
@@ -71,9 +74,9 @@ SEALED_COLUMNS: Final[Mapping[str, SealContext]] = {
     "feeds.former_secret_sealed": lambda tenant, row: f"feed:{tenant}:{row}",
     "feeds.private_sealed": lambda tenant, row: f"feed:{tenant}:{row}:private",
 }
-# Not sealed in the database, and for nobody to read in a file: what stands for it in a file without secrets.
+# Unsealed in the database, but encrypted in a file. The value replaces them in a file without secrets.
 HASH_COLUMNS: Final[Mapping[str, str]] = {"users.password_hash": ""}
-# What a row begins anew with, whatever it was.
+# Values that imported rows always start with.
 RESET_VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
     "certificates": {"secret_id": None},
     "secret_rotations": {"opened_at": None},
@@ -88,7 +91,7 @@ RESET_VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "feeds": {
         "status": "paused",
-        "paused_because": "It came from a file.",
+        "paused_because": "Imported from a file.",
         "until": None,
         "mark": 0,
         "mark_at": None,
@@ -105,13 +108,13 @@ RESET_VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
         "lost": 0,
     },
 }
-# Of a tenant's own row; all else of it is of its place.
+# Exported columns of the tenant's row. The others belong to the installation.
 TENANT_COLUMNS: Final = (
     *("name", "failure_limit", "failure_window_seconds", "password_failure_limit", "password_failure_window_seconds"),
     *("replay_days", "renewal_keeps_key", "methods", "realms"),
     *("tls_versions", "trusts_external", "status_failure", "nat_session_seconds", "silent_reports", "silent_days"),
 )
-# The tenant's own row, and what it keeps of its slot.
+# Columns of the tenant's row that belong to the installation.
 TENANT_LOCAL_COLUMNS: Final = frozenset(
     {
         *("id", "number", "msp_id", "slug", "status", "suspension_level", "suspended_with_msp", "purge_at"),
@@ -121,17 +124,17 @@ TENANT_LOCAL_COLUMNS: Final = frozenset(
 
 
 def tenant_tables() -> dict[str, Table]:
-    """By name: all that have rows of tenants."""
+    """Return all tables with rows of tenants, by name."""
     return {name: table for name, table in Base.metadata.tables.items() if "tenant_id" in table.columns}
 
 
 def content_tables() -> list[Table]:
-    """In an order in which each row's references are there before it."""
+    """Return tables in an order in which references always precede the rows that use them."""
     return [table for table in Base.metadata.sorted_tables if table.name in CONTENT_TABLES]
 
 
 def stored_columns(table: Table) -> list[Column[Any]]:
-    """All but the tenant's id and what PostgreSQL computes."""
+    """Return all columns except tenant_id and generated ones."""
     return [column for column in table.columns if column.name != "tenant_id" and column.computed is None]
 
 

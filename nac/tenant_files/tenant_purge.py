@@ -1,4 +1,4 @@
-"""Carrying deletions out whose days are over: a file first, then the tenant, in pieces. As admit_worker."""
+"""Carries out deletions that are due: writes a last file, then deletes in batches. Needs role admit_worker."""
 
 import fcntl
 import logging
@@ -30,14 +30,14 @@ _log = logging.getLogger(__name__)
 ACTOR = "worker:tenants.purge"
 BATCH_ROWS = 5_000
 _TENANTS_PER_TURN = 10
-# Those that a hold keeps are among them, for years maybe.
+# Includes tenants on hold, possibly for years.
 _MAX_SCANNED = 1_000
-# What there may be very much of; all else goes with the tenant's own row. Each before what it refers to.
+# Large tables, each before the tables it refers to. The rest is deleted with the tenant's row.
 _LARGE_TABLES = ("endpoint_group_members", "user_group_members", "certificates", "endpoints", "users", "pool_addresses")
 
 
 def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | None = None) -> list[str]:
-    """Returns whom. One whose file cannot be written stays as it is, and is tried again."""
+    """Purge tenants that are due; return their slugs. A tenant whose file cannot be written stays and is retried."""
     with session_scope(PlatformScope(), engine=engine) as session:
         due = [
             _DueTenant(row.id, row.slug, row.purge_at or now)
@@ -46,7 +46,7 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
     gone: list[str] = []
     for each in due:
         slug = each.slug
-        # Those that cannot go take nobody's place, however many they are.
+        # Tenants that cannot be purged do not count.
         if len(gone) == _TENANTS_PER_TURN:
             break
         try:
@@ -56,7 +56,7 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
                 _require_due(session, each.tenant_id)
             path = write_last_file(each, folder=folder, sealer=sealer, engine=engine)
             _delete_large_tables(each.tenant_id, engine)
-            # Its days begin now.
+            # The retention of the file begins now.
             for kept in (path, path.with_suffix(".key")):
                 os.utime(kept)
             with session_scope(PlatformScope(), engine=engine) as session:
@@ -65,14 +65,14 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
         except DatabaseUnavailable:
             raise
         except _AnotherWriterActive:
-            _log.info("tenant %s waits: another worker writes a file", slug)
-        except Exception:  # house-rule: whatever is wrong with one tenant, the others go
-            _log.exception("tenant %s is not purged", slug)
+            _log.info("tenant %s waits: another worker is writing a file", slug)
+        except Exception:  # house-rule: a fault of one tenant must not stop the others
+            _log.exception("cannot purge tenant %s", slug)
     return gone
 
 
 class _AnotherWriterActive(Conflict):
-    """Another worker writes a tenant's file."""
+    """Another worker is writing a tenant's file."""
 
 
 class _DueTenant(NamedTuple):
@@ -82,10 +82,11 @@ class _DueTenant(NamedTuple):
 
 
 def write_last_file(due: _DueTenant, *, folder: Path, sealer: Sealer, engine: Engine | None = None) -> Path:
-    """With its secrets, for a passphrase that only this installation's master key opens: beside it, with `.key`.
+    """Write the tenant with its secrets. The random passphrase is in a `.key` file beside it, sealed with the master
+    key.
 
-    One for each deletion, written before anything is removed, and not again: a tenant may be kept when half of it is
-    gone already, be restored, and be deleted another time.
+    Written once per deletion, before anything is removed. A tenant can be on hold when half of it is deleted, be
+    restored, and be deleted again.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"{due.slug}-{due.purge_at.astimezone(UTC):%Y%m%dT%H%M%S}-{due.tenant_id}.zip"
@@ -108,7 +109,7 @@ def write_last_file(due: _DueTenant, *, folder: Path, sealer: Sealer, engine: En
 
 @contextmanager
 def _lock_folder(folder: Path) -> Iterator[int]:
-    """A file and its key are made by one process: two would each take the other's away. Ends with the process.
+    """Lock the folder: two processes would overwrite each other's file or key. The lock ends with the process.
 
     Raises _UnderWay.
     """
@@ -129,7 +130,7 @@ def _lock_descriptor(place: int) -> None:
 
 @contextmanager
 def _create_file(path: Path) -> Iterator[IO[bytes]]:
-    """In place of one that was left half made; on the disk once it is closed."""
+    """Replace an incomplete file. The new one is on disk when closed."""
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         yield file
@@ -142,7 +143,7 @@ def passphrase_context(name: str) -> str:
 
 
 def open_stored_passphrase(path: Path, sealer: Sealer) -> str:
-    """Of a file that was written before its tenant was purged; "" for any other."""
+    """Return the passphrase of a tenant's last file; "" for other files."""
     key = path.with_suffix(".key")
     if not key.exists():
         return ""
@@ -150,7 +151,7 @@ def open_stored_passphrase(path: Path, sealer: Sealer) -> str:
 
 
 def delete_last_files(folder: Path, *, kept: timedelta, engine: Engine | None = None) -> None:
-    """Those of tenants that were purged so long ago; while a tenant is there, so is its file."""
+    """Delete the last files of tenants that were purged at least `kept` ago. An existing tenant's file stays."""
     old = _list_old_files(folder, kept)
     with session_scope(PlatformScope(), engine=engine) as session:
         there = repository.filter_existing(session, {tenant for path in old if (tenant := _parse_tenant_id(path))})
@@ -160,7 +161,7 @@ def delete_last_files(folder: Path, *, kept: timedelta, engine: Engine | None = 
 
 
 def delete_old_files(folder: Path, *, kept: timedelta) -> None:
-    """Those that were made so long ago."""
+    """Delete files older than `kept`."""
     for path in _list_old_files(folder, kept):
         path.unlink(missing_ok=True)
 
@@ -174,7 +175,7 @@ def _list_old_files(folder: Path, kept: timedelta) -> list[Path]:
 
 
 def _parse_tenant_id(path: Path) -> TenantId | None:
-    """Whose last file it is."""
+    """Return the tenant of a last file."""
     try:
         return TenantId(UUID(path.stem[-36:]))
     except ValueError:
@@ -187,7 +188,7 @@ def _delete_large_tables(tenant_id: TenantId, engine: Engine | None) -> None:
             with session_scope(TenantScope(tenant_id), engine=engine) as session:
                 if _delete_batch(session, tenant_id, name) < BATCH_ROWS:
                     break
-    _log.info("what there was much of tenant %s is gone", tenant_id)
+    _log.info("deleted the large tables of tenant %s", tenant_id)
 
 
 def _delete_batch(session: Session, tenant_id: TenantId, name: str) -> int:
@@ -202,7 +203,7 @@ def _delete_batch(session: Session, tenant_id: TenantId, name: str) -> int:
 
 
 def _require_due(session: Session, tenant_id: TenantId) -> None:
-    """Until the transaction ends nobody restores it, and no hold is set. Raises HoldInForce, or Conflict."""
+    """Prevent restoring and holds until the transaction ends. Raises HoldInForce or Conflict."""
     holds.require_no_hold(session, tenant_id=tenant_id)
     purge_at = session.scalar(select(Tenant.purge_at).where(Tenant.id == tenant_id).with_for_update())
     if purge_at is None or purge_at > utc_now():

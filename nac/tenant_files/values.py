@@ -1,4 +1,4 @@
-"""Values of columns as JSON and back; what is read is of the column's type, or is refused."""
+"""Converts column values to JSON and back. Values of a wrong type are rejected."""
 
 import base64
 import binascii
@@ -29,7 +29,7 @@ def to_json(value: Any) -> Any:  # noqa: ANN401 -- whatever a column holds
 
 
 def build_reader(column: Column[Any]) -> ColumnReader:
-    """Of values of this column, of which there may be millions; it raises ValueError with a sentence."""
+    """Return a fast reader of the column's values. It raises ValueError with a message."""
     kind = type(column.type).__name__.upper()
     reader = _READERS.get(kind)
 
@@ -39,11 +39,11 @@ def build_reader(column: Column[Any]) -> ColumnReader:
                 raise ValueError(f"{column.name} is missing")
             return None
         if reader is None:
-            raise ValueError(f"{column.name} cannot be read from a file")
+            raise ValueError(f"{column.name} is not supported in a file")
         try:
             return reader(value)
         except (TypeError, ValueError, InvalidOperation, binascii.Error, OverflowError) as exc:
-            raise ValueError(f"{column.name} is no {kind.lower()}") from exc
+            raise ValueError(f"{column.name} is not a valid {kind.lower()}") from exc
 
     return read
 
@@ -51,7 +51,7 @@ def build_reader(column: Column[Any]) -> ColumnReader:
 def _read_text(value: Any) -> str:  # noqa: ANN401
     if not isinstance(value, str) or "\0" in value:
         raise ValueError
-    # Surrogates cannot be stored.
+    # PostgreSQL cannot store surrogates.
     value.encode()
     return value
 
@@ -107,7 +107,7 @@ def _read_decimal(value: Any) -> Decimal:  # noqa: ANN401
 
 
 def _read_json(value: Any) -> Any:  # noqa: ANN401
-    """PostgreSQL has no zero character in text."""
+    """Check strings recursively: PostgreSQL cannot store NUL in text."""
     if isinstance(value, str):
         return _read_text(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Writing a tenant's file: a zip of a manifest and a file of JSON lines for each table. In the tenant's scope."""
+"""Writes a tenant file: a zip of a manifest and a file of JSON lines per table. Needs the tenant's scope."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ _audit = tenant_recorder("tenant")
 
 @dataclass(slots=True)
 class TenantExportResult:
-    """How many rows of each table are in the file, and what is not."""
+    """Number of rows by table, and notes about omissions."""
 
     rows: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -56,9 +56,9 @@ def write_tenant(
     logs: bool = False,
     tell: Callable[[int], None] = lambda done: None,
 ) -> TenantExportResult:
-    """Without a passphrase no secret and no key is in it; whole where the session is a snapshot.
+    """Write the tenant. Without a passphrase the file has no secrets or keys. For consistency, use a snapshot session.
 
-    `tell`: how many rows are written; what it raises ends it. Raises PassphraseRefused.
+    Calls `tell` with the number of written rows; an error it raises stops the export. Raises PassphraseRefused.
     """
     key = FileKey.make(passphrase) if passphrase else None
     tenant = tenants.require_tenant(session, tenant_id=tenant_id)
@@ -78,7 +78,9 @@ def write_tenant(
         after={"secrets": key is not None, "logs": logs, "rows": sum(writer.written.rows.values())},
     )
     if key is None:
-        writer.written.notes.append("Secrets, keys, certificates and feeds are not in it: no passphrase was given.")
+        writer.written.notes.append(
+            "The file contains no secrets, keys, certificates or feeds, because no passphrase was set."
+        )
     return writer.written
 
 
@@ -169,17 +171,17 @@ class _TenantFileWriter:
             return None
         plaintext = self._sealer.open(row[name], context(self._tenant.id, row.get("id")))
         if plaintext.startswith(_PKCS11):
-            self.written.notes.append(f"The key of authority {row['name']} stays in its token: it is not in the file.")
+            self.written.notes.append(f"The key of authority {row['name']} stays in its token and is not in the file.")
             return None
         return self._key.seal(plaintext, secret_place(table.name, name, row.get("id")))
 
 
 def secret_place(table: str, column: str, row_id: object) -> str:
-    """What a secret is sealed for in the file."""
+    """Return the place to which a secret in the file is bound."""
     return f"{table}.{column}:{row_id or ''}"
 
 
 def encode_signed_part(manifest: Mapping[str, Any]) -> bytes:
-    """What the signature is of: with the files' checksums, everything that is in the file."""
+    """Return the signed content. With the checksums of the entries, it covers the whole file."""
     rest = {name: value for name, value in manifest.items() if name != "signature"}
     return json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()

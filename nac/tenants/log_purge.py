@@ -1,4 +1,4 @@
-"""What is left of tenants that are gone: their logs, deleted in batches because there may be millions of rows."""
+"""Deletes the logs of purged tenants in batches, because they can have millions of rows."""
 
 import time
 from collections.abc import Mapping
@@ -29,9 +29,9 @@ from nac.retention import measurement, row_deletion
 from nac.retention.plan import midnight
 
 BATCH_ROWS = 5_000
-# A cell that was writing, or hung, when its tenant went may bring some rows later.
+# A cell that was writing or hung when the tenant was purged can deliver rows later.
 LATE_ROWS_WINDOW = timedelta(days=1)
-# These went with the tenant, but for what came late.
+# Purged with the tenant, except rows that arrived late.
 _UNREFERENCED_TABLES = (
     RadiusSession,
     EndpointSighting,
@@ -41,16 +41,16 @@ _UNREFERENCED_TABLES = (
     ExternalCertificate,
 )
 _PICK_SQL = "SELECT at, ctid::text AS place FROM :log WHERE tenant_id = :tenant ORDER BY at LIMIT :most"
-# Places are a partition's own: a row of another one, at such a place, is the tenant's and goes as well.
+# A ctid is unique only in its partition. A row of another partition at that place is also the tenant's and can go.
 _DELETE_SQL = """
 DELETE FROM :log WHERE tenant_id = :tenant AND at BETWEEN :first AND :last AND ctid = ANY (CAST(:places AS tid[]))
 """
 
 
 def delete_logs(*, seconds: float, engine: Engine | None = None) -> int:
-    """Delete the logs of purged tenants for about `seconds`; returns how many rows. As admit_worker.
+    """Delete logs of purged tenants for about `seconds`; return the number of rows. Needs role admit_worker.
 
-    Each batch is a transaction of its own. May be run again, and twice at a time: what is left is found again.
+    Each batch is a transaction. Can be run again, and concurrently.
     """
     deadline = time.monotonic() + seconds
     with session_scope(PlatformScope(), engine=engine) as session:
@@ -72,7 +72,7 @@ def delete_logs(*, seconds: float, engine: Engine | None = None) -> int:
 
 
 def _delete_rows_of_tenant(tenant_id: TenantId, deadline: float, engine: Engine | None) -> tuple[int, bool]:
-    """How many rows of the tenant went, and whether nothing was left: not where another process has what was found."""
+    """Return the number of deleted rows, and whether none are left. Not if another process has the rest."""
     deleted = 0
     while True:
         with session_scope(TenantScope(tenant_id), engine=engine) as session:
@@ -86,7 +86,7 @@ def _delete_rows_of_tenant(tenant_id: TenantId, deadline: float, engine: Engine 
 
 
 def _delete_days(tenant_id: TenantId, deadline: float, engine: Engine | None) -> tuple[int, bool]:
-    """Of ended sessions and usage, partition by partition; strays, which are few, at once. As `_delete_of`."""
+    """Delete ended sessions and usage by partition, then the few strays at once. Returns like `_delete_of`."""
     deleted = 0
     for log, day in measurement.list_partitions(("sessions", "usage"), engine=engine):
         first, is_last = midnight(day), False
@@ -106,14 +106,14 @@ def _delete_days(tenant_id: TenantId, deadline: float, engine: Engine | None) ->
 
 
 def _delete_orphans() -> Delete:
-    """Records in quarantine of tenants that there are no more: nothing will ever ship them."""
+    """Match quarantined records of tenants that no longer exist. Nothing can ship them."""
     return delete(QuarantinedRecord).where(
         QuarantinedRecord.tenant_id.is_not(None), ~exists().where(Tenant.id == QuarantinedRecord.tenant_id)
     )
 
 
 def _delete_batch(session: Session, tenant_id: TenantId) -> tuple[int, int]:
-    """How many rows were there, and how many of them went."""
+    """Return how many rows exist, and how many were deleted."""
     found = deleted = 0
     for log in (AuthLog, AccountingLog, EventNote):
         pick, take = (text(statement.replace(":log", log.__tablename__)) for statement in (_PICK_SQL, _DELETE_SQL))

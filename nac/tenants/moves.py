@@ -1,9 +1,9 @@
-"""A tenant goes to another cell: prepared, switched, then finished or cancelled. In PlatformScope.
+"""Moves a tenant to another cell: prepared, switched, then finished or cancelled. Needs PlatformScope.
 
-Never do two cells decide for one tenant: the slot that it is to have is configured ahead with the tenant's own secret,
-and one transaction takes the tenant from the one slot to the other. The cell before answers it no more, so that NASes
-that know both addresses go over by themselves; its slot is kept until the move is finished, so that the way back is as
-short. What it had heard and not yet told is shipped by the new cell (migration 0037, `hand_over_record`).
+Two cells never decide for one tenant. The new slot is configured in advance with the tenant's secret, and one
+transaction moves the tenant from slot to slot. The old cell then stops answering, so NASes that know both addresses
+change over automatically. Its slot is kept until the move is finished, for a quick way back. The new cell ships the old
+one's remaining records (migration 0037, `hand_over_record`).
 """
 
 from collections.abc import Mapping
@@ -27,11 +27,11 @@ MoveState = Literal["prepared", "switched", "finished", "cancelled"]
 
 _audit = tenant_recorder("tenant")
 _INSTRUCTIONS: Mapping[str, str] = {
-    "prepared": "Add the new address and ports as the second RADIUS server, with the same secret, and permit the new "
-    "address to send Disconnect- and CoA-Requests. It does not answer yet.",
-    "switched": "The new address answers, the one of before does not. Make the new one the first RADIUS server.",
-    "finished": "Remove the address of before.",
-    "cancelled": "Remove the new address: the tenant stays where it was.",
+    "prepared": "Add the new address and ports as the second RADIUS server, with the same secret. Permit the new"
+    " address to send Disconnect- and CoA-Requests. It does not answer yet.",
+    "switched": "The new address answers; the old one does not. Make the new one the first RADIUS server.",
+    "finished": "Remove the old address.",
+    "cancelled": "Remove the new address. The tenant stays in its cell.",
 }
 
 
@@ -46,12 +46,12 @@ class NotReadyYet(Conflict):
 
 
 class CellSilent(Conflict):
-    """The cell does not report, so it does not hear that it is to answer the tenant no more."""
+    """The cell's agent does not report, so the cell would not learn to stop answering the tenant."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellAddress:
-    """Where NASes send to. `address` is "" for where the cell listens."""
+    """Address and ports for NASes. `address` is "" if it is the cell's listening address."""
 
     cell: str
     address: str
@@ -64,30 +64,32 @@ class MoveStatus:
     move: TenantMove
     before: CellAddress
     after: CellAddress
-    # Whether the next step can be taken.
+    # Whether the next step is possible.
     is_ready: bool
 
     @property
     def told(self) -> str:
-        """What is to be done at NASes now."""
+        """The next step at the NASes."""
         return _INSTRUCTIONS[self.move.state]
 
 
 def prepare_move(session: Session, *, actor: str, tenant_id: TenantId, cell: str, sealer: Sealer) -> MoveStatus:
-    """Take a free slot of the cell, which is then configured with the tenant's secret; its NASes notice nothing."""
+    """Reserve a free slot of the cell and configure it with the tenant's secret. NASes are not affected."""
     tenant = _enter_tenant(session, tenant_id)
     if tenant.status == "deleting":
         raise Conflict(f"Tenant {tenant.slug!r} is being deleted.", place="status", remedy="Restore it first.")
     if (open_move := _find_open_move(session, tenant_id)) is not None:
         raise Conflict(
-            f"The tenant is moving already: {open_move.state}.", place="move", remedy="Finish it, or cancel."
+            f"The tenant already has a move in state {open_move.state}.",
+            place="move",
+            remedy="Finish or cancel the move.",
         )
     target = session.scalar(select(Cell).where(Cell.name == cell))
     if target is None:
-        raise NotFound(f"There is no cell {cell!r}.", place="cell", remedy="They are listed by: ./admit cell list")
+        raise NotFound(f"Cell {cell!r} does not exist.", place="cell", remedy="List cells: ./admit cell list")
     old = cells.require_slot(session, tenant_id=tenant_id)
     if old.cell_id == target.id:
-        raise Conflict("The tenant is in this cell already.", place="cell", remedy="Choose another.")
+        raise Conflict("The tenant is already in this cell.", place="cell", remedy="Choose another cell.")
     new = cells.take_free_slot(session, cell_id=target.id)
     secret = sealer.open(old.secret_sealed, cells.secret_context(old))
     new.secret_sealed = sealer.seal(secret, cells.secret_context(new))
@@ -111,8 +113,10 @@ def prepare_move(session: Session, *, actor: str, tenant_id: TenantId, cell: str
 def switch_move(
     session: Session, *, actor: str, tenant_id: TenantId, sealer: Sealer, although_silent: bool = False
 ) -> MoveStatus:
-    """From now on the new cell decides, and the one before answers no more. Raises NotReadyYet, and CellSilent where
-    the agent of the one before is not heard, unless `although_silent`."""
+    """Make the new cell decide and the old one stop answering.
+
+    Raises NotReadyYet, and CellSilent if the agent of the old cell does not report, unless `although_silent`.
+    """
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "prepared")
     old, new = _lock_slots(session, move)
@@ -120,12 +124,14 @@ def switch_move(
         raise NotReadyYet(
             "radiusd of the new cell does not answer with the tenant's secret yet.",
             place="move",
-            remedy="Try again in half a minute; if it stays so, see the alarms of that cell.",
+            remedy="Try again in 30 seconds. If the error persists, check the alarms of that cell.",
         )
     _require_reporting(session, old, new, although_silent=although_silent)
     if _open_secret(sealer, old) != _open_secret(sealer, new):
         raise Conflict(
-            "The tenant's secret was changed since.", place="move", remedy="Cancel this move and prepare it again."
+            "The tenant's secret changed after the move was prepared.",
+            place="move",
+            remedy="Cancel this move and prepare it again.",
         )
     _hand_over(session, tenant_id, old, new)
     move.state, move.switched_at = "switched", utc_now()
@@ -136,7 +142,7 @@ def switch_move(
 
 
 def finish_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveStatus:
-    """The slot of before goes back to its cell; there is no way back from here but another move."""
+    """Return the old slot to its cell. Afterwards, only another move leads back."""
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "switched")
     _retire_slot(session, _lock_slots(session, move)[0])
@@ -144,7 +150,7 @@ def finish_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveSta
 
 
 def cancel_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveStatus:
-    """As it was before: a tenant that was switched goes back at once."""
+    """Cancel a move. A tenant that was switched returns at once to its old cell."""
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "prepared", "switched")
     old, new = _lock_slots(session, move)
@@ -155,7 +161,7 @@ def cancel_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveSta
 
 
 def require_move(session: Session, *, tenant_id: TenantId) -> MoveStatus:
-    """The last one of the tenant. In any scope that sees it; cells are named as far as they are seen."""
+    """Return the tenant's last move. Works in any scope that sees the tenant; cells outside of it have no name."""
     move = _find_last_move(session, tenant_id)
     if move is None:
         raise MoveNotFound(place="move")
@@ -163,7 +169,7 @@ def require_move(session: Session, *, tenant_id: TenantId) -> MoveStatus:
 
 
 def lock_last_move(session: Session, *, tenant_id: TenantId) -> MoveStatus | None:
-    """The same, None where there was none; it stays the last, and as it is, until the transaction ends."""
+    """Return the last move, or None, locked until the transaction ends."""
     _enter_tenant(session, tenant_id)
     return _find_last_move(session, tenant_id)
 
@@ -199,7 +205,7 @@ def _require_open_move(session: Session, tenant_id: TenantId, *states: MoveState
 
 
 def _lock_slots(session: Session, move: TenantMove) -> tuple[Slot, Slot]:
-    """Of before and of after, locked in one order."""
+    """Return the old and the new slot, locked in the order of their ids."""
     query = select(Slot).where(Slot.id.in_((move.from_slot_id, move.to_slot_id))).order_by(Slot.id)
     found = {
         slot.id: slot for slot in session.scalars(query.with_for_update().execution_options(populate_existing=True))
@@ -212,17 +218,16 @@ def _require_reporting(session: Session, old: Slot, new: Slot, *, although_silen
     silent = {cell.id: cell.name for cell in found if not cells.is_heard(cell)}
     if new.cell_id in silent:
         raise NotReadyYet(
-            f"Cell {silent[new.cell_id]!r} does not report: nobody would answer the tenant.",
+            f"Cell {silent[new.cell_id]!r} does not report: nothing would answer the tenant.",
             place="move",
             remedy="Start its agent, or cancel this move.",
         )
     if old.cell_id in silent and not although_silent:
         raise CellSilent(
-            f"Cell {silent[old.cell_id]!r} does not report: as long as its radiusd lives it would go on answering, "
-            "beside the new one.",
+            f"Cell {silent[old.cell_id]!r} does not report: its radiusd would continue to answer, beside the new one.",
             place="although_silent",
-            remedy="Start its agent. If it is gone for good, stop its radiusd and switch although it is silent "
-            "(--although-silent).",
+            remedy="Start its agent. If it is lost for good, stop its radiusd and set although_silent"
+            " (--although-silent).",
         )
 
 
@@ -231,15 +236,17 @@ def _open_secret(sealer: Sealer, slot: Slot) -> bytes:
 
 
 def _hand_over(session: Session, tenant_id: TenantId, giver: Slot, taker: Slot) -> None:
-    """What both cells are writing of the tenant is waited for: sessions have one writer at a time, and what is set
-    aside of it goes along (migration 0048, `take_records_along`)."""
+    """Wait until both cells have written the tenant's records, then reassign the slot.
+
+    Sessions have one writer at a time. Quarantined records move with the tenant (migration 0048, `take_records_along`).
+    """
     for cell_id in sorted((giver.cell_id, taker.cell_id)):
         session.execute(select(func.pg_advisory_xact_lock(cells.SHIPPING_LOCK, cell_id)))
     giver.tenant_id, giver.status = None, "retired"
     session.flush()
     taker.tenant_id, taker.reserved_for, taker.status = tenant_id, None, "assigned"
     session.flush()
-    # It still answers with the tenant's secret: ready for the way back.
+    # It still has the tenant's secret, ready for the way back.
     giver.reserved_for, giver.status = tenant_id, "ready"
     session.flush()
 

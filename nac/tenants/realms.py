@@ -1,6 +1,6 @@
-"""Realms and NetBIOS domains that are taken off user names: CORP\\anna and anna@corp.example are anna.
+"""Realms and NetBIOS domains that are removed from user names: CORP\anna and anna@corp.example become anna.
 
-Only those that a tenant lists: a user of another realm stays unknown.
+Only realms in the tenant's list are removed. A user of another realm stays unknown.
 """
 
 import re
@@ -9,14 +9,16 @@ from collections.abc import Sequence
 from nac.errors import InvalidInput, Mistakes
 
 MAX_REALMS = 50
-# What no name could hold as its realm, and what lists are separated by.
+# Excludes separators of realms in names and in lists.
 _REALM = re.compile(r"[^\s\\@,]{1,253}")
 
 
 def parse_realms(realms: Sequence[str]) -> list[str]:
-    """In lower case, each once, in order. Raises InvalidInput, SeveralMistakes."""
+    """Return realms in lower case, each once, in order. Raises InvalidInput or SeveralMistakes."""
     if len(realms) > MAX_REALMS:
-        raise InvalidInput(f"{len(realms)} realms are too many.", place="realms", remedy=f"Give {MAX_REALMS} at most.")
+        raise InvalidInput(
+            f"{len(realms)} realms exceed the limit.", place="realms", remedy=f"Use at most {MAX_REALMS} realms."
+        )
     mistakes = Mistakes()
     for realm in realms:
         with mistakes.noted():

@@ -87,7 +87,7 @@ def _narrow(query: Select[Tenant], text: str, statuses: Collection[str]) -> Sele
 
 
 def list_due(session: Session, *, now: datetime, limit: int) -> Sequence[Tenant]:
-    """Whose time to be purged has come."""
+    """Return tenants due for purging."""
     return session.scalars(select(Tenant).where(Tenant.purge_at <= now).order_by(Tenant.purge_at).limit(limit)).all()
 
 
@@ -96,7 +96,7 @@ def filter_existing(session: Session, tenant_ids: Collection[TenantId]) -> set[T
 
 
 def extend_rotations(session: Session, tenant_id: TenantId, *, until: datetime) -> None:
-    """No secret of the tenant ends before. In a scope that has entered it."""
+    """Let no secret rotation of the tenant end before `until`. Needs the tenant's scope."""
     session.execute(
         update(SecretRotation)
         .where(SecretRotation.tenant_id == tenant_id, SecretRotation.state == "running", SecretRotation.ends_at < until)
@@ -105,7 +105,7 @@ def extend_rotations(session: Session, tenant_id: TenantId, *, until: datetime) 
 
 
 def delete_tenant_rows(session: Session, tenant_id: TenantId) -> None:
-    """The tenant and all that goes with it, but for its logs, which are deleted in batches later."""
+    """Delete the tenant and its rows, except logs, which are deleted later in batches."""
     for unreferenced in (
         *(RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits),
         ExternalCertificate,

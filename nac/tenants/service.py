@@ -1,4 +1,4 @@
-"""Tenants. Creating and purging happen in PlatformScope, the rest in any scope that sees the tenant."""
+"""Tenants. Creation and purging need PlatformScope; the rest works in any scope that sees the tenant."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -29,33 +29,33 @@ from nac.tenants.realms import parse_realms
 from nac.tenants.repository import ORDERS as ORDERS
 from nac.validation import require_name, require_slug
 
-# Whoever publishes waits for the replay.
+# A publication waits for the replay.
 MAX_REPLAY_DAYS = 90
-# Shorter, and devices do little but authenticate; longer, and it is none.
+# Shorter values cause constant reauthentication; longer ones end no session in practice.
 NAT_SESSION_SECONDS = (60, 86_400)
-# A single report that is late ends no session; what was taken for ended may go on for as long (session_keeping).
+# A single late report must not end a session. An ended session can resume for the same time (session_keeping).
 SILENT_REPORTS = (2, 100)
 SILENT_DAYS = (1, 60)
 FAILURE_LIMIT = (1, 1_000_000)
 FAILURE_WINDOW_SECONDS = (1, 3_600)
-# One that comes back has so long before a secret of its ends: nobody changed a NAS over while it was deleted.
+# A restored tenant gets this time before a secret ends: nobody updated NASes while it was deleted.
 RESTORED_ROTATION = timedelta(days=1)
 
 _audit = tenant_recorder("tenant")
 
 
 class TenantNotFound(NotFound):
-    """There is no such tenant."""
+    """The tenant does not exist."""
 
 
 class SuspendedFromAbove(Forbidden):
-    """Somebody above you has suspended this tenant."""
+    """A higher level suspended this tenant."""
 
 
 def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, name: str = "", label: str = "") -> Tenant:
-    """A tenant with a slot and its first site; it denies everything until a policy is assigned.
+    """Create a tenant with a slot and its first site. It denies everything until a policy is assigned.
 
-    Enters the tenant. Its certificate authorities are made by `nac.provisioning.provision_tenant`, which calls this.
+    Enters the tenant. `nac.provisioning.provision_tenant` calls this and creates its certificate authorities.
     """
     require_slug(slug)
     msps.require_active(session, msp_id=msp_id)
@@ -75,35 +75,39 @@ def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, nam
 
 
 def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> AlreadyExists:
-    """Whoever lost the answer to the request that has made it learns how it stands; others' are told nothing of."""
+    """Return an error with the tenant's state to its own MSP, which can have lost an earlier response. Other MSPs get
+    no details.
+    """
     if there.msp_id != msp_id:
-        return AlreadyExists(f"There is a tenant {there.slug!r} already.", place="slug", remedy="Choose another slug.")
-    said = f"There is a tenant {there.slug!r} already, made {there.created_at:%Y-%m-%d %H:%M:%S} UTC: "
+        return AlreadyExists(f"Tenant {there.slug!r} already exists.", place="slug", remedy="Choose another slug.")
+    summary = f"Tenant {there.slug!r} already exists, created {there.created_at:%Y-%m-%d %H:%M:%S} UTC: "
     if there.status == "deleting":
-        return AlreadyExists(f"{said}it is being deleted.", place="slug", remedy="Restore it, or choose another slug.")
+        return AlreadyExists(
+            f"{summary}it is being deleted.", place="slug", remedy="Restore it, or choose another slug."
+        )
     _enter_tenant(session, TenantId(there.id))
     if not is_complete(session, TenantId(there.id)):
         return AlreadyExists(
-            f"{said}its certificates are not made yet.",
+            f"{summary}its certificates do not exist yet.",
             place="slug",
-            remedy="Where your request has made it and died, it is finished within two minutes: ./admit tenant show "
-            "tells of it. Else choose another slug.",
+            remedy="If your request created it and failed, Admit completes it within two minutes: see ./admit"
+            " tenant show. Otherwise choose another slug.",
         )
     return AlreadyExists(
-        f"{said}it is {there.status}.",
+        f"{summary}it is {there.status}.",
         place="slug",
-        remedy="Where your request has made it and its answer was lost, use it: ./admit tenant show tells of it. "
-        "Else choose another slug.",
+        remedy="If your request created it and its response was lost, use it: see ./admit tenant show. Otherwise"
+        " choose another slug.",
     )
 
 
 def suspend_tenant(session: Session, *, actor: str, tenant_id: TenantId, level: Level = Level.PLATFORM) -> Tenant:
-    """Nothing of the tenant is admitted until it is resumed, by somebody of this `level` or above."""
+    """Deny everything for the tenant until a person of this `level` or above resumes it."""
     tenant = _update_status(
         session, actor=actor, tenant_id=tenant_id, to="suspended", verb="suspend", allowed=("active",)
     )
     if level is Level.PLATFORM:
-        # Of the tenant itself, whatever becomes of its MSP.
+        # This suspension is independent of the MSP's.
         tenant.suspended_with_msp = False
         session.flush()
     before = tenant.suspension_level
@@ -125,8 +129,10 @@ def suspend_tenant(session: Session, *, actor: str, tenant_id: TenantId, level: 
 def resume_tenant(
     session: Session, *, actor: str, tenant_id: TenantId, is_deletion: bool = True, level: Level = Level.PLATFORM
 ) -> Tenant:
-    """Ends a suspension, and with `is_deletion` takes a deletion back that has not been carried out: what was suspended
-    from above `level` before is suspended again. Raises SuspendedFromAbove."""
+    """End a suspension; with `is_deletion` also cancel a pending deletion.
+
+    A tenant that was suspended above `level` before its deletion is suspended again. Raises SuspendedFromAbove.
+    """
     tenant = _require_locked(session, tenant_id)
     above = tenant.suspension_level
     if above is None or above <= level:
@@ -137,9 +143,7 @@ def resume_tenant(
         return tenant
     if tenant.status != "deleting" or not is_deletion:
         raise SuspendedFromAbove(
-            f"{_LEVEL_TITLES[Level(above)]} has suspended this tenant.",
-            place="status",
-            remedy="Ask there to have it resumed.",
+            f"{_LEVEL_TITLES[Level(above)]} has suspended this tenant.", place="status", remedy="Ask them to resume it."
         )
     return _update_status(
         session, actor=actor, tenant_id=tenant_id, to="suspended", verb="restore", allowed=("deleting",)
@@ -150,15 +154,15 @@ def _level_name(level: int) -> str:
     return Level(level).name.lower()
 
 
-_LEVEL_TITLES = {Level.MSP: "Its MSP", Level.PLATFORM: "Whoever runs the platform"}
+_LEVEL_TITLES = {Level.MSP: "Its MSP", Level.PLATFORM: "The platform's operator"}
 
 
 def delete_tenant(
     session: Session, *, actor: str, tenant_id: TenantId, purge_at: datetime | None = None, is_new: bool = False
 ) -> Tenant:
-    """Stops the tenant at once; its data stays until `purge_tenant`, which the worker calls after `purge_at`.
+    """Stop the tenant at once. Its data stays until the worker calls `purge_tenant` after `purge_at`.
 
-    One that is being deleted stays as it is; `is_new` raises Conflict then.
+    Has no effect if it is already being deleted; with `is_new` raises Conflict.
     """
     allowed: tuple[TenantStatus, ...] = ("active", "suspended")
     return _update_status(
@@ -188,13 +192,15 @@ def _update_status(
     if tenant.status == to:
         if is_new:
             raise Conflict(
-                f"Tenant {tenant.slug!r} is {to} already.", place="status", remedy="Restore it first, and then again."
+                f"Tenant {tenant.slug!r} is already {to}.",
+                place="status",
+                remedy="Restore it first, then delete it again.",
             )
         return tenant
     if tenant.status not in allowed:
-        raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}: it cannot {verb}.", place="status")
+        raise Conflict(f"Cannot {verb} tenant {tenant.slug!r}: it is {tenant.status}.", place="status")
     if tenant.purge_at is not None and tenant.purge_at <= utc_now() and not _has_hold(session, tenant_id):
-        raise Conflict(f"The time of tenant {tenant.slug!r} is over: it is being removed.", place="status")
+        raise Conflict(f"Tenant {tenant.slug!r} has reached its purge date and is being deleted.", place="status")
     if tenant.status == "deleting":
         _enter_tenant(session, tenant_id)
         repository.extend_rotations(session, tenant_id, until=utc_now() + RESTORED_ROTATION)
@@ -234,9 +240,10 @@ def update_failure_limits(
     password_limit: int | None = None,
     password_window_seconds: int | None = None,
 ) -> Tenant:
-    """Set after how many failures of a device, or wrong passwords of a user name, requests are rejected unheard.
+    """Set the limits of failures per device and wrong passwords per user name, above which requests are rejected
+    unprocessed.
 
-    None keeps a value.
+    None leaves a value unchanged.
     """
     given = {
         "failure_limit": (limit, FAILURE_LIMIT),
@@ -248,36 +255,36 @@ def update_failure_limits(
 
 
 def update_replay_days(session: Session, *, actor: str, tenant_id: TenantId, days: int | None) -> Tenant:
-    """How many days of requests a policy is replayed over before it is published; None asks for no replay."""
+    """Set the days of requests to replay before a policy is published; None requires no replay."""
     require_replay_days(days)
     return _update_columns(session, actor, tenant_id, replay_days=days)
 
 
 def require_replay_days(days: int | None) -> None:
-    """Raises InvalidInput."""
+    """Raise InvalidInput if `days` is out of range."""
     if days is not None and not 1 <= days <= MAX_REPLAY_DAYS:
         raise InvalidInput(
-            f"{days} days cannot be replayed.",
+            f"Invalid number of replay days: {days}.",
             place="replay_days",
-            remedy=f"Give 1 to {MAX_REPLAY_DAYS}, or 0 for none.",
+            remedy=f"Use 1 to {MAX_REPLAY_DAYS}, or 0 for no replay.",
         )
 
 
 def update_renewal(session: Session, *, actor: str, tenant_id: TenantId, keeps_key: bool) -> Tenant:
-    """Whether a certificate may be renewed with the key that it holds."""
+    """Set whether a certificate can be renewed with its current key."""
     return _update_columns(session, actor, tenant_id, renewal_keeps_key=keeps_key)
 
 
 def update_realms(session: Session, *, actor: str, tenant_id: TenantId, realms: Sequence[str]) -> Tenant:
-    """Realms and NetBIOS domains that are taken off user names; [] takes off none."""
+    """Set the realms and NetBIOS domains that are removed from user names."""
     return _update_columns(session, actor, tenant_id, realms=parse_realms(realms))
 
 
 def update_method_offer(session: Session, *, actor: str, tenant_id: TenantId, offer: MethodOffer) -> Tenant:
-    """What the tenant's devices may use.
+    """Set the methods and TLS versions for the tenant's devices.
 
-    The cell enforces it as soon as it is live. In the handshake itself radiusd settles on a TLS version that is offered
-    only once it was exchanged, in a quiet moment; until then others are refused after it.
+    The cell enforces them as soon as they are live. radiusd negotiates a new set of TLS versions only after its restart
+    in a quiet moment; until then, others are rejected after the handshake.
     """
     given = {"methods": offer.methods, "tls_versions": offer.tls_versions}
     return _update_columns(
@@ -286,36 +293,38 @@ def update_method_offer(session: Session, *, actor: str, tenant_id: TenantId, of
 
 
 def update_status_failure(session: Session, *, actor: str, tenant_id: TenantId, to: StatusFailureMode) -> Tenant:
-    """What becomes of certificates of external authorities while no fresh status of them is known."""
+    """Set the handling of external authorities' certificates without a fresh status."""
     return _update_columns(session, actor, tenant_id, status_failure=to)
 
 
 def update_nat_session(session: Session, *, actor: str, tenant_id: TenantId, seconds: int) -> Tenant:
-    """The Session-Timeout that ends sessions at NASes behind NAT, which no Disconnect-Request reaches; 0 for none."""
+    """Set the Session-Timeout of sessions at NASes behind NAT, which no Disconnect-Request reaches; 0 for none."""
     require_nat_session(seconds)
     return _update_columns(session, actor, tenant_id, nat_session_seconds=seconds)
 
 
 def require_nat_session(seconds: int) -> None:
-    """Raises InvalidInput."""
+    """Raise InvalidInput if `seconds` is out of range."""
     least, most = NAT_SESSION_SECONDS
     if seconds and not least <= seconds <= most:
         raise InvalidInput(
-            f"{seconds} seconds are no such Session-Timeout.",
+            f"Invalid Session-Timeout: {seconds} seconds.",
             place="nat_session_seconds",
-            remedy=f"Give {least} to {most}, or 0 for none.",
+            remedy=f"Use {least} to {most}, or 0 for none.",
         )
 
 
 def update_silence(
     session: Session, *, actor: str, tenant_id: TenantId, reports: int | None = None, days: int | None = None
 ) -> Tenant:
-    """After how many missed reports, or days of a session without any, a silent session has ended; None stays."""
+    """Set the number of missed reports, or days without any, after which a session counts as ended. None leaves it
+    unchanged.
+    """
     return _update_bounded(session, actor, tenant_id, _silence_values(reports, days))
 
 
 def require_silence(*, reports: int | None, days: int | None) -> None:
-    """Raises InvalidInput."""
+    """Raise InvalidInput if a value is out of range."""
     _require_within(_silence_values(reports, days))
 
 
@@ -334,9 +343,9 @@ def _update_bounded(session: Session, actor: str, tenant_id: TenantId, given: _B
 
 
 def _require_within(given: _BoundedValues) -> None:
-    """Each with its bounds. Raises InvalidInput of all that is out of them."""
+    """Check each value against its bounds. Raises InvalidInput or SeveralMistakes."""
     mistakes = [
-        InvalidInput(f"{value} is not possible here.", place=place, remedy=f"Give {least} to {most}.")
+        InvalidInput(f"{value} is out of range.", place=place, remedy=f"Use {least} to {most}.")
         for place, (value, (least, most)) in given.items()
         if value is not None and not least <= value <= most
     ]
@@ -345,7 +354,7 @@ def _require_within(given: _BoundedValues) -> None:
 
 
 def _update_columns(session: Session, actor: str, tenant_id: TenantId, **columns: object) -> Tenant:
-    """What is as it was already is not worth an entry in the audit."""
+    """Set columns. An unchanged tenant gets no audit entry."""
     tenant = _require_locked(session, tenant_id)
     before = {name: getattr(tenant, name) for name in columns}
     if columns != before:
@@ -357,8 +366,8 @@ def _update_columns(session: Session, actor: str, tenant_id: TenantId, **columns
 
 
 def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
-    """Carry a deletion out: the slot is retired and every row goes, but for logs (in batches later) and audit."""
-    # Before the tenant's row, as whoever sets a hold has them.
+    """Carry out a deletion: retire the slot and delete every row except logs (later, in batches) and the audit log."""
+    # Locked before the tenant's row, in the same order as changes of holds.
     holds.lock_holds(session)
     tenant = _require_locked(session, tenant_id)
     if tenant.status != "deleting":
@@ -367,7 +376,7 @@ def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
     holds.delete_cleared_holds(session, tenant_id=tenant_id)
     _audit(session, actor, tenant, "purge")
     cells.release_slot(session, tenant_id=tenant_id)
-    # Who keeps answers about its certificates lets them go.
+    # Caches of certificate status must drop the tenant's authorities.
     status_changed(session, *(row for row in list_authorities(session, tenant_id) if row.kind != "external"))
     session.expunge(tenant)
     repository.delete_tenant_rows(session, tenant_id)
@@ -381,7 +390,7 @@ def list_tenants(
     text: str = "",
     statuses: Collection[TenantStatus] = (),
 ) -> Sequence[Tenant]:
-    """`only` these where it is given. `text` is a part of slug or name."""
+    """List tenants, limited to `only` if set. `text` is part of the slug or name."""
     span = span or ORDERS.first()
     return repository.list_page(session, span=span, only=only, text=text, statuses=statuses)
 
@@ -396,8 +405,11 @@ def list_visible(
     statuses: Collection[TenantStatus] = (),
     has_two_factors: bool = True,
 ) -> Sequence[Tenant]:
-    """Tenants within `reach`, whatever MSPs they are of; in the platform's scope or that of whose the reach is. Those
-    that ask for two factors only with `has_two_factors`. `msp` is a slug or an id, `text` a part of slug or name."""
+    """List tenants within `reach`, of any MSP. Needs the platform's scope or that of the reach's owner.
+
+    Includes tenants that require two factors only with `has_two_factors`. `msp` is a slug or id, `text` part of the
+    slug or name.
+    """
     place = find_msp(session, msp) if msp else None
     if msp and place is None:
         return ()
@@ -415,7 +427,7 @@ def list_visible(
 def require_tenant(session: Session, *, tenant_id: TenantId) -> Tenant:
     tenant = repository.get(session, tenant_id)
     if tenant is None:
-        raise TenantNotFound("There is no such tenant.", place="tenant")
+        raise TenantNotFound("The tenant does not exist.", place="tenant")
     return tenant
 
 
@@ -423,7 +435,7 @@ def require_by_slug(session: Session, *, slug: str) -> Tenant:
     tenant = repository.get_by_slug(session, slug)
     if tenant is None:
         raise TenantNotFound(
-            f"There is no tenant {slug!r}.", place="tenant", remedy="They are listed by: ./admit tenant list"
+            f"Tenant {slug!r} does not exist.", place="tenant", remedy="List tenants: ./admit tenant list"
         )
     return tenant
 

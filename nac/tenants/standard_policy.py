@@ -1,4 +1,4 @@
-"""The policy that a new tenant may begin with: what its administrators let in comes in, nothing else."""
+"""The optional first policy of a tenant: admits what its administrators approved, nothing else."""
 
 from sqlalchemy.orm import Session
 
@@ -11,9 +11,9 @@ STANDARD_SLUG = "standard"
 STANDARD_DOCUMENT: dict[str, object] = {
     "rules": [
         {
-            # The profile is known of certificates that this tenant's own authority has issued, and of no others.
+            # Only certificates of this tenant's own authority have a profile.
             "id": "certificates",
-            "name": "Our own devices and people by certificate",
+            "name": "Own devices and people by certificate",
             "when": {
                 "attribute": "certificate.profile",
                 "operator": "one_of",
@@ -23,7 +23,7 @@ STANDARD_DOCUMENT: dict[str, object] = {
         },
         {
             "id": "users",
-            "name": "People by a password that held",
+            "name": "People by password",
             "when": {"attribute": "user.name", "operator": "exists", "value": True},
             "then": {"verdict": "permit"},
         },
@@ -44,7 +44,7 @@ STANDARD_DOCUMENT: dict[str, object] = {
 
 
 def assign_standard_policy(session: Session, *, actor: str, tenant_id: TenantId, site: str = "main") -> None:
-    """Publish it and let it decide at `site`."""
+    """Publish the standard policy and assign it to `site`."""
     policy = policies.create_policy(session, actor=actor, tenant_id=tenant_id, slug=STANDARD_SLUG, name="Standard")
     policies.save_draft(
         session,
@@ -52,7 +52,7 @@ def assign_standard_policy(session: Session, *, actor: str, tenant_id: TenantId,
         tenant_id=tenant_id,
         slug=STANDARD_SLUG,
         document=STANDARD_DOCUMENT,
-        comment="To begin with",
+        comment="First version",
     )
     policies.publish_policy(session, actor=actor, tenant_id=tenant_id, slug=STANDARD_SLUG)
     sites.assign_policy(session, actor=actor, tenant_id=tenant_id, slug=site, policy_id=policy.id)

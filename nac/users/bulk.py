@@ -1,4 +1,4 @@
-"""Users by the thousand: rows are read and compared with what there is, and then all of them stored."""
+"""Bulk import of users: compares rows with the stored users, then stores all of them."""
 
 import os
 import re
@@ -35,7 +35,7 @@ from nac.sealing import Seal
 from nac.users import repository, service
 from nac.users.passwords import compute_nt_hash, hash_password
 
-# Each takes some 20 ms of one core to hash.
+# Hashing takes about 20 ms of one core per user.
 MAX_ROWS = 10_000
 COLUMNS = ("name", "password", "nt_hash", "groups", "valid_until", "disabled")
 _INSERT_BATCH = 5_000
@@ -46,7 +46,7 @@ _NT_HASH = re.compile(r"[0-9a-fA-F]{32}")
 class UserBulkOptions:
     make_groups: bool = False
     existing: OnExisting = "refuse"
-    # What passwords are stored for, besides PAP.
+    # Also store passwords for these methods. PAP always works.
     chap: bool = False
     mschap: bool = False
 
@@ -56,11 +56,11 @@ class _UserRow:
     number: int
     name: str = ""
     password: str | None = field(default=None, repr=False)
-    # Something was given for it, which may not have done.
+    # True if the row has a password or NT hash, even an invalid one.
     has_password: bool = False
-    # In place of a password, which is then not known: MS-CHAP alone can be used.
+    # Replaces the password, which is then unknown: only MS-CHAP works.
     nt_hash: str | None = field(default=None, repr=False)
-    # None of what is not said: a user that there is keeps it.
+    # None if not set; an existing user then keeps the value.
     groups: tuple[str, ...] | None = None
     valid_until: datetime | None = None
     disabled: bool | None = None
@@ -68,14 +68,14 @@ class _UserRow:
 
 @dataclass(slots=True)
 class UserBulkPlan:
-    """What becomes of the rows; nothing may be stored of one with mistakes."""
+    """The planned change of each row. Must not be stored if it has mistakes."""
 
     mistakes: list[RowMistake]
     missing_groups: tuple[str, ...]
     planned: list[PlannedRow]
     fresh: list[_UserRow]
     changed: list[_UserRow]
-    # By name.
+    # Users by name.
     known: Mapping[str, User]
     groups: Mapping[UUID, tuple[str, ...]]
     options: UserBulkOptions
@@ -84,7 +84,7 @@ class UserBulkPlan:
 def plan_users(
     session: Session, *, tenant_id: TenantId, lines: Iterable[InputLine], options: UserBulkOptions
 ) -> UserBulkPlan:
-    """Locks what the lines are about until the transaction ends."""
+    """Plan the changes. Locks the users until the transaction ends."""
     reader = RowReader()
     rows = _read_rows(lines, reader)
     known = repository.lock_names(session, tenant_id, sorted({row.name for row in rows if row.name}))
@@ -103,11 +103,11 @@ def _read_rows(lines: Iterable[InputLine], reader: RowReader) -> list[_UserRow]:
     first: dict[str, int] = {}
     for line in lines:
         if len(rows) == MAX_ROWS:
-            reader.wrong(line, "", f"There are more than {MAX_ROWS} users.", "Give them in several parts.")
+            reader.wrong(line, "", f"The import has more than {MAX_ROWS} users.", "Import them in several parts.")
             break
         row = _UserRow(line.number)
         if not line.values.get("name"):
-            reader.wrong(line, "name", "There is no name.", "Each user needs one.")
+            reader.wrong(line, "name", "The name is missing.", "Set a name for each user.")
         row.has_password = bool(line.values.get("password") or line.values.get("nt_hash"))
         for name, read, kind in _FIELDS:
             reader.take(line, row, name, read, kind)
@@ -126,8 +126,8 @@ def _read_password(text: str) -> str:
 
 def _read_nt_hash(text: str) -> str:
     if not _NT_HASH.fullmatch(text):
-        # Not shown: it is as good as a password.
-        raise InvalidInput("That is no NT hash.", remedy="It has 32 hex digits.")
+        # The detail omits the value: an NT hash is as good as a password.
+        raise InvalidInput("Invalid NT hash.", remedy="Use 32 hex digits.")
     return text.lower()
 
 
@@ -149,8 +149,11 @@ def _missing_groups(
     missing = sorted(lines.keys() - {group.name for group in USER_GROUPS.list_all(session, tenant_id=tenant_id)})
     if not options.make_groups:
         for name in missing:
-            remedy = "Add it: ./admit user-group add. Or say make_groups (--make-groups), which makes all of them."
-            reader.add_mistake_in_lines(lines[name], "groups", f"There is no group {name!r}.", remedy)
+            remedy = (
+                "Create it with ./admit user-group add, or set make_groups (--make-groups) to create all"
+                " missing groups."
+            )
+            reader.add_mistake_in_lines(lines[name], "groups", f"Unknown group {name!r}.", remedy)
     return tuple(missing)
 
 
@@ -162,11 +165,13 @@ def _plan_row(made: UserBulkPlan, row: _UserRow) -> None:
         except InvalidInput as exc:
             made.mistakes.append(RowMistake(row.number, exc.place, exc.detail, exc.remedy))
         if not row.has_password:
-            made.mistakes.append(RowMistake(row.number, "password", "There is no password.", "A new user needs one."))
+            made.mistakes.append(
+                RowMistake(row.number, "password", "The password is missing.", "Set a password for each new user.")
+            )
         made.fresh.append(row)
         made.planned.append(PlannedRow(row.number, row.name, "add"))
     elif made.options.existing == "refuse":
-        made.mistakes.append(RowMistake(row.number, "name", f"There is a user {row.name!r} already.", EXISTING_REMEDY))
+        made.mistakes.append(RowMistake(row.number, "name", f"User {row.name!r} already exists.", EXISTING_REMEDY))
     elif made.options.existing == "keep":
         made.planned.append(PlannedRow(row.number, row.name, "keep"))
     elif not row.has_password and _describe_after(made, user, row) == _describe_before(made, user):
@@ -185,14 +190,14 @@ def _describe_before(made: UserBulkPlan, user: User) -> dict[str, Any]:
 
 
 def _describe_after(made: UserBulkPlan, user: User, row: _UserRow) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     if row.groups is not None:
-        told["groups"] = list(row.groups)
+        changes["groups"] = list(row.groups)
     if row.valid_until is not None:
-        told["valid_until"] = row.valid_until.isoformat()
+        changes["valid_until"] = row.valid_until.isoformat()
     if row.disabled is not None:
-        told["disabled"] = row.disabled
-    return _describe_before(made, user) | told
+        changes["disabled"] = row.disabled
+    return _describe_before(made, user) | changes
 
 
 def store_users(
@@ -204,8 +209,7 @@ def store_users(
     seal: Seal,
     tell: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """All of it, with an audit entry for each row. `tell`: of how many rows the password is hashed, which takes the
-    time."""
+    """Store the plan, with an audit entry for each row. Calls `tell` with the number of hashed passwords."""
     USER_GROUPS.create_many(session, actor=actor, tenant_id=tenant_id, names=plan.missing_groups)
     rows = plan.fresh + plan.changed
     columns = dict(zip((row.name for row in rows), _hash_rows(rows, plan, seal, tell), strict=True))
@@ -225,8 +229,8 @@ def store_users(
 def _hash_rows(
     rows: Sequence[_UserRow], plan: UserBulkPlan, seal: Seal, tell: Callable[[int], None]
 ) -> list[dict[str, Any]]:
-    """Of each row its id and what is stored of its password; nothing of that where it has none."""
-    # Of those whose password is not known: nobody has it, so PAP refuses whatever is tried.
+    """Return the id of each row, and the password columns if it has a password."""
+    # For users with only an NT hash: a random password that nobody knows, so PAP always fails.
     unknown = hash_password(secrets.token_hex(32)) if any(row.nt_hash for row in rows) else ""
     stored: list[dict[str, Any]] = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -264,7 +268,7 @@ def _plain_columns(row: _UserRow) -> dict[str, Any]:
 
 
 def _update_row(plan: UserBulkPlan, row: _UserRow, columns: Mapping[str, Any], actor: str) -> dict[str, Any]:
-    """What the audit log says of it."""
+    """Apply the row and return its audit entry."""
     user = plan.known[row.name]
     before, after = _describe_before(plan, user), _describe_after(plan, user, row)
     for name, value in columns.items():
@@ -273,14 +277,14 @@ def _update_row(plan: UserBulkPlan, row: _UserRow, columns: Mapping[str, Any], a
         user.valid_until = row.valid_until
     if row.disabled is not None:
         user.disabled = row.disabled
-    told = {"password": "another"} if "password_hash" in columns else {}
+    password = {"password": "another"} if "password_hash" in columns else {}
     return {
         "actor": actor,
         "action": "user.change",
         "target": user.name,
         "tenant_id": user.tenant_id,
         "before": before,
-        "after": after | told,
+        "after": after | password,
     }
 
 

@@ -1,7 +1,7 @@
-"""Users from a CSV file: all of them, or none and every mistake at once.
+"""Import of users from CSV. All rows are stored, or none and every mistake is reported.
 
-The first line names the columns: name and password, and where wanted groups (with semicolons between them), valid_until
-(ISO 8601, UTC where it does not say) and disabled (yes or no).
+The first line names the columns. Required: name and password. Optional: groups (separated by semicolons), valid_until
+(ISO 8601, UTC by default) and disabled (yes or no).
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from nac.users import bulk
 
 
 class UserFileMistake(NamedTuple):
-    # As a spreadsheet counts: the first line has the names of the columns.
+    # As in a spreadsheet: line 1 is the header.
     line: int
     column: str
     message: str
@@ -29,7 +29,7 @@ class UserFileMistake(NamedTuple):
 
 
 class InvalidUserFile(InvalidInput):
-    """The file of users is not valid; nothing of it was stored."""
+    """The file of users has mistakes. Nothing was stored."""
 
     def __init__(self, mistakes: Iterable[UserFileMistake]) -> None:
         self.mistakes = tuple(mistakes)
@@ -46,7 +46,7 @@ def import_users(
     chap: bool = False,
     mschap: bool = False,
 ) -> int:
-    """How many were added. Raises InvalidUserFile with every mistake, before anything is stored."""
+    """Import users; return their number. Raises InvalidUserFile with every mistake."""
     document = ImportDocument()
     try:
         admit_csv.read_users(content.removeprefix("\ufeff"), document)
@@ -57,7 +57,7 @@ def import_users(
     )
     found = document.mistakes + plan.mistakes
     if not found and not document.users:
-        found = [RowMistake(1, "", "There is no user in it.", "Give one in each line below the first.")]
+        found = [RowMistake(1, "", "The file has no users.", "Add one user per line below the header.")]
     if found:
         found.sort(key=lambda each: (each.number, _COLUMN_POSITIONS.get(each.field, -1)))
         raise InvalidUserFile(UserFileMistake(each.number, each.field, each.message) for each in found)

@@ -1,4 +1,4 @@
-"""Password hashes: argon2id for what is set now, PBKDF2 of earlier versions, and the NT hash that MS-CHAP needs."""
+"""Password hashes: argon2id, PBKDF2 of earlier versions, and the NT hash for MS-CHAP."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 from nac.errors import InvalidInput
 from nac.users.pbkdf2_hashes import is_pbkdf2_hash
 
-# OWASP's Password Storage Cheat Sheet: 19 MiB, 2 passes, 1 lane; some 20 ms of one core.
+# OWASP Password Storage Cheat Sheet: 19 MiB, 2 passes, 1 lane. About 20 ms of one core.
 MEMORY_KIB = 19 * 1024
 PASSES = 2
 LANES = 1
@@ -30,9 +30,9 @@ def hash_password(password: str) -> str:
 
 
 def verify_password(password: bytes, password_hash: str) -> bool:
-    """Whether it is the password behind an argon2id hash; leaves the interpreter free meanwhile.
+    """Return whether the password matches an argon2id hash. Releases the GIL.
 
-    False of a hash that costs more than those made here, untried: it comes from outside.
+    Returns False without trying if the hash costs more than Admit's own: it comes from outside.
     """
     if not _is_affordable(password_hash):
         return False
@@ -44,11 +44,11 @@ def verify_password(password: bytes, password_hash: str) -> bool:
 
 
 def require_stored_hash(given: bytes) -> str:
-    """Of what another installation stored: a hash made as here, or cheaper, or ""; raises InvalidInput."""
-    text = given.decode("ascii", "replace")
-    if text and not _is_affordable(text) and not is_pbkdf2_hash(text):
-        raise InvalidInput("A password's hash is of no form and cost that is made here.", place="users")
-    return text
+    """Return a hash from another installation, or "". Raises InvalidInput if it has another format or a higher cost."""
+    password_hash = given.decode("ascii", "replace")
+    if password_hash and not _is_affordable(password_hash) and not is_pbkdf2_hash(password_hash):
+        raise InvalidInput("Unsupported format or cost of a password hash.", place="users")
+    return password_hash
 
 
 def _is_affordable(password_hash: str) -> bool:
@@ -62,8 +62,10 @@ def _is_affordable(password_hash: str) -> bool:
 
 
 def compute_nt_hash(password: str) -> str:
-    """32 hex digits: MD4 of the password in UTF-16 (RFC 2759 8.3). OpenSSL 3 has MD4 no more by default."""
-    # Loads a parser of C, which takes a tenth of the start of a process, and few processes ever come here.
+    """Return the NT hash as 32 hex digits: MD4 of the password in UTF-16 (RFC 2759 8.3). OpenSSL 3 disables MD4 by
+    default.
+    """
+    # Imported here: it loads a C parser that adds a tenth to the start of a process, and few processes need it.
     from Crypto.Hash import MD4
 
     return MD4.new(password.encode("utf-16-le")).hexdigest()  # noqa: S303 -- MS-CHAP knows no other

@@ -11,17 +11,17 @@ from nac.db.seeking import Sought, seek
 from nac.ids import TenantId
 from nac.models import User, UserGroup, UserGroupMember
 
-# Of hundreds of thousands: an index has each of these.
+# Tenants have hundreds of thousands of users: each order has an index.
 ORDERS = Orders({"name": (User.name,), "created_at": (User.created_at, User.name)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserFilter:
-    """What is asked of a list of users; what is empty asks nothing."""
+    """Filter of a user list. Empty fields match everything."""
 
-    # As it is stored.
+    # The folded name (`fold_name`).
     name: str = ""
-    # A part of the name, in any case.
+    # Part of the name, ignoring case.
     text: str = ""
     group: str = ""
     disabled: bool | None = None
@@ -38,7 +38,7 @@ def get_by_id(session: Session, tenant_id: TenantId, user_id: UUID, *, lock: boo
 
 
 def lock_names(session: Session, tenant_id: TenantId, names: Collection[str]) -> dict[str, User]:
-    """Those that there are, locked in the order of their names, as whoever locks several does."""
+    """Return the users that exist, locked in the order of their names. All callers lock in this order."""
     wanted = func.any(literal(list(names), ARRAY(Text())))
     query = select(User).where(User.tenant_id == tenant_id, User.name == wanted).order_by(User.name)
     query = query.with_for_update().execution_options(populate_existing=True)
@@ -59,6 +59,6 @@ def search_users(session: Session, tenant_id: TenantId, wanted: UserFilter, *, s
 
     whose = [User.tenant_id == tenant_id, *([User.name == wanted.name] if wanted.name else ())]
     if wanted.group:
-        # Its members are found by an index, in no order of pages.
+        # An index finds the members, without an order for pages.
         return Sought(session.scalars(span.of(select(User).where(*whose, *told_apart(User)))).all(), None)
     return seek(session, User, whose, told_apart, span)

@@ -1,4 +1,4 @@
-"""Users of a tenant: names with a password. Groups of theirs are `nac.groups.USER_GROUPS`."""
+"""Users of a tenant: names with a password. Their groups are in `nac.groups.USER_GROUPS`."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ from nac.users.repository import ORDERS as ORDERS
 from nac.users.repository import UserFilter
 from nac.validation import parse_id, require_future, require_radius_text
 
-# User-Password carries 128 octets at most (RFC 2865 5.2).
+# User-Password carries at most 128 octets (RFC 2865 5.2).
 _PASSWORD_OCTETS = 128
 _MINIMUM_PASSWORD_CHARACTERS = 8
 
@@ -36,7 +36,7 @@ _audit: audit.Recorder[User] = audit.Recorder("user", lambda user: user.name)
 
 
 class UserNotFound(NotFound):
-    """There is no such user."""
+    """The user does not exist."""
 
 
 def create_user(
@@ -51,12 +51,15 @@ def create_user(
     seal_for_chap: Seal | None = None,
     seal_for_mschap: Seal | None = None,
 ) -> User:
-    """`seal_for_chap` stores the password itself, sealed, too: CHAP cannot do without it (RFC 1994 2.2);
-    `seal_for_mschap` the NT hash that MS-CHAP needs, with which alone one can sign in (RFC 2759 8.3)."""
+    """Create a user.
+
+    `seal_for_chap` also stores the sealed password, which CHAP needs (RFC 1994 2.2). `seal_for_mschap` stores the
+    sealed NT hash, which MS-CHAP needs; a login needs nothing more than this hash (RFC 2759 8.3).
+    """
     name = require_not_reserved("user", require_user_name(name))
     require_password(password)
     if repository.get_by_name(session, tenant_id, name):
-        raise AlreadyExists(f"There is a user {name!r} already.", place="name")
+        raise AlreadyExists(f"User {name!r} already exists.", place="name")
     return store_user(
         session,
         actor=actor,
@@ -85,7 +88,7 @@ def store_user(
     seal_for_mschap: Seal | None,
     disabled: bool = False,
 ) -> User:
-    """For values that have been checked."""
+    """Store a user from checked values."""
     user_id = uuid4()
     user = User(
         id=user_id,
@@ -113,7 +116,7 @@ def store_user(
 
 
 class Unchanged(Enum):
-    """Of an argument that may be None: leave what is stored."""
+    """Leave the stored value unchanged, where None has another meaning."""
 
     AS_IT_IS = 0
 
@@ -128,7 +131,7 @@ def update_user(
     valid_until: datetime | Unchanged | None = Unchanged.AS_IT_IS,
     disabled: bool | None = None,
 ) -> User:
-    """None leaves groups and `disabled` as they are; `valid_until` None takes the end away."""
+    """Change a user. None leaves groups and `disabled` unchanged; `valid_until` None removes the end."""
     user = require_by_name(session, tenant_id=tenant_id, name=name)
     before = _describe(session, user)
     if groups is not None:
@@ -154,11 +157,13 @@ def _describe(session: Session, user: User) -> dict[str, object]:
 
 
 def delete_user(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
-    """Raises InUse while certificates that were issued to the user are good."""
+    """Delete a user. Raises InUse while the user has valid certificates."""
     user = require_by_name(session, tenant_id=tenant_id, name=name)
     hold(session, user)
     require_none_left(
-        session, user, remedy=f"Revoke them first: ./admit cert revoke --all-of-user {shlex.quote(user.name)}"
+        session,
+        user,
+        remedy=f"Revoke the user's certificates first: ./admit cert revoke --all-of-user {shlex.quote(user.name)}",
     )
     session.delete(user)
     session.flush()
@@ -166,7 +171,7 @@ def delete_user(session: Session, *, actor: str, tenant_id: TenantId, name: str)
 
 
 def disable_user(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> User:
-    """Rejected whatever the rules say, until it is enabled."""
+    """Reject the user until enabled, regardless of policy."""
     return _set_disabled(session, actor, tenant_id, name, disabled=True)
 
 
@@ -194,7 +199,7 @@ def update_password(
     chap: bool | None = None,
     mschap: bool | None = None,
 ) -> User:
-    """`chap` and `mschap` say whether these methods can use the new one; None: as they could the old one."""
+    """Change a password. `chap` and `mschap` set whether these methods work; None keeps the current setting."""
     require_password(password)
     user = require_by_name(session, tenant_id=tenant_id, name=name)
     before = {"chap": user.password_sealed is not None, "mschap": user.nt_hash_sealed is not None}
@@ -215,30 +220,30 @@ def list_users(session: Session, *, tenant_id: TenantId, span: Span | None = Non
 
 
 def search_users(session: Session, *, tenant_id: TenantId, wanted: UserFilter, span: Span) -> Sought[User]:
-    """For as long as one answer may take (nac.db.seeking)."""
+    """Search users within the time limit of one response (nac.db.seeking)."""
     return repository.search_users(session, tenant_id, wanted, span=span)
 
 
 def require_user(session: Session, *, tenant_id: TenantId, key: str, lock: bool = False) -> User:
-    """By id, or else by name."""
+    """Return a user by id or name. Raises UserNotFound."""
     user_id = parse_id(key)
     user = repository.get_by_id(session, tenant_id, user_id, lock=lock) if user_id is not None else None
     if user is None:
         user = repository.get_by_name(session, tenant_id, fold_name(key), lock=lock)
     if user is None:
-        raise UserNotFound(f"There is no user {key!r}.", place="user")
+        raise UserNotFound(f"User {key!r} does not exist.", place="user")
     return user
 
 
 def require_by_name(session: Session, *, tenant_id: TenantId, name: str) -> User:
     user = repository.get_by_name(session, tenant_id, fold_name(name))
     if user is None:
-        raise UserNotFound(f"There is no user {name!r}.", place="name", remedy="They are listed by: ./admit user list")
+        raise UserNotFound(f"User {name!r} does not exist.", place="name", remedy="List users: ./admit user list")
     return user
 
 
 def fold_name(name: str) -> str:
-    """The form in which names are stored, looked up and unique."""
+    """Return the name as stored, looked up and compared."""
     return name.casefold()
 
 
@@ -254,9 +259,9 @@ def require_user_name(text: str) -> str:
     name = fold_name(require_radius_text(text, place="name"))
     if normalise_mac(name):
         raise InvalidInput(
-            f"{text!r} is a MAC address, which MAC authentication would take.",
+            f"{text!r} is a MAC address, which MAC authentication would match.",
             place="name",
-            remedy="Use another name, or add it as an endpoint.",
+            remedy="Use another name, or create an endpoint.",
         )
     return name
 
@@ -264,7 +269,7 @@ def require_user_name(text: str) -> str:
 def require_password(password: str) -> None:
     if len(password) < _MINIMUM_PASSWORD_CHARACTERS or len(password.encode()) > _PASSWORD_OCTETS or "\0" in password:
         raise InvalidInput(
-            "The password is too short, or RADIUS cannot carry it.",
+            "The password is too short or too long, or contains NUL.",
             place="password",
             remedy=f"Use {_MINIMUM_PASSWORD_CHARACTERS} characters to {_PASSWORD_OCTETS} octets.",
         )

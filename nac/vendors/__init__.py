@@ -1,7 +1,7 @@
-"""NAS vendors: data files (`*.toml`, format in docs/reference/vendors.md) that map results to attributes.
+"""NAS vendors: data files (`*.toml`, see docs/reference/vendors.md) that map results to attributes.
 
-`find_vendor(nas.vendor).render(results)` gives the attributes, or what that vendor cannot do. Nothing here imports
-more than the standard library: radiusd's module, the API and the worker share it through `nac.engine`.
+`find_vendor(nas.vendor).render(results)` returns the attributes, or what the vendor does not support. Only the standard
+library is imported: radiusd's module, the API and the worker use it through `nac.engine`.
 """
 
 from nac.vendors.catalogue import DEFAULT_VENDOR, all_vendors, find_vendor, known_vendor, vendor_name

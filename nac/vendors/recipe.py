@@ -1,16 +1,15 @@
-"""How a vendor's NASes take requests about a live session (RFC 5176): where, named by what, and in which steps."""
+"""How a vendor's NASes accept requests about live sessions (RFC 5176): port, identification and steps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 RequestPacket = Literal["disconnect", "coa"]
-# What a step may end in that another one can still mend.
+# Failures of a step after which another step can be tried.
 Setback = Literal["refused", "unanswered"]
 REQUEST_KINDS = ("disconnect", "reauthenticate", "bounce", "change")
 SETBACKS: tuple[Setback, ...] = ("refused", "unanswered")
-# What may name the NAS and the session (RFC 5176 3), each sent where it is known. NAS-Port stands for NAS-Port-Id too,
-# whichever the NAS has told.
+# Attributes that identify NAS and session (RFC 5176 3), sent if known. NAS-Port also stands for NAS-Port-Id.
 IDENTIFYING_ATTRIBUTES = (
     "NAS-Identifier",
     "NAS-IP-Address",
@@ -20,7 +19,7 @@ IDENTIFYING_ATTRIBUTES = (
     "Calling-Station-Id",
     "Framed-IP-Address",
 )
-# As the NAS itself writes the address of a station: of 12 hex digits.
+# Notations of a station's address.
 STATION_FORMS = ("AA-BB-CC-DD-EE-FF", "aa-bb-cc-dd-ee-ff", "AA:BB:CC:DD:EE:FF", "aa:bb:cc:dd:ee:ff", "aabbccddeeff")
 
 
@@ -28,9 +27,9 @@ STATION_FORMS = ("AA-BB-CC-DD-EE-FF", "aa-bb-cc-dd-ee-ff", "AA:BB:CC:DD:EE:FF", 
 class RecipeStep:
     # A Disconnect-Request, or a CoA-Request with `attributes`.
     send: RequestPacket
-    # Names and values, as `nac.dictionary` takes them.
+    # Names and values in the notation of `nac.dictionary`.
     attributes: tuple[tuple[str, str], ...] = ()
-    # On which of these the next step is tried.
+    # Failures after which the next step is tried.
     next_on: tuple[Setback, ...] = ()
 
 
@@ -43,7 +42,7 @@ class Recipe:
     steps: Mapping[str, tuple[RecipeStep, ...]] = field(default_factory=dict)
 
     def format_station(self, mac: str) -> str:
-        """`mac` (12 lower-case hex digits) in the form of this vendor."""
+        """Return `mac` (12 lower-case hex digits) in this vendor's notation."""
         digits = mac.upper() if self.station.isupper() else mac
         separator = self.station[2] if self.station[2] in "-:" else ""
         return separator.join(digits[at : at + 2] for at in range(0, 12, 2))

@@ -1,4 +1,4 @@
-"""A vendor of NASes: into which attributes it wants each vendor-neutral result put, and what it cannot do."""
+"""A NAS vendor: the attributes for each vendor-neutral result, and unsupported results."""
 
 import hashlib
 import re
@@ -11,11 +11,11 @@ from nac.vendors.recipe import Recipe
 from nac.vendors.results import ReplyAttribute, ReplyPair, Results
 
 Encoding = Literal["text", "hex", "pmk"]
-# IEEE 802.11 J.4.1: a passphrase has 8 to 63 printable ASCII characters; the key is PBKDF2 of it over the SSID.
+# IEEE 802.11 J.4.1: a passphrase has 8 to 63 printable ASCII characters; the key is PBKDF2 of it with the SSID.
 MAX_PASSPHRASE_LENGTH = 63
 _PMK_ROUNDS, _PMK_OCTETS = 4096, 32
 _HIDDEN = "(hidden)"
-# ACE numbers, so that a person who looks at the NAS finds them spaced as usual.
+# Usual step of ACE numbers on NASes.
 _ENTRY_STEP = 10
 
 
@@ -27,13 +27,13 @@ def _pmk(passphrase: str, ssid: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AttributeTemplate:
-    """One attribute; `value` holds placeholders in braces."""
+    """One attribute; `value` has placeholders in braces."""
 
     attribute: str
     operator: str
     value: str
     tag: int | None = None
-    # "hex" as octets are written for radiusd; "pmk": 0x00 and the pairwise master key of passphrase and SSID.
+    # "hex": octets in radiusd's notation; "pmk": 0x00 and the pairwise master key of passphrase and SSID.
     encoding: Encoding = "text"
 
     def fill(self, **values: object) -> ReplyAttribute:
@@ -48,32 +48,32 @@ class AttributeTemplate:
         return self.fill(psk=passphrase)
 
     def hidden(self) -> ReplyPair:
-        """What is shown in place of a passphrase that is sent."""
+        """Return the pair with a masked passphrase, for display."""
         return ReplyAttribute(self.attribute, self.operator, _HIDDEN, self.tag).pair()
 
 
 @dataclass(frozen=True, slots=True)
 class ResultForm:
-    """How a vendor takes one key of a result."""
+    """How a vendor supports one key of a result."""
 
     attributes: tuple[AttributeTemplate, ...] = ()
-    # Why it does not take the key at all.
+    # Reason why the vendor does not support the key.
     cannot: str = ""
-    # What a value (of a downloadable ACL each entry) must look like, and that in words.
+    # Required format of the value (each entry of a downloadable ACL), and its description.
     takes: re.Pattern[str] | None = None
     wanted: str = ""
-    # Between the entries where one attribute holds them all.
+    # Separator of entries if one attribute contains all of them.
     separator: str = ""
 
 
 class RenderedAttribute(NamedTuple):
-    # The key or, as "reply[2]", the entry of the result that it comes from.
+    # Source of the attribute: a key, or an entry such as "reply[2]".
     source: str
     attribute: ReplyAttribute
 
 
 class VendorRefusal(NamedTuple):
-    """What this vendor cannot do; `place` within the result, such as "acl" or "reply[2].attribute"."""
+    """An unsupported result; `place` is within the result, such as "acl" or "reply[2].attribute"."""
 
     place: str
     why: str
@@ -85,7 +85,7 @@ class VendorRefusal(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Rendering:
     attributes: tuple[RenderedAttribute, ...] = ()
-    # To be completed with the passphrase of the endpoint.
+    # Attributes that still need the endpoint's passphrase.
     passphrase: tuple[AttributeTemplate, ...] = ()
     refusals: tuple[VendorRefusal, ...] = ()
 
@@ -95,7 +95,7 @@ class Rendering:
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    # As in `nas.vendor`, in lower case.
+    # Value of `nas.vendor`, in lower case.
     name: str
     title: str
     aliases: tuple[str, ...]
@@ -103,7 +103,7 @@ class Vendor:
     recipe: Recipe = field(default_factory=Recipe)
 
     def render(self, results: Results) -> Rendering:
-        """The attributes; where there are refusals they are not the whole result and must not be sent. Never raises."""
+        """Return the attributes. If there are refusals, they are incomplete and must not be sent. Never raises."""
         made: list[RenderedAttribute] = []
         passphrase: tuple[AttributeTemplate, ...] = ()
         refusals: list[VendorRefusal] = []
@@ -122,7 +122,7 @@ class Vendor:
         return Rendering(tuple(made), passphrase, tuple(refusals))
 
     def entries_refusal_reason(self, entries: tuple[str, ...]) -> str:
-        """Why entries of a downloadable ACL that were written for this vendor cannot be sent to it, or ""."""
+        """Return why this vendor does not accept entries of a downloadable ACL, or ""."""
         return self._refusal(self.forms["downloadable_acl"], "downloadable_acl", entries)
 
     def _values(self, key: str, results: Results) -> tuple[str, ...]:
@@ -135,11 +135,11 @@ class Vendor:
         if form.cannot:
             return f"{self.title}: {form.cannot}"
         if not values:
-            return f"{self.title}: it has no entries for this vendor"
+            return f"{self.title}: the ACL has no entries for this vendor"
         if form.takes is not None:
             wrong = next((value for value in values if not form.takes.fullmatch(value)), None)
             if wrong is not None:
-                return f"{self.title}: it takes {form.wanted}, not {wrong[:64]!r}"
+                return f"{self.title}: expects {form.wanted}, not {wrong[:64]!r}"
         return ""
 
 
@@ -157,7 +157,7 @@ def _fill_templates(form: ResultForm, key: str, values: tuple[str, ...]) -> Iter
 def _find_collisions(
     made: list[RenderedAttribute], passphrase: tuple[AttributeTemplate, ...]
 ) -> Iterator[VendorRefusal]:
-    """Two keys that one and the same attribute would have to hold."""
+    """Yield refusals for keys that need the same attribute."""
     owners: dict[str, str] = {}
     of_keys: list[tuple[str, ReplyAttribute | AttributeTemplate]] = [
         *made,
@@ -166,11 +166,11 @@ def _find_collisions(
     for source, item in of_keys:
         owner = owners.setdefault(item.attribute.lower(), source) if item.operator == ":=" else source
         if owner != source:
-            yield VendorRefusal(source, f"{owner} is in {item.attribute} already; use one of the two")
+            yield VendorRefusal(source, f"{owner} already uses {item.attribute}; use only one of them")
 
 
 def _render_reply_attributes(results: Results, used: set[str]) -> Iterator[RenderedAttribute]:
-    """The dictionary attributes of `reply`; a list that a key has begun is gone on with, not replaced."""
+    """Yield the attributes of `reply`; they extend a list that a key began."""
     for index, item in enumerate(results.reply):
         if item.operator == ":=" and item.attribute.lower() in used:
             item = ReplyAttribute(item.attribute, "+=", item.value, item.tag)
@@ -180,7 +180,7 @@ def _render_reply_attributes(results: Results, used: set[str]) -> Iterator[Rende
 def _find_set_twice(
     made: list[RenderedAttribute], passphrase: tuple[AttributeTemplate, ...]
 ) -> Iterator[VendorRefusal]:
-    """Attributes of `reply` that a key sets by itself."""
+    """Yield refusals for attributes of `reply` that a key sets."""
     owners = {item.attribute.lower(): "psk" for item in passphrase if item.operator == ":="}
     for source, item in made:
         name = item.attribute.lower()
@@ -189,5 +189,5 @@ def _find_set_twice(
                 owners[name] = source
         elif name in owners:
             yield VendorRefusal(
-                f"{source}.attribute", f"{owners[name]} sets this attribute already; use one of the two"
+                f"{source}.attribute", f"{owners[name]} already sets this attribute; use only one of them"
             )

@@ -1,4 +1,4 @@
-"""Vendor files read and checked: every mistake of every file with its place, or none."""
+"""Reads vendor files and reports every mistake with its place."""
 
 import re
 import tomllib
@@ -30,7 +30,7 @@ class VendorFilesDamaged(Exception):
 
 
 def read_vendor_files(texts: Mapping[str, bytes], *, default: str) -> dict[str, Vendor]:
-    """Vendors by name, of file name -> TOML. What a file does not mention is as in that of `default`.
+    """Return vendors by name from TOML by file name. A file inherits missing keys from `default`.
 
     Raises VendorFilesDamaged.
     """
@@ -42,9 +42,9 @@ def read_vendor_files(texts: Mapping[str, bytes], *, default: str) -> dict[str, 
     inherited = read[default].forms if default in read else {}
     for key in NEUTRAL_KEYS:
         if default in read and key not in inherited:
-            reader.mistakes.append(f"{default}.toml: {key}: is missing; every key must have a form there")
+            reader.mistakes.append(f"{default}.toml: {key}: is missing; the default needs a form for every key")
     for key in list_missing_keys(recipes[default]) if default in read else ():
-        reader.mistakes.append(f"{default}.toml: coa.{key}: is missing; all of it must be there")
+        reader.mistakes.append(f"{default}.toml: coa.{key}: is missing; the default needs all keys")
     if reader.mistakes:
         raise VendorFilesDamaged(reader.mistakes)
     return {
@@ -62,7 +62,7 @@ def read_vendor_files(texts: Mapping[str, bytes], *, default: str) -> dict[str, 
 class _VendorFileReader:
     def __init__(self) -> None:
         self.mistakes: list[str] = []
-        # What each vendor says of requests about sessions.
+        # Recipe fields of each vendor.
         self.recipes: dict[str, dict[str, object]] = {}
         self._file = ""
 
@@ -74,14 +74,14 @@ class _VendorFileReader:
         name = file_name.removesuffix(".toml")
         self.recipes[name] = {"steps": {}}
         if not _NAME.fullmatch(name):
-            self._add("", "a vendor's name has lower-case letters, digits and dashes")
+            self._add("", "a vendor's name must have lower-case letters, digits and dashes")
         try:
             document = tomllib.loads(text.decode())
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
-            self._add("", f"is not TOML: {exc}")
+            self._add("", f"invalid TOML: {exc}")
             return Vendor(name, "", (), {})
         for key in document.keys() - {"title", "aliases", "sources", "coa", *NEUTRAL_KEYS}:
-            self._add(key, f"unknown key; a vendor has: title, aliases, sources, coa, {', '.join(NEUTRAL_KEYS)}")
+            self._add(key, f"unknown key; use one of: title, aliases, sources, coa, {', '.join(NEUTRAL_KEYS)}")
         self._texts(document, "sources")
         aliases = self._texts(document, "aliases")
         forms = {key: self._form(document[key], key) for key in NEUTRAL_KEYS if key in document}
@@ -93,7 +93,7 @@ class _VendorFileReader:
         if isinstance(value, str) and value:
             return value
         if required or key in table:
-            self._add(f"{place}.{key}" if place else key, "must be text that is not empty")
+            self._add(f"{place}.{key}" if place else key, "must be nonempty text")
         return ""
 
     def _texts(self, document: Mapping[str, object], key: str) -> tuple[str, ...]:
@@ -108,11 +108,11 @@ class _VendorFileReader:
             self._add(key, "must be a table")
             return ResultForm()
         for unknown in table.keys() - set(_FORM_KEYS):
-            self._add(f"{key}.{unknown}", f"unknown key; a form has: {', '.join(_FORM_KEYS)}")
+            self._add(f"{key}.{unknown}", f"unknown key; use one of: {', '.join(_FORM_KEYS)}")
         if ("attributes" in table) == ("cannot" in table):
             self._add(key, "must have either attributes or cannot")
         if ("takes" in table) != ("wanted" in table):
-            self._add(key, "takes and wanted come together: the expression and the words for it")
+            self._add(key, "takes (expression) and wanted (description) need each other")
         attributes = self._attributes(table.get("attributes"), key) if "attributes" in table else ()
         return ResultForm(
             attributes,
@@ -127,19 +127,19 @@ class _VendorFileReader:
         try:
             return re.compile(text) if text else None
         except re.error as exc:
-            self._add(f"{key}.takes", f"is no regular expression: {exc}")
+            self._add(f"{key}.takes", f"invalid regular expression: {exc}")
             return None
 
     def _attributes(self, entries: object, key: str) -> tuple[AttributeTemplate, ...]:
         place = f"{key}.attributes"
         if not isinstance(entries, list) or not entries:
-            self._add(place, "must be a list of attributes that is not empty")
+            self._add(place, "must be a nonempty list of attributes")
             return ()
         mistakes_before = len(self.mistakes)
         found = [self._template(entry, f"{place}[{index}]", key) for index, entry in enumerate(entries)]
         used = {name for template in found if template for name in _placeholders(template.value)}
         if len(self.mistakes) == mistakes_before and _PLACEHOLDERS[key] and not used - {"number"}:
-            self._add(place, f"none of them holds {' or '.join(f'{{{name}}}' for name in _PLACEHOLDERS[key])}")
+            self._add(place, f"no value contains {' or '.join(f'{{{name}}}' for name in _PLACEHOLDERS[key])}")
         return tuple(template for template in found if template is not None)
 
     def _template(self, entry: object, place: str, key: str) -> AttributeTemplate | None:
@@ -148,20 +148,20 @@ class _VendorFileReader:
             return None
         before = len(self.mistakes)
         for unknown in entry.keys() - set(_TEMPLATE_KEYS):
-            self._add(f"{place}.{unknown}", f"unknown key; an attribute has: {', '.join(_TEMPLATE_KEYS)}")
+            self._add(f"{place}.{unknown}", f"unknown key; use one of: {', '.join(_TEMPLATE_KEYS)}")
         attribute, value = self._text(entry, "attribute", place), self._text(entry, "value", place)
         if attribute and not _ATTRIBUTE.fullmatch(attribute):
-            self._add(f"{place}.attribute", "must be the name of a RADIUS attribute; a tag goes into its own key")
+            self._add(f"{place}.attribute", "must be the name of a RADIUS attribute; use the key tag for a tag")
         operator, tag, encoding = entry.get("operator", ":="), entry.get("tag"), entry.get("encoding", "text")
         if operator not in (":=", "+="):
-            self._add(f"{place}.operator", 'must be ":=" (set, the default) or "+=" (add one more)')
+            self._add(f"{place}.operator", 'must be ":=" (set, the default) or "+=" (add)')
         if tag is not None and (type(tag) is not int or not 0 <= tag <= 31):
             self._add(f"{place}.tag", "must be a number from 0 to 31 (RFC 2868 3)")
         if encoding not in ("text", "hex", "pmk") or (encoding == "pmk" and key != "psk"):
-            self._add(f"{place}.encoding", 'must be "text" (the default), "hex" or, of psk alone, "pmk"')
+            self._add(f"{place}.encoding", 'must be "text" (the default), "hex" or, only for psk, "pmk"')
         self._check_placeholders(value, f"{place}.value", key)
         if "{entry}" in value and operator != "+=":
-            self._add(f"{place}.operator", 'must be "+=": there is one attribute for each entry')
+            self._add(f"{place}.operator", 'must be "+=": each entry is one attribute')
         if len(self.mistakes) > before:
             return None
         return AttributeTemplate(
@@ -173,16 +173,16 @@ class _VendorFileReader:
         try:
             names = _placeholders(value)
         except ValueError as exc:
-            self._add(place, f"has braces that do not pair: {exc}")
+            self._add(place, f"unmatched braces: {exc}")
             return
         for name in sorted(names - set(allowed)):
-            self._add(place, f"unknown placeholder {{{name}}}; {key} has: {', '.join(allowed) or 'none'}")
+            self._add(place, f"unknown placeholder {{{name}}}; use: {', '.join(allowed) or 'none'}")
         if {"entry", "entries"} <= names:
-            self._add(place, "holds either {entry} or {entries}")
+            self._add(place, "must contain only one of {entry} and {entries}")
 
 
 def _placeholders(template: str) -> set[str]:
-    """Names in braces, format and all. Raises ValueError."""
+    """Return names in braces, including conversion and format. Raises ValueError."""
     return {
         name + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
         for _, name, form, conversion in Formatter().parse(template)

@@ -222,7 +222,7 @@ def test_change_carries_its_attributes(owner, alpha, nas, sender):
         ("224.0.0.9", False, "224.0.0.9 is the address of no NAS."),
         ("2001:db8::1", False, "This cell has no IPv6 address to send to 2001:db8::1 from."),
         # Whoever has a tenant's secret says where its NAS is.
-        ("169.254.169.254", False, "169.254.169.254 is a link-local address, to which the platform does not connect."),
+        ("169.254.169.254", False, "169.254.169.254 is a link-local address; Admit does not connect to it."),
     ],
 )
 def test_nas_that_cannot_be_reached_is_told_of(owner, alpha, sender, address, behind_nat, told):

@@ -14,7 +14,7 @@ def test_released_address_goes_through_its_quarantine_unless_a_session_holds_it(
     address = world.asks(ANNA)
     world.starts(ANNA, address)
     world.settle()
-    with pytest.raises(InUse, match="A session holds"):
+    with pytest.raises(InUse, match="A live session has"):
         as_tenant(release_address, actor="test", address=address)
     other = world.asks(BEN)
     world.settle()
@@ -28,7 +28,7 @@ def test_address_is_not_released_under_a_session_that_tells_none(world, as_tenan
     address = world.asks(ANNA)
     world.starts(ANNA, None)
     world.settle()
-    with pytest.raises(InUse, match="A session holds"):
+    with pytest.raises(InUse, match="A live session has"):
         as_tenant(release_address, actor="test", address=address)
 
 

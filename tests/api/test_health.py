@@ -154,13 +154,13 @@ def _raise(exc: Exception) -> None:
 
 
 def test_errors_of_ours_are_rendered_with_their_code_and_remedy(app: FastAPI, client: httpx.Client):
-    app.get("/gone")(lambda: _raise(NotFound("There is no tenant 'x'.", place="slug", remedy="List them.")))
+    app.get("/gone")(lambda: _raise(NotFound("Tenant 'x' does not exist.", place="slug", remedy="List them.")))
     app.get("/used")(lambda: _raise(InUse("Two sites use it.")))
     assert client.get("/gone").json() == {
         "type": "about:blank",
         "title": "The object does not exist.",
         "status": 404,
-        "detail": "There is no tenant 'x'.",
+        "detail": "Tenant 'x' does not exist.",
         "code": "not-found",
         "place": "slug",
         "remedy": "List them.",
@@ -188,5 +188,5 @@ def test_unforeseen_error_tells_the_caller_nothing_of_it(app: FastAPI, client: h
 def test_start_without_database_setting_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("ADMIT_DATABASE_URL", raising=False)
     monkeypatch.setenv("ADMIT_VAR_DIR", "/nonexistent")
-    with pytest.raises(SettingsError, match="ADMIT_DATABASE_URL is not set"):
+    with pytest.raises(SettingsError, match="ADMIT_DATABASE_URL is required"):
         create_app()

@@ -17,17 +17,17 @@ _OF_THE_INSTALLATION = {"api", "up"}
 @pytest.mark.parametrize(
     ("told", "wanted"),
     [
-        ("They are listed by: ./admit endpoint list", "They are listed by: listEndpoints"),
+        ("List endpoints: ./admit endpoint list", "List endpoints: listEndpoints"),
         ("If it should come in: ./admit endpoint set MAC --until DATE.", "If it should come in: updateEndpoint."),
         ("./admit ca list and ./admit cert list.", "listAuthorities and listCertificates."),
         ("then assign one (./admit policy assign) or", "then assign one (updateSite) or"),
         ("./admit ca import-root-key. If", "importRootKey. If"),
         ("Start it: ./admit up", "Start it: ./admit up"),
         ("Or say make_groups (--make-groups), which makes it.", "Or say make_groups, which makes it."),
-        ("There is no group 'Printers (--old)'.", "There is no group 'Printers (--old)'."),
+        ("Unknown group 'Printers (--old)'.", "Unknown group 'Printers (--old)'."),
         (
-            'There is no group "Ann\'s (--old)". See: ./admit ca list',
-            'There is no group "Ann\'s (--old)". See: listAuthorities',
+            'Unknown group "Ann\'s (--old)". See: ./admit ca list',
+            'Unknown group "Ann\'s (--old)". See: listAuthorities',
         ),
         ("The tenant's words: say so (--code), or don't.", "The tenant's words: say so, or don't."),
         ("A group './admit ca list' is there.", "A group './admit ca list' is there."),

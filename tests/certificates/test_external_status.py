@@ -174,7 +174,7 @@ class TestLists:
             ((200, make_crl(by=authority("Corp CA", NOW))), "not signed by the authority"),
             ((500, b""), "status 500"),
             ("http://127.0.0.1:1/", "connection attempts failed"),
-            ("ftp://127.0.0.1/crl", "no address on the web"),
+            ("ftp://127.0.0.1/crl", "Invalid URL"),
             ("/crl", "more than 3 redirects"),
         ],
     )

@@ -128,10 +128,10 @@ def test_each_of_several_mistakes_is_an_object_of_its_own(api: Api, tmp_path: Pa
     told = json.loads(refused.stdout)
     assert (refused.exit_code, told["error"], told["message"]) == (2, "rows-refused", "2 mistakes.")
     assert [each["place"] for each in told["mistakes"]] == ["items[0].mac", "items[1].groups"]
-    assert told["mistakes"][1]["message"] == "There is no group 'no'."
+    assert told["mistakes"][1]["message"] == "Unknown group 'no'."
     assert "createEndpointGroup" in told["mistakes"][1]["remedy"]
     # A person has them all, a line each.
-    assert "items[1].groups: There is no group 'no'." in refused.stderr
+    assert "items[1].groups: Unknown group 'no'." in refused.stderr
 
 
 def test_what_is_no_api_and_no_token_are_told(api: Api, token_file: Path) -> None:

@@ -112,7 +112,7 @@ def test_holder_of_good_certificates_is_not_removed(
     _issue(alpha, tmp_path, f"--{noun}", who)
     refused = alpha.run(noun, "remove", who, "-t", "alpha")
     assert refused.exit_code == 1
-    assert f"not revoked: 1. Revoke them first: ./admit cert revoke {option} {who}" in refused.stderr
+    assert f"certificates first: ./admit cert revoke {option} {who}" in refused.stderr
     alpha.json("cert", "revoke", "-t", "alpha", option, who)
     assert alpha.json(noun, "remove", who, "-t", "alpha") == {"removed": who}
 
@@ -140,7 +140,7 @@ def test_changes_are_audited_with_the_person(alpha: Admit, tmp_path: Path, app_e
         (["--csr", "/dev/null"], "not a readable PKCS#10 request"),
         (["--name", "x" * 65], "at most 64 are allowed"),
         (["--name", ""], "is empty"),
-        (["--tenant", "nobody"], "There is no tenant 'nobody'"),
+        (["--tenant", "nobody"], "Tenant 'nobody' does not exist"),
         (["--out", "/proc/nowhere"], "The folder cannot be made"),
         (["--profile", "server", "--name", "not a name"], "not a host name"),
         (["--profile", "server", "--p12-legacy"], "not handed out here"),
@@ -153,8 +153,8 @@ def test_changes_are_audited_with_the_person(alpha: Admit, tmp_path: Path, app_e
             "expires before the cell",
         ),
         (["--present-from", "2999-01-01"], "Only a server certificate is shown"),
-        (["--user", "anna"], "There is no user 'anna'"),
-        (["--endpoint", "001122334455"], "There is no endpoint 00:11:22:33:44:55"),
+        (["--user", "anna"], "User 'anna' does not exist"),
+        (["--endpoint", "001122334455"], "Endpoint 00:11:22:33:44:55 does not exist"),
     ],
 )
 def test_bad_request_is_refused_in_one_sentence_and_issues_nothing(

@@ -86,7 +86,7 @@ def test_many_are_classified_after_a_look(seen):
         (("classify", *OF, "--approve"), 2, "Name addresses"),
         (("classify", BROTHER, *OF), 2, "--approve, --block or --ignore"),
         (("classify", "00:1b:a9:09:09:09", *OF, "--block"), 2, "Not in the inbox"),
-        (("set", "00:1b:a9:09:09:09", *OF, "--name", "x"), 2, "no endpoint"),
+        (("set", "00:1b:a9:09:09:09", *OF, "--name", "x"), 2, "does not exist"),
         (("set", BROTHER, *OF, "--psk", "short"), 2, "8 to 63"),
         (("set", BROTHER, *OF, "--psk", "long enough", "--no-psk"), 2, "one of --psk"),
         (("set", BROTHER, *OF, "--attribute", "floor"), 2, "KEY=VALUE"),
@@ -163,7 +163,7 @@ def test_group_has_a_rule_and_a_passphrase(seen, tmp_path):
     rule.write_text('{"attribute": "endpoint.group", "operator": "equals", "value": "printers"}')
     refused = seen.run("endpoint-group", "set", "printers", *OF, "--rule", str(rule))
     assert refused.exit_code == 2
-    assert "cannot go by groups" in refused.stderr
+    assert "cannot read groups" in refused.stderr
     rule.write_text("{")
     assert seen.run("endpoint-group", "set", "printers", *OF, "--rule", str(rule)).exit_code == 2
     assert seen.json("endpoint-group", "set", "printers", *OF, "--no-rule", "--no-psk")["rule"] == ""
@@ -174,7 +174,7 @@ def test_what_is_exported_can_be_imported(seen, tmp_path):
     file.write_text(f"mac,name,groups,attribute.floor\n{BROTHER},Printer,printers;all,2\n{AXIS},Camera,,\n")
     refused = seen.run("endpoint", "import", str(file), *OF)
     assert refused.exit_code == 2
-    assert "file: 2 mistakes; nothing was stored\n  line 2: groups: There is no group 'all'" in refused.stderr
+    assert "file: 2 mistakes; nothing was stored\n  line 2: groups: Unknown group 'all'" in refused.stderr
     refused = seen.run("endpoint", "import", str(file), *OF, "--json")
     assert refused.exit_code == 2
     told = json.loads(refused.stdout)

@@ -49,10 +49,10 @@ def test_user_and_endpoint_give_their_names(alpha: Admit) -> None:
         (("link", "--name", "x", "--life", "soon"), "is no length of time"),
         (("link", "--name", "x", "--life", "400d"), "at most 365 days"),
         (("secret", "--uses", "0"), "Invalid number of uses: 0"),
-        (("secret", "--id", "Not A Slug", "--any-name"), "is no slug"),
-        (("secret", "--user", "nobody"), "There is no user 'nobody'"),
+        (("secret", "--id", "Not A Slug", "--any-name"), "Invalid slug"),
+        (("secret", "--user", "nobody"), "User 'nobody' does not exist"),
         (("revoke", "nothing"), "Unknown enrolment secret 'nothing'"),
-        (("profile", "--form", "apple", "--ssid", "x" * 33, "--out", "/nonexistent/x"), "is no SSID"),
+        (("profile", "--form", "apple", "--ssid", "x" * 33, "--out", "/nonexistent/x"), "Invalid SSID"),
         (("profile", "--form", "wpa_supplicant", "--device-folder", "a b", "--out", "/nonexistent/x"), "absolute path"),
     ],
 )

@@ -48,7 +48,7 @@ def test_secret_is_asked_for_again_where_it_would_go_somewhere_else(corp: Admit,
     elsewhere = ("identity-source", "set", "corp", *OF_ALPHA, "--set", 'urls=["ldaps://mallory.example"]')
     refused = corp.run(*elsewhere)
     assert refused.exit_code == 2
-    assert "Give the secret again" in refused.stderr
+    assert "Enter the secret again" in refused.stderr
     assert "mallory" not in json.dumps(corp.json("identity-source", "list", *OF_ALPHA))
     changed = corp.json(*elsewhere, "--secret-file", str(tmp_path / "secret"))
     assert changed["settings"]["urls"] == ["ldaps://mallory.example"]
@@ -62,11 +62,11 @@ def test_source_on_a_refused_address_is_neither_added_nor_asked(
     settings = ("--set", f'urls=["ldaps://{host}"]', "--set", "base_dn=dc=corp")
     result = corp.run("identity-source", "add", "inner", *OF_ALPHA, "--kind", "ldap", *settings)
     assert result.exit_code == 2
-    assert "to which the platform does not connect. Whoever runs the platform can allow it" in result.stderr
+    assert "Admit does not connect to it. The platform's operator can allow it" in result.stderr
     assert [row["name"] for row in corp.json("identity-source", "list", *OF_ALPHA)] == ["corp"]
     asked = corp.run("identity-source", "test", "corp", *OF_ALPHA, "--user", "anna", text="anna's password\n")
     assert asked.exit_code == 1
-    assert "127.0.0.1 is a loopback address, to which the platform does not connect" in asked.stdout
+    assert "127.0.0.1 is a loopback address; Admit does not connect to it" in asked.stdout
     assert "ADMIT_OUTBOUND_NETWORKS" in asked.stdout
 
 
@@ -96,7 +96,7 @@ def test_test_tells_each_step_and_the_groups(corp: Admit):
     told = json.loads(result.stdout[result.stdout.index("{") :])
     assert (told["verified"], told["groups"]) == (True, ["staff"])
     steps = "\n".join(told["steps"])
-    for step in ("connected to ldaps://", f"bound as {SERVICE_DN}", "found uid=anna", "is right", "refuses a user"):
+    for step in ("connected to ldaps://", f"bound as {SERVICE_DN}", "entry: uid=anna", "is right", "rejects a user"):
         assert step in steps
     assert "anna's password" not in steps
 

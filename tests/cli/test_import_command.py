@@ -14,8 +14,8 @@ def test_file_is_previewed_and_then_brought_in(alpha: Admit, tmp_path: Path):
     asked = ("import", "packetfence-nodes", str(tmp_path / "nodes"), *OF_ALPHA)
     # The groups that it names are not there.
     preview = alpha.run(*asked, "--dry-run")
-    assert (preview.exit_code, "line 2: groups: There is no group 'printers'" in preview.stderr) == (2, True)
-    assert "line 4: 00:00:5e:00:53:03 is left out: its status is unreg" in preview.stdout
+    assert (preview.exit_code, "line 2: groups: Unknown group 'printers'" in preview.stderr) == (2, True)
+    assert "line 4: 00:00:5e:00:53:03 was skipped: its status is unreg" in preview.stdout
     refused = alpha.run(*asked)
     assert (refused.exit_code, "line 2: groups" in refused.stderr) == (2, True)
     assert alpha.json("endpoint", "list", *OF_ALPHA) == []

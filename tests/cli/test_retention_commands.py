@@ -98,12 +98,12 @@ def test_smaller_budget_asks_and_nothing_is_locked_meanwhile(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--log", "auth", "--days", "6"), "Give 7 to 730."),
-        (("--log", "usage", "--days", "61"), "Give 62 to 1825."),
+        (("--log", "auth", "--days", "6"), "Use 7 to 730."),
+        (("--log", "usage", "--days", "61"), "Use 62 to 1825."),
         (("--log", "auth", "--days", "x"), "nor 'default'"),
-        (("--log", "auth", "--bytes", "5"), "Give 1048576 or more, or none."),
+        (("--log", "auth", "--bytes", "5"), "Use 1048576 or more, or none."),
         (("--log", "auth", "--bytes", "many"), "is no size such as 500MB"),
-        (("--log", "coa", "--export", "csv"), "The log coa is not exported."),
+        (("--log", "coa", "--export", "csv"), "The log coa cannot be exported."),
         (("--log", "audit", "--days", "90"), "'audit' is not one of"),
     ],
 )
@@ -130,7 +130,7 @@ def test_limits_of_the_platform_bound_what_tenants_have(alpha: Admit) -> None:
     shown = alpha.json("retention", "show", "-t", "alpha")[0]
     assert (shown["days"], shown["bytes"]) == (400, 1 << 30)
     wrong = alpha.run("retention", "limits", "set", "--log", "auth", "--floor-days", "91")
-    assert (wrong.exit_code, "not in order" in wrong.stderr) == (2, True)
+    assert (wrong.exit_code, "not in ascending order" in wrong.stderr) == (2, True)
     alpha.json("retention", "limits", "set", "--log", "auth", "--reset")
     assert alpha.run("retention", "trust-clock").exit_code == 0
     assert alpha.json("retention", "limits", "show")[0]["ceiling_days"] == 730

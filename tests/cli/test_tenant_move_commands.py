@@ -61,7 +61,7 @@ def test_tenant_goes_over_in_three_steps(move, refused, answers, alpha, owner_en
     assert switched.items() >= ({"state": "switched", "ready": True} | places).items()
     assert switched["next"].startswith("./admit tenant-move finish alpha, ")
     assert alpha.json("tenant", "show", "alpha")["auth_port"] == 19120
-    finished = {"at_nases": "Remove the address of before.", "next": "Nothing: the move is over."}
+    finished = {"at_nases": "Remove the old address.", "next": "Nothing: the move is over."}
     assert move("finish", "alpha") == {"state": "finished", "ready": None} | places | finished
     assert move("show", "alpha")["state"] == "finished"
     assert "not moving" in refused("cancel", "alpha")[1]
@@ -95,8 +95,8 @@ def test_silent_cell_is_left_only_if_that_is_said(move, refused, answers, owner_
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("prepare", "alpha", "--to", "nowhere"), "no cell 'nowhere'"),
-        (("prepare", "alpha", "--to", "cell-1"), "in this cell already"),
+        (("prepare", "alpha", "--to", "nowhere"), "Cell 'nowhere' does not exist"),
+        (("prepare", "alpha", "--to", "cell-1"), "already in this cell"),
         (("prepare", "nobody", "--to", "cell-2"), "nobody"),
         (("switch", "alpha"), "not moving"),
         (("finish", "alpha"), "not moving"),

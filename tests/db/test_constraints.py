@@ -102,16 +102,16 @@ def test_each_reference_has_a_word_and_a_field(database: Database) -> None:
     [
         (
             "INSERT INTO msps (slug, name) VALUES ('a', 'A'), ('a', 'B')",
-            "slug: There is an MSP of this slug already. Choose another one.",
+            "slug: An MSP with this slug already exists. Choose another one.",
         ),
         (
             "INSERT INTO tenants (slug, name, msp_id) VALUES ('a', 'A', gen_random_uuid())",
-            "msp: It names an MSP that is not there, or not any more. Read it again, and decide anew.",
+            "msp: The request refers to an MSP that does not exist. Reload and try again.",
         ),
         (
             "WITH made AS (INSERT INTO msps (slug, name) VALUES ('a', 'A') RETURNING id)"
             " INSERT INTO tenants (slug, name, msp_id) SELECT 'a', 'A', id FROM made; DELETE FROM msps",
-            "It is still referred to: tenants. Change or remove that first.",
+            "The object is still in use by: tenants. Change or delete those first.",
         ),
     ],
 )

@@ -53,7 +53,7 @@ def test_migration_that_waits_holds_no_lock_of_those_before_it_and_loses_no_row(
 
 def test_database_not_migrated_is_refused(cluster: Cluster) -> None:
     engine = make_engine(cluster.create_database("bare", migrated=False).owner_url)
-    with pytest.raises(SchemaTooOld, match="schema none, this version needs 0"):
+    with pytest.raises(SchemaTooOld, match="schema none, but this version needs 0"):
         require_current_schema(engine)
     engine.dispose()
 

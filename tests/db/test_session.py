@@ -66,10 +66,10 @@ def test_process_engine_is_used_where_none_is_given(app_engine: Engine) -> None:
         (
             "INSERT INTO msps (slug, name) VALUES ('a', 'A'), ('a', 'B')",
             AlreadyExists,
-            "slug: There is an MSP of this slug already",
+            "slug: An MSP with this slug already exists",
         ),
-        ("INSERT INTO msps (slug, name) VALUES ('A', 'A')", InvalidInput, "^msps.slug: The database refuses a value.$"),
-        ("INSERT INTO msps (slug) VALUES ('a')", InvalidInput, "^msps.name: The database refuses a value.$"),
+        ("INSERT INTO msps (slug, name) VALUES ('A', 'A')", InvalidInput, "^msps.slug: The database rejects a value.$"),
+        ("INSERT INTO msps (slug) VALUES ('a')", InvalidInput, "^msps.name: The database rejects a value.$"),
         ("DELETE FROM audit_log", ScopeViolation, "permission denied for table audit_log"),
         ("SELECT 1 / 0", InvalidInput, "division by zero"),
         ("SELECT nonsense", AdmitError, "nonsense"),
@@ -83,7 +83,7 @@ def test_driver_error_leaves_as_ours(app_engine: Engine, statement: str, error: 
 def test_database_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
     engine = make_engine(f"postgresql://admit_app@/admit?host={tmp_path}")
     with (
-        pytest.raises(DatabaseUnavailable, match="Is PostgreSQL up"),
+        pytest.raises(DatabaseUnavailable, match="Check that PostgreSQL is running"),
         session_scope(PlatformScope(), engine=engine) as session,
     ):
         session.execute(text("SELECT 1"))
@@ -152,7 +152,7 @@ def test_scope_is_what_it_says_whatever_it_is(app_engine: Engine, shown: str, is
 
 
 def test_url_of_another_database_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="mysql is no supported database"):
+    with pytest.raises(InvalidInput, match="Unsupported database mysql"):
         make_engine("mysql://localhost/x")
 
 

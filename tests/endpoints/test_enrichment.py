@@ -202,9 +202,9 @@ def test_new_rule_is_worked_out_in_batches_for_all(session, change, work, tenant
 @pytest.mark.parametrize(
     ("condition", "complaint"),
     [
-        (rule("endpoint.group", "other"), "cannot go by groups"),
-        (rule("posture.av", "on"), "reads only"),
-        (rule("site.name", "Main"), "reads only"),
+        (rule("endpoint.group", "other"), "cannot read groups"),
+        (rule("posture.av", "on"), "can read only"),
+        (rule("site.name", "Main"), "can read only"),
         (rule("endpoint.colour", "red"), "unknown attribute"),
         ({"all": [rule("endpoint.vendor", ""), rule("mac", "x", "like")]}, "must not be empty.*unknown operator"),
         ({"any": []}, "never match"),

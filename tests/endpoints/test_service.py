@@ -154,7 +154,7 @@ def test_profile_that_a_person_sets_stands_over_the_found_one(session: Session, 
     assert (endpoint.profile, endpoint.profile_confidence) == ("camera", 100)
     endpoints.set_endpoint(session, **who, mac=PRINTER, profile="")
     assert (endpoint.profile, endpoint.profile_confidence) == ("printer", 60)
-    with pytest.raises(InvalidInput, match=r"no profile 'toaster'.*printer"):
+    with pytest.raises(InvalidInput, match=r"Unknown profile 'toaster'.*printer"):
         endpoints.set_endpoint(session, **who, mac=PRINTER, profile="toaster")
 
 

@@ -81,8 +81,8 @@ def test_acl_by_name_and_by_entries_are_one_too_many():
 def test_attribute_that_every_vendor_gets_by_a_key_is_refused_in_reply():
     reply = [{"attribute": "session-timeout", "value": "60"}, {"attribute": "Tunnel-Type", "value": "VLAN"}]
     assert of_permit(vlan="20", session_timeout=60, reply=reply) == {
-        "reply[0].attribute": "session_timeout sets this attribute already; use one of the two",
-        "reply[1].attribute": "vlan sets this attribute already; use one of the two",
+        "reply[0].attribute": "session_timeout already sets this attribute; use only one of them",
+        "reply[1].attribute": "vlan already sets this attribute; use only one of them",
     }
 
 
@@ -203,7 +203,7 @@ def test_refusals_are_told_by_the_place_in_the_document():
         }
     )
     assert dict(policy.refusals({"nas.vendor": ("unifi",)})) == {
-        "rules[1].then.role": "UniFi: it takes no role by RADIUS; use vlan",
-        "fallback.acl": "UniFi: it takes no ACL by RADIUS; use a VLAN with rules of its own",
+        "rules[1].then.role": "UniFi: roles by RADIUS are not supported; use vlan",
+        "fallback.acl": "UniFi: ACLs by RADIUS are not supported; use a VLAN with its own rules",
     }
     assert dict(policy.refusals({})) == {}

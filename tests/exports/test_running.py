@@ -132,7 +132,7 @@ def test_full_disk_is_told_and_the_job_is_tried_again_later(exports: Exports) ->
     exports.run(least_free_bytes=1 << 60)
     job = exports.job(job_id)
     assert (job.state, job.failures) == ("queued", 1)
-    assert "are free where exports are written" in job.error
+    assert "are free for exports" in job.error
     assert list(exports.path(job_id).iterdir()) == []
     assert exports.run() is None
     with session_scope(TenantScope(exports.alpha), engine=exports.app) as session:
@@ -177,7 +177,7 @@ def test_file_that_is_not_there_as_it_was_written_is_written_again(exports: Expo
     exports.run()
     job = exports.job(job_id)
     assert (job.state, job.failures, len(job.parts)) == ("queued", 1, 0 if harm == "elsewhere" else 1)
-    assert "is not there as it was written" in job.error
+    assert "was changed or deleted" in job.error
     exports.due(job_id)
     exports.run()
     job = exports.job(job_id)
@@ -244,8 +244,8 @@ def test_exports_of_a_tenant_have_a_quota_and_removed_ones_make_room(exports: Ex
     job = exports.job(second)
     # A file may go beyond it, no more.
     assert (job.state, len(job.parts), job.failures) == ("failed", 1, 1)
-    assert f"The tenant's exports have {most} bytes, which is all they may." in job.error
-    with pytest.raises(Conflict, match=f"and {most} are allowed"):
+    assert f"The tenant's exports have reached the maximum of {most} bytes." in job.error
+    with pytest.raises(Conflict, match=f"maximum is {most}"):
         exports.start("auth", "csv", most_bytes=most)
     # What deletion waits for is not part of it.
     with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
@@ -258,14 +258,14 @@ def test_exports_of_a_tenant_have_a_quota_and_removed_ones_make_room(exports: Ex
     with session_scope(TenantScope(exports.alpha), engine=exports.app) as session:
         for job_id in (first, second):
             service.remove(session, job_id=job_id, **remove)
-        with pytest.raises(Conflict, match="there are no files to remove"):
+        with pytest.raises(Conflict, match="has no files to delete"):
             service.remove(session, job_id=first, **remove)
-        with pytest.raises(Conflict, match="deleted because its files are there"):
+        with pytest.raises(Conflict, match="deleted because it has them"):
             service.remove(session, job_id=ordered.id, **remove)
     assert exports.prune() == 2
     exports.start("auth", "csv", most_bytes=most)
     monkeypatch.setattr(service, "MOST_KEPT", 1)
-    with pytest.raises(Conflict, match="Files of 1 exports are kept"):
+    with pytest.raises(Conflict, match="already has files of 1 exports"):
         exports.start("auth", "csv")
 
 
@@ -283,7 +283,7 @@ def test_cancelled_job_ends_and_its_files_go(exports: Exports, monkeypatch) -> N
     exports.run()
     job = exports.job(job_id)
     assert (job.state, len(job.parts)) == ("cancelled", 1)
-    with pytest.raises(Conflict, match="is cancelled already"):
+    with pytest.raises(Conflict, match="is already cancelled"):
         cancel()
     assert exports.prune() == 1
     assert not exports.path(job_id).exists()
@@ -377,7 +377,7 @@ def test_every_mistake_is_named_and_what_waits_is_bounded(exports: Exports) -> N
     assert {mistake.place for mistake in caught.value.mistakes} == {"log", "format", "until"}
     for _ in range(service.MOST_WAITING):
         exports.start("auth", "csv")
-    with pytest.raises(Conflict, match="wait already"):
+    with pytest.raises(Conflict, match="pending exports"):
         exports.start("auth", "csv")
     with Session(exports.owner) as session:
         assert session.query(AuditEntry).filter(AuditEntry.action == "export.start").count() == service.MOST_WAITING

@@ -275,7 +275,7 @@ def test_receiver_that_is_too_slow_for_a_batch_is_given_fewer_until_it_keeps_up(
 
     receiver.usual = at_its_pace
     acme.deliver()
-    assert acme.feed().failure == "No answer within 0.5 s."
+    assert acme.feed().failure == "No response within 0.5 s."
     assert acme.feed().at_once == 12
     until(lambda: not acme.deliver() and acme.state() == "ok", "all is sent")
     assert list(dict.fromkeys(receiver.names)) == names
@@ -349,7 +349,7 @@ def test_certificate_of_another_authority_is_refused(acme: Tenancy, receiver: We
     acme.add(settings=webhook(receiver.port, self_signed("other").certificate, kinds=KINDS))
     acme.log("a")
     acme.deliver()
-    assert acme.feed().failure.startswith("Its certificate does not hold: ")
+    assert acme.feed().failure.startswith("Invalid certificate: ")
     assert receiver.requests == []
 
 

@@ -227,7 +227,7 @@ def test_token_that_is_not_signed_or_signed_with_a_public_secret_is_refused(ask,
 def test_compressed_answer_is_not_inflated(ask, outside):
     outside.refusal = (200, gzip.compress(b'{"id_token": 5}'))
     answer = ask()
-    assert (answer.reason, "encoding that was not asked for" in answer.detail) == ("directory-refused", True)
+    assert (answer.reason, "Unsupported content encoding" in answer.detail) == ("directory-refused", True)
 
 
 def test_claims_beyond_all_bounds_are_refused(ask, outside):
@@ -314,7 +314,7 @@ def test_certificate_of_another_authority_is_unavailable(ask):
 
 
 def test_login_that_meets_the_end_of_its_source_is_told_so(ask, monkeypatch):
-    """The source was changed or removed while the login waited for its turn."""
+    """The source was changed or deleted while the login waited for its turn."""
     made = OidcProvider.__init__
 
     def closed(self, *given):
@@ -324,4 +324,4 @@ def test_login_that_meets_the_end_of_its_source_is_told_so(ask, monkeypatch):
     monkeypatch.setattr(OidcProvider, "__init__", closed)
     answer = ask()
     assert answer.reason == "directory-unavailable"
-    assert "changed or removed" in answer.detail
+    assert "changed or deleted" in answer.detail

@@ -7,7 +7,7 @@ from nac.errors import InvalidInput
 
 
 def test_what_is_wrong_with_one_row_is_not_hidden_by_what_is_wrong_with_all() -> None:
-    of_all = [RowMistake(number, "groups", "There is no group 'all'.") for number in range(1, 10 * MAX_REPORTED)]
+    of_all = [RowMistake(number, "groups", "Unknown group 'all'.") for number in range(1, 10 * MAX_REPORTED)]
     of_one = RowMistake(9 * MAX_REPORTED, "mac", "That is no address.")
     shown = select_reported([*of_all, of_one])
     assert (len(shown), shown[0], shown[-1]) == (MAX_REPORTED, of_all[0], of_one)
@@ -18,7 +18,7 @@ def test_what_is_wrong_with_one_row_is_not_hidden_by_what_is_wrong_with_all() ->
 def test_rows_that_all_name_many_groups_are_told_of_without_filling_the_memory() -> None:
     rows, reader = range(1, 20_001), RowReader()
     for number in range(20):
-        reader.add_mistake_in_lines(rows, "groups", f"There is no group 'g{number}'.", "Add it.")
+        reader.add_mistake_in_lines(rows, "groups", f"Unknown group 'g{number}'.", "Add it.")
     # Each row is wrong, and is left out where such rows are; few groups are told of each.
     assert {each.number for each in reader.mistakes} == set(rows)
     assert len(reader.mistakes) < 2 * len(rows)
@@ -27,7 +27,7 @@ def test_rows_that_all_name_many_groups_are_told_of_without_filling_the_memory()
 def test_each_group_of_a_row_is_told() -> None:
     reader = RowReader()
     for name in ("a", "b"):
-        reader.add_mistake_in_lines([3, 4], "groups", f"There is no group {name!r}.", "Add it.")
+        reader.add_mistake_in_lines([3, 4], "groups", f"Unknown group {name!r}.", "Add it.")
     assert len(reader.mistakes) == 4
 
 

@@ -38,13 +38,13 @@ def test_unicast_addresses_are_allowed(address):
         ("100.100.100.200", "metadata"),
         ("224.0.0.1", "multicast"),
         ("ff02::1", "multicast"),
-        ("0.0.0.0", "no address of a server"),  # noqa: S104 -- refused
-        ("::", "no address of a server"),
-        ("::127.0.0.1", "no address of a server"),
-        ("255.255.255.255", "no address of a server"),
-        ("2002:7f00:1::1", "no address of a server"),
-        ("64:ff9b:1::7f00:1", "no address of a server"),
-        ("fec0::1", "no address of a server"),
+        ("0.0.0.0", "not a server's address"),  # noqa: S104 -- refused
+        ("::", "not a server's address"),
+        ("::127.0.0.1", "not a server's address"),
+        ("255.255.255.255", "not a server's address"),
+        ("2002:7f00:1::1", "not a server's address"),
+        ("64:ff9b:1::7f00:1", "not a server's address"),
+        ("fec0::1", "not a server's address"),
     ],
 )
 def test_addresses_that_are_no_servers_are_refused(address, what):

@@ -59,10 +59,10 @@ def test_what_a_nas_at_the_site_cannot_do_is_refused_when_it_is_published(do, ma
         publish(do, acl_rule(), fallback={"verdict": "permit", "role": "x"})
 
     assert {mistake.place: mistake.message for mistake in caught.value.mistakes} == {
-        "rules[0].then.acl": "UniFi: it takes no ACL by RADIUS; use a VLAN with rules of its own "
+        "rules[0].then.acl": "UniFi: ACLs by RADIUS are not supported; use a VLAN with its own rules "
         "(ap-0, ap-1, ap-2 and 2 more NASes at site main); "
         "or use it in a rule with a condition on nas.vendor",
-        "fallback.role": "UniFi: it takes no role by RADIUS; use vlan "
+        "fallback.role": "UniFi: roles by RADIUS are not supported; use vlan "
         "(ap-0, ap-1, ap-2 and 2 more NASes at site main); "
         "or use it in a rule with a condition on nas.vendor",
     }
@@ -73,7 +73,7 @@ def test_what_was_in_force_before_the_nas_came_is_not_rolled_back_to(do, main):
     publish(do, acl_rule())
     publish(do)
     add_nas(do, "ap", "unifi")
-    with pytest.raises(InvalidPolicy, match="no ACL by RADIUS"):
+    with pytest.raises(InvalidPolicy, match="ACLs by RADIUS"):
         do(policies.roll_back_policy, slug="main", number=1)
     assert in_force(do) == 2
 
@@ -127,7 +127,7 @@ def test_notes_for_a_tenant_are_of_the_vendors_that_it_has(do, main, policy_comm
 
 @pytest.mark.parametrize(
     ("vendor", "entry", "told"),
-    [("mikrotik", "permit ip any any", "it takes rules such as"), ("Meraki", "permit ip any any", "use role")],
+    [("mikrotik", "permit ip any any", "expects rules such as"), ("Meraki", "permit ip any any", "use role")],
 )
 def test_entries_written_for_a_vendor_that_cannot_take_them_are_refused(do, main, vendor, entry, told):
     then = {"verdict": "permit", "downloadable_acl": {"entries": {"default": ["permit ip any any"], vendor: [entry]}}}
@@ -249,7 +249,7 @@ def test_policy_is_not_assigned_while_it_is_put_in_force(do, main, app_engine, t
 def test_policy_that_was_never_published_does_not_replace_one_in_force(do, main):
     publish(do, acl_rule())
     other = do(policies.create_policy, slug="other")
-    with pytest.raises(Conflict, match="would deny everyone, and 'main' is in force there"):
+    with pytest.raises(Conflict, match="would deny everyone; it now uses 'main'"):
         do(sites.assign_policy, slug="main", policy_id=other.id)
     assert do(sites.require_by_slug, acting=False, slug="main").policy_id == main.id
     do(policies.save_draft, slug="other", document=good())

@@ -111,5 +111,5 @@ def test_draft_that_was_saved_during_the_replay_is_not_published(as_tenant, gate
 
 @pytest.mark.parametrize("days", [0, -1, 91])
 def test_days_out_of_bounds_are_refused(as_tenant, days):
-    with pytest.raises(InvalidInput, match="cannot be replayed"):
+    with pytest.raises(InvalidInput, match="Invalid number of replay days"):
         as_tenant(tenants.update_replay_days, actor=ACTOR, days=days)

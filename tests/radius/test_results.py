@@ -147,7 +147,7 @@ def test_result_that_the_vendor_cannot_carry_out_is_a_reject_with_its_reason(wor
     assert world.mab("unifi", "staff").code == "Access-Reject"
     record = world.cell.decision()
     assert (record.permitted, record.verdict, record.reason) == (False, "deny", "result-not-supported")
-    assert (record.rule_id, record.detail) == ("staff", "role: UniFi: it takes no role by RADIUS; use vlan")
+    assert (record.rule_id, record.detail) == ("staff", "role: UniFi: roles by RADIUS are not supported; use vlan")
 
 
 def lines_of(reply, attribute):

@@ -205,7 +205,7 @@ def test_second_writer_is_refused(writer, directory):
     done = subprocess.run(
         [sys.executable, "-c", script, str(directory)], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert "another agent writes the replica" in done.stderr
+    assert "another agent already writes the replica" in done.stderr
 
 
 @pytest.mark.parametrize("kept", [0, 100, 4096, 3 * 4096, 0.5])

@@ -84,7 +84,7 @@ def test_warning_comes_a_week_before_the_first_day_goes_early(grown: Logs) -> No
     assert (logs.enforce().deleted, len(logs.there("auth"))) == (0, 40)
     warned = notice(logs)
     assert (warned.log, warned.kind, warned.expected_on) == ("auth", "budget", logs.ago(-7))
-    assert f"From {logs.ago(-7)} on, the oldest days are deleted before their 90 days." in warned.detail
+    assert f"From {logs.ago(-7)} on, the oldest days are deleted before 90 days have passed." in warned.detail
     logs.now += timedelta(days=6, hours=23)
     assert logs.enforce().deleted == 0
     assert notice(logs).since == warned.since
@@ -111,7 +111,7 @@ def test_floor_is_kept_whatever_the_budget(grown: Logs) -> None:
     assert logs.enforce(database_max_bytes=1).deleted == 13 * 1_000
     ages = {(logs.today - day).days for _, whose, day in logs.there("auth") if whose == logs.tenants["alpha"]}
     assert ages == set(range(1, 8))
-    assert "The last 7 days alone are more; these stay." in notice(logs).detail
+    assert "The last 7 days exceed the budget and are kept." in notice(logs).detail
 
 
 def test_disk_in_danger_waives_the_week_for_those_beyond_their_budget_alone(grown: Logs) -> None:

@@ -281,7 +281,7 @@ def test_export_that_fails_holds_deletion_up_with_a_notice_for_as_long_as_it_fai
     assert logs.enforce(database_max_bytes=1).deleted == 0
     (notice,) = logs.scalars(RetentionNotice)
     assert (notice.log, notice.kind, notice.expected_on) == ("auth", "export", None)
-    assert " are free where exports are written" in notice.detail
+    assert " are free for exports" in notice.detail
     _make_due(logs)
     export(logs)
     assert logs.enforce().deleted == 3
@@ -304,7 +304,7 @@ def cancel(logs: Logs) -> None:
 def test_order_that_deletion_waits_for_is_not_cancelled(ordered: Logs) -> None:
     logs = ordered
     logs.enforce()
-    with pytest.raises(Conflict, match="exported before it is deleted"):
+    with pytest.raises(Conflict, match="required before its day is deleted"):
         cancel(logs)
 
 
@@ -314,7 +314,7 @@ def test_order_that_was_ended_holds_nothing_up_a_week_later(ordered: Logs) -> No
     logs.change("alpha", "auth", export_format=None)
     assert logs.enforce().deleted == 0
     (notice,) = [each for each in logs.scalars(RetentionNotice) if each.kind == "change"]
-    assert f"from {logs.ago(-7)} on days are deleted without having been exported" in notice.detail
+    assert f"from {logs.ago(-7)} on days are deleted without an export" in notice.detail
     cancel(logs)
     assert states(logs) == [("cancelled", 0, False)]
     logs.now += 6 * DAY

@@ -89,7 +89,7 @@ def test_one_that_kills_each_worker_has_failed_and_says_so(
     with Session(owner_engine) as session:
         found = session.get_one(SelfTest, test_id)
         assert (found.state, found.passed, found.board) == ("failed", False, [])
-        assert found.error == "It was begun 3 times, and each time the worker was gone before its end."
+        assert found.error == "The test was started 3 times, and the worker stopped each time before its end."
     nothing_is_left(owner_engine)
 
 

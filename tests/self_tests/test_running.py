@@ -113,7 +113,7 @@ def _a_dead_port_is_told(acme: RunningTenant, self_tester: SelfTestPlatform, eng
     assert (found.state, found.passed) == ("done", False)
     wrong = {row["sent"]: row["why"] for row in found.board if not row["ok"]}
     assert "wrong secret" not in wrong
-    assert "does the cell run" in wrong["good certificate"]
+    assert "Check that the cell" in wrong["good certificate"]
 
 
 def test_a_suspended_tenant_is_not_tested(app_engine: Engine, alpha):

@@ -82,7 +82,7 @@ def test_site_with_a_nas_stays(session: Session, tenant_id: TenantId) -> None:
     who = {"actor": ACTOR, "tenant_id": tenant_id}
     site = sites.create_site(session, **who, slug="berlin")
     nases.create_nas(session, **who, site_id=site.id, name="core", seal=seal, identifier="core-1")
-    with pytest.raises(InUse, match=r"has 1 NAS\. Remove them first"):
+    with pytest.raises(InUse, match=r"has 1 NAS\. Delete them first"):
         sites.delete_site(session, **who, slug="berlin")
     nases.delete_nas(session, **who, reference="core")
     sites.delete_site(session, **who, slug="berlin")
@@ -104,7 +104,7 @@ def test_site_with_a_session_that_goes_on_stays(
     site = sites.create_site(session, **who, slug="berlin")
     with Session(owner_engine) as owner, owner.begin():
         make_row(owner, RadiusSession.__table__, tenant_id, site_id=site.id, **session_row)
-    with pytest.raises(InUse, match="has 1 session that no Stop") if stays else nullcontext():
+    with pytest.raises(InUse, match="has 1 live session") if stays else nullcontext():
         sites.delete_site(session, **who, slug="berlin")
 
 

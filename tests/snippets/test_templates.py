@@ -51,7 +51,7 @@ def test_a_template_names_what_its_features_need(template: SnippetTemplate):
         )
     assert ("accounting" in template.features) == bool(re.search(r"acc(oun)?t", text, re.IGNORECASE))
     if "coa" not in template.features:
-        assert "takes no CoA" in text
+        assert "accepts no CoA" in text
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=_ids)

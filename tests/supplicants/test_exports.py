@@ -198,7 +198,7 @@ def test_every_form_names_both_roots_during_a_rollover():
         SERVER in service.export_files(network(), form="android", identity="laptop", folder="")["README.txt"].decode()
     )
     wired = service.export_files(network(""), form="android", identity="laptop", folder="")
-    assert "no wired network" in wired["README.txt"].decode()
+    assert "wired networks" in wired["README.txt"].decode()
 
 
 @pytest.mark.parametrize(

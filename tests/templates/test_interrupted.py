@@ -183,7 +183,7 @@ def test_deleted_and_released_tenants_are_left_out_and_stop_nothing(field: Field
         finish(field, rollout_id)
     found = {slug: (row.state, row.detail) for slug, row in field.rollout(rollout_id)[1].items()}
     assert found["t1"] == ("left-out", "It is deleted.")
-    assert found["t2"] == ("left-out", "It does not follow the template any more.")
+    assert found["t2"] == ("left-out", "It no longer follows the template.")
     assert found["t0"][0] == ("rolled-back" if goes_back else "applied")
 
 
@@ -275,7 +275,9 @@ def test_one_that_moves_goes_back_by_itself_where_that_is_wanted(field: Field, g
     field.hear("t2", rejected=30, permitted=10)
     field.work()
     found, rows = field.rollout(rollout_id)
-    assert found.detail == "At tenant 't2' 30 of 40 devices are rejected since, 2 of 40 before."
+    assert (
+        found.detail == "At tenant 't2', 30 of 40 devices were rejected after the update, compared with 2 of 40 before."
+    )
     assert (found.state, rows["t2"].state, field.has("t2")) == (
         ("rolled-back", "rolled-back", {"10"}) if goes_back else ("stopped", "applied", {"20"})
     )
@@ -300,7 +302,7 @@ def test_one_that_cannot_go_back_keeps_no_other_from_it(field: Field, monkeypatc
     field.work()
     found, _ = field.rollout(rollout_id)
     assert found.state == "stopped"
-    assert found.detail == "Tenant 't1' cannot have back what it had: Its NASes cannot do it."
+    assert found.detail == "Cannot roll back tenant 't1': Its NASes cannot do it."
     assert [field.has(slug) for slug in ("t0", "t1", "t2", "t3")] == [{"10"}, {"20"}, {"10"}, {"10"}]
     monkeypatch.undo()
     field.roll_back(rollout_id)

@@ -39,7 +39,7 @@ def test_each_stage_waits_for_the_one_before(field: Field) -> None:
     with field.tenant("t0") as (session, tenant_id):
         site = sites.require_by_slug(session, tenant_id=tenant_id, slug="main")
         assert (site.time_zone, site.policy_id is not None) == ("Europe/Berlin", True)
-    with pytest.raises(Conflict, match="has version"):
+    with pytest.raises(Conflict, match="already have version"):
         field.roll_out(number)
 
 

@@ -90,62 +90,62 @@ _ANOTHER = str(uuid4())
 DEAR_HASH = b"$argon2id$v=19$m=65536,t=150,p=1$p08hrPR30FzXa4sh8XfU1g$iexKppQir0TJJ3388cOWT9R6eOTWL97s8w2cApGmSc8"
 
 HOSTILE: dict[str, tuple[Callable[[Parts], Parts], str]] = {
-    "path": (lambda parts: parts | {"../../etc/passwd": b"x"}, "no place for '../../etc/passwd'"),
-    "unknown table": (lambda parts: parts | {"tables/slots.jsonl": b""}, "no place for"),
+    "path": (lambda parts: parts | {"../../etc/passwd": b"x"}, "Unexpected entry '../../etc/passwd'"),
+    "unknown table": (lambda parts: parts | {"tables/slots.jsonl": b""}, "Unexpected entry"),
     "no manifest": (lambda parts: {name: parts[name] for name in parts if name != "manifest.json"}, "no manifest"),
-    "manifest no json": (lambda parts: parts | {"manifest.json": b"{"}, "no JSON"),
-    "manifest deep": (lambda parts: parts | {"manifest.json": b"[" * 100_000}, "no JSON"),
-    "format": (with_manifest(format="zip"), "no file of a tenant"),
-    "version": (with_manifest(version=2), "of format 2"),
+    "manifest no json": (lambda parts: parts | {"manifest.json": b"{"}, "not valid JSON"),
+    "manifest deep": (lambda parts: parts | {"manifest.json": b"[" * 100_000}, "not valid JSON"),
+    "format": (with_manifest(format="zip"), "not a tenant file"),
+    "version": (with_manifest(version=2), "format version 2"),
     "schema": (with_manifest(schema="9999"), "newer version"),
-    "no files": (with_manifest(tenant=None), "not whole"),
-    "setting": (with_manifest(settings={"status": "active"}), "no setting 'status'"),
-    "setting's type": (with_manifest(settings={"silent_days": "x"}), "silent_days is no"),
+    "no files": (with_manifest(tenant=None), "incomplete"),
+    "setting": (with_manifest(settings={"status": "active"}), "Unknown setting 'status'"),
+    "setting's type": (with_manifest(settings={"silent_days": "x"}), "silent_days is not"),
     "missing file": (
         lambda parts: {name: parts[name] for name in parts if name != "tables/users.jsonl"},
-        "not what its manifest names",
+        "differ from the manifest",
     ),
     "checksum": (lambda parts: parts | {"tables/users.jsonl": b"{}\n"}, "checksum|longer"),
     "longer": (lambda parts: parts | {"tables/users.jsonl": parts["tables/users.jsonl"] + b"{}\n"}, "longer"),
-    "another tenant's id": (with_row("sites", lambda row: row | {"tenant_id": _ANOTHER}), "no column 'tenant_id'"),
+    "another tenant's id": (with_row("sites", lambda row: row | {"tenant_id": _ANOTHER}), "unknown column 'tenant_id'"),
     "another tenant's policy": (
         with_row("sites", lambda row: row | {"policy_id": _ANOTHER}),
-        "sites: It names a policy that is not there",
+        "sites: The request refers to a policy that does not exist",
     ),
     "another tenant's pool": (
         with_row("pool_addresses", lambda row: row | {"pool_id": _ANOTHER}),
-        "pool_addresses: It names a pool that is not there",
+        "pool_addresses: The request refers to a pool that does not exist",
     ),
-    "no row": (with_row("sites", lambda row: [row]), "no row"),
-    "wrong type": (with_row("sites", lambda row: row | {"monitor": "yes"}), "monitor is no boolean"),
-    "huge number": (with_row("pools", lambda row: row | {"stock": 1 << 70}), "stock is no"),
-    "zero character": (with_row("sites", lambda row: row | {"name": "a\0b"}), "name is no text"),
-    "surrogate": (with_row("sites", lambda row: row | {"name": "\ud800"}), "name is no text"),
-    "refused by the database": (with_row("pools", lambda row: row | {"stock": 0}), "refuses|stock"),
+    "no row": (with_row("sites", lambda row: [row]), "not a JSON object"),
+    "wrong type": (with_row("sites", lambda row: row | {"monitor": "yes"}), "monitor is not a valid boolean"),
+    "huge number": (with_row("pools", lambda row: row | {"stock": 1 << 70}), "stock is not"),
+    "zero character": (with_row("sites", lambda row: row | {"name": "a\0b"}), "name is not a valid text"),
+    "surrogate": (with_row("sites", lambda row: row | {"name": "\ud800"}), "name is not a valid text"),
+    "refused by the database": (with_row("pools", lambda row: row | {"stock": 0}), "rejects|stock"),
     "posture without its value": (with_row("endpoints", lambda row: row | {"posture": {"disk": {}}}), "posture"),
     "attributes that are a list": (with_row("endpoints", lambda row: row | {"attributes": [1]}), "attributes"),
     "attributes that are numbers": (with_row("endpoints", lambda row: row | {"attributes": {"a": 1}}), "attributes"),
     "fallback that is a word": (with_row("sites", lambda row: row | {"fallback": "permit"}), "fallback"),
-    "key twice": (doubled("sites"), "sites: The same is there already"),
+    "key twice": (doubled("sites"), "sites: The object already exists"),
     "secret of another row": (
         with_row("nases", lambda row: row | {"id": _ANOTHER}),
-        "a secret does not open",
+        "a secret cannot be decrypted",
     ),
     "hash of any cost": (
         lambda parts: _with_sealed(parts, "users", "password_hash", DEAR_HASH),
-        "hash is of no form",
+        "cost of a password hash",
     ),
     "secret of a NAS that no configuration can hold": (
         lambda parts: _with_sealed(parts, "nases", "secret_sealed", b'short" }'),
-        "RADIUS secret of the file cannot be used",
+        "invalid RADIUS secret",
     ),
     "secret to come that no configuration can hold": (
         lambda parts: _with_sealed(parts, "secret_rotations", "next_sealed", b'short" }'),
-        "RADIUS secret of the file cannot be used",
+        "invalid RADIUS secret",
     ),
     "secret to come that is no text": (
         lambda parts: _with_sealed(parts, "secret_rotations", "next_sealed", b"\xff" * 20),
-        "RADIUS secret of the file cannot be used",
+        "invalid RADIUS secret",
     ),
     "token of the platform": (
         lambda parts: _with_key(parts, b"pkcs11:id=%01;type=private"),
@@ -190,7 +190,7 @@ def test_made_up_files_are_refused_with_a_sentence(
             imported(app_engine, platform, packed(change(dict(parts))))
         assert refused.value.status in (409, 422), name
         assert slugs() == ["alpha"], name
-    with pytest.raises(TenantFileRefused, match="twice"):
+    with pytest.raises(TenantFileRefused, match="Duplicate"):
         imported(app_engine, platform, packed(parts, twice="tables/sites.jsonl"))
 
 
@@ -206,7 +206,7 @@ def test_wrong_and_missing_passphrases_are_refused(
 
 def test_bomb_is_not_unpacked(parts: Parts) -> None:
     bomb = resigned(parts | {"tables/users.jsonl": b"\n" * (64 << 20)})
-    with pytest.raises(TenantFileRefused, match="larger than a tenant"):
+    with pytest.raises(TenantFileRefused, match="too large"):
         TenantFile(packed(bomb), passphrase=PASSPHRASE)
     liar = json.loads(bomb["manifest.json"])
     liar["files"]["tables/users.jsonl"] |= {"bytes": 10, "rows": 10}
@@ -221,7 +221,7 @@ def test_lengths_that_are_none_are_refused_before_anything_is_unpacked(parts: Pa
     liar = json.loads(parts["manifest.json"]) | {"secrets": None}
     liar["files"]["tables/users.jsonl"][name] = value
     bomb = parts | {"manifest.json": json.dumps(liar).encode(), "tables/users.jsonl": b"\n" * (8 << 20)}
-    with pytest.raises(TenantFileRefused, match="not whole"):
+    with pytest.raises(TenantFileRefused, match="incomplete"):
         TenantFile(packed(bomb))
 
 

@@ -54,7 +54,7 @@ def test_tenant_goes_after_its_days_with_a_file_that_brings_it_back(
     delete(app_engine, full, days=0)
     before = contents_of(owner_engine, full)
     with (
-        pytest.raises(Conflict, match="is being removed"),
+        pytest.raises(Conflict, match="is being deleted"),
         session_scope(PlatformScope(), engine=app_engine) as session,
     ):
         tenants.resume_tenant(session, actor=ACTOR, tenant_id=full)

@@ -183,7 +183,7 @@ def test_what_the_api_would_refuse_is_refused_of_a_file_with_its_place_and_nothi
         "policy_versions": ({"document": document}, "policies/.* version .*endpoint.gruop"),
         "identity_sources": ({"settings": {"urls": ["ldap://10.0.0.1"], "base_dn": "dc=x"}}, "identity_sources/corp"),
         "sites": ({"fallback": {"verdict": "perhaps"}}, "sites/.*verdict"),
-        "nases": ({"address": "224.0.0.1"}, "nases/.*requests can come from"),
+        "nases": ({"address": "224.0.0.1"}, "nases/.*source of a request"),
         "pools": ({"ranges": ["nowhere"]}, "pools/.*nowhere"),
         "feeds": ({"sources": ["usage_hours"]}, "feeds/.*sources"),
         "scep_webhooks": ({"settings": {"url": "http://mdm.corp.example"}}, "scep_webhooks.*url"),

@@ -83,7 +83,7 @@ def test_tenants_are_spread_over_cells_with_most_free_slots(
 def test_no_free_slot_is_refused_and_leaves_nothing(app_engine: Engine, platform: Platform) -> None:
     make_tenant(app_engine, platform, "alpha")
     make_tenant(app_engine, platform, "bravo")
-    with pytest.raises(NoFreeSlot, match="Start another cell"):
+    with pytest.raises(NoFreeSlot, match="Add a cell"):
         make_tenant(app_engine, platform, "charlie")
     with session_scope(PlatformScope(), engine=app_engine) as session:
         assert [tenant.slug for tenant in tenants.list_tenants(session)] == ["alpha", "bravo"]

@@ -58,7 +58,7 @@ def start(api: httpx.Client, trial: str, monkeypatch: pytest.MonkeyPatch) -> Sta
 def test_a_device_is_let_in_by_its_address(start: Start):
     wrong = start.post("device", mac="<zz>", name='My "printer"')
     assert wrong.status_code == 422
-    assert "is no MAC address" in wrong.text
+    assert "Invalid MAC address" in wrong.text
     assert "<zz>" not in wrong.text
     assert 'value="My &quot;printer&quot;"' in wrong.text
     made_up = start.post("device", mac="02:00:5e:00:53:77")

@@ -96,6 +96,6 @@ def test_rollout_that_shuts_devices_out_is_taken_back_by_itself(
     work()
     assert state() == (
         "rolled-back",
-        f"At tenant '{tenant.slug}' 12 of 12 devices are rejected since, 0 of 12 before.",
+        f"At tenant '{tenant.slug}', 12 of 12 devices were rejected after the update, compared with 0 of 12 before.",
     )
     assert ask_all(tenant) == {"Access-Accept"}

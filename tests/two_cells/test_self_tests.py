@@ -128,16 +128,16 @@ def test_self_test_whose_cell_is_killed_says_so_and_the_next_passes(
     assert (told.state, told.error, told.passed) == ("done", "", False)
     why = {row["why"] for row in told.board if not row["ok"]}
     assert why == {
-        "No answer came: does the cell run, and does its radiusd listen? See ./admit status."
+        "No response. Check that the cell and its radiusd are running: ./admit status."
         if with_radiusd
-        else "It was answered, and the cell's log does not say so: its journal may not be shipped."
+        else "The cell responded, but its log has no entry. Check that its journal is shipped: ./admit status."
     }
     with monkeypatch.context() as patch:
         patch.setattr(runner, "_LIVE_SECONDS", 0.5)
         unheard = run(acme, cell, worker_engine)
     assert (unheard.state, unheard.passed) == ("failed", False)
     assert unheard.error.startswith(
-        "The tenant's cell has not heard of the test's certificates in time. Does its agent"
+        "The tenant's cell did not receive the test certificates in time. Check that its agent"
     )
     cell.start()
     again = run(acme, cell, worker_engine)

@@ -63,34 +63,34 @@ FORM = 'title = "Acme"\n[{key}]\n{line}\n'
     [
         ("role", "", "role: must have either attributes or cannot"),
         ("role", 'cannot = "x"\nattributes = [{ attribute = "Class", value = "{role}" }]', "role: must have either"),
-        ("role", 'cannot = ""', "role.cannot: must be text that is not empty"),
-        ("role", "cannot = 7", "role.cannot: must be text"),
-        ("role", 'cannot = "x"\ncolour = 1', "role.colour: unknown key; a form has: attributes"),
-        ("role", 'cannot = "x"\ntakes = "a"', "role: takes and wanted come together"),
-        ("role", 'cannot = "x"\ntakes = "("\nwanted = "y"', "role.takes: is no regular expression"),
-        ("role", "attributes = []", "role.attributes: must be a list of attributes that is not empty"),
+        ("role", 'cannot = ""', "role.cannot: must be nonempty text"),
+        ("role", "cannot = 7", "role.cannot: must be nonempty text"),
+        ("role", 'cannot = "x"\ncolour = 1', "role.colour: unknown key; use one of: attributes"),
+        ("role", 'cannot = "x"\ntakes = "a"', "role: takes (expression) and wanted (description) need each other"),
+        ("role", 'cannot = "x"\ntakes = "("\nwanted = "y"', "role.takes: invalid regular expression"),
+        ("role", "attributes = []", "role.attributes: must be a nonempty list of attributes"),
         ("role", "attributes = [7]", "role.attributes[0]: must be a table"),
-        ("role", 'attributes = [{ value = "{role}" }]', "role.attributes[0].attribute: must be text"),
+        ("role", 'attributes = [{ value = "{role}" }]', "role.attributes[0].attribute: must be nonempty text"),
         ("role", 'attributes = [{ attribute = "A B", value = "{role}" }]', "must be the name of a RADIUS attribute"),
-        ("role", 'attributes = [{ attribute = "A", value = "x" }]', "role.attributes: none of them holds {role}"),
-        ("role", 'attributes = [{ attribute = "A", value = "{acl}" }]', "unknown placeholder {acl}; role has: role"),
+        ("role", 'attributes = [{ attribute = "A", value = "x" }]', "role.attributes: no value contains {role}"),
+        ("role", 'attributes = [{ attribute = "A", value = "{acl}" }]', "unknown placeholder {acl}; use: role"),
         ("role", 'attributes = [{ attribute = "A", value = "{role!r}" }]', "unknown placeholder {role!r}"),
         ("role", 'attributes = [{ attribute = "A", value = "{role:>9}" }]', "unknown placeholder {role:>9}"),
         ("role", 'attributes = [{ attribute = "A", value = "{role.x}" }]', "unknown placeholder {role.x}"),
-        ("role", 'attributes = [{ attribute = "A", value = "{role" }]', "has braces that do not pair"),
+        ("role", 'attributes = [{ attribute = "A", value = "{role" }]', "unmatched braces"),
         ("role", 'attributes = [{ attribute = "A", value = "{role}", tag = 32 }]', "tag: must be a number"),
         ("role", 'attributes = [{ attribute = "A", value = "{role}", tag = true }]', "tag: must be a number"),
         ("role", 'attributes = [{ attribute = "A", value = "{role}", operator = "=" }]', 'operator: must be ":="'),
         ("role", 'attributes = [{ attribute = "A", value = "{role}", encoding = "pmk" }]', "encoding: must be"),
         ("role", 'attributes = [{ attribute = "A", value = "{role}", x = 1 }]', "role.attributes[0].x: unknown key"),
         ("downloadable_acl", 'attributes = [{ attribute = "A", value = "{entry}" }]', 'operator: must be "+="'),
-        ("downloadable_acl", 'attributes = [{ attribute = "A", value = "{number}" }]', "none of them holds {entry}"),
+        ("downloadable_acl", 'attributes = [{ attribute = "A", value = "{number}" }]', "no value contains {entry}"),
         (
             "downloadable_acl",
             'attributes = [{ attribute = "A", operator = "+=", value = "{entry}{entries}" }]',
-            "either {entry} or {entries}",
+            "only one of {entry} and {entries}",
         ),
-        ("reauthenticate", 'attributes = [{ attribute = "A", value = "{psk}" }]', "reauthenticate has: none"),
+        ("reauthenticate", 'attributes = [{ attribute = "A", value = "{psk}" }]', "use: none"),
     ],
 )  # fmt: skip
 def test_mistake_is_told_with_file_and_place(key, line, told):
@@ -102,19 +102,19 @@ def test_mistake_is_told_with_file_and_place(key, line, told):
 def test_every_mistake_of_every_file_comes_in_one_answer():
     found = mistakes('colour = 1\naliases = "x"\n[vlan]\n', default=DEFAULT.replace("[acl]", "[alc]"))
     assert found == (
-        "acme.toml: colour: unknown key; a vendor has: title, aliases, sources, coa, " + ", ".join(NEUTRAL_KEYS),
+        "acme.toml: colour: unknown key; use one of: title, aliases, sources, coa, " + ", ".join(NEUTRAL_KEYS),
         "acme.toml: aliases: must be a list of texts",
         "acme.toml: vlan: must have either attributes or cannot",
-        "acme.toml: title: must be text that is not empty",
-        "default.toml: alc: unknown key; a vendor has: title, aliases, sources, coa, " + ", ".join(NEUTRAL_KEYS),
-        "default.toml: acl: is missing; every key must have a form there",
+        "acme.toml: title: must be nonempty text",
+        "default.toml: alc: unknown key; use one of: title, aliases, sources, coa, " + ", ".join(NEUTRAL_KEYS),
+        "default.toml: acl: is missing; the default needs a form for every key",
     )
 
 
 def test_file_that_is_no_toml_and_name_that_is_none_are_told():
-    assert mistakes("[[")[0].startswith("acme.toml: is not TOML: ")
+    assert mistakes("[[")[0].startswith("acme.toml: invalid TOML: ")
     assert mistakes(name="Acme Inc.toml") == (
-        "Acme Inc.toml: a vendor's name has lower-case letters, digits and dashes",
+        "Acme Inc.toml: a vendor's name must have lower-case letters, digits and dashes",
     )
     with pytest.raises(VendorFilesDamaged, match=r"default.toml: is missing"):
         read_vendor_files({}, default="default")
@@ -155,21 +155,21 @@ def test_recipe_that_says_a_part_is_else_as_the_default_has_it():
     [
         ("port = 0", "coa.port: must be a number from 1 to 65535"),
         ("port = true", "coa.port: must be a number"),
-        ("identify = []", "coa.identify: must name at least one of: NAS-Identifier"),
+        ("identify = []", "coa.identify: must contain at least one of: NAS-Identifier"),
         ("identify = 7", "coa.identify: must be a list of"),
         ('station = "AABB"', "coa.station: must be one of: AA-BB-CC-DD-EE-FF"),
-        ("colour = 7", "coa.colour: unknown key; it has: port"),
+        ("colour = 7", "coa.colour: unknown key; use one of: port"),
         ("bounce = []", "coa.bounce: must be a list of 1 to 4 steps"),
         ("bounce = [7]", "coa.bounce[0]: must be a table with send"),
         ('bounce = [{ send = "ping" }]', 'coa.bounce[0].send: must be "disconnect" or "coa"'),
-        ('bounce = [{ send = "coa", x = 1 }]', "coa.bounce[0].x: unknown key; a step has"),
+        ('bounce = [{ send = "coa", x = 1 }]', "coa.bounce[0].x: unknown key; use one of"),
         ('bounce = [{ send = "coa", attributes = ["A"] }]', "coa.bounce[0].attributes: must be a table"),
         ('bounce = [{ send = "coa", attributes = { A = 7 } }]', "coa.bounce[0].attributes: must be a table"),
-        ('bounce = [{ send = "coa", next_on = ["refused"] }]', "coa.bounce[0].next_on: there is no next step"),
-        ('bounce = [{ send = "coa" }, { send = "coa" }]', "coa.bounce[0].next_on: must say on what"),
+        ("bounce = [{ send = 'coa', next_on = ['refused'] }]", "coa.bounce[0].next_on: is not allowed in the last"),
+        ('bounce = [{ send = "coa" }, { send = "coa" }]', "coa.bounce[0].next_on: is required"),
         (
             'bounce = [{ send = "coa", next_on = ["refused", "bored"] }, { send = "coa" }]',
-            "coa.bounce[0].next_on: holds 'bored'; it may hold: refused, unanswered",
+            "coa.bounce[0].next_on: unknown value 'bored'; use one of: refused, unanswered",
         ),
     ],
 )  # fmt: skip
@@ -181,8 +181,8 @@ def test_mistake_in_a_recipe_is_told_with_its_place(line, told):
 
 def test_default_must_say_all_of_the_recipe():
     found = mistakes(default=DEFAULT.replace("port = 3799\n", "").replace("change = ", "[other]\nx = "))
-    assert "default.toml: coa.port: is missing; all of it must be there" in found
-    assert "default.toml: coa.change: is missing; all of it must be there" in found
+    assert "default.toml: coa.port: is missing; the default needs all keys" in found
+    assert "default.toml: coa.change: is missing; the default needs all keys" in found
 
 
 def test_station_is_written_as_the_vendor_has_it():

@@ -176,7 +176,7 @@ def test_vlan_by_name_is_refused_where_only_ids_are_known():
     for vendor in ("unifi", "mikrotik"):
         (refusal,) = refusals(vendor, vlan="guests")
         assert refusal == VendorRefusal(
-            "vlan", f"{find_vendor(vendor).title}: it takes the id of a VLAN and no name, not 'guests'"
+            "vlan", f"{find_vendor(vendor).title}: expects the id of a VLAN, not a name, not 'guests'"
         )
 
 
@@ -197,12 +197,12 @@ def test_entries_may_differ_by_vendor():
     assert [item.value for item in made("cisco", Results(downloadable_acl=acl))] == ["ip:inacl#10=permit ip any any"]
     assert [item.value for item in made("aruba", Results(downloadable_acl=acl))] == ["permit in ip from any to any"]
     (refusal,) = refusals("juniper", downloadable_acl=acl)
-    assert refusal.why == "Juniper switches: it has no entries for this vendor"
+    assert refusal.why == "Juniper switches: the ACL has no entries for this vendor"
 
 
 def test_two_keys_that_need_one_attribute_are_refused_there_alone():
     assert refusals("default", acl="a", role="b") == (
-        VendorRefusal("role", "acl is in Filter-Id already; use one of the two"),
+        VendorRefusal("role", "acl already uses Filter-Id; use only one of them"),
     )
     assert refusals("hpe", acl="a", role="b") == ()
 
@@ -210,7 +210,7 @@ def test_two_keys_that_need_one_attribute_are_refused_there_alone():
 def test_reply_attribute_that_a_key_sets_is_refused_there_alone():
     reply = (ReplyAttribute("aruba-user-role", ":=", "x"),)
     (refusal,) = refusals("aruba", role="staff", reply=reply)
-    assert refusal == VendorRefusal("reply[0].attribute", "role sets this attribute already; use one of the two")
+    assert refusal == VendorRefusal("reply[0].attribute", "role already sets this attribute; use only one of them")
     assert refusals("hpe", role="staff", reply=reply) == ()
     password = (ReplyAttribute("Tunnel-Password", ":=", "x"),)
     assert [found.place for found in refusals("meraki", psk="endpoint", reply=password)] == ["reply[0].attribute"]

@@ -1,5 +1,5 @@
-"""As much of LDAP (RFC 4511) as it takes to look a user up and bind as it.
+"""A minimal LDAP client (RFC 4511) that finds a user and binds as it.
 
-Of our own, because each answer is bounded in size and the whole login in time, a login that waits costs a socket and no
-thread, and values enter requests as values: no name is ever pasted into the text of a filter.
+It bounds the size of each response and the time of a login. A waiting login costs a socket, not a thread. Values enter
+requests as encoded values, never as filter text.
 """

@@ -1,14 +1,14 @@
-"""The Basic Encoding Rules as LDAP restricts them (RFC 4511 5.1): definite lengths, tags of one octet."""
+"""Basic Encoding Rules as restricted by LDAP (RFC 4511 5.1): definite lengths, one-octet tags."""
 
 from collections.abc import Iterable
 
 BOOLEAN, INTEGER, OCTET_STRING, ENUMERATED, SEQUENCE, SET = 0x01, 0x02, 0x04, 0x0A, 0x30, 0x31
-# Four octets of a length say 4 GB; nobody means more.
+# Four octets allow 4 GB.
 _MAX_LENGTH_OCTETS = 4
 
 
 class MalformedBer(ValueError):
-    """Not BER, or not what should stand there."""
+    """The data is not BER or has an unexpected element."""
 
 
 def encode(tag: int, *contents: bytes) -> bytes:
@@ -21,7 +21,7 @@ def encode(tag: int, *contents: bytes) -> bytes:
 
 
 def integer(value: int, tag: int = INTEGER) -> bytes:
-    """Not negative: LDAP asks for no other."""
+    """Encode a non-negative integer. LDAP requests need no others."""
     return encode(tag, value.to_bytes(value.bit_length() // 8 + 1, "big"))
 
 
@@ -38,7 +38,7 @@ def sequence(parts: Iterable[bytes], tag: int = SEQUENCE) -> bytes:
 
 
 def parse_lengths(start: bytes) -> tuple[int, int] | None:
-    """Octets of tag and length, and of the content they announce; None while `start` holds too little to say."""
+    """Return the octets of tag and length, and of the content. None if `start` is too short."""
     if len(start) < 2:
         return None
     first = start[1]
@@ -46,14 +46,14 @@ def parse_lengths(start: bytes) -> tuple[int, int] | None:
         return 2, first
     count = first & 0x7F
     if not 1 <= count <= _MAX_LENGTH_OCTETS:
-        raise MalformedBer("a length that LDAP does not use")
+        raise MalformedBer("unsupported form of length")
     if len(start) < 2 + count:
         return None
     return 2 + count, int.from_bytes(start[2 : 2 + count], "big")
 
 
 class BerReader:
-    """Reads one element after the other. Everything raises Malformed where something else stands there."""
+    """Reads one element after the other. All methods raise Malformed for unexpected elements."""
 
     __slots__ = ("_at", "_data")
 
@@ -66,7 +66,7 @@ class BerReader:
         return self._at < len(self._data)
 
     def any(self) -> tuple[int, bytes]:
-        """Tag and content."""
+        """Return tag and content."""
         head = parse_lengths(self._data[self._at : self._at + 2 + _MAX_LENGTH_OCTETS])
         if head is None or self._at + sum(head) > len(self._data):
             raise MalformedBer("an element ends beyond its frame")
@@ -77,7 +77,7 @@ class BerReader:
     def of(self, *tags: int) -> bytes:
         tag, content = self.any()
         if tag not in tags:
-            raise MalformedBer(f"an element of type {tag:#x} in the wrong place")
+            raise MalformedBer(f"unexpected element of type {tag:#x}")
         return content
 
     def inside(self, tag: int) -> "BerReader":
@@ -86,5 +86,5 @@ class BerReader:
     def number(self, tag: int = INTEGER) -> int:
         content = self.of(tag)
         if not 1 <= len(content) <= 4:
-            raise MalformedBer("a number of that size")
+            raise MalformedBer("unsupported size of a number")
         return int.from_bytes(content, "big", signed=True)

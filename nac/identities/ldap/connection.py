@@ -1,7 +1,7 @@
-"""One connection to a directory server. Every coroutine is to be run under a time limit of the caller's.
+"""One connection to a directory server. Run every coroutine under a time limit.
 
-Raises DirectoryUnavailable where there is no connection to be had or it breaks, DirectoryRefused where what the server
-says is not to be worked with. After either, and after a cancellation, the connection is of no more use: `end` it.
+Raises DirectoryUnavailable if the connection fails, and DirectoryRefused if a response is unusable. After either, or a
+cancellation, only `end` may be called.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from nac.outbound.reach import AddressRefused, Destination, OutboundReach
 
 T = TypeVar("T")
 
-# Of one message, and of all that answer one request.
+# Maximum sizes of one message, and of all messages of a response.
 MAX_MESSAGE_BYTES = 1 << 18
 MAX_RESPONSE_BYTES = 4 << 20
 _PORTS = {"ldap": 389, "ldaps": 636}
@@ -30,7 +30,7 @@ _PORTS = {"ldap": 389, "ldaps": 636}
 @dataclass(frozen=True)
 class LdapServer:
     url: str
-    # None: in the clear.
+    # None: unencrypted.
     tls: ssl.SSLContext | None
     start_tls: bool
     reach: OutboundReach
@@ -46,7 +46,7 @@ class LdapConnection:
         self._reader = reader
         self._writer = writer
         self._number = 1
-        # Whom it is bound as; "" for nobody.
+        # Name that the connection is bound as; "" if anonymous.
         self.bound_as = ""
 
     @classmethod
@@ -65,7 +65,7 @@ class LdapConnection:
                 sock.close()
                 raise
         except ssl.SSLCertVerificationError as exc:
-            raise DirectoryUnavailable(f"{server.url}: its certificate does not hold: {exc.verify_message}") from exc
+            raise DirectoryUnavailable(f"{server.url}: invalid certificate: {exc.verify_message}") from exc
         except AddressRefused as exc:
             raise DirectoryRefused(str(exc)) from exc
         except (OSError, UnicodeError) as exc:
@@ -77,7 +77,7 @@ class LdapConnection:
         return not self._reader.at_eof() and not self._writer.is_closing()
 
     async def bind(self, name: str, password: bytes) -> LdapResult:
-        """ValueError without a password, as messages.bind_request."""
+        """Bind. Raises ValueError without a password, like messages.bind_request."""
         number = self._next()
         self.bound_as = ""
         await self._send(messages.bind_request(number, name, password))
@@ -90,7 +90,7 @@ class LdapConnection:
     async def search(
         self, base: str, filter_: bytes, attributes: Sequence[str], *, size_limit: int, seconds: int
     ) -> tuple[list[LdapEntry], LdapResult]:
-        """At most `size_limit` entries; more of them are refused whatever the server was asked. Referrals are left."""
+        """Return at most `size_limit` entries, ignoring referrals. Raises DirectoryRefused if the server sends more."""
         number = self._next()
         await self._send(
             messages.search_request(number, base, filter_, attributes, size_limit=size_limit, seconds=seconds)
@@ -101,16 +101,16 @@ class LdapConnection:
             message = await self._answer(number, messages.SEARCH_ENTRY, messages.SEARCH_DONE, messages.SEARCH_REFERENCE)
             taken += len(message.content)
             if taken > MAX_RESPONSE_BYTES:
-                raise DirectoryRefused("it answers with more than a login needs")
+                raise DirectoryRefused("the response is larger than a login needs")
             if message.kind == messages.SEARCH_DONE:
                 return entries, self._parsed(messages.parse_result, message)
             if message.kind == messages.SEARCH_ENTRY:
                 entries.append(self._parsed(messages.parse_entry, message))
                 if len(entries) > size_limit:
-                    raise DirectoryRefused(f"it sends more than the {size_limit} entries it was asked for")
+                    raise DirectoryRefused(f"the server sent more than the {size_limit} requested entries")
 
     async def end(self) -> None:
-        """At once: nobody waits for the server to agree."""
+        """Close at once, without waiting for the server."""
         if not self._writer.is_closing():
             self._writer.write(messages.unbind_request(self._next()))
         self._writer.transport.abort()
@@ -134,15 +134,15 @@ class LdapConnection:
             while (lengths := ber.parse_lengths(head)) is None:
                 head += await self._reader.readexactly(1)
             if lengths[1] > MAX_MESSAGE_BYTES:
-                raise DirectoryRefused("it sends a message larger than a login needs")
+                raise DirectoryRefused("the server sent a message larger than a login needs")
             content = await self._reader.readexactly(lengths[1])
             message = messages.parse_message(head + content)
         except (OSError, asyncio.IncompleteReadError) as exc:
             raise DirectoryUnavailable(f"the connection broke: {_error_text(exc)}") from exc
         except ber.MalformedBer as exc:
-            raise DirectoryRefused(f"it does not speak LDAP: {exc}") from exc
+            raise DirectoryRefused(f"invalid LDAP: {exc}") from exc
         if message.number != number or message.kind not in kinds:
-            raise DirectoryRefused("it answers something that was not asked")
+            raise DirectoryRefused("the response does not match the request")
         return message
 
     @staticmethod
@@ -150,11 +150,11 @@ class LdapConnection:
         try:
             return parse(message.content)
         except ber.MalformedBer as exc:
-            raise DirectoryRefused(f"it does not speak LDAP: {exc}") from exc
+            raise DirectoryRefused(f"invalid LDAP: {exc}") from exc
 
 
 async def _connect_to_first(places: Sequence[Destination]) -> socket.socket:
-    """To the first that takes the connection."""
+    """Connect to the first address that accepts."""
     loop = asyncio.get_running_loop()
     last: OSError | None = None
     for family, address in places:
@@ -174,7 +174,7 @@ async def _connect_to_first(places: Sequence[Destination]) -> socket.socket:
 
 
 async def _start_tls(sock: socket.socket) -> None:
-    """StartTLS on the bare socket: what a man in the middle sends along in the clear then breaks the handshake."""
+    """Request StartTLS on the bare socket. Data that an attacker injects in the clear breaks the TLS handshake."""
     loop = asyncio.get_running_loop()
     try:
         await loop.sock_sendall(sock, messages.start_tls_request(1))
@@ -189,20 +189,20 @@ async def _start_tls(sock: socket.socket) -> None:
         message = messages.parse_message(head + content)
         result = messages.parse_result(message.content)
     except ber.MalformedBer as exc:
-        raise DirectoryRefused(f"it does not speak LDAP: {exc}") from exc
+        raise DirectoryRefused(f"invalid LDAP: {exc}") from exc
     if (message.number, message.kind, result.code) != (1, messages.EXTENDED_RESPONSE, messages.SUCCESS):
-        raise DirectoryRefused(f"it takes no StartTLS: {result}")
+        raise DirectoryRefused(f"the server rejects StartTLS: {result}")
 
 
 async def _receive(sock: socket.socket, most: int) -> bytes:
     data = await asyncio.get_running_loop().sock_recv(sock, most)
     if not data:
-        raise ConnectionResetError("it closed the connection")
+        raise ConnectionResetError("the server closed the connection")
     return data
 
 
 def _error_text(exc: Exception) -> str:
-    # The number in an SSLError is OpenSSL's.
+    # An SSLError's number is OpenSSL's, not the system's.
     if isinstance(exc, OSError) and exc.errno and not isinstance(exc, ssl.SSLError):
         return os.strerror(exc.errno)
     return str(exc) or type(exc).__name__

@@ -1,6 +1,6 @@
-"""Search filters (RFC 4515), read once; names enter the encoded form (RFC 4511 4.5.1.7) as values.
+"""Search filters (RFC 4515), parsed once. Values enter the encoded form (RFC 4511 4.5.1.7), never the text.
 
-A template may hold placeholders in its values: `(&(objectClass=person)(uid={user}))`.
+A template can have placeholders in its values: `(&(objectClass=person)(uid={user}))`.
 """
 
 import re
@@ -20,15 +20,15 @@ _MAX_DEPTH = 16
 
 
 class InvalidLdapFilter(ValueError):
-    """The text is no filter; the message says where."""
+    """The text is not a filter. The message has the position."""
 
 
 @dataclass(frozen=True)
 class _Comparison:
     attribute: str
-    # Of an extensible match (RFC 4511 4.5.1.7.7), "" for equality.
+    # Matching rule of an extensible match (RFC 4511 4.5.1.7.7); "" for equality.
     rule: str
-    # Text between the asterisks, with placeholders in it.
+    # Text between the asterisks, with placeholders.
     parts: tuple[str, ...]
 
     def encode(self, values: Mapping[str, str]) -> bytes:
@@ -62,21 +62,21 @@ class _Combination:
 
 
 class LdapFilter:
-    """Raises FilterError where `text` is none, or holds another placeholder than `placeholders`."""
+    """A parsed filter. Raises FilterError if `text` is invalid or has a placeholder that is not in `placeholders`."""
 
     def __init__(self, text: str, *, placeholders: frozenset[str]) -> None:
         self._text = text
         self._at = 0
         self._root = self._read(0)
         if self._at != len(text):
-            raise InvalidLdapFilter(f"something follows at character {self._at + 1}")
+            raise InvalidLdapFilter(f"unexpected text at character {self._at + 1}")
         unknown = set(_PLACEHOLDER.findall(text)) - placeholders
         if unknown:
             allowed = ", ".join(f"{{{name}}}" for name in sorted(placeholders))
-            raise InvalidLdapFilter(f"{{{min(unknown)}}} is no placeholder here; there are: {allowed}")
+            raise InvalidLdapFilter(f"unknown placeholder {{{min(unknown)}}}; use one of: {allowed}")
 
     def encode(self, values: Mapping[str, str]) -> bytes:
-        """As a search request carries it, `values` in place of the placeholders, whatever characters they hold."""
+        """Return the filter encoded for a search request, with `values` for the placeholders."""
         return self._root.encode(values)
 
     def _read(self, depth: int) -> _Comparison | _Combination:
@@ -93,22 +93,22 @@ class LdapFilter:
             return _Combination({"&": _AND, "|": _OR, "!": _NOT}[sign], tuple(members))
         found = _ITEM.match(self._text, self._at)
         if found is None or not _ATTRIBUTE.fullmatch(found["attribute"]):
-            raise InvalidLdapFilter(f"no comparison such as uid={{user}} at character {self._at + 1}")
+            raise InvalidLdapFilter(f"expected a comparison such as uid={{user}} at character {self._at + 1}")
         self._at = found.end()
         self._expect(")")
         parts = tuple(found["value"].split("*"))
         if found["rule"] and len(parts) > 1:
-            raise InvalidLdapFilter(f"an asterisk after the matching rule {found['rule']}")
+            raise InvalidLdapFilter(f"asterisk not allowed after the matching rule {found['rule']}")
         return _Comparison(found["attribute"], found["rule"] or "", parts)
 
     def _expect(self, character: str) -> None:
         if self._text[self._at : self._at + 1] != character:
-            raise InvalidLdapFilter(f"{character!r} is missing at character {self._at + 1}")
+            raise InvalidLdapFilter(f"expected {character!r} at character {self._at + 1}")
         self._at += 1
 
 
 def _encode_value(part: str, values: Mapping[str, str]) -> bytes:
-    """Escapes are the template's own; what comes in for a placeholder is taken as it is."""
+    """Encode a value. Only the template has escapes; placeholder values are literal."""
     encoded = b""
     for place, text in enumerate(_PLACEHOLDER.split(part)):
         raw = text.encode()

@@ -1,4 +1,4 @@
-"""LDAP messages (RFC 4511 4): those that are sent, and those that are understood."""
+"""LDAP messages (RFC 4511 4): requests and responses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ BIND_RESPONSE, SEARCH_ENTRY, SEARCH_DONE, SEARCH_REFERENCE, EXTENDED_RESPONSE = 
 _START_TLS = "1.3.6.1.4.1.1466.20037"
 _SIMPLE, _EXTENDED_NAME = 0x80, 0x80
 _VERSION, _WHOLE_SUBTREE, _NEVER_DEREF = 3, 2, 0
-# Characters of a diagnostic message that are kept.
+# Maximum characters of a diagnostic message.
 _MAX_TEXT = 300
 
 SUCCESS, SIZE_LIMIT_EXCEEDED = 0, 4
@@ -66,9 +66,10 @@ class LdapMessage:
 
 
 def bind_request(number: int, name: str, password: bytes) -> bytes:
-    """A simple bind (RFC 4511 4.2). ValueError without a password: that would be no proof of anything (RFC 4513 5.1.2).
+    """Return a simple bind (RFC 4511 4.2).
 
-    Nor with a NUL in it, where a server's string would end.
+    Raises ValueError for an empty password, which proves nothing (RFC 4513 5.1.2), or one with NUL, where a server's
+    string would end.
     """
     if not name or not password or b"\0" in password:
         raise ValueError("a bind needs a name and a password")
@@ -84,7 +85,7 @@ def unbind_request(number: int) -> bytes:
 def search_request(
     number: int, base: str, filter_: bytes, attributes: Sequence[str], *, size_limit: int, seconds: int
 ) -> bytes:
-    """The whole subtree of `base` (RFC 4511 4.5.1), aliases left alone."""
+    """Return a search of the whole subtree of `base` (RFC 4511 4.5.1). Aliases are not followed."""
     return _encode_message(
         number,
         ber.sequence(
@@ -104,12 +105,12 @@ def search_request(
 
 
 def start_tls_request(number: int) -> bytes:
-    """RFC 4511 4.14."""
+    """Return a StartTLS request (RFC 4511 4.14)."""
     return _encode_message(number, ber.sequence((ber.octets(_START_TLS, _EXTENDED_NAME),), _EXTENDED))
 
 
 def parse_message(data: bytes) -> LdapMessage:
-    """Raises Malformed."""
+    """Parse a message. Raises Malformed."""
     inside = BerReader(data).inside(ber.SEQUENCE)
     number = inside.number()
     kind, content = inside.any()
@@ -117,7 +118,7 @@ def parse_message(data: bytes) -> LdapMessage:
 
 
 def parse_result(content: bytes) -> LdapResult:
-    """An LDAPResult (RFC 4511 4.1.9). Raises Malformed."""
+    """Parse an LDAPResult (RFC 4511 4.1.9). Raises Malformed."""
     reader = BerReader(content)
     code = reader.number(ber.ENUMERATED)
     reader.of(ber.OCTET_STRING)
@@ -126,7 +127,7 @@ def parse_result(content: bytes) -> LdapResult:
 
 
 def parse_entry(content: bytes) -> LdapEntry:
-    """A SearchResultEntry (RFC 4511 4.5.2). Raises Malformed."""
+    """Parse a SearchResultEntry (RFC 4511 4.5.2). Raises Malformed."""
     reader = BerReader(content)
     try:
         dn = reader.of(ber.OCTET_STRING).decode()
@@ -140,7 +141,7 @@ def parse_entry(content: bytes) -> LdapEntry:
                 gathered.append(values.of(ber.OCTET_STRING))
             attributes[name] = tuple(gathered)
     except UnicodeDecodeError as exc:
-        raise MalformedBer("a name that is no text") from exc
+        raise MalformedBer("name is not valid UTF-8") from exc
     return LdapEntry(dn, attributes)
 
 

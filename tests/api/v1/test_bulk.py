@@ -97,7 +97,7 @@ def test_every_wrong_row_is_told_with_its_place_and_nothing_is_stored(api: httpx
     ]
     assert_sentences(told["mistakes"])
     # Named as the place of a mistake is.
-    assert told["mistakes"][1]["detail"] == "Another row has this address already. See items[0]."
+    assert told["mistakes"][1]["detail"] == "Another row already has this address. See items[0]."
     assert any("private address" in each.get("remedy", "") for each in told["mistakes"])
     assert api.get(f"{TENANT}/endpoints").json()["items"] == []
 
@@ -306,7 +306,7 @@ def test_groups_of_a_tenant_are_bounded(api: httpx.Client, monkeypatch: pytest.M
     assert api.post(f"{TENANT}/endpoint-groups", json={"name": "d"}).json()["code"] == "too-many-groups"
     monkeypatch.setattr(all_groups, "MAX_NEW_GROUPS", 1)
     refused = api.post(BULK, json=body | {"items": items(1, groups=["e", "f"]), "existing": "update"})
-    assert "At once it may be 1" in refused.text
+    assert "Create at most 1" in refused.text
 
 
 @pytest.mark.parametrize(("good", "told"), [(0, 201), (200, 1)])

@@ -95,7 +95,7 @@ def test_who_asks_again_by_the_same_key_gets_the_tenant_whole(
             server = select(Certificate).where(Certificate.profile == SERVER_PROFILE, Certificate.status == "valid")
             assert dns_names_of(session.scalars(server).one()) == NAMES
     # Without authorities, with them alone, and whole but for the answer.
-    unfinished = ("its certificates are not made yet.", 409)
+    unfinished = ("its certificates do not exist yet.", 409)
     assert set(begun) == {unfinished, ("it is active.", 201)}
     assert begun.count(unfinished) >= 2
 
@@ -148,4 +148,4 @@ def test_slug_that_is_taken_is_told_with_what_to_do(api: httpx.Client, operator:
     # Of another MSP's it tells no more than that there is one.
     assert api.post("/v1/msps", headers=operator, json={"slug": "other"}).status_code == 201
     others = api.post("/v1/tenants", headers=operator, json={"msp": "other", "slug": "alpha"})
-    assert others.json()["detail"] == "There is a tenant 'alpha' already."
+    assert others.json()["detail"] == "Tenant 'alpha' already exists."

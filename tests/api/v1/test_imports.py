@@ -151,7 +151,7 @@ cyd Cleartext-Password := "also"
     assert api.get(f"{TENANT}/users").json()["items"] == []
     done = give(api, "freeradius-users", text, wrong="leave-out").json()
     assert (done["stored"], done["counts"]["users"]["add"], done["counts"]["endpoints"]["add"]) == (True, 1, 1)
-    assert [each["line"] for each in done["notes"] if "is left out: password" in each["text"]] == [1, 3]
+    assert [each["line"] for each in done["notes"] if "was skipped: password" in each["text"]] == [1, 3]
     assert [row["name"] for row in api.get(f"{TENANT}/users").json()["items"]] == ["bob"]
     assert "also" not in str(done)
 
@@ -176,7 +176,7 @@ def test_each_line_that_names_a_group_that_there_is_not_is_left_out(api: httpx.C
     assert done.json()["counts"][noun]["add"] == 2
     left = {each["line"]: each["text"] for each in done.json()["notes"]}
     assert left.keys() == {2, 4, 5}
-    assert all(text.startswith("is left out: groups: There is no group '") for text in left.values())
+    assert all(text.startswith("was skipped: groups: Unknown group '") for text in left.values())
     assert [row[key] for row in api.get(f"{TENANT}/{noun}").json()["items"]] == [names[1], names[4]]
     assert api.get(f"{TENANT}/{'endpoint' if noun == 'endpoints' else 'user'}-groups").json()["items"] == []
 
@@ -281,4 +281,4 @@ def test_preview_refuses_more_groups_than_the_import_would_make(
     for is_preview in (True, False):
         answer = give(api, form, text, make_groups=True, dry_run=is_preview)
         assert answer.json()["code"] == "too-many-groups", answer.text
-        assert answer.json()["remedy"] == "At once it may be 1."
+        assert answer.json()["remedy"] == "Create at most 1 groups at once."
