@@ -238,7 +238,7 @@ def list_limits(access: ReadsLimits) -> RetentionLimitsList:
 
 
 @router.get(f"{_PLATFORM_PATH}/limits/{{log}}", operation_id="getRetentionLimits")
-def get_limits(access: ReadsLimits, log: LogName) -> RetentionLimits:
+def get_retention_limits(access: ReadsLimits, log: LogName) -> RetentionLimits:
     with access.read() as session:
         return access.shown(_build_limits(log, service.get_limits(session)[log]))
 
