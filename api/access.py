@@ -26,12 +26,12 @@ from api.instant_dependencies import instant
 from api.query_parameters import require_known_query
 from api.route_declaration import RouteDeclaration
 from nac.accounts.effects import Effect
-from nac.accounts.grants import NO_MSP, NO_TENANT, MspPlace, Principal, TenantPlace, require
+from nac.accounts.grants import UNKNOWN_MSP, UNKNOWN_TENANT, MspRef, Principal, TenantRef, require_permissions
 from nac.accounts.owners import Owner
-from nac.accounts.permissions import Level, Permission
-from nac.accounts.places import find_msp
+from nac.accounts.permissions import Permission, PermissionLevel
+from nac.accounts.tenant_lookup import find_msp
 from nac.audit import service as audit
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.db import CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.errors import InvalidInput
 from nac.ids import MspId, TenantId
@@ -97,7 +97,7 @@ class Access:
         return get_signing(self.asked.request).sealer
 
     @property
-    def signing(self) -> Signing:
+    def signing(self) -> SigningContext:
         return get_signing(self.asked.request)
 
     @contextmanager
@@ -112,18 +112,18 @@ class Access:
     def noted(self) -> Iterator[Session]:
         """As `read`, for operations that write audit entries. These record the origin of the request."""
         with self.read() as session:
-            audit.note_origin(session, self.asked.origin)
+            audit.set_origin(session, self.asked.origin)
             yield session
 
     def require(self, *permissions: Permission) -> None:
         """Check further permissions that the route declares. Raises PermissionMissing."""
         assert self.requires.always | self.requires.also >= set(permissions), f"{permissions} are not declared"
-        require(self.held, *permissions)
+        require_permissions(self.held, *permissions)
 
     def permissions_at_tenant(self, tenant_id: TenantId) -> frozenset[Permission]:
         """The caller's permissions at a tenant of the MSP in the path."""
         assert self.asked.msp is not None
-        return self.principal.on_tenant(TenantPlace(tenant_id, self.asked.msp.msp_id, self.asked.msp.is_suspended))
+        return self.principal.on_tenant(TenantRef(tenant_id, self.asked.msp.msp_id, self.asked.msp.is_suspended))
 
     @contextmanager
     def change(self) -> Iterator[Change]:
@@ -163,19 +163,19 @@ class RequiresPermission(RouteDeclaration):
     `__call__` is `async` because it does no I/O: FastAPI runs other functions in the thread pool.
     """
 
-    level: ClassVar[Level]
+    level: ClassVar[PermissionLevel]
     # Whether the body names the MSP, not the path.
     in_body: ClassVar[bool] = False
 
     __call__: "Callable[..., Awaitable[Access | UnresolvedMspAccess]]"
 
     def on_tenant(self, asked: Caller) -> Access:
-        place = asked.tenant or NO_TENANT
+        place = asked.tenant or UNKNOWN_TENANT
         held = asked.principal.on_tenant(place)
-        if place is NO_TENANT or not held:
+        if place is UNKNOWN_TENANT or not held:
             unsuspended = asked.principal.on_tenant(replace(place, is_msp_suspended=False))
             _raise_if_withheld(
-                unsuspended, asked.with_withheld_grants().on_tenant(place), is_there=place is not NO_TENANT
+                unsuspended, asked.with_withheld_grants().on_tenant(place), is_there=place is not UNKNOWN_TENANT
             )
             raise TenantNotFound("This tenant does not exist.", place="tenant")
         asked.require_second_factor()
@@ -183,11 +183,13 @@ class RequiresPermission(RouteDeclaration):
         return Access(asked, held, TenantScope(place.tenant_id), Owner(tenant_id=place.tenant_id), self)
 
     def on_msp(self, asked: Caller) -> Access:
-        place = asked.msp or NO_MSP
+        place = asked.msp or UNKNOWN_MSP
         held = asked.principal.on_msp(place)
-        if place is NO_MSP or not held:
+        if place is UNKNOWN_MSP or not held:
             unsuspended = asked.principal.on_msp(replace(place, is_suspended=False))
-            _raise_if_withheld(unsuspended, asked.with_withheld_grants().on_msp(place), is_there=place is not NO_MSP)
+            _raise_if_withheld(
+                unsuspended, asked.with_withheld_grants().on_msp(place), is_there=place is not UNKNOWN_MSP
+            )
             raise MspNotFound("This MSP does not exist.", place="msp")
         asked.require_second_factor()
         self.require_declared(held)
@@ -195,7 +197,7 @@ class RequiresPermission(RouteDeclaration):
 
     def on_platform(self, asked: Caller) -> Access:
         held = asked.principal.on_platform()
-        self.require_declared(held, Level.PLATFORM)
+        self.require_declared(held, PermissionLevel.PLATFORM)
         asked.require_second_factor()
         return Access(asked, held, PlatformScope(), Owner(), self)
 
@@ -208,7 +210,7 @@ class RequiresChangePermission(RequiresPermission):
 
 
 class ReadsTenant(RequiresPermission):
-    level = Level.TENANT
+    level = PermissionLevel.TENANT
 
     @instant
     async def __call__(self, asked: _CallerDependency, tenant: _TenantKey) -> Access:
@@ -216,7 +218,7 @@ class ReadsTenant(RequiresPermission):
 
 
 class ChangesTenant(RequiresChangePermission):
-    level = Level.TENANT
+    level = PermissionLevel.TENANT
 
     async def __call__(
         self, asked: _CallerDependency, tenant: _TenantKey, digest: _RequestDigest, wait: _WaitQuery = None
@@ -225,7 +227,7 @@ class ChangesTenant(RequiresChangePermission):
 
 
 class ReadsMsp(RequiresPermission):
-    level = Level.MSP
+    level = PermissionLevel.MSP
 
     @instant
     async def __call__(self, asked: _CallerDependency, msp: _MspKey) -> Access:
@@ -233,7 +235,7 @@ class ReadsMsp(RequiresPermission):
 
 
 class ChangesMsp(RequiresChangePermission):
-    level = Level.MSP
+    level = PermissionLevel.MSP
 
     async def __call__(
         self, asked: _CallerDependency, msp: _MspKey, digest: _RequestDigest, wait: _WaitQuery = None
@@ -262,7 +264,7 @@ class UnresolvedMspAccess:
 
         Raises MspNotFound, InvalidInput and PermissionMissing.
         """
-        only = self.asked.principal.only_msp() if key is None else None
+        only = self.asked.principal.get_only_msp() if key is None else None
         if key is None and only is None:
             raise InvalidInput("`msp` is required.", place="msp", remedy="Send its slug or id.")
         with session_scope(CredentialScope("")) as session:
@@ -271,7 +273,7 @@ class UnresolvedMspAccess:
         asked = replace(self.asked, msp=msp, needs_second_factor=needs)
         return replace(self.requires.on_msp(asked), digest=self.digest, wait=self.wait)
 
-    def _needs_second_factor(self, session: Session, msp: MspPlace | None) -> bool:
+    def _needs_second_factor(self, session: Session, msp: MspRef | None) -> bool:
         """Whether this MSP requires a second factor. The check of the path did not see the MSP."""
         signed_in = self.asked.signed_in
         if signed_in is None or signed_in.has_two_factors:
@@ -282,7 +284,7 @@ class UnresolvedMspAccess:
 class ChangesNamedMsp(RequiresChangePermission):
     """Change an MSP that the body names as `msp`."""
 
-    level = Level.MSP
+    level = PermissionLevel.MSP
     in_body = True
 
     async def __call__(
@@ -292,7 +294,7 @@ class ChangesNamedMsp(RequiresChangePermission):
 
 
 class ReadsPlatform(RequiresPermission):
-    level = Level.PLATFORM
+    level = PermissionLevel.PLATFORM
 
     @instant
     async def __call__(self, asked: _CallerDependency) -> Access:
@@ -300,7 +302,7 @@ class ReadsPlatform(RequiresPermission):
 
 
 class ChangesPlatform(RequiresChangePermission):
-    level = Level.PLATFORM
+    level = PermissionLevel.PLATFORM
 
     async def __call__(self, asked: _CallerDependency, digest: _RequestDigest, wait: _WaitQuery = None) -> Access:
         return replace(self.on_platform(asked), digest=digest, wait=wait is not None)

@@ -10,7 +10,7 @@ from fastapi.telemetry import TelemetryConfig
 from api import health
 from api.errors import install_error_handlers
 from api.routes import add_routes
-from nac.db import make_engine, use_engine
+from nac.db import make_engine, set_process_engine
 from nac.settings import Settings
 
 # Otherwise FastAPI reads the environment in every request.
@@ -43,13 +43,13 @@ def create_application(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        use_engine(engine)
+        set_process_engine(engine)
         with ExitStack() as stack:
             for start, stop in app.state.beside:
                 start()
                 stack.callback(stop)
             yield
-        use_engine(None)
+        set_process_engine(None)
         engine.dispose()
         client.close()
 

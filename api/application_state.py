@@ -9,8 +9,8 @@ from weakref import WeakValueDictionary
 from fastapi import FastAPI, Request
 
 from api.slow_result_cache import SlowResultCache
-from nac.certificates.signing import Signing
-from nac.db import CONNECTIONS_MOST
+from nac.certificates.signing import SigningContext
+from nac.db import MAX_CONNECTIONS
 from nac.enrolment.limiter import GuessLimiter
 from nac.sessions.usage import UsageRow
 from nac.settings import Settings
@@ -18,20 +18,20 @@ from nac.settings import Settings
 # Threads of anyio, for FastAPI: those that wait until a change is live, and as many others as database connections.
 MAX_THREADS: Final = 40
 # Concurrent link pages in applications that also serve devices; the rest is for the devices.
-MAX_LINK_REQUESTS: Final = CONNECTIONS_MOST // 2
+MAX_LINK_REQUESTS: Final = MAX_CONNECTIONS // 2
 MAX_DEVICE_REQUESTS: Final = MAX_THREADS - MAX_LINK_REQUESTS
 
 
-def prepare_signing(app: FastAPI, settings: Settings) -> Signing:
+def prepare_signing(app: FastAPI, settings: Settings) -> SigningContext:
     """Raises KeyFileRefused."""
-    signing = Signing.from_settings(settings)
+    signing = SigningContext.from_settings(settings)
     app.state.signing = signing
     app.state.guess_limiter = GuessLimiter()
     return signing
 
 
-def get_signing(request: Request) -> Signing:
-    signing: Signing = request.app.state.signing
+def get_signing(request: Request) -> SigningContext:
+    signing: SigningContext = request.app.state.signing
     return signing
 
 
@@ -51,7 +51,7 @@ def prepare_read_threads(app: FastAPI) -> None:
     app.state.kept_usage = SlowResultCache[Sequence[UsageRow]]()
 
     def start() -> None:
-        app.state.reading_threads = ThreadPoolExecutor(CONNECTIONS_MOST, thread_name_prefix="read")
+        app.state.reading_threads = ThreadPoolExecutor(MAX_CONNECTIONS, thread_name_prefix="read")
 
     def stop() -> None:
         app.state.reading_threads.shutdown()

@@ -16,12 +16,12 @@ from api.instant_dependencies import instant
 from api.query_parameters import require_known_query
 from api.request_ids import request_id_of
 from api.session_reuse import offer_session, take_session
-from nac.accounts.grants import MspPlace, Principal, Reach, TenantPlace
+from nac.accounts.grants import MspRef, Principal, TenantReach, TenantRef
 from nac.accounts.permissions import Permission
-from nac.accounts.places import find_msp, find_tenant
+from nac.accounts.tenant_lookup import find_msp, find_tenant
 from nac.api_tokens import service as tokens
-from nac.api_tokens.text import TokenText
-from nac.audit.service import Origin
+from nac.api_tokens.token_text import TokenText
+from nac.audit.service import RequestOrigin
 from nac.clock import utc_now
 from nac.db import CredentialScope, MspScope, PersonScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.errors import AdmitError
@@ -77,9 +77,9 @@ class Caller:
     """
 
     principal: Principal
-    origin: Origin
-    tenant: TenantPlace | None
-    msp: MspPlace | None
+    origin: RequestOrigin
+    tenant: TenantRef | None
+    msp: MspRef | None
     request: Request
     response: Response
     # None for a token.
@@ -106,7 +106,7 @@ class Caller:
         return replace(self.principal, grants=self.principal.withheld)
 
     @contextmanager
-    def read_tenants(self, permission: Permission) -> Iterator[tuple[Session, Reach]]:
+    def read_tenants(self, permission: Permission) -> Iterator[tuple[Session, TenantReach]]:
         """Transaction that sees the tenants of all MSPs at which the caller has the permission."""
         reach = self.principal.reach(permission)
         scope: Scope = PlatformScope() if reach.everything else CredentialScope("")
@@ -189,11 +189,11 @@ def _build_not_signed_in() -> NotSignedIn:
     return NotSignedIn(remedy="Send a token as: Authorization: Bearer admit_...")
 
 
-def _build_origin(request: Request) -> Origin:
-    return Origin(request.client.host if request.client else None, request_id_of(request))
+def _build_origin(request: Request) -> RequestOrigin:
+    return RequestOrigin(request.client.host if request.client else None, request_id_of(request))
 
 
-def _find_named_places(session: Session, request: Request) -> tuple[TenantPlace | None, MspPlace | None]:
+def _find_named_places(session: Session, request: Request) -> tuple[TenantRef | None, MspRef | None]:
     tenant, msp = (request.path_params.get(name) for name in ("tenant", "msp"))
     return find_tenant(session, tenant) if tenant else None, find_msp(session, msp) if msp else None
 

@@ -19,7 +19,7 @@ from api.application_state import get_signing
 from api.thread_limits import release_share
 from nac.accounts.owners import Owner
 from nac.audit import service as audit
-from nac.audit.service import Origin
+from nac.audit.service import RequestOrigin
 from nac.cells import service as cells
 from nac.db import Scope, TenantScope, session_scope
 from nac.errors import AdmitError, NotLiveYet, TenantHasNoCell
@@ -225,7 +225,7 @@ def open_change(
     scope: Scope,
     owner: Owner,
     asker: str,
-    origin: Origin,
+    origin: RequestOrigin,
     digest: bytes,
     wait: bool,
 ) -> Iterator[Change]:
@@ -236,7 +236,7 @@ def open_change(
     named = KeyedRequest(owner, asker, request.headers["idempotency-key"], digest) if digest else None
     sealer = get_signing(request).sealer
     with _open_change_session(scope, named) as session:
-        audit.note_origin(session, origin)
+        audit.set_origin(session, origin)
         begun = PendingChange() if named is None else idempotency.begin_change(session, named, unseal=sealer.open)
         if isinstance(begun, StoredResponse):
             raise IdempotentReplay(begun, wait=wait)
@@ -248,7 +248,7 @@ def open_change(
             require_no_if_match(request, explain_no_if_match(status))
         session.flush()
         if change.tenant_id is not None:
-            response.headers[_POSITION_HEADER] = cells.current_xact(session)
+            response.headers[_POSITION_HEADER] = cells.get_current_xact(session)
         if named is not None:
             of_tenant = {} if change.tenant_id is None else {_TENANT_KEY: str(change.tenant_id)}
             answer = StoredResponse(status, dict(response.headers) | of_tenant, change.body)

@@ -12,10 +12,10 @@ from api.application_state import get_guess_limiter
 from nac.clock import utc_now
 from nac.db import EnrolmentScope, PlatformScope, TenantScope, session_scope
 from nac.enrolment import service as enrolment
-from nac.enrolment.enrolling import note_refusal
+from nac.enrolment.certificate_enrolment import record_renewal_refusal
 from nac.enrolment.errors import RenewalRefused, SecretRefused
-from nac.enrolment.service import Held
-from nac.enrolment.tokens import Token
+from nac.enrolment.secret_text import EnrolmentSecretText
+from nac.enrolment.service import LockedSecret
 from nac.ids import TenantId
 from nac.models import EnrolmentSecret
 from nac.models.enrolment import EnrolmentKind
@@ -30,13 +30,13 @@ def require_tenant_by_slug(slug: str) -> TenantId:
         return enrolment.require_tenant(session, slug=slug)
 
 
-def require_link_tenant(request: Request, token: Token | None) -> TenantId:
+def require_link_tenant(request: Request, token: EnrolmentSecretText | None) -> TenantId:
     """Tenant of the link. Raises SecretRefused or TooManyGuesses."""
     limiter = get_guess_limiter(request)
     limiter.require(_NO_TENANT_ID, client_address(request))
     if token is not None:
         with session_scope(EnrolmentScope(token.public_id)) as session:
-            if (tenant_id := enrolment.tenant_of(session, token.public_id)) is not None:
+            if (tenant_id := enrolment.find_tenant_id(session, token.public_id)) is not None:
                 return tenant_id
     limiter.note(_NO_TENANT_ID, client_address(request))
     raise SecretRefused("unknown")
@@ -57,19 +57,19 @@ def redeem_secret(
     with _limit_guesses(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
         yield (
             session,
-            enrolment.redeem(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=utc_now()),
+            enrolment.redeem_secret(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=utc_now()),
         )
 
 
 @contextmanager
 def hold_secret(
     request: Request, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str
-) -> Iterator[tuple[Session, Held]]:
+) -> Iterator[tuple[Session, LockedSecret]]:
     """As `redeeming`, but the block takes the use of the secret, which may have no uses left."""
     with _limit_guesses(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
         yield (
             session,
-            enrolment.hold(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=utc_now()),
+            enrolment.lock_secret(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=utc_now()),
         )
 
 
@@ -81,7 +81,9 @@ def view_secret(
     with _limit_guesses(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
         yield (
             session,
-            enrolment.look_at(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=utc_now()),
+            enrolment.require_redeemable(
+                session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=utc_now()
+            ),
         )
 
 
@@ -95,7 +97,7 @@ def _limit_guesses(request: Request, tenant_id: TenantId, kind: EnrolmentKind, n
     except SecretRefused as exc:
         limiter.note(tenant_id, address)
         with session_scope(TenantScope(tenant_id)) as session:
-            enrolment.note_refusal(session, actor=f"{kind}:{address}", tenant_id=tenant_id, name=name, refused=exc)
+            enrolment.record_refusal(session, actor=f"{kind}:{address}", tenant_id=tenant_id, name=name, refused=exc)
         raise
 
 
@@ -113,5 +115,5 @@ def open_renewal(request: Request, *, tenant_id: TenantId, actor: str, shown: x5
     except RenewalRefused as refused:
         limiter.note(tenant_id, client_address(request))
         with session_scope(TenantScope(tenant_id)) as session:
-            note_refusal(session, actor=actor, tenant_id=tenant_id, shown=shown, refused=refused)
+            record_renewal_refusal(session, actor=actor, tenant_id=tenant_id, shown=shown, refused=refused)
         raise

@@ -17,8 +17,8 @@ from api.head_requests import list_allowed_methods
 from api.remedies import replace_problem_commands
 from api.validation_messages import describe_mistakes
 from nac.bulk_rows import MAX_REPORTED
-from nac.db.failures import translate
-from nac.errors import AdmitError, problem_of
+from nac.db.error_translation import translate_error
+from nac.errors import AdmitError, describe_problem
 
 _log = logging.getLogger("admit.api")
 # Detail and remedy of the framework's errors.
@@ -52,7 +52,7 @@ def render_error(exc: AdmitError) -> JSONResponse:
     if exc.status == HTTPStatus.UNAUTHORIZED:
         # RFC 6750 3.
         headers["WWW-Authenticate"] = 'Bearer realm="admit"'
-    return build_problem(status=exc.status, headers=headers, **replace_problem_commands(problem_of(exc)))
+    return build_problem(status=exc.status, headers=headers, **replace_problem_commands(describe_problem(exc)))
 
 
 def redact_error(request: Request, exc: AdmitError) -> AdmitError:
@@ -81,7 +81,7 @@ async def _handle_admit_error(request: Request, exc: Exception) -> JSONResponse:
 async def _handle_driver_error(request: Request, exc: Exception) -> JSONResponse:
     """A driver error that did not pass through `session_scope`."""
     assert isinstance(exc, DBAPIError)
-    return await _handle_admit_error(request, translate(exc))
+    return await _handle_admit_error(request, translate_error(exc))
 
 
 async def _handle_invalid_request(request: Request, exc: Exception) -> JSONResponse:

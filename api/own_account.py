@@ -39,7 +39,7 @@ class OwnAccount:
     @contextmanager
     def session(self) -> Iterator[Session]:
         with session_scope(PersonScope(self.signed_in.person_id)) as session:
-            audit.note_origin(session, self.asked.origin)
+            audit.set_origin(session, self.asked.origin)
             yield session
 
     @contextmanager

@@ -3,8 +3,8 @@
 from collections.abc import Collection
 
 from nac.accounts.effects import Effect
-from nac.accounts.grants import require
-from nac.accounts.permissions import Level, Permission
+from nac.accounts.grants import require_permissions
+from nac.accounts.permissions import Permission, PermissionLevel
 
 
 class RouteDeclaration:
@@ -26,6 +26,6 @@ class RouteDeclaration:
         self.always = frozenset(always) | {permission}
         self.also = frozenset(also)
 
-    def require_declared(self, held: Collection[Permission], level: Level | None = None) -> None:
+    def require_declared(self, held: Collection[Permission], level: PermissionLevel | None = None) -> None:
         """Check the permissions that every request needs. Raises PermissionMissing."""
-        require(held, *self.always, level=level)
+        require_permissions(held, *self.always, level=level)

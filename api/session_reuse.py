@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from sqlalchemy.orm import Session
 from starlette.types import Scope as Asgi
 
-from nac.db import Scope, go_on
+from nac.db import Scope, continue_in_scope
 
 _SCOPE_KEY = "admit.kept"
 
@@ -48,5 +48,5 @@ def take_session(asgi: Asgi, scope: Scope, *, by_key: bool) -> Iterator[Session 
         return
     session, kept.session = kept.session, None
     with kept.pop_all():
-        go_on(session, scope, by_key=by_key)
+        continue_in_scope(session, scope, by_key=by_key)
         yield session

@@ -20,7 +20,7 @@ from api.application_state import get_signing
 from api.request_ids import request_id_of
 from nac.account_mails import service as account_mails
 from nac.audit import service as audit
-from nac.audit.service import Origin
+from nac.audit.service import RequestOrigin
 from nac.clock import utc_now
 from nac.db import CredentialScope, PersonScope, session_scope
 from nac.models import Passkey, Person, SignOn
@@ -173,7 +173,7 @@ class SignInFlow:
             attempts.link_attempt(email_tag=attempts.make_email_tag(email), address=self.address, device_id=device_id)
         )
         with self._open_nobody_session() as session:
-            account_mails.ask_for_link(session, email=email, is_known=device_id is not None)
+            account_mails.request_password_link(session, email=email, is_known=device_id is not None)
 
     def require_valid_link(self, token: str) -> None:
         """Raises LinkRefused."""
@@ -305,7 +305,7 @@ class SignInFlow:
         return self._request.headers.get("user-agent", "")
 
     def note_origin(self, session: Session) -> None:
-        audit.note_origin(session, Origin(self.address or None, request_id_of(self._request)))
+        audit.set_origin(session, RequestOrigin(self.address or None, request_id_of(self._request)))
 
     def begin(
         self, session: Session, person: Person, factors: Iterable[str], via: SignOnOrigin | None = None

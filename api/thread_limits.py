@@ -20,12 +20,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.application_state import get_owner_shares, get_request_limit, get_settings, get_wait_seconds
 from api.bodies import BODY_TIMEOUT_SECONDS, read_body, replay_body
 from api.credential_rate_limit import get_known_owner
-from nac.db import CONNECTIONS_MOST, wait_budget
+from nac.db import MAX_CONNECTIONS, limit_waiting
 from nac.errors import AdmitError, ConnectionsInUse
 
 _BUSY_REMEDY: Final = "Try again in some seconds."
 # Concurrent requests of one owner (tenant, MSP, person). Half of the connections remain for others.
-MAX_OWNER_REQUESTS = CONNECTIONS_MOST // 2
+MAX_OWNER_REQUESTS = MAX_CONNECTIONS // 2
 _SHARE_KEY: Final = "admit.share"
 Result = TypeVar("Result")
 
@@ -47,7 +47,7 @@ async def run_in_thread(
     began = loop.time() if began is None else began
 
     def bounded() -> Result:
-        with wait_budget(wait_seconds or get_wait_seconds(request), spent=loop.time() - began):
+        with limit_waiting(wait_seconds or get_wait_seconds(request), spent=loop.time() - began):
             return work(request)
 
     if threads is None:
@@ -165,7 +165,7 @@ class LimitedRoute:
                 places.close()
                 await send(message)
 
-            with wait_budget(get_wait_seconds(request), spent=get_running_loop().time() - began):
+            with limit_waiting(get_wait_seconds(request), spent=get_running_loop().time() - began):
                 await self._app(scope, receive, sent)
 
 

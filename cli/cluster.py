@@ -9,8 +9,8 @@ from pathlib import Path
 from cli.fail import Refused
 from cli.files import make_folder
 from cli.layout import Layout
-from nac.db.tuning import tuning
-from nac.files import write_private
+from nac.db.server_settings import compute_server_settings
+from nac.private_files import write_private
 from radius.agent.memory import available_bytes
 
 BINARIES = Path("/usr/lib/postgresql/15/bin")
@@ -93,7 +93,7 @@ def configure(layout: Layout) -> None:
     write_private(layout.postgres / "admit_hba.conf", _ACCESS, owner=owner)
     operator = f'operator "{pwd.getpwuid(os.geteuid()).pw_name}" {SUPERUSER}\n'
     write_private(layout.postgres / "admit_ident.conf", operator, owner=owner)
-    sized = "\n".join(f"{name} = {value}" for name, value in tuning(available_bytes()).items())
+    sized = "\n".join(f"{name} = {value}" for name, value in compute_server_settings(available_bytes()).items())
     settings = _CONFIGURATION.format(run=layout.postgres_run, data=layout.postgres, tuning=sized)
     write_private(layout.postgres / "admit.conf", settings, owner=owner)
 

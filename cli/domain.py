@@ -15,7 +15,7 @@ from cli.fail import Refused
 from cli.layout import NothingRuns, require_layout
 from cli.supervisor import Supervisor
 from nac.cells import service as cells
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.db import PersonScope, PlatformScope, TenantScope, make_engine, require_current_schema, session_scope
 from nac.errors import DatabaseUnavailable, NotLiveYet
 from nac.ids import TenantId
@@ -47,8 +47,8 @@ class Domain:
             raise Refused("The database does not respond.", remedy="See ./admit status and ./admit doctor.") from exc
 
     @cached_property
-    def signing(self) -> Signing:
-        return Signing.from_settings(self.settings)
+    def signing(self) -> SigningContext:
+        return SigningContext.from_settings(self.settings)
 
     @property
     def sealer(self) -> Sealer:
@@ -87,7 +87,7 @@ class Domain:
         """
         with self.tenant(slug) as (session, tenant_id):
             yield session, tenant_id
-            xact = cells.current_xact(session)
+            xact = cells.get_current_xact(session)
         if self.await_live(tenant_id, xact) and of_radiusd:
             self.await_exchange(slug)
 
@@ -97,7 +97,7 @@ class Domain:
         with self.platform() as session:
             tenant_id = tenants.require_by_slug(session, slug=slug).id
             yield session, tenant_id
-            xact = cells.current_xact(session)
+            xact = cells.get_current_xact(session)
         self.await_live(tenant_id, xact)
 
     def await_exchange(self, slug: str) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cli.fail import Refused
-from nac.certificates.service import IssuedCertificate, pem_files, pkcs12_file
+from nac.certificates.service import IssuedCertificate, build_pem_files, build_pkcs12_file
 
 _SUFFIXES = {
     "key": ".key",
@@ -51,12 +51,12 @@ class Handout:
 
     def write(self, issued: IssuedCertificate, *, password: str | None, legacy: bool) -> dict[str, str]:
         """Paths by kind. Without a password the PKCS#12 file gets a random one, which is written beside it."""
-        files = pem_files(issued)
+        files = build_pem_files(issued)
         if issued.key is not None:
             if password is None:
                 password = secrets.token_urlsafe(15)
                 files["password"] = f"{password}\n".encode()
-            files["p12"] = pkcs12_file(issued, password=password, legacy=legacy)
+            files["p12"] = build_pkcs12_file(issued, password=password, legacy=legacy)
         for kind, content in files.items():
             mode = 0o600 if kind in _PRIVATE else 0o644
             with os.fdopen(os.open(self._paths[kind], os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:

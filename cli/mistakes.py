@@ -7,8 +7,8 @@ import click
 
 from cli.fail import BAD_INPUT
 from cli.output import printable, show_json
-from nac.endpoints.files import InvalidFile
-from nac.engine import DocumentErrors, Mistake
+from nac.endpoints.file_import import InvalidFile
+from nac.engine import DocumentErrors, DocumentMistake
 from nac.policies.json_rows import mistake_rows
 from nac.policies.service import InvalidPolicy
 
@@ -23,7 +23,7 @@ def mistakes_listed(*, as_json: bool) -> Iterator[None]:
         raise click.exceptions.Exit(BAD_INPUT) from exc
 
 
-def list_mistakes(mistakes: Iterable[Mistake], *, as_json: bool, what: str = "The policy") -> None:
+def list_mistakes(mistakes: Iterable[DocumentMistake], *, as_json: bool, what: str = "The policy") -> None:
     found = list(mistakes)
     if as_json:
         show_json({"valid": False, "mistakes": mistake_rows(found)})

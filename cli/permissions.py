@@ -9,15 +9,15 @@ from pathlib import Path
 from api.access import RequiresPermission
 from api.described import described_routes
 from cli.openapi import application
-from nac.accounts.effects import Declared, Effect, Pair, pairs, reach
-from nac.accounts.permissions import Level, Permission, permissions_at
-from nac.accounts.roles import ROLES
+from nac.accounts.effects import Effect, PermissionPair, RouteDeclaration, find_permission_pairs, find_reached_effects
+from nac.accounts.permissions import Permission, PermissionLevel, permissions_at
+from nac.accounts.roles import BUILT_IN_ROLES
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "permissions.md"
 REMEDY = ".venv/bin/python -m cli.permissions --write"
 _WORDS = Path(described_routes.__file__).with_name("permissions.toml")
-_LEVELS = {Level.TENANT: "a tenant", Level.MSP: "an MSP", Level.PLATFORM: "the platform"}
-_OF_TENANTS = permissions_at(Level.TENANT)
+_LEVELS = {PermissionLevel.TENANT: "a tenant", PermissionLevel.MSP: "an MSP", PermissionLevel.PLATFORM: "the platform"}
+_OF_TENANTS = permissions_at(PermissionLevel.TENANT)
 _HEAD = """\
 # Permissions
 This page lists the roles, the permissions, and the operations of the API that need them.
@@ -70,13 +70,15 @@ def _lines() -> Iterator[str]:
     words = tomllib.loads(_WORDS.read_text(encoding="utf-8"))
     asked = _asked()
     yield _HEAD.rstrip("\n")
-    yield from (f"| `{role.slug}` | {role.told} |" for role in ROLES.values())
+    yield from (f"| `{role.slug}` | {role.told} |" for role in BUILT_IN_ROLES.values())
     for level, name in _LEVELS.items():
         yield from ("", f"## Permissions of {name}", "")
         yield from ("| permission | allows | roles | operations |", "|---|---|---|---|")
         for permission in Permission:
             if permission.level is level:
-                roles = ", ".join(f"`{role.slug}`" for role in ROLES.values() if permission in role.permissions)
+                roles = ", ".join(
+                    f"`{role.slug}`" for role in BUILT_IN_ROLES.values() if permission in role.permissions
+                )
                 operations = (
                     ", ".join(f"`{each}`" for each in sorted(asked[permission])) or "none, only commands on the server"
                 )
@@ -92,10 +94,10 @@ def _asked() -> dict[Permission, set[str]]:
     return asked
 
 
-def declared() -> list[Declared]:
+def declared() -> list[RouteDeclaration]:
     """What each route that names a permission says that it can lead to."""
     return [
-        Declared(told.operation_id, told.asks.always, told.asks.also, told.asks.leads_to)
+        RouteDeclaration(told.operation_id, told.asks.always, told.asks.also, told.asks.leads_to)
         for told in described_routes.collect_routes(application()).values()
         if isinstance(told.asks, RequiresPermission)
     ]
@@ -109,10 +111,10 @@ def _effects() -> Iterator[str]:
         yield f"| `{effect.name.lower()}` | {effect} | {operations} |"
     yield from _ALONE.splitlines()
     for permission in Permission:
-        if effects := {each.effect.name.lower() for each in reach(found, permission)}:
+        if effects := {each.effect.name.lower() for each in find_reached_effects(found, permission)}:
             yield f"| `{permission}` | {_listed(effects)} |"
     yield from _PAIRS.splitlines()
-    for pair in pairs(found):
+    for pair in find_permission_pairs(found):
         yield f"| `{pair.first}` | `{pair.second}` | {' '.join((*pair.chains, *_by_effect(pair)))} |"
     yield from _SEVERAL.splitlines()
     for route in sorted(found, key=lambda route: route.operation):
@@ -121,7 +123,7 @@ def _effects() -> Iterator[str]:
             yield f"| `{route.operation}` | {every} | {_listed(route.also - route.always) or '-'} |"
 
 
-def _by_effect(pair: Pair) -> Iterator[str]:
+def _by_effect(pair: PermissionPair) -> Iterator[str]:
     for effect in sorted({each.effect for each in pair.reached}):
         operations = _listed(each.operation for each in pair.reached if each.effect is effect)
         yield f"`{effect.name.lower()}` by {operations}."

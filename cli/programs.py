@@ -10,7 +10,7 @@ from cli.layout import CHECKOUT, Layout
 from cli.passwords import Passwords
 from cli.rights import KEYS_GROUP, OPERATOR, RIGHTS
 from cli.supervisor import Program
-from nac.files import write_private
+from nac.private_files import write_private
 
 # In the order in which they are started and shown; the others need the stores, and stop before them.
 STORES = ("postgres", "redis")

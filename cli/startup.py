@@ -16,7 +16,7 @@ from cli.ports import require_free_ports
 from cli.programs import OTHERS, STORES, programs, write_redis_configuration
 from cli.progress import Progress
 from cli.supervisor import Supervisor
-from nac.files import write_private
+from nac.private_files import write_private
 from nac.settings import Settings, SettingsError, load_settings
 
 _PATIENCE_SECONDS = 60

@@ -100,7 +100,7 @@ class ChangeBench:
             scope = TenantScope(tenant.tenant_id)
             start = perf_counter()
             with session_scope(scope, engine=self._installation.engine) as session:
-                endpoints.add_endpoint(
+                endpoints.create_endpoint(
                     session,
                     actor=ACTOR,
                     tenant_id=tenant.tenant_id,

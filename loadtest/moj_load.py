@@ -48,7 +48,7 @@ def load(installation: Installation, made: Provisioned, sites: Sequence[MojSite]
     scope = TenantScope(made.tenant_id)
     with session_scope(scope, engine=installation.engine) as session:
         site_ids = insert_sites(session, made.tenant_id, sites)
-        xact = cells.current_xact(session)
+        xact = cells.get_current_xact(session)
     committed = perf_counter()
     cells.wait_until_live(
         scope, tenant_id=made.tenant_id, xact=xact, timeout_seconds=_LIVE_SECONDS, engine=installation.engine

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from loadtest.processes import BenchError, Tree
 from loadtest.tally import Run
 from nac.cells import service as cells
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.db import PlatformScope, make_engine, require_current_schema, session_scope
 from nac.ids import CellId, TenantId
 from nac.journal.reader import JournalReader, SegmentPosition
@@ -36,7 +36,7 @@ class Installation:
             settings.database_owner_url, application_name="admit-bench", pool_size=1, statement_seconds=3_600
         )
         require_current_schema(self.engine)
-        self.signing = Signing.from_settings(settings)
+        self.signing = SigningContext.from_settings(settings)
         self.sealer = self.signing.sealer
         self.cell_id = self._find_cell()
         self._journals = {stream: JournalReader(settings.cell_dir / "journal" / stream) for stream in STREAMS}

@@ -18,8 +18,8 @@ from loadtest.tenantry import GROUPS, BenchTenant, Endpoint, policy_document
 from loadtest.workloads import BENCH_NAS, StatusServer
 from nac.cells import service as cells
 from nac.certificates import service as certificates
-from nac.certificates.export import pem_files
-from nac.certificates.issuing import issue_client
+from nac.certificates.certificate_files import build_pem_files
+from nac.certificates.issuance import issue_client
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import NoFreeSlot
@@ -87,10 +87,10 @@ class BenchTenants:
             slot = cells.require_slot(session, tenant_id=row.id)
             if slot.cell_id != installation.cell_id:
                 raise BenchError(f"tenant {tenant.slug} was given to another cell; the bench measures one")
-            secret = Secret(installation.sealer.open(slot.secret_sealed, cells.secret_context(slot)))
+            secret = Secret(installation.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)))
             target = Target(installation.settings.listen_address, slot.auth_port, slot.acct_port, secret)
             server = _server_certificate(session, row.id)
-            xact = cells.current_xact(session)
+            xact = cells.get_current_xact(session)
         return Provisioned(tenant, row.id, target, server, issued, int(slot.number), xact)
 
     def provision_when_free(self, tenant: BenchTenant, *, clients: int = 0) -> Provisioned:
@@ -172,7 +172,7 @@ class BenchTenants:
             signing=self._installation.signing,
             now=utc_now(),
         )
-        files = pem_files(issued)
+        files = build_pem_files(issued)
         certificate, key = self._folder / f"{name}.pem", self._folder / f"{name}.key"
         certificate.write_bytes(files["cert"])
         key.touch(mode=0o600)

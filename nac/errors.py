@@ -60,7 +60,7 @@ class SeveralMistakes(InvalidInput):
         self.count = len(self.mistakes)
 
 
-def problem_of(exc: AdmitError) -> dict[str, Any]:
+def describe_problem(exc: AdmitError) -> dict[str, Any]:
     """Return the members of a problem document (RFC 9457 3), without empty ones."""
     problem: dict[str, Any] = {
         "title": exc.title,
@@ -73,7 +73,7 @@ def problem_of(exc: AdmitError) -> dict[str, Any]:
     if isinstance(exc, SeveralMistakes):
         problem |= {
             "detail": f"{exc.count} mistake{'s' if exc.count > 1 else ''}.",
-            "mistakes": [problem_of(each) for each in exc.mistakes],
+            "mistakes": [describe_problem(each) for each in exc.mistakes],
         }
     return {name: value for name, value in problem.items() if value}
 
@@ -174,7 +174,7 @@ class SchemaTooOld(SchemaMismatch):
     """The database has not been migrated to this version."""
 
 
-class Mistakes:
+class MistakeCollector:
     """Collects the errors of several checks, to report all of them at once."""
 
     def __init__(self) -> None:

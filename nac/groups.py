@@ -14,10 +14,10 @@ from sqlalchemy.dialects.postgresql import insert as insert_or_skip
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from nac.audit import service as audit
-from nac.db.orders import Orders, Span
-from nac.db.quotas import count_alone
-from nac.db.sets import among
-from nac.db.texts import has_part
+from nac.db.array_membership import in_array
+from nac.db.quotas import lock_quota
+from nac.db.sort_orders import PageSpan, SortOrders
+from nac.db.text_search import contains_text
 from nac.engine.references import ReferenceKind
 from nac.errors import AlreadyExists, Conflict, InUse, NotFound
 from nac.ids import TenantId
@@ -65,7 +65,7 @@ class Groups(Generic[GroupT]):
 
     def create(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> GroupT:
         name = require_name(name)
-        count_alone(session, f"{self.kind}s", tenant_id)
+        lock_quota(session, f"{self.kind}s", tenant_id)
         self._require_room(session, tenant_id, 1)
         if self._get(session, tenant_id, name) is not None:
             raise AlreadyExists(f"Group {name!r} already exists.", place="name")
@@ -79,12 +79,12 @@ class Groups(Generic[GroupT]):
         """Create groups with valid names; groups that exist by now are skipped. Raises TooManyGroups."""
         if not names:
             return
-        count_alone(session, f"{self.kind}s", tenant_id)
+        lock_quota(session, f"{self.kind}s", tenant_id)
         self.require_creatable(session, tenant_id=tenant_id, names=names)
         adding = insert_or_skip(self.group).on_conflict_do_nothing().returning(self.group.name)
         made = session.scalars(adding, [{"tenant_id": tenant_id, "name": name} for name in names])
         entry = {"actor": actor, "action": f"{self.kind}.create", "tenant_id": tenant_id}
-        audit.append_in_parts(session, [entry | {"target": name} for name in made])
+        audit.append_in_batches(session, [entry | {"target": name} for name in made])
 
     def require_creatable(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
         """Raise TooManyGroups if there are too many now. To create them, lock the quota first."""
@@ -180,15 +180,15 @@ class Groups(Generic[GroupT]):
         return session.scalars(query).all()
 
     @property
-    def orders(self) -> Orders:
-        return Orders({"name": (self.group.name,)})
+    def orders(self) -> SortOrders:
+        return SortOrders({"name": (self.group.name,)})
 
     def list_page(
-        self, session: Session, *, tenant_id: TenantId, span: Span | None = None, text: str = ""
+        self, session: Session, *, tenant_id: TenantId, span: PageSpan | None = None, text: str = ""
     ) -> Sequence[GroupT]:
         """List groups; `text` is part of the name."""
         query = (span or self.orders.first()).of(select(self.group).where(self.group.tenant_id == tenant_id))
-        return session.scalars(query.where(has_part(text, self.group.name)) if text else query).all()
+        return session.scalars(query.where(contains_text(text, self.group.name)) if text else query).all()
 
     def require_by_key(self, session: Session, *, tenant_id: TenantId, key: str, lock: bool = False) -> GroupT:
         """Return a group by id or name. Raises UnknownGroup."""
@@ -209,7 +209,7 @@ class Groups(Generic[GroupT]):
         query = (
             select(self.member_column, self.group.name)
             .join(self.group, self.group.id == self.membership.group_id)
-            .where(self.membership.tenant_id == tenant_id, among(self.member_column, member_ids))
+            .where(self.membership.tenant_id == tenant_id, in_array(self.member_column, member_ids))
             .order_by(self.group.name)
         )
         if not by_rule and issubclass(self.group, EndpointGroup):
@@ -288,7 +288,7 @@ class Groups(Generic[GroupT]):
         deletion locks the group first, then its members.
         """
         if names:
-            query = select(self.group.id).where(self.group.tenant_id == tenant_id, among(self.group.name, names))
+            query = select(self.group.id).where(self.group.tenant_id == tenant_id, in_array(self.group.name, names))
             session.execute(query.order_by(self.group.id).with_for_update(read=True, key_share=True))
 
     def _named(

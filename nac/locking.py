@@ -13,8 +13,8 @@ from typing import TypeVar
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.db import hold
-from nac.db.quotas import count_alone
+from nac.db import lock_row
+from nac.db.quotas import lock_quota
 from nac.ids import TenantId
 from nac.models import Nas, Policy, Site, Tenant
 
@@ -38,7 +38,7 @@ def lock_with_namesakes(session: Session, row: Named) -> Sequence[Named]:
     ends. The others are not locked, because that could deadlock. Raises NotFound if the row was deleted.
     """
     kind = type(row)
-    count_alone(session, f"{kind.__tablename__}-names", row.tenant_id)
-    hold(session, row)
+    lock_quota(session, f"{kind.__tablename__}-names", row.tenant_id)
+    lock_row(session, row)
     others = kind.tenant_id == row.tenant_id, kind.name == row.name, kind.id != row.id
     return session.scalars(select(kind).where(*others).execution_options(populate_existing=True)).all()

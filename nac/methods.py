@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from nac.engine.attributes import CATALOGUE
+from nac.engine.attributes import ATTRIBUTE_CATALOGUE
 from nac.errors import InvalidInput
 
-METHODS = CATALOGUE["method"].choices
+METHODS = ATTRIBUTE_CATALOGUE["method"].choices
 TLS_VERSIONS = ("1.2", "1.3")
 
 # Methods that are not offered by default, with a warning for the tenant.

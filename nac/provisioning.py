@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from nac.certificates.authorities import complete_tenant_authorities, create_tenant_authorities
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.clock import utc_now
 from nac.db import enter_tenant
 from nac.errors import AlreadyExists, Conflict, NotFound
@@ -23,7 +23,7 @@ def provision_tenant(
     actor: str,
     slug: str,
     msp_id: MspId,
-    signing: Signing,
+    signing: SigningContext,
     name: str = "",
     server_names: Sequence[str] = (),
     label: str = "",
@@ -47,7 +47,9 @@ def provision_tenant(
     return tenant
 
 
-def finish_tenant(session: Session, *, actor: str, tenant_id: TenantId | None, signing: Signing) -> Tenant | None:
+def finish_tenant(
+    session: Session, *, actor: str, tenant_id: TenantId | None, signing: SigningContext
+) -> Tenant | None:
     """Complete a tenant whose `provision_tenant` was interrupted; None if the tenant no longer exists.
 
     Needs PlatformScope; enters the tenant. Raises Conflict while it is being deleted.

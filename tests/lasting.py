@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from sqlalchemy import Engine
 
 from nac.db import make_engine
-from nac.db.waiting import STATEMENT_SECONDS
+from nac.db.timeouts import STATEMENT_SECONDS
 
 _engines: dict[tuple[object, ...], Engine] = {}
 

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 
 from nac.db import make_engine
-from nac.db.migrating import upgrade_schema
+from nac.db.migration import upgrade_schema
 from tests.frozen import frozen
 from tests.waiting import PATIENCE_SECONDS
 

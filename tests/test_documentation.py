@@ -17,8 +17,8 @@ from cli.layout import CHECKOUT
 from cli.main import admit
 from cli.openapi import description
 from cli.remote.description import Operations
-from nac.endpoints.rules import compile_rule
-from nac.engine import compile_policy, read_request
+from nac.endpoints.rule_conditions import compile_rule
+from nac.engine import compile_policy, parse_request
 from nac.events.document import from_json, to_json
 from nac.identities.settings import read_settings
 from nac.policies.packet_facts import use_rule_names
@@ -89,7 +89,7 @@ def test_example_is_valid(page, example):
     elif "event" in example:
         assert WebhookEnrolment("", "", b"", "").members("").keys() < example.keys()
     else:
-        assert read_request(use_rule_names(example), at=0).attributes
+        assert parse_request(use_rule_names(example), at=0).attributes
 
 
 @cache

@@ -6,7 +6,7 @@ from typing import Any
 from celery import Celery, signals
 from celery.schedules import crontab
 
-from nac.db import make_engine, use_engine
+from nac.db import make_engine, set_process_engine
 from nac.settings import Settings, load_settings
 from worker.beat import BeatAgain
 from worker.names import (
@@ -197,7 +197,7 @@ def _own_engine(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
         settings=plans,
         statement_seconds=_STATEMENT_SECONDS,
     )
-    use_engine(serve_last(engine))
+    set_process_engine(serve_last(engine))
 
 
 @signals.worker_ready.connect

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.jobs.runner import JobRun, MultiTransactionHandler
 from nac.settings import load_settings
 from nac.tenant_files import file_jobs
@@ -11,11 +11,13 @@ from nac.tenant_files import file_jobs
 
 def _export(work: JobRun) -> Mapping[str, Any]:
     settings = load_settings()
-    return file_jobs.run_export_job(work, export_dir=settings.export_dir, sealer=Signing.from_settings(settings).sealer)
+    return file_jobs.run_export_job(
+        work, export_dir=settings.export_dir, sealer=SigningContext.from_settings(settings).sealer
+    )
 
 
 def _import(work: JobRun) -> Mapping[str, Any]:
-    return file_jobs.run_import_job(work, signing=Signing.from_settings(load_settings()))
+    return file_jobs.run_import_job(work, signing=SigningContext.from_settings(load_settings()))
 
 
 TENANT_FILES = {

@@ -8,7 +8,7 @@ from itertools import chain
 from sqlalchemy.orm import Session
 
 from nac.db import PlatformScope, TenantScope, session_scope
-from nac.db.orders import Span
+from nac.db.sort_orders import PageSpan
 from nac.errors import Conflict, Unavailable
 from nac.ids import TenantId
 from nac.models import Tenant
@@ -22,7 +22,7 @@ def all_tenants() -> Iterator[Tenant]:
     return chain.from_iterable(service.ORDERS.pages(_page))
 
 
-def _page(span: Span) -> Sequence[Tenant]:
+def _page(span: PageSpan) -> Sequence[Tenant]:
     with session_scope(PlatformScope()) as session:
         return service.list_tenants(session, span=span)
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final, get_args
 
-from nac.cells.operating import CellStatus
+from nac.cells.cell_admin import CellStatus
 from nac.engine.outcome import Verdict
 from nac.models.tenant import TenantStatus
 from nac.tenants.moves import MoveState

@@ -8,7 +8,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import iter_route_contexts
 
 from api.access import AllowsAnyone, RequiresPermission, RequiresSelf
-from nac.accounts.permissions import Level
+from nac.accounts.permissions import PermissionLevel
 
 RouteRequirement = RequiresPermission | RequiresSelf | AllowsAnyone
 
@@ -60,4 +60,8 @@ def find_requirements(dependant: Dependant) -> Iterator[RouteRequirement]:
 
 
 def describe_level(asks: RequiresPermission) -> str:
-    return {Level.TENANT: "the tenant", Level.MSP: "the MSP", Level.PLATFORM: "the platform"}[asks.level]
+    return {
+        PermissionLevel.TENANT: "the tenant",
+        PermissionLevel.MSP: "the MSP",
+        PermissionLevel.PLATFORM: "the platform",
+    }[asks.level]

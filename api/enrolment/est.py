@@ -15,11 +15,11 @@ from api.bodies import require_bounded_body
 from api.enrolment.tls import get_peer_certificate
 from api.enrolment_transactions import client_address, hold_secret, open_renewal, require_tenant_by_slug
 from nac.certificates import service as certificates
-from nac.certificates.errors import refusals
+from nac.certificates.errors import translate_pki_errors
 from nac.certificates.profiles import require_profile
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
-from nac.enrolment import enrolling
+from nac.enrolment import certificate_enrolment
 from nac.enrolment.errors import RenewalRefused, SecretNeeded
 from pki.est import MAX_BODY_OCTETS, certificates_only, encode_key_attributes, read_body
 from pki.signing_requests import SigningRequest, read_signing_request
@@ -46,7 +46,7 @@ def get_ca_certificates(slug: str, request: Request) -> Response:
     """The tenant's authorities, roots first (4.1). Includes the old ones during a rollover."""
     tenant_id = require_tenant_by_slug(slug)
     with session_scope(TenantScope(tenant_id)) as session:
-        found = certificates.own_authorities(session, tenant_id=tenant_id)
+        found = certificates.list_own_authority_certificates(session, tenant_id=tenant_id)
     return _build_response(request, certificates_only(found), _CERTIFICATES_MEDIA_TYPE)
 
 
@@ -69,7 +69,9 @@ def enrol(slug: str, request: Request, body: EstBody) -> Response:
     now = utc_now()
     with hold_secret(request, tenant_id=tenant_id, kind="est", name=name, secret=secret) as (session, held):
         asked = _read_signing_request(body)
-        issued = enrolling.enrolled_before(session, secret=held.row, request=asked, now=now) or enrolling.enrol(
+        issued = certificate_enrolment.find_repeated_enrolment(
+            session, secret=held.row, request=asked, now=now
+        ) or certificate_enrolment.enrol(
             session,
             actor=f"est:{client_address(request)}",
             secret=held.take(now),
@@ -93,9 +95,11 @@ def renew(slug: str, request: Request, body: EstBody) -> Response:
     shown = x509.load_pem_x509_certificate(pem.encode())
     now, actor = utc_now(), f"est:{client_address(request)}"
     with open_renewal(request, tenant_id=tenant_id, actor=actor, shown=shown) as session:
-        old = enrolling.require_renewable(session, tenant_id=tenant_id, shown=shown, now=now)
+        old = certificate_enrolment.require_renewable(session, tenant_id=tenant_id, shown=shown, now=now)
         asked = _read_signing_request(body)
-        issued = enrolling.renewed_before(session, old=old, request=asked, now=now) or enrolling.renew(
+        issued = certificate_enrolment.find_repeated_renewal(
+            session, old=old, request=asked, now=now
+        ) or certificate_enrolment.renew(
             session, actor=actor, old=old, request=asked, signing=get_signing(request), now=now
         )
     return _build_response(request, certificates_only([issued.certificate]), _CERTIFICATE_MEDIA_TYPE)
@@ -116,7 +120,7 @@ def read_credentials(request: Request) -> tuple[str, str]:
 
 
 def _read_signing_request(body: bytes) -> SigningRequest:
-    with refusals():
+    with translate_pki_errors():
         return read_signing_request(read_body(body))
 
 

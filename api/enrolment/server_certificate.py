@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from nac.certificates.windows import WINDOWS
+from nac.certificates.expiry_windows import EXPIRY_WINDOW_DAYS
 from nac.clock import utc_now
-from nac.files import Owner, write_private
+from nac.private_files import FileOwner, write_private
 from nac.settings import Settings
 from pki.bundles import certificates_pem
 from pki.errors import PkiError
@@ -79,7 +79,7 @@ class CertificateMaintainer:
             return
         left, here = end - utc_now(), is_managed_here(self._folder, self._settings)
         # The default certificate is renewed before these warnings.
-        windows = [days for days in WINDOWS if not here or timedelta(days=days) < RENEWAL_LEAD]
+        windows = [days for days in EXPIRY_WINDOW_DAYS if not here or timedelta(days=days) < RENEWAL_LEAD]
         days = min((days for days in windows if left <= timedelta(days=days)), default=None)
         if days is not None and self._warned != (end, days):
             self._warned = end, days
@@ -96,7 +96,7 @@ def is_managed_here(folder: Path, settings: Settings) -> bool:
     return settings.enrolment_certificate_file.parent == settings.enrolment_key_file.parent == folder
 
 
-def ensure_certificate(folder: Path, settings: Settings, *, owner: Owner | None) -> bool:
+def ensure_certificate(folder: Path, settings: Settings, *, owner: FileOwner | None) -> bool:
     """Create certificate and key in `folder`, unless they are valid or the settings name other files.
 
     Returns whether it created one.
@@ -146,7 +146,7 @@ def _is_current(settings: Settings, names: tuple[San, ...], now: datetime) -> bo
     return now + RENEWAL_LEAD < certificate.not_valid_after_utc and set(names) == set(read_sans(certificate))
 
 
-def _ensure_authority(folder: Path, now: datetime, owner: Owner | None) -> Issuer:
+def _ensure_authority(folder: Path, now: datetime, owner: FileOwner | None) -> Issuer:
     certificate_file, key_file = authority_path(folder), folder / "enrolment-ca.key"
     if certificate_file.exists() and key_file.exists():
         certificate = x509.load_pem_x509_certificate(certificate_file.read_bytes())
@@ -160,5 +160,5 @@ def _ensure_authority(folder: Path, now: datetime, owner: Owner | None) -> Issue
     return Issuer(certificate, key)
 
 
-def _write_pem(path: Path, pem: bytes, owner: Owner | None, *, mode: int = 0o600) -> None:
+def _write_pem(path: Path, pem: bytes, owner: FileOwner | None, *, mode: int = 0o600) -> None:
     write_private(path, pem.decode(), owner=owner, mode=mode)

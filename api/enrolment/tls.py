@@ -1,7 +1,8 @@
 """TLS for devices of all tenants. The handshake accepts client certificates of all tenants' authorities.
 
 The tenant is in the path, which comes after the handshake. The handshake only proves that the device holds the key of a
-certificate of some tenant's authority. `nac.enrolment.enrolling` then accepts only valid certificates that this tenant
+certificate of some tenant's authority. `nac.enrolment.certificate_enrolment`
+then accepts only valid certificates that this tenant
 issued. Trust here is therefore only a filter: authorities are added to the live context and never removed. OpenSSL does
 not check dates, so that devices with an expired certificate get a readable error.
 """
@@ -20,7 +21,7 @@ from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallab
 from api.concurrency_limit import ConcurrencySlot
 from api.connections import BoundedHttp
 from nac.db import PlatformScope, make_engine, session_scope
-from nac.enrolment.service import authorities_beyond
+from nac.enrolment.service import list_unknown_authorities
 from nac.errors import AdmitError
 
 _log = logging.getLogger("admit.enrolment")
@@ -103,7 +104,7 @@ class TlsContextUpdater:
 
     def _add_new_authorities(self) -> None:
         with session_scope(PlatformScope(), engine=self._engine) as session:
-            fresh = authorities_beyond(session, self._known)
+            fresh = list_unknown_authorities(session, self._known)
         for authority_id, certificate_der in fresh:
             self._context.load_verify_locations(cadata=certificate_der)
             self._known.add(authority_id)

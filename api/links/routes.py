@@ -15,13 +15,13 @@ from api.errors import build_retry_headers
 from api.forms import read_form
 from api.links import pages
 from nac.certificates import service as certificates
-from nac.certificates.errors import refusals
+from nac.certificates.errors import translate_pki_errors
 from nac.certificates.service import IssuedCertificate
 from nac.clock import utc_now
-from nac.enrolment import enrolling
+from nac.enrolment import certificate_enrolment
 from nac.enrolment.errors import SecretRefused, TooManyGuesses
-from nac.enrolment.service import Held
-from nac.enrolment.tokens import Token
+from nac.enrolment.secret_text import EnrolmentSecretText
+from nac.enrolment.service import LockedSecret
 from nac.errors import AdmitError, InvalidInput
 from nac.ids import TenantId
 from nac.models import EnrolmentSecret, Tenant
@@ -76,8 +76,8 @@ def redeem_link(token: str, request: Request, body: FormBody) -> Response:
     return reply
 
 
-def _parse_token(request: Request, token: str) -> tuple[Token, TenantId]:
-    found = Token.parse(token)
+def _parse_token(request: Request, token: str) -> tuple[EnrolmentSecretText, TenantId]:
+    found = EnrolmentSecretText.parse(token)
     tenant_id = require_link_tenant(request, found)
     assert found is not None
     return found, tenant_id
@@ -95,11 +95,11 @@ def _require_form(form: dict[str, bytes]) -> dict[str, bytes]:
     return form
 
 
-def _issue_certificate(session: Session, request: Request, held: Held, form: dict[str, bytes]) -> Response:
+def _issue_certificate(session: Session, request: Request, held: LockedSecret, form: dict[str, bytes]) -> Response:
     now, wanted = utc_now(), form["form"].decode()
     asked = _read_signing_request(form) if wanted == "csr" else None
-    before = asked and enrolling.enrolled_before(session, secret=held.row, request=asked, now=now)
-    issued = before or enrolling.enrol(
+    before = asked and certificate_enrolment.find_repeated_enrolment(session, secret=held.row, request=asked, now=now)
+    issued = before or certificate_enrolment.enrol(
         session,
         actor=f"link:{client_address(request)}",
         secret=held.take(now),
@@ -109,7 +109,7 @@ def _issue_certificate(session: Session, request: Request, held: Held, form: dic
     )
     stem = re.sub(r"[^A-Za-z0-9._@-]+", "-", issued.common_name).strip("-.") or "certificate"
     if wanted == "csr":
-        chain = certificates.pem_files(issued)["cert"]
+        chain = certificates.build_pem_files(issued)["cert"]
         return pages.build_download(chain, media_type="application/x-pem-file", file_name=f"{stem}.pem")
     password = _generate_password()
     if wanted == "apple":
@@ -117,19 +117,19 @@ def _issue_certificate(session: Session, request: Request, held: Held, form: dic
         return pages.build_download(
             profile, media_type="application/x-apple-aspen-config", file_name=f"{stem}.mobileconfig"
         )
-    bundle = certificates.pkcs12_file(issued, password=password, legacy="legacy" in form)
+    bundle = certificates.build_pkcs12_file(issued, password=password, legacy="legacy" in form)
     return pages.render_pkcs12_download(bundle, file_name=f"{stem}.p12", password=password)
 
 
 def _read_signing_request(form: dict[str, bytes]) -> SigningRequest:
-    with refusals():
+    with translate_pki_errors():
         return read_signing_request(form.get("file", b"").strip(b"\r\n") or form.get("text", b"").strip())
 
 
 def _build_mobileconfig(session: Session, secret: EnrolmentSecret, issued: IssuedCertificate, password: str) -> bytes:
     network = supplicants.describe_network(session, tenant_id=secret.tenant_id, now=utc_now(), ssid=secret.ssid)
     # Many releases of iOS and macOS report a wrong password with AES. The profile contains the password anyway.
-    bundle = certificates.pkcs12_file(issued, password=password, legacy=True)
+    bundle = certificates.build_pkcs12_file(issued, password=password, legacy=True)
     return apple.build_mobileconfig(
         network, identity=bundle, password=password, name=issued.common_name, connect=bool(secret.ssid)
     )

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Response
 
-from nac.certificates.public import authority_certificate
+from nac.certificates.public_lookups import require_authority_certificate
 from nac.db import AuthorityScope, session_scope
 
 router = APIRouter(tags=["public"])
@@ -17,6 +17,6 @@ _MEDIA_TYPE = "application/pkix-cert"
 def get_authority_certificate(authority_id: UUID) -> Response:
     """The certificate in DER, or 404 for an unknown authority."""
     with session_scope(AuthorityScope(authority_id)) as session:
-        der = authority_certificate(session, authority_id=authority_id)
+        der = require_authority_certificate(session, authority_id=authority_id)
     # An authority's certificate never changes; a renewed one has another id.
     return Response(der, media_type=_MEDIA_TYPE, headers={"Cache-Control": "public, max-age=86400, immutable"})

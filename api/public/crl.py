@@ -6,7 +6,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
 
-from nac.certificates.public import PublishedList, published_list, revocation_list
+from nac.certificates.public_lookups import PublishedList, require_published_list, require_revocation_list
 from nac.db import AuthorityScope, session_scope
 
 router = APIRouter(tags=["public"])
@@ -21,11 +21,11 @@ _CACHE_CONTROL = "public, max-age=300, must-revalidate"
 def get_crl(authority_id: UUID, request: Request) -> Response:
     """The list in DER. 404 for an unknown authority, or a new one, which publishes within seconds."""
     with session_scope(AuthorityScope(authority_id)) as session:
-        published = published_list(session, authority_id=authority_id)
+        published = require_published_list(session, authority_id=authority_id)
         if _is_not_modified(request, _build_etag(published), published.this_update):
             return Response(status_code=304, headers=_build_headers(published))
         # The list may have changed since the first query.
-        published, der = revocation_list(session, authority_id=authority_id)
+        published, der = require_revocation_list(session, authority_id=authority_id)
     return Response(der, media_type=_MEDIA_TYPE, headers=_build_headers(published))
 
 

@@ -10,7 +10,7 @@ from api.links.link_application import add_browser_errors, add_link_routes
 from api.public import authorities, crl, scep_routes
 from api.public.ocsp import OcspEndpoint
 from api.source_rate_limit import SourceRateLimit
-from nac.certificates.responder import Responder
+from nac.certificates.ocsp_responder import OcspResponder
 from nac.settings import Settings, load_settings
 from pki.cms import MAX_MESSAGE_BYTES
 
@@ -23,7 +23,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = create_application(settings, title="Admit, public", name="admit-public", for_strangers=True)
     add_device_routes(app, authorities.router, crl.router, scep_routes.router, most_octets=MAX_MESSAGE_BYTES)
     signing = prepare_signing(app, settings)
-    responder = Responder(app.state.engine, signing.sealer)
+    responder = OcspResponder(app.state.engine, signing.sealer)
     app.state.beside.append((responder.start, responder.stop))
     app.mount("/ocsp", OcspEndpoint(responder, wait_seconds=app.state.wait_seconds))
     app.add_middleware(

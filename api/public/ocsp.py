@@ -18,9 +18,9 @@ from starlette.types import Receive, Scope, Send
 
 from api.bodies import BodyTooLarge, BodyTooSlow, read_body
 from api.errors import build_problem
-from nac.certificates.responder import Answer, Responder, refused
+from nac.certificates.ocsp_responder import OcspResponder, OcspResponse, refusal_response
 from nac.clock import utc_now
-from nac.db import wait_budget
+from nac.db import limit_waiting
 from nac.errors import AdmitError
 from pki.ocsp import MAX_REQUEST_BYTES
 
@@ -46,7 +46,7 @@ _MAX_WAITING_SECONDS = 5.0
 class OcspEndpoint:
     """ASGI application for /ocsp."""
 
-    def __init__(self, responder: Responder, *, wait_seconds: float) -> None:
+    def __init__(self, responder: OcspResponder, *, wait_seconds: float) -> None:
         """`wait_seconds` is how long an answer may wait for PostgreSQL."""
         self._responder = responder
         self._wait_seconds = wait_seconds
@@ -63,7 +63,9 @@ class OcspEndpoint:
             await self._post(authority_id, scope, receive, send)
         elif method in ("GET", "HEAD"):
             request = _decode_request(rest[0]) if rest else None
-            answer = refused("malformedRequest") if request is None else await self._answer(authority_id, request)
+            answer = (
+                refusal_response("malformedRequest") if request is None else await self._answer(authority_id, request)
+            )
             await _send_response(answer, scope, send)
         else:
             await _send_method_not_allowed(scope, receive, send)
@@ -72,33 +74,35 @@ class OcspEndpoint:
         try:
             request = await read_body(scope, receive, most_octets=MAX_REQUEST_BYTES, seconds=_BODY_TIMEOUT_SECONDS)
         except (BodyTooLarge, BodyTooSlow) as exc:
-            await _send_response(refused("malformedRequest"), scope, send, status=exc.status, more=(_CONNECTION_CLOSE,))
+            await _send_response(
+                refusal_response("malformedRequest"), scope, send, status=exc.status, more=(_CONNECTION_CLOSE,)
+            )
             return
         await _send_response(await self._answer(authority_id, request), scope, send)
 
-    async def _answer(self, authority_id: UUID, request: bytes) -> Answer:
+    async def _answer(self, authority_id: UUID, request: bytes) -> OcspResponse:
         now = utc_now()
         try:
             answer = self._responder.recall(authority_id, request, now=now)
             if answer is not None:
                 return answer
             if self._readers.statistics().tasks_waiting >= _MAX_WAITING:
-                return refused("tryLater")
+                return refusal_response("tryLater")
             with fail_after(_MAX_WAITING_SECONDS):
                 return await to_thread.run_sync(
                     self._read, authority_id, request, now, monotonic(), limiter=self._readers
                 )
         except TimeoutError:
-            return refused("tryLater")
+            return refusal_response("tryLater")
         except AdmitError as exc:
             _log.warning("cannot answer for authority %s: %s", authority_id, exc)
-            return refused("tryLater")
+            return refusal_response("tryLater")
         except Exception:  # house-rule: callers get an OCSP error
             _log.exception("cannot answer for authority %s", authority_id)
-            return refused("internalError")
+            return refusal_response("internalError")
 
-    def _read(self, authority_id: UUID, request: bytes, now: datetime, came_at: float) -> Answer:
-        with wait_budget(self._wait_seconds, spent=monotonic() - came_at):
+    def _read(self, authority_id: UUID, request: bytes, now: datetime, came_at: float) -> OcspResponse:
+        with limit_waiting(self._wait_seconds, spent=monotonic() - came_at):
             return self._responder.answer(authority_id, request, now=now)
 
 
@@ -127,7 +131,7 @@ def _format_date(moment: datetime) -> bytes:
 
 
 async def _send_response(
-    answer: Answer,
+    answer: OcspResponse,
     scope: Scope,
     send: Send,
     *,

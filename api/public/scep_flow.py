@@ -12,7 +12,7 @@ from fastapi import Request
 
 from api.application_state import get_guess_limiter, get_signing
 from api.enrolment_transactions import client_address, open_renewal, redeem_secret
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.enrolment.errors import SecretRefused
@@ -53,7 +53,7 @@ class ScepFlow:
     request: Request
 
     @property
-    def signing(self) -> Signing:
+    def signing(self) -> SigningContext:
         return get_signing(self.request)
 
     @property

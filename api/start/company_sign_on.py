@@ -4,7 +4,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from nac.accounts.owners import Owner
-from nac.accounts.places import find_msp, find_tenant
+from nac.accounts.tenant_lookup import find_msp, find_tenant
 from nac.db import CredentialScope, MspScope, Scope, TenantScope, session_scope
 from nac.errors import NotFound
 from nac.sign_ons import repository

@@ -110,7 +110,7 @@ def sign_out(request: Request, body: form_pages.FormBody) -> Response:
         asked = authenticate_visitor(request)
         assert asked.signed_in is not None
         with session_scope(PersonScope(asked.signed_in.person_id)) as session:
-            audit.note_origin(session, asked.origin)
+            audit.set_origin(session, asked.origin)
             sign_ins.end_own(session, signed_in=asked.signed_in, sign_in_id=asked.signed_in.sign_in_id)
         answer = RedirectResponse("/sign-in", 303)
         cookies.clear_cookie(request, answer, cookies.SESSION_COOKIE)

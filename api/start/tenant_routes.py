@@ -14,8 +14,8 @@ from api.start.visitor import open_tenant_access, record_csrf_token, render_page
 from api.v1.endpoints import EndpointInput, create_endpoint
 from api.v1.radius_secret import RadiusSecretRequest, RadiusServer, reveal_secret
 from api.v1.self_tests import build_self_test
-from nac.accounts.effects import OF_ENDPOINTS, Effect
-from nac.accounts.permissions import Level, Permission, permissions_at
+from nac.accounts.effects import ENDPOINT_EFFECTS, Effect
+from nac.accounts.permissions import Permission, PermissionLevel, permissions_at
 from nac.api_tokens import service as tokens
 from nac.cells import service as cells
 from nac.clock import utc_now
@@ -46,7 +46,7 @@ _RANDOM_ADDRESS_SENTENCE = (
 # The same as in the corresponding operations of the API.
 _READS_TENANT = ReadsTenant(Permission.TENANT_READ)
 _REVEALS_SECRET = ChangesTenant(Permission.SECRET_REVEAL, Effect.SECRETS)
-_CREATES_ENDPOINTS = ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS)
+_CREATES_ENDPOINTS = ChangesTenant(Permission.ENDPOINT_MANAGE, *ENDPOINT_EFFECTS)
 _CREATES_TOKENS = ChangesTenant(Permission.TOKEN_MANAGE, Effect.RIGHTS)
 _STARTS_SELF_TESTS = ChangesTenant(Permission.POLICY_PUBLISH, Effect.RECORDS)
 
@@ -98,14 +98,14 @@ def create_token(request: Request, body: form_pages.FormBody) -> Response:
         record_csrf_token(request, form_pages.read_fields(request, body))
         access = open_tenant_access(request, _CREATES_TOKENS)
         with access.noted() as session:
-            made = tokens.make_token(
+            made = tokens.create_token(
                 session,
                 actor=access.actor,
                 held=access.held,
                 owner=access.owner,
                 maker=access.principal.maker,
                 name="start page",
-                permissions=access.held & permissions_at(Level.TENANT),
+                permissions=access.held & permissions_at(PermissionLevel.TENANT),
                 expires_at=utc_now() + _TOKEN_LIFETIME,
             )
         return _render_page(request, pages.TenantPageInput(token=made.text))
@@ -132,7 +132,7 @@ def _render_page(request: Request, shown: pages.TenantPageInput, *, status: int 
         row = tenants.require_tenant(session, tenant_id=access.tenant_id)
         found = self_tests.list_self_tests(session, tenant_id=access.tenant_id, span=self_tests.ORDERS.first(1))
         slot = cells.require_slot(session, tenant_id=access.tenant_id)
-        address = cells.told_address(session, slot=slot, usual=get_settings(request).radius_host)
+        address = cells.advertised_address(session, slot=slot, usual=get_settings(request).radius_host)
         server = shown.server or RadiusServer(
             address=address, auth_port=slot.auth_port, acct_port=slot.acct_port, secret="", text=""
         )

@@ -14,10 +14,10 @@ from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import PastMoment
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
-from nac.audit import exporting
+from nac.audit import chain_export
 from nac.audit import service as audit
-from nac.audit.comparing import differences
-from nac.audit.repository import Filter
+from nac.audit.differences import list_differences
+from nac.audit.repository import AuditEntryFilter
 from nac.models import AuditEntry as AuditEntryRow
 from nac.models import AuditSeal as AuditSealRow
 from nac.validation import require_address
@@ -88,7 +88,7 @@ class AuditFilter:
         since: PastMoment | None = None,
         until: Annotated[PastMoment | None, Query(description="End of the period (RFC 3339, exclusive).")] = None,
     ) -> None:
-        self.filter = Filter(
+        self.filter = AuditEntryFilter(
             actor=actor,
             action=action,
             target=target,
@@ -114,15 +114,15 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission) -> None:
         Each request searches a limited number of entries. A page can be short or empty and still have a `next`.
         """
         with access.read() as session:
-            rows, searched = audit.search(session, owner=access.owner, wanted=filters.filter, span=paging.span)
-            seals = audit.seals(session, rows)
+            rows, searched = audit.search_entries(session, owner=access.owner, wanted=filters.filter, span=paging.span)
+            seals = audit.seals_by_entry_id(session, rows)
             return paging.ordered(rows, lambda row: _build_entry(row, seals.get(row.id)), searched=searched)
 
     @router.get(f"{prefix}/audit/head", operation_id=f"get{noun}AuditHead")
     def get_head(access: Annotated[Access, read]) -> AuditHead:
         """Get the signed end of the chain."""
         with access.read() as session:
-            head = exporting.head(session, owner=access.owner)
+            head = chain_export.get_head(session, owner=access.owner)
         return AuditHead(head=head.text, signature=head.signature, public_key=head.public_key)
 
     @router.get(
@@ -142,14 +142,14 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission) -> None:
         Anyone can verify it with `./admit audit verify`, or as docs/how-to/audit.md describes.
         """
         return StreamingResponse(
-            exporting.export(access.read, owner=access.owner, behind=after), media_type=_JSON_LINES
+            chain_export.export_chain(access.read, owner=access.owner, behind=after), media_type=_JSON_LINES
         )
 
     @router.get(f"{prefix}/audit/{{entry_id}}", operation_id=f"get{noun}AuditEntry")
     def get_entry(access: Annotated[Access, read], entry_id: Annotated[int, Path(ge=1, le=_MAX_BIGINT)]) -> AuditEntry:
         with access.read() as session:
-            row = audit.require(session, owner=access.owner, entry_id=entry_id)
-            return _build_entry(row, audit.seals(session, [row]).get(row.id))
+            row = audit.require_entry(session, owner=access.owner, entry_id=entry_id)
+            return _build_entry(row, audit.seals_by_entry_id(session, [row]).get(row.id))
 
 
 for each in list_owner_routes(Permission.AUDIT_READ, Permission.AUDIT_READ, Effect.RECORDS):
@@ -169,6 +169,6 @@ def _build_entry(row: AuditEntryRow, seal: AuditSealRow | None) -> AuditEntry:
         request_id=row.request_id,
         before=row.before,
         after=row.after,
-        differences=[AuditDifference(**each._asdict()) for each in differences(row.before, row.after)],
+        differences=[AuditDifference(**each._asdict()) for each in list_differences(row.before, row.after)],
         seal=AuditSeal(position=seal.position, hash=seal.hash.hex()) if seal else None,
     )

@@ -19,11 +19,11 @@ from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
-from nac.certificates import external, offline, profiles, refreshing, revoking, rollover
+from nac.certificates import bulk_revocation, external_authorities, offline_root, profiles, rollover, status_refresh
 from nac.certificates import service as certificates
-from nac.certificates.public import locations
-from nac.certificates.repository import AUTHORITIES
-from nac.certificates.revoking import AuthorityReason
+from nac.certificates.bulk_revocation import AuthorityRevocationReason
+from nac.certificates.public_lookups import build_locations
+from nac.certificates.repository import AUTHORITY_ORDERS
 from nac.clock import utc_now
 from nac.errors import InvalidInput
 from nac.models import CertificateAuthority, StatusSource
@@ -137,20 +137,20 @@ class ExportedRootKey(BaseModel):
 
 
 class AuthorityRevocation(Input):
-    reason: AuthorityReason = Field("unspecified", description="Reason code.")
+    reason: AuthorityRevocationReason = Field("unspecified", description="Reason code.")
 
 
 @router.get("", operation_id="listAuthorities")
 def list_authorities(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(require_paging(AUTHORITIES))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(AUTHORITY_ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the name or subject.")] = "",
     kind: _Kind | None = None,
     status: _Status | None = None,
 ) -> Page[Authority]:
     """List authorities, newest first by default."""
     with access.read() as session:
-        sources = external.sources_of(session, tenant_id=access.tenant_id)
+        sources = external_authorities.status_sources_by_authority(session, tenant_id=access.tenant_id)
         rows = certificates.list_authority_page(
             session, tenant_id=access.tenant_id, span=paging.span, text=text, kind=kind or "", status=status or ""
         )
@@ -176,7 +176,9 @@ def roll_over(access: Manages, body: Rollover) -> RolloverResult:
             of_root=body.root,
             server_from=body.present_from,
         )
-        done = rollover.carry_out(change.session, plan, actor=access.actor, signing=access.signing, now=utc_now())
+        done = rollover.execute_rollover(
+            change.session, plan, actor=access.actor, signing=access.signing, now=utc_now()
+        )
         return change.answer(
             RolloverResult(
                 issuing=build_authority(access, done.issuing, None),
@@ -191,7 +193,9 @@ def roll_over(access: Manages, body: Rollover) -> RolloverResult:
 def get_key_store(access: Reads) -> KeyStoreUpdate:
     """Get the key store for new authorities."""
     with access.read() as session:
-        return access.shown(KeyStoreUpdate(store=profiles.tenant_settings(session, access.tenant_id).key_store))
+        return access.shown(
+            KeyStoreUpdate(store=profiles.get_certificate_settings(session, access.tenant_id).key_store)
+        )
 
 
 @router.put("/key-store", operation_id="updateKeyStore")
@@ -201,9 +205,9 @@ def update_key_store(access: Manages, body: KeyStoreUpdate) -> KeyStoreUpdate:
     Existing keys stay where they are. A rollover creates new ones.
     """
     with access.change() as change:
-        now = profiles.tenant_settings(change.session, access.tenant_id, lock=True)
+        now = profiles.get_certificate_settings(change.session, access.tenant_id, lock=True)
         change.require_match(KeyStoreUpdate(store=now.key_store))
-        profiles.set_key_store(change.session, actor=access.actor, tenant_id=access.tenant_id, store=body.store)
+        profiles.update_key_store(change.session, actor=access.actor, tenant_id=access.tenant_id, store=body.store)
         return change.answer(body)
 
 
@@ -214,7 +218,7 @@ def export_root_key(access: ExportsKey, body: KeyPassphrase) -> ExportedRootKey:
     Admit keeps the key until you delete it. Store the export safely first.
     """
     with access.change() as change:
-        root, pem = offline.export_root_key(
+        root, pem = offline_root.export_root_key(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -232,7 +236,7 @@ def forget_root_key(access: Manages) -> Authority:
     """
     with access.change() as change:
         _require_match(change, access, "root")
-        root = offline.forget_root_key(change.session, actor=access.actor, tenant_id=access.tenant_id)
+        root = offline_root.forget_root_key(change.session, actor=access.actor, tenant_id=access.tenant_id)
         return change.answer(
             build_authority(access, root, None), state=build_authority_detail(change.session, access, root)
         )
@@ -243,7 +247,7 @@ def import_root_key(access: Manages, body: RootKey) -> Authority:
     """Import the root's key, to sign an issuing authority."""
     with access.change() as change:
         _require_match(change, access, "root")
-        root = offline.import_root_key(
+        root = offline_root.import_root_key(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -290,7 +294,7 @@ def revoke_authority(access: Manages, authority: AuthorityKey, body: AuthorityRe
     """
     with access.change() as change:
         seen = _require_match(change, access, authority)
-        done = revoking.revoke_authority(
+        done = bulk_revocation.revoke_authority(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -311,16 +315,16 @@ def _require_match(change: Change, access: Access, which: str) -> CertificateAut
 
 
 def build_authority_detail(session: Session, access: Access, row: CertificateAuthority) -> AuthorityDetail:
-    source = external.get_source(session, tenant_id=access.tenant_id, authority_id=row.id)
+    source = external_authorities.get_status_source(session, tenant_id=access.tenant_id, authority_id=row.id)
     state = None
     if source is not None:
-        known = refreshing.ocsp_state(session, tenant_id=access.tenant_id, authority_id=row.id)
+        known = status_refresh.get_ocsp_state(session, tenant_id=access.tenant_id, authority_id=row.id)
         state = OcspState(**asdict(known))
     return AuthorityDetail(**build_authority(access, row, source).model_dump(), ocsp=state)
 
 
 def build_authority(access: Access, row: CertificateAuthority, source: StatusSource | None) -> Authority:
-    own = None if row.kind == "external" else locations(access.signing.public_url, row.id)
+    own = None if row.kind == "external" else build_locations(access.signing.public_url, row.id)
     certificate = x509.load_der_x509_certificate(row.certificate_der)
     return Authority(
         id=row.id,

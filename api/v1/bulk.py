@@ -12,7 +12,7 @@ from api.v1.inputs import BoundedMistakes, GroupNames, Input, body_references
 from api.v1.jobs import Job, respond_accepted
 from api.v1.nases import NasInput
 from api.v1.timestamps import Moment
-from nac.accounts.effects import OF_ENDPOINTS, OF_NASES, OF_USERS
+from nac.accounts.effects import ENDPOINT_EFFECTS, NAS_EFFECTS, USER_EFFECTS
 from nac.accounts.permissions import Permission
 from nac.bulk_rows import OnExisting
 from nac.imports import jobs
@@ -21,9 +21,9 @@ router = APIRouter(prefix="/tenants/{tenant}", tags=["bulk"])
 
 MAX_ROWS = 10_000
 _Macs = Annotated[list[Annotated[str, Field(max_length=40)]], Field(min_length=1, max_length=MAX_ROWS)]
-ChangesEndpoints = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
-ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *OF_USERS))]
-ChangesNases = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE, *OF_NASES))]
+ChangesEndpoints = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *ENDPOINT_EFFECTS))]
+ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *USER_EFFECTS))]
+ChangesNases = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE, *NAS_EFFECTS))]
 _ACCEPTED: dict[int | str, dict[str, Any]] = {
     202: {"model": Job, "description": "The request is large: the job that runs it."}
 }

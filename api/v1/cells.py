@@ -12,8 +12,8 @@ from api.v1.inputs import Input, Omittable, Slug
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
-from nac.cells import operating
-from nac.cells.operating import CellState, CellStatus
+from nac.cells import cell_admin
+from nac.cells.cell_admin import CellState, CellStatus
 
 router = APIRouter(prefix="/cells", tags=["cells"])
 
@@ -51,7 +51,7 @@ class CellUpdate(Input):
     status: Omittable[CellStatus] = Field(None, description="Status. A `draining` cell takes no new tenants.")
     labels: Omittable[list[Slug]] = Field(
         None,
-        max_length=operating.MOST_LABELS,
+        max_length=cell_admin.MAX_LABELS,
         examples=[["frankfurt"]],
         description="Labels for the placement of new tenants, such as frankfurt.",
     )
@@ -65,18 +65,18 @@ class CellUpdate(Input):
 
 @router.get("", operation_id="listCells")
 def list_cells(
-    access: Reads, paging: Annotated[OrderedPaging, Depends(require_paging(operating.ORDERS))]
+    access: Reads, paging: Annotated[OrderedPaging, Depends(require_paging(cell_admin.ORDERS))]
 ) -> Page[Cell]:
     """List cells."""
     with access.read() as session:
-        states = operating.list_states(session, span=paging.span)
+        states = cell_admin.list_states(session, span=paging.span)
         return paging.ordered(states, _build_cell, entity=lambda state: state.cell)
 
 
 @router.get("/{cell}", operation_id="getCell")
 def get_cell(access: Reads, cell: _Name) -> Cell:
     with access.read() as session:
-        return access.shown(_build_cell(operating.require_state(session, name=cell)))
+        return access.shown(_build_cell(cell_admin.require_state(session, name=cell)))
 
 
 @router.patch("/{cell}", operation_id="updateCell")
@@ -86,9 +86,11 @@ def update_cell(access: Manages, cell: _Name, body: CellUpdate) -> Cell:
     A draining cell takes no new tenants. Its tenants stay until you move them.
     """
     with access.change() as change:
-        change.require_match(_build_cell(operating.require_state(change.session, name=cell, lock=True)))
+        change.require_match(_build_cell(cell_admin.require_state(change.session, name=cell, lock=True)))
         changes = body.model_dump(exclude_none=True)
-        return change.answer(_build_cell(operating.set_cell(change.session, actor=access.actor, name=cell, **changes)))
+        return change.answer(
+            _build_cell(cell_admin.update_cell(change.session, actor=access.actor, name=cell, **changes))
+        )
 
 
 def _build_cell(state: CellState) -> Cell:
@@ -100,7 +102,7 @@ def _build_cell(state: CellState) -> Cell:
         labels=row.labels,
         address=row.address,
         host=row.host,
-        seen=state.is_seen,
+        seen=state.is_agent_reporting,
         seen_at=row.agent_seen_at,
         first_port=first,
         last_port=last,

@@ -13,9 +13,9 @@ from sqlalchemy.orm import Session
 
 from api.v1.inputs import Input, Text
 from nac.certificates import service as certificates
-from nac.certificates.errors import refusals
+from nac.certificates.errors import translate_pki_errors
 from nac.certificates.holders import describe_holder
-from nac.certificates.issuing import HandedOutProfile
+from nac.certificates.issuance import IssuableProfile
 from nac.certificates.service import IssuedCertificate as JustIssued
 from nac.models import Certificate as CertificateRow
 from pki.issuance import read_locations
@@ -85,7 +85,7 @@ class CertificateRenewal(Input):
 
 
 class CertificateInput(CertificateRenewal):
-    profile: HandedOutProfile = Field("eap-client-device", description="Certificate profile.")
+    profile: IssuableProfile = Field("eap-client-device", description="Certificate profile.")
     name: Text = Field(examples=["laptop-1"], description="Common name; for a radsec-server, its DNS name.")
     names: Sans = Field(
         default=[],
@@ -104,12 +104,12 @@ class CertificateInput(CertificateRenewal):
 
 def parse_signing_request(text: str | None) -> SigningRequest | None:
     """Parse a signing request. Raises CertificateRefused if it is invalid."""
-    with refusals():
+    with translate_pki_errors():
         return None if text is None else read_signing_request(text.encode())
 
 
 def parse_alternative_names(texts: Sequence[str]) -> tuple[San, ...]:
-    with refusals():
+    with translate_pki_errors():
         return tuple(map(parse_san, texts))
 
 
@@ -136,7 +136,7 @@ def build_certificate_detail(session: Session, row: CertificateRow) -> Certifica
         names=[] if loaded is None else [str(item) for item in read_sans(loaded)],
         revoked_at=row.revoked_at,
         revocation_reason=row.revocation_reason,
-        renewed_by=[each.serial.hex() for each in certificates.renewals_of(session, row)],
+        renewed_by=[each.serial.hex() for each in certificates.list_renewals(session, row)],
         present_from=row.present_from,
         authority=row.authority_id,
         ocsp_url=locations.ocsp if locations else None,
@@ -148,11 +148,11 @@ def build_certificate_detail(session: Session, row: CertificateRow) -> Certifica
 def build_issued_certificate(
     session: Session, row: CertificateRow, issued: JustIssued, options: Pkcs12 | None
 ) -> IssuedCertificate:
-    files = {name: content.decode() for name, content in certificates.pem_files(issued).items()}
+    files = {name: content.decode() for name, content in certificates.build_pem_files(issued).items()}
     bundle = password = None
     if options is not None and issued.key is not None:
         password = options.password or secrets.token_urlsafe(15)
-        bundle = certificates.pkcs12_file(issued, password=password, legacy=options.legacy)
+        bundle = certificates.build_pkcs12_file(issued, password=password, legacy=options.legacy)
     return IssuedCertificate(
         certificate=build_certificate_detail(session, row),
         pem=files["cert"],

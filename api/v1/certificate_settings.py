@@ -15,9 +15,9 @@ from api.v1.paging import Page, SortedPaging, require_time_paging
 from api.v1.timestamps import Moment
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
-from nac.certificates import expiry, profiles, renewal
+from nac.certificates import expiry, profiles, server_renewal
 from nac.certificates import service as certificates
-from nac.certificates.renewal import NamesGone
+from nac.certificates.server_renewal import RemovedServerNames
 from nac.clock import utc_now
 from nac.errors import InvalidInput
 from pki.keys import KeyKind
@@ -98,7 +98,7 @@ def update_profile(access: Manages, name: _ProfileName, body: CertificateProfile
         change.require_match(
             _build_profile(profiles.require_profile(change.session, access.tenant_id, name, lock=True))
         )
-        chosen = profiles.set_profile(
+        chosen = profiles.update_profile(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -113,7 +113,7 @@ def list_expiring(
     access: Reads,
     paging: Annotated[SortedPaging, Depends(require_time_paging("not_after", newest_first=False))],
     days: Annotated[int, Query(ge=1, le=36_525, description="Days within which they expire.")] = 60,
-    kind: Annotated[list[expiry.Kind] | None, Query()] = None,
+    kind: Annotated[list[expiry.ExpiringKind] | None, Query()] = None,
 ) -> Page[ExpiringCertificate]:
     """List authorities and certificates that expire soon and have no successor."""
     after = _parse_place(paging.after())
@@ -123,7 +123,7 @@ def list_expiring(
             tenant_id=access.tenant_id,
             now=utc_now(),
             within_days=days,
-            kinds=kind or expiry.KINDS,
+            kinds=kind or expiry.EXPIRING_KINDS,
             after=after,
             limit=paging.limit + 1,
             last_first=paging.goes_down,
@@ -138,7 +138,7 @@ def issue_server(access: Manages, body: ServerCertificateInput) -> PresentedCert
     Devices see this certificate. Admit keeps its key for the cell.
     """
     with access.change() as change:
-        before = renewal.shown_last(change.session, tenant_id=access.tenant_id)
+        before = server_renewal.get_presented_server(change.session, tenant_id=access.tenant_id)
         row = certificates.issue_server(
             change.session,
             actor=access.actor,
@@ -150,7 +150,9 @@ def issue_server(access: Manages, body: ServerCertificateInput) -> PresentedCert
         )
         change.located(row.serial.hex(), at="certificates")
         return change.answer(
-            _build_presented_certificate(build_certificate_detail(change.session, row), renewal.names_gone(before, row))
+            _build_presented_certificate(
+                build_certificate_detail(change.session, row), server_renewal.find_removed_names(before, row)
+            )
         )
 
 
@@ -159,10 +161,10 @@ def present(access: Manages, serial: Serial) -> PresentedCertificate:
     """Present this server certificate to devices from now on."""
     with access.change() as change:
         number = certificates.parse_serial(serial)
-        row = renewal.lock_server(change.session, tenant_id=access.tenant_id, serial=number)
+        row = server_renewal.lock_server_certificate(change.session, tenant_id=access.tenant_id, serial=number)
         change.require_match(build_certificate_detail(change.session, row))
-        before = renewal.shown_last(change.session, tenant_id=access.tenant_id)
-        row = renewal.present_now(
+        before = server_renewal.get_presented_server(change.session, tenant_id=access.tenant_id)
+        row = server_renewal.present_server_certificate(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -170,10 +172,14 @@ def present(access: Manages, serial: Serial) -> PresentedCertificate:
             now=utc_now(),
         )
         detail = build_certificate_detail(change.session, row)
-        return change.answer(_build_presented_certificate(detail, renewal.names_gone(before, row)), state=detail)
+        return change.answer(
+            _build_presented_certificate(detail, server_renewal.find_removed_names(before, row)), state=detail
+        )
 
 
-def _build_presented_certificate(certificate: CertificateDetail, gone: NamesGone | None) -> PresentedCertificate:
+def _build_presented_certificate(
+    certificate: CertificateDetail, gone: RemovedServerNames | None
+) -> PresentedCertificate:
     return PresentedCertificate(
         certificate=certificate, names_gone=list(gone.names) if gone else [], before=gone.before if gone else None
     )
@@ -189,18 +195,18 @@ def _build_profile(rules: ProfileRules) -> CertificateProfile:
     )
 
 
-def _build_expiring(row: expiry.Expiring) -> ExpiringCertificate:
+def _build_expiring(row: expiry.ExpiringItem) -> ExpiringCertificate:
     return ExpiringCertificate(
         kind=row.kind, id=row.id, serial=row.serial, profile=row.profile, name=row.name, not_after=row.not_after
     )
 
 
-def _parse_place(key: str) -> expiry.Expiring | None:
+def _parse_place(key: str) -> expiry.ExpiringItem | None:
     """Parse a cursor. Raises InvalidInput if it is invalid."""
     if not key:
         return None
     moment, _, row_id = key.partition(" ")
     try:
-        return expiry.Expiring("client", UUID(row_id), "", "", "", datetime.fromisoformat(moment).astimezone(UTC))
+        return expiry.ExpiringItem("client", UUID(row_id), "", "", "", datetime.fromisoformat(moment).astimezone(UTC))
     except (ValueError, OverflowError) as exc:
         raise InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without it.") from exc

@@ -27,15 +27,15 @@ from api.v1.inputs import Input, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
-from nac.certificates import revoking
+from nac.certificates import bulk_revocation
 from nac.certificates import service as certificates
 from nac.certificates.holders import find_holder
-from nac.certificates.naming import with_dns_name
 from nac.certificates.repository import ORDERS
 from nac.certificates.service import IssuedCertificate as JustIssued
 from nac.certificates.service import RevocationReason
+from nac.certificates.subject_names import add_dns_name
 from nac.clock import utc_now
-from nac.enrolment.enrolling import renew, require_held
+from nac.enrolment.certificate_enrolment import renew, require_renewable_by_admin
 from nac.errors import InvalidInput
 from pki.signing_requests import SigningRequest
 
@@ -81,7 +81,9 @@ class CertificateHolder(Input):
                 place="endpoint",
                 remedy="Set either `endpoint` or `user`.",
             )
-        return revoking.issued_to(session, tenant_id=access.tenant_id, mac=self.endpoint, user_name=self.user)
+        return bulk_revocation.issued_to_clause(
+            session, tenant_id=access.tenant_id, mac=self.endpoint, user_name=self.user
+        )
 
 
 class HolderRevocation(CertificateHolder, Revocation):
@@ -139,7 +141,7 @@ def issue_certificate(access: Issues, body: CertificateInput) -> IssuedCertifica
     names = parse_alternative_names(body.names)
     if body.profile == "radsec-server":
         access.require(Permission.AUTHORITY_MANAGE)
-        names = with_dns_name(body.name, names)
+        names = add_dns_name(body.name, names)
         if body.endpoint or body.user:
             raise InvalidInput("A `radsec-server` certificate cannot have an endpoint or user.", place="endpoint")
     with access.change() as change, body_references(mac="endpoint", name="user"):
@@ -164,7 +166,7 @@ def issue_certificate(access: Issues, body: CertificateInput) -> IssuedCertifica
 def revoke_all(access: Revokes, body: HolderRevocation) -> RevocationResult:
     """Revoke all certificates of a device or user permanently."""
     with access.change() as change, body_references(mac="endpoint", name="user"):
-        done = revoking.revoke_all(
+        done = bulk_revocation.revoke_all(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -180,7 +182,7 @@ def suspend_all(access: Revokes, body: CertificateHolder) -> RevocationResult:
     """Suspend all certificates of a device or user until you reinstate them."""
     with access.change() as change, body_references(mac="endpoint", name="user"):
         which = body.certificates(change.session, access)
-        done = revoking.suspend_all(
+        done = bulk_revocation.suspend_all(
             change.session, actor=access.actor, tenant_id=access.tenant_id, which=which, now=utc_now()
         )
         return change.answer(RevocationResult(**asdict(done)))
@@ -194,7 +196,9 @@ def reinstate_all(access: Revokes, body: CertificateHolder) -> RevocationResult:
     """
     with access.change() as change, body_references(mac="endpoint", name="user"):
         which = body.certificates(change.session, access)
-        done = revoking.reinstate_all(change.session, actor=access.actor, tenant_id=access.tenant_id, which=which)
+        done = bulk_revocation.reinstate_all(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, which=which
+        )
         return change.answer(RevocationResult(**asdict(done)))
 
 
@@ -214,10 +218,10 @@ def download(access: Reads, serial: Serial, form: Literal["pem", "chain", "ca", 
     """
     with access.read() as session:
         row = certificates.require_by_serial(session, tenant_id=access.tenant_id, serial=serial)
-        issued = certificates.with_chain(session, row, None)
+        issued = certificates.load_with_chain(session, row, None)
     if form == "der":
         return Response(row.certificate_der, media_type=_DER)
-    return Response(certificates.pem_files(issued)["cert" if form == "pem" else form], media_type=PEM)
+    return Response(certificates.build_pem_files(issued)["cert" if form == "pem" else form], media_type=PEM)
 
 
 @router.post("/{serial}/renew", status_code=201, operation_id="renewCertificate")
@@ -228,7 +232,9 @@ def renew_certificate(access: Renews, serial: Serial, body: CertificateRenewal) 
     """
     request = _parse_request(body)
     with access.change() as change:
-        old = require_held(change.session, tenant_id=access.tenant_id, serial=certificates.parse_serial(serial))
+        old = require_renewable_by_admin(
+            change.session, tenant_id=access.tenant_id, serial=certificates.parse_serial(serial)
+        )
         issued = renew(
             change.session, actor=access.actor, old=old, request=request, signing=access.signing, now=utc_now()
         )
@@ -245,7 +251,7 @@ def revoke(access: Revokes, serial: Serial, body: Revocation) -> CertificateDeta
     """
     with access.change() as change:
         _require_match(change, access, serial)
-        row = certificates.revoke(
+        row = certificates.revoke_certificate(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -264,7 +270,7 @@ def suspend(access: Revokes, serial: Serial) -> CertificateDetail:
     """
     with access.change() as change:
         _require_match(change, access, serial)
-        row = certificates.suspend(
+        row = certificates.suspend_certificate(
             change.session, actor=access.actor, tenant_id=access.tenant_id, serial=serial, now=utc_now()
         )
         return change.answer(build_certificate_detail(change.session, row))
@@ -278,7 +284,9 @@ def reinstate(access: Revokes, serial: Serial) -> CertificateDetail:
     """
     with access.change() as change:
         _require_match(change, access, serial)
-        row = certificates.reinstate(change.session, actor=access.actor, tenant_id=access.tenant_id, serial=serial)
+        row = certificates.reinstate_certificate(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, serial=serial
+        )
         return change.answer(build_certificate_detail(change.session, row))
 
 

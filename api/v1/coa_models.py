@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from nac.coa_requests.causes import explain
+from nac.coa_requests.error_causes import explain_error_cause
 from nac.mac import display_mac
 from nac.models import CoaRequest as CoaRequestRow
 from nac.models.coa_request import CoaKind, CoaReason, CoaState
@@ -77,7 +77,7 @@ def build_coa_request(row: CoaRequestRow) -> CoaRequest:
             "step": row.step + 1,
             "answer_code": row.answer_code,
             "error_cause": row.error_cause,
-            "explanation": explain(row.error_cause) if row.error_cause else "",
+            "explanation": explain_error_cause(row.error_cause) if row.error_cause else "",
             "detail": row.detail,
         }
     )

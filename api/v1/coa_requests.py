@@ -101,7 +101,7 @@ def create_coa_requests(access: SendsCoa, body: CoaRequestsInput) -> CreatedCoaR
     fields: dict[str, Any] = body.model_dump(exclude={"session", "attributes"})
     attributes = [each.model_dump(exclude_none=True) for each in body.attributes]
     with access.change() as change, body_references():
-        rows = coa_requests.ask(
+        rows = coa_requests.create_requests(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -115,7 +115,7 @@ def create_coa_requests(access: SendsCoa, body: CoaRequestsInput) -> CreatedCoaR
 @router.get("/{request}", operation_id="getCoaRequest")
 def get_coa_request(access: Reads, request: RowId) -> CoaRequest:
     with access.read() as session:
-        return build_coa_request(coa_requests.require(session, tenant_id=access.tenant_id, request_id=request))
+        return build_coa_request(coa_requests.require_request(session, tenant_id=access.tenant_id, request_id=request))
 
 
 @router.post("/{request}/retry", status_code=202, operation_id="retryCoaRequest")
@@ -125,9 +125,11 @@ def retry_coa_request(access: SendsCoa, request: RowId) -> CoaRequest:
     The response is the new request.
     """
     with access.change() as change:
-        row = coa_requests.require(change.session, tenant_id=access.tenant_id, request_id=request)
+        row = coa_requests.require_request(change.session, tenant_id=access.tenant_id, request_id=request)
         _require_kind_permission(access, row.kind)
-        row = coa_requests.retry(change.session, actor=access.actor, tenant_id=access.tenant_id, request_id=request)
+        row = coa_requests.retry_request(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, request_id=request
+        )
         change.located(row.id, at="coa-requests")
         return change.answer(build_coa_request(row))
 
@@ -136,7 +138,9 @@ def retry_coa_request(access: SendsCoa, request: RowId) -> CoaRequest:
 def withdraw_coa_request(access: Withdraws, request: RowId) -> CoaRequest:
     """Cancel a request, so that nothing more is sent."""
     with access.change() as change:
-        row = coa_requests.withdraw(change.session, actor=access.actor, tenant_id=access.tenant_id, request_id=request)
+        row = coa_requests.withdraw_request(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, request_id=request
+        )
         return change.answer(build_coa_request(row))
 
 

@@ -11,7 +11,7 @@ from api.change import Change
 from api.v1.endpoints import get_endpoint_model
 from api.v1.inputs import Input
 from api.v1.passphrases import GeneratedPassphrase, PassphraseInput
-from nac.accounts.effects import OF_ENDPOINTS
+from nac.accounts.effects import ENDPOINT_EFFECTS
 from nac.accounts.permissions import Permission
 from nac.endpoints import passphrases, posture
 from nac.endpoints import service as endpoints
@@ -26,7 +26,7 @@ _Mac = Annotated[
 ]
 _Value = StrictBool | StrictInt | Annotated[StrictStr, Field(max_length=255)] | None
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *ENDPOINT_EFFECTS))]
 
 
 class EndpointEvidence(BaseModel):
@@ -70,7 +70,7 @@ class PostureInput(Input):
     lifetime_seconds: int = Field(
         int(posture.DEFAULT_LIFETIME.total_seconds()),
         ge=1,
-        le=int(posture.LONGEST_LIFETIME.total_seconds()),
+        le=int(posture.MAX_LIFETIME.total_seconds()),
         description="Lifetime in seconds.",
     )
 
@@ -83,10 +83,10 @@ class Posture(BaseModel):
 @router.get("/findings", operation_id="getEndpointFindings")
 def get_findings(access: Reads, mac: _Mac) -> EndpointFindings:
     with access.read() as session:
-        row, sighting = endpoints.require_listed(session, tenant_id=access.tenant_id, mac=mac)
-        ruled = endpoints.memberships_by_rule(session, tenant_id=access.tenant_id, endpoint=row)
+        row, sighting = endpoints.require_with_sighting(session, tenant_id=access.tenant_id, mac=mac)
+        ruled = endpoints.explain_rule_memberships(session, tenant_id=access.tenant_id, endpoint=row)
         slugs = {site.id: site.slug for site in sites.list_sites(session, tenant_id=access.tenant_id)}
-        evidence = endpoints.evidence_of(session, tenant_id=access.tenant_id, mac=row.mac)
+        evidence = endpoints.list_evidence(session, tenant_id=access.tenant_id, mac=row.mac)
         return access.shown(
             EndpointFindings(
                 mac=display_mac(row.mac),
@@ -117,7 +117,7 @@ def update_posture(access: Changes, mac: _Mac, body: PostureInput) -> Posture:
     Other values stay. A value expires after its lifetime.
     """
     with access.change() as change:
-        row = posture.set_posture(
+        row = posture.update_posture(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -150,7 +150,7 @@ def delete_passphrase(access: Changes, mac: _Mac) -> None:
 def _update_passphrase(change: Change, access: Access, mac: str, passphrase: str | None) -> None:
     row = endpoints.require_by_mac(change.session, tenant_id=access.tenant_id, mac=mac, lock=True)
     change.require_match(get_endpoint_model(change.session, access, row.mac))
-    passphrases.set_endpoint_psk(
+    passphrases.update_endpoint_psk(
         change.session,
         actor=access.actor,
         tenant_id=access.tenant_id,

@@ -13,11 +13,11 @@ from api.change import Change, ObservedModel
 from api.v1.inputs import GroupNames, Input, Omittable, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment, PastMoment
-from nac.accounts.effects import OF_ENDPOINTS, Effect
+from nac.accounts.effects import ENDPOINT_EFFECTS, Effect
 from nac.accounts.permissions import Permission
 from nac.endpoints import service as endpoints
-from nac.endpoints.repository import ORDERS, Filter, Shown
-from nac.endpoints.rules import attributes_of
+from nac.endpoints.repository import ORDERS, EndpointCriteria, EndpointView
+from nac.endpoints.rule_conditions import read_attributes
 from nac.groups import ENDPOINT_GROUPS, is_by_rule
 from nac.mac import display_mac, is_random_mac
 from nac.validation import require_mac
@@ -29,7 +29,7 @@ _Mac = Annotated[
     str, Path(description="MAC address: 12 hex digits in any notation.", max_length=40, examples=["00:00:5e:00:53:01"])
 ]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *ENDPOINT_EFFECTS))]
 Unblocks = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_UNBLOCK, Effect.CREDENTIALS))]
 
 
@@ -115,8 +115,8 @@ class EndpointFilter:
             "random": random,
         }
 
-    def filter(self, *, statuses: tuple[str, ...], group: str = "") -> Filter:
-        return Filter(statuses=statuses, group=group, **self._asked)
+    def filter(self, *, statuses: tuple[str, ...], group: str = "") -> EndpointCriteria:
+        return EndpointCriteria(statuses=statuses, group=group, **self._asked)
 
 
 @router.get("", operation_id="listEndpoints")
@@ -133,7 +133,7 @@ def list_endpoints(
     """
     endpoint_filter = filters.filter(statuses=tuple(status or ()), group=group)
     with access.read() as session:
-        rows, searched = endpoints.search_shown(
+        rows, searched = endpoints.search_endpoint_views(
             session, tenant_id=access.tenant_id, wanted=endpoint_filter, span=paging.span
         )
         groups = ENDPOINT_GROUPS.names_of(session, tenant_id=access.tenant_id, member_ids=[row.id for row in rows])
@@ -149,7 +149,7 @@ def list_endpoints(
 def create_endpoint(access: Changes, body: EndpointInput) -> Endpoint:
     """Approve a device, new or discovered."""
     with access.change() as change, body_references():
-        row = endpoints.add_endpoint(
+        row = endpoints.create_endpoint(
             change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump()
         )
         change.located(display_mac(row.mac))
@@ -173,7 +173,7 @@ def update_endpoint(access: Changes, mac: _Mac, body: EndpointUpdate) -> Endpoin
         changes = body.model_dump(exclude_unset=True)
         who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
         with body_references():
-            row = endpoints.set_endpoint(change.session, **who, mac=mac, **changes)
+            row = endpoints.update_endpoint(change.session, **who, mac=mac, **changes)
         return change.answer(get_endpoint_model(change.session, access, row.mac))
 
 
@@ -181,7 +181,7 @@ def update_endpoint(access: Changes, mac: _Mac, body: EndpointUpdate) -> Endpoin
 def delete_endpoint(access: Changes, mac: _Mac) -> None:
     with access.change() as change:
         _require_match(change, access, mac)
-        endpoints.remove_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
+        endpoints.delete_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
         change.set_empty_response()
 
 
@@ -211,13 +211,13 @@ def _require_match(change: Change, access: Access, mac: str) -> None:
 
 
 def get_endpoint_model(session: Session, access: Access, mac: str) -> Endpoint:
-    row = endpoints.require_shown(session, tenant_id=access.tenant_id, mac=mac)
+    row = endpoints.require_endpoint_view(session, tenant_id=access.tenant_id, mac=mac)
     groups = ENDPOINT_GROUPS.list_for_member(session, tenant_id=access.tenant_id, member_id=row.id)
     shown = _build_endpoint(row, [group.name for group in groups])
     return shown.ruled(frozenset(group.name for group in groups if is_by_rule(group)))
 
 
-def _build_endpoint(row: Shown, groups: Sequence[str]) -> Endpoint:
+def _build_endpoint(row: EndpointView, groups: Sequence[str]) -> Endpoint:
     return Endpoint(
         mac=display_mac(row.mac),
         name=row.name,
@@ -226,7 +226,7 @@ def _build_endpoint(row: Shown, groups: Sequence[str]) -> Endpoint:
         notes=row.notes,
         groups=sorted(groups),
         valid_until=row.valid_until,
-        attributes=attributes_of(row.attributes),
+        attributes=read_attributes(row.attributes),
         random=is_random_mac(row.mac),
         vendor=row.vendor,
         profile=row.profile,

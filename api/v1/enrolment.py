@@ -15,9 +15,9 @@ from api.v1.inputs import Input, Text, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
-from nac.certificates.issuing import ClientProfile
+from nac.certificates.issuance import ClientProfile
 from nac.clock import utc_now
-from nac.db import hold
+from nac.db import lock_row
 from nac.enrolment import service as enrolment
 from nac.enrolment.repository import ORDERS
 from nac.models import EnrolmentSecret as EnrolmentSecretRow
@@ -96,7 +96,7 @@ class EnrolmentLinkInput(_EnrolmentInput):
 class EnrolmentSecretInput(_EnrolmentInput):
     kind: Literal["est", "scep"] = Field("est", description="Kind.")
     name: Text | None = Field(None, description="User name for EST; null to generate one.")
-    uses: int = Field(1, ge=1, le=enrolment.MOST_USES, description="Maximum number of uses.")
+    uses: int = Field(1, ge=1, le=enrolment.MAX_USES, description="Maximum number of uses.")
     any_name: bool = Field(
         False, description="Whether the device chooses its names. A secret for one use requires this or a name."
     )
@@ -203,7 +203,7 @@ def get_renewal(access: Reads) -> RenewalSettings:
 def update_renewal(access: Manages, body: RenewalSettings) -> RenewalSettings:
     with access.change() as change:
         row = tenants.require_tenant(change.session, tenant_id=access.tenant_id)
-        hold(change.session, row)
+        lock_row(change.session, row)
         change.require_match(RenewalSettings(keeps_key=row.renewal_keeps_key))
         tenants.update_renewal(change.session, actor=access.actor, tenant_id=access.tenant_id, keeps_key=body.keeps_key)
         return change.answer(body)
@@ -250,7 +250,7 @@ def _build_secret(row: EnrolmentSecretRow) -> EnrolmentSecret:
         id=row.public_id,
         kind=cast(EnrolmentKind, row.kind),
         name=row.name,
-        status=enrolment.status_of(row, utc_now()),
+        status=enrolment.get_status(row, utc_now()),
         profile=row.profile,
         common_name=row.common_name,
         sans=row.sans,

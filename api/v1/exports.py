@@ -18,7 +18,7 @@ from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
 from nac.exports import service as exports
-from nac.exports.files import MANIFEST, Folder
+from nac.exports.export_folder import MANIFEST, ExportFolder
 from nac.exports.repository import ORDERS
 from nac.models import ExportJob
 from nac.models.export import ExportFormat, ExportState
@@ -94,7 +94,7 @@ def list_exports(
 ) -> Page[Export]:
     """List exports, on request and before deletion."""
     with access.read() as session:
-        rows = exports.list_jobs(
+        rows = exports.list_exports(
             session,
             tenant_id=access.tenant_id,
             states=tuple(state or ()),
@@ -110,7 +110,7 @@ def start_export(request: Request, access: Starts, body: ExportInput) -> Export:
     The worker writes the files. The export shows its progress.
     """
     with access.change() as change:
-        job = exports.start(
+        job = exports.start_export(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -127,7 +127,7 @@ def start_export(request: Request, access: Starts, body: ExportInput) -> Export:
 @router.get("/{export}", operation_id="getExport")
 def get_export(access: Reads, export: RowId) -> Export:
     with access.read() as session:
-        return access.shown(_build_export(exports.get_job(session, tenant_id=access.tenant_id, job_id=export)))
+        return access.shown(_build_export(exports.require_export(session, tenant_id=access.tenant_id, job_id=export)))
 
 
 @router.get(
@@ -145,7 +145,7 @@ def download_export_file(request: Request, access: Downloads, export: RowId, fil
     `Range` is supported, so you can resume a download. Requires the permission to read the log too.
     """
     with access.read() as session:
-        job = exports.get_job(session, tenant_id=access.tenant_id, job_id=export)
+        job = exports.require_export(session, tenant_id=access.tenant_id, job_id=export)
         access.require(_READ_BY[job.log])
         path = _require_file_path(request, job, file)
     return FileResponse(path, media_type="application/octet-stream", filename=file, stat_result=path.stat())
@@ -156,7 +156,7 @@ def cancel_export(access: Changes, export: RowId) -> Export:
     """Cancel an export and delete its files."""
     with access.change() as change:
         _require_match(change, access, export)
-        job = exports.cancel(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
+        job = exports.cancel_export(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
         return change.answer(_build_export(job))
 
 
@@ -165,7 +165,7 @@ def retry_export(access: Changes, export: RowId) -> Export:
     """Retry a failed export now."""
     with access.change() as change:
         _require_match(change, access, export)
-        job = exports.retry(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
+        job = exports.retry_export(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
         return change.answer(_build_export(job))
 
 
@@ -177,19 +177,19 @@ def delete_export(access: Changes, export: RowId) -> Export:
     """
     with access.change() as change:
         _require_match(change, access, export)
-        job = exports.remove(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
+        job = exports.delete_export(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
         return change.answer(_build_export(job))
 
 
 def _require_match(change: Change, access: Access, job_id: int) -> None:
-    job = exports.get_job(change.session, tenant_id=access.tenant_id, job_id=job_id, lock=True)
+    job = exports.require_export(change.session, tenant_id=access.tenant_id, job_id=job_id, lock=True)
     change.require_match(_build_export(job))
 
 
 def _require_file_path(request: Request, job: ExportJob, file: str) -> FilePath:
     """Return the path of a file that the job wrote. Raises ExportFileNotFound for any other `file`."""
     if job.state == "done" and file in (MANIFEST, *(part["file"] for part in job.parts)):
-        path = Folder(request.app.state.settings.export_dir).of_job(job.tenant_id, job.id) / file
+        path = ExportFolder(request.app.state.settings.export_dir).job_path(job.tenant_id, job.id) / file
         if path.is_file():
             return path
     raise exports.ExportFileNotFound(

@@ -13,7 +13,7 @@ from api.v1.authorities import Authority, AuthorityDetail, build_authority, buil
 from api.v1.inputs import Input, Omittable
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
-from nac.certificates import external, refreshing
+from nac.certificates import external_authorities, status_refresh
 from nac.clock import utc_now
 from nac.errors import InvalidInput
 from pki.uploads import MAX_FILE_BYTES
@@ -94,7 +94,7 @@ def import_authorities(access: Connects, body: AuthorityUpload) -> UploadedAutho
     If one of them is invalid, none is trusted.
     """
     with access.change() as change:
-        imported = external.import_authorities(
+        imported = external_authorities.import_authorities(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -103,7 +103,7 @@ def import_authorities(access: Connects, body: AuthorityUpload) -> UploadedAutho
             crl_url=body.crl_url,
             ocsp_url=body.ocsp_url,
         )
-        sources = external.sources_of(change.session, tenant_id=access.tenant_id)
+        sources = external_authorities.status_sources_by_authority(change.session, tenant_id=access.tenant_id)
         items = [build_authority(access, row, sources.get(row.id)) for row in imported.authorities]
         # Several authorities share only the path of the list.
         change.located(*[each.id for each in items] if len(items) == 1 else ())
@@ -129,12 +129,14 @@ def refresh(access: Connects, authority: _ExternalId) -> AuthorityStatusRefreshe
 def update_sources(access: Connects, authority: _ExternalId, body: AuthoritySourcesUpdate) -> AuthorityDetail:
     """Update the status URLs of an external authority."""
     with access.change() as change:
-        row = external.require_external(change.session, tenant_id=access.tenant_id, which=authority, lock=True)
+        row = external_authorities.require_external_authority(
+            change.session, tenant_id=access.tenant_id, which=authority, lock=True
+        )
         change.require_match(build_authority_detail(change.session, access, row))
-        row = external.set_sources(
+        row = external_authorities.update_status_sources(
             change.session, actor=access.actor, tenant_id=access.tenant_id, which=authority, **body.model_dump()
         )
-        source = external.get_source(change.session, tenant_id=access.tenant_id, authority_id=row.id)
+        source = external_authorities.get_status_source(change.session, tenant_id=access.tenant_id, authority_id=row.id)
         change.session.refresh(source)
         return change.answer(build_authority_detail(change.session, access, row))
 
@@ -146,9 +148,11 @@ def delete_authority(access: Connects, authority: _ExternalId) -> RemovedAuthori
     Authorities below it are deleted too, unless another one certifies them.
     """
     with access.change() as change:
-        row = external.require_external(change.session, tenant_id=access.tenant_id, which=authority, lock=True)
+        row = external_authorities.require_external_authority(
+            change.session, tenant_id=access.tenant_id, which=authority, lock=True
+        )
         change.require_match(build_authority_detail(change.session, access, row))
-        gone = external.remove_authority(
+        gone = external_authorities.delete_authority(
             change.session, actor=access.actor, tenant_id=access.tenant_id, which=authority
         )
         return change.answer(RemovedAuthorities(removed=[row.id for row in gone]))
@@ -156,7 +160,7 @@ def delete_authority(access: Connects, authority: _ExternalId) -> RemovedAuthori
 
 def _refresh_status(access: Connects, which: str | None) -> AuthorityStatusRefreshes:
     with access.change() as change:
-        refresh = refreshing.ask_again(change.session, tenant_id=access.tenant_id, which=which, now=utc_now())
+        refresh = status_refresh.request_refresh(change.session, tenant_id=access.tenant_id, which=which, now=utc_now())
         items = [
             AuthorityStatusRefresh.model_validate({"id": row.id, "name": row.name, "asked": refresh.about(row.id)})
             for row in refresh.authorities

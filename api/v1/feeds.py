@@ -18,12 +18,12 @@ from api.v1.timestamps import PastMoment
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
-from nac.feeds import sealed
+from nac.feeds import sealed_settings
 from nac.feeds import service as feeds
 from nac.feeds.errors import FeedUnreachable, InvalidFeed
+from nac.feeds.read_permissions import PERMISSION_BY_KIND
 from nac.feeds.repository import ORDERS
-from nac.feeds.rights import READ_BY
-from nac.feeds.settings import SyslogSettings, WebhookSettings, stored
+from nac.feeds.settings import SyslogSettings, WebhookSettings, parse_settings
 from nac.models import Feed as FeedRow
 from nac.tenants import service as tenants
 
@@ -34,7 +34,9 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.FEED_MANAGE, Effect
 Redirects = Annotated[
     Access,
     Depends(
-        ChangesTenant(Permission.FEED_MANAGE, Effect.DISCLOSURE, Effect.CONNECTION, also=frozenset(READ_BY.values()))
+        ChangesTenant(
+            Permission.FEED_MANAGE, Effect.DISCLOSURE, Effect.CONNECTION, also=frozenset(PERMISSION_BY_KIND.values())
+        )
     ),
 ]
 Tests = Annotated[Access, Depends(ReadsTenant(Permission.FEED_MANAGE, Effect.CONNECTION))]
@@ -151,7 +153,7 @@ def create_feed(
     fields = dump_given_settings(body.settings)
     settings = WebhookSettings(**fields) if body.kind == "webhook" else SyslogSettings(**fields)
     with access.change() as change:
-        added = feeds.add(
+        added = feeds.create_feed(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -171,7 +173,7 @@ def create_feed(
 def get_feed(access: Reads, feed: _Name) -> FeedDetail:
     """Get a feed, with its settings, delivery state and last error."""
     with access.read() as session:
-        row = feeds.require(session, tenant_id=access.tenant_id, slug=feed)
+        row = feeds.require_feed(session, tenant_id=access.tenant_id, slug=feed)
         return access.shown(FeedDetail(**_describe_feed_detail(session, row)))
 
 
@@ -191,9 +193,9 @@ def update_feed(request: Request, access: Redirects, feed: _Name, body: FeedSett
         _require_match(change, access, feed)
         who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
         if name is not None:
-            feed = feeds.rename(change.session, **who, slug=feed, new_slug=name).slug
+            feed = feeds.rename_feed(change.session, **who, slug=feed, new_slug=name).slug
         if fields:
-            row = feeds.change(
+            row = feeds.update_feed(
                 change.session,
                 **who,
                 slug=feed,
@@ -204,7 +206,7 @@ def update_feed(request: Request, access: Redirects, feed: _Name, body: FeedSett
                 now=utc_now(),
             )
             _require_read_permissions(access, row)
-        return _respond_with_feed(change, feeds.require(change.session, tenant_id=access.tenant_id, slug=feed))
+        return _respond_with_feed(change, feeds.require_feed(change.session, tenant_id=access.tenant_id, slug=feed))
 
 
 @router.delete("/{feed}", status_code=204, operation_id="deleteFeed")
@@ -215,7 +217,7 @@ def delete_feed(access: Changes, feed: _Name) -> None:
     """
     with access.change() as change:
         _require_match(change, access, feed)
-        feeds.remove(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=feed)
+        feeds.delete_feed(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=feed)
         change.set_empty_response()
 
 
@@ -226,11 +228,11 @@ def test_feed(request: Request, access: Tests, feed: _Name) -> FeedTestResult:
     A paused feed can be tested too. A failed delivery is a result, not an error. A few tests can run at a time (429).
     """
     with access.read() as session:
-        row = feeds.require(session, tenant_id=access.tenant_id, slug=feed)
+        row = feeds.require_feed(session, tenant_id=access.tenant_id, slug=feed)
         slug = tenants.require_tenant(session, tenant_id=access.tenant_id).slug
     try:
         with limit_server_tests(access.tenant_id):
-            sent = feeds.send_test(
+            sent = feeds.send_test_event(
                 row,
                 tenant_slug=slug,
                 reach=get_settings(request).outbound_reach,
@@ -250,7 +252,7 @@ def pause_feed(access: Changes, feed: _Name, body: FeedPause) -> FeedDetail:
     """
     with access.change() as change:
         _require_match(change, access, feed)
-        row = feeds.pause(
+        row = feeds.pause_feed(
             change.session, actor=access.actor, tenant_id=access.tenant_id, slug=feed, because=body.because
         )
         return _respond_with_feed(change, row)
@@ -264,7 +266,9 @@ def resume_feed(access: Changes, feed: _Name) -> FeedDetail:
     """
     with access.change() as change:
         _require_match(change, access, feed)
-        row = feeds.resume(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=feed, now=utc_now())
+        row = feeds.resume_feed(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, slug=feed, now=utc_now()
+        )
         return _respond_with_feed(change, row)
 
 
@@ -274,7 +278,7 @@ def replay_feed(access: Changes, feed: _Name, body: FeedReplay) -> FeedDetail:
     now = utc_now()
     with access.change() as change:
         _require_match(change, access, feed)
-        row = feeds.replay(
+        row = feeds.replay_feed(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -296,7 +300,7 @@ def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: Fee
     with access.change() as change:
         _require_match(change, access, feed)
         if body.client_certificate:
-            feeds.change_client_certificate(
+            feeds.update_client_certificate(
                 change.session, **who, certificate=body.client_certificate, key=body.client_key
             )
             secret = None
@@ -307,7 +311,9 @@ def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: Fee
 
 
 def _require_read_permissions(access: Access, row: FeedRow) -> None:
-    access.require(*{READ_BY[kind] for kind in stored(row.kind, sealed.shown(row)).kinds})
+    access.require(
+        *{PERMISSION_BY_KIND[kind] for kind in parse_settings(row.kind, sealed_settings.visible_settings(row)).kinds}
+    )
 
 
 def _require_match(change: Change, access: Access, feed: str) -> None:
@@ -315,7 +321,7 @@ def _require_match(change: Change, access: Access, feed: str) -> None:
 
 
 def _lock_feed(change: Change, access: Access, feed: str) -> FeedDetail:
-    row = feeds.require(change.session, tenant_id=access.tenant_id, slug=feed, lock=True)
+    row = feeds.require_feed(change.session, tenant_id=access.tenant_id, slug=feed, lock=True)
     return FeedDetail(**_describe_feed_detail(change.session, row))
 
 
@@ -325,13 +331,13 @@ def _respond_with_feed(change: Change, row: FeedRow) -> FeedDetail:
 
 
 def _describe_feed(session: Session, row: FeedRow) -> dict[str, Any]:
-    waiting = feeds.backlog(session, row)
-    settings = stored(row.kind, sealed.shown(row))
+    waiting = feeds.get_backlog(session, row)
+    settings = parse_settings(row.kind, sealed_settings.visible_settings(row))
     return {
         "name": row.slug,
         "kind": row.kind,
         "destination": f"{settings.host}:{settings.port}" if isinstance(settings, SyslogSettings) else settings.url,
-        "state": feeds.state_of(row, waiting, now=utc_now()),
+        "state": feeds.get_state(row, waiting, now=utc_now()),
         "behind_events": waiting.events,
         "behind_since": waiting.since,
         "delivered": row.delivered,
@@ -340,10 +346,10 @@ def _describe_feed(session: Session, row: FeedRow) -> dict[str, Any]:
 
 
 def _describe_feed_detail(session: Session, row: FeedRow) -> dict[str, Any]:
-    settings = sealed.shown(row)
+    settings = sealed_settings.visible_settings(row)
     return {
         **_describe_feed(session, row),
-        "replays": feeds.backlog(session, row).replays,
+        "replays": feeds.get_backlog(session, row).replays,
         "paused_because": row.paused_because,
         "failing_since": row.failing_since,
         "failure": row.failure,

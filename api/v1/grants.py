@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field
 from api.access import RequiresSelf
 from api.caller import Caller, open_read_session
 from nac.accounts.grants import Grant as GrantOf
-from nac.accounts.permissions import Level
-from nac.accounts.places import slugs_of
+from nac.accounts.permissions import PermissionLevel
+from nac.accounts.tenant_lookup import slugs_by_id
 
 router = APIRouter(tags=["grants"])
 
@@ -45,14 +45,14 @@ def list_grants(asked: Annotated[Caller, Depends(RequiresSelf())]) -> GrantList:
     """
     grants = asked.principal.grants
     with open_read_session(asked.request, asked.grants_scope) as session:
-        slugs = slugs_of(session, grants)
+        slugs = slugs_by_id(session, grants)
     return GrantList(actor=asked.principal.actor, grants=[_build_grant(each, slugs) for each in grants])
 
 
-_LEVEL_NAMES: dict[Level, Literal["platform", "msp", "tenant"]] = {
-    Level.PLATFORM: "platform",
-    Level.MSP: "msp",
-    Level.TENANT: "tenant",
+_LEVEL_NAMES: dict[PermissionLevel, Literal["platform", "msp", "tenant"]] = {
+    PermissionLevel.PLATFORM: "platform",
+    PermissionLevel.MSP: "msp",
+    PermissionLevel.TENANT: "tenant",
 }
 
 

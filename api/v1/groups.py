@@ -11,10 +11,10 @@ from api.change import Change
 from api.v1.inputs import Input, Name, Omittable
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.passphrases import GeneratedPassphrase, PassphraseInput
-from nac.accounts.effects import OF_ENDPOINTS, OF_USERS
+from nac.accounts.effects import ENDPOINT_EFFECTS, USER_EFFECTS
 from nac.accounts.permissions import Permission
 from nac.endpoints import passphrases
-from nac.endpoints.group_rules import set_rule
+from nac.endpoints.group_rules import update_group_rule
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.models import EndpointGroup as EndpointGroupRow
 from nac.models import UserGroup as UserGroupRow
@@ -25,9 +25,9 @@ user_group_router = APIRouter(prefix="/tenants/{tenant}/user-groups", tags=["use
 _Key = Annotated[str, Path(max_length=200, description="Id or name.", examples=["printers"])]
 _Rule = dict[str, Any]
 ReadsEndpoints = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
-ChangesEndpoints = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
+ChangesEndpoints = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *ENDPOINT_EFFECTS))]
 ReadsUsers = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
-ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *OF_USERS))]
+ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *USER_EFFECTS))]
 
 
 class UserGroup(BaseModel):
@@ -79,7 +79,7 @@ def create_endpoint_group(access: ChangesEndpoints, body: EndpointGroupInput) ->
     with access.change() as change:
         row = ENDPOINT_GROUPS.create(change.session, **who)
         if body.rule is not None:
-            row = set_rule(change.session, **(who | {"name": row.name}), rule=body.rule)
+            row = update_group_rule(change.session, **(who | {"name": row.name}), rule=body.rule)
         change.located(row.id)
         return change.answer(_build_endpoint_group(row))
 
@@ -103,7 +103,7 @@ def update_endpoint_group(access: ChangesEndpoints, group: _Key, body: EndpointG
         if body.name is not None:
             row = ENDPOINT_GROUPS.rename(change.session, **who, name=row.name, new_name=body.name)
         if "rule" in body.model_fields_set:
-            row = set_rule(change.session, **who, name=row.name, rule=body.rule)
+            row = update_group_rule(change.session, **who, name=row.name, rule=body.rule)
         return change.answer(_build_endpoint_group(row))
 
 
@@ -198,7 +198,7 @@ def _require_group_match(change: Change, access: Access, key: str) -> EndpointGr
 
 def _update_passphrase(change: Change, access: Access, key: str, passphrase: str | None) -> EndpointGroupRow:
     row = _require_group_match(change, access, key)
-    passphrases.set_group_psk(
+    passphrases.update_group_psk(
         change.session,
         actor=access.actor,
         tenant_id=access.tenant_id,

@@ -14,7 +14,7 @@ from api.v1.inputs import Input, Omittable, Slug
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
-from nac.db import hold
+from nac.db import lock_row
 from nac.identities import service as sources
 from nac.identities.repository import ORDERS
 from nac.identities.source_probe import prepare_probe, run_probe
@@ -191,7 +191,7 @@ def test_source(access: Tests, source: _Source, body: IdentitySourceTest) -> Ide
 
 def _require_match(change: Change, access: Access, name: str) -> None:
     row = sources.require_by_name(change.session, tenant_id=access.tenant_id, name=name)
-    hold(change.session, row)
+    lock_row(change.session, row)
     change.require_match(_build_source(row))
 
 

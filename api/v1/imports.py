@@ -12,7 +12,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.json_input import accept_body
 from api.remedies import replace_problem_commands
 from api.v1.jobs import Job, respond_accepted
-from nac.accounts.effects import OF_ENDPOINTS, OF_NASES, OF_USERS
+from nac.accounts.effects import ENDPOINT_EFFECTS, NAS_EFFECTS, USER_EFFECTS
 from nac.accounts.permissions import Permission
 from nac.bulk_rows import OnExisting, RowAction
 from nac.imports import csv_writer, jobs, service
@@ -25,7 +25,7 @@ Imports = Annotated[
     Depends(
         ChangesTenant(
             Permission.ENDPOINT_MANAGE,
-            *{*OF_ENDPOINTS, *OF_NASES, *OF_USERS},
+            *{*ENDPOINT_EFFECTS, *NAS_EFFECTS, *USER_EFFECTS},
             also=frozenset(service.PERMISSIONS.values()),
         )
     ),

@@ -13,11 +13,11 @@ from api.v1.endpoints import EndpointFilter
 from api.v1.inputs import GroupNames, Input, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment, PastMoment
-from nac.accounts.effects import OF_ENDPOINTS
+from nac.accounts.effects import ENDPOINT_EFFECTS
 from nac.accounts.permissions import Permission
 from nac.endpoints import inbox
 from nac.endpoints import service as endpoints
-from nac.endpoints.repository import ORDERS, Filter, Listed
+from nac.endpoints.repository import ORDERS, EndpointCriteria, EndpointWithSighting
 from nac.errors import InvalidInput
 from nac.mac import display_mac, is_random_mac
 from nac.sites import service as sites
@@ -27,7 +27,7 @@ router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["inbox"])
 
 _Text = Annotated[str, Field(max_length=200)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *ENDPOINT_EFFECTS))]
 
 
 class DiscoveredEndpoint(BaseModel):
@@ -52,7 +52,7 @@ class DiscoveredEndpoint(BaseModel):
 class Classification(Input):
     """Endpoints of the inbox to classify: by address, or by the other fields."""
 
-    action: inbox.Action = Field(description="Action: approve, block or ignore.")
+    action: inbox.InboxAction = Field(description="Action: approve, block or ignore.")
     macs: list[Annotated[str, Field(max_length=40)]] = Field(
         default=[],
         max_length=inbox.MAX_CLASSIFIED,
@@ -71,12 +71,12 @@ class Classification(Input):
     )
     dry_run: bool = Field(False, description="Whether to return the result without changes.")
 
-    def filter(self) -> Filter:
+    def filter(self) -> EndpointCriteria:
         """Return the filter. Raises InvalidInput if no field narrows the selection."""
         names = {"macs", "vendor", "profile", "text", "site", "seen_since", "random"}
         fields = self.model_dump(include=names)
-        endpoint_filter = Filter(**(fields | {"macs": tuple(self.macs)}))
-        if endpoint_filter == Filter():
+        endpoint_filter = EndpointCriteria(**(fields | {"macs": tuple(self.macs)}))
+        if endpoint_filter == EndpointCriteria():
             raise InvalidInput(
                 "The request selects the whole inbox.", place="macs", remedy="Set `macs` or another filter."
             )
@@ -110,12 +110,12 @@ def list_inbox(
 def classify(access: Changes, body: Classification) -> ClassificationResult:
     """Approve, block or ignore devices of the inbox: all or none."""
     with access.change() as change, body_references(mac="macs"):
-        rows = inbox.classify(
+        rows = inbox.classify_endpoints(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
             wanted=body.filter(),
-            decision=inbox.Decision(body.action, tuple(body.groups), body.valid_until, body.allow_random),
+            decision=inbox.InboxDecision(body.action, tuple(body.groups), body.valid_until, body.allow_random),
             dry_run=body.dry_run,
         )
         return change.answer(
@@ -123,7 +123,9 @@ def classify(access: Changes, body: Classification) -> ClassificationResult:
         )
 
 
-def _build_discovered(session: Session, access: Access, rows: Sequence[Listed]) -> list[DiscoveredEndpoint]:
+def _build_discovered(
+    session: Session, access: Access, rows: Sequence[EndpointWithSighting]
+) -> list[DiscoveredEndpoint]:
     slugs = {row.id: row.slug for row in sites.list_sites(session, tenant_id=access.tenant_id)}
     return [
         DiscoveredEndpoint(

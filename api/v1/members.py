@@ -87,7 +87,9 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
                 change.session, actor=access.actor, held=access.held, owner=access.owner, **fields
             )
             if body.invite:
-                account_mails.invite(change.session, actor=access.actor, owner=access.owner, email=row.person.email)
+                account_mails.queue_invitation(
+                    change.session, actor=access.actor, owner=access.owner, email=row.person.email
+                )
             member = _build_member(row)
             change.located(member.id)
             return change.answer(member)
@@ -101,7 +103,9 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
         with access.change() as change:
             _require_match(change, access, member_id)
             row = members.require_member(change.session, owner=access.owner, membership_id=member_id)
-            account_mails.invite(change.session, actor=access.actor, owner=access.owner, email=row.person.email)
+            account_mails.queue_invitation(
+                change.session, actor=access.actor, owner=access.owner, email=row.person.email
+            )
             change.set_empty_response()
 
     @router.patch(f"{prefix}/members/{{member_id}}", operation_id=f"update{noun}Member")

@@ -12,9 +12,9 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
 from api.v1.inputs import Input, Name, Omittable, Slug, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import OF_NASES
+from nac.accounts.effects import NAS_EFFECTS
 from nac.accounts.permissions import Permission
-from nac.db import hold
+from nac.db import lock_row
 from nac.locking import lock_with_namesakes
 from nac.models import Nas as NasRow
 from nac.models import Site
@@ -36,7 +36,7 @@ _Vendor = Annotated[str, Field(max_length=200, examples=["cisco-ios"])]
 _Secret = Annotated[str, Field(max_length=128)]
 _MabText = Annotated[str, Field(max_length=128, examples=["NOPASSWORD"])]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE, *OF_NASES))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE, *NAS_EFFECTS))]
 
 
 class NasSigning(BaseModel):
@@ -275,7 +275,7 @@ def delete_nas(access: Changes, nas: _Key) -> None:
 
 def _require_match(change: Change, access: Access, key: str, *, renames: bool = False) -> UUID:
     row = nases.require_nas(change.session, tenant_id=access.tenant_id, reference=key)
-    (lock_with_namesakes if renames else hold)(change.session, row)
+    (lock_with_namesakes if renames else lock_row)(change.session, row)
     change.require_match(_build_detail(change.session, row))
     return row.id
 

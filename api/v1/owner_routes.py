@@ -13,7 +13,7 @@ from api.access import (
     RequiresPermission,
 )
 from nac.accounts.effects import Effect
-from nac.accounts.permissions import Level, Permission, permissions_at
+from nac.accounts.permissions import Permission, PermissionLevel, permissions_at
 
 
 class OwnerRoutes(NamedTuple):
@@ -43,7 +43,7 @@ def list_owner_routes(
     read: Permission, manage: Permission, effect: Effect, *more: Effect, takes_everything: bool = False
 ) -> Iterator[OwnerRoutes]:
     yield from list_tenant_and_msp_routes(read, manage, effect, *more, takes_everything=takes_everything)
-    always = permissions_at(Level.PLATFORM) if takes_everything else ()
+    always = permissions_at(PermissionLevel.PLATFORM) if takes_everything else ()
     yield OwnerRoutes(
         "/platform", "Platform", ReadsPlatform(read), ChangesPlatform(manage, effect, *more, always=always)
     )

@@ -16,7 +16,7 @@ from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from api.instant_dependencies import instant
-from nac.db.orders import DOWN, Column, Key, Order, Orders, Span, may_be_null
+from nac.db.sort_orders import DESCENDING_PREFIX, PageSpan, SortColumn, SortKey, SortOrder, SortOrders, is_nullable
 from nac.db.types import HostAddress, Mac
 from nac.errors import InvalidInput
 
@@ -83,7 +83,7 @@ class SortedPaging(Paging):
 
     @property
     def goes_down(self) -> bool:
-        return self.sort.startswith(DOWN)
+        return self.sort.startswith(DESCENDING_PREFIX)
 
     def cursor(self, key: object) -> str:
         return super().cursor([self.sort, key])
@@ -105,14 +105,14 @@ class SortedPaging(Paging):
 class OrderedPaging(SortedPaging):
     """Paging in one of the declared orders of a list."""
 
-    def __init__(self, limit: int, after: str, order: Order) -> None:
+    def __init__(self, limit: int, after: str, order: SortOrder) -> None:
         super().__init__(limit, after, order.name)
         self._order = order
 
     @property
-    def span(self) -> Span:
+    def span(self) -> PageSpan:
         """Return the span to read: one row more than the page, to detect the next page. Raises InvalidInput."""
-        return Span(self._order, self.limit + 1, self._key())
+        return PageSpan(self._order, self.limit + 1, self._key())
 
     def ordered(
         self,
@@ -120,7 +120,7 @@ class OrderedPaging(SortedPaging):
         item: Callable[[Row], Item],
         *,
         entity: Callable[[Row], Any] = lambda row: row,
-        searched: Key | None = None,
+        searched: SortKey | None = None,
     ) -> Page[Item]:
         """Return a page of rows of `span`.
 
@@ -128,11 +128,11 @@ class OrderedPaging(SortedPaging):
         search did not reach the end of the list.
         """
         page_rows = rows[: self.limit]
-        key = self._order.key_of(entity(page_rows[-1])) if len(rows) > self.limit else searched
+        key = self._order.row_key(entity(page_rows[-1])) if len(rows) > self.limit else searched
         behind = None if key is None else json.loads(_build_key_adapter(self._order.columns).dump_json(key))
         return Page(items=[item(row) for row in page_rows], next=None if behind is None else self.cursor(behind))
 
-    def _key(self) -> Key | None:
+    def _key(self) -> SortKey | None:
         if not self._after:
             return None
         try:
@@ -141,7 +141,7 @@ class OrderedPaging(SortedPaging):
             raise build_invalid_place() from exc
 
 
-def require_paging(orders: Orders) -> Callable[..., Awaitable[OrderedPaging]]:
+def require_paging(orders: SortOrders) -> Callable[..., Awaitable[OrderedPaging]]:
     """Return a dependency with `limit`, `after` and `sort` for these orders."""
 
     @instant
@@ -153,13 +153,13 @@ def require_paging(orders: Orders) -> Callable[..., Awaitable[OrderedPaging]]:
 
 def require_time_paging(name: str, *, newest_first: bool = True) -> Callable[..., Awaitable[SortedPaging]]:
     """Return a dependency for a list by time, in both directions, which parses its own keys."""
-    default = DOWN + name if newest_first else name
+    default = DESCENDING_PREFIX + name if newest_first else name
 
     @instant
     async def paging(limit: _Limit = 100, after: _After = "", sort: str = default) -> SortedPaging:
         return SortedPaging(limit, after, sort)
 
-    return _annotate_sort(paging, (name, DOWN + name), default)
+    return _annotate_sort(paging, (name, DESCENDING_PREFIX + name), default)
 
 
 Dependency = TypeVar("Dependency", bound=Callable[..., Awaitable[SortedPaging]])
@@ -177,13 +177,13 @@ def build_sort_parameter(names: Sequence[str], default: str) -> Any:  # noqa: AN
 
 
 @cache
-def _build_key_adapter(columns: tuple[Column, ...]) -> TypeAdapter[Key]:
+def _build_key_adapter(columns: tuple[SortColumn, ...]) -> TypeAdapter[SortKey]:
     kinds = tuple(_build_column_type(column) for column in columns)
     of_all: Any = tuple[kinds]  # type: ignore[valid-type]
     return TypeAdapter(of_all, config=_JSON_CONFIG)
 
 
-def _build_column_type(column: Column) -> Any:  # noqa: ANN401 -- a type for pydantic
+def _build_column_type(column: SortColumn) -> Any:  # noqa: ANN401 -- a type for pydantic
     """Return the type of a column's values, to validate a cursor from a client."""
     form = column.type
     kind: Any = form.python_type
@@ -197,7 +197,7 @@ def _build_column_type(column: Column) -> Any:  # noqa: ANN401 -- a type for pyd
         kind = Annotated[int, Field(ge=-_MAX_BIGINT, le=_MAX_BIGINT)]
     elif kind is str:
         kind = Annotated[str, Field(pattern=_NO_NUL)]
-    return kind | None if may_be_null(column) else kind
+    return kind | None if is_nullable(column) else kind
 
 
 def _require_host(text: str) -> str:

@@ -16,7 +16,7 @@ from api.change import Change, ObservedModel
 from api.v1.inputs import Input
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.sign_in import Email
-from nac.account_mails.letters import Letters
+from nac.account_mails.mailer import AccountMailer
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
@@ -181,12 +181,12 @@ def create_password_link(access: Manages, person_id: UUID, body: PasswordLinkInp
     with access.change() as change:
         _require_match(change, person_id)
         made = account_admin.create_link(change.session, actor=access.actor, held=access.held, person_id=person_id)
-        letters = Letters(get_settings(access.asked.request).portal_url, access.sealer.seal)
+        letters = AccountMailer(get_settings(access.asked.request).portal_url, access.sealer.seal)
         if body.mail:
             letters.send_link(change.session, made)
             link = PasswordLink(expires_at=made.expires_at, url=None, token=None)
         else:
-            link = PasswordLink(expires_at=made.expires_at, url=letters.link_of(made), token=made.text)
+            link = PasswordLink(expires_at=made.expires_at, url=letters.link_url(made), token=made.text)
         change.located(person_id, at="/v1/platform/people")
         return change.answer(link, state=_build_detail(account_admin.get_account(change.session, person_id=person_id)))
 

@@ -46,7 +46,7 @@ class PlatformStatus(BaseModel):
 def get_status(access: Reads) -> PlatformStatus:
     """Get all cells and current alarms."""
     with access.read() as session:
-        of_platform = alarms.standing(session)
+        of_platform = alarms.list_alarms(session)
         served = cells.list_cells(session)
     raised = [Alarm(code=row.code, detail=row.detail, since=row.since, cell=None) for row in of_platform]
     raised += [_build_alarm(cell, alarm) for cell in served for alarm in cell.alarms]

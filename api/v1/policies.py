@@ -17,7 +17,7 @@ from api.v1.jobs import Job, respond_accepted
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
-from nac.engine import PolicyErrors, read_policy_text
+from nac.engine import PolicyErrors, parse_policy_text
 from nac.engine.document import MAX_DOCUMENT_BYTES
 from nac.errors import InvalidInput
 from nac.jobs import service as jobs
@@ -247,7 +247,7 @@ def save_draft(
     With `If-Match` and the draft's ETag, saving fails if the draft has changed.
     """
     try:
-        document = read_policy_text(text)
+        document = parse_policy_text(text)
     except PolicyErrors as errors:
         raise policies.InvalidPolicy(errors.mistakes) from errors
     if not isinstance(document, dict):

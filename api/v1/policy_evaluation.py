@@ -15,9 +15,9 @@ from api.v1.policy_evaluation_models import PolicyCheck, PolicyMistake, PolicyRe
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.decisions import service as decisions
-from nac.engine import read_moment
-from nac.engine.attributes import CATALOGUE, open_attributes
-from nac.engine.operators import operators_of
+from nac.engine import parse_moment
+from nac.engine.attributes import ATTRIBUTE_CATALOGUE, list_open_attributes
+from nac.engine.operators import list_operators
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.jobs import service as jobs
@@ -124,10 +124,10 @@ def list_attributes(access: Reads) -> PolicyAttributes:
                 kind=each.kind,
                 many=each.many,
                 choices=list(each.choices),
-                operators=list(operators_of(each)),
+                operators=list(list_operators(each)),
                 meaning=each.meaning,
             )
-            for each in (*CATALOGUE.values(), *open_attributes())
+            for each in (*ATTRIBUTE_CATALOGUE.values(), *list_open_attributes())
         ]
     )
 
@@ -241,6 +241,6 @@ def replay(access: Replays, response: Response, body: PolicyReplayInput) -> Poli
 
 def _parse_moment(text: str | None) -> int | None:
     try:
-        return None if text is None else read_moment(text)
+        return None if text is None else parse_moment(text)
     except ValueError as exc:
         raise InvalidInput(f"`at` {exc}.", place="at") from exc

@@ -69,7 +69,7 @@ def reveal_secret(access: Reveals, body: RadiusSecretRequest) -> RadiusServer:
             )
         slot = cells.require_slot(change.session, tenant_id=access.tenant_id)
         server = RadiusServer(
-            address=cells.told_address(change.session, slot=slot, usual=usual),
+            address=cells.advertised_address(change.session, slot=slot, usual=usual),
             auth_port=slot.auth_port,
             acct_port=slot.acct_port,
             secret=secret,

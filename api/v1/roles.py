@@ -69,7 +69,9 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def get_role(access: Annotated[Access, read], slug: _Slug) -> Role:
         """Get a built-in or custom role."""
         with access.read() as session:
-            return access.shown(Role(**asdict(custom_roles.require_any(session, owner=access.owner, slug=slug))))
+            return access.shown(
+                Role(**asdict(custom_roles.require_assignable_role(session, owner=access.owner, slug=slug)))
+            )
 
     @router.post(f"{prefix}/roles", status_code=201, operation_id=f"create{noun}Role")
     def create_role(access: Annotated[Access, manage], body: RoleInput) -> Role:
@@ -92,7 +94,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
         """
         with access.change() as change:
             _require_match(change, access, slug)
-            row = custom_roles.change_role(
+            row = custom_roles.update_role(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, slug=slug, **body.model_dump()
             )
             return change.answer(_build_custom_role(row))
@@ -101,7 +103,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def remove_role(access: Annotated[Access, manage], slug: _Slug) -> None:
         with access.change() as change:
             _require_match(change, access, slug)
-            custom_roles.remove_role(
+            custom_roles.delete_role(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, slug=slug
             )
             change.set_empty_response()

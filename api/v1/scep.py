@@ -14,7 +14,7 @@ from api.v1.enrolment import Reads
 from api.v1.inputs import Input
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
-from nac.certificates.issuing import ClientProfile
+from nac.certificates.issuance import ClientProfile
 from nac.clock import utc_now
 from nac.models import ScepWebhook as ScepWebhookRow
 from nac.scep import registration_authority, webhook_config

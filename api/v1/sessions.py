@@ -15,7 +15,7 @@ from api.v1.timestamps import PastMoment
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.coa_requests import service as coa_requests
-from nac.decisions.service import reference_of
+from nac.decisions.service import build_reference
 from nac.errors import InvalidInput
 from nac.mac import display_mac
 from nac.models import AuthLog
@@ -144,7 +144,9 @@ def bounce_session(access: Disconnects, session: RowId) -> CoaRequest:
 
 def _create_coa_request(access: Access, row: int, kind: CoaKind) -> CoaRequest:
     with access.change() as change:
-        asked = coa_requests.ask(change.session, actor=access.actor, tenant_id=access.tenant_id, kind=kind, row=row)
+        asked = coa_requests.create_requests(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, kind=kind, row=row
+        )
         change.located(asked[0].id, at="coa-requests")
         return change.answer(build_coa_request(asked[0]))
 
@@ -192,7 +194,7 @@ def _build_session_detail(shown: SessionView, decision: AuthLog | None) -> Sessi
         return SessionDetail(**known)
     return SessionDetail(
         **known,
-        decision=reference_of(decision),
+        decision=build_reference(decision),
         rule=decision.rule_name,
         policy_version=decision.policy_version,
         vlan=decision.vlan,

@@ -14,7 +14,7 @@ from api.v1.inputs import Input, Name, Omittable, Slug, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
-from nac.db import hold
+from nac.db import lock_row
 from nac.locking import lock_before_site, lock_with_namesakes
 from nac.models import Site as SiteRow
 from nac.policies import service as policies
@@ -155,7 +155,7 @@ def delete_site(access: Creates, site: _Slug) -> None:
 
 def _require_match(change: Change, access: Access, slug: str, *, renames: bool) -> SiteRow:
     row = sites.require_by_slug(change.session, tenant_id=access.tenant_id, slug=slug)
-    (lock_with_namesakes if renames else hold)(change.session, row)
+    (lock_with_namesakes if renames else lock_row)(change.session, row)
     change.require_match(_build_site(change.session, access, row))
     return row
 

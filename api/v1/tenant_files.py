@@ -14,7 +14,7 @@ from api.v1.inputs import Input, Slug
 from api.v1.jobs import Job, respond_accepted
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
-from nac.accounts.places import find_tenant
+from nac.accounts.tenant_lookup import find_tenant
 from nac.errors import NotFound
 from nac.jobs import service as jobs
 from nac.tenant_files import file_jobs, file_permissions

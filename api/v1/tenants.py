@@ -24,11 +24,11 @@ from api.change import Change
 from api.v1.inputs import Input, Name, Omittable, Slug, SlugOrNone, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
-from nac.accounts.permissions import Level, Permission
-from nac.accounts.places import find_tenant
+from nac.accounts.permissions import Permission, PermissionLevel
+from nac.accounts.tenant_lookup import find_tenant
 from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.db import enter_platform, enter_tenant, hold
+from nac.db import enter_platform, enter_tenant, lock_row
 from nac.ids import TenantId
 from nac.methods import MethodOffer, parse_offer
 from nac.models import Tenant as TenantRow
@@ -372,7 +372,7 @@ def resume_tenant(access: Manages) -> TenantDetail:
         return change.answer(_build_tenant_detail(access, change.session, row))
 
 
-def _get_manage_level(access: Access) -> Level:
+def _get_manage_level(access: Access) -> PermissionLevel:
     assert access.asked.tenant is not None
     return access.principal.level_on_tenant(access.asked.tenant, Permission.TENANT_MANAGE)
 
@@ -412,14 +412,14 @@ def restore_tenant(access: Deletes, tenant: _Key) -> TenantDetail:
         tenant_id = _enter_named_tenant(change.session, access, tenant)
         _require_match(change, access, tenant_id)
         is_platform = Permission.TENANT_DELETE in access.principal.on_platform()
-        level = Level.PLATFORM if is_platform else Level.MSP
+        level = PermissionLevel.PLATFORM if is_platform else PermissionLevel.MSP
         row = tenants.resume_tenant(change.session, actor=access.actor, tenant_id=tenant_id, level=level)
         return change.answer(_build_tenant_detail(access, change.session, row))
 
 
 def _require_match(change: Change, access: Access, tenant_id: TenantId) -> None:
     row = tenants.require_tenant(change.session, tenant_id=tenant_id)
-    hold(change.session, row)
+    lock_row(change.session, row)
     change.require_match(_build_tenant_detail(access, change.session, row))
 
 
@@ -446,7 +446,7 @@ def _build_tenant(row: TenantRow) -> Tenant:
 
 def _build_tenant_detail(access: Access, session: Session, row: TenantRow) -> TenantDetail:
     slot = cells.require_slot(session, tenant_id=row.id)
-    address = cells.told_address(session, slot=slot, usual=get_settings(access.asked.request).radius_host)
+    address = cells.advertised_address(session, slot=slot, usual=get_settings(access.asked.request).radius_host)
     settings = {name: getattr(row, name) for name in TenantSettings.model_fields if name != "replay_days"}
     return TenantDetail(
         **_build_tenant(row).model_dump(),

@@ -17,7 +17,7 @@ from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.api_tokens import service as tokens
 from nac.api_tokens.repository import ORDERS, TokenStatus
-from nac.api_tokens.text import TokenText
+from nac.api_tokens.token_text import TokenText
 from nac.models import ApiToken as TokenRow
 
 router = APIRouter(tags=["tokens"])
@@ -79,7 +79,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
         A token that is created by another token ends with it at the latest.
         """
         with access.change() as change:
-            made = tokens.make_token(
+            made = tokens.create_token(
                 change.session,
                 actor=access.actor,
                 held=access.held,
@@ -97,7 +97,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def get_token(access: Annotated[Access, read], token_id: UUID) -> Token:
         """Get a token, without its text."""
         with access.read() as session:
-            return access.shown(_build_token(tokens.require(session, owner=access.owner, token_id=token_id)))
+            return access.shown(_build_token(tokens.require_token(session, owner=access.owner, token_id=token_id)))
 
     @router.delete(f"{prefix}/tokens/{{token_id}}", status_code=204, operation_id=f"revoke{noun}Token")
     def revoke_token(access: Annotated[Access, manage], token_id: UUID) -> None:
@@ -106,7 +106,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
         You need each permission of the token.
         """
         with access.change() as change:
-            row = tokens.require(change.session, owner=access.owner, token_id=token_id, lock=True)
+            row = tokens.require_token(change.session, owner=access.owner, token_id=token_id, lock=True)
             change.require_match(_build_token(row))
             tokens.revoke_token(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, token_id=token_id

@@ -14,7 +14,7 @@ from api.change import Change
 from api.v1.inputs import GroupNames, Input, Omittable, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment
-from nac.accounts.effects import OF_USERS
+from nac.accounts.effects import USER_EFFECTS
 from nac.accounts.permissions import Permission
 from nac.groups import USER_GROUPS
 from nac.models import User as UserRow
@@ -26,7 +26,7 @@ router = APIRouter(prefix="/tenants/{tenant}/users", tags=["users"])
 _Key = Annotated[str, Path(max_length=253, description="Id or name.", examples=["ann"])]
 _Password = Annotated[str, Field(max_length=128)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *OF_USERS))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *USER_EFFECTS))]
 
 
 class User(BaseModel):

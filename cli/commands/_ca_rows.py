@@ -3,14 +3,14 @@
 from sqlalchemy.orm import Session
 
 from cli.output import Row
-from nac.certificates import external, refreshing
+from nac.certificates import external_authorities, status_refresh
 from nac.clock import utc_now
 from nac.ids import TenantId
 from nac.models import CertificateAuthority, StatusSource
 
 
 def authority_row(session: Session, tenant_id: TenantId, authority: CertificateAuthority) -> dict[str, object]:
-    source = external.get_source(session, tenant_id=tenant_id, authority_id=authority.id)
+    source = external_authorities.get_status_source(session, tenant_id=tenant_id, authority_id=authority.id)
     return {
         "id": str(authority.id),
         "kind": authority.kind,
@@ -25,7 +25,7 @@ def status_rows(session: Session, source: StatusSource | None) -> Row:
     """What is known of where status comes from, and how old it is; nothing of authorities of ours."""
     if source is None:
         return {}
-    ocsp = refreshing.ocsp_state(session, tenant_id=source.tenant_id, authority_id=source.authority_id)
+    ocsp = status_refresh.get_ocsp_state(session, tenant_id=source.tenant_id, authority_id=source.authority_id)
     return {
         "crl_url": source.crl_url,
         "ocsp_url": source.ocsp_url,

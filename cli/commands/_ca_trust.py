@@ -11,7 +11,7 @@ from cli.domain import Domain
 from cli.fail import Refused, confirm
 from cli.mistakes import rows_listed
 from cli.output import Row, json_option, show_list, show_one, tenant_option
-from nac.certificates import external, refreshing, revoking
+from nac.certificates import bulk_revocation, external_authorities, status_refresh
 from nac.certificates import service as certificates
 from nac.clock import utc_now
 from nac.errors import InvalidInput
@@ -40,9 +40,9 @@ def import_(files: tuple[Path, ...], tenant: str, crl_url: str | None, ocsp_url:
     """
     contents = [(path.name, _read(path)) for path in files]
     domain = Domain()
-    with rows_listed(external.InvalidUpload, as_json=as_json):
+    with rows_listed(external_authorities.InvalidUpload, as_json=as_json):
         with domain.change(tenant) as (session, tenant_id):
-            imported = external.import_authorities(
+            imported = external_authorities.import_authorities(
                 session,
                 actor=domain.actor,
                 tenant_id=tenant_id,
@@ -76,7 +76,7 @@ def set_(authority: str, tenant: str, crl_url: str | None, ocsp_url: str | None,
         raise InvalidInput("There is nothing to set.", remedy="Give --crl-url or --ocsp-url.")
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
-        row = external.set_sources(
+        row = external_authorities.update_status_sources(
             session, actor=domain.actor, tenant_id=tenant_id, which=authority, crl_url=crl_url, ocsp_url=ocsp_url
         )
         shown = authority_row(session, tenant_id, row)
@@ -96,12 +96,12 @@ def refresh(ctx: click.Context, authority: str | None, tenant: str, as_json: boo
     """
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        asked = refreshing.ask_again(session, tenant_id=tenant_id, which=authority, now=utc_now())
+        asked = status_refresh.request_refresh(session, tenant_id=tenant_id, which=authority, now=utc_now())
     _await_answers(domain, tenant, asked)
     rows: list[Row] = []
     with domain.tenant(tenant) as (session, tenant_id):
         for found in asked.authorities:
-            source = external.get_source(session, tenant_id=tenant_id, authority_id=found.id)
+            source = external_authorities.get_status_source(session, tenant_id=tenant_id, authority_id=found.id)
             shown = authority_row(session, tenant_id, found)
             rows.append({**shown, "asked": asked.about(found.id), **status_rows(session, source)})
     show_list(rows if as_json else [_in_short(row) for row in rows], as_json=as_json)
@@ -113,11 +113,11 @@ def _in_short(row: Row) -> Row:
     return short | {"failure": row["crl_failure"] or row["ocsp_failure"]}
 
 
-def _await_answers(domain: Domain, tenant: str, asked: refreshing.Asked) -> None:
+def _await_answers(domain: Domain, tenant: str, asked: status_refresh.RefreshRequest) -> None:
     deadline = time.monotonic() + _ANSWERED_SECONDS
     while True:
         with domain.tenant(tenant) as (session, tenant_id):
-            if refreshing.is_answered(session, asked, tenant_id=tenant_id, now=utc_now()):
+            if status_refresh.is_refresh_answered(session, asked, tenant_id=tenant_id, now=utc_now()):
                 return
         if time.monotonic() > deadline:
             raise Refused(
@@ -135,7 +135,7 @@ def remove(authority: str, tenant: str, as_json: bool) -> None:
     """Trust the external AUTHORITY no more, nor those below it that no other one vouches for."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
-        gone = external.remove_authority(session, actor=domain.actor, tenant_id=tenant_id, which=authority)
+        gone = external_authorities.delete_authority(session, actor=domain.actor, tenant_id=tenant_id, which=authority)
         rows = [{"id": str(row.id), "name": row.name} for row in gone]
     show_one(
         {"removed": [row["id"] for row in rows]} if as_json else {"removed": [row["name"] for row in rows]},
@@ -146,7 +146,12 @@ def remove(authority: str, tenant: str, as_json: bool) -> None:
 @click.command()
 @click.argument("authority")
 @tenant_option
-@click.option("--reason", type=click.Choice(revoking.AUTHORITY_REASONS), default="unspecified", show_default=True)
+@click.option(
+    "--reason",
+    type=click.Choice(bulk_revocation.AUTHORITY_REVOCATION_REASONS),
+    default="unspecified",
+    show_default=True,
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def revoke(authority: str, tenant: str, reason: str, yes: bool, as_json: bool) -> None:
@@ -161,7 +166,7 @@ def revoke(authority: str, tenant: str, reason: str, yes: bool, as_json: bool) -
             name = certificates.require_authority(session, tenant_id=tenant_id, which=authority).name
         confirm(f"Revoke {name} ({authority}) and all that it issued?")
     with domain.change(tenant) as (session, tenant_id):
-        done = revoking.revoke_authority(
+        done = bulk_revocation.revoke_authority(
             session, actor=domain.actor, tenant_id=tenant_id, which=authority, now=utc_now(), reason=reason
         )
     show_one(asdict(done), as_json=as_json)

@@ -28,7 +28,7 @@ def full_row(session: Session, certificate: Certificate) -> Row:
         "subject": certificate.subject,
         "revoked_at": certificate.revoked_at and certificate.revoked_at.isoformat(),
         "revocation_reason": certificate.revocation_reason,
-        "renewed_by": [each.serial.hex() for each in certificates.renewals_of(session, certificate)],
+        "renewed_by": [each.serial.hex() for each in certificates.list_renewals(session, certificate)],
         "present_from": certificate.present_from and certificate.present_from.isoformat(),
         "authority": str(certificate.authority_id),
     }

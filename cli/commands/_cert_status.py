@@ -9,7 +9,7 @@ import click
 from cli.commands._cert_rows import full_row
 from cli.domain import Domain
 from cli.output import json_option, show_one, tenant_option
-from nac.certificates import revoking
+from nac.certificates import bulk_revocation
 from nac.certificates import service as certificates
 from nac.clock import utc_now
 from nac.errors import InvalidInput
@@ -31,7 +31,7 @@ def _which(command: Callable[..., None]) -> Callable[..., None]:
 
 def _change(
     one: Callable[..., Certificate],
-    many: Callable[..., revoking.Revocation],
+    many: Callable[..., bulk_revocation.RevocationResult],
     *,
     serial: str | None,
     tenant: str,
@@ -48,7 +48,9 @@ def _change(
         if serial is not None:
             row = full_row(session, one(session, serial=serial, **given))
         else:
-            which = revoking.issued_to(session, tenant_id=tenant_id, mac=all_of_endpoint, user_name=all_of_user)
+            which = bulk_revocation.issued_to_clause(
+                session, tenant_id=tenant_id, mac=all_of_endpoint, user_name=all_of_user
+            )
             row = asdict(many(session, which=which, **given))
     show_one(row, as_json=as_json)
 
@@ -62,7 +64,7 @@ def revoke(**given: Any) -> None:  # noqa: ANN401 -- click's own values
     What renewed it is revoked with it, unless the reason is superseded.
     Sessions that such a certificate opened are asked to end.
     """
-    _change(certificates.revoke, revoking.revoke_all, now=utc_now(), **given)
+    _change(certificates.revoke_certificate, bulk_revocation.revoke_all, now=utc_now(), **given)
 
 
 @click.command()
@@ -73,14 +75,14 @@ def suspend(**given: Any) -> None:  # noqa: ANN401 -- click's own values
     With a serial number it is that one certificate: what renewed it stays good.
     Sessions that such a certificate opened are asked to end.
     """
-    _change(certificates.suspend, revoking.suspend_all, now=utc_now(), **given)
+    _change(certificates.suspend_certificate, bulk_revocation.suspend_all, now=utc_now(), **given)
 
 
 @click.command()
 @_which
 def reinstate(**given: Any) -> None:  # noqa: ANN401 -- click's own values
     """End the suspension of the certificate SERIAL, or of all of a device or user that are suspended."""
-    _change(certificates.reinstate, revoking.reinstate_all, **given)
+    _change(certificates.reinstate_certificate, bulk_revocation.reinstate_all, **given)
 
 
 COMMANDS = (revoke, suspend, reinstate)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from cli.output import Row
-from nac.coa_requests.causes import explain
+from nac.coa_requests.error_causes import explain_error_cause
 from nac.errors import InvalidInput
 from nac.mac import display_mac
 from nac.models import CoaRequest
@@ -14,7 +14,7 @@ _CHANGE = re.compile(r"([A-Za-z0-9][A-Za-z0-9.-]*)(?::([0-9]{1,2}))?=(.+)", re.D
 
 
 def read_changes(texts: Sequence[str]) -> list[Row]:
-    """Of ATTRIBUTE[:TAG]=VALUE, as `nac.coa_requests.service.ask` takes them. Raises InvalidInput with each mistake."""
+    """Parse ATTRIBUTE[:TAG]=VALUE for `nac.coa_requests.service`. Raises InvalidInput with each mistake."""
     found = [(text, _CHANGE.fullmatch(text)) for text in texts]
     if wrong := [text for text, match in found if match is None]:
         raise InvalidInput(
@@ -56,7 +56,7 @@ def coa_row(request: CoaRequest) -> Row:
         "step": request.step + 1,
         "answer_code": request.answer_code,
         "error_cause": request.error_cause,
-        "explanation": explain(request.error_cause) if request.error_cause else "",
+        "explanation": explain_error_cause(request.error_cause) if request.error_cause else "",
         "detail": request.detail,
     }
 

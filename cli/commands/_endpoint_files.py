@@ -11,7 +11,7 @@ from cli.domain import Domain
 from cli.fail import text_read
 from cli.mistakes import lines_listed
 from cli.output import json_option, show_one, tenant_option
-from nac.endpoints import files
+from nac.endpoints import file_import
 from nac.endpoints import service as endpoints
 from nac.endpoints.bulk import COLUMNS
 from nac.groups import ENDPOINT_GROUPS
@@ -40,7 +40,7 @@ def import_(
         text = file.read().decode("utf-8")
     domain = Domain()
     with lines_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
-        done = files.import_endpoints(
+        done = file_import.import_endpoints(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
@@ -59,7 +59,7 @@ def import_(
 @click.option("--output", type=click.File("w", encoding="utf-8"), default="-", help="A file; standard output else.")
 def export(tenant: str, form: str, output: TextIO) -> None:
     """Write the endpoints that were decided about, as `import` reads them."""
-    wanted = endpoints.Filter(statuses=("active", "blocked"))
+    wanted = endpoints.EndpointCriteria(statuses=("active", "blocked"))
     with Domain().tenant(tenant) as (session, tenant_id):
         rows = []
         for page in endpoints.ORDERS.pages(

@@ -26,7 +26,7 @@ def inbox(tenant: str, after: str, limit: int, as_json: bool, **given: Any) -> N
     with Domain().tenant(tenant) as (session, tenant_id):
         found = endpoints.ORDERS.pages(
             lambda span: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, span=span),
-            after=endpoints.after_key(after),
+            after=endpoints.parse_after_key(after),
         )
         rows = inbox_rows(session, tenant_id, list(islice(chain.from_iterable(found), limit)))
     show_list(rows, as_json=as_json)
@@ -47,7 +47,7 @@ def inbox(tenant: str, after: str, limit: int, as_json: bool, **given: Any) -> N
 def classify(
     macs: tuple[str, ...],
     tenant: str,
-    action: service.Action | None,
+    action: service.InboxAction | None,
     groups: tuple[str, ...],
     valid_until: datetime | None,
     allow_random: bool,
@@ -63,8 +63,8 @@ def classify(
         raise click.UsageError("Name addresses, or say which by an option such as --vendor.")
     domain = Domain()
     with domain.tenant(tenant) if dry_run else domain.change(tenant) as (session, tenant_id):
-        decision = service.Decision(action, groups, valid_until, allow_random)
-        found = service.classify(
+        decision = service.InboxDecision(action, groups, valid_until, allow_random)
+        found = service.classify_endpoints(
             session, actor=domain.actor, tenant_id=tenant_id, wanted=wanted, decision=decision, dry_run=dry_run
         )
         rows = inbox_rows(session, tenant_id, found)

@@ -43,7 +43,7 @@ def set_(mac: str, values: tuple[str, ...], tenant: str, source: str, lifetime: 
         told[name] = _WORDS[text] if text in _WORDS else int(text) if _WHOLE.fullmatch(text) else text
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
-        endpoint = service.set_posture(
+        endpoint = service.update_posture(
             session, actor=domain.actor, tenant_id=tenant_id, mac=mac, values=told, source=source, lifetime=lifetime
         )
     mac = display_mac(endpoint.mac)

@@ -13,7 +13,7 @@ from cli.moments import Since
 from cli.output import Row
 from nac.clock import utc_now
 from nac.endpoints import service as endpoints
-from nac.endpoints.service import Filter, Listed
+from nac.endpoints.service import EndpointCriteria, EndpointWithSighting
 from nac.groups import ENDPOINT_GROUPS
 from nac.ids import TenantId
 from nac.mac import display_mac, is_random_mac
@@ -38,15 +38,17 @@ def filter_options(command: F) -> F:
     return command
 
 
-def take_filter(given: dict[str, Any], **more: Any) -> Filter:  # noqa: ANN401 -- fields of Filter
-    return Filter(**{field.name: given[field.name] for field in fields(Filter) if field.name in given}, **more)
+def take_filter(given: dict[str, Any], **more: Any) -> EndpointCriteria:  # noqa: ANN401 -- fields of Filter
+    return EndpointCriteria(
+        **{field.name: given[field.name] for field in fields(EndpointCriteria) if field.name in given}, **more
+    )
 
 
-def is_narrow(wanted: Filter) -> bool:
-    return wanted != Filter(statuses=wanted.statuses)
+def is_narrow(wanted: EndpointCriteria) -> bool:
+    return wanted != EndpointCriteria(statuses=wanted.statuses)
 
 
-def rows(session: Session, tenant_id: TenantId, found: Sequence[Listed]) -> list[Row]:
+def rows(session: Session, tenant_id: TenantId, found: Sequence[EndpointWithSighting]) -> list[Row]:
     ids = [endpoint.id for endpoint, _ in found]
     groups = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=ids)
     return [
@@ -66,7 +68,7 @@ def rows(session: Session, tenant_id: TenantId, found: Sequence[Listed]) -> list
     ]
 
 
-def inbox_rows(session: Session, tenant_id: TenantId, found: Sequence[Listed]) -> list[Row]:
+def inbox_rows(session: Session, tenant_id: TenantId, found: Sequence[EndpointWithSighting]) -> list[Row]:
     """What a decision goes by: what it is, where it was seen, how often, and what the policy said."""
     places = {site.id: site.slug for site in sites.list_sites(session, tenant_id=tenant_id)}
     return [
@@ -97,7 +99,7 @@ def details(session: Session, tenant_id: TenantId, mac: str) -> dict[str, Any]:
     endpoint = endpoints.require_by_mac(session, tenant_id=tenant_id, mac=mac)
     listed = _listed(session, tenant_id, endpoint.mac)
     seen = dict(inbox_rows(session, tenant_id, [listed])[0])
-    ruled = endpoints.memberships_by_rule(session, tenant_id=tenant_id, endpoint=endpoint)
+    ruled = endpoints.explain_rule_memberships(session, tenant_id=tenant_id, endpoint=endpoint)
     return {
         **rows(session, tenant_id, [listed])[0],
         **{name: seen[name] for name in ("first_seen", "site", "port", "method", "permitted", "times")},
@@ -113,7 +115,7 @@ def details(session: Session, tenant_id: TenantId, mac: str) -> dict[str, Any]:
         "why": endpoint.found_why,
         "evidence": [
             {"source": told.source, "key": told.key, "value": told.value, "at": told.at.isoformat()}
-            for told in endpoints.evidence_of(session, tenant_id=tenant_id, mac=endpoint.mac)
+            for told in endpoints.list_evidence(session, tenant_id=tenant_id, mac=endpoint.mac)
         ],
         "groups_by_rule": {
             name: [{"attribute": each.attribute, "operator": each.operator, "seen": each.seen} for each in because]
@@ -149,8 +151,8 @@ def for_people(found: dict[str, Any]) -> Row:
     return flat
 
 
-def _listed(session: Session, tenant_id: TenantId, mac: str) -> Listed:
-    return endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=Filter(macs=(mac,)))[0]
+def _listed(session: Session, tenant_id: TenantId, mac: str) -> EndpointWithSighting:
+    return endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=EndpointCriteria(macs=(mac,)))[0]
 
 
 def _moment(moment: datetime | None) -> str | None:

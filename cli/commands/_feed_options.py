@@ -10,15 +10,15 @@ import click
 from cli.commands.user import first_line
 from cli.fail import text_read
 from nac.errors import InvalidInput
+from nac.feeds.event_sources import EVENT_KINDS
 from nac.feeds.settings import FACILITIES, OUTCOMES, SEVERITIES
-from nac.feeds.sources import KINDS
 
 F = TypeVar("F", bound=Callable[..., object])
 _Option = Callable[[Any], Any]
 PEM = click.File(encoding="utf-8")
 
 _SHARED: tuple[_Option, ...] = (
-    click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only these; all otherwise."),
+    click.option("--kind", "kinds", multiple=True, type=click.Choice(EVENT_KINDS), help="Only these; all otherwise."),
     click.option("--outcome", "outcomes", multiple=True, type=click.Choice(OUTCOMES), help="Only these events."),
     click.option("--ca-file", type=PEM, help="PEM of the authority of its server certificate."),
     click.option("--network", "networks", multiple=True, help="Where alone its host may be, as CIDR."),

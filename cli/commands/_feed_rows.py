@@ -5,9 +5,9 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from cli.output import Row
-from nac.feeds import sealed
+from nac.feeds import sealed_settings
 from nac.feeds import service as feeds
-from nac.feeds.settings import SyslogSettings, stored
+from nac.feeds.settings import SyslogSettings, parse_settings
 from nac.models import Feed
 
 _PEM = ("ca_certificate", "client_certificate")
@@ -15,12 +15,12 @@ _PEM = ("ca_certificate", "client_certificate")
 
 def feed_row(session: Session, feed: Feed, *, now: datetime) -> Row:
     """One line of a list."""
-    waiting = feeds.backlog(session, feed)
+    waiting = feeds.get_backlog(session, feed)
     return {
         "name": feed.slug,
         "kind": feed.kind,
         "destination": _destination(feed),
-        "state": feeds.state_of(feed, waiting, now=now),
+        "state": feeds.get_state(feed, waiting, now=now),
         "behind_events": waiting.events,
         "behind_since": waiting.since and waiting.since.isoformat(),
         "delivered": feed.delivered,
@@ -29,10 +29,13 @@ def feed_row(session: Session, feed: Feed, *, now: datetime) -> Row:
 
 
 def whole_feed_row(session: Session, feed: Feed, *, now: datetime) -> Row:
-    settings = {name: "(PEM)" if value and name in _PEM else value for name, value in sealed.shown(feed).items()}
+    settings = {
+        name: "(PEM)" if value and name in _PEM else value
+        for name, value in sealed_settings.visible_settings(feed).items()
+    }
     return {
         **feed_row(session, feed, now=now),
-        "replays": feeds.backlog(session, feed).replays,
+        "replays": feeds.get_backlog(session, feed).replays,
         "paused_because": feed.paused_because,
         "failing_since": feed.failing_since and feed.failing_since.isoformat(),
         "failure": feed.failure,
@@ -46,5 +49,5 @@ def whole_feed_row(session: Session, feed: Feed, *, now: datetime) -> Row:
 
 
 def _destination(feed: Feed) -> str:
-    settings = stored(feed.kind, sealed.shown(feed))
+    settings = parse_settings(feed.kind, sealed_settings.visible_settings(feed))
     return f"{settings.host}:{settings.port}" if isinstance(settings, SyslogSettings) else settings.url

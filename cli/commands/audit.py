@@ -15,11 +15,11 @@ from cli.fail import text_read
 from cli.moments import Since
 from cli.output import Row, json_option, printable, show_json, show_one, shown
 from nac.accounts.owners import Owner
-from nac.audit import exporting, service
-from nac.audit.comparing import differences
-from nac.audit.repository import Filter
-from nac.audit.verifying import known_head
-from nac.audit.verifying import verify as verify_lines
+from nac.audit import chain_export, service
+from nac.audit.differences import list_differences
+from nac.audit.repository import AuditEntryFilter
+from nac.audit.verification import parse_known_head
+from nac.audit.verification import verify_export as verify_lines
 from nac.errors import InvalidInput
 from nac.models import AuditEntry
 from nac.msps import service as msps
@@ -74,25 +74,25 @@ def list_(tenant: str | None, msp: str | None, limit: int, as_json: bool, **want
     """Show entries, newest first, with what each changed."""
     with Domain().platform() as session:
         owner = _owner(session, tenant, msp)
-        rows = list(islice(_entries(session, owner, Filter(**wanted), limit), limit))
+        rows = list(islice(_entries(session, owner, AuditEntryFilter(**wanted), limit), limit))
     if as_json:
         show_json([_row(row) for row in rows])
         return
     for row in rows:
         where = f" from {row.address}" if row.address else ""
         click.echo(printable(f"{row.at:%Y-%m-%d %H:%M:%S}  {row.action} {row.target}  by {row.actor}{where}"))
-        for name, before, after in differences(row.before, row.after):
+        for name, before, after in list_differences(row.before, row.after):
             click.echo(f"    {printable(name)}: {shown(before)} -> {shown(after)}")
     if not rows:
         click.echo("none")
 
 
-def _entries(session: Session, owner: Owner, wanted: Filter, limit: int) -> Iterator[AuditEntry]:
+def _entries(session: Session, owner: Owner, wanted: AuditEntryFilter, limit: int) -> Iterator[AuditEntry]:
     span = service.ORDERS.first(min(limit, _PAGE))
     while True:
-        rows, searched = service.search(session, owner=owner, wanted=wanted, span=span)
+        rows, searched = service.search_entries(session, owner=owner, wanted=wanted, span=span)
         yield from rows
-        behind = span.order.key_of(rows[-1]) if len(rows) == span.limit else searched
+        behind = span.order.row_key(rows[-1]) if len(rows) == span.limit else searched
         if behind is None:
             return
         span = replace(span, after=behind)
@@ -113,7 +113,7 @@ def export(tenant: str | None, msp: str | None, after: int, output: Path, as_jso
     domain = Domain()
     with domain.platform() as session:
         owner = _owner(session, tenant, msp)
-    pieces = exporting.export(domain.platform, owner=owner, behind=after)
+    pieces = chain_export.export_chain(domain.platform, owner=owner, behind=after)
     with output.open("w", encoding="utf-8") as file:
         for piece in pieces:
             file.write(piece)
@@ -130,7 +130,7 @@ _File = click.Path(path_type=Path, exists=True, dir_okay=False)
 @json_option
 def verify(file: Path, heads: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
     """Tell whether FILE, an export, is what was sealed; status 1 where it is not. Needs no database."""
-    known = [known_head(_read(head)) for head in heads]
+    known = [parse_known_head(_read(head)) for head in heads]
     with text_read(file.name), file.open(encoding="utf-8") as lines:
         result = verify_lines(lines, known=known, public_key=_read(key) if key else "")
     row: Row = {

@@ -18,7 +18,7 @@ from cli.fail import Refused
 from cli.handout import read_password
 from cli.moments import moment_option
 from cli.output import Row, json_option, show_list, show_one, tenant_option
-from nac.certificates import external, offline, profiles, rollover
+from nac.certificates import external_authorities, offline_root, profiles, rollover
 from nac.certificates import service as certificates
 from nac.clock import utc_now
 from nac.errors import InvalidInput
@@ -37,7 +37,7 @@ for trusting in _ca_trust.COMMANDS:
 
 def _full_row(session: Session, tenant_id: TenantId, authority: CertificateAuthority) -> Row:
     certificate = x509.load_der_x509_certificate(authority.certificate_der)
-    source = external.get_source(session, tenant_id=tenant_id, authority_id=authority.id)
+    source = external_authorities.get_status_source(session, tenant_id=tenant_id, authority_id=authority.id)
     return authority_row(session, tenant_id, authority) | {
         "not_before": authority.not_before.isoformat(),
         "subject": authority.subject,
@@ -117,7 +117,7 @@ def rollover_(tenant: str, of_root: bool, present_from: datetime | None, as_json
             session, tenant_id=tenant_id, signing=domain.signing, of_root=of_root, server_from=present_from
         )
     with domain.change(tenant) as (session, _):
-        done = rollover.carry_out(session, plan, actor=domain.actor, signing=domain.signing, now=utc_now())
+        done = rollover.execute_rollover(session, plan, actor=domain.actor, signing=domain.signing, now=utc_now())
         row = {
             **_full_row(session, tenant_id, done.issuing),
             "root": str(done.root.id),
@@ -140,7 +140,7 @@ def key_store(store: str, tenant: str, as_json: bool) -> None:
     chosen = cast(profiles.KeyStoreChoice, "" if store == "platform" else store)
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        profiles.set_key_store(session, actor=domain.actor, tenant_id=tenant_id, store=chosen)
+        profiles.update_key_store(session, actor=domain.actor, tenant_id=tenant_id, store=chosen)
     show_one({"tenant": tenant, "key_store": store}, as_json=as_json)
 
 
@@ -163,7 +163,7 @@ def export_root_key(tenant: str, out: Path, passphrase_file: Path, forget: bool,
     passphrase = read_password(passphrase_file)
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        root, pem = offline.export_root_key(
+        root, pem = offline_root.export_root_key(
             session, actor=domain.actor, tenant_id=tenant_id, passphrase=passphrase, signing=domain.signing
         )
         row = _full_row(session, tenant_id, root)
@@ -177,7 +177,7 @@ def export_root_key(tenant: str, out: Path, passphrase_file: Path, forget: bool,
     if forget:
         # Not before the file is on disk.
         with domain.tenant(tenant) as (session, tenant_id):
-            root = offline.forget_root_key(session, actor=domain.actor, tenant_id=tenant_id)
+            root = offline_root.forget_root_key(session, actor=domain.actor, tenant_id=tenant_id)
             row = _full_row(session, tenant_id, root)
     show_one({**row, "file": str(out)}, as_json=as_json)
 
@@ -191,7 +191,7 @@ def import_root_key(tenant: str, file: Path, passphrase_file: Path, as_json: boo
     """Bring the root's key back from FILE, to sign an issuing authority with it."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        root = offline.import_root_key(
+        root = offline_root.import_root_key(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,

@@ -6,8 +6,8 @@ import click
 
 from cli.domain import Domain
 from cli.output import Row, json_option, show_list, show_one
-from nac.cells import operating
-from nac.cells.operating import CellState
+from nac.cells import cell_admin
+from nac.cells.cell_admin import CellState
 
 
 @click.group()
@@ -23,7 +23,7 @@ def _row(state: CellState) -> Row:
         "host": cell.host,
         "address": cell.address,
         "labels": list(cell.labels),
-        "seen": state.is_seen,
+        "seen": state.is_agent_reporting,
         "ports": f"{state.ports[0]}-{state.ports[1]}" if state.ports else "",
         "free": state.slots.get("free", 0),
         "tenants": state.slots.get("assigned", 0),
@@ -36,7 +36,7 @@ def _row(state: CellState) -> Row:
 def list_(as_json: bool) -> None:
     """List the cells."""
     with Domain().platform() as session:
-        rows = [_row(state) for state in operating.list_states(session)]
+        rows = [_row(state) for state in cell_admin.list_states(session)]
     show_list(rows, as_json=as_json)
 
 
@@ -56,7 +56,7 @@ def set_(
     """Change the cell NAME; what is not given stays."""
     domain = Domain()
     with domain.platform() as session:
-        state = operating.set_cell(
+        state = cell_admin.update_cell(
             session, actor=domain.actor, name=name, status=status, labels=labels or None, address=address
         )
         row = _row(state)

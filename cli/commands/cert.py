@@ -15,12 +15,12 @@ from cli.domain import Domain
 from cli.handout import handing_out, read_password
 from cli.moments import moment_option
 from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
-from nac.certificates import expiry, renewal
+from nac.certificates import expiry, server_renewal
 from nac.certificates import service as certificates
-from nac.certificates.errors import refusals
+from nac.certificates.errors import translate_pki_errors
 from nac.certificates.holders import find_holder
-from nac.certificates.issuing import HandedOutProfile
-from nac.certificates.naming import with_dns_name
+from nac.certificates.issuance import IssuableProfile
+from nac.certificates.subject_names import add_dns_name
 from nac.clock import utc_now
 from nac.errors import InvalidInput
 from nac.ids import TenantId
@@ -35,7 +35,7 @@ def command() -> None:
 
 
 _RADSEC_SERVER = "radsec-server"
-_HANDED_OUT: dict[str, HandedOutProfile] = {**CLIENT_PROFILES, _RADSEC_SERVER: "radsec-server"}
+_HANDED_OUT: dict[str, IssuableProfile] = {**CLIENT_PROFILES, _RADSEC_SERVER: "radsec-server"}
 
 for changing in _cert_status.COMMANDS:
     command.add_command(changing)
@@ -94,7 +94,7 @@ def issue(
 
     With --endpoint or --user it is among those that `cert revoke --all-of-endpoint` or `--all-of-user` revokes.
     """
-    with refusals():
+    with translate_pki_errors():
         names = tuple(map(parse_san, sans))
         request = read_signing_request(csr.read_bytes()) if csr else None
     password = read_password(p12_password_file) if p12_password_file else None
@@ -105,7 +105,7 @@ def issue(
     if profile != "server" and present_from:
         raise InvalidInput("Only a server certificate is shown to devices.", place="--present-from")
     if profile == _RADSEC_SERVER:
-        names = with_dns_name(name, names)
+        names = add_dns_name(name, names)
     with handing_out(out, name) as handout:
         domain = Domain()
         with domain.change(tenant) as (session, tenant_id):
@@ -143,7 +143,7 @@ def _issue_server(
 ) -> certificates.IssuedCertificate:
     if request or any(item.kind != "dns" for item in sans):
         raise InvalidInput("It takes DNS names alone, and its key is made here.", place="--profile server")
-    before = renewal.shown_last(session, tenant_id=tenant_id)
+    before = server_renewal.get_presented_server(session, tenant_id=tenant_id)
     server = certificates.issue_server(
         session,
         actor=domain.actor,
@@ -154,7 +154,7 @@ def _issue_server(
         present_from=present_from,
     )
     _tell_names_gone(before, server)
-    return certificates.with_chain(session, server, None)
+    return certificates.load_with_chain(session, server, None)
 
 
 @command.command("list")
@@ -186,9 +186,11 @@ def list_(
 @command.command()
 @click.option("--tenant", "-t", "slug", metavar="SLUG", help="Of this one alone; of all tenants where none is given.")
 @click.option("--days", type=click.IntRange(1, 36525), default=60, show_default=True, help="Within so many.")
-@click.option("--kind", "kinds", type=click.Choice(expiry.KINDS), multiple=True, help="Only these; repeatable.")
+@click.option(
+    "--kind", "kinds", type=click.Choice(expiry.EXPIRING_KINDS), multiple=True, help="Only these; repeatable."
+)
 @json_option
-def expiring(slug: str | None, days: int, kinds: tuple[expiry.Kind, ...], as_json: bool) -> None:
+def expiring(slug: str | None, days: int, kinds: tuple[expiry.ExpiringKind, ...], as_json: bool) -> None:
     """List the authorities and certificates that end soon and have no successor, the first to end first.
 
     What to do about each kind: docs/reference/pki.md, "Expiry warnings".
@@ -199,14 +201,14 @@ def expiring(slug: str | None, days: int, kinds: tuple[expiry.Kind, ...], as_jso
         with domain.tenant(each) as (session, tenant_id):
             rows += [
                 {"tenant": each, **_expiring_row(item, now)}
-                for item in _expiring(session, tenant_id, now, days, kinds or expiry.KINDS)
+                for item in _expiring(session, tenant_id, now, days, kinds or expiry.EXPIRING_KINDS)
             ]
     show_list(sorted(rows, key=lambda row: str(row["not_after"])), as_json=as_json)
 
 
 def _expiring(
-    session: Session, tenant_id: TenantId, now: datetime, days: int, kinds: Sequence[expiry.Kind]
-) -> Iterator[expiry.Expiring]:
+    session: Session, tenant_id: TenantId, now: datetime, days: int, kinds: Sequence[expiry.ExpiringKind]
+) -> Iterator[expiry.ExpiringItem]:
     found = pages(
         lambda after: expiry.list_expiring(
             session, tenant_id=tenant_id, now=now, within_days=days, kinds=kinds, after=after
@@ -218,7 +220,7 @@ def _expiring(
 
 
 def _tell_names_gone(before: Certificate | None, after: Certificate) -> None:
-    gone = renewal.names_gone(before, after)
+    gone = server_renewal.find_removed_names(before, after)
     if gone:
         click.echo(
             f"Note: devices that ask for {' or '.join(gone.names)} refuse this certificate. Until they have its name"
@@ -227,11 +229,11 @@ def _tell_names_gone(before: Certificate | None, after: Certificate) -> None:
         )
 
 
-def _itself(item: expiry.Expiring) -> expiry.Expiring | None:
+def _itself(item: expiry.ExpiringItem) -> expiry.ExpiringItem | None:
     return item
 
 
-def _expiring_row(item: expiry.Expiring, now: datetime) -> Row:
+def _expiring_row(item: expiry.ExpiringItem, now: datetime) -> Row:
     return {
         "kind": item.kind,
         "serial": item.serial,
@@ -251,8 +253,8 @@ def present(serial: str, tenant: str, as_json: bool) -> None:
     """Show devices the server certificate SERIAL from now on, in place of the one that they see now."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
-        before = renewal.shown_last(session, tenant_id=tenant_id)
-        shown = renewal.present_now(
+        before = server_renewal.get_presented_server(session, tenant_id=tenant_id)
+        shown = server_renewal.present_server_certificate(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,

@@ -45,7 +45,7 @@ def set_(name: str, tenant: str, validity_days: int | None, key: str | None, as_
     choice = {"validity_days": validity_days, "key": key}
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        chosen = profiles.set_profile(
+        chosen = profiles.update_profile(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,

@@ -10,7 +10,7 @@ from cli.commands._coa_rows import coa_row, short_coa_row
 from cli.domain import Domain
 from cli.output import ROW_ID, json_option, show_list, show_one, tenant_option
 from nac.coa_requests import service as coa_requests
-from nac.db.orders import Span
+from nac.db.sort_orders import PageSpan
 from nac.models import CoaRequest
 from nac.models.coa_request import COA_STATES
 
@@ -46,7 +46,7 @@ def command() -> None:
 def list_command(tenant: str, limit: int, as_json: bool, **wanted: Unpack[_Wanted]) -> None:
     """List requests, the newest first."""
 
-    def fetch(span: Span) -> Sequence[CoaRequest]:
+    def fetch(span: PageSpan) -> Sequence[CoaRequest]:
         return coa_requests.list_requests(session, tenant_id=tenant_id, span=span, **wanted)
 
     with Domain().tenant(tenant) as (session, tenant_id):
@@ -63,5 +63,7 @@ def withdraw(tenant: str, request_id: int, as_json: bool) -> None:
     """Send no more of the request ID of coa list."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        row = coa_row(coa_requests.withdraw(session, actor=domain.actor, tenant_id=tenant_id, request_id=request_id))
+        row = coa_row(
+            coa_requests.withdraw_request(session, actor=domain.actor, tenant_id=tenant_id, request_id=request_id)
+        )
     show_one(row, as_json=as_json)

@@ -14,7 +14,7 @@ from cli.domain import Domain
 from cli.moments import Since
 from cli.output import Row, json_option, pages, printable, tenant_option
 from nac.decisions import service as decisions
-from nac.decisions.service import Log, LoggedDecision
+from nac.decisions.service import DecisionLogRow, LoggedDecision
 from nac.mac import display_mac, normalise_mac
 from nac.pools.extent import ATTRIBUTE_BY_KIND as POOL_ATTRIBUTE
 from nac.reasons import REASONS
@@ -76,10 +76,10 @@ def command(
         found = list(islice(newest, limit))
         searched = None
         if len(found) < limit and since is None:
-            searched = decisions.searched_since(session, tenant_id=tenant_id, reason=reason or "", **wanted)
+            searched = decisions.get_search_start(session, tenant_id=tenant_id, reason=reason or "", **wanted)
     if searched is not None:
         click.echo(
-            f"Note: searched the newest {decisions.SEARCHED_ROWS:,} requests, back to {_at(searched)} UTC. "
+            f"Note: searched the newest {decisions.MAX_SEARCHED_ROWS:,} requests, back to {_at(searched)} UTC. "
             "Farther back: --since",
             err=True,
         )
@@ -150,7 +150,7 @@ def _show(decision: LoggedDecision) -> None:
         _tell(f"-> {reason.advice}")
 
 
-def _addresses(log: Log) -> list[str]:
+def _addresses(log: DecisionLogRow) -> list[str]:
     """What the device was given, out of a pool or by its rule."""
     return [value for name, _, value in log.reply or () if name in POOL_ATTRIBUTE.values()]
 

@@ -66,7 +66,7 @@ def add(
     """Approve the endpoint MAC."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
-        endpoint = endpoints.add_endpoint(
+        endpoint = endpoints.create_endpoint(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
@@ -120,7 +120,7 @@ def set_(
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         who: dict[str, Any] = {"actor": domain.actor, "tenant_id": tenant_id, "mac": mac}
-        endpoint = endpoints.set_endpoint(
+        endpoint = endpoints.update_endpoint(
             session,
             **who,
             name=name,
@@ -132,14 +132,14 @@ def set_(
             profile=profile,
         )
         if not isinstance(passphrase, Unset):
-            passphrases.set_endpoint_psk(session, **who, passphrase=passphrase, seal=domain.sealer.seal)
+            passphrases.update_endpoint_psk(session, **who, passphrase=passphrase, seal=domain.sealer.seal)
         shown = dict(row(session, tenant_id, endpoint))
     if generate_psk:
         shown["psk"] = passphrase
     show_one(shown, as_json=as_json)
 
 
-add_verb(command, "remove", endpoints.remove_endpoint, key="mac", help="Remove the endpoint MAC.")
+add_verb(command, "remove", endpoints.delete_endpoint, key="mac", help="Remove the endpoint MAC.")
 add_verb(
     command,
     "block",
@@ -167,7 +167,7 @@ def set_groups(mac: str, groups: tuple[str, ...], tenant: str, as_json: bool) ->
     """Make GROUPS the groups of the endpoint MAC, in place of those it is in."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
-        endpoint = endpoints.set_groups(session, actor=domain.actor, tenant_id=tenant_id, mac=mac, groups=groups)
+        endpoint = endpoints.update_groups(session, actor=domain.actor, tenant_id=tenant_id, mac=mac, groups=groups)
         shown = row(session, tenant_id, endpoint)
     show_one(shown, as_json=as_json)
 
@@ -204,7 +204,7 @@ def list_(
     with Domain().tenant(tenant) as (session, tenant_id):
         found = endpoints.ORDERS.pages(
             lambda span: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, span=span),
-            after=endpoints.after_key(after),
+            after=endpoints.parse_after_key(after),
         )
         shown = rows(session, tenant_id, list(islice(chain.from_iterable(found), limit)))
     show_list(shown, as_json=as_json)

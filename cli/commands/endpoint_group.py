@@ -11,10 +11,10 @@ from cli.domain import Domain
 from cli.group_command import group_command
 from cli.output import json_option, show_list, show_one, tenant_option
 from nac.endpoints import passphrases
-from nac.endpoints.group_rules import set_rule
-from nac.endpoints.rules import InvalidRule
+from nac.endpoints.group_rules import update_group_rule
+from nac.endpoints.rule_conditions import InvalidRule
 from nac.endpoints.service import Unset
-from nac.engine import PolicyErrors, read_policy_text
+from nac.engine import PolicyErrors, parse_policy_text
 from nac.groups import ENDPOINT_GROUPS
 from nac.models import EndpointGroup
 
@@ -58,9 +58,9 @@ def set_(
     with domain.change(tenant) as (session, tenant_id):
         who: dict[str, Any] = {"actor": domain.actor, "tenant_id": tenant_id, "name": name}
         if rule or no_rule:
-            set_rule(session, **who, rule=condition)
+            update_group_rule(session, **who, rule=condition)
         if not isinstance(passphrase, Unset):
-            passphrases.set_group_psk(session, **who, passphrase=passphrase, seal=domain.sealer.seal)
+            passphrases.update_group_psk(session, **who, passphrase=passphrase, seal=domain.sealer.seal)
         shown = _row(ENDPOINT_GROUPS.require(session, tenant_id=tenant_id, name=name))
     if generate_psk:
         shown["psk"] = passphrase
@@ -79,6 +79,6 @@ def list_(tenant: str, as_json: bool) -> None:
 
 def _read(file: Path) -> object:
     try:
-        return read_policy_text(file.read_bytes())
+        return parse_policy_text(file.read_bytes())
     except PolicyErrors as errors:
         raise InvalidRule(errors.mistakes) from errors

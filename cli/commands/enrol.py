@@ -59,7 +59,7 @@ def secret_options(command: F) -> F:
 
 
 def _row(secret: EnrolmentSecret) -> dict[str, object]:
-    return enrolment.describe(secret) | {"status": enrolment.status_of(secret, utc_now())}
+    return enrolment.describe_secret(secret) | {"status": enrolment.get_status(secret, utc_now())}
 
 
 @command.command()
@@ -109,13 +109,13 @@ def _make(
     *,
     profile: str,
     **chosen: Any,  # noqa: ANN401
-) -> enrolment.MadeSecret:
+) -> enrolment.CreatedSecret:
     return enrolment.create_secret(
         session, actor=domain.actor, tenant_id=tenant_id, profile=CLIENT_PROFILES[profile], now=utc_now(), **chosen
     )
 
 
-def _shown(domain: Domain, tenant: str, made: enrolment.MadeSecret) -> dict[str, object]:
+def _shown(domain: Domain, tenant: str, made: enrolment.CreatedSecret) -> dict[str, object]:
     if made.row.kind == "scep":
         return {"url": f"{domain.settings.public_url}/scep/{tenant}", "challenge": made.token.reveal()}
     return {

@@ -16,10 +16,10 @@ from cli.fail import Refused
 from cli.moments import Since
 from cli.output import json_option, show_list, show_one, tenant_option
 from nac.clock import utc_now
-from nac.db.orders import Span
+from nac.db.sort_orders import PageSpan
 from nac.errors import InvalidInput
 from nac.exports import service
-from nac.exports.files import MANIFEST, Folder
+from nac.exports.export_folder import MANIFEST, ExportFolder
 from nac.ids import TenantId
 from nac.models import ExportJob
 from nac.models.export import EXPORT_FORMATS, EXPORT_STATES
@@ -62,7 +62,7 @@ def start(
     if output is not None:
         _require_empty(output)
     with domain.tenant(tenant) as (session, tenant_id):
-        job = service.start(
+        job = service.start_export(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
@@ -75,7 +75,7 @@ def start(
     if wait or output is not None:
         job = _ended(domain, tenant, job)
     if output is not None:
-        _copy(Folder(domain.settings.export_dir).of_job(tenant_id, job.id), output, job)
+        _copy(ExportFolder(domain.settings.export_dir).job_path(tenant_id, job.id), output, job)
     show_one(export_row(job), as_json=as_json)
 
 
@@ -87,8 +87,8 @@ def start(
 def list_command(tenant: str, states: tuple[str, ...], limit: int, as_json: bool) -> None:
     """List exports, the newest first."""
 
-    def fetch(span: Span) -> Sequence[ExportJob]:
-        return service.list_jobs(session, tenant_id=tenant_id, states=states, span=span)
+    def fetch(span: PageSpan) -> Sequence[ExportJob]:
+        return service.list_exports(session, tenant_id=tenant_id, states=states, span=span)
 
     with Domain().tenant(tenant) as (session, tenant_id):
         found = islice(chain.from_iterable(service.ORDERS.pages(fetch, size=min(limit, _PAGE))), limit)
@@ -103,7 +103,7 @@ def list_command(tenant: str, states: tuple[str, ...], limit: int, as_json: bool
 def show(tenant: str, export_id: int, as_json: bool) -> None:
     """Show the export ID of export list: state, progress, rows, bytes, files, error."""
     with Domain().tenant(tenant) as (session, tenant_id):
-        row = export_row(service.get_job(session, tenant_id=tenant_id, job_id=export_id))
+        row = export_row(service.require_export(session, tenant_id=tenant_id, job_id=export_id))
     show_one(row, as_json=as_json)
 
 
@@ -115,7 +115,7 @@ def cancel(tenant: str, export_id: int, as_json: bool) -> None:
     """End the export ID before it is done; its files go."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        row = export_row(service.cancel(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
+        row = export_row(service.cancel_export(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
     show_one(row, as_json=as_json)
 
 
@@ -127,7 +127,7 @@ def remove(tenant: str, export_id: int, as_json: bool) -> None:
     """Do not keep the files of the export ID until their time is over."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        row = export_row(service.remove(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
+        row = export_row(service.delete_export(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
     show_one(row, as_json=as_json)
 
 
@@ -139,7 +139,7 @@ def retry(tenant: str, export_id: int, as_json: bool) -> None:
     """Go on at once with the export ID, which failed."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        row = export_row(service.retry(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
+        row = export_row(service.retry_export(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
     show_one(row, as_json=as_json)
 
 
@@ -151,7 +151,7 @@ def download_path(tenant: str, export_id: int, as_json: bool) -> None:
     """Print the folder with the files of the export ID and their manifest.json."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        job = service.get_job(session, tenant_id=tenant_id, job_id=export_id)
+        job = service.require_export(session, tenant_id=tenant_id, job_id=export_id)
     path = _require_done(domain, tenant_id, job)
     if as_json:
         show_one({"path": str(path), "sha256": job.sha256}, as_json=True)
@@ -165,7 +165,7 @@ def _require_done(domain: Domain, tenant_id: TenantId, job: ExportJob) -> Path:
         raise Refused(
             f"There are no files of export {job.id}: {told.get(job.state, f'it is {job.state}')}.", place="export"
         )
-    return Folder(domain.settings.export_dir).of_job(tenant_id, job.id)
+    return ExportFolder(domain.settings.export_dir).job_path(tenant_id, job.id)
 
 
 def _ended(domain: Domain, tenant: str, job: ExportJob) -> ExportJob:
@@ -178,7 +178,7 @@ def _ended(domain: Domain, tenant: str, job: ExportJob) -> ExportJob:
             )
         time.sleep(_POLL_SECONDS)
         with domain.tenant(tenant) as (session, tenant_id):
-            job = service.get_job(session, tenant_id=tenant_id, job_id=job.id)
+            job = service.require_export(session, tenant_id=tenant_id, job_id=job.id)
     _require_done(domain, tenant_id, job)
     return job
 

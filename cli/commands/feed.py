@@ -13,8 +13,8 @@ from cli.moments import Lifetime, Since
 from cli.output import json_option, show_list, show_one, tenant_option
 from nac.clock import utc_now
 from nac.feeds import service as feeds
-from nac.feeds.settings import Settings, SyslogSettings, WebhookSettings, stored
-from nac.feeds.sources import unheard
+from nac.feeds.event_sources import list_kinds_without_events
+from nac.feeds.settings import AnyFeedSettings, SyslogSettings, WebhookSettings, parse_settings
 from nac.models import Feed
 
 name_argument = click.argument("name")
@@ -25,10 +25,10 @@ def command() -> None:
     """Where a tenant's events are sent: syslog servers and webhooks (docs/how-to/feeds.md)."""
 
 
-def _add(tenant: str, name: str, settings: Settings, *, client_key: str = "", as_json: bool) -> None:
+def _add(tenant: str, name: str, settings: AnyFeedSettings, *, client_key: str = "", as_json: bool) -> None:
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        added = feeds.add(
+        added = feeds.create_feed(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
@@ -45,8 +45,8 @@ def _add(tenant: str, name: str, settings: Settings, *, client_key: str = "", as
 
 
 def _tell_unheard(feed: Feed) -> None:
-    settings = stored(feed.kind, feed.settings)
-    if kinds := unheard(settings.kinds, settings.outcomes):
+    settings = parse_settings(feed.kind, feed.settings)
+    if kinds := list_kinds_without_events(settings.kinds, settings.outcomes):
         click.echo(f"Note: {', '.join(kinds)} have no such outcome, so that nothing of them is sent.", err=True)
 
 
@@ -116,7 +116,7 @@ def set_(
     """Change settings of NAME; the others stay. What waits is sent by the new ones, at once."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        feed = feeds.change(
+        feed = feeds.update_feed(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
@@ -151,7 +151,7 @@ def list_command(tenant: str, as_json: bool) -> None:
 def show(name: str, tenant: str, as_json: bool) -> None:
     """Show the feed NAME: its settings, how far it is, and why it fails where it does."""
     with Domain().tenant(tenant) as (session, tenant_id):
-        feed = feeds.require(session, tenant_id=tenant_id, slug=name)
+        feed = feeds.require_feed(session, tenant_id=tenant_id, slug=name)
         row = whole_feed_row(session, feed, now=utc_now())
     show_one(row, as_json=as_json)
 
@@ -164,9 +164,9 @@ def test(name: str, tenant: str, as_json: bool) -> None:
     """Send an event to NAME at once that says it is a test; a paused feed is tried, too."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        feed = feeds.require(session, tenant_id=tenant_id, slug=name)
+        feed = feeds.require_feed(session, tenant_id=tenant_id, slug=name)
     reach = domain.settings.outbound_reach
-    sent = feeds.send_test(feed, tenant_slug=tenant, reach=reach, sealer=domain.sealer, now=utc_now())
+    sent = feeds.send_test_event(feed, tenant_slug=tenant, reach=reach, sealer=domain.sealer, now=utc_now())
     show_one({"name": name, "sent": sent}, as_json=as_json)
 
 
@@ -185,7 +185,7 @@ def _changed(tenant: str, as_json: bool, change: Callable[..., Feed], **given: o
 @json_option
 def rename(name: str, new_name: str, tenant: str, as_json: bool) -> None:
     """Call the feed NAME NEW_NAME; what waits is sent as before."""
-    _changed(tenant, as_json, feeds.rename, slug=name, new_slug=new_name)
+    _changed(tenant, as_json, feeds.rename_feed, slug=name, new_slug=new_name)
 
 
 @command.command()
@@ -195,7 +195,7 @@ def rename(name: str, new_name: str, tenant: str, as_json: bool) -> None:
 @json_option
 def pause(name: str, tenant: str, because: str, as_json: bool) -> None:
     """Send nothing to NAME until it is resumed; what happens meanwhile is kept for a week."""
-    _changed(tenant, as_json, feeds.pause, slug=name, because=because)
+    _changed(tenant, as_json, feeds.pause_feed, slug=name, because=because)
 
 
 @command.command()
@@ -204,7 +204,7 @@ def pause(name: str, tenant: str, because: str, as_json: bool) -> None:
 @json_option
 def resume(name: str, tenant: str, as_json: bool) -> None:
     """Go on with NAME where it stands; one that fails is tried at once."""
-    _changed(tenant, as_json, feeds.resume, slug=name, now=utc_now())
+    _changed(tenant, as_json, feeds.resume_feed, slug=name, now=utc_now())
 
 
 @command.command()
@@ -216,7 +216,7 @@ def resume(name: str, tenant: str, as_json: bool) -> None:
 def replay(name: str, tenant: str, since: datetime, until: datetime | None, as_json: bool) -> None:
     """Send NAME once more what the logs hold since then, with the same ids."""
     now = utc_now()
-    _changed(tenant, as_json, feeds.replay, slug=name, since=since, until=until or now, now=now)
+    _changed(tenant, as_json, feeds.replay_feed, slug=name, since=since, until=until or now, now=now)
 
 
 @command.command("rotate-secret")
@@ -236,7 +236,7 @@ def rotate_secret(
     row: dict[str, object] = {"name": name}
     with domain.tenant(tenant) as (session, tenant_id):
         if client_cert is not None:
-            feeds.change_client_certificate(
+            feeds.update_client_certificate(
                 session,
                 actor=domain.actor,
                 tenant_id=tenant_id,
@@ -266,5 +266,5 @@ def remove(name: str, tenant: str, as_json: bool) -> None:
     """Send nothing to NAME any more; what waits is forgotten."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        feeds.remove(session, actor=domain.actor, tenant_id=tenant_id, slug=name)
+        feeds.delete_feed(session, actor=domain.actor, tenant_id=tenant_id, slug=name)
     show_one({"removed": name}, as_json=as_json)

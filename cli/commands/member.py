@@ -53,7 +53,7 @@ def add(
             )
         )
         if invite:
-            account_mails.invite(session, actor=domain.actor, owner=owner, email=email)
+            account_mails.queue_invitation(session, actor=domain.actor, owner=owner, email=email)
     show_one(row, as_json=as_json)
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from cli.domain import Domain
 from cli.moments import Lifetime
 from cli.output import Row, json_option, show_list, show_one, tenant_option
-from nac.db.orders import Span
+from nac.db.sort_orders import PageSpan
 from nac.ids import TenantId
 from nac.mac import display_mac
 from nac.models import PoolAddress
@@ -223,7 +223,7 @@ def show(name: str, tenant: str, site: str, as_json: bool) -> None:
 def leases(name: str, tenant: str, site: str, mac: str, address: str, limit: int, as_json: bool) -> None:
     """List who has which address, of the pool NAME or of all; addresses in quarantine with who had them last."""
 
-    def fetch(span: Span) -> Sequence[PoolAddress]:
+    def fetch(span: PageSpan) -> Sequence[PoolAddress]:
         return pools.list_leases(
             session, tenant_id=tenant_id, pool=name, site=site, mac=mac, address=address, span=span
         )

@@ -13,7 +13,7 @@ from cli.commands.policy.group import read_document, slug_option
 from cli.domain import Domain
 from cli.mistakes import mistakes_listed
 from cli.output import ROW_ID, json_option, printable, show_json, show_list, show_one, tenant_option
-from nac.db.orders import Span
+from nac.db.sort_orders import PageSpan
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Redecision
@@ -100,7 +100,7 @@ def start(tenant: str, as_json: bool) -> None:
 def list_command(tenant: str, limit: int, as_json: bool) -> None:
     """List re-decisions, the newest first."""
 
-    def fetch(span: Span) -> Sequence[Redecision]:
+    def fetch(span: PageSpan) -> Sequence[Redecision]:
         return redecisions.list_redecisions(session, tenant_id=tenant_id, span=span)
 
     with Domain().tenant(tenant) as (session, tenant_id):

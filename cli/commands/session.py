@@ -108,7 +108,7 @@ def disconnect(
     kind: CoaKind = "reauthenticate" if reauthenticate else "bounce" if bounce else "disconnect"
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        asked = coa_requests.ask(
+        asked = coa_requests.create_requests(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
@@ -146,7 +146,7 @@ def change(
     """
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        asked = coa_requests.ask(
+        asked = coa_requests.create_requests(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,

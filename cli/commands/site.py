@@ -10,7 +10,7 @@ from cli.domain import Domain
 from cli.mistakes import mistakes_listed
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from cli.verbs import add_verb
-from nac.engine import read_policy_text
+from nac.engine import parse_policy_text
 from nac.ids import TenantId
 from nac.models import Site
 from nac.policies import service as policies
@@ -137,7 +137,7 @@ def set_(
 
 
 def _read_fallback(file: BinaryIO | None) -> object:
-    return sites.UNCHANGED if file is None else read_policy_text(file.read())
+    return sites.UNCHANGED if file is None else parse_policy_text(file.read())
 
 
 add_verb(

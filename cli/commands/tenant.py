@@ -59,7 +59,7 @@ def _row(tenant: Tenant, slot: Slot | None) -> dict[str, object]:
 def _full_row(domain: Domain, session: Session, tenant: Tenant) -> Row:
     """With what a person types into a switch."""
     slot = cells.require_slot(session, tenant_id=tenant.id)
-    secret = domain.sealer.open(slot.secret_sealed, cells.secret_context(slot)).decode()
+    secret = domain.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)).decode()
     host = domain.settings.listen_address
     return _row(tenant, slot) | {
         "radius_host": host,
@@ -90,7 +90,7 @@ def create(slug: str, name: str, msp: str | None, place: str, standard_policy: b
             signing=domain.signing,
         )
         row = _full_row(domain, session, tenant)
-        xact = cells.current_xact(session)
+        xact = cells.get_current_xact(session)
     domain.await_live(tenant.id, xact)
     show_one(row, as_json=as_json)
 
@@ -125,7 +125,7 @@ def show(slug: str, as_json: bool) -> None:
 def list_(as_json: bool) -> None:
     """List the tenants."""
     with Domain().platform() as session:
-        slots = cells.assigned_slots(session)
+        slots = cells.slots_by_tenant(session)
         found = tenants.ORDERS.pages(lambda span: tenants.list_tenants(session, span=span))
         rows = [_row(tenant, slots.get(tenant.id)) for page in found for tenant in page]
     show_list(rows, as_json=as_json)

@@ -90,7 +90,7 @@ def import_(
         tenant_id = done.tenant.id
         slot = cells.require_slot(session, tenant_id=tenant_id)
         row = {"slug": slug, "rows": sum(done.rows.values()), "auth_port": slot.auth_port, "acct_port": slot.acct_port}
-        xact = cells.current_xact(session)
+        xact = cells.get_current_xact(session)
     domain.await_live(tenant_id, xact)
     for note in done.notes:
         click.echo(f"Note: {note}", err=True)

@@ -11,9 +11,9 @@ from cli.output import Row, json_option, show_list, show_one
 from cli.owners import owner_options, owner_scope
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission, permissions_at
-from nac.accounts.roles import ROLES
+from nac.accounts.roles import BUILT_IN_ROLES
 from nac.api_tokens import service as tokens
-from nac.api_tokens.text import TokenText
+from nac.api_tokens.token_text import TokenText
 from nac.clock import utc_now
 from nac.errors import InvalidInput
 from nac.models import ApiToken
@@ -44,13 +44,13 @@ def _row(row: ApiToken) -> Row:
 @click.option(
     "--permission", "permissions", multiple=True, help="With this one, such as session.read; may be repeated."
 )
-@click.option("--days", type=click.IntRange(1, tokens.LONGEST.days), default=90, show_default=True)
+@click.option("--days", type=click.IntRange(1, tokens.MAX_LIFETIME.days), default=90, show_default=True)
 @json_option
 def make(as_json: bool, name: str, days: int, permissions: tuple[str, ...], role: str | None, **owner: Any) -> None:  # noqa: ANN401
     """Make a token NAME; what it may do is named by --role, --permission or both."""
     domain = Domain()
     with owner_scope(domain, **owner) as (session, of):
-        made = tokens.make_token(
+        made = tokens.create_token(
             session,
             actor=domain.actor,
             # Whoever has a shell on the server has everything.
@@ -65,7 +65,7 @@ def make(as_json: bool, name: str, days: int, permissions: tuple[str, ...], role
 
 
 def _of_role(slug: str | None, owner: Owner) -> frozenset[Permission]:
-    here = {role.slug: role for role in ROLES.values() if owner.level in role.levels}
+    here = {role.slug: role for role in BUILT_IN_ROLES.values() if owner.level in role.levels}
     if slug is None:
         return frozenset()
     if slug not in here:

@@ -8,9 +8,9 @@ import click
 from cli.domain import Domain
 from cli.fail import Refused
 from cli.output import json_option, tenant_option
-from nac.events import texts
-from nac.events.filtering import Filter
-from nac.events.live import Heard, Notice, listen
+from nac.events import event_values
+from nac.events.event_filter import EventFilter
+from nac.events.live_stream import LiveEvent, StreamNotice, listen
 from nac.models import Nas
 from nac.nases import service as nases
 from nac.sites import service as sites
@@ -41,10 +41,10 @@ def command(
     if not domain.settings.redis_url:
         raise Refused("Redis is not set up here.", remedy="Set ADMIT_REDIS_URL to where it answers.")
     with domain.tenant(tenant) as (session, tenant_id):
-        wanted = Filter(
+        wanted = EventFilter(
             kinds=frozenset(kinds),
             rejects=rejects,
-            mac=texts.mac(require_mac(mac)) or "" if mac else "",
+            mac=event_values.format_mac(require_mac(mac)) or "" if mac else "",
             user=user,
             nas=_names(nas, nases.list_nases(session, tenant_id=tenant_id)) if nas else frozenset(),
             site=str(sites.require_by_slug(session, tenant_id=tenant_id, slug=site).id) if site else "",
@@ -58,17 +58,17 @@ def _names(nas: str, registered: Sequence[Nas]) -> frozenset[str]:
     return frozenset([nas.lower(), *(str(each.id) for each in registered if each.name.lower() == nas.lower())])
 
 
-def _show(heard: Iterator[Heard | Notice | None], tenant: str, *, as_json: bool) -> None:
+def _show(heard: Iterator[LiveEvent | StreamNotice | None], tenant: str, *, as_json: bool) -> None:
     for each in heard:
         match each:
-            case Heard(event=event, line=line):
+            case LiveEvent(event=event, line=line):
                 clock = event.timestamp.partition("T")[2][:12]
                 click.echo(line if as_json else f"{clock}  {event.message}")
-            case Notice():
+            case StreamNotice():
                 click.echo(_sentence(each, tenant), err=True)
 
 
-def _sentence(notice: Notice, tenant: str) -> str:
+def _sentence(notice: StreamNotice, tenant: str) -> str:
     match notice.kind:
         case "listening":
             return f"Listening to {tenant}."

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from cli.demo.files import Writer
 from nac.certificates import service as certificates
 from nac.certificates.errors import CertificateNotFound
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
 from pki.bundles import certificates_pem
@@ -72,7 +72,7 @@ class Issuance:
     slug: str
     folder: Path
     actor: str
-    signing: Signing
+    signing: SigningContext
     now: datetime
 
     def credential(self, plan: Plan) -> Credential:
@@ -86,10 +86,10 @@ class Issuance:
         issued = None
         if row is None or not plan.fits(row, self.now):
             issued = self._issue(plan, credential.identity)
-            writer.add(credential.certificate, certificates.pem_files(issued)["cert"])
-            writer.add(credential.key, certificates.pem_files(issued)["key"])
+            writer.add(credential.certificate, certificates.build_pem_files(issued)["cert"])
+            writer.add(credential.key, certificates.build_pem_files(issued)["key"])
         if plan is DEVICE:
-            shown = issued or certificates.with_chain(self.session, _some(row), None)
+            shown = issued or certificates.load_with_chain(self.session, _some(row), None)
             writer.add(self.folder / "ca.pem", certificates_pem([shown.root]))
             writer.add(self.folder / "issuing.pem", certificates_pem(shown.intermediates))
         return issued is not None
@@ -114,7 +114,7 @@ class Issuance:
 
     def _issue(self, plan: Plan, name: str) -> certificates.IssuedCertificate:
         key = generate_key()
-        reservation = certificates.reserve(
+        reservation = certificates.reserve_certificate(
             self.session,
             actor=self.actor,
             tenant_id=self.tenant_id,
@@ -126,7 +126,7 @@ class Issuance:
             not_before=None if plan.begins is None else self.now + plan.begins * _DAY,
             not_after=None if plan.ends is None else self.now + plan.ends * _DAY,
         )
-        row = certificates.sign(
+        row = certificates.sign_certificate(
             self.session,
             reservation,
             actor=self.actor,
@@ -135,10 +135,10 @@ class Issuance:
             now=self.now,
         )
         if plan.revoked:
-            certificates.revoke(
+            certificates.revoke_certificate(
                 self.session, actor=self.actor, tenant_id=self.tenant_id, serial=row.serial.hex(), now=self.now
             )
-        return certificates.with_chain(self.session, row, key)
+        return certificates.load_with_chain(self.session, row, key)
 
 
 def _some(row: Certificate | None) -> Certificate:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cli.account import Account, find_account, is_root
 from cli.files import make_folder
-from nac.files import write_private
+from nac.private_files import write_private
 
 
 def owner() -> Account | None:

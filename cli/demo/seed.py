@@ -18,7 +18,7 @@ from cli.domain import Domain
 from cli.fail import Refused
 from nac.accounts.owners import Owner
 from nac.cells import service as cells
-from nac.certificates.public import locations
+from nac.certificates.public_lookups import build_locations
 from nac.clock import utc_now
 from nac.endpoints import service as endpoints
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
@@ -162,8 +162,8 @@ def _seed_tenant(domain: Domain, slug: str, devices: Devices, folder: Path, now:
         for plan in PLANS:
             tenantry.changed |= issuance.ensure(plan, writer)
         authority = issuance.authority(DEVICE)
-        issuing = locations(domain.signing.public_url, authority.id)
-        root = locations(domain.signing.public_url, authority.issuer_id or authority.id)
+        issuing = build_locations(domain.signing.public_url, authority.id)
+        root = build_locations(domain.signing.public_url, authority.issuer_id or authority.id)
         tenant = DemoTenant(
             slug=slug,
             tenant_id=tenant_id,
@@ -193,7 +193,7 @@ def _seed_tenant(domain: Domain, slug: str, devices: Devices, folder: Path, now:
                 writer=writer,
             ),
         )
-        xact = cells.current_xact(session) if tenantry.changed else ""
+        xact = cells.get_current_xact(session) if tenantry.changed else ""
     writer.add(tenant.supplicant_file, network_block(device_network(tenant)))
     writer.write()
     if xact:
@@ -214,7 +214,7 @@ def device_network(tenant: DemoTenant) -> dict[str, str]:
 
 def _server(domain: Domain, session: Session, tenant_id: TenantId) -> Server:
     slot = cells.require_slot(session, tenant_id=tenant_id)
-    secret = domain.sealer.open(slot.secret_sealed, cells.secret_context(slot)).decode()
+    secret = domain.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)).decode()
     return Server(domain.settings.local_address, slot.auth_port, slot.acct_port, secret)
 
 
@@ -248,7 +248,7 @@ class _Tenantry:
         except endpoints.EndpointNotFound:
             pass
         # New, or discovered when it was tried before.
-        self._do(endpoints.add_endpoint, mac=mac, name=name, groups=groups)
+        self._do(endpoints.create_endpoint, mac=mac, name=name, groups=groups)
         return True
 
     def ensure_user(self, name: str, groups: Iterable[str], folder: Path, writer: Writer) -> str:

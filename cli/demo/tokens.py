@@ -8,9 +8,9 @@ from sqlalchemy.orm import Session
 from cli.demo.files import Writer, read
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import permissions_at
-from nac.accounts.roles import ROLES
+from nac.accounts.roles import BUILT_IN_ROLES
 from nac.api_tokens import service as tokens
-from nac.api_tokens.text import TokenText
+from nac.api_tokens.token_text import TokenText
 from nac.clock import utc_now
 
 _LASTS = timedelta(days=90)
@@ -20,13 +20,13 @@ _LEFT = timedelta(days=1)
 def ensure_token(session: Session, *, actor: str, owner: Owner, role: str, folder: Path, writer: Writer) -> str:
     """The text of one with what `role` may do there, good for a day at least."""
     now, file = utc_now(), folder / "api_token"
-    wanted = ROLES[role].at(owner.level)
+    wanted = BUILT_IN_ROLES[role].at(owner.level)
     text = TokenText.parse(read(file).strip())
     if text is not None:
-        row = tokens.get_good(session, owner=owner, text=text, now=now + _LEFT)
+        row = tokens.get_valid(session, owner=owner, text=text, now=now + _LEFT)
         if row is not None and set(row.permissions) == wanted:
             return text.reveal()
-    made = tokens.make_token(
+    made = tokens.create_token(
         session,
         actor=actor,
         held=permissions_at(owner.level),

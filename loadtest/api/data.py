@@ -14,7 +14,7 @@ from psycopg import sql
 from sqlalchemy import Engine
 
 from nac.accounts.owners import Owner
-from nac.accounts.permissions import Level, permissions_at
+from nac.accounts.permissions import PermissionLevel, permissions_at
 from nac.api_tokens import service as tokens
 from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
@@ -173,9 +173,9 @@ def make_tenants(url: str, count: int) -> Tenants:
 
 def make_platform_token(engine: Engine) -> str:
     """It may everything."""
-    held = permissions_at(Level.PLATFORM)
+    held = permissions_at(PermissionLevel.PLATFORM)
     with session_scope(PlatformScope(), engine=engine) as session:
-        return tokens.make_token(
+        return tokens.create_token(
             session,
             actor="bench",
             held=held,

@@ -14,7 +14,7 @@ from loadtest.micro.ship import make_cell
 from loadtest.processes import BenchError
 from loadtest.tally import Run
 from nac.db import TenantScope, make_engine, session_scope
-from nac.db.tuning import tuning
+from nac.db.server_settings import compute_server_settings
 from nac.ids import TenantId
 from nac.sessions import service as sessions
 from radius.agent.memory import available_bytes
@@ -27,7 +27,7 @@ PAGE = 100
 
 def measure_queries(live: int, *, seconds: float, processes: int, tell: Callable[[str], None]) -> list[Row]:
     """Each kind by itself, then all in turn; a page of 100 at most, of a tenant as likely as it has sessions."""
-    cluster = Cluster(**tuning(available_bytes()), full_page_writes="on")
+    cluster = Cluster(**compute_server_settings(available_bytes()), full_page_writes="on")
     try:
         cluster.start()
         database = cluster.create_database()

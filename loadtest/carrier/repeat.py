@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import psycopg
 
-from nac.db import make_engine, use_engine
+from nac.db import make_engine, set_process_engine
 from nac.settings import load_settings
 from worker.app import app
 from worker.priority import give_way, serve_last
@@ -79,7 +79,7 @@ def main() -> int:
         return 1
     engine = make_engine(settings.database_worker_url, pool_size=2, application_name="admit-bench-job")
     give_way()
-    use_engine(serve_last(engine))
+    set_process_engine(serve_last(engine))
     print("begins", flush=True)
     runs = 0
     while not runs or not select.select([sys.stdin], [], [], float(pause))[0]:

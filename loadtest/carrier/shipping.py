@@ -22,7 +22,7 @@ from loadtest.micro.records import RECORDS_PER_SESSION, accounting_record
 from loadtest.micro.ship import TENANTS, make_cell
 from loadtest.processes import BenchError
 from nac.clock import epoch_microseconds
-from nac.db.tuning import tuning
+from nac.db.server_settings import compute_server_settings
 from nac.journal.records import AccountingRecord
 from nac.journal.segment import JournalWriter
 from radius.agent.alarms import Alarms
@@ -125,7 +125,7 @@ class Contender:
 def contenders(plans: Sequence[tuple[str, int, AccountingStream]], *, tell: Tell) -> Iterator[list[Contender]]:
     """One for each of (name, live sessions, stream), in a private cluster sized as `./admit up` does (no fsync)."""
     with ExitStack() as stack:
-        cluster = Cluster(**tuning(available_bytes()), full_page_writes="on")
+        cluster = Cluster(**compute_server_settings(available_bytes()), full_page_writes="on")
         stack.callback(cluster.remove)
         cluster.start()
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="admit-bench-")))

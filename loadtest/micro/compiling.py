@@ -8,7 +8,7 @@ import json
 import timeit
 from time import process_time
 
-from nac.engine import Request, compile_policy, decide
+from nac.engine import PolicyRequest, compile_policy, decide
 
 POLICIES = 2_750
 RULES = 5
@@ -58,7 +58,7 @@ def _nanoseconds(operator: str, attribute: str, value: object) -> float:
     then = {"verdict": "permit"}
     rules = [{"id": "r", "name": "r", "when": when, "then": then}]
     policy = compile_policy({"rules": rules}, time_zone="Europe/London")
-    asked = Request(_ASKED, _MONDAY_NOON)
+    asked = PolicyRequest(_ASKED, _MONDAY_NOON)
     if not decide(policy, asked).permitted:
         raise SystemExit(f"{operator} does not hold")
     return min(timeit.repeat(lambda: decide(policy, asked), number=_CALLS, repeat=5)) / _CALLS * 1e9

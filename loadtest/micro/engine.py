@@ -7,7 +7,7 @@ the last rule, or none matches. Best of several rounds: the rest is what else th
 import json
 import timeit
 
-from nac.engine import Policy, Request, compile_policy, decide
+from nac.engine import Policy, PolicyRequest, compile_policy, decide
 
 RULES = 20
 _ROUNDS = 7
@@ -24,7 +24,7 @@ def document(rules: int) -> dict[str, object]:
     }
 
 
-def request(group: str) -> Request:
+def request(group: str) -> PolicyRequest:
     attributes: dict[str, tuple[str | int | bool, ...]] = {
         "method": ("mab",),
         "mac": ("0200000000aa",),
@@ -38,7 +38,7 @@ def request(group: str) -> Request:
         "endpoint.name": ("printer",),
         "endpoint.group": ("floor-1", group),
     }
-    return Request(attributes, 0)
+    return PolicyRequest(attributes, 0)
 
 
 def _is(attribute: str, operator: str, value: object) -> dict[str, object]:
@@ -54,7 +54,7 @@ def _rule(index: int) -> dict[str, object]:
     return {"id": f"r{index}", "name": f"Rule {index}", "when": {"all": when}, "then": then}
 
 
-def _nanoseconds(policy: Policy, asked: Request, *, trace: bool = False) -> float:
+def _nanoseconds(policy: Policy, asked: PolicyRequest, *, trace: bool = False) -> float:
     calls = _CALLS // 10 if trace else _CALLS
     rounds = timeit.repeat(lambda: decide(policy, asked, trace=trace), number=calls, repeat=_ROUNDS)
     return min(rounds) / calls * 1e9

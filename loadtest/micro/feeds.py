@@ -23,8 +23,8 @@ from loadtest.micro.records import auth_record
 from loadtest.micro.ship import backend_of, cpu_seconds, make_cell, ship, write_journal
 from nac.db import TenantScope, make_engine, session_scope
 from nac.feeds import service
-from nac.feeds.delivering import Ways, deliver
-from nac.feeds.settings import Settings, SyslogSettings, WebhookSettings
+from nac.feeds.delivery import DeliveryContext, deliver_feed
+from nac.feeds.settings import AnyFeedSettings, SyslogSettings, WebhookSettings
 from nac.ids import TenantId
 from nac.outbound.reach import OutboundReach
 from nac.secrets import RawKey, Sealer
@@ -72,15 +72,15 @@ def _read_requests(connection: ssl.SSLSocket) -> int:
 def measure(kind: str, tenant_id: TenantId, database: Database, worker: Engine) -> None:
     scope = TenantScope(tenant_id)
     with session_scope(scope, engine=worker) as session:
-        feed = service.require(session, tenant_id=tenant_id, slug=kind)
+        feed = service.require_feed(session, tenant_id=tenant_id, slug=kind)
     backend = backend_of(database, "bench-feeds")
-    ways = Ways(LOOPBACK, lambda: SEALER, engine=worker)
+    ways = DeliveryContext(LOOPBACK, lambda: SEALER, engine=worker)
     started, cpu, theirs = time.perf_counter(), time.process_time(), cpu_seconds(backend)
-    asyncio.run(deliver(tenant_id, feed.id, ways, seconds=600))
+    asyncio.run(deliver_feed(tenant_id, feed.id, ways, seconds=600))
     seconds, own = time.perf_counter() - started, time.process_time() - cpu
     theirs = cpu_seconds(backend) - theirs
     with session_scope(scope, engine=worker) as session:
-        feed = service.require(session, tenant_id=tenant_id, slug=kind)
+        feed = service.require_feed(session, tenant_id=tenant_id, slug=kind)
     assert not feed.failure, feed.failure
     print(
         f"{kind}: {feed.delivered} events in {seconds:.2f} s: {feed.delivered / seconds:,.0f}/s, "
@@ -89,7 +89,7 @@ def measure(kind: str, tenant_id: TenantId, database: Database, worker: Engine) 
     )
 
 
-def receiver_of(kind: str, pair: Pair) -> tuple[Process, Settings]:
+def receiver_of(kind: str, pair: Pair) -> tuple[Process, AnyFeedSettings]:
     ours, its = Pipe()
     process = Process(target=receive, args=(its, pair, kind), daemon=True)
     process.start()
@@ -115,7 +115,7 @@ def main() -> None:
                 process, settings = receiver_of(kind, pair)
                 receivers.append(process)
                 with session_scope(TenantScope(tenant_id), engine=make_engine(database.app_url)) as session:
-                    service.add(
+                    service.create_feed(
                         session,
                         actor="bench",
                         tenant_id=tenant_id,

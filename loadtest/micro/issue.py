@@ -18,7 +18,7 @@ from loadtest.micro.ship import make_cell
 from nac.certificates import expiry
 from nac.certificates.authorities import create_tenant_authorities
 from nac.certificates.service import ORDERS, issue_client, list_certificates
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.clock import utc_now
 from nac.db import TenantScope, make_engine, session_scope
 from nac.ids import TenantId
@@ -35,7 +35,7 @@ class Bench:
         self._engine = engine
         self._tenant_id = tenant_id
         self._scope = TenantScope(tenant_id)
-        self._signing = Signing(Sealer(RawKey(os.urandom(32))), "http://status.admit.example")
+        self._signing = SigningContext(Sealer(RawKey(os.urandom(32))), "http://status.admit.example")
         self._numbers = count()
         with session_scope(self._scope, engine=engine) as session:
             create_tenant_authorities(

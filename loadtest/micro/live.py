@@ -23,8 +23,16 @@ from loadtest.radius_client import RadiusClient
 from loadtest.tenantry import GROUPS, BenchTenant, Endpoint
 from loadtest.workloads import Device, mab_source
 from nac.clock import epoch_microseconds
-from nac.decisions.recorded import microseconds_of
-from nac.events.live import ENTRY_EVENTS, KEPT_ENTRIES, Heard, Notice, connect, entry, listen
+from nac.decisions.recorded_requests import to_microseconds
+from nac.events.live_stream import (
+    MAX_ENTRIES,
+    MAX_ENTRY_EVENTS,
+    LiveEvent,
+    StreamNotice,
+    build_entry,
+    connect_redis,
+    listen,
+)
 from nac.ids import TenantId
 from tests.redis_server import RedisServer
 
@@ -42,12 +50,12 @@ def hear(url: str, tenant_id: TenantId, line: Connection) -> None:
     with closing(listen(url, [tenant_id])) as heard:
         for each in heard:
             match each:
-                case Heard(event=event):
-                    decided = microseconds_of(datetime.fromisoformat(event.timestamp))
+                case LiveEvent(event=event):
+                    decided = to_microseconds(datetime.fromisoformat(event.timestamp))
                     latencies.append(epoch_microseconds() - decided)
-                case Notice(kind="listening"):
+                case StreamNotice(kind="listening"):
                     line.send(True)
-                case Notice(kind="left-out"):
+                case StreamNotice(kind="left-out"):
                     left_out += each.count or 0
             if line.poll():
                 if not line.recv():
@@ -107,20 +115,20 @@ def compare_transports() -> None:
     server = RedisServer()
     server.start()
     try:
-        client = connect(server.url, timeout_seconds=5)
-        for events in (1, ENTRY_EVENTS):
-            fields = entry("writer", 0, [b"e" * _EVENT_BYTES] * events)
+        client = connect_redis(server.url, timeout_seconds=5)
+        for events in (1, MAX_ENTRY_EVENTS):
+            fields = build_entry("writer", 0, [b"e" * _EVENT_BYTES] * events)
 
             def append(fields: dict[str, str | bytes] = fields) -> None:
                 with client.pipeline(transaction=False) as pipeline:
-                    pipeline.xadd("stream", dict(fields), maxlen=KEPT_ENTRIES, approximate=False)
+                    pipeline.xadd("stream", dict(fields), maxlen=MAX_ENTRIES, approximate=False)
                     pipeline.expire("stream", 60)
                     pipeline.execute()
 
             def publish(fields: dict[str, str | bytes] = fields) -> None:
                 client.publish("channel", fields["events"])
 
-            _tell(server, f"XADD MAXLEN {KEPT_ENTRIES} and EXPIRE", append, events)
+            _tell(server, f"XADD MAXLEN {MAX_ENTRIES} and EXPIRE", append, events)
             _tell(server, "PUBLISH to nobody", publish, events)
             stuck = redis.Redis.from_url(server.url).pubsub(ignore_subscribe_messages=True)
             stuck.subscribe("channel")
@@ -132,7 +140,7 @@ def compare_transports() -> None:
 
 
 def _tell(server: RedisServer, name: str, send: Callable[[], None], events: int) -> None:
-    with connect(server.url, timeout_seconds=5) as client:
+    with connect_redis(server.url, timeout_seconds=5) as client:
         before, peak, redis_process = int(client.info("memory")["used_memory"]), 0, Tree(server.pid)
         cpu, own = cpu_seconds(redis_process), time.process_time()
         for number in range(_ENTRIES // events):

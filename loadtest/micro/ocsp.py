@@ -34,7 +34,7 @@ from loadtest.processes import (
     start,
     wait_until,
 )
-from nac.certificates.service import revoke
+from nac.certificates.service import revoke_certificate
 from nac.clock import utc_now
 from nac.db import TenantScope, make_engine, session_scope
 from tests.api.conftest import publish_all
@@ -158,7 +158,7 @@ def measure_revocations(database: Database, tenant: Certified, port: int, questi
                 raise BenchError("a certificate is revoked before it was")
             with session_scope(TenantScope(tenant.tenant_id), engine=engine) as session:
                 serial = f"{certificate.serial_number:x}"
-                revoke(session, actor="bench", tenant_id=tenant.tenant_id, serial=serial, now=utc_now())
+                revoke_certificate(session, actor="bench", tenant_id=tenant.tenant_id, serial=serial, now=utc_now())
             began = time.perf_counter()
             while not is_revoked(body):
                 continue

@@ -82,7 +82,7 @@ def _round(
         raise BenchError("a good certificate was refused")
     start = perf_counter()
     with session_scope(TenantScope(made.tenant_id), engine=private.installation.engine) as session:
-        certificates.revoke(
+        certificates.revoke_certificate(
             session, actor=ACTOR, tenant_id=made.tenant_id, serial=files.serial, now=utc_now(), reason="keyCompromise"
         )
     while not device.is_refused():

@@ -20,7 +20,7 @@ from uuid import UUID, uuid4
 import psycopg
 
 from loadtest.micro.records import accounting_record, auth_record
-from nac.events.live import connect, interest_key
+from nac.events.live_stream import connect_redis, interest_key
 from nac.ids import CellId
 from nac.journal.records import JournalRecord
 from nac.journal.segment import JournalWriter
@@ -79,7 +79,7 @@ def live_feed(tenants: list[UUID], listened: int) -> Iterator[LiveFeed]:
     feed = LiveFeed(server.url, lambda: {str(tenant): f"t{n}" for n, tenant in enumerate(tenants)}, cell="cell")
     thread = threading.Thread(target=feed.run, args=(stop,))
     try:
-        with connect(server.url, timeout_seconds=5) as client:
+        with connect_redis(server.url, timeout_seconds=5) as client:
             for tenant in tenants[:listened]:
                 client.set(interest_key(tenant), "1")
         thread.start()

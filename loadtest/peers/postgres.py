@@ -11,7 +11,7 @@ from psycopg.sql import SQL, Identifier
 from loadtest import processes
 from loadtest.peers.freeradius import RADDB
 from loadtest.processes import BenchError
-from nac.db.tuning import tuning
+from nac.db.server_settings import compute_server_settings
 from radius.agent.memory import available_bytes
 
 # As Admit's own cluster is set; fsync and synchronous_commit are on by default, here and there.
@@ -42,7 +42,11 @@ class Postgres:
         initdb: list[str | Path] = [binaries / "initdb", "-D", self._data, *options]
         if processes.start(initdb, owner=self._owner, output=log).wait(60):
             raise BenchError(f"initdb failed\n{log.read_text()}")
-        values = {"listen_addresses": "", "unix_socket_directories": str(self.socket), **tuning(available_bytes())}
+        values = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self.socket),
+            **compute_server_settings(available_bytes()),
+        }
         options = [word for name, value in values.items() for word in ("-c", f"{name}={value}")]
         self._process = processes.start(
             [binaries / "postgres", "-D", self._data, *options], owner=self._owner, output=log

@@ -9,26 +9,26 @@ from sqlalchemy.dialects.postgresql import INET
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
-from nac.audit.service import Origin
+from nac.audit.service import RequestOrigin
 from nac.models import AccountMail, AuditEntry, Mail, Msp, PasswordLink, Person, SignOn, Tenant
 from nac.sign_ons import repository as sign_ons
 from nac.validation import is_mailable_name
 
-_ASK = text("SELECT ask_for_link(:email, :known, :address, :request)").bindparams(
+_REQUEST_LINK = text("SELECT ask_for_link(:email, :known, :address, :request)").bindparams(
     bindparam("email", type_=Text()),
     bindparam("known", type_=Boolean()),
     bindparam("address", type_=INET()),
     bindparam("request", type_=Text()),
 )
 # `inline`: callers may not read this table.
-_ADD = insert(cast(Table, AccountMail.__table__)).inline()
+_INSERT_MAIL = insert(cast(Table, AccountMail.__table__)).inline()
 
 
-INVITATIONS = ("invited", "invited-known", "invited-sign-on")
+INVITATION_TEMPLATES = ("invited", "invited-known", "invited-sign-on")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InvitingOwner:
     """A tenant, an MSP or the platform, as a mail names it."""
 
     name: str
@@ -36,35 +36,35 @@ class Place:
     sign_on_id: UUID | None
 
 
-def ask_for_link(session: Session, email: str, is_known: bool, origin: Origin | None) -> bool:
-    return bool(session.scalar(_ASK, {"email": email, "known": is_known, **_origin(origin)}))
+def request_link(session: Session, email: str, is_known: bool, origin: RequestOrigin | None) -> bool:
+    return bool(session.scalar(_REQUEST_LINK, {"email": email, "known": is_known, **_origin_columns(origin)}))
 
 
-def add_invitation(session: Session, actor: str, owner: Owner, email: str, origin: Origin | None) -> None:
-    asked = _origin(origin)
+def create_invitation(session: Session, actor: str, owner: Owner, email: str, origin: RequestOrigin | None) -> None:
+    asked = _origin_columns(origin)
     values = {"kind": "invitation", "email": email, "actor": actor, **owner.columns()}
-    session.execute(_ADD, {**values, "address": asked["address"], "request_id": asked["request"]})
+    session.execute(_INSERT_MAIL, {**values, "address": asked["address"], "request_id": asked["request"]})
 
 
-def _origin(origin: Origin | None) -> dict[str, Any]:
+def _origin_columns(origin: RequestOrigin | None) -> dict[str, Any]:
     return {"address": origin and origin.address, "request": origin and origin.request_id}
 
 
-def waiting(session: Session, *, most: int) -> Sequence[int]:
+def list_waiting(session: Session, *, most: int) -> Sequence[int]:
     return session.scalars(select(AccountMail.id).order_by(AccountMail.id).limit(most)).all()
 
 
-def take(session: Session, mail_id: int) -> AccountMail | None:
+def lock_mail(session: Session, mail_id: int) -> AccountMail | None:
     """Lock a row. None if another worker has it or deleted it."""
     query = select(AccountMail).where(AccountMail.id == mail_id).with_for_update(skip_locked=True)
     return session.scalar(query)
 
 
-def delete_one(session: Session, mail_id: int) -> None:
+def delete_mail(session: Session, mail_id: int) -> None:
     session.execute(delete(AccountMail).where(AccountMail.id == mail_id))
 
 
-def person_of(session: Session, email: str) -> Person | None:
+def get_person_by_email(session: Session, email: str) -> Person | None:
     query = select(Person).where(Person.email == email)
     return session.scalar(query.execution_options(populate_existing=True))
 
@@ -85,18 +85,20 @@ def count_new_members(session: Session, owner: Owner, since: datetime, *, most: 
 def count_invitations(session: Session, email: str, since: datetime) -> int:
     """Number of invitations mailed to this address for all owners."""
     query = select(func.count()).select_from(Mail).where(Mail.recipient == email, Mail.created_at > since)
-    return session.scalars(query.where(Mail.template.in_(INVITATIONS))).one()
+    return session.scalars(query.where(Mail.template.in_(INVITATION_TEMPLATES))).one()
 
 
-def place_of(session: Session, owner: Owner) -> Place:
+def get_inviting_owner(session: Session, owner: Owner) -> InvitingOwner:
     if owner.tenant_id is not None:
         named = select(Tenant.name, Tenant.slug).where(Tenant.id == owner.tenant_id)
     elif owner.msp_id is not None:
         named = select(Msp.name, Msp.slug).where(Msp.id == owner.msp_id)
     else:
-        return Place("the platform", None)
+        return InvitingOwner("the platform", None)
     name, slug = session.execute(named).one()
-    return Place(name if is_mailable_name(name) else slug, session.scalar(select(SignOn.id).where(owner.owns(SignOn))))
+    return InvitingOwner(
+        name if is_mailable_name(name) else slug, session.scalar(select(SignOn.id).where(owner.owns(SignOn)))
+    )
 
 
 def is_member(session: Session, owner: Owner, person_id: UUID) -> bool:

@@ -1,7 +1,7 @@
 """Requests for account mails: password links and invitations.
 
 The caller does not look the person up, so that neither the response nor its duration reveals whether an account exists.
-The worker does (`nac.account_mails.writing`).
+The worker does (`nac.account_mails.mail_writer`).
 """
 
 from sqlalchemy.orm import Session
@@ -19,15 +19,15 @@ class TooManyMailsWait(Unavailable):
     retry_after_seconds = 60
 
 
-def ask_for_link(session: Session, *, email: str, is_known: bool) -> None:
+def request_password_link(session: Session, *, email: str, is_known: bool) -> None:
     """Request a password link. `is_known` is true for a known browser of the person. Works in any scope.
 
     Raises TooManyMailsWait.
     """
-    if not repository.ask_for_link(session, email.strip().lower(), is_known, audit.origin_of(session)):
+    if not repository.request_link(session, email.strip().lower(), is_known, audit.get_origin(session)):
         raise TooManyMailsWait(remedy="Try again in a minute.")
 
 
-def invite(session: Session, *, actor: str, owner: Owner, email: str) -> None:
+def queue_invitation(session: Session, *, actor: str, owner: Owner, email: str) -> None:
     """Request an invitation mail for a new member. Use in the scope of the owner."""
-    repository.add_invitation(session, actor, owner, require_email(email), audit.origin_of(session))
+    repository.create_invitation(session, actor, owner, require_email(email), audit.get_origin(session))

@@ -9,11 +9,11 @@ from nac.ids import TenantId
 from nac.log_search import LogKey, LogStretch, restrict_to_stretch
 from nac.models import AccountingLog, Nas, Site
 
-Found = Row[AccountingLog, str | None, str | None]
+AccountingRow = Row[AccountingLog, str | None, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class AccountingFilter:
     """Filters, all of which must match; "" and None mean any."""
 
     # 12 lower-case hexadecimal digits.
@@ -30,24 +30,24 @@ class Filter:
     @property
     def reads_rows(self) -> bool:
         """Whether rows must be read to filter: the log is indexed by time only."""
-        return self != Filter()
+        return self != AccountingFilter()
 
 
 def list_stretch(
-    session: Session, tenant_id: TenantId, wanted: Filter, stretch: LogStretch, limit: int
-) -> Sequence[Found]:
+    session: Session, tenant_id: TenantId, wanted: AccountingFilter, stretch: LogStretch, limit: int
+) -> Sequence[AccountingRow]:
     """List a stretch in its order, with the current names of NAS and site."""
-    return _named(session, tenant_id, stretch, _fits(wanted), limit)
+    return _list_with_names(session, tenant_id, stretch, _filter_clause(wanted), limit)
 
 
-def get(session: Session, tenant_id: TenantId, key: LogKey) -> Found | None:
-    found = _named(session, tenant_id, LogStretch((key[0], key[1] + 1), key), true(), 1)
+def get(session: Session, tenant_id: TenantId, key: LogKey) -> AccountingRow | None:
+    found = _list_with_names(session, tenant_id, LogStretch((key[0], key[1] + 1), key), true(), 1)
     return found[0] if found else None
 
 
-def _named(
+def _list_with_names(
     session: Session, tenant_id: TenantId, stretch: LogStretch, fits: ColumnElement[bool], limit: int
-) -> Sequence[Found]:
+) -> Sequence[AccountingRow]:
     query = (
         select(AccountingLog, Nas.name, Site.slug)
         .outerjoin(Nas, (Nas.tenant_id == AccountingLog.tenant_id) & (Nas.id == AccountingLog.nas_id))
@@ -58,7 +58,7 @@ def _named(
     return session.execute(restrict_to_stretch(query, AccountingLog, stretch)).all()
 
 
-def _fits(wanted: Filter) -> ColumnElement[bool]:
+def _filter_clause(wanted: AccountingFilter) -> ColumnElement[bool]:
     fits: ColumnElement[bool] = true()
     if wanted.mac:
         fits &= AccountingLog.mac == wanted.mac

@@ -6,8 +6,8 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from nac.accounting import repository
-from nac.accounting.repository import Found
-from nac.decisions.recorded import key_of_reference, microseconds_of
+from nac.accounting.repository import AccountingRow
+from nac.decisions.recorded_requests import parse_reference, to_microseconds
 from nac.errors import NotFound
 from nac.ids import TenantId
 from nac.log_search import LogKey, LogSearchResult, search_log
@@ -31,7 +31,7 @@ class LoggedAccounting:
     @property
     def reference(self) -> str:
         """Return the public id of the record."""
-        return f"{microseconds_of(self.log.at)}-{self.log.id}"
+        return f"{to_microseconds(self.log.at)}-{self.log.id}"
 
 
 def search_accounting(
@@ -51,7 +51,7 @@ def search_accounting(
 ) -> LogSearchResult[LoggedAccounting]:
     """Search from `before` to `until` (nac.log_search), within the time of one response. A short page may have more
     after it."""
-    wanted = repository.Filter(
+    wanted = repository.AccountingFilter(
         mac=require_mac(mac) if mac else "",
         user=user,
         nas=nas,
@@ -71,18 +71,18 @@ def search_accounting(
         limit=limit,
         oldest_first=oldest_first,
     )
-    return LogSearchResult([_logged(row) for row in found.rows], found.next)
+    return LogSearchResult([_build_logged(row) for row in found.rows], found.next)
 
 
 def require_accounting(session: Session, *, tenant_id: TenantId, reference: str) -> LoggedAccounting:
     """Find a record by `LoggedAccounting.reference`. Raises AccountingRecordNotFound."""
-    key = key_of_reference(reference)
+    key = parse_reference(reference)
     found = repository.get(session, tenant_id, key) if key else None
     if found is None:
         raise AccountingRecordNotFound(f"Unknown accounting record {reference!r}.", place="record")
-    return _logged(found)
+    return _build_logged(found)
 
 
-def _logged(row: Found) -> LoggedAccounting:
+def _build_logged(row: AccountingRow) -> LoggedAccounting:
     log, name, slug = row
     return LoggedAccounting(log, name or log.nas_address or "", slug or "")

@@ -41,10 +41,10 @@ class Effect(StrEnum):
 
 
 # Feeds, exports, jobs and templates only transport data that other permissions protect.
-_WAYS: Final = frozenset({P.FEED_READ, P.EXPORT_READ, P.JOB_READ, P.TEMPLATE_READ})
-_READS_DATA: Final = frozenset(each for each in Permission if each.is_read) - _WAYS
+_INDIRECT_READS: Final = frozenset({P.FEED_READ, P.EXPORT_READ, P.JOB_READ, P.TEMPLATE_READ})
+_DATA_READS: Final = frozenset(each for each in Permission if each.is_read) - _INDIRECT_READS
 # Guards of each effect: a route must require at least one of them.
-GUARDS: Final[Mapping[Effect, frozenset[Permission]]] = MappingProxyType(
+EFFECT_GUARDS: Final[Mapping[Effect, frozenset[Permission]]] = MappingProxyType(
     {
         Effect.RECORDS: frozenset(Permission),
         Effect.RULES: frozenset({P.POLICY_PUBLISH}),
@@ -65,7 +65,7 @@ GUARDS: Final[Mapping[Effect, frozenset[Permission]]] = MappingProxyType(
         ),
         Effect.RIGHTS: frozenset({P.MEMBER_MANAGE, P.ROLE_MANAGE, P.TOKEN_MANAGE, P.PERSON_MANAGE}),
         Effect.SIGN_IN: frozenset({P.MEMBER_MANAGE, P.SIGN_ON_MANAGE, P.PERSON_MANAGE}),
-        Effect.DISCLOSURE: _READS_DATA,
+        Effect.DISCLOSURE: _DATA_READS,
         Effect.CONNECTION: frozenset({P.FEED_MANAGE, P.SOURCE_MANAGE, P.AUTHORITY_MANAGE, P.SIGN_ON_MANAGE}),
         Effect.ERASURE: frozenset(each for each in Permission if not each.is_read),
         Effect.WORK: frozenset({P.JOB_MANAGE, P.EXPORT_MANAGE, P.SESSION_DISCONNECT}),
@@ -74,13 +74,13 @@ GUARDS: Final[Mapping[Effect, frozenset[Permission]]] = MappingProxyType(
     }
 )
 
-OF_ENDPOINTS: Final = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
-OF_USERS: Final = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
-OF_NASES: Final = (Effect.FACTS, Effect.TRUST, Effect.REJECTION)
+ENDPOINT_EFFECTS: Final = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
+USER_EFFECTS: Final = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
+NAS_EFFECTS: Final = (Effect.FACTS, Effect.TRUST, Effect.REJECTION)
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class RouteDeclaration:
     """Declaration of a route: permissions that all requests need, those that some need, and effects."""
 
     operation: str
@@ -90,55 +90,55 @@ class Declared:
 
     def unguarded(self) -> frozenset[Effect]:
         """Effects without a required guard; each is an escalation."""
-        return frozenset(each for each in self.leads_to if not GUARDS[each] & (self.always | self.also))
+        return frozenset(each for each in self.leads_to if not EFFECT_GUARDS[each] & (self.always | self.also))
 
     def reached(self, held: frozenset[Permission]) -> frozenset[Effect]:
         """Effects that a caller with these permissions can cause."""
         if not self.always <= held:
             return frozenset()
-        return frozenset(each for each in self.leads_to if GUARDS[each] & (self.always | self.also) & held)
+        return frozenset(each for each in self.leads_to if EFFECT_GUARDS[each] & (self.always | self.also) & held)
 
 
-class Reached(NamedTuple):
+class ReachedEffect(NamedTuple):
     operation: str
     effect: Effect
 
 
 # Effects that are stronger in combination, and the consequence.
-CHAINS: Final[Mapping[frozenset[Effect], str]] = MappingProxyType(
+EFFECT_CHAINS: Final[Mapping[frozenset[Effect], str]] = MappingProxyType(
     {frozenset({Effect.DRAFT, Effect.RULES}): "Puts the caller's own rules in force: any device can be admitted."}
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PermissionPair:
     """Two permissions that have more effects in combination."""
 
     first: Permission
     second: Permission
     # Effects that need both.
-    reached: frozenset[Reached]
+    reached: frozenset[ReachedEffect]
     chains: tuple[str, ...]
 
 
-def reach(routes: Iterable[Declared], *held: Permission) -> frozenset[Reached]:
+def find_reached_effects(routes: Iterable[RouteDeclaration], *held: Permission) -> frozenset[ReachedEffect]:
     has = frozenset(held)
-    return frozenset(Reached(route.operation, effect) for route in routes for effect in route.reached(has))
+    return frozenset(ReachedEffect(route.operation, effect) for route in routes for effect in route.reached(has))
 
 
-def pairs(routes: Collection[Declared]) -> list[Pair]:
+def find_permission_pairs(routes: Collection[RouteDeclaration]) -> list[PermissionPair]:
     """All pairs of permissions with more effects than the two separately."""
-    alone = {each: reach(routes, each) for each in Permission}
+    alone = {each: find_reached_effects(routes, each) for each in Permission}
     effects = {each: {one.effect for one in found} for each, found in alone.items()}
     found = []
     for first, second in combinations(Permission, 2):
-        more = reach(routes, first, second) - alone[first] - alone[second]
+        more = find_reached_effects(routes, first, second) - alone[first] - alone[second]
         both = effects[first] | effects[second]
         chains = tuple(
             told
-            for links, told in CHAINS.items()
+            for links, told in EFFECT_CHAINS.items()
             if links <= both and not (links <= effects[first] or links <= effects[second])
         )
         if more or chains:
-            found.append(Pair(first, second, more, chains))
+            found.append(PermissionPair(first, second, more, chains))
     return found

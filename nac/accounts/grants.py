@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeVar
 from uuid import UUID
 
 from nac.accounts.owners import Owner
-from nac.accounts.permissions import Level, Permission
+from nac.accounts.permissions import Permission, PermissionLevel
 from nac.errors import Forbidden
 from nac.ids import MspId, TenantId
 
@@ -16,7 +16,7 @@ class PermissionMissing(Forbidden):
 
 
 @dataclass(frozen=True, slots=True)
-class TenantPlace:
+class TenantRef:
     """A tenant and its MSP."""
 
     tenant_id: TenantId
@@ -25,14 +25,14 @@ class TenantPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class MspPlace:
+class MspRef:
     msp_id: MspId
     is_suspended: bool = False
 
 
 # Stand-ins for unknown ids, so that rejecting them takes as long as rejecting foreign ones.
-NO_MSP: Final = MspPlace(MspId(UUID(int=0)))
-NO_TENANT: Final = TenantPlace(TenantId(UUID(int=0)), NO_MSP.msp_id)
+UNKNOWN_MSP: Final = MspRef(MspId(UUID(int=0)))
+UNKNOWN_TENANT: Final = TenantRef(TenantId(UUID(int=0)), UNKNOWN_MSP.msp_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +47,23 @@ class Grant:
     # Id of its membership if the person has not used it yet.
     new_membership: UUID | None = None
     # Requirement for a sign-in without the owner's provider; `sign-on` excludes all of them.
-    wants: Literal["sign-on", "two-factors"] | None = None
+    required_sign_in: Literal["sign-on", "two-factors"] | None = None
 
     @property
     def owner(self) -> Owner:
         return Owner(self.msp_id, self.tenant_id)
 
     @property
-    def level(self) -> Level:
+    def level(self) -> PermissionLevel:
         if self.tenant_id is not None:
-            return Level.TENANT
-        return Level.PLATFORM if self.msp_id is None else Level.MSP
+            return PermissionLevel.TENANT
+        return PermissionLevel.PLATFORM if self.msp_id is None else PermissionLevel.MSP
 
-    def covers_tenant(self, place: TenantPlace) -> bool:
+    def covers_tenant(self, place: TenantRef) -> bool:
         match self.level:
-            case Level.TENANT:
+            case PermissionLevel.TENANT:
                 return self.tenant_id == place.tenant_id
-            case Level.MSP:
+            case PermissionLevel.MSP:
                 if place.is_msp_suspended:
                     return False
                 return self.msp_id == place.msp_id and (self.chosen is None or place.tenant_id in self.chosen)
@@ -71,18 +71,20 @@ class Grant:
 
     def on_msp(self, msp_id: MspId) -> frozenset[Permission]:
         match self.level:
-            case Level.TENANT:
+            case PermissionLevel.TENANT:
                 return frozenset()
-            case Level.MSP if self.msp_id != msp_id:
+            case PermissionLevel.MSP if self.msp_id != msp_id:
                 return frozenset()
-            case Level.MSP if self.chosen is not None:
+            case PermissionLevel.MSP if self.chosen is not None:
                 # Only read permissions of the MSP itself, because others affect all of its tenants.
-                return frozenset(each for each in self.permissions if each.level is Level.MSP and each.is_read)
+                return frozenset(
+                    each for each in self.permissions if each.level is PermissionLevel.MSP and each.is_read
+                )
         return self.permissions
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class TenantReach:
     """Tenants of a caller: all; those of `msps`; `chosen` ones by grants on MSPs; `tenants` by grants on tenants."""
 
     everything: bool
@@ -92,7 +94,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
+class TokenMaker:
     """The person responsible for a token, directly or through other tokens."""
 
     person_id: UUID
@@ -112,26 +114,28 @@ class Principal:
     # Grants that need another kind of sign-in.
     withheld: tuple[Grant, ...] = ()
     # The person, or the maker of a token; None for tokens created on the command line.
-    maker: Maker | None = None
+    maker: TokenMaker | None = None
     # Id of a token; None for a person.
     token_id: UUID | None = None
 
-    def on_tenant(self, place: TenantPlace) -> frozenset[Permission]:
+    def on_tenant(self, place: TenantRef) -> frozenset[Permission]:
         """Permissions at the tenant, of any level; those of MSP level have no effect there."""
-        return _union(grant.permissions for grant in self.grants if grant.covers_tenant(place))
+        return _union_all(grant.permissions for grant in self.grants if grant.covers_tenant(place))
 
-    def level_on_tenant(self, place: TenantPlace, permission: Permission) -> Level:
+    def level_on_tenant(self, place: TenantRef, permission: Permission) -> PermissionLevel:
         """Highest level that grants the permission there. The caller must have it."""
         return max(each.level for each in self.grants if permission in each.permissions and each.covers_tenant(place))
 
-    def on_msp(self, place: MspPlace) -> frozenset[Permission]:
+    def on_msp(self, place: MspRef) -> frozenset[Permission]:
         """Permissions at the MSP; without those that the MSP granted while it is suspended."""
-        return self.on_platform() if place.is_suspended else _union(each.on_msp(place.msp_id) for each in self.grants)
+        return (
+            self.on_platform() if place.is_suspended else _union_all(each.on_msp(place.msp_id) for each in self.grants)
+        )
 
     def on_platform(self) -> frozenset[Permission]:
-        return _union(grant.permissions for grant in self.grants if grant.level is Level.PLATFORM)
+        return _union_all(grant.permissions for grant in self.grants if grant.level is PermissionLevel.PLATFORM)
 
-    def only_msp(self) -> MspId | None:
+    def get_only_msp(self) -> MspId | None:
         """The only MSP with grants; None if there are none or several."""
         found = {grant.msp_id for grant in self.grants if grant.tenant_id is None}
         return found.pop() if len(found) == 1 else None
@@ -140,33 +144,38 @@ class Principal:
         """MSPs at which the caller has the permission, ignoring suspension; None for all."""
         if permission in self.on_platform():
             return None
-        own = {each.msp_id for each in self.grants if each.level is Level.MSP and each.msp_id is not None}
-        return frozenset(each for each in own if permission in self.on_msp(MspPlace(each)))
+        own = {each.msp_id for each in self.grants if each.level is PermissionLevel.MSP and each.msp_id is not None}
+        return frozenset(each for each in own if permission in self.on_msp(MspRef(each)))
 
-    def reach(self, permission: Permission) -> Reach:
+    def reach(self, permission: Permission) -> TenantReach:
         """Tenants at which the caller has the permission. Grants on a suspended MSP do not count."""
         grants = [each for each in self.grants if permission in each.permissions]
-        of_msps = [each for each in grants if each.level is Level.MSP]
-        return Reach(
-            everything=any(each.level is Level.PLATFORM for each in grants),
+        of_msps = [each for each in grants if each.level is PermissionLevel.MSP]
+        return TenantReach(
+            everything=any(each.level is PermissionLevel.PLATFORM for each in grants),
             msps=frozenset(each.msp_id for each in of_msps if each.msp_id is not None and each.chosen is None),
-            chosen=_union(each.chosen or frozenset() for each in of_msps),
+            chosen=_union_all(each.chosen or frozenset() for each in of_msps),
             tenants=frozenset(each.tenant_id for each in grants if each.tenant_id is not None),
         )
 
     def tenants_of(self, msp_id: MspId) -> frozenset[TenantId] | None:
         """Tenants of the MSP that the caller sees by grants on the MSP or the platform; None for all."""
-        if any(each.level is Level.PLATFORM or (each.msp_id == msp_id and each.chosen is None) for each in self.grants):
+        if any(
+            each.level is PermissionLevel.PLATFORM or (each.msp_id == msp_id and each.chosen is None)
+            for each in self.grants
+        ):
             return None
-        return _union(each.chosen or frozenset() for each in self.grants if each.msp_id == msp_id)
+        return _union_all(each.chosen or frozenset() for each in self.grants if each.msp_id == msp_id)
 
 
-def only_of(grants: Iterable[Grant], owner: Owner) -> tuple[Grant, ...]:
+def filter_grants_of_owner(grants: Iterable[Grant], owner: Owner) -> tuple[Grant, ...]:
     """Grants of this owner; its provider is valid only for these."""
     return tuple(each for each in grants if (each.msp_id, each.tenant_id) == (owner.msp_id, owner.tenant_id))
 
 
-def require(held: Collection[Permission], *wanted: Permission, level: Level | None = None) -> None:
+def require_permissions(
+    held: Collection[Permission], *wanted: Permission, level: PermissionLevel | None = None
+) -> None:
     """Raise PermissionMissing with all missing permissions. `level` is named in the error, if set."""
     missing = sorted(set(wanted).difference(held))
     if missing:
@@ -178,7 +187,7 @@ def require(held: Collection[Permission], *wanted: Permission, level: Level | No
         )
 
 
-def require_not_more(held: Collection[Permission], given: Iterable[Permission]) -> None:
+def require_may_grant(held: Collection[Permission], given: Iterable[Permission]) -> None:
     """Raise PermissionMissing if `given` has permissions that the caller does not have."""
     missing = sorted(set(given).difference(held))
     if missing:
@@ -201,5 +210,5 @@ def require_covers(held: Collection[Permission], theirs: Iterable[Permission], *
 Each = TypeVar("Each")
 
 
-def _union(parts: Iterable[frozenset[Each]]) -> frozenset[Each]:
+def _union_all(parts: Iterable[frozenset[Each]]) -> frozenset[Each]:
     return frozenset[Each]().union(*parts)

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, and_
 
-from nac.accounts.permissions import Level
+from nac.accounts.permissions import PermissionLevel
 from nac.ids import MspId, TenantId
 
 
@@ -22,10 +22,10 @@ class Owner:
             raise ValueError("an MSP or a tenant, not both")
 
     @property
-    def level(self) -> Level:
+    def level(self) -> PermissionLevel:
         if self.tenant_id is not None:
-            return Level.TENANT
-        return Level.PLATFORM if self.msp_id is None else Level.MSP
+            return PermissionLevel.TENANT
+        return PermissionLevel.PLATFORM if self.msp_id is None else PermissionLevel.MSP
 
     def columns(self) -> Mapping[str, Any]:
         return {"msp_id": self.msp_id, "tenant_id": self.tenant_id}

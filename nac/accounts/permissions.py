@@ -4,7 +4,7 @@ from enum import IntEnum, StrEnum, unique
 from typing import Final
 
 
-class Level(IntEnum):
+class PermissionLevel(IntEnum):
     """Level of a permission: a tenant, an MSP with all its tenants, or the platform."""
 
     TENANT = 1
@@ -80,8 +80,8 @@ class Permission(StrEnum):
     PERSON_MANAGE = "person.manage"
 
     @property
-    def level(self) -> Level:
-        return _LEVELS.get(self, Level.TENANT)
+    def level(self) -> PermissionLevel:
+        return _LEVELS.get(self, PermissionLevel.TENANT)
 
     @property
     def is_read(self) -> bool:
@@ -98,7 +98,7 @@ _LEVELS: Final = {
             Permission.TEMPLATE_READ,
             Permission.TEMPLATE_MANAGE,
         ),
-        Level.MSP,
+        PermissionLevel.MSP,
     ),
     **dict.fromkeys(
         (
@@ -110,11 +110,11 @@ _LEVELS: Final = {
             Permission.PERSON_READ,
             Permission.PERSON_MANAGE,
         ),
-        Level.PLATFORM,
+        PermissionLevel.PLATFORM,
     ),
 }
 
 
-def permissions_at(level: Level) -> frozenset[Permission]:
+def permissions_at(level: PermissionLevel) -> frozenset[Permission]:
     """Permissions that can be granted at this level, including those of lower levels."""
     return frozenset(permission for permission in Permission if permission.level <= level)

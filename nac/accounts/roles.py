@@ -5,27 +5,27 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from nac.accounts.permissions import Level, Permission, permissions_at
+from nac.accounts.permissions import Permission, PermissionLevel, permissions_at
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class BuiltInRole:
     slug: str
     name: str
     told: str
     permissions: frozenset[Permission]
     # Levels at which it can be assigned.
-    levels: frozenset[Level]
+    levels: frozenset[PermissionLevel]
 
-    def at(self, level: Level) -> frozenset[Permission]:
+    def at(self, level: PermissionLevel) -> frozenset[Permission]:
         """Permissions that the role grants at this level."""
         return self.permissions & permissions_at(level)
 
 
-_READS = frozenset(permission for permission in Permission if permission.is_read)
-_OF_TENANTS = permissions_at(Level.TENANT)
+_READ_PERMISSIONS = frozenset(permission for permission in Permission if permission.is_read)
+_TENANT_PERMISSIONS = permissions_at(PermissionLevel.TENANT)
 # Permissions about people, retention and authorities, which technicians do not have.
-_PEOPLE = {
+_ACCOUNT_PERMISSIONS = {
     Permission.MEMBER_MANAGE,
     Permission.TOKEN_READ,
     Permission.TOKEN_MANAGE,
@@ -34,7 +34,7 @@ _PEOPLE = {
     Permission.RETENTION_MANAGE,
     Permission.AUTHORITY_MANAGE,
 }
-_HELP_DESK = {
+_HELP_DESK_PERMISSIONS = {
     Permission.TENANT_READ,
     Permission.SITE_READ,
     Permission.NAS_READ,
@@ -48,48 +48,48 @@ _HELP_DESK = {
     Permission.ENDPOINT_UNBLOCK,
     Permission.CERTIFICATE_REVOKE,
 }
-_EVERYWHERE = frozenset(Level)
+_ALL_LEVELS = frozenset(PermissionLevel)
 
-ROLES: Final[Mapping[str, Role]] = MappingProxyType(
+BUILT_IN_ROLES: Final[Mapping[str, BuiltInRole]] = MappingProxyType(
     {
         role.slug: role
         for role in (
-            Role(
+            BuiltInRole(
                 "platform-operator",
                 "Platform operator",
                 "Has all permissions on the platform, all MSPs and all tenants.",
                 frozenset(Permission),
-                frozenset({Level.PLATFORM}),
+                frozenset({PermissionLevel.PLATFORM}),
             ),
-            Role(
+            BuiltInRole(
                 "msp-admin",
                 "MSP administrator",
                 "Has all permissions on an MSP and its tenants.",
-                permissions_at(Level.MSP),
-                frozenset({Level.MSP}),
+                permissions_at(PermissionLevel.MSP),
+                frozenset({PermissionLevel.MSP}),
             ),
-            Role(
+            BuiltInRole(
                 "msp-technician",
                 "MSP technician",
                 "Manages the networks of all or selected tenants of an MSP, but not people, retention or authorities.",
-                (_OF_TENANTS - _PEOPLE) | {Permission.MSP_READ, Permission.TEMPLATE_READ},
-                frozenset({Level.MSP}),
+                (_TENANT_PERMISSIONS - _ACCOUNT_PERMISSIONS) | {Permission.MSP_READ, Permission.TEMPLATE_READ},
+                frozenset({PermissionLevel.MSP}),
             ),
-            Role(
+            BuiltInRole(
                 "tenant-admin",
                 "Tenant administrator",
                 "Has all permissions on a tenant.",
-                _OF_TENANTS,
-                frozenset({Level.TENANT}),
+                _TENANT_PERMISSIONS,
+                frozenset({PermissionLevel.TENANT}),
             ),
-            Role(
+            BuiltInRole(
                 "help-desk",
                 "Help desk",
                 "Finds out why a device is rejected, unblocks devices and revokes certificates.",
-                frozenset(_HELP_DESK) | {Permission.MSP_READ},
-                frozenset({Level.MSP, Level.TENANT}),
+                frozenset(_HELP_DESK_PERMISSIONS) | {Permission.MSP_READ},
+                frozenset({PermissionLevel.MSP, PermissionLevel.TENANT}),
             ),
-            Role("auditor", "Auditor", "Has all read permissions.", _READS, _EVERYWHERE),
+            BuiltInRole("auditor", "Auditor", "Has all read permissions.", _READ_PERMISSIONS, _ALL_LEVELS),
         )
     }
 )

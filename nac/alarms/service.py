@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from nac.models import PlatformAlarm
 
 
-def tell(session: Session, *, code: str, detail: str, now: datetime) -> None:
+def raise_alarm(session: Session, *, code: str, detail: str, now: datetime) -> None:
     """As admit_worker. Told again, an alarm keeps its beginning."""
     row = {"code": code, "detail": detail, "since": now}
     session.execute(
@@ -23,10 +23,10 @@ def tell(session: Session, *, code: str, detail: str, now: datetime) -> None:
     )
 
 
-def clear(session: Session, *, code: str) -> None:
+def clear_alarm(session: Session, *, code: str) -> None:
     """As admit_worker."""
     session.execute(delete(PlatformAlarm).where(PlatformAlarm.code == code))
 
 
-def standing(session: Session) -> Sequence[PlatformAlarm]:
+def list_alarms(session: Session) -> Sequence[PlatformAlarm]:
     return session.scalars(select(PlatformAlarm).order_by(PlatformAlarm.code)).all()

@@ -21,14 +21,14 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import NO_MSP
+from nac.accounts.grants import UNKNOWN_MSP
 from nac.accounts.owners import Owner
-from nac.db.orders import Orders, Span
-from nac.db.texts import has_part
+from nac.db.sort_orders import PageSpan, SortOrders
+from nac.db.text_search import contains_text
 from nac.models import ApiToken
 
 TokenStatus = Literal["good", "expired", "revoked"]
-ORDERS = Orders(
+ORDERS = SortOrders(
     {
         "id": (ApiToken.id,),
         "name": (ApiToken.name, ApiToken.id),
@@ -38,13 +38,15 @@ ORDERS = Orders(
     }
 )
 # Memberships of the token's maker; empty if a suspended MSP's token created it; NULL without a maker.
-_BEHIND = literal_column(
+_MAKER_MEMBERSHIPS = literal_column(
     "CASE WHEN api_tokens.maker_id IS NOT NULL THEN memberships_behind(api_tokens)"
     " WHEN api_tokens.parent_id IS NOT NULL AND is_of_suspended_msp(api_tokens) THEN '[]' END",
     JSONB,
 )
-_PLACE = func.find_tenant(bindparam("tenant", type_=Text())).table_valued("tenant_id", "msp_id").alias("place")
-_SHOWN = (
+_REQUESTED_TENANT = (
+    func.find_tenant(bindparam("tenant", type_=Text())).table_valued("tenant_id", "msp_id").alias("place")
+)
+_AUTHENTICATION_QUERY = (
     select(
         ApiToken.id,
         ApiToken.name,
@@ -59,33 +61,35 @@ _SHOWN = (
         ApiToken.maker,
         ApiToken.via_msp_id,
         ApiToken.via_tenant_id,
-        _BEHIND.label("behind"),
-        type_coerce(_PLACE.c.tenant_id, Uuid()).label("place_tenant"),
-        type_coerce(_PLACE.c.msp_id, Uuid()).label("place_msp"),
-        func.is_suspended_msp(func.coalesce(_PLACE.c.msp_id, literal(NO_MSP.msp_id, Uuid()))).label("is_suspended"),
+        _MAKER_MEMBERSHIPS.label("behind"),
+        type_coerce(_REQUESTED_TENANT.c.tenant_id, Uuid()).label("place_tenant"),
+        type_coerce(_REQUESTED_TENANT.c.msp_id, Uuid()).label("place_msp"),
+        func.is_suspended_msp(func.coalesce(_REQUESTED_TENANT.c.msp_id, literal(UNKNOWN_MSP.msp_id, Uuid()))).label(
+            "is_suspended"
+        ),
     )
     .select_from(ApiToken)
-    .outerjoin(_PLACE, true())
+    .outerjoin(_REQUESTED_TENANT, true())
     .where(ApiToken.public_id == bindparam("public_id"))
 )
 
 
 def get_by_public_id(session: Session, public_id: str) -> tuple[ApiToken, list[dict[str, Any]] | None] | None:
     """Token, and the current memberships of its maker at its owner, if it has one."""
-    query = select(ApiToken, _BEHIND).where(ApiToken.public_id == public_id)
+    query = select(ApiToken, _MAKER_MEMBERSHIPS).where(ApiToken.public_id == public_id)
     row = session.execute(query.execution_options(populate_existing=True)).one_or_none()
     return None if row is None else (row[0], row[1])
 
 
-def shown(session: Session, public_id: str, *, tenant: str) -> Row[*tuple[Any, ...]] | None:
+def find_for_authentication(session: Session, public_id: str, *, tenant: str) -> Row[*tuple[Any, ...]] | None:
     """Columns of a token, `behind` as above, and `place_tenant`, `place_msp`, `is_suspended` of the tenant.
 
     Every request runs this, so it is one statement and creates no entity.
     """
-    return session.connection().execute(_SHOWN, {"public_id": public_id, "tenant": tenant}).one_or_none()
+    return session.connection().execute(_AUTHENTICATION_QUERY, {"public_id": public_id, "tenant": tenant}).one_or_none()
 
 
-def note_use(session: Session, token_id: UUID, now: datetime, address: str | None) -> None:
+def update_last_use(session: Session, token_id: UUID, now: datetime, address: str | None) -> None:
     used = update(ApiToken).where(ApiToken.id == token_id).values(last_used_at=now, last_used_from=address)
     session.execute(used, execution_options={"synchronize_session": False})
 
@@ -96,7 +100,7 @@ def get(session: Session, owner: Owner, token_id: UUID, *, lock: bool = False) -
     return session.scalar(query.with_for_update() if lock else query)
 
 
-def hold(session: Session, token_id: UUID) -> datetime | None:
+def lock_token(session: Session, token_id: UUID) -> datetime | None:
     """Lock a token until the transaction ends. Returns its expiry; None if it is revoked. Works in any scope."""
     return session.scalar(select(func.hold_token(token_id)))
 
@@ -107,7 +111,7 @@ def revoke_children(session: Session, token_id: UUID, now: datetime) -> int:
     return number
 
 
-def count_good(session: Session, owner: Owner, now: datetime) -> int:
+def count_valid(session: Session, owner: Owner, now: datetime) -> int:
     query = select(func.count()).select_from(ApiToken)
     query = query.where(owner.owns(ApiToken), ApiToken.revoked_at.is_(None), ApiToken.expires_at > now)
     return session.scalars(query).one()
@@ -118,11 +122,11 @@ def _status(now: datetime) -> ColumnElement[str]:
 
 
 def list_page(
-    session: Session, owner: Owner, *, span: Span, text: str, statuses: Collection[TokenStatus], now: datetime
+    session: Session, owner: Owner, *, span: PageSpan, text: str, statuses: Collection[TokenStatus], now: datetime
 ) -> Sequence[ApiToken]:
     query = span.of(select(ApiToken).where(owner.owns(ApiToken)))
     if text:
-        query = query.where(has_part(text, ApiToken.name))
+        query = query.where(contains_text(text, ApiToken.name))
     if statuses:
         query = query.where(_status(now).in_(statuses))
     return session.scalars(query.execution_options(populate_existing=True)).all()

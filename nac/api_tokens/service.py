@@ -10,32 +10,32 @@ from uuid import UUID
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import Grant, Maker, Principal, TenantPlace, require_covers, require_not_more
+from nac.accounts.grants import Grant, Principal, TenantRef, TokenMaker, require_covers, require_may_grant
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission, permissions_at
 from nac.api_tokens import repository
 from nac.api_tokens.repository import ORDERS as ORDERS
 from nac.api_tokens.repository import TokenStatus
-from nac.api_tokens.text import TokenText
+from nac.api_tokens.token_text import TokenText
 from nac.audit import service as audit
 from nac.clock import utc_now
-from nac.db.orders import Span
-from nac.db.quotas import count_alone
+from nac.db.quotas import lock_quota
+from nac.db.sort_orders import PageSpan
 from nac.errors import AdmitError, Conflict, InvalidInput, NotFound
 from nac.members import service as members
 from nac.models import ApiToken
 from nac.validation import require_future, require_name
 
-LONGEST = timedelta(days=366)
+MAX_LIFETIME = timedelta(days=366)
 # Valid tokens of an owner. More indicate a program that creates tokens and forgets them.
-MOST_OF_AN_OWNER = 200
+MAX_TOKENS_PER_OWNER = 200
 # Minimum time between two updates of the last use, so that not every request writes.
-_USE_STEP = timedelta(minutes=1)
+_LAST_USE_INTERVAL = timedelta(minutes=1)
 
-Why = Literal["unknown", "wrong-secret", "revoked", "expired", "maker-gone"]
+RefusalReason = Literal["unknown", "wrong-secret", "revoked", "expired", "maker-gone"]
 
 
-_PERMISSIONS = {permission.value: permission for permission in Permission}
+_PERMISSIONS_BY_NAME = {permission.value: permission for permission in Permission}
 
 
 class TokenNotFound(NotFound):
@@ -47,20 +47,20 @@ class TokenRefused(AdmitError):
 
     status = 401
 
-    def __init__(self, why: Why) -> None:
+    def __init__(self, why: RefusalReason) -> None:
         """`why` is for the log; callers do not see it."""
         super().__init__(remedy="Create a new one, or ask an administrator for one.")
         self.why = why
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class CreatedToken:
     row: ApiToken
     # Full text of the token; it is not stored.
     text: str = field(repr=False)
 
 
-def make_token(
+def create_token(
     session: Session,
     *,
     actor: str,
@@ -69,9 +69,9 @@ def make_token(
     name: str,
     permissions: Iterable[str],
     expires_at: datetime,
-    maker: Maker | None = None,
+    maker: TokenMaker | None = None,
     parent_id: UUID | None = None,
-) -> Made:
+) -> CreatedToken:
     """Create a token. Use in the scope of the owner.
 
     `held` are the caller's permissions, `maker` the responsible person. `parent_id` is the calling token: the new one
@@ -83,20 +83,20 @@ def make_token(
         raise InvalidInput(
             f"Permissions of a higher level: {', '.join(above)}.", place="permissions", remedy="Remove them."
         )
-    require_not_more(held, wanted)
+    require_may_grant(held, wanted)
     now = utc_now()
-    if expires_at > now + LONGEST:
+    if expires_at > now + MAX_LIFETIME:
         raise InvalidInput(
-            f"{expires_at:%Y-%m-%d} is more than {LONGEST.days} days away.",
+            f"{expires_at:%Y-%m-%d} is more than {MAX_LIFETIME.days} days away.",
             place="expires_at",
-            remedy=f"Use {now + LONGEST:%Y-%m-%d} or earlier.",
+            remedy=f"Use {now + MAX_LIFETIME:%Y-%m-%d} or earlier.",
         )
     require_future(expires_at, place="expires_at")
     if parent_id is not None:
-        expires_at = min(expires_at, _end_of(repository.hold(session, parent_id)))
-    count_alone(session, "tokens", owner)
-    if repository.count_good(session, owner, now) >= MOST_OF_AN_OWNER:
-        raise Conflict(f"The limit of {MOST_OF_AN_OWNER} tokens is reached.", remedy="Revoke unused tokens.")
+        expires_at = min(expires_at, _require_parent_end(repository.lock_token(session, parent_id)))
+    lock_quota(session, "tokens", owner)
+    if repository.count_valid(session, owner, now) >= MAX_TOKENS_PER_OWNER:
+        raise Conflict(f"The limit of {MAX_TOKENS_PER_OWNER} tokens is reached.", remedy="Revoke unused tokens.")
     text = TokenText.make()
     row = ApiToken(
         public_id=text.public_id,
@@ -116,10 +116,10 @@ def make_token(
     session.flush()
     after = {"permissions": row.permissions, "expires_at": expires_at.isoformat()}
     audit.append(session, actor=actor, action="token.make", target=f"{name} ({text})", after=after, **owner.columns())
-    return Made(row, text.reveal())
+    return CreatedToken(row, text.reveal())
 
 
-def _end_of(parent_ends_at: datetime | None) -> datetime:
+def _require_parent_end(parent_ends_at: datetime | None) -> datetime:
     if parent_ends_at is None:
         raise TokenRefused("revoked")
     return parent_ends_at
@@ -136,20 +136,20 @@ def parse_permissions(names: Iterable[str]) -> frozenset[Permission]:
 
 
 @dataclass(frozen=True, slots=True)
-class Authenticated:
+class AuthenticatedToken:
     # The token as a caller.
     principal: Principal
     # Requested tenant; None if it does not exist.
-    tenant: TenantPlace | None
+    tenant: TenantRef | None
     # Whether the last use was updated, which locks the row until the transaction ends.
     is_noted: bool
 
 
 def authenticate(
     session: Session, *, text: TokenText, address: str | None, now: datetime, tenant: str = ""
-) -> Authenticated:
+) -> AuthenticatedToken:
     """Check a token. Use in CredentialScope of its public id. `tenant` is a slug or id. Raises TokenRefused."""
-    row = repository.shown(session, text.public_id, tenant=tenant)
+    row = repository.find_for_authentication(session, text.public_id, tenant=tenant)
     if row is None:
         raise TokenRefused("unknown")
     if not text.is_of(row.secret_sha256):
@@ -158,25 +158,25 @@ def authenticate(
         raise TokenRefused("revoked")
     if row.expires_at <= now:
         raise TokenRefused("expired")
-    permissions = _left(row, row.behind)
+    permissions = _effective_permissions(row, row.behind)
     if not permissions:
         raise TokenRefused("maker-gone")
-    is_noted = row.last_used_at is None or row.last_used_at <= now - _USE_STEP
+    is_noted = row.last_used_at is None or row.last_used_at <= now - _LAST_USE_INTERVAL
     if is_noted:
-        repository.note_use(session, row.id, now, address)
+        repository.update_last_use(session, row.id, now, address)
     grant = Grant(permissions, msp_id=row.msp_id, tenant_id=row.tenant_id)
-    place = None if row.place_tenant is None else TenantPlace(row.place_tenant, row.place_msp, row.is_suspended)
-    principal = Principal(f"token:{row.name} ({text})", (grant,), maker=_maker_of(row), token_id=row.id)
-    return Authenticated(principal, place, is_noted)
+    place = None if row.place_tenant is None else TenantRef(row.place_tenant, row.place_msp, row.is_suspended)
+    principal = Principal(f"token:{row.name} ({text})", (grant,), maker=_build_maker(row), token_id=row.id)
+    return AuthenticatedToken(principal, place, is_noted)
 
 
 # An entity, or only its columns.
-_Row = ApiToken | Row[*tuple[Any, ...]]
+_TokenRow = ApiToken | Row[*tuple[Any, ...]]
 
 
-def _left(row: _Row, behind: Sequence[Mapping[str, Any]] | None) -> frozenset[Permission]:
+def _effective_permissions(row: _TokenRow, behind: Sequence[Mapping[str, Any]] | None) -> frozenset[Permission]:
     """Permissions of the token that its maker still has. Unknown names of other versions are ignored."""
-    given = _given(tuple(row.permissions))
+    given = _known_permissions(tuple(row.permissions))
     if behind is None:
         return given
     held = (members.membership_permissions_at(Owner(row.msp_id, row.tenant_id), **each) for each in behind)
@@ -184,18 +184,18 @@ def _left(row: _Row, behind: Sequence[Mapping[str, Any]] | None) -> frozenset[Pe
 
 
 @lru_cache
-def _given(names: tuple[str, ...]) -> frozenset[Permission]:
+def _known_permissions(names: tuple[str, ...]) -> frozenset[Permission]:
     """Permissions with these names; cached because every request needs them."""
-    return frozenset(_PERMISSIONS[name] for name in names if name in _PERMISSIONS)
+    return frozenset(_PERMISSIONS_BY_NAME[name] for name in names if name in _PERMISSIONS_BY_NAME)
 
 
-def _maker_of(row: _Row) -> Maker | None:
+def _build_maker(row: _TokenRow) -> TokenMaker | None:
     if row.maker_id is None or row.maker is None:
         return None
-    return Maker(row.maker_id, row.maker, Owner(row.via_msp_id, row.via_tenant_id))
+    return TokenMaker(row.maker_id, row.maker, Owner(row.via_msp_id, row.via_tenant_id))
 
 
-def get_good(session: Session, *, owner: Owner, text: TokenText, now: datetime) -> ApiToken | None:
+def get_valid(session: Session, *, owner: Owner, text: TokenText, now: datetime) -> ApiToken | None:
     """Token with this text, if it belongs to the owner and is valid; otherwise None."""
     found = repository.get_by_public_id(session, text.public_id)
     if found is None:
@@ -203,10 +203,10 @@ def get_good(session: Session, *, owner: Owner, text: TokenText, now: datetime) 
     row, behind = found
     if (row.msp_id, row.tenant_id) != (owner.msp_id, owner.tenant_id) or not text.is_of(row.secret_sha256):
         return None
-    return row if row.revoked_at is None and row.expires_at > now and _left(row, behind) else None
+    return row if row.revoked_at is None and row.expires_at > now and _effective_permissions(row, behind) else None
 
 
-def require(session: Session, *, owner: Owner, token_id: UUID, lock: bool = False) -> ApiToken:
+def require_token(session: Session, *, owner: Owner, token_id: UUID, lock: bool = False) -> ApiToken:
     row = repository.get(session, owner, token_id, lock=lock)
     if row is None:
         raise TokenNotFound("This token does not exist.", place="token")
@@ -220,8 +220,8 @@ def revoke_token(
 
     Raises PermissionMissing if the token has permissions outside `held`.
     """
-    row = require(session, owner=owner, token_id=token_id, lock=True)
-    require_covers(held, _given(tuple(row.permissions)), what="The token")
+    row = require_token(session, owner=owner, token_id=token_id, lock=True)
+    require_covers(held, _known_permissions(tuple(row.permissions)), what="The token")
     if row.revoked_at is None:
         row.revoked_at = utc_now()
         session.flush()
@@ -235,7 +235,7 @@ def list_tokens(
     session: Session,
     *,
     owner: Owner,
-    span: Span | None = None,
+    span: PageSpan | None = None,
     text: str = "",
     statuses: Collection[TokenStatus] = (),
 ) -> Sequence[ApiToken]:

@@ -24,10 +24,10 @@ class HeadKey:
         return self.private.sign(text.encode())
 
     def signed(self, text: str, signature: bytes) -> bool:
-        return is_signed(self.private.public_key(), text, signature)
+        return is_signature_valid(self.private.public_key(), text, signature)
 
 
-def is_signed(key: Ed25519PublicKey, text: str, signature: bytes) -> bool:
+def is_signature_valid(key: Ed25519PublicKey, text: str, signature: bytes) -> bool:
     try:
         key.verify(signature, text.encode())
     except InvalidSignature:
@@ -40,23 +40,23 @@ def public_pem(raw: bytes) -> str:
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
-def keys(session: Session, sealer: Sealer) -> dict[int, HeadKey]:
+def load_or_create_keys(session: Session, sealer: Sealer) -> dict[int, HeadKey]:
     """Keys by id, newest last; creates the first one. Use as admit_worker. Raises as `Sealer.open`."""
     rows = session.scalars(select(AuditKey).order_by(AuditKey.id)).all()
     if not rows:
         private = Ed25519PrivateKey.generate()
         raw = private.public_key().public_bytes_raw()
-        row = AuditKey(public_key=raw, private_sealed=sealer.seal(private.private_bytes_raw(), _context(raw)))
+        row = AuditKey(public_key=raw, private_sealed=sealer.seal(private.private_bytes_raw(), _seal_context(raw)))
         session.add(row)
         session.flush()
         rows = [row]
     return {
         row.id: HeadKey(
-            row.id, Ed25519PrivateKey.from_private_bytes(sealer.open(row.private_sealed, _context(row.public_key)))
+            row.id, Ed25519PrivateKey.from_private_bytes(sealer.open(row.private_sealed, _seal_context(row.public_key)))
         )
         for row in rows
     }
 
 
-def _context(public_key: bytes) -> str:
+def _seal_context(public_key: bytes) -> str:
     return f"audit-key:{public_key.hex()}"

@@ -7,18 +7,18 @@ from sqlalchemy import ARRAY, BigInteger, ColumnElement, any_, cast, select
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
-from nac.accounts.permissions import Level
-from nac.db.orders import Orders, Span
-from nac.db.seeking import Sought, seek
-from nac.db.texts import has_part
+from nac.accounts.permissions import PermissionLevel
+from nac.db.bounded_search import BoundedPage, search_bounded
+from nac.db.sort_orders import PageSpan, SortOrders
+from nac.db.text_search import contains_text
 from nac.ids import TenantId
 from nac.models import AuditChain, AuditEntry, AuditKey, AuditSeal
 
-ORDERS = Orders({"at": (AuditEntry.at, AuditEntry.id)}, default="-at")
+ORDERS = SortOrders({"at": (AuditEntry.at, AuditEntry.id)}, default="-at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class AuditEntryFilter:
     """Filter of entries; "" and None match all."""
 
     actor: str = ""
@@ -44,14 +44,16 @@ def list_entries(
     return session.scalars(query).all()
 
 
-def search(session: Session, *, owner: Owner, wanted: Filter, span: Span) -> Sought[AuditEntry]:
-    whose = owned(owner)
+def search_entries(
+    session: Session, *, owner: Owner, wanted: AuditEntryFilter, span: PageSpan
+) -> BoundedPage[AuditEntry]:
+    whose = owner_clauses(owner)
     if wanted.since is not None:
         whose.append(AuditEntry.at >= wanted.since)
     if wanted.until is not None:
         whose.append(AuditEntry.at < wanted.until)
     given = {name: value for name in ("target", "actor", "action", "address") if (value := getattr(wanted, name))}
-    if owner.level is Level.TENANT:
+    if owner.level is PermissionLevel.TENANT:
         # Use the index in page order whose value is probably rarest.
         first = next((name for name in given if name != "address"), None)
         if first is not None:
@@ -59,49 +61,49 @@ def search(session: Session, *, owner: Owner, wanted: Filter, span: Span) -> Sou
 
     def told_apart(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- entries, or an alias of them
         conditions = [getattr(each, name) == value for name, value in given.items()]
-        return [*conditions, has_part(wanted.text, each.target)] if wanted.text else conditions
+        return [*conditions, contains_text(wanted.text, each.target)] if wanted.text else conditions
 
     if wanted.request_id:
         # A request has few entries, so no index is needed for their order.
         query = select(AuditEntry).where(AuditEntry.request_id == wanted.request_id, *whose, *told_apart(AuditEntry))
-        return Sought(session.scalars(span.of(query)).all(), None)
-    return seek(session, AuditEntry, whose, told_apart, span)
+        return BoundedPage(session.scalars(span.of(query)).all(), None)
+    return search_bounded(session, AuditEntry, whose, told_apart, span)
 
 
-def owned(owner: Owner) -> list[ColumnElement[bool]]:
+def owner_clauses(owner: Owner) -> list[ColumnElement[bool]]:
     """Conditions for the owner's entries; the platform has all."""
     if owner.tenant_id is not None:
         return [AuditEntry.tenant_id == owner.tenant_id]
     return [] if owner.msp_id is None else [AuditEntry.msp_id == owner.msp_id]
 
 
-def entries_of(session: Session, ids: Sequence[int]) -> Sequence[AuditEntry]:
+def list_entries_by_ids(session: Session, ids: Sequence[int]) -> Sequence[AuditEntry]:
     query = select(AuditEntry).where(AuditEntry.id == any_(cast(list(ids), ARRAY(BigInteger))))
     return session.scalars(query.order_by(AuditEntry.id)).all()
 
 
-def seals_of(session: Session, ids: Sequence[int]) -> Sequence[AuditSeal]:
+def list_seals(session: Session, ids: Sequence[int]) -> Sequence[AuditSeal]:
     return session.scalars(
         select(AuditSeal).where(AuditSeal.entry_id == any_(cast(list(ids), ARRAY(BigInteger))))
     ).all()
 
 
 def get(session: Session, *, owner: Owner, entry_id: int) -> AuditEntry | None:
-    return session.scalar(select(AuditEntry).where(*owned(owner), AuditEntry.id == entry_id))
+    return session.scalar(select(AuditEntry).where(*owner_clauses(owner), AuditEntry.id == entry_id))
 
 
 def get_chain(session: Session, owner: Owner) -> AuditChain | None:
     return session.scalar(select(AuditChain).where(owner.owns(AuditChain)))
 
 
-def seals_behind(session: Session, chain_id: int, *, position: int, until: int, limit: int) -> Sequence[AuditSeal]:
+def list_seals_after(session: Session, chain_id: int, *, position: int, until: int, limit: int) -> Sequence[AuditSeal]:
     places = select(AuditSeal).where(AuditSeal.chain_id == chain_id, AuditSeal.position > position)
     return session.scalars(places.where(AuditSeal.position <= until).order_by(AuditSeal.position).limit(limit)).all()
 
 
-def hash_at(session: Session, chain_id: int, position: int) -> bytes | None:
+def get_hash(session: Session, chain_id: int, position: int) -> bytes | None:
     return session.scalar(select(AuditSeal.hash).where(AuditSeal.chain_id == chain_id, AuditSeal.position == position))
 
 
-def public_key(session: Session, key_id: int) -> bytes:
+def get_public_key(session: Session, key_id: int) -> bytes:
     return session.scalars(select(AuditKey.public_key).where(AuditKey.id == key_id)).one()

@@ -10,16 +10,16 @@ from sqlalchemy.orm import Session
 from nac.accounts.owners import Owner
 from nac.audit import repository
 from nac.audit.repository import ORDERS as ORDERS
-from nac.audit.repository import Filter
+from nac.audit.repository import AuditEntryFilter
 from nac.db.base import TenantOwned
-from nac.db.orders import Span
-from nac.db.seeking import Sought
+from nac.db.bounded_search import BoundedPage
+from nac.db.sort_orders import PageSpan
 from nac.errors import NotFound
 from nac.ids import MspId, TenantId
 from nac.models import AuditEntry, AuditSeal, Tenant
 
-_ORIGIN = "admit.origin"
-_PART = 1_000
+_ORIGIN_KEY = "admit.origin"
+_BATCH_SIZE = 1_000
 
 
 class AuditEntryNotFound(NotFound):
@@ -27,24 +27,24 @@ class AuditEntryNotFound(NotFound):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class RequestOrigin:
     """Address and id of a request."""
 
     address: str | None
     request_id: str
 
 
-def note_origin(session: Session, origin: Origin) -> None:
+def set_origin(session: Session, origin: RequestOrigin) -> None:
     """Set the origin of the session's entries."""
-    session.info[_ORIGIN] = origin
+    session.info[_ORIGIN_KEY] = origin
 
 
-def origin_of(session: Session) -> Origin | None:
-    return cast("Origin | None", session.info.get(_ORIGIN))
+def get_origin(session: Session) -> RequestOrigin | None:
+    return cast("RequestOrigin | None", session.info.get(_ORIGIN_KEY))
 
 
 # A statement, because the session does not need the entry as an object.
-_APPEND = insert(cast(Table, AuditEntry.__table__)).inline()
+_INSERT_ENTRY = insert(cast(Table, AuditEntry.__table__)).inline()
 
 
 def append(
@@ -70,44 +70,44 @@ def append(
         "before": before and dict(before),
         "after": after and dict(after),
     } | _origin_columns(session)
-    session.execute(_APPEND, {name: value for name, value in values.items() if value is not None})
+    session.execute(_INSERT_ENTRY, {name: value for name, value in values.items() if value is not None})
 
 
 def append_many(session: Session, entries: Sequence[Mapping[str, Any]]) -> None:
     """Add many entries. Each has arguments of `append` by name; all have the same names."""
     session.flush()
-    session.execute(_APPEND, [{**entry, **_origin_columns(session)} for entry in entries])
+    session.execute(_INSERT_ENTRY, [{**entry, **_origin_columns(session)} for entry in entries])
 
 
-def append_in_parts(
+def append_in_batches(
     session: Session, entries: Sequence[Mapping[str, Any]], tell: Callable[[int], None] = lambda done: None
 ) -> None:
     """Add any number of entries in parts. `tell` receives the number written."""
-    for start in range(0, len(entries), _PART):
-        append_many(session, entries[start : start + _PART])
-        tell(min(start + _PART, len(entries)))
+    for start in range(0, len(entries), _BATCH_SIZE):
+        append_many(session, entries[start : start + _BATCH_SIZE])
+        tell(min(start + _BATCH_SIZE, len(entries)))
 
 
 def _origin_columns(session: Session) -> dict[str, Any]:
-    origin = origin_of(session)
+    origin = get_origin(session)
     return {"address": origin.address, "request_id": origin.request_id} if origin else {}
 
 
 RowT = TypeVar("RowT")
 
 
-def _of_row(row: TenantOwned) -> Mapping[str, Any]:
+def _tenant_column(row: TenantOwned) -> Mapping[str, Any]:
     return {"tenant_id": row.tenant_id}
 
 
 @dataclass(frozen=True, slots=True)
-class Recorder(Generic[RowT]):
+class AuditRecorder(Generic[RowT]):
     """`append` for rows of one noun; they belong to a tenant by default."""
 
     noun: str
     # Name of a row for people.
     name: Callable[[RowT], str]
-    owner: Callable[[Any], Mapping[str, Any]] = _of_row
+    owner: Callable[[Any], Mapping[str, Any]] = _tenant_column
 
     def __call__(
         self,
@@ -130,9 +130,11 @@ class Recorder(Generic[RowT]):
         )
 
 
-def tenant_recorder(noun: str) -> Recorder[Tenant]:
+def tenant_recorder(noun: str) -> AuditRecorder[Tenant]:
     """Recorder for changes of a tenant as a whole."""
-    return Recorder(noun, lambda tenant: tenant.slug, lambda tenant: {"tenant_id": tenant.id, "msp_id": tenant.msp_id})
+    return AuditRecorder(
+        noun, lambda tenant: tenant.slug, lambda tenant: {"tenant_id": tenant.id, "msp_id": tenant.msp_id}
+    )
 
 
 def list_entries(
@@ -142,18 +144,20 @@ def list_entries(
     return repository.list_entries(session, tenant_id=tenant_id, before_id=before_id, limit=limit)
 
 
-def search(session: Session, *, owner: Owner, wanted: Filter, span: Span | None = None) -> Sought[AuditEntry]:
+def search_entries(
+    session: Session, *, owner: Owner, wanted: AuditEntryFilter, span: PageSpan | None = None
+) -> BoundedPage[AuditEntry]:
     """Search entries of the owner; the platform has all."""
-    return repository.search(session, owner=owner, wanted=wanted, span=span or ORDERS.first())
+    return repository.search_entries(session, owner=owner, wanted=wanted, span=span or ORDERS.first())
 
 
-def require(session: Session, *, owner: Owner, entry_id: int) -> AuditEntry:
+def require_entry(session: Session, *, owner: Owner, entry_id: int) -> AuditEntry:
     entry = repository.get(session, owner=owner, entry_id=entry_id)
     if entry is None:
         raise AuditEntryNotFound(place="entry")
     return entry
 
 
-def seals(session: Session, entries: Sequence[AuditEntry]) -> dict[int, AuditSeal]:
+def seals_by_entry_id(session: Session, entries: Sequence[AuditEntry]) -> dict[int, AuditSeal]:
     """Seals by id of their entries. Waiting entries have none."""
-    return {seal.entry_id: seal for seal in repository.seals_of(session, [entry.id for entry in entries])}
+    return {seal.entry_id: seal for seal in repository.list_seals(session, [entry.id for entry in entries])}

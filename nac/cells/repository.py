@@ -42,20 +42,20 @@ def count_retired(session: Session) -> int:
     return session.scalars(query).one()
 
 
-def slot_of_tenant(session: Session, tenant_id: TenantId) -> Slot | None:
+def get_slot_of_tenant(session: Session, tenant_id: TenantId) -> Slot | None:
     return session.scalar(select(Slot).where(Slot.tenant_id == tenant_id))
 
 
-def slots_held_for(session: Session, tenant_id: TenantId) -> Sequence[Slot]:
+def list_slots_held_for(session: Session, tenant_id: TenantId) -> Sequence[Slot]:
     """Return the tenant's slot and one that it is moving to or from."""
     return session.scalars(select(Slot).where(or_(Slot.tenant_id == tenant_id, Slot.reserved_for == tenant_id))).all()
 
 
-def list_assigned(session: Session) -> Sequence[Slot]:
+def list_assigned_slots(session: Session) -> Sequence[Slot]:
     return session.scalars(select(Slot).where(Slot.tenant_id.is_not(None))).all()
 
 
-def slots_of_cell(session: Session, cell_id: CellId) -> Sequence[Slot]:
+def list_slots_of_cell(session: Session, cell_id: CellId) -> Sequence[Slot]:
     return session.scalars(select(Slot).where(Slot.cell_id == cell_id).order_by(Slot.number)).all()
 
 
@@ -63,12 +63,12 @@ def list_cells(session: Session) -> Sequence[Cell]:
     return session.scalars(select(Cell).order_by(Cell.id)).all()
 
 
-def current_xact(session: Session) -> str:
+def get_current_xact(session: Session) -> str:
     xact: str = session.scalars(select(cast(func.pg_current_xact_id(), Text))).one()
     return xact
 
 
-def nudge_cells(session: Session) -> None:
+def notify_cells(session: Session) -> None:
     """Notify cells of changes when the transaction ends."""
     session.execute(select(func.pg_notify("replica_changes", "")))
 

@@ -22,14 +22,14 @@ from nac.models import Cell, Dictionary, SecretRotation, Slot
 from nac.sealing import Seal
 
 # Scope of an unregistered agent, which sees nothing (ids start at 1).
-NO_CELL = CellId(0)
+UNREGISTERED_CELL = CellId(0)
 
 # 190 bits. Only letters and digits: people paste it into switches, and radiusd's configuration needs no quoting.
 _SECRET_ALPHABET = string.ascii_letters + string.digits
 _SECRET_LENGTH = 32
 _POLL_SECONDS = 0.05
 # A change that the cell noticed is live by then.
-_NUDGED_AFTER_SECONDS = 0.3
+_NOTIFY_AFTER_SECONDS = 0.3
 # Longer interval after this time, because very many callers can wait for a cell that is down.
 _LATE_SECONDS, _LATE_POLL_SECONDS = 1.0, 0.25
 # Must match register_cell of migration 0001. An agent reports every 5 s.
@@ -46,7 +46,7 @@ def register_cell(session: Session, *, name: str, host: str) -> CellId:
     registered = select(func.register_cell(name, host).table_valued(column("cell_id"), column("held_by")))
     cell_id, held_by = session.execute(registered).one()
     if cell_id is None:
-        raise _taken(name, held_by)
+        raise _cell_taken_error(name, held_by)
     return CellId(cell_id)
 
 
@@ -77,7 +77,7 @@ def report_cell(
     )
     if reported.first() is None:
         cell = require_cell(session, cell_id=cell_id)
-        raise _taken(cell.name, cell.host)
+        raise _cell_taken_error(cell.name, cell.host)
 
 
 def leave_cell(session: Session, *, cell_id: CellId, host: str) -> None:
@@ -85,7 +85,7 @@ def leave_cell(session: Session, *, cell_id: CellId, host: str) -> None:
     session.execute(update(Cell).where(Cell.id == cell_id, Cell.host == host).values(host=""))
 
 
-def _taken(name: str, host: str) -> CellTaken:
+def _cell_taken_error(name: str, host: str) -> CellTaken:
     return CellTaken(
         f"Host {host} already serves cell {name!r}.",
         remedy="Set another name for this cell (ADMIT_CELL_NAME), or stop the agent on that host. A killed agent"
@@ -126,7 +126,7 @@ def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: i
 
     Raises Conflict if a slot from `count` on has a tenant.
     """
-    slots = {slot.number: slot for slot in repository.slots_of_cell(session, cell_id)}
+    slots = {slot.number: slot for slot in repository.list_slots_of_cell(session, cell_id)}
     for number in range(count):
         auth_port, acct_port = first_port + 2 * number, first_port + 2 * number + 1
         slot = slots.pop(SlotNumber(number), None)
@@ -153,7 +153,9 @@ def renew_retired_slots(session: Session, *, cell_id: CellId, count: int, seal: 
     The slots stay retired until `free_slots`, because radiusd does not answer with the new secrets yet.
     """
     retired = [
-        slot for slot in repository.slots_of_cell(session, cell_id) if slot.status == "retired" and slot.number < count
+        slot
+        for slot in repository.list_slots_of_cell(session, cell_id)
+        if slot.status == "retired" and slot.number < count
     ]
     for slot in retired:
         _renew_secret(slot, seal)
@@ -161,15 +163,15 @@ def renew_retired_slots(session: Session, *, cell_id: CellId, count: int, seal: 
     return [slot.number for slot in retired]
 
 
-def free_slots(session: Session, *, cell_id: CellId, numbers: Collection[SlotNumber]) -> None:
+def mark_slots_free(session: Session, *, cell_id: CellId, numbers: Collection[SlotNumber]) -> None:
     """Free retired slots once radiusd answers with their new secrets. Needs role admit_cell."""
-    for slot in repository.slots_of_cell(session, cell_id):
+    for slot in repository.list_slots_of_cell(session, cell_id):
         if slot.number in numbers and slot.status == "retired":
             slot.status = "free"
     session.flush()
 
 
-def make_ready(session: Session, *, cell_id: CellId, sealed: Collection[bytes]) -> None:
+def mark_slots_ready(session: Session, *, cell_id: CellId, sealed: Collection[bytes]) -> None:
     """Mark reserved slots, identified by their sealed secrets, as ready: radiusd answers with these. Needs role
     admit_cell.
     """
@@ -180,14 +182,14 @@ def make_ready(session: Session, *, cell_id: CellId, sealed: Collection[bytes]) 
     )
 
 
-def unready(session: Session, *, tenant_id: TenantId) -> None:
+def mark_slot_not_ready(session: Session, *, tenant_id: TenantId) -> None:
     """Require a new configuration of radiusd before the tenant can move to a slot reserved for it."""
     session.execute(
         update(Slot).where(Slot.reserved_for == tenant_id, Slot.status == "ready").values(status="reserved")
     )
 
 
-def note_open(session: Session, *, tenant_ids: Collection[TenantId | None]) -> None:
+def mark_rotations_open(session: Session, *, tenant_ids: Collection[TenantId | None]) -> None:
     """Mark rotations of these tenants as open: radiusd answers with both secrets. Needs role admit_cell."""
     session.execute(
         update(SecretRotation)
@@ -201,15 +203,15 @@ def note_open(session: Session, *, tenant_ids: Collection[TenantId | None]) -> N
 
 
 def _renew_secret(slot: Slot, seal: Seal) -> None:
-    slot.secret_sealed = seal(generate_secret().encode(), secret_context(slot))
+    slot.secret_sealed = seal(generate_secret().encode(), slot_secret_context(slot))
 
 
-def secret_context(slot: Slot) -> str:
+def slot_secret_context(slot: Slot) -> str:
     """Return the context in which the slot's secret is sealed."""
     return f"slot:{slot.id}"
 
 
-def is_heard(cell: Cell) -> bool:
+def is_reporting(cell: Cell) -> bool:
     """Return whether its agent reported within SILENT_SECONDS."""
     seen = cell.agent_seen_at
     return seen is not None and (utc_now() - seen).total_seconds() < SILENT_SECONDS
@@ -217,23 +219,23 @@ def is_heard(cell: Cell) -> bool:
 
 def assign_slot(session: Session, *, tenant_id: TenantId, label: str = "") -> Slot:
     """Assign a free slot to a tenant, in a cell with this label if set. Needs PlatformScope."""
-    slot = take_free_slot(session, label=label)
+    slot = require_free_slot(session, label=label)
     slot.tenant_id = tenant_id
     slot.status = "assigned"
     session.flush()
     return slot
 
 
-def take_free_slot(session: Session, *, label: str = "", cell_id: CellId | None = None) -> Slot:
+def require_free_slot(session: Session, *, label: str = "", cell_id: CellId | None = None) -> Slot:
     """Return a locked free slot. Raises NoFreeSlot."""
     seen_since = utc_now() - timedelta(seconds=SILENT_SECONDS)
     slot = repository.lock_free_slot(session, label=label, cell_id=cell_id, seen_since=seen_since)
     if slot is None:
-        raise _no_free_slot(session, label, cell_id)
+        raise _no_free_slot_error(session, label, cell_id)
     return slot
 
 
-def _no_free_slot(session: Session, label: str, cell_id: CellId | None) -> NoFreeSlot:
+def _no_free_slot_error(session: Session, label: str, cell_id: CellId | None) -> NoFreeSlot:
     more = "Add a cell, or slots to a cell."
     if label or cell_id is not None:
         which = f"No active cell with the label {label!r} has a free slot." if label else "The cell has no free slot."
@@ -250,27 +252,27 @@ def release_slot(session: Session, *, tenant_id: TenantId) -> None:
     """Release the slots of the tenant, also one reserved for a move. They wait for a new secret, because the old one is
     known outside.
     """
-    for slot in repository.slots_held_for(session, tenant_id):
+    for slot in repository.list_slots_held_for(session, tenant_id):
         slot.tenant_id = slot.reserved_for = None
         slot.status = "retired"
     session.flush()
 
 
 def require_slot(session: Session, *, tenant_id: TenantId) -> Slot:
-    slot = repository.slot_of_tenant(session, tenant_id)
+    slot = repository.get_slot_of_tenant(session, tenant_id)
     if slot is None:
         raise TenantHasNoCell
     return slot
 
 
-def told_address(session: Session, *, slot: Slot, usual: str) -> str:
+def advertised_address(session: Session, *, slot: Slot, usual: str) -> str:
     """Return the address for the tenant's NASes: that of the cell, or `usual`."""
     return require_cell(session, cell_id=slot.cell_id).address or usual
 
 
-def assigned_slots(session: Session) -> dict[TenantId, Slot]:
+def slots_by_tenant(session: Session) -> dict[TenantId, Slot]:
     """Return slots by tenant, as far as the scope sees them."""
-    return {slot.tenant_id: slot for slot in repository.list_assigned(session) if slot.tenant_id is not None}
+    return {slot.tenant_id: slot for slot in repository.list_assigned_slots(session) if slot.tenant_id is not None}
 
 
 def require_cell(session: Session, *, cell_id: CellId) -> Cell:
@@ -284,9 +286,9 @@ def list_cells(session: Session) -> Sequence[Cell]:
     return repository.list_cells(session)
 
 
-def current_xact(session: Session) -> str:
+def get_current_xact(session: Session) -> str:
     """Return the id of this transaction, for `is_live` after its commit."""
-    return repository.current_xact(session)
+    return repository.get_current_xact(session)
 
 
 def is_live(session: Session, *, tenant_id: TenantId, xact: str) -> bool:
@@ -311,9 +313,9 @@ def wait_until_live(
         with session_scope(scope, engine=engine) as session:
             if is_live(session, tenant_id=tenant_id, xact=xact):
                 return
-            if waited > _NUDGED_AFTER_SECONDS and not nudged:
+            if waited > _NOTIFY_AFTER_SECONDS and not nudged:
                 # A change that does not affect the replica sends no notification.
-                repository.nudge_cells(session)
+                repository.notify_cells(session)
                 nudged = True
         if waited > timeout_seconds:
             raise NotLiveYet(remedy="Check that the agent of the tenant's cell is running.")

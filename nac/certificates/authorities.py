@@ -10,13 +10,19 @@ from sqlalchemy.orm import Session
 
 from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound
-from nac.certificates.hierarchy import OWN_KINDS, reserve_authority, sign_issuing, sign_root, unique_number
-from nac.certificates.issuing import issue_server, require_server_names
-from nac.certificates.naming import default_server_name, organisation_for
+from nac.certificates.hierarchy import (
+    OWN_AUTHORITY_KINDS,
+    generate_unique_number,
+    reserve_authority,
+    sign_issuing_authority,
+    sign_root,
+)
+from nac.certificates.issuance import issue_server, require_server_names
 from nac.certificates.server_names import SERVER_PROFILE
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
+from nac.certificates.subject_names import default_server_name, subject_organisation
 from nac.db import commit_intent
-from nac.db.orders import Span
+from nac.db.sort_orders import PageSpan
 from nac.errors import AlreadyExists
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority, Tenant
@@ -34,7 +40,7 @@ def create_tenant_authorities(
     *,
     actor: str,
     tenant_id: TenantId,
-    signing: Signing,
+    signing: SigningContext,
     now: datetime,
     name: str = "",
     server_names: Sequence[str] = (),
@@ -42,17 +48,17 @@ def create_tenant_authorities(
     """Create the root, issuing authority and EAP server certificate of a tenant. Needs a scope that sees the tenant.
 
     Commits the session before each signature. If the process dies in between, the worker completes the rest
-    (`finish_tenant_authorities`; for the server certificate `nac.certificates.renewal`).
+    (`finish_tenant_authorities`; for the server certificate `nac.certificates.server_renewal`).
 
     `name` is the organisation in the subjects (default: the tenant's name). `server_names` are the DNS names of the
     server certificate, which devices check (default: `radius.<slug>.admit.example`). Raises AlreadyExists if the
     tenant has authorities.
     """
     tenant = repository.lock_tenant(session, tenant_id)
-    if repository.active_issuing(session, tenant_id) is not None:
+    if repository.get_active_issuing(session, tenant_id) is not None:
         raise AlreadyExists("The tenant already has authorities.", place="tenant")
-    organisation = organisation_for(tenant, name)
-    unique = unique_number(tenant.slug)
+    organisation = subject_organisation(tenant, name)
+    unique = generate_unique_number(tenant.slug)
     names = tuple(server_names) or tuple(first_server_names(session, tenant))
     # Check before the commit, which cannot be undone.
     require_server_names(session, tenant_id=tenant_id, dns_names=names)
@@ -67,33 +73,33 @@ def create_tenant_authorities(
             # `finish_tenant_authorities` reads them after a crash.
             server_names=names if kind == "issuing" else (),
         )
-        for kind in OWN_KINDS
+        for kind in OWN_AUTHORITY_KINDS
     )
     commit_intent(session)
     repository.lock_tenant(session, tenant_id)
-    if repository.active_issuing(session, tenant_id) is not None:
+    if repository.get_active_issuing(session, tenant_id) is not None:
         raise AlreadyExists("The tenant already has authorities.", place="tenant")
     root = sign_root(session, reserved_root, actor=actor, now=now)
-    issuing = sign_issuing(session, reserved_issuing, actor=actor, root=root, signing=signing, now=now)
+    issuing = sign_issuing_authority(session, reserved_issuing, actor=actor, root=root, signing=signing, now=now)
     server = issue_server(session, actor=actor, tenant_id=tenant_id, dns_names=names, signing=signing, now=now)
     return TenantAuthorities(root, issuing, server)
 
 
 def finish_tenant_authorities(
-    session: Session, *, actor: str, tenant_id: TenantId, signing: Signing, now: datetime
+    session: Session, *, actor: str, tenant_id: TenantId, signing: SigningContext, now: datetime
 ) -> TenantAuthorities | None:
-    """Create the authorities again after `nac.certificates.intents.settle` gave up an interrupted first attempt.
+    """Create the authorities again after an interrupted first attempt (`nac.certificates.intents`).
 
     Returns None if there is nothing to do. Commits in between.
     """
     tenant = repository.lock_tenant(session, tenant_id)
-    if tenant.status == "deleting" or not repository.lacks_what_was_begun(session, tenant_id):
+    if tenant.status == "deleting" or not repository.has_abandoned_setup(session, tenant_id):
         return None
     return create_tenant_authorities(session, actor=actor, tenant_id=tenant_id, signing=signing, now=now)
 
 
 def complete_tenant_authorities(
-    session: Session, *, actor: str, tenant_id: TenantId, signing: Signing, now: datetime
+    session: Session, *, actor: str, tenant_id: TenantId, signing: SigningContext, now: datetime
 ) -> None:
     """Create missing authorities and the server certificate at once, after an attempt that is known to have died.
 
@@ -103,13 +109,13 @@ def complete_tenant_authorities(
     arguments: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id, "signing": signing, "now": now}
     if not repository.has_own_authorities(session, tenant_id):
         create_tenant_authorities(session, **arguments)
-    elif repository.newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True) is None:
+    elif repository.get_newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True) is None:
         issue_server(session, dns_names=first_server_names(session, tenant), **arguments)
 
 
 def first_server_names(session: Session, tenant: Tenant) -> Sequence[str]:
     """Return the names for a tenant's first server certificate: the requested ones, or the default name."""
-    return repository.server_names_asked(session, TenantId(tenant.id)) or (default_server_name(tenant),)
+    return repository.list_requested_server_names(session, TenantId(tenant.id)) or (default_server_name(tenant),)
 
 
 def list_authorities(session: Session, *, tenant_id: TenantId) -> Sequence[CertificateAuthority]:
@@ -118,13 +124,13 @@ def list_authorities(session: Session, *, tenant_id: TenantId) -> Sequence[Certi
 
 
 def list_authority_page(
-    session: Session, *, tenant_id: TenantId, span: Span, text: str = "", kind: str = "", status: str = ""
+    session: Session, *, tenant_id: TenantId, span: PageSpan, text: str = "", kind: str = "", status: str = ""
 ) -> Sequence[CertificateAuthority]:
     """List one page. `text` is a part of name or subject."""
     return repository.list_authority_page(session, tenant_id, span=span, text=text, kind=kind, status=status)
 
 
-def own_authorities(session: Session, *, tenant_id: TenantId) -> list[x509.Certificate]:
+def list_own_authority_certificates(session: Session, *, tenant_id: TenantId) -> list[x509.Certificate]:
     """Return the tenant's own authorities that are not revoked, active or retired, roots first."""
     authorities = repository.list_authorities(session, tenant_id)
     return [

@@ -42,7 +42,7 @@ class DuplicateKey(Conflict):
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
+def translate_pki_errors() -> Iterator[None]:
     """Convert errors of `pki` to errors of this package."""
     try:
         yield

@@ -15,33 +15,33 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.certificates.windows import WINDOWS
+from nac.certificates.expiry_windows import EXPIRY_WINDOW_DAYS
 from nac.ids import TenantId
 
-Kind = Literal["authority", "server", "client"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-_FIRST_NAMED = 20
+ExpiringKind = Literal["authority", "server", "client"]
+EXPIRING_KINDS: tuple[ExpiringKind, ...] = get_args(ExpiringKind)
+_MAX_NAMED = 20
 
-_LIST = text("""
+_LIST_SQL = text("""
 SELECT kind, id, serial, name, profile, not_after FROM expiring
 WHERE tenant_id = :tenant AND not_after > :now AND not_after <= :now + make_interval(days => :within)
     AND kind = ANY (:kinds) AND (not_after, id) > (:after_end, CAST(:after_id AS uuid))
 ORDER BY not_after, id LIMIT :limit
 """)
-_LIST_DOWN = text("""
+_LIST_DESCENDING_SQL = text("""
 SELECT kind, id, serial, name, profile, not_after FROM expiring
 WHERE tenant_id = :tenant AND not_after > :now AND not_after <= :now + make_interval(days => :within)
     AND kind = ANY (:kinds)
     AND (CAST(:after_end AS timestamptz) IS NULL OR (not_after, id) < (:after_end, CAST(:after_id AS uuid)))
 ORDER BY not_after DESC, id DESC LIMIT :limit
 """)
-_COUNT = text("""
+_COUNT_SQL = text("""
 SELECT kind, days, count(*) FROM expiring, unnest(CAST(:windows AS int[])) days
 WHERE tenant_id = :tenant AND not_after > :now AND not_after <= :now + make_interval(days => days)
     AND not_after <= :now + make_interval(days => :within)
 GROUP BY kind, days
 """)
-_WARN = text("""
+_WARN_SQL = text("""
 WITH given AS (
     INSERT INTO expiry_warnings (tenant_id, subject_id, days, warned_at)
     SELECT s.tenant_id, s.id, w.days, :now FROM expiring s CROSS JOIN LATERAL (
@@ -62,8 +62,8 @@ FROM given g JOIN expiring s ON s.id = g.subject_id ORDER BY s.kind, g.days, s.n
 
 
 @dataclass(frozen=True, slots=True)
-class Expiring:
-    kind: Kind
+class ExpiringItem:
+    kind: ExpiringKind
     id: UUID
     # Hexadecimal; "" for an authority.
     serial: str
@@ -75,7 +75,7 @@ class Expiring:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryNotice:
-    subject: Expiring
+    subject: ExpiringItem
     days: int
 
 
@@ -84,12 +84,12 @@ def list_expiring(
     *,
     tenant_id: TenantId,
     now: datetime,
-    within_days: int = WINDOWS[0],
-    kinds: Sequence[Kind] = KINDS,
-    after: Expiring | None = None,
+    within_days: int = EXPIRY_WINDOW_DAYS[0],
+    kinds: Sequence[ExpiringKind] = EXPIRING_KINDS,
+    after: ExpiringItem | None = None,
     limit: int = 1000,
     last_first: bool = False,
-) -> list[Expiring]:
+) -> list[ExpiringItem]:
     """List valid certificates by expiry, earliest first (latest first with `last_first`). `after` continues a page."""
     parameters = _parameters(tenant_id, now, within_days) | {
         "kinds": list(kinds),
@@ -97,36 +97,38 @@ def list_expiring(
         "after_id": after.id if after else UUID(int=0),
         "limit": limit,
     }
-    return [Expiring(*row) for row in session.execute(_LIST_DOWN if last_first else _LIST, parameters)]
+    return [
+        ExpiringItem(*row) for row in session.execute(_LIST_DESCENDING_SQL if last_first else _LIST_SQL, parameters)
+    ]
 
 
-def count_expiring(session: Session, *, tenant_id: TenantId, now: datetime) -> dict[Kind, dict[int, int]]:
+def count_expiring(session: Session, *, tenant_id: TenantId, now: datetime) -> dict[ExpiringKind, dict[int, int]]:
     """Count by kind and window (days). A larger window includes the smaller ones."""
-    counts: dict[Kind, dict[int, int]] = {kind: dict.fromkeys(WINDOWS, 0) for kind in KINDS}
-    parameters = _parameters(tenant_id, now, WINDOWS[0]) | {"windows": list(WINDOWS)}
-    for kind, days, count in session.execute(_COUNT, parameters):
+    counts: dict[ExpiringKind, dict[int, int]] = {kind: dict.fromkeys(EXPIRY_WINDOW_DAYS, 0) for kind in EXPIRING_KINDS}
+    parameters = _parameters(tenant_id, now, EXPIRY_WINDOW_DAYS[0]) | {"windows": list(EXPIRY_WINDOW_DAYS)}
+    for kind, days, count in session.execute(_COUNT_SQL, parameters):
         counts[kind][days] = count
     return counts
 
 
-def warn(session: Session, *, actor: str, tenant_id: TenantId, now: datetime) -> list[ExpiryNotice]:
+def record_warnings(session: Session, *, actor: str, tenant_id: TenantId, now: datetime) -> list[ExpiryNotice]:
     """Record and return new warnings: one per subject and window, for the smallest window it is in."""
-    parameters = _parameters(tenant_id, now, WINDOWS[0]) | {"windows": list(WINDOWS)}
-    rows = session.execute(_WARN, parameters).all()
-    warnings = [ExpiryNotice(Expiring(*row[:-1]), row.days) for row in rows]
-    for target, after in _entries(warnings):
+    parameters = _parameters(tenant_id, now, EXPIRY_WINDOW_DAYS[0]) | {"windows": list(EXPIRY_WINDOW_DAYS)}
+    rows = session.execute(_WARN_SQL, parameters).all()
+    warnings = [ExpiryNotice(ExpiringItem(*row[:-1]), row.days) for row in rows]
+    for target, after in _iter_audit_entries(warnings):
         audit.append(
             session, actor=actor, action="certificate.expiring", target=target, tenant_id=tenant_id, after=after
         )
     return warnings
 
 
-def _entries(warnings: Sequence[ExpiryNotice]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _iter_audit_entries(warnings: Sequence[ExpiryNotice]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield one audit entry per authority and server certificate, and one per window for all clients."""
     for (kind, days), group in groupby(warnings, lambda warning: (warning.subject.kind, warning.days)):
         subjects = [warning.subject for warning in group]
         if kind == "client":
-            first = [subject.serial for subject in subjects[:_FIRST_NAMED]]
+            first = [subject.serial for subject in subjects[:_MAX_NAMED]]
             yield f"{days} days", {"kind": kind, "days": days, "count": len(subjects), "first": first}
         else:
             for subject in subjects:

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Engine, delete, func, or_, select, text, t
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from nac.coa_requests import queueing
+from nac.coa_requests import request_queue
 from nac.db import TenantScope, session_scope
 from nac.ids import TenantId
 from nac.models import CertificateAuthority, ExternalCertificate, ExternalStatus, StatusSource
@@ -33,25 +33,25 @@ from pki.external_status import (
 )
 
 # Fetch again after half the validity, between 5 minutes and 1 hour.
-_MOST, _LEAST = timedelta(hours=1), timedelta(minutes=5)
+_MAX_INTERVAL, _MIN_INTERVAL = timedelta(hours=1), timedelta(minutes=5)
 # Stop fetching for a certificate that no device used for this long, and delete it later.
-_SEEN = timedelta(days=30)
-FORGOTTEN_AFTER = timedelta(days=90)
-CERTIFICATES_MOST = 10_000
+_QUERY_WHILE_SEEN = timedelta(days=30)
+FORGET_AFTER = timedelta(days=90)
+MAX_CERTIFICATES = 10_000
 # Per tenant and round, so that no tenant delays the others.
-_ASKED_AT_ONCE = 200
-_PARALLEL = 8
-_LISTS_MOST = 3
-_BATCH = 5_000
+_MAX_QUERIES_PER_TURN = 200
+_MAX_PARALLEL = 8
+_MAX_LISTS = 3
+_BATCH_SIZE = 5_000
 
 
-class Source(NamedTuple):
+class CrlSource(NamedTuple):
     authority_id: UUID
     certificate: x509.Certificate
     urls: tuple[str, ...]
 
 
-class Question(NamedTuple):
+class OcspQuery(NamedTuple):
     authority_id: UUID
     certificate: x509.Certificate
     serial: bytes
@@ -60,36 +60,38 @@ class Question(NamedTuple):
     this_update: datetime | None
 
 
-def tenants(session: Session) -> Sequence[UUID]:
+def list_tenants(session: Session) -> Sequence[UUID]:
     """List tenants that trust an external authority. As admit_worker."""
     return session.scalars(text("SELECT tenants_with_external_authorities()")).all()
 
 
-def take_turn(session: Session) -> bool:
+def try_lock_refresh(session: Session) -> bool:
     """Take the lock for refreshing until the transaction ends. Returns False if another worker has it."""
     return bool(session.scalar(select(func.pg_try_advisory_xact_lock(func.hashtext("external_status")))))
 
 
-async def refresh(tenant_id: TenantId, web: HttpClient, *, now: datetime, engine: Engine | None = None) -> None:
+async def refresh_tenant_status(
+    tenant_id: TenantId, web: HttpClient, *, now: datetime, engine: Engine | None = None
+) -> None:
     """Fetch due lists of the tenant's external authorities, then the status of single certificates by OCSP."""
     scope = TenantScope(tenant_id)
     with session_scope(scope, engine=engine) as session:
-        sources = due_lists(session, now)
+        sources = list_due_crls(session, now)
     for source in sources:
-        fetched = await _fetch_list(source, web, now)
+        fetched = await _fetch_crl(source, web, now)
         with session_scope(scope, engine=engine) as session:
-            _store_list(session, tenant_id, source.authority_id, fetched, now)
+            _store_crl(session, tenant_id, source.authority_id, fetched, now)
     with session_scope(scope, engine=engine) as session:
-        questions = due_questions(session, now)
-    limit = asyncio.Semaphore(_PARALLEL)
-    answers = await asyncio.gather(*(_ask(question, web, now, limit) for question in questions))
+        questions = list_due_queries(session, now)
+    limit = asyncio.Semaphore(_MAX_PARALLEL)
+    answers = await asyncio.gather(*(_query_ocsp(question, web, now, limit) for question in questions))
     with session_scope(scope, engine=engine) as session:
         for question, answer in zip(questions, answers, strict=True):
-            _store_answer(session, tenant_id, question, answer, now)
-        _forget(session, tenant_id, now)
+            _store_ocsp_answer(session, tenant_id, question, answer, now)
+        _delete_unseen(session, tenant_id, now)
 
 
-def due_lists(session: Session, now: datetime) -> list[Source]:
+def list_due_crls(session: Session, now: datetime) -> list[CrlSource]:
     rows = session.execute(
         select(StatusSource, CertificateAuthority.certificate_der)
         .join(CertificateAuthority, CertificateAuthority.id == StatusSource.authority_id)
@@ -98,21 +100,21 @@ def due_lists(session: Session, now: datetime) -> list[Source]:
     ).all()
     due = []
     for source, der in rows:
-        urls = (source.crl_url,) if source.crl_url else _urls_seen(session, source.authority_id)
+        urls = (source.crl_url,) if source.crl_url else _crl_urls_seen(session, source.authority_id)
         if urls:
-            due.append(Source(source.authority_id, x509.load_der_x509_certificate(der), urls))
+            due.append(CrlSource(source.authority_id, x509.load_der_x509_certificate(der), urls))
     return due
 
 
-def _urls_seen(session: Session, authority_id: UUID) -> tuple[str, ...]:
+def _crl_urls_seen(session: Session, authority_id: UUID) -> tuple[str, ...]:
     """Return the list URLs that most certificates of the authority name."""
     url = func.unnest(ExternalCertificate.crl_urls).label("url")
     seen = select(url).where(ExternalCertificate.authority_id == authority_id).subquery()
-    query = select(seen.c.url).group_by(seen.c.url).order_by(func.count().desc(), seen.c.url).limit(_LISTS_MOST)
+    query = select(seen.c.url).group_by(seen.c.url).order_by(func.count().desc(), seen.c.url).limit(_MAX_LISTS)
     return tuple(session.scalars(query))
 
 
-async def _fetch_list(source: Source, web: HttpClient, now: datetime) -> ExternalRevocationList | str:
+async def _fetch_crl(source: CrlSource, web: HttpClient, now: datetime) -> ExternalRevocationList | str:
     """Return the list, or the reason for the failure."""
     whys = []
     for url in source.urls:
@@ -126,7 +128,7 @@ async def _fetch_list(source: Source, web: HttpClient, now: datetime) -> Externa
     return " ".join(whys)
 
 
-def _store_list(
+def _store_crl(
     session: Session, tenant_id: TenantId, authority_id: UUID, fetched: ExternalRevocationList | str, now: datetime
 ) -> None:
     source = session.get(StatusSource, authority_id, with_for_update=True)
@@ -134,20 +136,20 @@ def _store_list(
     if source is None:
         return
     source.crl_checked_at = now
-    failure = fetched if isinstance(fetched, str) else _why_older(source, fetched)
+    failure = fetched if isinstance(fetched, str) else _rollback_reason(source, fetched)
     source.crl_failure = failure
     if failure or isinstance(fetched, str):
-        source.crl_due_at = now + _LEAST
+        source.crl_due_at = now + _MIN_INTERVAL
         return
     is_new = source.crl_this_update != fetched.this_update
-    source.crl_due_at = _due(now, fetched.next_update)
+    source.crl_due_at = _next_check(now, fetched.next_update)
     source.crl_number = None if fetched.number is None else Decimal(fetched.number)
     source.crl_this_update, source.crl_next_update = fetched.this_update, fetched.next_update
     if is_new:
-        _store_listed(session, tenant_id, authority_id, fetched.serials)
+        _store_listed_serials(session, tenant_id, authority_id, fetched.serials)
 
 
-def _why_older(source: StatusSource, fetched: ExternalRevocationList) -> str:
+def _rollback_reason(source: StatusSource, fetched: ExternalRevocationList) -> str:
     """Return an error for a list older than the stored one; replaying an old list must not undo a revocation."""
     if source.crl_this_update is not None and fetched.this_update < source.crl_this_update:
         return f"The fetched list is from {fetched.this_update:%Y-%m-%d %H:%M} UTC, older than the stored one."
@@ -156,18 +158,20 @@ def _why_older(source: StatusSource, fetched: ExternalRevocationList) -> str:
     return ""
 
 
-def _store_listed(session: Session, tenant_id: TenantId, authority_id: UUID, serials: Collection[bytes]) -> None:
+def _store_listed_serials(
+    session: Session, tenant_id: TenantId, authority_id: UUID, serials: Collection[bytes]
+) -> None:
     table = ExternalStatus
     of_authority = table.authority_id == authority_id
     listed = set(session.scalars(select(table.serial).where(of_authority, table.listed)))
-    for batch in _batches(sorted(listed - set(serials))):
+    for batch in _split_batches(sorted(listed - set(serials))):
         gone = of_authority & table.serial.in_(batch)
         session.execute(
             update(table).where(gone, table.answer != "").values(listed=False), execution_options=_UNSYNCHRONISED
         )
         session.execute(delete(table).where(gone, table.answer == ""), execution_options=_UNSYNCHRONISED)
     fresh = sorted(set(serials) - listed)
-    for batch in _batches(fresh):
+    for batch in _split_batches(fresh):
         rows = [
             {"tenant_id": tenant_id, "authority_id": authority_id, "serial": serial, "listed": True, "answer": ""}
             for serial in batch
@@ -176,22 +180,22 @@ def _store_listed(session: Session, tenant_id: TenantId, authority_id: UUID, ser
         session.execute(
             statement.on_conflict_do_update(index_elements=["authority_id", "serial"], set_={"listed": True})
         )
-    _disconnect(session, tenant_id, authority_id, fresh)
+    _queue_disconnects(session, tenant_id, authority_id, fresh)
 
 
-def _disconnect(session: Session, tenant_id: TenantId, authority_id: UUID, revoked: Sequence[bytes]) -> None:
+def _queue_disconnects(session: Session, tenant_id: TenantId, authority_id: UUID, revoked: Sequence[bytes]) -> None:
     """Disconnect sessions that use a revoked certificate."""
-    for batch in _batches(revoked):
+    for batch in _split_batches(revoked):
         seen = session.scalars(
             select(ExternalCertificate.serial).where(
                 ExternalCertificate.authority_id == authority_id, ExternalCertificate.serial.in_(batch)
             )
         ).all()
         if seen:
-            queueing.queue_disconnects(session, tenant_id=tenant_id, serials=seen, reason="certificate-revoked")
+            request_queue.queue_disconnects(session, tenant_id=tenant_id, serials=seen, reason="certificate-revoked")
 
 
-def due_questions(session: Session, now: datetime) -> list[Question]:
+def list_due_queries(session: Session, now: datetime) -> list[OcspQuery]:
     """Return due certificates of authorities without a valid list."""
     seen = ExternalCertificate
     rows = session.execute(
@@ -201,16 +205,16 @@ def due_questions(session: Session, now: datetime) -> list[Question]:
         .where(
             _is_due(seen.ocsp_due_at, now),
             seen.not_after > now,
-            seen.last_seen_at > now - _SEEN,
+            seen.last_seen_at > now - _QUERY_WHILE_SEEN,
             (StatusSource.ocsp_url != "") | (func.cardinality(seen.ocsp_urls) > 0),
             StatusSource.crl_next_update.is_(None) | (StatusSource.crl_next_update <= now),
             CertificateAuthority.status != "revoked",
         )
         .order_by(seen.ocsp_due_at)
-        .limit(_ASKED_AT_ONCE)
+        .limit(_MAX_QUERIES_PER_TURN)
     ).all()
     return [
-        Question(
+        OcspQuery(
             row.authority_id,
             x509.load_der_x509_certificate(der),
             row.serial,
@@ -221,7 +225,9 @@ def due_questions(session: Session, now: datetime) -> list[Question]:
     ]
 
 
-async def _ask(question: Question, web: HttpClient, now: datetime, limit: asyncio.Semaphore) -> OcspStatus | str:
+async def _query_ocsp(
+    question: OcspQuery, web: HttpClient, now: datetime, limit: asyncio.Semaphore
+) -> OcspStatus | str:
     request = build_ocsp_request(question.certificate, question.serial)
     headers = {"content-type": "application/ocsp-request", "accept": "application/ocsp-response"}
     whys = []
@@ -241,8 +247,8 @@ async def _ask(question: Question, web: HttpClient, now: datetime, limit: asynci
     return " ".join(whys)
 
 
-def _store_answer(
-    session: Session, tenant_id: TenantId, question: Question, answer: OcspStatus | str, now: datetime
+def _store_ocsp_answer(
+    session: Session, tenant_id: TenantId, question: OcspQuery, answer: OcspStatus | str, now: datetime
 ) -> None:
     key = {"authority_id": question.authority_id, "serial": question.serial}
     seen = session.get(ExternalCertificate, key, with_for_update=True)
@@ -250,9 +256,9 @@ def _store_answer(
         return
     seen.ocsp_checked_at = now
     if isinstance(answer, str):
-        seen.ocsp_failure, seen.ocsp_due_at = answer, now + _LEAST
+        seen.ocsp_failure, seen.ocsp_due_at = answer, now + _MIN_INTERVAL
         return
-    seen.ocsp_failure, seen.ocsp_due_at = "", _due(now, answer.until)
+    seen.ocsp_failure, seen.ocsp_due_at = "", _next_check(now, answer.until)
     seen.ocsp_this_update = answer.this_update
     status = session.get(ExternalStatus, key) or ExternalStatus(tenant_id=tenant_id, listed=False, answer="", **key)
     session.add(status)
@@ -260,18 +266,18 @@ def _store_answer(
     status.answer, status.until = "revoked" if answer.revoked else "good", answer.until
     session.flush()
     if answer.revoked and was != "revoked":
-        queueing.queue_disconnects(
+        request_queue.queue_disconnects(
             session, tenant_id=tenant_id, serials=[question.serial], reason="certificate-revoked"
         )
 
 
-def _forget(session: Session, tenant_id: TenantId, now: datetime) -> None:
+def _delete_unseen(session: Session, tenant_id: TenantId, now: datetime) -> None:
     """Delete certificates that were not used for long, and the oldest above the limit."""
     seen = ExternalCertificate
     newest = select(seen.authority_id, seen.serial).where(seen.tenant_id == tenant_id)
-    beyond = newest.order_by(seen.last_seen_at.desc()).offset(CERTIFICATES_MOST)
+    beyond = newest.order_by(seen.last_seen_at.desc()).offset(MAX_CERTIFICATES)
     for which in (
-        seen.last_seen_at < now - FORGOTTEN_AFTER,
+        seen.last_seen_at < now - FORGET_AFTER,
         tuple_(seen.authority_id, seen.serial).in_(beyond),
     ):
         session.execute(delete(seen).where(seen.tenant_id == tenant_id, which), execution_options=_UNSYNCHRONISED)
@@ -282,13 +288,13 @@ _UNSYNCHRONISED = {"synchronize_session": False}
 
 def _is_due(at: InstrumentedAttribute[datetime], now: datetime) -> ColumnElement[bool]:
     """Match due rows. A time later than `_due` can return comes from a wrong clock and is due, too."""
-    return or_(at <= now, at > now + _MOST)
+    return or_(at <= now, at > now + _MAX_INTERVAL)
 
 
-def _due(now: datetime, until: datetime) -> datetime:
+def _next_check(now: datetime, until: datetime) -> datetime:
     """Return the time of the next fetch: half the remaining validity, within limits."""
-    return now + min(max((until - now) / 2, _LEAST), _MOST)
+    return now + min(max((until - now) / 2, _MIN_INTERVAL), _MAX_INTERVAL)
 
 
-def _batches(items: Sequence[bytes]) -> list[Sequence[bytes]]:
-    return [items[at : at + _BATCH] for at in range(0, len(items), _BATCH)]
+def _split_batches(items: Sequence[bytes]) -> list[Sequence[bytes]]:
+    return [items[at : at + _BATCH_SIZE] for at in range(0, len(items), _BATCH_SIZE)]

@@ -17,10 +17,10 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import repository
-from nac.certificates.errors import AuthorityNotFound, CertificateStatusConflict, refusals
-from nac.certificates.profiles import require_profile, tenant_settings
-from nac.certificates.public import locations
-from nac.certificates.signing import AuthorityKey, Signing, issuer_of
+from nac.certificates.errors import AuthorityNotFound, CertificateStatusConflict, translate_pki_errors
+from nac.certificates.profiles import get_certificate_settings, require_profile
+from nac.certificates.public_lookups import build_locations
+from nac.certificates.signing import AuthorityKey, SigningContext, build_issuer
 from nac.ids import TenantId
 from nac.models import AuthorityIntent, CertificateAuthority
 from pki.issuance import issue, issue_root, key_identifier
@@ -28,17 +28,17 @@ from pki.names import read_common_name, subject_name
 from pki.openssl_names import format_one_line, subject_line
 from pki.serials import random_serial, serial_bytes
 
-OwnKind = Literal["root", "issuing"]
-OWN_KINDS: tuple[OwnKind, ...] = get_args(OwnKind)
-_SLUG_CHARACTERS = 55
-_TITLES: dict[OwnKind, str] = {"root": "Root CA", "issuing": "Issuing CA"}
+OwnAuthorityKind = Literal["root", "issuing"]
+OWN_AUTHORITY_KINDS: tuple[OwnAuthorityKind, ...] = get_args(OwnAuthorityKind)
+_MAX_SLUG_LENGTH = 55
+_AUTHORITY_TITLES: dict[OwnAuthorityKind, str] = {"root": "Root CA", "issuing": "Issuing CA"}
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorityReservation:
     authority_id: UUID
     tenant_id: TenantId
-    kind: OwnKind
+    kind: OwnAuthorityKind
     subject: x509.Name
     serial: int
     key: AuthorityKey = field(repr=False)
@@ -50,32 +50,32 @@ class CrossReservation:
     serial: int
 
 
-def unique_number(slug: str) -> str:
+def generate_unique_number(slug: str) -> str:
     """Return a number for authority names. It must be unique forever: cells recognise foreign authorities by name."""
-    return f"{slug[:_SLUG_CHARACTERS]}-{secrets.token_hex(4)}"
+    return f"{slug[:_MAX_SLUG_LENGTH]}-{secrets.token_hex(4)}"
 
 
 def reserve_authority(
     session: Session,
     *,
     tenant_id: TenantId,
-    kind: OwnKind,
+    kind: OwnAuthorityKind,
     organisation: str,
     unique: str,
-    signing: Signing,
+    signing: SigningContext,
     server_names: Sequence[str] = (),
 ) -> AuthorityReservation:
     """Reserve an authority. `organisation` has at most 48 plain characters; `server_names` are for the server
     certificate."""
     authority_id, serial = uuid4(), random_serial()
-    chosen = tenant_settings(session, tenant_id)
-    with refusals():
-        title = f"{organisation} {_TITLES[kind]}"
+    chosen = get_certificate_settings(session, tenant_id)
+    with translate_pki_errors():
+        title = f"{organisation} {_AUTHORITY_TITLES[kind]}"
         subject = subject_name(title, organisation=organisation, serial_number=unique)
         key = signing.new_authority_key(
             require_profile(session, tenant_id, kind).key, authority_id=authority_id, store=chosen.key_store
         )
-    intent = _record(session, tenant_id, authority_id, kind, subject, serial, key.store, None)
+    intent = _create_intent(session, tenant_id, authority_id, kind, subject, serial, key.store, None)
     intent.server_names = list(server_names)
     return AuthorityReservation(authority_id, tenant_id, kind, subject, serial, key)
 
@@ -83,8 +83,8 @@ def reserve_authority(
 def sign_root(
     session: Session, reservation: AuthorityReservation, *, actor: str, now: datetime
 ) -> CertificateAuthority:
-    intent = _take_up(session, reservation.tenant_id, reservation.authority_id)
-    with refusals():
+    intent = _require_open_intent(session, reservation.tenant_id, reservation.authority_id)
+    with translate_pki_errors():
         certificate = issue_root(
             require_profile(session, reservation.tenant_id, "root"),
             key=reservation.key.key,
@@ -93,39 +93,39 @@ def sign_root(
             serial=reservation.serial,
         )
     intent.signed_at = now
-    return _add(session, actor, reservation, certificate, issuer_id=None)
+    return _create_authority(session, actor, reservation, certificate, issuer_id=None)
 
 
-def sign_issuing(
+def sign_issuing_authority(
     session: Session,
     reservation: AuthorityReservation,
     *,
     actor: str,
     root: CertificateAuthority,
-    signing: Signing,
+    signing: SigningContext,
     now: datetime,
 ) -> CertificateAuthority:
-    intent = _take_up(session, reservation.tenant_id, reservation.authority_id)
-    with refusals():
+    intent = _require_open_intent(session, reservation.tenant_id, reservation.authority_id)
+    with translate_pki_errors():
         certificate = issue(
             require_profile(session, reservation.tenant_id, "issuing"),
             public_key=reservation.key.key.public_key(),
             subject=reservation.subject,
-            issuer=issuer_of(root, signing),
+            issuer=build_issuer(root, signing),
             now=now,
             serial=reservation.serial,
-            locations=locations(signing.public_url, root.id),
+            locations=build_locations(signing.public_url, root.id),
         )
     intent.signed_at = now
-    return _add(session, actor, reservation, certificate, issuer_id=root.id)
+    return _create_authority(session, actor, reservation, certificate, issuer_id=root.id)
 
 
-def reserve_cross(
+def reserve_cross_certificate(
     session: Session, *, tenant_id: TenantId, new: AuthorityReservation, old: CertificateAuthority
 ) -> CrossReservation:
     """Reserve the cross-certificate for `cross_sign`."""
     reservation = CrossReservation(uuid4(), random_serial())
-    _record(session, tenant_id, reservation.id, "cross", new.subject, reservation.serial, old.key_store, old.id)
+    _create_intent(session, tenant_id, reservation.id, "cross", new.subject, reservation.serial, old.key_store, old.id)
     return reservation
 
 
@@ -137,21 +137,21 @@ def cross_sign(
     tenant_id: TenantId,
     new: CertificateAuthority,
     old: CertificateAuthority,
-    signing: Signing,
+    signing: SigningContext,
     now: datetime,
 ) -> None:
     """Sign the new root's name and key with the old root (RFC 4210 4.4), for devices that trust only the old one."""
     certificate = x509.load_der_x509_certificate(new.certificate_der)
-    intent = _take_up(session, tenant_id, reservation.id)
-    with refusals():
+    intent = _require_open_intent(session, tenant_id, reservation.id)
+    with translate_pki_errors():
         crossed = issue(
             require_profile(session, tenant_id, "root"),
             public_key=certificate.public_key(),
             subject=certificate.subject,
-            issuer=issuer_of(old, signing),
+            issuer=build_issuer(old, signing),
             now=now,
             serial=reservation.serial,
-            locations=locations(signing.public_url, old.id),
+            locations=build_locations(signing.public_url, old.id),
         )
     new.cross_der = crossed.public_bytes(Encoding.DER)
     intent.signed_at = now
@@ -166,7 +166,7 @@ def cross_sign(
     )
 
 
-def _record(
+def _create_intent(
     session: Session,
     tenant_id: TenantId,
     intent_id: UUID,
@@ -190,7 +190,7 @@ def _record(
     return intent
 
 
-def _take_up(session: Session, tenant_id: TenantId, intent_id: UUID) -> AuthorityIntent:
+def _require_open_intent(session: Session, tenant_id: TenantId, intent_id: UUID) -> AuthorityIntent:
     """Lock a reservation for signing. Raises an error if it does not exist, is signed or was abandoned."""
     intent = repository.lock_authority_intent(session, tenant_id, intent_id)
     if intent is None:
@@ -204,7 +204,7 @@ def _take_up(session: Session, tenant_id: TenantId, intent_id: UUID) -> Authorit
     return intent
 
 
-def _add(
+def _create_authority(
     session: Session,
     actor: str,
     reservation: AuthorityReservation,

@@ -14,18 +14,18 @@ from nac.users.service import require_by_name
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class CertificateHolder:
     endpoint_id: UUID | None = None
     user_id: UUID | None = None
     # Name of the endpoint or, without one, of the user.
     name: str | None = None
 
 
-def find_holder(session: Session, *, tenant_id: TenantId, mac: str | None, user_name: str | None) -> Holder:
+def find_holder(session: Session, *, tenant_id: TenantId, mac: str | None, user_name: str | None) -> CertificateHolder:
     """Find the holder. Raises NotFound if the endpoint or user does not exist."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac) if mac is not None else None
     user = require_by_name(session, tenant_id=tenant_id, name=user_name) if user_name is not None else None
-    return Holder(
+    return CertificateHolder(
         endpoint_id=endpoint.id if endpoint else None,
         user_id=user.id if user else None,
         name=endpoint.mac if endpoint else user.name if user else None,

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Row, func, select, text, true, update
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.certificates.status import status_changed
+from nac.certificates.status_changes import record_status_change
 from nac.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, EnrolmentSecret
 
@@ -22,19 +22,19 @@ from nac.models import AuthorityIntent, Certificate, EnrolmentSecret
 # secret or key can replace them.
 STALE_AFTER = timedelta(seconds=10)
 # The worker settles older intents.
-SETTLED_AFTER = timedelta(minutes=1)
-BATCH = 1_000
+ABANDON_AFTER = timedelta(minutes=1)
+BATCH_SIZE = 1_000
 
-_TENANTS = text("SELECT tenant_id FROM tenants_with_intents(now() - :age) AS found (tenant_id)")
+_TENANTS_SQL = text("SELECT tenant_id FROM tenants_with_intents(now() - :age) AS found (tenant_id)")
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class AbandonedIntents:
     certificates: int
     authorities: int
 
 
-def abandon(
+def abandon_intents(
     session: Session,
     *,
     actor: str,
@@ -52,18 +52,18 @@ def abandon(
         select(row)
         .where(row.tenant_id == tenant_id, row.status == "intended", row.created_at <= func.now() - age, which)
         .order_by(row.serial)
-        .limit(BATCH)
+        .limit(BATCH_SIZE)
         .with_for_update(skip_locked=older_than is not None)
         .execution_options(populate_existing=True)
     )
     count = 0
     while rows := session.scalars(query).all():
-        _abandon(session, actor, rows, now)
+        _abandon_rows(session, actor, rows, now)
         count += len(rows)
     return count
 
 
-def wait(session: Session, *, tenant_id: TenantId, which: ColumnElement[bool]) -> None:
+def wait_for_signatures(session: Session, *, tenant_id: TenantId, which: ColumnElement[bool]) -> None:
     """Wait for running signatures among `which`."""
     row = Certificate
     young = row.created_at > func.now() - STALE_AFTER
@@ -71,7 +71,7 @@ def wait(session: Session, *, tenant_id: TenantId, which: ColumnElement[bool]) -
     session.execute(query.with_for_update(read=True))
 
 
-def _abandon(session: Session, actor: str, rows: Sequence[Certificate], now: datetime) -> None:
+def _abandon_rows(session: Session, actor: str, rows: Sequence[Certificate], now: datetime) -> None:
     for row in rows:
         row.status, row.revoked_at = "abandoned", now
         audit.append(
@@ -88,18 +88,20 @@ def _abandon(session: Session, actor: str, rows: Sequence[Certificate], now: dat
         secret = EnrolmentSecret
         session.execute(update(secret).where(secret.id == secret_id).values(uses=secret.uses - taken[secret_id]))
     # Also on the revocation list: a signature may exist.
-    status_changed(session, *rows)
+    record_status_change(session, *rows)
 
 
-def tenants_to_settle(session: Session) -> Sequence[TenantId]:
+def list_tenants_with_stale_intents(session: Session) -> Sequence[TenantId]:
     """List tenants with intents to settle. In PlatformScope."""
-    rows: Sequence[Row[Any]] = session.execute(_TENANTS, {"age": SETTLED_AFTER}).all()
+    rows: Sequence[Row[Any]] = session.execute(_TENANTS_SQL, {"age": ABANDON_AFTER}).all()
     return [TenantId(row.tenant_id) for row in rows]
 
 
-def settle(session: Session, *, actor: str, tenant_id: TenantId, now: datetime) -> Settled:
+def abandon_stale_intents(session: Session, *, actor: str, tenant_id: TenantId, now: datetime) -> AbandonedIntents:
     """Abandon unfinished intents. A key in a token stays there and must be removed by hand."""
-    certificates = abandon(session, actor=actor, tenant_id=tenant_id, which=true(), now=now, older_than=SETTLED_AFTER)
+    certificates = abandon_intents(
+        session, actor=actor, tenant_id=tenant_id, which=true(), now=now, older_than=ABANDON_AFTER
+    )
     intent = AuthorityIntent
     left = session.scalars(
         select(intent)
@@ -107,7 +109,7 @@ def settle(session: Session, *, actor: str, tenant_id: TenantId, now: datetime) 
             intent.tenant_id == tenant_id,
             intent.signed_at.is_(None),
             intent.abandoned_at.is_(None),
-            intent.created_at <= func.now() - SETTLED_AFTER,
+            intent.created_at <= func.now() - ABANDON_AFTER,
         )
         .with_for_update(skip_locked=True)
     ).all()
@@ -121,4 +123,4 @@ def settle(session: Session, *, actor: str, tenant_id: TenantId, now: datetime) 
             tenant_id=tenant_id,
             after={"id": str(row.id), "kind": row.kind, "serial": row.serial.hex(), "key_store": row.key_store},
         )
-    return Settled(certificates, len(left))
+    return AbandonedIntents(certificates, len(left))

@@ -31,46 +31,46 @@ class ProfileRefused(InvalidInput):
 
 
 @dataclass(frozen=True, slots=True)
-class TenantSettings:
+class TenantCertificateSettings:
     profiles: Mapping[str, Mapping[str, Any]]
     key_store: KeyStoreChoice
 
 
-def tenant_settings(session: Session, tenant_id: TenantId, *, lock: bool = False) -> TenantSettings:
+def get_certificate_settings(session: Session, tenant_id: TenantId, *, lock: bool = False) -> TenantCertificateSettings:
     """Return the tenant's settings. `lock` keeps them unchanged until the transaction ends."""
     if lock:
         repository.lock_tenant(session, tenant_id)
     row = session.get(CertificateSettings, tenant_id, populate_existing=lock)
     if row is None:
-        return TenantSettings({}, "")
-    return TenantSettings(row.profiles, row.key_store)
+        return TenantCertificateSettings({}, "")
+    return TenantCertificateSettings(row.profiles, row.key_store)
 
 
 def require_profile(session: Session, tenant_id: TenantId, name: str, *, lock: bool = False) -> CertificateProfile:
     """Return the tenant's version of a profile. Raises ProfileNotFound, or ProfileRefused if an override is no longer
     valid."""
-    return chosen_profile(name, tenant_settings(session, tenant_id, lock=lock).profiles)
+    return resolve_profile(name, get_certificate_settings(session, tenant_id, lock=lock).profiles)
 
 
-def chosen_profile(name: str, profiles: Mapping[str, Mapping[str, Any]]) -> CertificateProfile:
+def resolve_profile(name: str, profiles: Mapping[str, Mapping[str, Any]]) -> CertificateProfile:
     """Apply the overrides in `profiles`. Raises the same errors as `require_profile`."""
-    return _chosen(name, profiles.get(name, {}))
+    return _apply_choice(name, profiles.get(name, {}))
 
 
 def list_profiles(session: Session, *, tenant_id: TenantId) -> list[CertificateProfile]:
-    chosen = tenant_settings(session, tenant_id).profiles
-    return [_chosen(name, chosen.get(name, {})) for name in PROFILES]
+    chosen = get_certificate_settings(session, tenant_id).profiles
+    return [_apply_choice(name, chosen.get(name, {})) for name in PROFILES]
 
 
-def set_profile(
+def update_profile(
     session: Session, *, actor: str, tenant_id: TenantId, name: str, choice: Mapping[str, Any]
 ) -> CertificateProfile:
     """Replace the tenant's overrides, such as {"validity_days": 90, "key": "rsa-2048"}; {} restores the default.
 
     Issued certificates do not change.
     """
-    profile = _chosen(name, choice)
-    row = _require_row(session, tenant_id)
+    profile = _apply_choice(name, choice)
+    row = _get_or_create_row(session, tenant_id)
     before = row.profiles.get(name, {})
     others = {other: kept for other, kept in row.profiles.items() if other != name}
     row.profiles = others | ({name: dict(choice)} if choice else {})
@@ -79,15 +79,15 @@ def set_profile(
     return profile
 
 
-def set_key_store(session: Session, *, actor: str, tenant_id: TenantId, store: KeyStoreChoice) -> None:
+def update_key_store(session: Session, *, actor: str, tenant_id: TenantId, store: KeyStoreChoice) -> None:
     """Set the key store for new authorities."""
-    row = _require_row(session, tenant_id)
+    row = _get_or_create_row(session, tenant_id)
     before, row.key_store = row.key_store, store
     session.flush()
     _audit(session, actor, tenant_id, "key-store", {"key_store": before}, {"key_store": store})
 
 
-def _chosen(name: str, choice: Mapping[str, Any]) -> CertificateProfile:
+def _apply_choice(name: str, choice: Mapping[str, Any]) -> CertificateProfile:
     profile = PROFILES.get(name)
     if profile is None:
         raise ProfileNotFound(f"Unknown profile {name!r}.", place="profile", remedy=f"Use {', '.join(PROFILES)}.")
@@ -97,7 +97,7 @@ def _chosen(name: str, choice: Mapping[str, Any]) -> CertificateProfile:
         raise ProfileRefused("; ".join(exc.mistakes), place="profile") from exc
 
 
-def _require_row(session: Session, tenant_id: TenantId) -> CertificateSettings:
+def _get_or_create_row(session: Session, tenant_id: TenantId) -> CertificateSettings:
     repository.lock_tenant(session, tenant_id)
     # It may have been read and changed before the lock.
     row = session.get(CertificateSettings, tenant_id, populate_existing=True)

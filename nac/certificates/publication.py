@@ -16,11 +16,11 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import repository
-from nac.certificates.errors import AuthorityNotFound, refusals
+from nac.certificates.errors import AuthorityNotFound, translate_pki_errors
 from nac.certificates.profiles import require_profile
-from nac.certificates.public import locations
-from nac.certificates.signing import Signing, issuer_of
-from nac.certificates.status import CHANNEL, revocation
+from nac.certificates.public_lookups import build_locations
+from nac.certificates.signing import SigningContext, build_issuer
+from nac.certificates.status_changes import STATUS_CHANNEL, build_revocation
 from nac.db import commit_intent
 from nac.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
@@ -33,21 +33,21 @@ from pki.serials import random_serial, serial_bytes
 
 # A list is made daily and valid for a week, so the worker or a key store may fail for days.
 LIST_VALIDITY = timedelta(days=7)
-LIST_EVERY = timedelta(days=1)
-# The root's key may be offline for months (nac.certificates.offline), and its list rarely changes.
+LIST_INTERVAL = timedelta(days=1)
+# The root's key may be offline for months (nac.certificates.offline_root), and its list rarely changes.
 ROOT_LIST_VALIDITY = timedelta(days=180)
 SIGNER_PROFILE = "ocsp-signer"
 # Lists have whole seconds; revocations in a burst share one list.
-LIST_PAUSE = timedelta(seconds=2)
+MIN_LIST_INTERVAL = timedelta(seconds=2)
 RETRY_AFTER = timedelta(minutes=1)
 
-_WORK = text(
+_DUE_SQL = text(
     "SELECT tenant_id, authority_id, list_due, list_scheduled, signer_due"
     " FROM status_work(:moment, :list_every, :which)"
 )
 
 
-class Due(NamedTuple):
+class DuePublication(NamedTuple):
     tenant_id: UUID
     authority_id: UUID
     # Because of a change, and because of the schedule.
@@ -57,61 +57,61 @@ class Due(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class PublicationResult:
     revocation_list: bool
     signer: bool
 
 
-def due(session: Session, *, now: datetime, authority_id: UUID | None = None) -> Sequence[Due]:
+def list_due(session: Session, *, now: datetime, authority_id: UUID | None = None) -> Sequence[DuePublication]:
     """List due work for all authorities of all tenants, or for one."""
-    parameters = {"moment": now, "list_every": LIST_EVERY, "which": authority_id}
-    return [Due(*row) for row in session.execute(_WORK, parameters)]
+    parameters = {"moment": now, "list_every": LIST_INTERVAL, "which": authority_id}
+    return [DuePublication(*row) for row in session.execute(_DUE_SQL, parameters)]
 
 
-def publish(
-    session: Session, *, actor: str, tenant_id: TenantId, authority_id: UUID, signing: Signing, now: datetime
-) -> Made:
+def publish_status(
+    session: Session, *, actor: str, tenant_id: TenantId, authority_id: UUID, signing: SigningContext, now: datetime
+) -> PublicationResult:
     """Publish what is due for the authority, unless another worker does. In the tenant's scope.
 
     Commits the list's number and the signer's row before it signs. A failure leaves a gap in the numbers or a row
     without a certificate; the next turn repeats the work.
     """
-    nothing = Made(revocation_list=False, signer=False)
-    pending = due(session, now=now, authority_id=authority_id) if _is_alone(session, authority_id) else ()
+    nothing = PublicationResult(revocation_list=False, signer=False)
+    pending = list_due(session, now=now, authority_id=authority_id) if _try_lock(session, authority_id) else ()
     if not pending:
         return nothing
     authority = repository.get_authority(session, tenant_id, authority_id)
     if authority is None:
         raise AuthorityNotFound(place="authority")
     work = pending[0]
-    publishing = _Publishing(session, actor, authority, signing, now)
+    publishing = _Publisher(session, actor, authority, signing, now)
     signer = publishing.reserve_signer() if work.signer_due else None
     number = None
     if work.list_due or work.list_scheduled:
         number = publishing.reserve_number(scheduled=work.list_scheduled)
     commit_intent(session)
-    if not _is_alone(session, authority_id):
+    if not _try_lock(session, authority_id):
         return nothing
     signed = signer is not None and publishing.sign_signer(signer)
     made = number is not None and publishing.make_list(number, scheduled=work.list_scheduled)
-    return Made(made, signed)
+    return PublicationResult(made, signed)
 
 
-def _is_alone(session: Session, authority_id: UUID) -> bool:
+def _try_lock(session: Session, authority_id: UUID) -> bool:
     """Take the lock on this authority's publication until the transaction ends. Returns False if another worker has
     it."""
     lock = func.pg_try_advisory_xact_lock(func.hashtext("status_work"), func.hashtext(str(authority_id)))
     return bool(session.scalar(select(lock)))
 
 
-def postpone(session: Session, *, tenant_id: TenantId, authority_id: UUID, now: datetime) -> None:
+def postpone_publication(session: Session, *, tenant_id: TenantId, authority_id: UUID, now: datetime) -> None:
     """Retry the authority in a minute, after a failure."""
-    row = _list_row(session, tenant_id, authority_id)
+    row = _lock_list_row(session, tenant_id, authority_id)
     row.retry_at = now + RETRY_AFTER
     session.flush()
 
 
-def _list_row(session: Session, tenant_id: TenantId, authority_id: UUID) -> RevocationList:
+def _lock_list_row(session: Session, tenant_id: TenantId, authority_id: UUID) -> RevocationList:
     query = select(RevocationList).where(
         RevocationList.tenant_id == tenant_id, RevocationList.authority_id == authority_id
     )
@@ -123,18 +123,18 @@ def _list_row(session: Session, tenant_id: TenantId, authority_id: UUID) -> Revo
     return row
 
 
-class _Publishing:
+class _Publisher:
     """Publication for one authority at one time."""
 
     def __init__(
-        self, session: Session, actor: str, authority: CertificateAuthority, signing: Signing, now: datetime
+        self, session: Session, actor: str, authority: CertificateAuthority, signing: SigningContext, now: datetime
     ) -> None:
         self._session = session
         self._actor = actor
         self._authority = authority
         self._signing = signing
         # Opened before anything is reserved.
-        self._issuer = issuer_of(authority, signing)
+        self._issuer = build_issuer(authority, signing)
         self._now = now.replace(microsecond=0)
 
     def reserve_signer(self) -> OcspSignerRow:
@@ -166,7 +166,7 @@ class _Publishing:
             return False
         authority = self._authority
         key = load_key(self._signing.sealer.open(row.key_sealed, signer_context(row.id)), made_here=True)
-        with refusals():
+        with translate_pki_errors():
             signer = issue(
                 require_profile(self._session, authority.tenant_id, SIGNER_PROFILE),
                 public_key=key.public_key(),
@@ -174,7 +174,7 @@ class _Publishing:
                 issuer=self._issuer,
                 now=self._now,
                 serial=int.from_bytes(row.serial),
-                locations=locations(self._signing.public_url, authority.id),
+                locations=build_locations(self._signing.public_url, authority.id),
                 not_before=row.not_before,
                 not_after=row.not_after,
             )
@@ -183,16 +183,16 @@ class _Publishing:
         after = {"serial": row.serial.hex(), "not_after": row.not_after.isoformat()}
         self._audit("authority.ocsp-signer", after)
         # Responders load the newest signer.
-        self._session.execute(select(func.pg_notify(CHANNEL, str(authority.id))))
+        self._session.execute(select(func.pg_notify(STATUS_CHANNEL, str(authority.id))))
         return True
 
     def reserve_number(self, *, scheduled: bool) -> int | None:
         """Reserve the number of the next list. Returns None if the last list is too young; the next turn makes it."""
-        row = _list_row(self._session, self._authority.tenant_id, self._authority.id)
+        row = _lock_list_row(self._session, self._authority.tenant_id, self._authority.id)
         # A list in the future comes from a wrong clock; do not wait for it.
         if (
             row.this_update is not None
-            and row.this_update <= self._now < row.this_update + LIST_PAUSE
+            and row.this_update <= self._now < row.this_update + MIN_LIST_INTERVAL
             and not scheduled
         ):
             return None
@@ -203,7 +203,7 @@ class _Publishing:
     def make_list(self, number: int, *, scheduled: bool) -> bool:
         """Sign the list. Returns False if another worker reserved a later number meanwhile."""
         authority = self._authority
-        row = _list_row(self._session, authority.tenant_id, authority.id)
+        row = _lock_list_row(self._session, authority.tenant_id, authority.id)
         if row.reserved_number != number:
             return False
         # Work that is added later belongs to a change that this list may not include.
@@ -214,7 +214,7 @@ class _Publishing:
         self._session.flush()
         entries = list(self._entries(row.scheduled_at and min(row.scheduled_at, self._now)))
         next_update = self._now + (ROOT_LIST_VALIDITY if authority.kind == "root" else LIST_VALIDITY)
-        with refusals():
+        with translate_pki_errors():
             row.crl_der = build_crl(
                 self._issuer,
                 entries,
@@ -241,8 +241,8 @@ class _Publishing:
             query = query.where(or_(row.not_after >= last_scheduled, row.revoked_at >= last_scheduled))
         for serial, at, reason in self._session.execute(query):
             assert at is not None
-            yield serial, revocation(at, reason)
-        for serial, status in authorities_below(self._session, self._authority.id).items():
+            yield serial, build_revocation(at, reason)
+        for serial, status in list_subordinate_revocations(self._session, self._authority.id).items():
             if isinstance(status, Revocation):
                 yield serial, status
 
@@ -262,7 +262,7 @@ def signer_context(signer_id: UUID) -> str:
     return f"ocsp-signer:{signer_id}"
 
 
-def authorities_below(session: Session, authority_id: UUID) -> dict[bytes, Revocation | None]:
+def list_subordinate_revocations(session: Session, authority_id: UUID) -> dict[bytes, Revocation | None]:
     """Return the authorities below by serial number; None for those that are not revoked."""
     row = CertificateAuthority
     query = select(row.certificate_der, row.status, row.revoked_at, row.revocation_reason, row.not_before)
@@ -270,11 +270,11 @@ def authorities_below(session: Session, authority_id: UUID) -> dict[bytes, Revoc
     for der, status, at, reason, not_before in session.execute(query.where(row.issuer_id == authority_id)):
         serial = serial_bytes(x509.load_der_x509_certificate(der).serial_number)
         # An old revocation may lack time and reason; then the certificate was never reliable.
-        below[serial] = revocation(at or not_before, reason) if status == "revoked" else None
+        below[serial] = build_revocation(at or not_before, reason) if status == "revoked" else None
     cross = AuthorityIntent
     crossed = select(cross.serial, cross.revoked_at, cross.revocation_reason).where(
         cross.issuer_id == authority_id, cross.kind == "cross", cross.signed_at.is_not(None)
     )
     for serial, at, reason in session.execute(crossed):
-        below[serial] = revocation(at, reason) if at is not None else None
+        below[serial] = build_revocation(at, reason) if at is not None else None
     return below

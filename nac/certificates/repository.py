@@ -21,16 +21,16 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session, aliased
 
-from nac.db.orders import Orders, Span
-from nac.db.seeking import Sought, seek
-from nac.db.texts import has_part
+from nac.db.bounded_search import BoundedPage, search_bounded
+from nac.db.sort_orders import PageSpan, SortOrders
+from nac.db.text_search import contains_text
 from nac.errors import NotFound
 from nac.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, CertificateSettings, Tenant
 from nac.self_tests.ticket import SELF_TEST_PROFILE
 
 # Each has an index, because a tenant can have hundreds of thousands.
-ORDERS = Orders(
+ORDERS = SortOrders(
     {
         "serial": (Certificate.serial,),
         "name": (Certificate.common_name_key, Certificate.serial),
@@ -38,7 +38,7 @@ ORDERS = Orders(
         "not_after": (Certificate.not_after, Certificate.serial),
     }
 )
-AUTHORITIES = Orders(
+AUTHORITY_ORDERS = SortOrders(
     {
         "not_before": (CertificateAuthority.not_before, CertificateAuthority.id),
         "not_after": (CertificateAuthority.not_after, CertificateAuthority.id),
@@ -72,7 +72,7 @@ _KEY_HOLDER = (
 )
 _ROOT = aliased(CertificateAuthority)
 # Unexpired certificates of RADIUS servers. The profile is a literal, so that PostgreSQL uses the partial index.
-_SERVERS = select(Certificate.certificate_der).where(
+_SERVER_CERTIFICATES = select(Certificate.certificate_der).where(
     Certificate.tenant_id == bindparam("tenant_id"),
     Certificate.profile == literal_column("'eap-server'"),
     Certificate.not_after > bindparam("now"),
@@ -83,7 +83,7 @@ _SIGNER = (
         CertificateAuthority,
         _ROOT.certificate_der,
         CertificateSettings.profiles,
-        type_coerce(func.array(_SERVERS.scalar_subquery()), ARRAY(LargeBinary)),
+        type_coerce(func.array(_SERVER_CERTIFICATES.scalar_subquery()), ARRAY(LargeBinary)),
     )
     .join(_ROOT, _ROOT.id == CertificateAuthority.issuer_id)
     .outerjoin(CertificateSettings, CertificateSettings.tenant_id == CertificateAuthority.tenant_id)
@@ -102,10 +102,10 @@ _LOCK_INTENT = (
     .where(Certificate.tenant_id == bindparam("tenant_id"), Certificate.serial == bindparam("serial"))
     .with_for_update(of=Certificate)
 )
-_ADD = insert(cast(Table, Certificate.__table__)).inline()
+_INSERT_CERTIFICATE = insert(cast(Table, Certificate.__table__)).inline()
 
 
-class Signer(NamedTuple):
+class TenantSigner(NamedTuple):
     """The authority that signs for a tenant now."""
 
     authority: CertificateAuthority
@@ -116,13 +116,13 @@ class Signer(NamedTuple):
     servers: Sequence[bytes]
 
 
-class Intent(NamedTuple):
+class LockedIntent(NamedTuple):
     row: Certificate
     # Whether the authority can sign.
     authority_signs: bool
 
 
-def share_tenant(session: Session, tenant_id: TenantId) -> None:
+def lock_tenant_shared(session: Session, tenant_id: TenantId) -> None:
     """Take the tenant's shared lock for issuing. Excludes `lock_tenant` until the transaction ends.
 
     Call it before locking any other row of the tenant, to avoid deadlocks.
@@ -143,26 +143,28 @@ def get_by_serial(session: Session, tenant_id: TenantId, serial: bytes, *, lock:
     return session.scalar(query)
 
 
-def get_signer(session: Session, tenant_id: TenantId, now: datetime) -> Signer | None:
+def get_signer(session: Session, tenant_id: TenantId, now: datetime) -> TenantSigner | None:
     """Return the newest issuing authority whose key is stored here."""
     signer = session.execute(_SIGNER, {"tenant_id": tenant_id, "now": now}).one_or_none()
-    return None if signer is None else Signer(signer[0], signer[1], signer[2] or {}, signer[3])
+    return None if signer is None else TenantSigner(signer[0], signer[1], signer[2] or {}, signer[3])
 
 
-def list_servers(session: Session, tenant_id: TenantId, now: datetime) -> Sequence[bytes]:
+def list_server_certificates(session: Session, tenant_id: TenantId, now: datetime) -> Sequence[bytes]:
     """Return unexpired certificates of RADIUS servers, whatever their status."""
-    return [der for der in session.scalars(_SERVERS, {"tenant_id": tenant_id, "now": now}) if der is not None]
+    return [
+        der for der in session.scalars(_SERVER_CERTIFICATES, {"tenant_id": tenant_id, "now": now}) if der is not None
+    ]
 
 
-def add_intent(session: Session, values: Mapping[str, Any]) -> None:
+def create_intent(session: Session, values: Mapping[str, Any]) -> None:
     """Insert a Certificate row. The database rejects invalid references."""
-    session.execute(_ADD, values)
+    session.execute(_INSERT_CERTIFICATE, values)
 
 
-def lock_intent(session: Session, tenant_id: TenantId, serial: bytes) -> Intent | None:
+def lock_intent(session: Session, tenant_id: TenantId, serial: bytes) -> LockedIntent | None:
     parameters, options = {"tenant_id": tenant_id, "serial": serial}, {"populate_existing": True}
     intent = session.execute(_LOCK_INTENT, parameters, execution_options=options).one_or_none()
-    return None if intent is None else Intent(intent[0], intent[1] == "active" and intent[2])
+    return None if intent is None else LockedIntent(intent[0], intent[1] == "active" and intent[2])
 
 
 def list_renewals(session: Session, certificate: Certificate, *, lock: bool = False) -> Sequence[Certificate]:
@@ -181,13 +183,13 @@ def list_renewals(session: Session, certificate: Certificate, *, lock: bool = Fa
     return session.scalars(query).all()
 
 
-def is_certified(session: Session, tenant_id: TenantId, public_key_sha256: bytes) -> bool:
+def is_key_certified(session: Session, tenant_id: TenantId, public_key_sha256: bytes) -> bool:
     """Whether a certificate or intent has this key. Locks the key until the transaction ends."""
     session.execute(_LOCK_KEY, {"key": int.from_bytes(public_key_sha256[:8], signed=True)})
     return session.scalar(_KEY_HOLDER, {"tenant_id": tenant_id, "digest": public_key_sha256}) is not None
 
 
-def search(
+def search_certificates(
     session: Session,
     tenant_id: TenantId,
     *,
@@ -195,9 +197,9 @@ def search(
     profile: str,
     name: str,
     which: ColumnElement[bool] | None,
-    span: Span,
+    span: PageSpan,
     in_full: bool = False,
-) -> Sought[Certificate]:
+) -> BoundedPage[Certificate]:
     def filters(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- certificates, or an alias of them
         conditions = [each.profile == profile if profile else each.profile != SELF_TEST_PROFILE]
         if status:
@@ -209,12 +211,12 @@ def search(
     whose = [Certificate.tenant_id == tenant_id]
     if which is None and not (status or profile or name):
         # Without filters every row matches: no search needed.
-        return seek(session, Certificate, [*whose, *filters(Certificate)], lambda _: (), span)
+        return search_bounded(session, Certificate, [*whose, *filters(Certificate)], lambda _: (), span)
     if which is not None:
         # A holder has few certificates.
         query = select(Certificate).where(*whose, which, *filters(Certificate))
-        return Sought(session.scalars(span.of(query)).all(), None)
-    return seek(session, Certificate, whose, filters, span, in_full=in_full)
+        return BoundedPage(session.scalars(span.of(query)).all(), None)
+    return search_bounded(session, Certificate, whose, filters, span, in_full=in_full)
 
 
 def list_authorities(session: Session, tenant_id: TenantId) -> Sequence[CertificateAuthority]:
@@ -225,12 +227,12 @@ def list_authorities(session: Session, tenant_id: TenantId) -> Sequence[Certific
 
 
 def list_authority_page(
-    session: Session, tenant_id: TenantId, *, span: Span, text: str, kind: str, status: str
+    session: Session, tenant_id: TenantId, *, span: PageSpan, text: str, kind: str, status: str
 ) -> Sequence[CertificateAuthority]:
     authority = CertificateAuthority
     query = select(authority).where(authority.tenant_id == tenant_id)
     if text:
-        query = query.where(has_part(text, authority.name, authority.subject))
+        query = query.where(contains_text(text, authority.name, authority.subject))
     if kind:
         query = query.where(authority.kind == kind)
     if status:
@@ -238,7 +240,7 @@ def list_authority_page(
     return session.scalars(span.of(query)).all()
 
 
-def active_issuing(session: Session, tenant_id: TenantId) -> CertificateAuthority | None:
+def get_active_issuing(session: Session, tenant_id: TenantId) -> CertificateAuthority | None:
     """Return the newest issuing authority whose key is stored here."""
     authority = CertificateAuthority
     query = select(authority).where(
@@ -261,14 +263,14 @@ def lock_authority_intent(session: Session, tenant_id: TenantId, intent_id: UUID
     return session.scalar(query.with_for_update().execution_options(populate_existing=True))
 
 
-def cross_intent(session: Session, tenant_id: TenantId, serial: bytes) -> AuthorityIntent:
+def require_cross_intent(session: Session, tenant_id: TenantId, serial: bytes) -> AuthorityIntent:
     """Return the intent of a signed cross-certificate."""
     intent = AuthorityIntent
     query = select(intent).where(intent.tenant_id == tenant_id, intent.kind == "cross", intent.serial == serial)
     return session.scalars(query).one()
 
 
-def newest_root(session: Session, tenant_id: TenantId) -> CertificateAuthority | None:
+def get_newest_root(session: Session, tenant_id: TenantId) -> CertificateAuthority | None:
     authority = CertificateAuthority
     query = select(authority).where(
         authority.tenant_id == tenant_id, authority.kind == "root", authority.status == "active"
@@ -276,7 +278,7 @@ def newest_root(session: Session, tenant_id: TenantId) -> CertificateAuthority |
     return session.scalar(query.order_by(authority.not_before.desc(), authority.id).limit(1))
 
 
-def own_authorities(session: Session, tenant_id: TenantId, *, status: str) -> Sequence[CertificateAuthority]:
+def lock_own_authorities(session: Session, tenant_id: TenantId, *, status: str) -> Sequence[CertificateAuthority]:
     """Return the tenant's own authorities, without external ones."""
     authority = CertificateAuthority
     query = select(authority).where(
@@ -291,21 +293,21 @@ def has_own_authorities(session: Session, tenant_id: TenantId) -> bool:
     return bool(session.scalar(select(exists().where(own.tenant_id == tenant_id, own.kind != "external"))))
 
 
-def is_complete(session: Session, tenant_id: TenantId) -> bool:
+def has_complete_authorities(session: Session, tenant_id: TenantId) -> bool:
     """Whether the tenant's authorities and server certificate were once completed, whatever their status."""
     if not has_own_authorities(session, tenant_id):
         return False
-    return newest_server(session, tenant_id, "eap-server", even_revoked=True) is not None
+    return get_newest_server(session, tenant_id, "eap-server", even_revoked=True) is not None
 
 
-def server_names_asked(session: Session, tenant_id: TenantId) -> Sequence[str]:
+def list_requested_server_names(session: Session, tenant_id: TenantId) -> Sequence[str]:
     """Return the names requested with the last attempt to create authorities."""
     intent = AuthorityIntent
     query = select(intent.server_names).where(intent.tenant_id == tenant_id, func.cardinality(intent.server_names) > 0)
     return session.scalar(query.order_by(intent.created_at.desc()).limit(1)) or ()
 
 
-def lacks_what_was_begun(session: Session, tenant_id: TenantId) -> bool:
+def has_abandoned_setup(session: Session, tenant_id: TenantId) -> bool:
     """Whether an attempt to create the first authorities was abandoned and none exist."""
     own, begun = CertificateAuthority, AuthorityIntent
     intended = exists().where(begun.tenant_id == tenant_id, begun.signed_at.is_(None))
@@ -323,7 +325,7 @@ def lacks_what_was_begun(session: Session, tenant_id: TenantId) -> bool:
     )
 
 
-def newest_server(
+def get_newest_server(
     session: Session, tenant_id: TenantId, profile: str, *, even_revoked: bool = False
 ) -> Certificate | None:
     """Return the certificate that is presented last, now or later, and whose key is here. Same order as in the
@@ -350,7 +352,7 @@ def present_server(session: Session, server: Certificate, moment: datetime) -> N
     session.execute(later.values(present_from=None))
 
 
-def usable_of_profile(session: Session, tenant_id: TenantId, profile: str, now: datetime) -> Sequence[Certificate]:
+def list_usable_by_profile(session: Session, tenant_id: TenantId, profile: str, now: datetime) -> Sequence[Certificate]:
     """Return valid certificates whose key is stored here, newest first."""
     query = select(Certificate).where(
         Certificate.tenant_id == tenant_id,

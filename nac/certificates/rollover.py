@@ -17,27 +17,27 @@ from nac.certificates.errors import AuthorityKeyAway, CertificateStatusConflict
 from nac.certificates.hierarchy import (
     AuthorityReservation,
     CrossReservation,
-    OwnKind,
+    OwnAuthorityKind,
     cross_sign,
+    generate_unique_number,
     reserve_authority,
-    reserve_cross,
-    sign_issuing,
+    reserve_cross_certificate,
+    sign_issuing_authority,
     sign_root,
-    unique_number,
 )
-from nac.certificates.issuing import CLIENT_PROFILES, issue_server
-from nac.certificates.naming import organisation_for
+from nac.certificates.issuance import CLIENT_PROFILES, issue_server
 from nac.certificates.profiles import require_profile
-from nac.certificates.renewal import server_names
 from nac.certificates.server_names import SERVER_PROFILE
-from nac.certificates.signing import Signing
+from nac.certificates.server_renewal import expected_server_names
+from nac.certificates.signing import SigningContext
+from nac.certificates.subject_names import subject_organisation
 from nac.db import commit_intent
 from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
 from pki.names import read_organisation
 
-_GAIN_LEAST = timedelta(days=1)
+_MIN_GAIN = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class RolloverPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Rollover:
+class RolloverResult:
     root: CertificateAuthority
     issuing: CertificateAuthority
     retired: tuple[CertificateAuthority, ...]
@@ -67,7 +67,7 @@ def plan_rollover(
     session: Session,
     *,
     tenant_id: TenantId,
-    signing: Signing,
+    signing: SigningContext,
     of_root: bool = False,
     server_from: datetime | None = None,
 ) -> RolloverPlan:
@@ -77,14 +77,14 @@ def plan_rollover(
     If the old root cannot certify the new one, `server_from` is required: the day by which devices have the new root.
     """
     tenant = repository.lock_tenant(session, tenant_id)
-    root = _last_root(session, tenant_id) if of_root else _require_root(session, tenant_id)
+    root = _get_last_root(session, tenant_id) if of_root else _require_root(session, tenant_id)
     if root is None:
-        organisation = organisation_for(tenant)
+        organisation = subject_organisation(tenant)
     else:
         organisation = read_organisation(x509.load_der_x509_certificate(root.certificate_der).subject)
-    unique = unique_number(tenant.slug)
+    unique = generate_unique_number(tenant.slug)
 
-    def reserve(kind: OwnKind) -> AuthorityReservation:
+    def reserve(kind: OwnAuthorityKind) -> AuthorityReservation:
         return reserve_authority(
             session, tenant_id=tenant_id, kind=kind, organisation=organisation, unique=unique, signing=signing
         )
@@ -99,16 +99,18 @@ def plan_rollover(
             remedy="Import it with ./admit ca import-root-key. If it is lost, set present_from (--present-from) to the"
             " day by which every device has the new root. Until then the cell presents the current server certificate.",
         )
-    present = repository.active_issuing(session, tenant_id)
+    present = repository.get_active_issuing(session, tenant_id)
     issuing, new_root = reserve("issuing"), reserve("root") if of_root else None
     cross = None
     if new_root is not None and root is not None and root.status == "active" and root.key_sealed is not None:
-        cross = reserve_cross(session, tenant_id=tenant_id, new=new_root, old=root)
+        cross = reserve_cross_certificate(session, tenant_id=tenant_id, new=new_root, old=root)
     succeeds = present.id if present else None
     return RolloverPlan(tenant_id, issuing, new_root, cross, succeeds, server_from)
 
 
-def carry_out(session: Session, plan: RolloverPlan, *, actor: str, signing: Signing, now: datetime) -> Rollover:
+def execute_rollover(
+    session: Session, plan: RolloverPlan, *, actor: str, signing: SigningContext, now: datetime
+) -> RolloverResult:
     """Sign the plan and retire the previous authorities.
 
     The old root certifies a new one if its key is stored here. Then the cell's chain ends at either root. Devices
@@ -117,44 +119,44 @@ def carry_out(session: Session, plan: RolloverPlan, *, actor: str, signing: Sign
     """
     commit_intent(session)
     repository.lock_tenant(session, plan.tenant_id)
-    present = repository.active_issuing(session, plan.tenant_id)
+    present = repository.get_active_issuing(session, plan.tenant_id)
     if (present.id if present else None) != plan.succeeds:
         raise CertificateStatusConflict("The issuing authority already has a successor.", place="authority")
     retiring = [
         authority
-        for authority in repository.own_authorities(session, plan.tenant_id, status="active")
+        for authority in repository.lock_own_authorities(session, plan.tenant_id, status="active")
         if plan.root is not None or authority.kind == "issuing"
     ]
     if plan.root is None:
         root = _require_root(session, plan.tenant_id)
     else:
-        old_root = _last_root(session, plan.tenant_id)
+        old_root = _get_last_root(session, plan.tenant_id)
         root = sign_root(session, plan.root, actor=actor, now=now)
         if plan.cross is not None and old_root is not None and _can_sign(old_root, now):
             arguments: dict[str, Any] = {"tenant_id": plan.tenant_id, "signing": signing, "now": now}
             cross_sign(session, plan.cross, actor=actor, new=root, old=old_root, **arguments)
-    issuing = sign_issuing(session, plan.issuing, actor=actor, root=root, signing=signing, now=now)
+    issuing = sign_issuing_authority(session, plan.issuing, actor=actor, root=root, signing=signing, now=now)
     for authority in retiring:
         _retire(session, actor, authority)
     server = None
     # No server certificate is left if the previous authority was revoked.
-    if plan.root is not None or repository.newest_server(session, plan.tenant_id, SERVER_PROFILE) is None:
-        server = _succeed_server(session, actor, plan, signing, now)
-    return Rollover(root, issuing, tuple(retiring), server)
+    if plan.root is not None or repository.get_newest_server(session, plan.tenant_id, SERVER_PROFILE) is None:
+        server = _issue_successor_server(session, actor, plan, signing, now)
+    return RolloverResult(root, issuing, tuple(retiring), server)
 
 
 def _can_sign(root: CertificateAuthority, now: datetime) -> bool:
     return root.status == "active" and root.key_sealed is not None and root.not_after > now
 
 
-def _last_root(session: Session, tenant_id: TenantId) -> CertificateAuthority | None:
+def _get_last_root(session: Session, tenant_id: TenantId) -> CertificateAuthority | None:
     """Return the active root or the newest former one; None if the first one was never finished."""
     roots = (row for row in repository.list_authorities(session, tenant_id) if row.kind == "root")
-    return repository.newest_root(session, tenant_id) or next(roots, None)
+    return repository.get_newest_root(session, tenant_id) or next(roots, None)
 
 
 def _require_root(session: Session, tenant_id: TenantId) -> CertificateAuthority:
-    root = repository.newest_root(session, tenant_id)
+    root = repository.get_newest_root(session, tenant_id)
     if root is None:
         raise Conflict(
             "The tenant has no active root.", place="authority", remedy="Create one with ./admit ca rollover --root."
@@ -176,27 +178,29 @@ def _retire(session: Session, actor: str, authority: CertificateAuthority) -> No
     )
 
 
-def _succeed_server(session: Session, actor: str, plan: RolloverPlan, signing: Signing, now: datetime) -> Certificate:
+def _issue_successor_server(
+    session: Session, actor: str, plan: RolloverPlan, signing: SigningContext, now: datetime
+) -> Certificate:
     """Issue the server certificate, with the names that devices expect."""
     return issue_server(
         session,
         actor=actor,
         tenant_id=plan.tenant_id,
-        dns_names=server_names(session, plan.tenant_id),
+        dns_names=expected_server_names(session, plan.tenant_id),
         signing=signing,
         now=now,
         present_from=plan.server_from,
     )
 
 
-def is_due(session: Session, *, tenant_id: TenantId, now: datetime) -> bool:
+def is_rollover_due(session: Session, *, tenant_id: TenantId, now: datetime) -> bool:
     """Whether the issuing authority ends so soon that it would shorten client certificates.
 
     False if a successor would end as soon, with the root.
     """
-    issuing = repository.active_issuing(session, tenant_id)
-    root = repository.newest_root(session, tenant_id)
-    if issuing is None or root is None or root.not_after <= issuing.not_after + _GAIN_LEAST:
+    issuing = repository.get_active_issuing(session, tenant_id)
+    root = repository.get_newest_root(session, tenant_id)
+    if issuing is None or root is None or root.not_after <= issuing.not_after + _MIN_GAIN:
         return False
     longest = max(require_profile(session, tenant_id, name).validity for name in CLIENT_PROFILES)
     return issuing.not_after - now < longest

@@ -23,9 +23,9 @@ def require_no_server_name(servers: Iterable[bytes], *, common_name: str | None,
     names = [item.value for item in sans if item.kind == "dns"]
     if common_name is not None:
         names.append(common_name)
-    taken = {_plain(item.value) for der in servers for item in read_sans(x509.load_der_x509_certificate(der))}
+    taken = {_normalise_name(item.value) for der in servers for item in read_sans(x509.load_der_x509_certificate(der))}
     for name in names:
-        if any(_is_taken(_plain(name), server) for server in taken):
+        if any(_is_taken(_normalise_name(name), server) for server in taken):
             raise CertificateRefused(
                 f"{name!r} is reserved for the tenant's RADIUS servers.",
                 place="name",
@@ -33,7 +33,7 @@ def require_no_server_name(servers: Iterable[bytes], *, common_name: str | None,
             )
 
 
-def _plain(name: str) -> str:
+def _normalise_name(name: str) -> str:
     return unicodedata.normalize("NFKC", name).casefold().rstrip(".")
 
 

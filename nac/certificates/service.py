@@ -14,17 +14,24 @@ from nac.certificates.authorities import (
     create_tenant_authorities,
     list_authorities,
     list_authority_page,
-    own_authorities,
+    list_own_authority_certificates,
     require_authority,
 )
+from nac.certificates.certificate_files import build_pem_files, build_pkcs12_file
 from nac.certificates.errors import CertificateNotFound, CertificateStatusConflict
-from nac.certificates.export import pem_files, pkcs12_file
-from nac.certificates.issuing import IssuedCertificate, issue_client, issue_server, reserve, sign, with_chain
+from nac.certificates.issuance import (
+    IssuedCertificate,
+    issue_client,
+    issue_server,
+    load_with_chain,
+    reserve_certificate,
+    sign_certificate,
+)
 from nac.certificates.repository import ORDERS as ORDERS
-from nac.certificates.status import status_changed
-from nac.coa_requests import queueing
-from nac.db.orders import Span
-from nac.db.seeking import Sought
+from nac.certificates.status_changes import record_status_change
+from nac.coa_requests import request_queue
+from nac.db.bounded_search import BoundedPage
+from nac.db.sort_orders import PageSpan
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Certificate
@@ -33,26 +40,26 @@ __all__ = [
     "REVOCATION_REASONS",
     "IssuedCertificate",
     "RevocationReason",
+    "build_pem_files",
+    "build_pkcs12_file",
     "create_tenant_authorities",
     "issue_client",
     "issue_server",
     "list_authorities",
     "list_authority_page",
     "list_certificates",
-    "own_authorities",
+    "list_own_authority_certificates",
+    "list_renewals",
+    "load_with_chain",
     "parse_serial",
-    "pem_files",
-    "pkcs12_file",
-    "reinstate",
-    "renewals_of",
+    "record_status_change",
+    "reinstate_certificate",
     "require_authority",
     "require_by_serial",
-    "reserve",
-    "revoke",
-    "sign",
-    "status_changed",
-    "suspend",
-    "with_chain",
+    "reserve_certificate",
+    "revoke_certificate",
+    "sign_certificate",
+    "suspend_certificate",
 ]
 
 # RFC 5280 5.3.1, without reasons for authorities and without the two for suspensions.
@@ -60,11 +67,11 @@ RevocationReason = Literal[
     "unspecified", "keyCompromise", "affiliationChanged", "superseded", "cessationOfOperation", "privilegeWithdrawn"
 ]
 REVOCATION_REASONS: tuple[RevocationReason, ...] = get_args(RevocationReason)
-HOLD = "certificateHold"
+HOLD_REASON = "certificateHold"
 _SERIAL_HEX = re.compile(r"[0-9a-f]{1,40}")
 
 
-def revoke(
+def revoke_certificate(
     session: Session,
     *,
     actor: str,
@@ -85,25 +92,27 @@ def revoke(
     # Each row is locked. So a running renewal has either ended, or will see the revocation or its abandoned intent.
     for row in chain:
         if row.status != "revoked":
-            _change(session, actor, row, "revoke", "revoked", reason=reason, since=now)
+            _change_status(session, actor, row, "revoke", "revoked", reason=reason, since=now)
         if reason != "superseded":
             renewing = Certificate.renews_id == row.id
-            intents.abandon(session, actor=actor, tenant_id=tenant_id, which=renewing, now=now)
+            intents.abandon_intents(session, actor=actor, tenant_id=tenant_id, which=renewing, now=now)
             chain += repository.list_renewals(session, row, lock=True)
     return chain[0]
 
 
-def suspend(session: Session, *, actor: str, tenant_id: TenantId, serial: str, now: datetime) -> Certificate:
+def suspend_certificate(
+    session: Session, *, actor: str, tenant_id: TenantId, serial: str, now: datetime
+) -> Certificate:
     """Suspend a certificate until `reinstate`."""
     row = _require_signed(session, tenant_id, serial)
     if row.status == "suspended":
         return row
     if row.status == "revoked":
         raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is permanently revoked.", place="serial")
-    return _change(session, actor, row, "suspend", "suspended", reason=HOLD, since=now)
+    return _change_status(session, actor, row, "suspend", "suspended", reason=HOLD_REASON, since=now)
 
 
-def reinstate(session: Session, *, actor: str, tenant_id: TenantId, serial: str) -> Certificate:
+def reinstate_certificate(session: Session, *, actor: str, tenant_id: TenantId, serial: str) -> Certificate:
     """End a suspension. Revocations are permanent (RFC 5280 5.3.1)."""
     row = _require_signed(session, tenant_id, serial)
     if row.status == "valid":
@@ -112,15 +121,15 @@ def reinstate(session: Session, *, actor: str, tenant_id: TenantId, serial: str)
         raise CertificateStatusConflict(
             f"Certificate {row.serial.hex()} is permanently revoked.", place="serial", remedy="Issue a new one."
         )
-    return _change(session, actor, row, "reinstate", "valid", reason="", since=None)
+    return _change_status(session, actor, row, "reinstate", "valid", reason="", since=None)
 
 
 def require_by_serial(session: Session, *, tenant_id: TenantId, serial: str, lock: bool = False) -> Certificate:
     """Find a certificate by serial number in hexadecimal; colons are allowed."""
-    return _require(session, tenant_id, serial, lock=lock)
+    return _require_certificate(session, tenant_id, serial, lock=lock)
 
 
-def renewals_of(session: Session, certificate: Certificate) -> Sequence[Certificate]:
+def list_renewals(session: Session, certificate: Certificate) -> Sequence[Certificate]:
     """Return the renewals of a certificate."""
     return repository.list_renewals(session, certificate)
 
@@ -132,10 +141,10 @@ def list_certificates(
     status: str = "",
     profile: str = "",
     name: str = "",
-    span: Span | None = None,
+    span: PageSpan | None = None,
 ) -> Sequence[Certificate]:
     """List certificates. `name` is a prefix of the common name."""
-    return repository.search(
+    return repository.search_certificates(
         session,
         tenant_id,
         status=status,
@@ -155,11 +164,13 @@ def search_certificates(
     profile: str = "",
     name: str = "",
     which: ColumnElement[bool] | None = None,
-    span: Span,
-) -> Sought[Certificate]:
-    """Search like `list_certificates`, within the time of one response (nac.db.seeking). `which` comes from
+    span: PageSpan,
+) -> BoundedPage[Certificate]:
+    """Search like `list_certificates`, within the time of one response (nac.db.bounded_search). `which` comes from
     `revoking.issued_to`."""
-    return repository.search(session, tenant_id, status=status, profile=profile, name=name, which=which, span=span)
+    return repository.search_certificates(
+        session, tenant_id, status=status, profile=profile, name=name, which=which, span=span
+    )
 
 
 def parse_serial(text: str) -> bytes:
@@ -169,7 +180,7 @@ def parse_serial(text: str) -> bytes:
     return bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0"))
 
 
-def _require(session: Session, tenant_id: TenantId, serial: str, *, lock: bool) -> Certificate:
+def _require_certificate(session: Session, tenant_id: TenantId, serial: str, *, lock: bool) -> Certificate:
     row = repository.get_by_serial(session, tenant_id, parse_serial(serial), lock=lock)
     if row is None:
         raise CertificateNotFound(
@@ -179,13 +190,13 @@ def _require(session: Session, tenant_id: TenantId, serial: str, *, lock: bool) 
 
 
 def _require_signed(session: Session, tenant_id: TenantId, serial: str) -> Certificate:
-    row = _require(session, tenant_id, serial, lock=True)
+    row = _require_certificate(session, tenant_id, serial, lock=True)
     if row.status in ("intended", "abandoned"):
         raise CertificateStatusConflict(f"Certificate {row.serial.hex()} was never issued.", place="serial")
     return row
 
 
-def _change(
+def _change_status(
     session: Session,
     actor: str,
     row: Certificate,
@@ -197,11 +208,11 @@ def _change(
 ) -> Certificate:
     before = {"status": row.status, "reason": row.revocation_reason}
     row.status, row.revocation_reason, row.revoked_at = status, reason, since
-    status_changed(session, row)
+    record_status_change(session, row)
     if status == "valid":
-        queueing.withdraw(session, tenant_id=row.tenant_id, serials=[row.serial])
+        request_queue.withdraw_for_certificates(session, tenant_id=row.tenant_id, serials=[row.serial])
     else:
-        queueing.queue_disconnects(
+        request_queue.queue_disconnects(
             session,
             tenant_id=row.tenant_id,
             serials=[row.serial],

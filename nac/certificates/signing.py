@@ -14,7 +14,7 @@ from uuid import UUID
 
 from cryptography import x509
 
-from nac.certificates.errors import AuthorityKeyAway, KeyStoreRefused, refusals
+from nac.certificates.errors import AuthorityKeyAway, KeyStoreRefused, translate_pki_errors
 from nac.certificates.profiles import KeyStoreChoice, KeyStoreName
 from nac.models import CertificateAuthority
 from nac.secrets import MasterKeyFile, Sealer
@@ -23,7 +23,7 @@ from pki.issuance import Issuer
 from pki.keys import KeyKind, PrivateKey, generate_key, key_pem, load_key
 from pki.pkcs11_tokens import Pkcs11Token
 
-_URI = b"pkcs11:"
+_URI_PREFIX = b"pkcs11:"
 
 
 class AuthorityKey(NamedTuple):
@@ -34,7 +34,7 @@ class AuthorityKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Signing:
+class SigningContext:
     # Opens and seals private keys of authorities.
     sealer: Sealer
     # Public URL for certificate status and authorities; part of every certificate.
@@ -48,7 +48,7 @@ class Signing:
         """Create it from the settings. Raises KeyFileRefused, or KeyStoreRefused for the PIN file."""
         token = None
         if settings.pkcs11_module is not None and settings.pkcs11_pin_file is not None:
-            token = _token(settings.pkcs11_module, settings.pkcs11_token, settings.pkcs11_pin_file)
+            token = _open_token(settings.pkcs11_module, settings.pkcs11_token, settings.pkcs11_pin_file)
         sealer = Sealer(MasterKeyFile(settings.master_key_file))
         return cls(sealer, settings.public_url, settings.authority_key_store, token)
 
@@ -58,14 +58,14 @@ class Signing:
         if chosen == "sealed":
             key = generate_key(kind)
             return AuthorityKey(key, chosen, self.seal_authority_key(key, authority_id=authority_id))
-        with refusals():
+        with translate_pki_errors():
             key = self._require_token().generate(kind, key_id=authority_id.bytes, label=f"admit {authority_id}")
-        address = _URI + f"id={quote_from_bytes(authority_id.bytes, safe='')};type=private".encode()
-        return AuthorityKey(key, chosen, self.sealer.seal(address, _context(authority_id)))
+        address = _URI_PREFIX + f"id={quote_from_bytes(authority_id.bytes, safe='')};type=private".encode()
+        return AuthorityKey(key, chosen, self.sealer.seal(address, _seal_context(authority_id)))
 
     def seal_authority_key(self, key: PrivateKey, *, authority_id: UUID) -> bytes:
         """Seal a key for the authority's row."""
-        return self.sealer.seal(key_pem(key), _context(authority_id))
+        return self.sealer.seal(key_pem(key), _seal_context(authority_id))
 
     def authority_key(self, authority: CertificateAuthority) -> PrivateKey:
         """Open the key. Raises AuthorityKeyAway if it is not stored here, KeyStoreRefused or KeyStoreUnavailable."""
@@ -75,9 +75,9 @@ class Signing:
                 place="authority",
                 remedy="Import it with ./admit ca import-root-key.",
             )
-        opened = self.sealer.open(authority.key_sealed, _context(authority.id))
-        with refusals():
-            return self._require_token().key(_key_id(opened)) if opened.startswith(_URI) else load_key(opened)
+        opened = self.sealer.open(authority.key_sealed, _seal_context(authority.id))
+        with translate_pki_errors():
+            return self._require_token().key(_key_id(opened)) if opened.startswith(_URI_PREFIX) else load_key(opened)
 
     def _require_token(self) -> Pkcs11Token:
         if self.token is None:
@@ -89,12 +89,12 @@ class Signing:
         return self.token
 
 
-def issuer_of(authority: CertificateAuthority, signing: Signing) -> Issuer:
+def build_issuer(authority: CertificateAuthority, signing: SigningContext) -> Issuer:
     """Return the authority as an issuer. Raises the same errors as `Signing.authority_key`."""
     return Issuer(x509.load_der_x509_certificate(authority.certificate_der), signing.authority_key(authority))
 
 
-def _token(module: Path, label: str, pin_file: Path) -> Pkcs11Token:
+def _open_token(module: Path, label: str, pin_file: Path) -> Pkcs11Token:
     try:
         mode = stat.S_IMODE(pin_file.stat().st_mode)
         lines = pin_file.read_text().splitlines()
@@ -108,19 +108,19 @@ def _token(module: Path, label: str, pin_file: Path) -> Pkcs11Token:
         )
     if not lines or not lines[0]:
         raise KeyStoreRefused("The first line must be the PIN of the token.", place=str(pin_file))
-    return _token_with(module, label, lines[0])
+    return _cached_token(module, label, lines[0])
 
 
 @lru_cache
-def _token_with(module: Path, label: str, pin: str) -> Pkcs11Token:
+def _cached_token(module: Path, label: str, pin: str) -> Pkcs11Token:
     """Return the token, one per process, because tokens count sessions and wrong PINs."""
     return Pkcs11Token(module, label, pin)
 
 
 def _key_id(address: bytes) -> bytes:
-    parts = dict(part.split("=", 1) for part in address.removeprefix(_URI).decode("ascii").split(";"))
+    parts = dict(part.split("=", 1) for part in address.removeprefix(_URI_PREFIX).decode("ascii").split(";"))
     return unquote_to_bytes(parts["id"])
 
 
-def _context(authority_id: UUID) -> str:
+def _seal_context(authority_id: UUID) -> str:
     return f"authority:{authority_id}"

@@ -5,18 +5,18 @@ from sqlalchemy import BigInteger, ColumnElement, any_, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
-from nac.db.orders import Orders, Span
-from nac.db.seeking import Sought, seek
+from nac.db.bounded_search import BoundedPage, search_bounded
+from nac.db.sort_orders import PageSpan, SortOrders
 from nac.ids import TenantId
 from nac.models import CoaRequest
 from nac.sessions import repository as sessions
 
-ORDERS = Orders({"id": (CoaRequest.id,)}, default="-id")
+ORDERS = SortOrders({"id": (CoaRequest.id,)}, default="-id")
 # An index finds the few rows, but not in page order.
-_OF_FEW = {"session_row", "redecision_id"}
+_SELECTIVE_COLUMNS = {"session_row", "redecision_id"}
 
 
-def search(
+def search_requests(
     session: Session,
     tenant_id: TenantId,
     *,
@@ -24,9 +24,9 @@ def search(
     equal: Mapping[str, Any],
     user: str,
     nas_said: str,
-    span: Span,
+    span: PageSpan,
     in_full: bool = False,
-) -> Sought[CoaRequest]:
+) -> BoundedPage[CoaRequest]:
     """Search requests. `equal` has values by column; `nas_said` is the identifier of an unregistered NAS."""
 
     def told_apart(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- requests, or an alias of them
@@ -42,10 +42,10 @@ def search(
     whose = [CoaRequest.tenant_id == tenant_id]
     if "nas_id" in equal:
         whose.append(CoaRequest.nas_id == equal["nas_id"])
-    if equal.keys() & _OF_FEW:
+    if equal.keys() & _SELECTIVE_COLUMNS:
         query = select(CoaRequest).where(*whose, *told_apart(CoaRequest))
-        return Sought(session.scalars(span.of(query)).all(), None)
-    return seek(session, CoaRequest, whose, told_apart, span, in_full=in_full)
+        return BoundedPage(session.scalars(span.of(query)).all(), None)
+    return search_bounded(session, CoaRequest, whose, told_apart, span, in_full=in_full)
 
 
 def list_by_ids(session: Session, tenant_id: TenantId, ids: Sequence[int]) -> Sequence[CoaRequest]:
@@ -54,7 +54,7 @@ def list_by_ids(session: Session, tenant_id: TenantId, ids: Sequence[int]) -> Se
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
-def lock(session: Session, tenant_id: TenantId, request_id: int) -> CoaRequest | None:
+def lock_request(session: Session, tenant_id: TenantId, request_id: int) -> CoaRequest | None:
     return session.scalar(
         select(CoaRequest).where(CoaRequest.tenant_id == tenant_id, CoaRequest.id == request_id).with_for_update()
     )

@@ -11,13 +11,13 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.coa_requests import queueing, repository
-from nac.coa_requests.queueing import WAITING
+from nac.coa_requests import repository, request_queue
 from nac.coa_requests.repository import ORDERS as ORDERS
-from nac.db.orders import Span
-from nac.db.seeking import Sought
+from nac.coa_requests.request_queue import WAITING_STATES
+from nac.db.bounded_search import BoundedPage
+from nac.db.sort_orders import PageSpan
 from nac.dictionary import from_json
-from nac.errors import Conflict, InvalidInput, Mistakes, NotFound
+from nac.errors import Conflict, InvalidInput, MistakeCollector, NotFound
 from nac.ids import TenantId
 from nac.models import CoaRequest
 from nac.models.coa_request import COA_STATES, CoaKind
@@ -26,7 +26,7 @@ from nac.sessions import service as sessions
 from nac.validation import require_mac
 
 # Per call. Narrow the filter for more.
-MOST_SESSIONS = 1_000
+MAX_SESSIONS = 1_000
 
 
 class CoaRequestNotFound(NotFound):
@@ -37,7 +37,7 @@ class NoLiveSession(Conflict):
     """No live session matches."""
 
 
-def ask(
+def create_requests(
     session: Session,
     *,
     actor: str,
@@ -63,13 +63,13 @@ def ask(
     if (kind == "change") != bool(attributes):
         raise InvalidInput("Only a change has attributes, and needs at least one.", place="attributes")
     _require_sendable(session, tenant_id, attributes)
-    rows = _rows(session, tenant_id, row=row, mac=mac, user=user, nas=nas)
-    ids = queueing.queue_for_sessions(
+    rows = _find_session_rows(session, tenant_id, row=row, mac=mac, user=user, nas=nas)
+    ids = request_queue.queue_session_requests(
         session,
         tenant_id=tenant_id,
         rows=rows,
         kind=kind,
-        reason=queueing.REQUESTED,
+        reason=request_queue.REQUESTED_REASON,
         asked_by=actor,
         attributes=attributes,
     )
@@ -81,18 +81,20 @@ def ask(
     return requests
 
 
-def _rows(session: Session, tenant_id: TenantId, *, row: int | None, mac: str, user: str, nas: str) -> Sequence[int]:
+def _find_session_rows(
+    session: Session, tenant_id: TenantId, *, row: int | None, mac: str, user: str, nas: str
+) -> Sequence[int]:
     if row is not None:
         # Distinguishes an unknown session from an ended one.
         sessions.get_session(session, tenant_id=tenant_id, row=row)
     found = sessions.list_sessions(
-        session, tenant_id=tenant_id, row=row, mac=mac, user=user, nas=nas, limit=MOST_SESSIONS + 1
+        session, tenant_id=tenant_id, row=row, mac=mac, user=user, nas=nas, limit=MAX_SESSIONS + 1
     )
     rows = [shown.row.id for shown in found]
     if not rows:
         raise NoLiveSession("No live session matches.", place="session", remedy="List sessions: ./admit session list")
-    if len(rows) > MOST_SESSIONS:
-        raise Conflict(f"More than {MOST_SESSIONS} sessions match.", place="session", remedy="Narrow the filter.")
+    if len(rows) > MAX_SESSIONS:
+        raise Conflict(f"More than {MAX_SESSIONS} sessions match.", place="session", remedy="Narrow the filter.")
     return rows
 
 
@@ -103,7 +105,7 @@ def _require_sendable(session: Session, tenant_id: TenantId, attributes: Sequenc
     if content is None:
         raise Conflict("The cell has not uploaded its attribute dictionaries.", remedy="Try again when the cell is up.")
     dictionary = from_json(content)
-    mistakes = Mistakes()
+    mistakes = MistakeCollector()
     for index, each in enumerate(attributes):
         with mistakes.noted():
             try:
@@ -113,7 +115,7 @@ def _require_sendable(session: Session, tenant_id: TenantId, attributes: Sequenc
     mistakes.refuse()
 
 
-class Wanted(TypedDict, total=False):
+class CoaRequestFilter(TypedDict, total=False):
     """Filters, all of which must match."""
 
     states: Sequence[str]
@@ -130,22 +132,22 @@ class Wanted(TypedDict, total=False):
 
 
 def list_requests(
-    session: Session, *, tenant_id: TenantId, span: Span | None = None, **wanted: Unpack[Wanted]
+    session: Session, *, tenant_id: TenantId, span: PageSpan | None = None, **wanted: Unpack[CoaRequestFilter]
 ) -> Sequence[CoaRequest]:
     """List requests, newest first unless `span` differs. Raises InvalidInput, or NasNotFound for an unknown NAS."""
-    return _search(session, tenant_id, span or ORDERS.first(), in_full=True, **wanted).rows
+    return _search_requests(session, tenant_id, span or ORDERS.first(), in_full=True, **wanted).rows
 
 
 def search_requests(
-    session: Session, *, tenant_id: TenantId, span: Span, **wanted: Unpack[Wanted]
-) -> Sought[CoaRequest]:
-    """Search like `list_requests`, within the time of one response (nac.db.seeking)."""
-    return _search(session, tenant_id, span, in_full=False, **wanted)
+    session: Session, *, tenant_id: TenantId, span: PageSpan, **wanted: Unpack[CoaRequestFilter]
+) -> BoundedPage[CoaRequest]:
+    """Search like `list_requests`, within the time of one response (nac.db.bounded_search)."""
+    return _search_requests(session, tenant_id, span, in_full=False, **wanted)
 
 
-def _search(
-    session: Session, tenant_id: TenantId, span: Span, *, in_full: bool, **wanted: Unpack[Wanted]
-) -> Sought[CoaRequest]:
+def _search_requests(
+    session: Session, tenant_id: TenantId, span: PageSpan, *, in_full: bool, **wanted: Unpack[CoaRequestFilter]
+) -> BoundedPage[CoaRequest]:
     states, mac, nas = wanted.get("states", ()), wanted.get("mac", ""), wanted.get("nas", "")
     if unknown := [state for state in states if state not in COA_STATES]:
         raise InvalidInput(f"Unknown state {unknown[0]!r}.", place="state", remedy=f"Use {', '.join(COA_STATES)}.")
@@ -157,9 +159,9 @@ def _search(
     }
     equal = {name: value for name, value in columns.items() if value not in (None, "")}
 
-    def page(said: str = "") -> Sought[CoaRequest]:
+    def page(said: str = "") -> BoundedPage[CoaRequest]:
         user = wanted.get("user", "")
-        return repository.search(
+        return repository.search_requests(
             session, tenant_id, states=states, equal=equal, user=user, nas_said=said, span=span, in_full=in_full
         )
 
@@ -175,21 +177,21 @@ def _search(
     return page()
 
 
-def require(session: Session, *, tenant_id: TenantId, request_id: int) -> CoaRequest:
+def require_request(session: Session, *, tenant_id: TenantId, request_id: int) -> CoaRequest:
     """Find a request. Raises CoaRequestNotFound."""
     requests = repository.list_by_ids(session, tenant_id, [request_id])
     if not requests:
-        raise _not_found(request_id)
+        raise _not_found_error(request_id)
     return requests[0]
 
 
-def retry(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
+def retry_request(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
     """Queue the same request again and return it. Raises CoaRequestNotFound, NoLiveSession if its session has ended,
     and Conflict if it still waits or succeeded."""
-    request = require(session, tenant_id=tenant_id, request_id=request_id)
-    if request.state in (*WAITING, "acknowledged"):
+    request = require_request(session, tenant_id=tenant_id, request_id=request_id)
+    if request.state in (*WAITING_STATES, "acknowledged"):
         raise Conflict(f"Request {request_id} cannot be retried. Its state is {request.state}.", place="request")
-    requests = ask(
+    requests = create_requests(
         session,
         actor=actor,
         tenant_id=tenant_id,
@@ -200,12 +202,12 @@ def retry(session: Session, *, actor: str, tenant_id: TenantId, request_id: int)
     return requests[0]
 
 
-def withdraw(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
+def withdraw_request(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
     """Withdraw a request: no further packet is sent. Raises CoaRequestNotFound, or Conflict if it has ended."""
-    request = repository.lock(session, tenant_id, request_id)
+    request = repository.lock_request(session, tenant_id, request_id)
     if request is None:
-        raise _not_found(request_id)
-    if request.state not in WAITING:
+        raise _not_found_error(request_id)
+    if request.state not in WAITING_STATES:
         raise Conflict(f"Request {request_id} has ended. Its state is {request.state}.", place="request")
     before, request.state = request.state, "withdrawn"
     request.ended_at, request.detail = utc_now(), f"Withdrawn by {actor}."
@@ -222,7 +224,7 @@ def withdraw(session: Session, *, actor: str, tenant_id: TenantId, request_id: i
     return request
 
 
-def _not_found(request_id: int) -> CoaRequestNotFound:
+def _not_found_error(request_id: int) -> CoaRequestNotFound:
     return CoaRequestNotFound(
         f"Unknown request {request_id}.", place="request", remedy="List requests: ./admit coa list"
     )

@@ -5,25 +5,25 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import require_not_more
+from nac.accounts.grants import require_may_grant
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission, permissions_at
-from nac.accounts.roles import ROLES
+from nac.accounts.roles import BUILT_IN_ROLES
 from nac.api_tokens.service import parse_permissions
 from nac.audit import service as audit
 from nac.custom_roles import repository
-from nac.db.orders import Orders, Plain, Span
-from nac.db.quotas import count_alone
+from nac.db.quotas import lock_quota
+from nac.db.sort_orders import PageSpan, PlainRow, SortOrders
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.members import service as members
 from nac.models import CustomRole
 from nac.sign_ons import repository as sign_ons
 from nac.validation import require_name, require_slug
 
-MOST_OF_AN_OWNER = 100
+MAX_ROLES_PER_OWNER = 100
 
 
-ORDERS = Orders({"slug": (CustomRole.slug,), "name": (CustomRole.name, CustomRole.slug)})
+ORDERS = SortOrders({"slug": (CustomRole.slug,), "name": (CustomRole.name, CustomRole.slug)})
 
 
 class RoleNotFound(NotFound):
@@ -31,7 +31,7 @@ class RoleNotFound(NotFound):
 
 
 @dataclass(frozen=True, slots=True)
-class AnyRole(Plain):
+class AssignableRole(PlainRow):
     """A built-in or custom role."""
 
     slug: str
@@ -51,20 +51,20 @@ def create_role(
     permissions: Iterable[str],
 ) -> CustomRole:
     require_slug(slug)
-    if slug in ROLES or repository.get_by_slug(session, owner, slug):
+    if slug in BUILT_IN_ROLES or repository.get_by_slug(session, owner, slug):
         raise AlreadyExists(f"Role {slug!r} already exists.", place="slug")
-    count_alone(session, "roles", owner)
-    if len(repository.list_all(session, owner)) >= MOST_OF_AN_OWNER:
-        raise Conflict(f"The limit of {MOST_OF_AN_OWNER} roles is reached.", remedy="Remove unused roles.")
+    lock_quota(session, "roles", owner)
+    if len(repository.list_all(session, owner)) >= MAX_ROLES_PER_OWNER:
+        raise Conflict(f"The limit of {MAX_ROLES_PER_OWNER} roles is reached.", remedy="Remove unused roles.")
     wanted = _require_permissions(owner, held, permissions)
     role = CustomRole(slug=slug, name=require_name(name), permissions=sorted(wanted), **owner.columns())
     session.add(role)
     session.flush()
-    audit.append(session, actor=actor, action="role.create", target=slug, after=_told(role), **owner.columns())
+    audit.append(session, actor=actor, action="role.create", target=slug, after=_audit_values(role), **owner.columns())
     return role
 
 
-def change_role(
+def update_role(
     session: Session,
     *,
     actor: str,
@@ -78,9 +78,9 @@ def change_role(
     # Lock in the same order as changes of members.
     managers = members.lock_managers(session, owner=owner)
     role = require_by_slug(session, owner=owner, slug=slug, lock=True)
-    before = _told(role)
+    before = _audit_values(role)
     # A caller must not remove permissions that they do not have.
-    require_not_more(held, parse_permissions(role.permissions))
+    require_may_grant(held, parse_permissions(role.permissions))
     if name is not None:
         role.name = require_name(name)
     if permissions is not None:
@@ -88,18 +88,18 @@ def change_role(
         if Permission.MEMBER_MANAGE not in role.permissions:
             managers.require_without_role(role.id)
     session.flush()
-    if before != _told(role):
-        after = _told(role)
+    if before != _audit_values(role):
+        after = _audit_values(role)
         audit.append(
             session, actor=actor, action="role.change", target=slug, before=before, after=after, **owner.columns()
         )
     return role
 
 
-def remove_role(session: Session, *, actor: str, held: Collection[Permission], owner: Owner, slug: str) -> None:
+def delete_role(session: Session, *, actor: str, held: Collection[Permission], owner: Owner, slug: str) -> None:
     """Remove a role. Raises InUse while a member has it or the single sign-on assigns it."""
     role = require_by_slug(session, owner=owner, slug=slug, lock=True)
-    require_not_more(held, parse_permissions(role.permissions))
+    require_may_grant(held, parse_permissions(role.permissions))
     if sign_ons.gives_role(session, owner, slug):
         raise InUse(
             f"The single sign-on assigns the role {slug!r}.", place="role", remedy="Remove it from `joins` first."
@@ -108,7 +108,7 @@ def remove_role(session: Session, *, actor: str, held: Collection[Permission], o
         raise InUse(f"Members have the role {slug!r}.", remedy="Assign them another role first.")
     session.delete(role)
     session.flush()
-    audit.append(session, actor=actor, action="role.remove", target=slug, before=_told(role), **owner.columns())
+    audit.append(session, actor=actor, action="role.remove", target=slug, before=_audit_values(role), **owner.columns())
 
 
 def require_by_slug(session: Session, *, owner: Owner, slug: str, lock: bool = False) -> CustomRole:
@@ -123,34 +123,36 @@ def list_roles(session: Session, *, owner: Owner) -> Sequence[CustomRole]:
 
 
 def list_page(
-    session: Session, *, owner: Owner, span: Span, text: str = "", own: bool | None = None
-) -> Sequence[AnyRole]:
+    session: Session, *, owner: Owner, span: PageSpan, text: str = "", own: bool | None = None
+) -> Sequence[AssignableRole]:
     """List the roles that can be assigned. `text` is a part of slug or name; `own` selects custom or built-in ones."""
-    theirs = [_own(row) for row in repository.list_all(session, owner)]
+    theirs = [_from_custom_role(row) for row in repository.list_all(session, owner)]
     wanted = text.casefold()
     fit = [
         each
-        for each in (*_built_in(owner), *theirs)
+        for each in (*_built_in_roles(owner), *theirs)
         if wanted in each.slug.casefold() or wanted in each.name.casefold()
     ]
     return span.cut(each for each in fit if own in (None, each.own))
 
 
-def require_any(session: Session, *, owner: Owner, slug: str) -> AnyRole:
+def require_assignable_role(session: Session, *, owner: Owner, slug: str) -> AssignableRole:
     """Raises RoleNotFound."""
-    ours = (role for role in _built_in(owner) if role.slug == slug)
-    return next(ours, None) or _own(require_by_slug(session, owner=owner, slug=slug))
+    ours = (role for role in _built_in_roles(owner) if role.slug == slug)
+    return next(ours, None) or _from_custom_role(require_by_slug(session, owner=owner, slug=slug))
 
 
-def _built_in(owner: Owner) -> Sequence[AnyRole]:
+def _built_in_roles(owner: Owner) -> Sequence[AssignableRole]:
     level = owner.level
     return [
-        AnyRole(role.slug, role.name, sorted(role.at(level)), False) for role in ROLES.values() if level in role.levels
+        AssignableRole(role.slug, role.name, sorted(role.at(level)), False)
+        for role in BUILT_IN_ROLES.values()
+        if level in role.levels
     ]
 
 
-def _own(row: CustomRole) -> AnyRole:
-    return AnyRole(row.slug, row.name, row.permissions, True)
+def _from_custom_role(row: CustomRole) -> AssignableRole:
+    return AssignableRole(row.slug, row.name, row.permissions, True)
 
 
 def _require_permissions(owner: Owner, held: Collection[Permission], names: Iterable[str]) -> frozenset[Permission]:
@@ -160,9 +162,9 @@ def _require_permissions(owner: Owner, held: Collection[Permission], names: Iter
         raise InvalidInput(
             f"Permissions of a higher level: {', '.join(above)}.", place="permissions", remedy="Remove them."
         )
-    require_not_more(held, wanted)
+    require_may_grant(held, wanted)
     return wanted
 
 
-def _told(role: CustomRole) -> dict[str, object]:
+def _audit_values(role: CustomRole) -> dict[str, object]:
     return {"name": role.name, "permissions": list(role.permissions)}

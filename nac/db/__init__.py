@@ -3,8 +3,8 @@
 import gc
 
 from nac.db.driver import driver_connection
-from nac.db.engine import CONNECTIONS_MOST, make_engine, process_engine, use_engine
-from nac.db.places import by_order, by_place
+from nac.db.engine import MAX_CONNECTIONS, get_process_engine, make_engine, set_process_engine
+from nac.db.planner_hints import force_ctid_scan, force_index_order
 from nac.db.schema import require_current_schema
 from nac.db.scope import (
     AuthorityScope,
@@ -20,23 +20,23 @@ from nac.db.scope import (
 from nac.db.session import (
     become_person,
     commit_intent,
+    continue_in_scope,
     enter_msp,
     enter_person,
     enter_platform,
     enter_tenant,
-    go_on,
-    hold,
+    lock_row,
     session_scope,
     set_for_transaction,
 )
-from nac.db.waiting import BoundedConnection, connect, wait_budget
+from nac.db.timeouts import BoundedConnection, connect, limit_waiting
 
 # The default of 700 is a hundredth of the objects for one response, and imports create no garbage: early collections
 # take a fifth of a process's start.
 gc.set_threshold(20_000)
 
 __all__ = [
-    "CONNECTIONS_MOST",
+    "MAX_CONNECTIONS",
     "AuthorityScope",
     "BoundedConnection",
     "CellScope",
@@ -48,22 +48,22 @@ __all__ = [
     "Scope",
     "TenantScope",
     "become_person",
-    "by_order",
-    "by_place",
     "commit_intent",
     "connect",
+    "continue_in_scope",
     "driver_connection",
     "enter_msp",
     "enter_person",
     "enter_platform",
     "enter_tenant",
-    "go_on",
-    "hold",
+    "force_ctid_scan",
+    "force_index_order",
+    "get_process_engine",
+    "limit_waiting",
+    "lock_row",
     "make_engine",
-    "process_engine",
     "require_current_schema",
     "session_scope",
     "set_for_transaction",
-    "use_engine",
-    "wait_budget",
+    "set_process_engine",
 ]

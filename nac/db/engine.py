@@ -13,23 +13,23 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from nac.db.waiting import STATEMENT_SECONDS, BoundedConnection, BoundedPool, ServerSilent, connect
+from nac.db.timeouts import STATEMENT_SECONDS, BoundedConnection, BoundedPool, ServerSilent, connect
 from nac.errors import InvalidInput
 
 _USED_AT = "admit.used_at"
 _FRESH_SECONDS = 0.5
-_POOL = 5
+_POOL_SIZE = 5
 # Default maximum of connections per engine.
-CONNECTIONS_MOST = 2 * _POOL
-_MOST_DESCRIBED = 2_000
-_described: dict[tuple[object, ...], list[Column] | None] = {}
-_default: Engine | None = None
+MAX_CONNECTIONS = 2 * _POOL_SIZE
+_MAX_DESCRIPTIONS = 2_000
+_descriptions: dict[tuple[object, ...], list[Column] | None] = {}
+_process_engine: Engine | None = None
 
 
 def make_engine(
     url: str,
     *,
-    pool_size: int = _POOL,
+    pool_size: int = _POOL_SIZE,
     application_name: str = "admit",
     settings: Sequence[str] = (),
     wait_seconds: float = 30,
@@ -59,12 +59,12 @@ def make_engine(
         native_inet_types=False,
         connect_args={
             "application_name": application_name,
-            "options": _options(parsed, settings),
+            "options": _connection_options(parsed, settings),
             "cursor_factory": _Cursor,
         },
     )
-    _bound_waiting(engine, statement_seconds)
-    _ping_after_idling(engine)
+    _limit_waiting(engine, statement_seconds)
+    _ping_idle_connections(engine)
     # A thousand inserted rows per statement, also for rows that triggers add.
     engine.dialect.use_insertmanyvalues_wo_returning = True
     return engine
@@ -83,16 +83,16 @@ class _Cursor(psycopg.Cursor[Any]):
         kinds = tuple(
             (result.fname(n), result.ftype(n), result.fmod(n), result.fsize(n)) for n in range(result.nfields)
         )
-        found = _described.get(kinds)
+        found = _descriptions.get(kinds)
         if found is None:
             found = super().description
-            if len(_described) >= _MOST_DESCRIBED:
-                _described.clear()
-            _described[kinds] = found
+            if len(_descriptions) >= _MAX_DESCRIPTIONS:
+                _descriptions.clear()
+            _descriptions[kinds] = found
         return found
 
 
-def _bound_waiting(engine: Engine, statement_seconds: float) -> None:
+def _limit_waiting(engine: Engine, statement_seconds: float) -> None:
     @event.listens_for(engine, "do_connect")
     def open_bounded(
         dialect: Dialect, record: ConnectionPoolEntry, arguments: list[Any], parameters: dict[str, Any]
@@ -106,7 +106,7 @@ def _bound_waiting(engine: Engine, statement_seconds: float) -> None:
             context.invalidate_pool_on_disconnect = False
 
 
-def _ping_after_idling(engine: Engine) -> None:
+def _ping_idle_connections(engine: Engine) -> None:
     """Ping a connection before use, so that a restart of PostgreSQL does not fail requests.
 
     A recently used connection needs no ping, which would be every fifth round trip, unless the server has sent
@@ -120,7 +120,7 @@ def _ping_after_idling(engine: Engine) -> None:
     @event.listens_for(engine, "checkout")
     def ping(connection: DBAPIConnection, record: ConnectionPoolEntry, proxy: object) -> None:
         used_at = record.info.get(_USED_AT)
-        if used_at is None or (monotonic() - used_at < _FRESH_SECONDS and not _has_news(connection)):
+        if used_at is None or (monotonic() - used_at < _FRESH_SECONDS and not _has_pending_data(connection)):
             return
         try:
             engine.dialect.do_ping(connection)
@@ -129,7 +129,7 @@ def _ping_after_idling(engine: Engine) -> None:
             raise DisconnectionError from exc
 
 
-def _has_news(connection: DBAPIConnection) -> bool:
+def _has_pending_data(connection: DBAPIConnection) -> bool:
     """Return whether an idle connection has data to read: a notice, a shutdown message, or the end."""
     try:
         poller = select.poll()
@@ -139,7 +139,7 @@ def _has_news(connection: DBAPIConnection) -> bool:
         return True
 
 
-def _options(url: URL, settings: Sequence[str]) -> str:
+def _connection_options(url: URL, settings: Sequence[str]) -> str:
     """Return the options of `url`, without JIT: wrong estimates for unanalysed tables can make it compile for half a
     second.
     """
@@ -148,13 +148,13 @@ def _options(url: URL, settings: Sequence[str]) -> str:
     return " ".join([*ours, *([asked] if isinstance(asked, str) else asked)])
 
 
-def use_engine(engine: Engine | None) -> None:
+def set_process_engine(engine: Engine | None) -> None:
     """Set the process's default engine for `session_scope`."""
-    global _default
-    _default = engine
+    global _process_engine
+    _process_engine = engine
 
 
-def process_engine() -> Engine:
-    if _default is None:
+def get_process_engine() -> Engine:
+    if _process_engine is None:
         raise RuntimeError("no database engine: call nac.db.use_engine(make_engine(url)) at process start")
-    return _default
+    return _process_engine

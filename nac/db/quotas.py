@@ -4,7 +4,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 
-def count_alone(session: Session, noun: str, owner: object) -> None:
+def lock_quota(session: Session, noun: str, owner: object) -> None:
     """Lock the quota of an owner until the transaction ends. Later callers then count the new rows.
 
     Call it before counting, and after the transaction's row locks.

@@ -14,41 +14,41 @@ from sqlalchemy.exc import DBAPIError, InvalidRequestError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session, SessionTransaction
 
-from nac.db.engine import process_engine
-from nac.db.failures import translate
+from nac.db.engine import get_process_engine
+from nac.db.error_translation import translate_error
 from nac.db.scope import CredentialScope, MspScope, PlatformScope, Scope
-from nac.db.waiting import ServerSilent
+from nac.db.timeouts import ServerSilent
 from nac.errors import ConnectionsInUse, NotFound, ScopeViolation
 from nac.ids import MspId, TenantId
 
-_SETTINGS = "admit.settings"
-_TENANTS = table("tenants", column("id"))
-_MSPS = table("msps", column("id"))
+_SETTINGS_KEY = "admit.settings"
+_TENANTS_TABLE = table("tenants", column("id"))
+_MSPS_TABLE = table("msps", column("id"))
 
 
 @lru_cache
-def _setting(number: int) -> Select[Any]:
+def _settings_query(number: int) -> Select[Any]:
     """Return a query that sets `number` settings. Cached, because every transaction begins with it."""
     return select(
         *(func.set_config(bindparam(f"name_{index}"), bindparam(f"value_{index}"), True) for index in range(number))
     )
 
 
-def _apply(connection: Connection, settings: Mapping[str, str | None]) -> None:
+def _apply_settings(connection: Connection, settings: Mapping[str, str | None]) -> None:
     values: dict[str, str | None] = {}
     for index, (name, value) in enumerate(settings.items()):
         values[f"name_{index}"], values[f"value_{index}"] = name, value
-    connection.execute(_setting(len(settings)), values)
+    connection.execute(_settings_query(len(settings)), values)
 
 
 @event.listens_for(Session, "after_begin")
 def _scope_transaction(session: Session, transaction: SessionTransaction, connection: Connection) -> None:
-    settings = session.info.get(_SETTINGS)
+    settings = session.info.get(_SETTINGS_KEY)
     if settings:
-        _set(connection, cast("dict[str, str]", settings))
+        _send_settings(connection, cast("dict[str, str]", settings))
 
 
-def _set(connection: Connection, settings: Mapping[str, str | None]) -> None:
+def _send_settings(connection: Connection, settings: Mapping[str, str | None]) -> None:
     """Set settings of the transaction, None for the connection's default; begin it if needed.
 
     Sends one message instead of two, without the overhead of SQLAlchemy statements.
@@ -59,15 +59,15 @@ def _set(connection: Connection, settings: Mapping[str, str | None]) -> None:
     # SQLAlchemy resets the isolation level with its own statement if it was changed.
     is_usual = driver.isolation_level in (None, psycopg.IsolationLevel.READ_COMMITTED)
     try:
-        is_set = (is_usual or not begins) and _sent(driver, settings, begins=begins)
+        is_set = (is_usual or not begins) and _try_send_settings(driver, settings, begins=begins)
     except ServerSilent as exc:
         connection.invalidate(exc)
         raise OperationalError(None, None, exc, connection_invalidated=True) from exc
     if not is_set:
-        _apply(connection, settings)
+        _apply_settings(connection, settings)
 
 
-def _sent(connection: psycopg.Connection, settings: Mapping[str, str | None], *, begins: bool) -> bool:
+def _try_send_settings(connection: psycopg.Connection, settings: Mapping[str, str | None], *, begins: bool) -> bool:
     """Return False on failure. The next statement then raises the error through SQLAlchemy."""
     escaping = Escaping(connection.pgconn)
     commands = [b"BEGIN ISOLATION LEVEL READ COMMITTED"] if begins else []
@@ -84,7 +84,7 @@ def _sent(connection: psycopg.Connection, settings: Mapping[str, str | None], *,
         return False
 
 
-def _plans(scope: Scope, by_key: bool) -> dict[str, str]:
+def _plan_settings(scope: Scope, by_key: bool) -> dict[str, str]:
     """Return plan settings. Lookups by key use one generic plan per connection and an index. Planning would take
     several times as long, and the plan stays right while tables grow.
     """
@@ -95,7 +95,7 @@ def _plans(scope: Scope, by_key: bool) -> dict[str, str]:
 
 def set_for_transaction(session: Session, **settings: str) -> None:
     """Set PostgreSQL settings until the transaction ends or changes them."""
-    _set(session.connection(), settings)
+    _send_settings(session.connection(), settings)
 
 
 @contextmanager
@@ -107,23 +107,23 @@ def session_scope(
     Driver errors become errors of `nac.errors`. `is_snapshot`: all reads see the same moment. `by_key`: queries look up
     few rows by an index.
     """
-    chosen = engine or process_engine()
+    chosen = engine or get_process_engine()
     if is_snapshot:
         chosen = chosen.execution_options(isolation_level="REPEATABLE READ")
     try:
         with Session(chosen, expire_on_commit=False, info={"scope": scope}) as session:
-            session.info[_SETTINGS] = scope.settings() | _plans(scope, by_key)
-            _begin(session)
+            session.info[_SETTINGS_KEY] = scope.settings() | _plan_settings(scope, by_key)
+            _ensure_connection(session)
             yield session
             session.commit()
     except DBAPIError as exc:
         # Also an error of the rollback, if the connection broke.
-        raise translate(exc) from exc
+        raise translate_error(exc) from exc
     except PoolTimeout as exc:
         raise ConnectionsInUse(remedy="Try again in a few seconds.") from exc
 
 
-def _begin(session: Session) -> None:
+def _ensure_connection(session: Session) -> None:
     """Begin the transaction. Retries once if an idle connection was cut, because nothing has been done yet."""
     try:
         session.connection()
@@ -143,10 +143,10 @@ def commit_intent(session: Session) -> None:
     try:
         session.commit()
     except DBAPIError as exc:
-        raise translate(exc) from exc
+        raise translate_error(exc) from exc
 
 
-def hold(session: Session, row: object) -> None:
+def lock_row(session: Session, row: object) -> None:
     """Lock and refresh a row until the transaction ends. Raises NotFound if it was deleted."""
     try:
         session.refresh(row, with_for_update=True)
@@ -160,10 +160,10 @@ def enter_tenant(session: Session, tenant_id: TenantId) -> None:
         raise ScopeViolation("Only a platform or MSP scope can enter a tenant.")
     session.flush()
     # Row-level security decides whether this scope sees the tenant.
-    if session.scalar(select(_TENANTS.c.id).where(_TENANTS.c.id == tenant_id)) is None:
+    if session.scalar(select(_TENANTS_TABLE.c.id).where(_TENANTS_TABLE.c.id == tenant_id)) is None:
         raise NotFound("The tenant does not exist.")
-    session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.tenant_id": str(tenant_id)}
-    _apply(session.connection(), session.info[_SETTINGS])
+    session.info[_SETTINGS_KEY] = session.info[_SETTINGS_KEY] | {"admit.tenant_id": str(tenant_id)}
+    _apply_settings(session.connection(), session.info[_SETTINGS_KEY])
 
 
 def enter_msp(session: Session, msp_id: MspId) -> None:
@@ -171,8 +171,8 @@ def enter_msp(session: Session, msp_id: MspId) -> None:
     if not isinstance(session.info.get("scope"), PlatformScope):
         raise ScopeViolation("Only the platform can enter an MSP.")
     session.flush()
-    session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.msp_id": str(msp_id)}
-    _apply(session.connection(), session.info[_SETTINGS])
+    session.info[_SETTINGS_KEY] = session.info[_SETTINGS_KEY] | {"admit.msp_id": str(msp_id)}
+    _apply_settings(session.connection(), session.info[_SETTINGS_KEY])
 
 
 def enter_person(session: Session, person_id: UUID) -> None:
@@ -180,8 +180,8 @@ def enter_person(session: Session, person_id: UUID) -> None:
     if not isinstance(session.info.get("scope"), PlatformScope):
         raise ScopeViolation("Only the platform can enter an account.")
     session.flush()
-    session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.person_id": str(person_id)}
-    _apply(session.connection(), session.info[_SETTINGS])
+    session.info[_SETTINGS_KEY] = session.info[_SETTINGS_KEY] | {"admit.person_id": str(person_id)}
+    _apply_settings(session.connection(), session.info[_SETTINGS_KEY])
 
 
 def enter_platform(session: Session, *, msp_id: MspId | None = None, tenant_id: TenantId | None = None) -> None:
@@ -190,11 +190,11 @@ def enter_platform(session: Session, *, msp_id: MspId | None = None, tenant_id: 
     The caller must have checked permissions. Row-level security ensures that the MSP or tenant is the session's own.
     """
     session.flush()
-    row, wanted = (_TENANTS, tenant_id) if msp_id is None else (_MSPS, msp_id)
+    row, wanted = (_TENANTS_TABLE, tenant_id) if msp_id is None else (_MSPS_TABLE, msp_id)
     if session.scalar(select(row.c.id).where(row.c.id == wanted)) is None:
         raise NotFound("The tenant or MSP does not exist.")
-    session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.platform": "on"}
-    _apply(session.connection(), session.info[_SETTINGS])
+    session.info[_SETTINGS_KEY] = session.info[_SETTINGS_KEY] | {"admit.platform": "on"}
+    _apply_settings(session.connection(), session.info[_SETTINGS_KEY])
 
 
 def become_person(session: Session, person_id: UUID) -> None:
@@ -202,11 +202,11 @@ def become_person(session: Session, person_id: UUID) -> None:
     if not isinstance(session.info.get("scope"), CredentialScope):
         raise ScopeViolation("Only a credential scope can become a person.")
     session.flush()
-    session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.person_id": str(person_id)}
-    _apply(session.connection(), session.info[_SETTINGS])
+    session.info[_SETTINGS_KEY] = session.info[_SETTINGS_KEY] | {"admit.person_id": str(person_id)}
+    _apply_settings(session.connection(), session.info[_SETTINGS_KEY])
 
 
-def go_on(session: Session, scope: Scope, *, by_key: bool = False) -> None:
+def continue_in_scope(session: Session, scope: Scope, *, by_key: bool = False) -> None:
     """Continue a session that verified a credential in the caller's scope. The credential's rows are no longer visible.
 
     `by_key` is as for `session_scope`.
@@ -214,6 +214,6 @@ def go_on(session: Session, scope: Scope, *, by_key: bool = False) -> None:
     if not isinstance(session.info.get("scope"), CredentialScope):
         raise ScopeViolation("Only a credential scope can be replaced.")
     session.expunge_all()
-    before = session.info[_SETTINGS]
-    session.info["scope"], session.info[_SETTINGS] = scope, scope.settings() | _plans(scope, by_key)
-    _set(session.connection(), dict.fromkeys(before) | session.info[_SETTINGS])
+    before = session.info[_SETTINGS_KEY]
+    session.info["scope"], session.info[_SETTINGS_KEY] = scope, scope.settings() | _plan_settings(scope, by_key)
+    _send_settings(session.connection(), dict.fromkeys(before) | session.info[_SETTINGS_KEY])

@@ -11,7 +11,7 @@ from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from nac.decisions import repository
-from nac.decisions.recorded import key_of_reference, microseconds_of
+from nac.decisions.recorded_requests import parse_reference, to_microseconds
 from nac.errors import NotFound
 from nac.ids import TenantId
 from nac.log_search import LogKey, LogSearchResult, search_log
@@ -21,7 +21,7 @@ from nac.sites import service as sites
 from nac.validation import require_mac
 
 # Weeks of a small tenant, an hour of a large one.
-SEARCHED_ROWS = 100_000
+MAX_SEARCHED_ROWS = 100_000
 
 
 class DecisionNotFound(NotFound):
@@ -29,10 +29,10 @@ class DecisionNotFound(NotFound):
 
 
 # Lists load only the columns they display, with `request` as text.
-Log = AuthLog | Row[*tuple[Any, ...]]
+DecisionLogRow = AuthLog | Row[*tuple[Any, ...]]
 
 
-class _Said(msgspec.Struct):
+class _RequestFacts(msgspec.Struct):
     """The parts of a request that lists display."""
 
     users: list[Any] = msgspec.field(name="radius.User-Name", default_factory=list)
@@ -41,12 +41,12 @@ class _Said(msgspec.Struct):
     identities: list[Any] = msgspec.field(name="identity", default_factory=list)
 
 
-_SAID: Final = msgspec.json.Decoder(_Said)
+_FACTS_DECODER: Final = msgspec.json.Decoder(_RequestFacts)
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedDecision:
-    log: Log
+    log: DecisionLogRow
     # Name of the NAS, or identifier or address of an unregistered one.
     nas: str
     # Slug; "" if it has no site or the site was deleted.
@@ -64,7 +64,7 @@ class LoggedDecision:
     @property
     def reference(self) -> str:
         """Return the public id of the decision."""
-        return reference_of(self.log)
+        return build_reference(self.log)
 
     @property
     def verdict(self) -> str:
@@ -76,8 +76,8 @@ class LoggedDecision:
         return get_reason(self.log.reason)
 
 
-def reference_of(log: Log) -> str:
-    return f"{microseconds_of(log.at)}-{log.id}"
+def build_reference(log: DecisionLogRow) -> str:
+    return f"{to_microseconds(log.at)}-{log.id}"
 
 
 def list_decisions(
@@ -100,16 +100,18 @@ def list_decisions(
     `mac` in any notation, `site` a slug, the others like `repository.Filter`. Without `since`, filters without an
     index search only the newest SEARCHED_ROWS (`searched_since`).
     """
-    wanted = _wanted(
+    wanted = _build_filter(
         session, tenant_id, mac=mac, user=user, reason=reason, nas=nas, site=site, rejects=rejects, monitored=monitored
     )
     wanted = replace(wanted, since=since)
     if since is None and wanted.reads_rows:
-        wanted = replace(wanted, since=repository.moment_of_row(session, tenant_id, SEARCHED_ROWS))
-    return _named(session, tenant_id, repository.list_page(session, tenant_id, wanted, before=before, limit=limit))
+        wanted = replace(wanted, since=repository.get_time_of_row(session, tenant_id, MAX_SEARCHED_ROWS))
+    return _build_from_rows(
+        session, tenant_id, repository.list_page(session, tenant_id, wanted, before=before, limit=limit)
+    )
 
 
-class _More(TypedDict, total=False):
+class _CommonFilterOptions(TypedDict, total=False):
     user: str
     reason: str
     method: str
@@ -120,7 +122,7 @@ class _More(TypedDict, total=False):
     monitored: bool
 
 
-class Given(_More, total=False):
+class DecisionFilterOptions(_CommonFilterOptions, total=False):
     """Filters of `list_decisions`."""
 
     mac: str
@@ -135,11 +137,11 @@ def search_decisions(
     until: datetime | None = None,
     limit: int = 100,
     oldest_first: bool = False,
-    **given: Unpack[Given],
+    **given: Unpack[DecisionFilterOptions],
 ) -> LogSearchResult[LoggedDecision]:
     """Search like `list_decisions`, from `before` to `until` (nac.log_search), within the time of one response. A
     short page may have more after it."""
-    wanted = _wanted(session, tenant_id, **given)
+    wanted = _build_filter(session, tenant_id, **given)
     found = search_log(
         session,
         AuthLog,
@@ -153,14 +155,14 @@ def search_decisions(
         oldest_first=oldest_first,
     )
     return LogSearchResult(
-        _logged(session, tenant_id, [(row, row.nas_name, row.site_slug) for row in found.rows]), found.next
+        _build_decisions(session, tenant_id, [(row, row.nas_name, row.site_slug) for row in found.rows]), found.next
     )
 
 
-def _wanted(
-    session: Session, tenant_id: TenantId, *, mac: str = "", site: str = "", **more: Unpack[_More]
-) -> repository.Filter:
-    return repository.Filter(
+def _build_filter(
+    session: Session, tenant_id: TenantId, *, mac: str = "", site: str = "", **more: Unpack[_CommonFilterOptions]
+) -> repository.DecisionFilter:
+    return repository.DecisionFilter(
         mac=require_mac(mac) if mac else "",
         site_id=sites.require_by_slug(session, tenant_id=tenant_id, slug=site).id if site else None,
         **more,
@@ -171,13 +173,13 @@ def find_decisions(
     session: Session, *, tenant_id: TenantId, keys: Collection[tuple[datetime, int]]
 ) -> Mapping[tuple[datetime, int], LoggedDecision]:
     """Return those of these keys that are in the log."""
-    found = _named(session, tenant_id, repository.list_keys(session, tenant_id, keys)) if keys else ()
+    found = _build_from_rows(session, tenant_id, repository.list_by_keys(session, tenant_id, keys)) if keys else ()
     return {logged.key: logged for logged in found}
 
 
 def require_decision(session: Session, *, tenant_id: TenantId, reference: str) -> LoggedDecision:
     """Find a decision by `LoggedDecision.reference`. Raises DecisionNotFound."""
-    key = key_of_reference(reference)
+    key = parse_reference(reference)
     keys = [key] if key else []
     decisions = find_decisions(session, tenant_id=tenant_id, keys=keys)
     if not decisions:
@@ -189,16 +191,16 @@ def require_decision(session: Session, *, tenant_id: TenantId, reference: str) -
     return decisions[keys[0]]
 
 
-def _named(
+def _build_from_rows(
     session: Session, tenant_id: TenantId, found: Sequence[Row[AuthLog, str | None, str | None]]
 ) -> list[LoggedDecision]:
-    return _logged(session, tenant_id, [(log, nas_name, slug) for log, nas_name, slug in found])
+    return _build_decisions(session, tenant_id, [(log, nas_name, slug) for log, nas_name, slug in found])
 
 
-def _logged(
-    session: Session, tenant_id: TenantId, found: Sequence[tuple[Log, str | None, str | None]]
+def _build_decisions(
+    session: Session, tenant_id: TenantId, found: Sequence[tuple[DecisionLogRow, str | None, str | None]]
 ) -> list[LoggedDecision]:
-    parsed = [_said(log.request) for log, _, _ in found]
+    parsed = [_decode_facts(log.request) for log, _, _ in found]
     names = _certificate_names(
         session, tenant_id, [(log, each) for (log, _, _), each in zip(found, parsed, strict=True)]
     )
@@ -214,24 +216,30 @@ def _logged(
     ]
 
 
-def _said(request: dict[str, Any] | str) -> _Said:
+def _decode_facts(request: dict[str, Any] | str) -> _RequestFacts:
     """Parse the stored request. Devices control its content, and JSON parsers may disagree about it."""
     if isinstance(request, str):
         try:
-            return _SAID.decode(request)
+            return _FACTS_DECODER.decode(request)
         except msgspec.DecodeError:
             request = json.loads(request)
             assert isinstance(request, dict)
-    return _Said(*(request.get(name, []) for name in ("radius.User-Name", "certificate.common_name", "identity")))
+    return _RequestFacts(
+        *(request.get(name, []) for name in ("radius.User-Name", "certificate.common_name", "identity"))
+    )
 
 
-def searched_since(session: Session, *, tenant_id: TenantId, **given: Unpack[Given]) -> datetime | None:
+def get_search_start(
+    session: Session, *, tenant_id: TenantId, **given: Unpack[DecisionFilterOptions]
+) -> datetime | None:
     """Return how far back `list_decisions` searches with these filters and no `since`; None for everything."""
-    reads_rows = _wanted(session, tenant_id, **given).reads_rows
-    return repository.moment_of_row(session, tenant_id, SEARCHED_ROWS) if reads_rows else None
+    reads_rows = _build_filter(session, tenant_id, **given).reads_rows
+    return repository.get_time_of_row(session, tenant_id, MAX_SEARCHED_ROWS) if reads_rows else None
 
 
-def _certificate_names(session: Session, tenant_id: TenantId, logs: Sequence[tuple[Log, _Said]]) -> Mapping[str, str]:
+def _certificate_names(
+    session: Session, tenant_id: TenantId, logs: Sequence[tuple[DecisionLogRow, _RequestFacts]]
+) -> Mapping[str, str]:
     """Return names by serial number: from the request, otherwise from the issued certificate."""
     known = {
         log.certificate_serial: str(names[0])
@@ -239,4 +247,4 @@ def _certificate_names(session: Session, tenant_id: TenantId, logs: Sequence[tup
         if log.certificate_serial and (names := said.common_names or (log.method == "eap-tls" and said.identities))
     }
     unnamed = {log.certificate_serial for log, _ in logs if log.certificate_serial} - known.keys()
-    return known if not unnamed else {**known, **repository.certificate_names(session, tenant_id, unnamed)}
+    return known if not unnamed else {**known, **repository.certificate_names_by_serial(session, tenant_id, unnamed)}

@@ -5,15 +5,15 @@ The agent uploads `to_json(read_dictionary(<dictionary folder>/dictionary, <radd
 """
 
 from nac.dictionary.codec import DictionaryUnreadable, from_json, to_json
-from nac.dictionary.model import Attribute, Dictionary, Vendor
+from nac.dictionary.model import Dictionary, DictionaryAttribute, VendorFormat
 from nac.dictionary.parser import DictionaryDamaged, read_dictionary
 
 __all__ = [
-    "Attribute",
     "Dictionary",
+    "DictionaryAttribute",
     "DictionaryDamaged",
     "DictionaryUnreadable",
-    "Vendor",
+    "VendorFormat",
     "from_json",
     "read_dictionary",
     "to_json",

@@ -3,7 +3,7 @@
 import json
 from types import MappingProxyType
 
-from nac.dictionary.model import Attribute, Dictionary, Vendor
+from nac.dictionary.model import Dictionary, DictionaryAttribute, VendorFormat
 
 _FORMAT = 1
 
@@ -38,11 +38,11 @@ def from_json(text: bytes) -> Dictionary:
                 f"unsupported dictionary format {document['format']}; this version reads {_FORMAT}"
             )
         attributes = {
-            name.lower(): Attribute(name, vendor, number, kind, bool(tagged), encrypt, length, bool(nested))
+            name.lower(): DictionaryAttribute(name, vendor, number, kind, bool(tagged), encrypt, length, bool(nested))
             for name, vendor, number, kind, tagged, encrypt, length, nested in document["attributes"]
         }
         vendors = {
-            number: Vendor(name, type_bytes, length_bytes, bool(continuation))
+            number: VendorFormat(name, type_bytes, length_bytes, bool(continuation))
             for number, name, type_bytes, length_bytes, continuation in document["vendors"]
         }
         values = {(vendor, number): MappingProxyType(names) for vendor, number, names in document["values"]}

@@ -4,12 +4,12 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nac.dictionary.replyable import require_replyable
-from nac.dictionary.values import data_bytes, require_value
+from nac.dictionary.reply_rules import require_replyable
+from nac.dictionary.value_checks import count_data_bytes, require_value
 
 
 @dataclass(frozen=True, slots=True)
-class Vendor:
+class VendorFormat:
     """Layout of a vendor's attributes in Vendor-Specific (RFC 2865 5.26 suggests 1 and 1)."""
 
     name: str
@@ -23,7 +23,7 @@ class Vendor:
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class DictionaryAttribute:
     """`name` as in the file; the rest from radiusd's lookup by number, which it uses for parsing and encoding."""
 
     name: str
@@ -43,8 +43,8 @@ class Attribute:
 class Dictionary:
     """All attributes of a radiusd by lower-case name (radiusd ignores case), their values and vendors."""
 
-    attributes: Mapping[str, Attribute]
-    vendors: Mapping[int, Vendor]
+    attributes: Mapping[str, DictionaryAttribute]
+    vendors: Mapping[int, VendorFormat]
     # (vendor, number) -> name in lower case -> value.
     values: Mapping[tuple[int, int], Mapping[str, int]]
 
@@ -70,7 +70,7 @@ class Dictionary:
         found = self._require(attribute)
         return 2 + self._vendor_header(found) + self._payload(found, value, tag)
 
-    def _require(self, name: str) -> Attribute:
+    def _require(self, name: str) -> DictionaryAttribute:
         found = self.attributes.get(name.lower())
         if found is None:
             raise ValueError(f"unknown attribute {name!r} in radiusd's dictionaries{self._suggestion(name)}")
@@ -83,13 +83,13 @@ class Dictionary:
         close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.75)
         return f"; did you mean {self.attributes[close[0]].name}?" if close else ""
 
-    def _vendor_header(self, found: Attribute) -> int:
+    def _vendor_header(self, found: DictionaryAttribute) -> int:
         if not found.vendor:
             return 0
-        return 4 + self.vendors.get(found.vendor, Vendor("")).header_bytes()
+        return 4 + self.vendors.get(found.vendor, VendorFormat("")).header_bytes()
 
-    def _payload(self, found: Attribute, value: str, tag: int | None) -> int:
-        size = data_bytes(found.type, value)
+    def _payload(self, found: DictionaryAttribute, value: str, tag: int | None) -> int:
+        size = count_data_bytes(found.type, value)
         if found.encrypt == 2:
             # RFC 2868 3.5: tag, two octets of salt, then length and value in blocks of 16.
             return found.tagged + 2 + (size + 1 + 15) // 16 * 16
@@ -97,9 +97,9 @@ class Dictionary:
             return 16
         return size + bool(found.tagged and tag and found.type == "string")
 
-    def _require_fit(self, found: Attribute, value: str, tag: int | None) -> None:
+    def _require_fit(self, found: DictionaryAttribute, value: str, tag: int | None) -> None:
         room = 253 - self._vendor_header(found)
-        if found.encrypt == 3 and data_bytes(found.type, value) > 16:
+        if found.encrypt == 3 and count_data_bytes(found.type, value) > 16:
             raise ValueError(f"{found.name} can have at most 16 octets")
         if self._payload(found, value, tag) > room:
             raise ValueError(
@@ -113,6 +113,6 @@ class Dictionary:
         if found.type == "integer" and self._integer(found, value) > 0xFFFFFF:
             raise ValueError(f"{found.name} can be at most 16777215 because of its tag (RFC 2868 3)")
 
-    def _integer(self, found: Attribute, value: str) -> int:
+    def _integer(self, found: DictionaryAttribute, value: str) -> int:
         named = self.values.get((found.vendor, found.number), {}).get(value.lower())
         return int(value, 0) if named is None or value.isdigit() else named

@@ -4,14 +4,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from nac.dictionary.model import Attribute, Dictionary, Vendor
-from nac.dictionary.values import REPLY_TYPES
+from nac.dictionary.model import Dictionary, DictionaryAttribute, VendorFormat
+from nac.dictionary.value_checks import REPLY_TYPES
 
 _TYPES = (*sorted(REPLY_TYPES), "abinary", "evs", "extended", "long-extended", "tlv", "vsa")
 _TYPE_ALIASES = {"uint8": "byte", "uint16": "short", "uint32": "integer", "int32": "signed", "uint64": "integer64"}
 _TYPE_ALIASES["cidr"] = "ipv4prefix"
 _ENUMERABLE = ("byte", "short", "integer", "octets")
-_OPERANDS = {"ATTRIBUTE": (3, 4), "VALUE": (3, 3), "VALUE-ALIAS": (2, 2), "VENDOR": (2, 3)}
+_WORD_COUNTS = {"ATTRIBUTE": (3, 4), "VALUE": (3, 3), "VALUE-ALIAS": (2, 2), "VENDOR": (2, 3)}
 _FLAGS = ("array", "concat", "virtual", "secret")
 
 
@@ -24,7 +24,7 @@ def read_dictionary(*files: Path) -> Dictionary:
 
     Raises DictionaryDamaged with file and line.
     """
-    reader = _Reader()
+    reader = _DictionaryReader()
     for file in files:
         reader.read(file)
     return reader.finish()
@@ -39,11 +39,11 @@ class _Block:
     tlvs: list[str] = field(default_factory=list)
 
 
-class _Reader:
+class _DictionaryReader:
     def __init__(self) -> None:
-        self._by_name: dict[str, Attribute] = {}
-        self._by_number: dict[tuple[int, int], Attribute] = {}
-        self._vendors: dict[int, Vendor] = {}
+        self._by_name: dict[str, DictionaryAttribute] = {}
+        self._by_number: dict[tuple[int, int], DictionaryAttribute] = {}
+        self._vendors: dict[int, VendorFormat] = {}
         self._vendor_numbers: dict[str, int] = {}
         self._values: dict[tuple[int, int], dict[str, int]] = {}
         self._aliases: dict[tuple[int, int], tuple[int, int]] = {}
@@ -85,7 +85,7 @@ class _Reader:
             MappingProxyType({key: MappingProxyType(names) for key, names in values.items()}),
         )
 
-    def _as_encoded(self, attribute: Attribute) -> Attribute:
+    def _as_encoded(self, attribute: DictionaryAttribute) -> DictionaryAttribute:
         """Return the attribute with type and flags of the last definition of its number, which replies use."""
         if attribute.nested:
             return attribute
@@ -93,7 +93,7 @@ class _Reader:
 
     def _line(self, words: list[str], block: _Block, path: Path) -> None:
         keyword, *rest = words
-        least, most = _OPERANDS.get(keyword.upper(), (1, 2))
+        least, most = _WORD_COUNTS.get(keyword.upper(), (1, 2))
         if not least <= len(rest) <= most:
             raise ValueError(f"{keyword} needs {least} to {most} words")
         match keyword.upper():
@@ -128,7 +128,7 @@ class _Reader:
         vendor = block.vendor
         length = 0
         if kind.startswith("octets["):
-            kind, length = "octets", _number(kind[7:].partition("]")[0])
+            kind, length = "octets", _parse_number(kind[7:].partition("]")[0])
         kind = _TYPE_ALIASES.get(kind, kind)
         if kind not in _TYPES:
             raise ValueError(f"unknown type {kind}")
@@ -137,15 +137,15 @@ class _Reader:
             if flag in ("has_tag", "has_tag=1"):
                 tagged = True
             elif flag.startswith("encrypt="):
-                encrypt = _number(flag.partition("=")[2])
+                encrypt = _parse_number(flag.partition("=")[2])
             elif flag not in _FLAGS:
                 # Old syntax without BEGIN-VENDOR: the vendor's name is among the flags.
                 vendor = self._vendor_numbers[flag.lower()]
         nested = block.extended or bool(block.tlvs) or "." in number
-        value = 0 if "." in number else _number(number)
-        self._define(Attribute(name, vendor, value, kind, tagged, encrypt, length, nested))
+        value = 0 if "." in number else _parse_number(number)
+        self._define(DictionaryAttribute(name, vendor, value, kind, tagged, encrypt, length, nested))
 
-    def _define(self, attribute: Attribute) -> None:
+    def _define(self, attribute: DictionaryAttribute) -> None:
         before = self._by_name.get(attribute.name.lower())
         self._by_name[attribute.name.lower()] = attribute
         if attribute.nested:
@@ -158,7 +158,7 @@ class _Reader:
         if attribute_name.lower() == "server-config":
             return
         attribute = self._by_name.get(attribute_name.lower())
-        value = _number(number)
+        value = _parse_number(number)
         if attribute is None:
             self._early_values.append((attribute_name, name, value))
         elif attribute.type not in _ENUMERABLE:
@@ -174,17 +174,17 @@ class _Reader:
         value = int(number)
         self._vendor_numbers[name.lower()] = value
         if not layout:
-            self._vendors[value] = Vendor(name, *_OLD_LAYOUTS.get(value, (1, 1)))
+            self._vendors[value] = VendorFormat(name, *_OLD_LAYOUTS.get(value, (1, 1)))
             return
         if not layout.lower().startswith("format="):
             raise ValueError(f"unknown layout {layout}")
         type_bytes, length_bytes, *continuation = layout[7:].split(",")
-        self._vendors[value] = Vendor(name, int(type_bytes), int(length_bytes), continuation == ["c"])
+        self._vendors[value] = VendorFormat(name, int(type_bytes), int(length_bytes), continuation == ["c"])
 
 
 # USR, Lucent and Starent: radiusd knows their layouts if a dictionary does not define them.
 _OLD_LAYOUTS = {429: (4, 0), 4846: (2, 1), 8164: (2, 2)}
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     return int(text, 16) if text[:2].lower() == "0x" else int(text)

@@ -25,10 +25,10 @@ from nac.bulk_rows import (
     read_groups,
     split_progress,
 )
-from nac.coa_requests import queueing
-from nac.db.growth import note_growth
-from nac.endpoints import repository, work
-from nac.endpoints.service import RandomAddress, require_attributes, require_lasting, require_notes
+from nac.coa_requests import request_queue
+from nac.db.table_statistics import analyse_if_grown
+from nac.endpoints import enrichment_queue, repository
+from nac.endpoints.service import RandomAddress, require_attributes, require_not_random, require_notes
 from nac.errors import InvalidInput
 from nac.groups import ENDPOINT_GROUPS, is_by_rule
 from nac.ids import TenantId
@@ -38,14 +38,14 @@ from nac.trials import limits as trial_limits
 from nac.validation import require_mac, require_name
 
 COLUMNS = ("mac", "name", "status", "groups", "owner", "notes", "valid_until")
-_PLAIN = ("name", "status", "owner", "notes", "valid_until", "attributes")
-_CHUNK = 5_000
+_PLAIN_FIELDS = ("name", "status", "owner", "notes", "valid_until", "attributes")
+_LOCK_BATCH = 5_000
 # Rows per INSERT.
-_STORED_AT_ONCE = 1_000
+_BATCH_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class EndpointBulkOptions:
     # Create missing groups.
     make_groups: bool = False
     # Also approve random addresses.
@@ -54,7 +54,7 @@ class Options:
 
 
 @dataclass(slots=True)
-class _Row:
+class _EndpointRow:
     number: int
     mac: str = ""
     name: str = ""
@@ -67,46 +67,48 @@ class _Row:
 
 
 @dataclass(slots=True)
-class Plan:
+class EndpointBulkPlan:
     """The planned change of each row. Must not be stored if it has mistakes."""
 
     mistakes: list[RowMistake]
     missing_groups: tuple[str, ...]
     planned: list[PlannedRow]
-    fresh: list[_Row]
-    changed: list[_Row]
+    fresh: list[_EndpointRow]
+    changed: list[_EndpointRow]
     # Endpoints by address, and their groups except groups by rule.
     known: Mapping[str, Endpoint]
     groups: Mapping[UUID, tuple[str, ...]]
 
 
-def plan(session: Session, *, tenant_id: TenantId, lines: Iterable[InputLine], options: Options) -> Plan:
+def plan_endpoints(
+    session: Session, *, tenant_id: TenantId, lines: Iterable[InputLine], options: EndpointBulkOptions
+) -> EndpointBulkPlan:
     """Plan the changes. Locks the endpoints until the transaction ends."""
     reader = RowReader()
-    rows = _read(lines, reader, options)
+    rows = _read_rows(lines, reader, options)
     if not rows:
-        return Plan(reader.mistakes, (), [], [], [], {}, {})
+        return EndpointBulkPlan(reader.mistakes, (), [], [], [], {}, {})
     # Prevents the worker from discovering these endpoints before they are stored.
-    work.hold(session, tenant_id=tenant_id)
-    known = _known(session, tenant_id, [row.mac for row in rows if row.mac])
+    enrichment_queue.lock_queue(session, tenant_id=tenant_id)
+    known = _lock_known(session, tenant_id, [row.mac for row in rows if row.mac])
     ids = [endpoint.id for endpoint in known.values()]
     groups: dict[UUID, tuple[str, ...]] = {}
-    for start in range(0, len(ids), _CHUNK):
-        part = ids[start : start + _CHUNK]
+    for start in range(0, len(ids), _LOCK_BATCH):
+        part = ids[start : start + _LOCK_BATCH]
         groups |= ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=part, by_rule=False)
     missing = _missing_groups(session, tenant_id, rows, reader, options)
-    made = Plan(reader.mistakes, missing, [], [], [], known, groups)
+    made = EndpointBulkPlan(reader.mistakes, missing, [], [], [], known, groups)
     for row in rows:
         if row.mac:
-            _sort(made, row, options)
+            _plan_row(made, row, options)
     return made
 
 
-def _read(lines: Iterable[InputLine], reader: RowReader, options: Options) -> list[_Row]:
-    rows: list[_Row] = []
+def _read_rows(lines: Iterable[InputLine], reader: RowReader, options: EndpointBulkOptions) -> list[_EndpointRow]:
+    rows: list[_EndpointRow] = []
     first: dict[str, int] = {}
     for line in lines:
-        row = _row(line, reader, options)
+        row = _read_row(line, reader, options)
         if row.mac in first:
             reader.add_duplicate(line.number, "mac", "this address", before=first[row.mac])
         elif row.mac:
@@ -115,32 +117,32 @@ def _read(lines: Iterable[InputLine], reader: RowReader, options: Options) -> li
     return rows
 
 
-def _row(line: InputLine, reader: RowReader, options: Options) -> _Row:
+def _read_row(line: InputLine, reader: RowReader, options: EndpointBulkOptions) -> _EndpointRow:
     """Parse a line. Values that cannot be parsed are recorded as mistakes."""
-    row = _Row(line.number)
+    row = _EndpointRow(line.number)
     if not line.values.get("mac"):
         reader.wrong(line, "mac", "The address is missing.", "Set an address in each row, such as 00:11:22:33:44:55.")
     for name, read, kind in _FIELDS:
         reader.take(line, row, name, read, kind)
     if row.mac and row.status == "active":
         try:
-            require_lasting([row.mac], allow_random=options.allow_random)
+            require_not_random([row.mac], allow_random=options.allow_random)
         except RandomAddress as exc:
             reader.wrong(line, "mac", exc.title, exc.remedy)
     return row
 
 
-def _name_or_none(text: str) -> str:
+def _optional_name(text: str) -> str:
     return require_name(text) if text else ""
 
 
-def _status(text: str) -> str:
+def _require_status(text: str) -> str:
     if text not in ("active", "blocked"):
         raise InvalidInput(f"Unknown status {text!r}.", remedy="Use active or blocked.")
     return text
 
 
-def _attributes(values: dict[str, Any]) -> dict[str, str]:
+def _require_text_attributes(values: dict[str, Any]) -> dict[str, str]:
     if not all(isinstance(value, str) for value in values.values()):
         detail, remedy = WRONG_TYPE[dict]
         raise InvalidInput(detail, remedy=remedy)
@@ -149,26 +151,26 @@ def _attributes(values: dict[str, Any]) -> dict[str, str]:
 
 _FIELDS: tuple[tuple[str, Callable[[Any], object], type], ...] = (
     ("mac", require_mac, str),
-    ("name", _name_or_none, str),
-    ("status", _status, str),
+    ("name", _optional_name, str),
+    ("status", _require_status, str),
     ("groups", read_groups, list),
-    ("owner", _name_or_none, str),
+    ("owner", _optional_name, str),
     ("notes", require_notes, str),
     ("valid_until", parse_expiry, str),
-    ("attributes", _attributes, dict),
+    ("attributes", _require_text_attributes, dict),
 )
 
 
-def _known(session: Session, tenant_id: TenantId, macs: list[str]) -> dict[str, Endpoint]:
+def _lock_known(session: Session, tenant_id: TenantId, macs: list[str]) -> dict[str, Endpoint]:
     known: dict[str, Endpoint] = {}
     macs = sorted(macs)
-    for start in range(0, len(macs), _CHUNK):
-        known |= repository.lock_macs(session, tenant_id, macs[start : start + _CHUNK])
+    for start in range(0, len(macs), _LOCK_BATCH):
+        known |= repository.lock_by_macs(session, tenant_id, macs[start : start + _LOCK_BATCH])
     return known
 
 
 def _missing_groups(
-    session: Session, tenant_id: TenantId, rows: Iterable[_Row], reader: RowReader, options: Options
+    session: Session, tenant_id: TenantId, rows: Iterable[_EndpointRow], reader: RowReader, options: EndpointBulkOptions
 ) -> tuple[str, ...]:
     """Return the names of groups to create. Missing groups and groups by rule are mistakes."""
     lines = reader.lines_naming((row.number, row.groups) for row in rows)
@@ -189,7 +191,7 @@ def _missing_groups(
     return missing
 
 
-def _sort(made: Plan, row: _Row, options: Options) -> None:
+def _plan_row(made: EndpointBulkPlan, row: _EndpointRow, options: EndpointBulkOptions) -> None:
     name = display_mac(row.mac)
     endpoint = made.known.get(row.mac)
     if endpoint is None:
@@ -201,23 +203,23 @@ def _sort(made: Plan, row: _Row, options: Options) -> None:
         made.mistakes.append(RowMistake(row.number, "mac", f"Endpoint {name} already exists.", EXISTING_REMEDY))
     elif decided and options.existing == "keep":
         made.planned.append(PlannedRow(row.number, name, "keep"))
-    elif made.groups.get(endpoint.id, ()) == row.groups and not _differing(endpoint, row):
+    elif made.groups.get(endpoint.id, ()) == row.groups and not _differing_fields(endpoint, row):
         made.planned.append(PlannedRow(row.number, name, "same"))
     else:
         made.changed.append(row)
         made.planned.append(PlannedRow(row.number, name, "change"))
 
 
-def _differing(endpoint: Endpoint, row: _Row) -> list[str]:
-    return [name for name in _PLAIN if getattr(endpoint, name) != getattr(row, name)]
+def _differing_fields(endpoint: Endpoint, row: _EndpointRow) -> list[str]:
+    return [name for name in _PLAIN_FIELDS if getattr(endpoint, name) != getattr(row, name)]
 
 
-def store(
+def store_endpoints(
     session: Session,
     *,
     actor: str,
     tenant_id: TenantId,
-    plan: Plan,
+    plan: EndpointBulkPlan,
     tell: ProgressCallback = ignore_progress,
 ) -> None:
     """Store the plan, with an audit entry for each row. Calls `tell` with the number of rows done."""
@@ -225,62 +227,64 @@ def store(
     rows = plan.fresh + plan.changed
     tell_stored, tell_noted = split_progress(tell, len(rows))
     unblocked = [row.mac for row in plan.changed if (plan.known[row.mac].status, row.status) == ("blocked", "active")]
-    entries = [_entry(tenant_id, actor, "add", row, {}, _shown(row)) for row in plan.fresh]
-    ids = _insert(session, tenant_id, plan.fresh, tell_stored)
+    entries = [_audit_entry(tenant_id, actor, "add", row, {}, _audit_values(row)) for row in plan.fresh]
+    ids = _insert_rows(session, tenant_id, plan.fresh, tell_stored)
     for number, row in enumerate(plan.changed, start=1):
         endpoint = plan.known[row.mac]
         ids[row.mac] = endpoint.id
-        entries.append(_change(endpoint, row, plan.groups.get(endpoint.id, ()), actor))
-        if number % _STORED_AT_ONCE == 0 or number == len(plan.changed):
+        entries.append(_apply_change(endpoint, row, plan.groups.get(endpoint.id, ()), actor))
+        if number % _BATCH_ROWS == 0 or number == len(plan.changed):
             session.flush()
             tell_stored(len(plan.fresh) + number)
     ENDPOINT_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=[ids[row.mac] for row in plan.changed])
     trial_limits.require_endpoint_limit(session, tenant_id=tenant_id)
-    note_growth(session, "endpoints")
+    analyse_if_grown(session, "endpoints")
     _join_groups(session, tenant_id, rows, ids)
-    work.enqueue(session, tenant_id=tenant_id, macs=[row.mac for row in rows])
+    enrichment_queue.enqueue(session, tenant_id=tenant_id, macs=[row.mac for row in rows])
     blocked = [row.mac for row in rows if row.status == "blocked"]
     if blocked:
-        queueing.queue_blocks(session, tenant_id=tenant_id, macs=blocked, asked_by=actor)
+        request_queue.queue_block_disconnects(session, tenant_id=tenant_id, macs=blocked, asked_by=actor)
     if unblocked:
-        queueing.withdraw_blocks(session, tenant_id=tenant_id, macs=unblocked)
-    audit.append_in_parts(session, entries, tell_noted)
+        request_queue.withdraw_block_disconnects(session, tenant_id=tenant_id, macs=unblocked)
+    audit.append_in_batches(session, entries, tell_noted)
 
 
-def _insert(session: Session, tenant_id: TenantId, rows: Sequence[_Row], tell: ProgressCallback) -> dict[str, UUID]:
+def _insert_rows(
+    session: Session, tenant_id: TenantId, rows: Sequence[_EndpointRow], tell: ProgressCallback
+) -> dict[str, UUID]:
     """Return the new ids by address."""
     values: list[dict[str, Any]] = [
-        {"id": uuid4(), "tenant_id": tenant_id, "mac": row.mac, **{name: getattr(row, name) for name in _PLAIN}}
+        {"id": uuid4(), "tenant_id": tenant_id, "mac": row.mac, **{name: getattr(row, name) for name in _PLAIN_FIELDS}}
         for row in rows
     ]
     # A cached plan made while the table was empty scans the whole table for each foreign key.
     session.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
-    for start in range(0, len(values), _STORED_AT_ONCE):
-        part = values[start : start + _STORED_AT_ONCE]
+    for start in range(0, len(values), _BATCH_ROWS):
+        part = values[start : start + _BATCH_ROWS]
         session.execute(insert(Endpoint), part)
         tell(start + len(part))
     return {row.mac: value["id"] for row, value in zip(rows, values, strict=True)}
 
 
-def _change(endpoint: Endpoint, row: _Row, groups: tuple[str, ...], actor: str) -> dict[str, Any]:
+def _apply_change(endpoint: Endpoint, row: _EndpointRow, groups: tuple[str, ...], actor: str) -> dict[str, Any]:
     """Apply the row and return its audit entry."""
-    before = _shown(endpoint) | {"groups": list(groups)}
-    for name in _differing(endpoint, row):
+    before = _audit_values(endpoint) | {"groups": list(groups)}
+    for name in _differing_fields(endpoint, row):
         setattr(endpoint, name, getattr(row, name))
-    after = _shown(row)
+    after = _audit_values(row)
     differing = [name for name in after if after[name] != before[name]]
     shown = ({name: state[name] for name in differing} for state in (before, after))
-    return _entry(endpoint.tenant_id, actor, "set", row, *shown)
+    return _audit_entry(endpoint.tenant_id, actor, "set", row, *shown)
 
 
-def _shown(row: _Row | Endpoint) -> dict[str, Any]:
-    shown = {name: getattr(row, name) for name in _PLAIN}
+def _audit_values(row: _EndpointRow | Endpoint) -> dict[str, Any]:
+    shown = {name: getattr(row, name) for name in _PLAIN_FIELDS}
     shown["valid_until"] = row.valid_until and row.valid_until.isoformat()
     return shown if isinstance(row, Endpoint) else shown | {"groups": list(row.groups)}
 
 
-def _entry(
-    tenant_id: TenantId, actor: str, verb: str, row: _Row, before: Mapping[str, Any], after: Mapping[str, Any]
+def _audit_entry(
+    tenant_id: TenantId, actor: str, verb: str, row: _EndpointRow, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {
         "actor": actor,
@@ -292,7 +296,7 @@ def _entry(
     }
 
 
-def _join_groups(session: Session, tenant_id: TenantId, rows: Sequence[_Row], ids: Mapping[str, UUID]) -> None:
+def _join_groups(session: Session, tenant_id: TenantId, rows: Sequence[_EndpointRow], ids: Mapping[str, UUID]) -> None:
     members: defaultdict[str, list[UUID]] = defaultdict(list)
     for row in rows:
         for name in row.groups:

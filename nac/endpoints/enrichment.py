@@ -1,6 +1,7 @@
 """Turns sightings into endpoints, with vendor, profile and groups by rule. Runs in the worker.
 
-Processes only changed addresses (nac.endpoints.work), in bounded batches. Unchanged rows are not written, so cells
+Processes only changed addresses (nac.endpoints.enrichment_queue), in bounded batches. Unchanged rows are not
+written, so cells
 receive no needless changes.
 """
 
@@ -17,8 +18,8 @@ from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 from sqlalchemy.types import NullType
 
-from nac.endpoints import work
-from nac.endpoints.rules import InvalidRule, compile_rule, is_member
+from nac.endpoints import enrichment_queue
+from nac.endpoints.rule_conditions import InvalidRule, compile_rule, is_member
 from nac.engine import Policy
 from nac.ids import TenantId
 from nac.mac import is_random_mac
@@ -30,23 +31,23 @@ from nac.profiling.oui import load_registry
 _log = logging.getLogger(__name__)
 
 # Rows locked by one transaction. Other changes of these rows wait for it.
-BATCH = 100
+BATCH_SIZE = 100
 # Discovered endpoints per tenant. At most half have random addresses, so that a flood of them leaves room for others.
 MAX_DISCOVERED = 50_000
 MAX_DISCOVERED_RANDOM = MAX_DISCOVERED // 2
-NO_ADDRESS = "000000000000"
+ZERO_MAC = "000000000000"
 
 # The same test as nac.mac.is_random_mac.
-_LOCAL: ColumnElement[Any] = literal_column("macaddr '02:00:00:00:00:00'")
-_NONE: ColumnElement[Any] = literal_column("macaddr '00:00:00:00:00:00'")
+_LOCAL_BIT: ColumnElement[Any] = literal_column("macaddr '02:00:00:00:00:00'")
+_ZERO_MACADDR: ColumnElement[Any] = literal_column("macaddr '00:00:00:00:00:00'")
 
 
-def is_random(mac: Any) -> ColumnElement[bool]:  # noqa: ANN401 -- a mapped column
-    return type_coerce(mac, NullType()).bool_op("&")(_LOCAL) != _NONE
+def random_mac_clause(mac: Any) -> ColumnElement[bool]:  # noqa: ANN401 -- a mapped column
+    return type_coerce(mac, NullType()).bool_op("&")(_LOCAL_BIT) != _ZERO_MACADDR
 
 
-IS_RANDOM = is_random(Endpoint.mac)
-_STORE = text(
+IS_RANDOM_ENDPOINT = random_mac_clause(Endpoint.mac)
+_UPDATE_SQL = text(
     """
     UPDATE endpoints e SET first_seen_at = f.first_seen_at, vendor = f.vendor, found_profile = f.found_profile,
         found_confidence = f.found_confidence, found_why = f.found_why, os = f.os, model = f.model, updated_at = now()
@@ -59,21 +60,21 @@ _STORE = text(
 )
 
 
-def enrich(session: Session, *, tenant_id: TenantId) -> int:
+def enrich_batch(session: Session, *, tenant_id: TenantId) -> int:
     """Process one batch of the tenant. Return its size; 0 if no work is left or another worker has it."""
-    if not work.begin(session, tenant_id=tenant_id):
+    if not enrichment_queue.try_lock_queue(session, tenant_id=tenant_id):
         return 0
-    macs = work.take(session, tenant_id=tenant_id, limit=BATCH)
+    macs = enrichment_queue.take_batch(session, tenant_id=tenant_id, limit=BATCH_SIZE)
     if macs:
-        rules = _rules(session, tenant_id)
+        rules = _lock_rules(session, tenant_id)
         _discover(session, tenant_id, macs)
-        found = _endpoints(session, tenant_id, Endpoint.mac.in_(macs))
-        _profile(session, tenant_id, found)
-        _assign(session, tenant_id, found, rules)
+        found = _lock_endpoints(session, tenant_id, Endpoint.mac.in_(macs))
+        _update_profiles(session, tenant_id, found)
+        _assign_groups(session, tenant_id, found, rules)
     return len(macs) + _advance_rules(session, tenant_id)
 
 
-def _endpoints(session: Session, tenant_id: TenantId, *where: ColumnElement[bool]) -> Sequence[Endpoint]:
+def _lock_endpoints(session: Session, tenant_id: TenantId, *where: ColumnElement[bool]) -> Sequence[Endpoint]:
     """Return endpoints, locked by address like changes by people. Prevents deletion meanwhile."""
     query = select(Endpoint).where(Endpoint.tenant_id == tenant_id, *where).order_by(Endpoint.mac)
     query = query.with_for_update(key_share=True)
@@ -93,7 +94,7 @@ def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> N
     ).all()
     if not seen:
         return
-    room, random_room = _room(session, tenant_id)
+    room, random_room = _remaining_capacity(session, tenant_id)
     vendors = load_registry()
     rows, left_out = [], []
     for mac, first_seen_at in seen:
@@ -107,26 +108,26 @@ def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> N
         rows.append({"tenant_id": tenant_id, "mac": mac, "status": "discovered", **known_values})
     if rows:
         session.execute(insert_or_skip(Endpoint).on_conflict_do_nothing(), rows)
-    forget(session, tenant_id=tenant_id, macs=left_out)
+    delete_sightings(session, tenant_id=tenant_id, macs=left_out)
 
 
-def _room(session: Session, tenant_id: TenantId) -> tuple[int, int]:
+def _remaining_capacity(session: Session, tenant_id: TenantId) -> tuple[int, int]:
     """Return how many more endpoints can be discovered, in total and with random addresses."""
     waiting, random = session.execute(
-        select(func.count(), func.count().filter(IS_RANDOM)).where(
+        select(func.count(), func.count().filter(IS_RANDOM_ENDPOINT)).where(
             Endpoint.tenant_id == tenant_id, Endpoint.status == "discovered"
         )
     ).one()
     return MAX_DISCOVERED - waiting, MAX_DISCOVERED_RANDOM - random
 
 
-def forget(session: Session, *, tenant_id: TenantId, macs: Collection[str]) -> None:
+def delete_sightings(session: Session, *, tenant_id: TenantId, macs: Collection[str]) -> None:
     """Delete sightings and evidence of addresses without an endpoint. Later sightings count as new."""
     for table in (EndpointSighting, EndpointEvidence):
         session.execute(delete(table).where(table.tenant_id == tenant_id, table.mac.in_(macs)))
 
 
-def _profile(session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint]) -> None:
+def _update_profiles(session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint]) -> None:
     macs = [endpoint.mac for endpoint in endpoints]
     evidence: defaultdict[str, list[Evidence]] = defaultdict(list)
     for row in session.scalars(
@@ -162,10 +163,10 @@ def _profile(session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint
             for name, value in values.items():
                 set_committed_value(endpoint, name, value)
     if changed:
-        session.execute(_STORE, {"tenant": tenant_id, "found": json.dumps(changed, default=str)})
+        session.execute(_UPDATE_SQL, {"tenant": tenant_id, "found": json.dumps(changed, default=str)})
 
 
-def _rules(session: Session, tenant_id: TenantId) -> dict[UUID, Policy]:
+def _lock_rules(session: Session, tenant_id: TenantId) -> dict[UUID, Policy]:
     """Return the tenant's rules, locked. A deletion of a rule waits, then removes its members."""
     groups = session.execute(
         select(EndpointGroup.id, EndpointGroup.rule)
@@ -173,10 +174,10 @@ def _rules(session: Session, tenant_id: TenantId) -> dict[UUID, Policy]:
         .order_by(EndpointGroup.id)
         .with_for_update(read=True)
     )
-    return {group_id: policy for group_id, rule in groups if (policy := _compiled(group_id, rule)) is not None}
+    return {group_id: policy for group_id, rule in groups if (policy := _compile_or_none(group_id, rule)) is not None}
 
 
-def _compiled(group_id: UUID, rule: object) -> Policy | None:
+def _compile_or_none(group_id: UUID, rule: object) -> Policy | None:
     """Return None for a rule that this version does not accept. Its members stay."""
     try:
         return compile_rule(rule)
@@ -185,7 +186,9 @@ def _compiled(group_id: UUID, rule: object) -> Policy | None:
         return None
 
 
-def _assign(session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint], rules: Mapping[UUID, Policy]) -> None:
+def _assign_groups(
+    session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint], rules: Mapping[UUID, Policy]
+) -> None:
     """Update the memberships of these endpoints in these groups."""
     if not rules or not endpoints:
         return
@@ -200,14 +203,14 @@ def _assign(session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint]
         )
     }
     wanted = {(each.id, group_id) for each in endpoints for group_id, rule in rules.items() if is_member(rule, each)}
-    _join(session, tenant_id, wanted - present)
+    _insert_memberships(session, tenant_id, wanted - present)
     for group_id in rules:
         gone = [endpoint_id for endpoint_id, of in present - wanted if of == group_id]
         if gone:
             session.execute(delete(members).where(members.group_id == group_id, members.endpoint_id.in_(gone)))
 
 
-def _join(session: Session, tenant_id: TenantId, pairs: Iterable[tuple[UUID, UUID]]) -> None:
+def _insert_memberships(session: Session, tenant_id: TenantId, pairs: Iterable[tuple[UUID, UUID]]) -> None:
     rows = [{"tenant_id": tenant_id, "endpoint_id": each, "group_id": group} for each, group in pairs]
     if rows:
         session.execute(insert(EndpointGroupMember), rows)
@@ -229,13 +232,13 @@ def _advance_rules(session: Session, tenant_id: TenantId) -> int:
         select(Endpoint)
         .where(Endpoint.tenant_id == tenant_id, Endpoint.mac > group.rule_cursor)
         .order_by(Endpoint.mac)
-        .limit(BATCH)
+        .limit(BATCH_SIZE)
         .with_for_update(read=True, key_share=True)
     )
     found = session.scalars(query).all()
-    rule = _compiled(group.id, group.rule)
+    rule = _compile_or_none(group.id, group.rule)
     if rule is not None:
-        _assign(session, tenant_id, found, {group.id: rule})
-    group.rule_cursor = found[-1].mac if len(found) == BATCH else None
+        _assign_groups(session, tenant_id, found, {group.id: rule})
+    group.rule_cursor = found[-1].mac if len(found) == BATCH_SIZE else None
     session.flush()
     return max(1, len(found))

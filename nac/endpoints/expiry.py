@@ -3,11 +3,11 @@
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-BATCH = 1_000
+BATCH_SIZE = 1_000
 
 
-def note_expired(session: Session) -> int:
+def record_expired_approvals(session: Session) -> int:
     """Record a batch of expired endpoints of all tenants, each once; return its size. Needs role admit_worker and
     PlatformScope.
     """
-    return session.scalar(select(func.note_expired_endpoints(BATCH))) or 0
+    return session.scalar(select(func.note_expired_endpoints(BATCH_SIZE))) or 0

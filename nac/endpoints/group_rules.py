@@ -6,16 +6,16 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.db.quotas import count_alone
-from nac.endpoints.enrichment import NO_ADDRESS
-from nac.endpoints.rules import MAX_RULES, compile_rule
+from nac.db.quotas import lock_quota
+from nac.endpoints.enrichment import ZERO_MAC
+from nac.endpoints.rule_conditions import MAX_RULES, compile_rule
 from nac.errors import Conflict
 from nac.groups import ENDPOINT_GROUPS
 from nac.ids import TenantId
 from nac.models import EndpointGroup, EndpointGroupMember
 
 
-def set_rule(session: Session, *, actor: str, tenant_id: TenantId, name: str, rule: object) -> EndpointGroup:
+def update_group_rule(session: Session, *, actor: str, tenant_id: TenantId, name: str, rule: object) -> EndpointGroup:
     """Set or remove the rule of a group. `rule` is a parsed JSON condition. None removes the rule and all members.
 
     Raises InvalidRule with every mistake, and Conflict if the group has members added by people.
@@ -34,7 +34,7 @@ def set_rule(session: Session, *, actor: str, tenant_id: TenantId, name: str, ru
             remedy="Create another group for the rule.",
         )
     if before is None and rule is not None:
-        count_alone(session, "group-rules", tenant_id)
+        lock_quota(session, "group-rules", tenant_id)
         if _count_rules(session, tenant_id) >= MAX_RULES:
             raise Conflict(
                 f"The tenant already has {MAX_RULES} groups by rule, the maximum.",
@@ -42,10 +42,10 @@ def set_rule(session: Session, *, actor: str, tenant_id: TenantId, name: str, ru
                 remedy="Delete groups by rule that you no longer need.",
             )
     group.rule = cast(dict[str, Any] | None, rule)
-    group.rule_cursor = NO_ADDRESS if rule is not None else None
+    group.rule_cursor = ZERO_MAC if rule is not None else None
     session.flush()
     if rule is None:
-        _remove_members(session, group)
+        _delete_members(session, group)
     audit.append(
         session,
         actor=actor,
@@ -63,5 +63,5 @@ def _count_rules(session: Session, tenant_id: TenantId) -> int:
     return session.scalars(query).one()
 
 
-def _remove_members(session: Session, group: EndpointGroup) -> None:
+def _delete_members(session: Session, group: EndpointGroup) -> None:
     session.execute(delete(EndpointGroupMember).where(EndpointGroupMember.group_id == group.id))

@@ -8,11 +8,11 @@ from typing import Literal
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.coa_requests import queueing
-from nac.endpoints import repository, work
-from nac.endpoints.repository import ORDERS, Filter, Listed
-from nac.endpoints.service import EndpointNotFound, require_lasting
-from nac.errors import InvalidInput, Mistakes
+from nac.coa_requests import request_queue
+from nac.endpoints import enrichment_queue, repository
+from nac.endpoints.repository import ORDERS, EndpointCriteria, EndpointWithSighting
+from nac.endpoints.service import EndpointNotFound, require_not_random
+from nac.errors import InvalidInput, MistakeCollector
 from nac.groups import ENDPOINT_GROUPS
 from nac.ids import TenantId
 from nac.mac import display_mac
@@ -20,48 +20,48 @@ from nac.models.endpoint import EndpointStatus
 from nac.trials import limits as trial_limits
 from nac.validation import require_future, require_mac
 
-Action = Literal["approve", "block", "ignore"]
-_STATUS: dict[Action, EndpointStatus] = {"approve": "active", "block": "blocked", "ignore": "ignored"}
+InboxAction = Literal["approve", "block", "ignore"]
+_STATUS_BY_ACTION: dict[InboxAction, EndpointStatus] = {"approve": "active", "block": "blocked", "ignore": "ignored"}
 # Endpoints per transaction. A cell applies about 10,000 changes per second.
 MAX_CLASSIFIED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    action: Action
+class InboxDecision:
+    action: InboxAction
     # Groups and end of approved endpoints.
     groups: tuple[str, ...] = ()
     valid_until: datetime | None = None
     allow_random: bool = False
 
 
-def classify(
+def classify_endpoints(
     session: Session,
     *,
     actor: str,
     tenant_id: TenantId,
-    wanted: Filter,
-    decision: Decision,
+    wanted: EndpointCriteria,
+    decision: InboxDecision,
     dry_run: bool = False,
-) -> Sequence[Listed]:
+) -> Sequence[EndpointWithSighting]:
     """Classify the discovered endpoints that match `wanted`, all or none. Return them as they were before.
 
     Named addresses can also be ignored endpoints. Raises EndpointNotFound for other addresses, RandomAddress if
     approval would admit a random address, and SeveralMistakes if there are several. `dry_run` changes nothing.
     """
-    found = _checked(session, tenant_id, wanted, decision)
+    found = _require_classifiable(session, tenant_id, wanted, decision)
     if dry_run or not found:
         return found
     for endpoint, _ in found:
-        endpoint.status = _STATUS[decision.action]
+        endpoint.status = _STATUS_BY_ACTION[decision.action]
         endpoint.valid_until = decision.valid_until
     member_ids = [endpoint.id for endpoint, _ in found]
     ENDPOINT_GROUPS.join(session, tenant_id=tenant_id, member_ids=member_ids, names=decision.groups)
     trial_limits.require_endpoint_limit(session, tenant_id=tenant_id)
     macs = [endpoint.mac for endpoint, _ in found]
-    work.enqueue(session, tenant_id=tenant_id, macs=macs)
+    enrichment_queue.enqueue(session, tenant_id=tenant_id, macs=macs)
     if decision.action == "block":
-        queueing.queue_blocks(session, tenant_id=tenant_id, macs=macs, asked_by=actor)
+        request_queue.queue_block_disconnects(session, tenant_id=tenant_id, macs=macs, asked_by=actor)
     audit.append(
         session,
         actor=actor,
@@ -78,20 +78,22 @@ def classify(
     return found
 
 
-def _checked(session: Session, tenant_id: TenantId, wanted: Filter, decision: Decision) -> Sequence[Listed]:
+def _require_classifiable(
+    session: Session, tenant_id: TenantId, wanted: EndpointCriteria, decision: InboxDecision
+) -> Sequence[EndpointWithSighting]:
     """Return the endpoints to classify. Raises all mistakes at once."""
-    mistakes = Mistakes()
+    mistakes = MistakeCollector()
     macs: list[str] = []
-    found: Sequence[Listed] = ()
+    found: Sequence[EndpointWithSighting] = ()
     for mac in wanted.macs:
         with mistakes.noted():
             macs.append(require_mac(mac))
     if macs or not wanted.macs:
         with mistakes.noted():
-            found = _find(session, tenant_id, wanted, tuple(macs))
+            found = _find_in_inbox(session, tenant_id, wanted, tuple(macs))
     approved = {*macs, *(endpoint.mac for endpoint, _ in found)} if decision.action == "approve" else ()
     with mistakes.noted():
-        require_lasting(sorted(approved), allow_random=decision.allow_random)
+        require_not_random(sorted(approved), allow_random=decision.allow_random)
     with mistakes.noted():
         ENDPOINT_GROUPS.join(session, tenant_id=tenant_id, member_ids=(), names=decision.groups)
     with mistakes.noted():
@@ -103,9 +105,11 @@ def _checked(session: Session, tenant_id: TenantId, wanted: Filter, decision: De
     return found
 
 
-def _find(session: Session, tenant_id: TenantId, wanted: Filter, macs: tuple[str, ...]) -> Sequence[Listed]:
+def _find_in_inbox(
+    session: Session, tenant_id: TenantId, wanted: EndpointCriteria, macs: tuple[str, ...]
+) -> Sequence[EndpointWithSighting]:
     statuses = ("discovered", "ignored") if macs else ("discovered",)
-    narrowed = Filter(
+    narrowed = EndpointCriteria(
         macs=macs,
         statuses=statuses,
         vendor=wanted.vendor,

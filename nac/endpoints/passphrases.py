@@ -18,50 +18,50 @@ from nac.sealing import Seal
 
 # Without characters that look alike. 20 of 31 characters have 99 bits.
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
-_GENERATED = 20
+_GENERATED_LENGTH = 20
 # IEEE 802.11-2020 J.4.1: 8 to 63 ASCII characters, 32 to 126.
-_SHORTEST, _LONGEST = 8, 63
+_MIN_LENGTH, _MAX_LENGTH = 8, 63
 
 
 def generate_passphrase() -> str:
-    return "".join(secrets.choice(_ALPHABET) for _ in range(_GENERATED))
+    return "".join(secrets.choice(_ALPHABET) for _ in range(_GENERATED_LENGTH))
 
 
 def require_passphrase(text: str) -> str:
-    if not _SHORTEST <= len(text) <= _LONGEST or not text.isascii() or not text.isprintable():
+    if not _MIN_LENGTH <= len(text) <= _MAX_LENGTH or not text.isascii() or not text.isprintable():
         # The detail omits the value: it can be a passphrase with one wrong character.
         raise InvalidInput(
             "Invalid passphrase of a wireless network.",
             place="psk",
-            remedy=f"Use {_SHORTEST} to {_LONGEST} printable ASCII characters, or have Admit generate a passphrase.",
+            remedy=f"Use {_MIN_LENGTH} to {_MAX_LENGTH} printable ASCII characters, or generate a passphrase.",
         )
     return text
 
 
-def set_endpoint_psk(
+def update_endpoint_psk(
     session: Session, *, actor: str, tenant_id: TenantId, mac: str, passphrase: str | None, seal: Seal
 ) -> Endpoint:
     """Set the passphrase of an endpoint. None removes it."""
     endpoint = service.require_by_mac(session, tenant_id=tenant_id, mac=mac)
     context = f"endpoint-psk:{endpoint.id}"
-    endpoint.psk_sealed = _sealed(passphrase, seal, context)
+    endpoint.psk_sealed = _seal_passphrase(passphrase, seal, context)
     session.flush()
     _audit(session, actor, tenant_id, "endpoint.set-psk", display_mac(endpoint.mac), passphrase)
     return endpoint
 
 
-def set_group_psk(
+def update_group_psk(
     session: Session, *, actor: str, tenant_id: TenantId, name: str, passphrase: str | None, seal: Seal
 ) -> EndpointGroup:
     """Set the passphrase of a group. None removes it."""
     group = ENDPOINT_GROUPS.require(session, tenant_id=tenant_id, name=name)
-    group.psk_sealed = _sealed(passphrase, seal, f"endpoint-group-psk:{group.id}")
+    group.psk_sealed = _seal_passphrase(passphrase, seal, f"endpoint-group-psk:{group.id}")
     session.flush()
     _audit(session, actor, tenant_id, "endpoint-group.set-psk", name, passphrase)
     return group
 
 
-def _sealed(passphrase: str | None, seal: Seal, context: str) -> bytes | None:
+def _seal_passphrase(passphrase: str | None, seal: Seal, context: str) -> bytes | None:
     return None if passphrase is None else seal(require_passphrase(passphrase).encode(), context)
 
 

@@ -15,7 +15,7 @@ from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.endpoint_facts import POSTURE_PREFIXES
 from nac.endpoints import service
-from nac.engine import Mistake
+from nac.engine import DocumentMistake
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.mac import display_mac
@@ -24,7 +24,7 @@ from nac.models import Endpoint
 Scalar = bool | int | str
 # Twice the usual reporting interval of device managements.
 DEFAULT_LIFETIME = timedelta(days=1)
-LONGEST_LIFETIME = timedelta(days=366)
+MAX_LIFETIME = timedelta(days=366)
 MAX_FIELDS = 64
 MAX_TEXT = 255
 _NAME = re.compile(r"(?:mdm|posture)(?:\.[a-z0-9_-]{1,32}){1,4}")
@@ -35,12 +35,12 @@ _NUMBERS = range(-(2**53), 2**53 + 1)
 class InvalidPosture(InvalidInput):
     """The posture has mistakes. Nothing was stored."""
 
-    def __init__(self, mistakes: list[Mistake]) -> None:
+    def __init__(self, mistakes: list[DocumentMistake]) -> None:
         super().__init__("; ".join(str(mistake) for mistake in mistakes), place="posture")
         self.mistakes = tuple(mistakes)
 
 
-def set_posture(
+def update_posture(
     session: Session,
     *,
     actor: str,
@@ -51,7 +51,7 @@ def set_posture(
     lifetime: timedelta = DEFAULT_LIFETIME,
 ) -> Endpoint:
     """Merge `values` into an endpoint's posture; None deletes a value. Raises InvalidPosture with every mistake."""
-    checked = _require(values, source, lifetime)
+    checked = _require_values(values, source, lifetime)
     endpoint = service.require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
     now = utc_now()
     stamp = {"source": source, "at": int(now.timestamp()), "until": int((now + lifetime).timestamp())}
@@ -63,7 +63,7 @@ def set_posture(
         else:
             posture[name] = {"value": value, **stamp}
     if len(posture) > MAX_FIELDS:
-        raise InvalidPosture([Mistake("", f"{len(posture)} values; an endpoint can have {MAX_FIELDS}")])
+        raise InvalidPosture([DocumentMistake("", f"{len(posture)} values; an endpoint can have {MAX_FIELDS}")])
     endpoint.posture = posture
     session.flush()
     if before != checked:
@@ -80,27 +80,29 @@ def set_posture(
     return endpoint
 
 
-def _require(values: Mapping[str, object], source: str, lifetime: timedelta) -> dict[str, Scalar | None]:
+def _require_values(values: Mapping[str, object], source: str, lifetime: timedelta) -> dict[str, Scalar | None]:
     mistakes = []
     checked: dict[str, Scalar | None] = {}
     if not values:
-        mistakes.append(Mistake("", "no values"))
+        mistakes.append(DocumentMistake("", "no values"))
     if not _SOURCE.fullmatch(source):
-        mistakes.append(Mistake("source", f"invalid source {source!r}: use a-z, 0-9, dots, _ and -"))
-    if not timedelta(seconds=1) <= lifetime <= LONGEST_LIFETIME:
-        mistakes.append(Mistake("lifetime", f"must be between 1 second and {LONGEST_LIFETIME.days} days"))
+        mistakes.append(DocumentMistake("source", f"invalid source {source!r}: use a-z, 0-9, dots, _ and -"))
+    if not timedelta(seconds=1) <= lifetime <= MAX_LIFETIME:
+        mistakes.append(DocumentMistake("lifetime", f"must be between 1 second and {MAX_LIFETIME.days} days"))
     for name, value in values.items():
         if not _NAME.fullmatch(name):
             start = " or ".join(POSTURE_PREFIXES)
-            mistakes.append(Mistake(name[:64], f"invalid name: it must start with {start}, as in mdm.compliant"))
+            mistakes.append(
+                DocumentMistake(name[:64], f"invalid name: it must start with {start}, as in mdm.compliant")
+            )
         elif isinstance(value, str) and (not value or len(value) > MAX_TEXT or not value.isprintable()):
-            mistakes.append(Mistake(name, f"must be 1 to {MAX_TEXT} printable characters"))
+            mistakes.append(DocumentMistake(name, f"must be 1 to {MAX_TEXT} printable characters"))
         elif isinstance(value, int) and value not in _NUMBERS:
-            mistakes.append(Mistake(name, "number is too large"))
+            mistakes.append(DocumentMistake(name, "number is too large"))
         elif value is None or isinstance(value, str | int):
             checked[name] = value
         else:
-            mistakes.append(Mistake(name, "must be true, false, a whole number or text"))
+            mistakes.append(DocumentMistake(name, "must be true, false, a whole number or text"))
     if mistakes:
         raise InvalidPosture(mistakes)
     return checked

@@ -8,22 +8,22 @@ from uuid import UUID
 from sqlalchemy import ARRAY, ColumnElement, and_, cast, delete, exists, false, func, select, true
 from sqlalchemy.orm import Session, aliased
 
-from nac.db import by_order
-from nac.db.orders import Orders, Plain, Span
-from nac.db.seeking import Sought, seek
-from nac.db.sets import among
-from nac.db.texts import has_part
-from nac.endpoints.enrichment import is_random
+from nac.db import force_index_order
+from nac.db.array_membership import in_array
+from nac.db.bounded_search import BoundedPage, search_bounded
+from nac.db.sort_orders import PageSpan, PlainRow, SortOrders
+from nac.db.text_search import contains_text
+from nac.endpoints.enrichment import random_mac_clause
 from nac.ids import TenantId
 from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupMember, EndpointSighting, Site
 
-_CHUNK = 5_000
-_FEW = 2_000
-Listed = tuple[Endpoint, EndpointSighting | None]
-_SEEN = and_(EndpointSighting.tenant_id == Endpoint.tenant_id, EndpointSighting.mac == Endpoint.mac)
+_DELETE_BATCH = 5_000
+_SELECTIVE_LIMIT = 2_000
+EndpointWithSighting = tuple[Endpoint, EndpointSighting | None]
+_SIGHTING_JOIN = and_(EndpointSighting.tenant_id == Endpoint.tenant_id, EndpointSighting.mac == Endpoint.mac)
 
 
-class _Columns(NamedTuple):
+class _EndpointColumns(NamedTuple):
     id: UUID
     mac: str
     name: str
@@ -45,7 +45,7 @@ class _Columns(NamedTuple):
     has_psk: bool
 
 
-class Shown(_Columns, Plain):
+class EndpointView(_EndpointColumns, PlainRow):
     """An endpoint in a list, and when it was last seen."""
 
     __slots__ = ()
@@ -60,13 +60,13 @@ class Shown(_Columns, Plain):
 
 
 # One lookup by key per row. With a join, PostgreSQL would read all rows of the tenant (ADR 0014).
-_LAST_SEEN = select(EndpointSighting.last_seen_at).where(_SEEN).limit(1).correlate(Endpoint).scalar_subquery()
-_SHOWN = select(
-    *(getattr(Endpoint, name) for name in _Columns._fields[:-2]), _LAST_SEEN, Endpoint.psk_sealed.is_not(None)
+_LAST_SEEN = select(EndpointSighting.last_seen_at).where(_SIGHTING_JOIN).limit(1).correlate(Endpoint).scalar_subquery()
+_VIEW_QUERY = select(
+    *(getattr(Endpoint, name) for name in _EndpointColumns._fields[:-2]), _LAST_SEEN, Endpoint.psk_sealed.is_not(None)
 )
 
 # Tenants have hundreds of thousands of endpoints: each order has an index.
-ORDERS = Orders(
+ORDERS = SortOrders(
     {
         "mac": (Endpoint.mac,),
         "name": (Endpoint.name, Endpoint.mac),
@@ -76,7 +76,7 @@ ORDERS = Orders(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class EndpointCriteria:
     """Filter of an endpoint list. Empty fields match everything."""
 
     macs: tuple[str, ...] = ()
@@ -92,38 +92,38 @@ class Filter:
     seen_since: datetime | None = None
     random: bool | None = None
 
-    def told_apart(self, tenant_id: TenantId, each: Any = Endpoint) -> list[ColumnElement[bool]]:  # noqa: ANN401
+    def build_clauses(self, tenant_id: TenantId, each: Any = Endpoint) -> list[ColumnElement[bool]]:  # noqa: ANN401
         """Return the conditions, for Endpoint or an alias of it."""
         conditions: list[ColumnElement[bool]] = []
         if self.macs:
-            conditions.append(among(each.mac, self.macs))
+            conditions.append(in_array(each.mac, self.macs))
         if self.statuses:
             conditions.append(each.status.in_(self.statuses))
         if self.group:
-            conditions.append(_is_in_group(each, self.group))
+            conditions.append(_in_group_clause(each, self.group))
         if self.vendor:
             conditions.append(each.vendor.icontains(self.vendor, autoescape=True))
         if self.profile:
             conditions.append(func.coalesce(func.nullif(each.set_profile, ""), each.found_profile) == self.profile)
         if self.text:
-            conditions.append(has_part(self.text, each.name, each.owner))
+            conditions.append(contains_text(self.text, each.name, each.owner))
         if self.site:
             at = select(Site.id).where(Site.tenant_id == tenant_id, Site.slug == self.site).scalar_subquery()
-            conditions.append(_was_seen(tenant_id, each, EndpointSighting.site_id == at))
+            conditions.append(_seen_clause(tenant_id, each, EndpointSighting.site_id == at))
         if self.seen_since is not None:
-            conditions.append(_was_seen(tenant_id, each, EndpointSighting.last_seen_at >= self.seen_since))
+            conditions.append(_seen_clause(tenant_id, each, EndpointSighting.last_seen_at >= self.seen_since))
         if self.random is not None:
-            conditions.append(is_random(each.mac) if self.random else ~is_random(each.mac))
+            conditions.append(random_mac_clause(each.mac) if self.random else ~random_mac_clause(each.mac))
         return conditions
 
 
-def _was_seen(tenant_id: TenantId, each: Any, so: ColumnElement[bool]) -> ColumnElement[bool]:  # noqa: ANN401
+def _seen_clause(tenant_id: TenantId, each: Any, so: ColumnElement[bool]) -> ColumnElement[bool]:  # noqa: ANN401
     """One lookup by key per row. With a join, PostgreSQL would compare all pairs (ADR 0014)."""
     last = select(true()).where(EndpointSighting.tenant_id == tenant_id, EndpointSighting.mac == each.mac, so)
     return func.coalesce(last.limit(1).correlate(each).scalar_subquery(), false())
 
 
-def _is_in_group(each: Any, name: str) -> ColumnElement[bool]:  # noqa: ANN401
+def _in_group_clause(each: Any, name: str) -> ColumnElement[bool]:  # noqa: ANN401
     member = EndpointGroupMember.endpoint_id == each.id
     of_group = EndpointGroup.id == EndpointGroupMember.group_id, EndpointGroup.name == name
     if each is Endpoint:
@@ -140,16 +140,16 @@ def get_by_mac(session: Session, tenant_id: TenantId, mac: str, *, lock: bool = 
     return session.scalar(query)
 
 
-def forget(session: Session, tenant_id: TenantId, mac: str) -> None:
+def delete_sightings(session: Session, tenant_id: TenantId, mac: str) -> None:
     """Delete sightings and evidence of a deleted endpoint."""
     for table in (EndpointSighting, EndpointEvidence):
         session.execute(delete(table).where(table.tenant_id == tenant_id, table.mac == mac))
 
 
-def delete_many(session: Session, tenant_id: TenantId, macs: Sequence[str]) -> None:
+def delete_endpoints(session: Session, tenant_id: TenantId, macs: Sequence[str]) -> None:
     """Delete endpoints with their sightings and evidence."""
-    for start in range(0, len(macs), _CHUNK):
-        part = macs[start : start + _CHUNK]
+    for start in range(0, len(macs), _DELETE_BATCH):
+        part = macs[start : start + _DELETE_BATCH]
         for table in (Endpoint, EndpointSighting, EndpointEvidence):
             gone = delete(table).where(table.tenant_id == tenant_id, table.mac.in_(part))
             session.execute(gone, execution_options={"synchronize_session": False})
@@ -157,47 +157,53 @@ def delete_many(session: Session, tenant_id: TenantId, macs: Sequence[str]) -> N
 
 
 def list_page(
-    session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span, lock: bool = False
-) -> Sequence[Listed]:
+    session: Session, tenant_id: TenantId, wanted: EndpointCriteria, *, span: PageSpan, lock: bool = False
+) -> Sequence[EndpointWithSighting]:
     """Return endpoints with their sightings."""
-    query = select(Endpoint, EndpointSighting).outerjoin(EndpointSighting, _SEEN)
-    query = span.of(query.where(Endpoint.tenant_id == tenant_id, *wanted.told_apart(tenant_id)))
+    query = select(Endpoint, EndpointSighting).outerjoin(EndpointSighting, _SIGHTING_JOIN)
+    query = span.of(query.where(Endpoint.tenant_id == tenant_id, *wanted.build_clauses(tenant_id)))
     if lock:
         query = query.with_for_update(of=Endpoint).execution_options(populate_existing=True)
-    with nullcontext() if _finds_few(session, tenant_id, wanted) else by_order(session):
+    with nullcontext() if _is_selective(session, tenant_id, wanted) else force_index_order(session):
         return [(endpoint, sighting) for endpoint, sighting in session.execute(query).all()]
 
 
-def list_shown(session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span) -> Sequence[Shown]:
-    query = span.of(_SHOWN.where(Endpoint.tenant_id == tenant_id, *wanted.told_apart(tenant_id)))
-    with nullcontext() if _finds_few(session, tenant_id, wanted) else by_order(session):
-        return [Shown._make(row) for row in session.execute(query).all()]
+def list_views(
+    session: Session, tenant_id: TenantId, wanted: EndpointCriteria, *, span: PageSpan
+) -> Sequence[EndpointView]:
+    query = span.of(_VIEW_QUERY.where(Endpoint.tenant_id == tenant_id, *wanted.build_clauses(tenant_id)))
+    with nullcontext() if _is_selective(session, tenant_id, wanted) else force_index_order(session):
+        return [EndpointView._make(row) for row in session.execute(query).all()]
 
 
-def search(session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span) -> Sought[Listed]:
+def search_endpoints(
+    session: Session, tenant_id: TenantId, wanted: EndpointCriteria, *, span: PageSpan
+) -> BoundedPage[EndpointWithSighting]:
     """Like `list_page`, but reads a bounded number of rows."""
-    if _finds_few(session, tenant_id, wanted):
-        return Sought(list_page(session, tenant_id, wanted, span=span), None)
+    if _is_selective(session, tenant_id, wanted):
+        return BoundedPage(list_page(session, tenant_id, wanted, span=span), None)
     whose = [Endpoint.tenant_id == tenant_id]
-    found = seek(session, Endpoint, whose, lambda each: wanted.told_apart(tenant_id, each), span)
-    seen = _sightings(session, tenant_id, [endpoint.mac for endpoint in found.rows])
-    return Sought([(endpoint, seen.get(endpoint.mac)) for endpoint in found.rows], found.searched)
+    found = search_bounded(session, Endpoint, whose, lambda each: wanted.build_clauses(tenant_id, each), span)
+    seen = _sightings_by_mac(session, tenant_id, [endpoint.mac for endpoint in found.rows])
+    return BoundedPage([(endpoint, seen.get(endpoint.mac)) for endpoint in found.rows], found.searched)
 
 
-def search_shown(session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span) -> Sought[Shown]:
+def search_views(
+    session: Session, tenant_id: TenantId, wanted: EndpointCriteria, *, span: PageSpan
+) -> BoundedPage[EndpointView]:
     """Like `search`, with the columns of lists."""
-    if wanted == Filter() or wanted.macs:
-        return Sought(list_shown(session, tenant_id, wanted, span=span), None)
-    found = search(session, tenant_id, wanted, span=span)
-    return Sought([_shown(*listed) for listed in found.rows], found.searched)
+    if wanted == EndpointCriteria() or wanted.macs:
+        return BoundedPage(list_views(session, tenant_id, wanted, span=span), None)
+    found = search_endpoints(session, tenant_id, wanted, span=span)
+    return BoundedPage([_build_view(*listed) for listed in found.rows], found.searched)
 
 
-def _shown(endpoint: Endpoint, sighting: EndpointSighting | None) -> Shown:
-    columns = (getattr(endpoint, name) for name in _Columns._fields[:-2])
-    return Shown._make((*columns, sighting and sighting.last_seen_at, endpoint.psk_sealed is not None))
+def _build_view(endpoint: Endpoint, sighting: EndpointSighting | None) -> EndpointView:
+    columns = (getattr(endpoint, name) for name in _EndpointColumns._fields[:-2])
+    return EndpointView._make((*columns, sighting and sighting.last_seen_at, endpoint.psk_sealed is not None))
 
 
-def _sightings(session: Session, tenant_id: TenantId, macs: Sequence[str]) -> Mapping[str, EndpointSighting]:
+def _sightings_by_mac(session: Session, tenant_id: TenantId, macs: Sequence[str]) -> Mapping[str, EndpointSighting]:
     """Return sightings by address, one lookup by key each. PostgreSQL would scan the tenant (ADR 0014)."""
     wanted = func.unnest(cast(list(macs), ARRAY(Endpoint.mac.type))).table_valued("mac").render_derived("wanted")
     of_mac = select(EndpointSighting).where(
@@ -208,7 +214,7 @@ def _sightings(session: Session, tenant_id: TenantId, macs: Sequence[str]) -> Ma
     return {seen.mac: seen for seen in session.scalars(query)}
 
 
-def _finds_few(session: Session, tenant_id: TenantId, wanted: Filter) -> bool:
+def _is_selective(session: Session, tenant_id: TenantId, wanted: EndpointCriteria) -> bool:
     """Return whether an index finds few enough rows to sort."""
     if wanted.macs:
         return True
@@ -220,10 +226,10 @@ def _finds_few(session: Session, tenant_id: TenantId, wanted: Filter) -> bool:
         query = select(Endpoint.id).where(Endpoint.tenant_id == tenant_id, Endpoint.status == "discovered")
     else:
         return False
-    return session.scalar(query.offset(_FEW).limit(1)) is None
+    return session.scalar(query.offset(_SELECTIVE_LIMIT).limit(1)) is None
 
 
-def lock_macs(session: Session, tenant_id: TenantId, macs: Collection[str]) -> dict[str, Endpoint]:
+def lock_by_macs(session: Session, tenant_id: TenantId, macs: Collection[str]) -> dict[str, Endpoint]:
     """Return the endpoints that exist, locked in the order of their addresses. All callers lock in this order."""
     query = select(Endpoint).where(Endpoint.tenant_id == tenant_id, Endpoint.mac.in_(macs)).order_by(Endpoint.mac)
     query = query.with_for_update().execution_options(populate_existing=True)

@@ -8,14 +8,14 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.certificates.leftovers import require_none_left
-from nac.coa_requests import queueing
-from nac.db.orders import Key, Span
-from nac.db.seeking import Sought
-from nac.endpoints import repository, work
+from nac.certificates.holder_certificates import require_no_good_certificates
+from nac.coa_requests import request_queue
+from nac.db.bounded_search import BoundedPage
+from nac.db.sort_orders import PageSpan, SortKey
+from nac.endpoints import enrichment_queue, repository
 from nac.endpoints.repository import ORDERS as ORDERS
-from nac.endpoints.repository import Filter, Listed, Shown
-from nac.endpoints.rules import compile_rule, why
+from nac.endpoints.repository import EndpointCriteria, EndpointView, EndpointWithSighting
+from nac.endpoints.rule_conditions import compile_rule, explain_membership
 from nac.engine import ComparisonTrace
 from nac.errors import AlreadyExists, InvalidInput, NotFound
 from nac.groups import ENDPOINT_GROUPS
@@ -27,7 +27,15 @@ from nac.profiling.classifier import load_packaged_profiles
 from nac.trials import limits as trial_limits
 from nac.validation import require_future, require_mac, require_name
 
-__all__ = ["EndpointNotFound", "Filter", "Listed", "RandomAddress", "add_endpoint", "list_endpoints", "require_by_mac"]
+__all__ = [
+    "EndpointCriteria",
+    "EndpointNotFound",
+    "EndpointWithSighting",
+    "RandomAddress",
+    "create_endpoint",
+    "list_endpoints",
+    "require_by_mac",
+]
 
 # Policies read them as endpoint.attribute.<key>.
 _ATTRIBUTE_KEY = re.compile(r"[a-z0-9_-]{1,63}")
@@ -35,7 +43,7 @@ _MAX_NOTES = 2_000
 _MAX_ATTRIBUTE = 255
 
 
-_audit: audit.Recorder[Endpoint] = audit.Recorder("endpoint", lambda endpoint: display_mac(endpoint.mac))
+_audit: audit.AuditRecorder[Endpoint] = audit.AuditRecorder("endpoint", lambda endpoint: display_mac(endpoint.mac))
 
 
 class EndpointNotFound(NotFound):
@@ -46,7 +54,7 @@ class RandomAddress(InvalidInput):
     """The address is random: the device invented it and can change it at any time."""
 
 
-def require_lasting(macs: Iterable[str], *, allow_random: bool, place: str = "mac") -> None:
+def require_not_random(macs: Iterable[str], *, allow_random: bool, place: str = "mac") -> None:
     """Raise RandomAddress for locally administered addresses (IEEE 802c), unless `allow_random` is set."""
     if allow_random:
         return
@@ -61,7 +69,7 @@ def require_lasting(macs: Iterable[str], *, allow_random: bool, place: str = "ma
         )
 
 
-def add_endpoint(
+def create_endpoint(
     session: Session,
     *,
     actor: str,
@@ -77,7 +85,7 @@ def add_endpoint(
 ) -> Endpoint:
     """Approve a device, new or discovered. The approval ends at `valid_until` (aware), or never if None."""
     mac = require_mac(mac)
-    require_lasting([mac], allow_random=allow_random)
+    require_not_random([mac], allow_random=allow_random)
     endpoint = repository.get_by_mac(session, tenant_id, mac, lock=True)
     if endpoint is not None and endpoint.status in ("active", "blocked"):
         raise AlreadyExists(f"Endpoint {display_mac(mac)} already exists.", place="mac")
@@ -97,7 +105,7 @@ def add_endpoint(
     trial_limits.require_endpoint_limit(session, tenant_id=tenant_id)
     groups = sorted(groups)
     ENDPOINT_GROUPS.assign(session, tenant_id=tenant_id, member_id=endpoint.id, names=groups)
-    work.enqueue(session, tenant_id=tenant_id, macs=[mac])
+    enrichment_queue.enqueue(session, tenant_id=tenant_id, macs=[mac])
     after = {"name": endpoint.name, "groups": groups, "valid_until": valid_until and valid_until.isoformat()}
     _audit(session, actor, endpoint, "add", after=after)
     return endpoint
@@ -110,7 +118,7 @@ class Unset:
 UNSET = Unset()
 
 
-def set_endpoint(
+def update_endpoint(
     session: Session,
     *,
     actor: str,
@@ -142,37 +150,37 @@ def set_endpoint(
         changed["attributes"] = require_attributes({key: text for key, text in merged.items() if text is not None})
     if profile is not None:
         changed["set_profile"] = _require_profile(profile)
-    before = {column: _plain(getattr(endpoint, column)) for column in changed}
+    before = {column: _to_json_value(getattr(endpoint, column)) for column in changed}
     for column, value in changed.items():
         setattr(endpoint, column, value)
     session.flush()
     if groups is not None:
-        set_groups(session, actor=actor, tenant_id=tenant_id, mac=mac, groups=groups)
-    work.enqueue(session, tenant_id=tenant_id, macs=[endpoint.mac])
-    after = {column: _plain(value) for column, value in changed.items()}
+        update_groups(session, actor=actor, tenant_id=tenant_id, mac=mac, groups=groups)
+    enrichment_queue.enqueue(session, tenant_id=tenant_id, macs=[endpoint.mac])
+    after = {column: _to_json_value(value) for column, value in changed.items()}
     if before != after:
         _audit(session, actor, endpoint, "set", before=before, after=after)
     return endpoint
 
 
-def remove_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> None:
+def delete_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> None:
     """Delete an endpoint. A later sighting discovers it again. Raises InUse while it has valid certificates."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
-    require_none_left(
+    require_no_good_certificates(
         session,
         endpoint,
         remedy=f"Revoke its certificates first: ./admit cert revoke --all-of-endpoint {display_mac(endpoint.mac)}",
     )
     session.delete(endpoint)
     session.flush()
-    repository.forget(session, tenant_id, endpoint.mac)
+    repository.delete_sightings(session, tenant_id, endpoint.mac)
     _audit(session, actor, endpoint, "remove", before={"name": endpoint.name, "status": endpoint.status})
 
 
 def block_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
     """Reject the endpoint until it is unblocked, regardless of policy, and end its live sessions (RFC 5176)."""
     endpoint = _change_status(session, actor, tenant_id, mac, "blocked", "block")
-    queueing.queue_blocks(session, tenant_id=tenant_id, macs=[endpoint.mac], asked_by=actor)
+    request_queue.queue_block_disconnects(session, tenant_id=tenant_id, macs=[endpoint.mac], asked_by=actor)
     return endpoint
 
 
@@ -186,11 +194,11 @@ def unblock_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: 
             remedy="Approve it: ./admit endpoint classify --approve",
         )
     endpoint = _change_status(session, actor, tenant_id, mac, "active", "unblock")
-    queueing.withdraw_blocks(session, tenant_id=tenant_id, macs=[endpoint.mac])
+    request_queue.withdraw_block_disconnects(session, tenant_id=tenant_id, macs=[endpoint.mac])
     return endpoint
 
 
-def set_groups(session: Session, *, actor: str, tenant_id: TenantId, mac: str, groups: Iterable[str]) -> Endpoint:
+def update_groups(session: Session, *, actor: str, tenant_id: TenantId, mac: str, groups: Iterable[str]) -> Endpoint:
     """Replace the groups of an endpoint, except groups by rule."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
     found = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id], by_rule=False)
@@ -202,49 +210,51 @@ def set_groups(session: Session, *, actor: str, tenant_id: TenantId, mac: str, g
 
 
 def list_endpoints(
-    session: Session, *, tenant_id: TenantId, wanted: Filter | None = None, span: Span | None = None
-) -> Sequence[Listed]:
+    session: Session, *, tenant_id: TenantId, wanted: EndpointCriteria | None = None, span: PageSpan | None = None
+) -> Sequence[EndpointWithSighting]:
     """List endpoints with their sightings."""
-    return repository.list_page(session, tenant_id, wanted or Filter(), span=span or ORDERS.first())
+    return repository.list_page(session, tenant_id, wanted or EndpointCriteria(), span=span or ORDERS.first())
 
 
 def search_endpoints(
-    session: Session, *, tenant_id: TenantId, wanted: Filter, span: Span | None = None
-) -> Sought[Listed]:
-    """Like `list_endpoints`, within the time limit of one response (nac.db.seeking)."""
-    return repository.search(session, tenant_id, wanted, span=span or ORDERS.first())
+    session: Session, *, tenant_id: TenantId, wanted: EndpointCriteria, span: PageSpan | None = None
+) -> BoundedPage[EndpointWithSighting]:
+    """Like `list_endpoints`, within the time limit of one response (nac.db.bounded_search)."""
+    return repository.search_endpoints(session, tenant_id, wanted, span=span or ORDERS.first())
 
 
-def search_shown(session: Session, *, tenant_id: TenantId, wanted: Filter, span: Span | None = None) -> Sought[Shown]:
+def search_endpoint_views(
+    session: Session, *, tenant_id: TenantId, wanted: EndpointCriteria, span: PageSpan | None = None
+) -> BoundedPage[EndpointView]:
     """Like `search_endpoints`, with the columns of lists."""
-    return repository.search_shown(session, tenant_id, wanted, span=span or ORDERS.first())
+    return repository.search_views(session, tenant_id, wanted, span=span or ORDERS.first())
 
 
-def require_shown(session: Session, *, tenant_id: TenantId, mac: str) -> Shown:
+def require_endpoint_view(session: Session, *, tenant_id: TenantId, mac: str) -> EndpointView:
     """Return one endpoint with the columns of lists. Raises EndpointNotFound."""
     mac = require_mac(mac)
-    found = repository.list_shown(session, tenant_id, Filter(macs=(mac,)), span=ORDERS.first(1))
+    found = repository.list_views(session, tenant_id, EndpointCriteria(macs=(mac,)), span=ORDERS.first(1))
     if not found:
-        raise _no_endpoint(mac)
+        raise _not_found_error(mac)
     return found[0]
 
 
-def _no_endpoint(mac: str) -> EndpointNotFound:
+def _not_found_error(mac: str) -> EndpointNotFound:
     return EndpointNotFound(
         f"Endpoint {display_mac(mac)} does not exist.", place="mac", remedy="List endpoints: ./admit endpoint list"
     )
 
 
-def require_listed(session: Session, *, tenant_id: TenantId, mac: str) -> Listed:
+def require_with_sighting(session: Session, *, tenant_id: TenantId, mac: str) -> EndpointWithSighting:
     """Return one endpoint with its sighting. Raises EndpointNotFound."""
     mac = require_mac(mac)
-    found = repository.list_page(session, tenant_id, Filter(macs=(mac,)), span=ORDERS.first(1))
+    found = repository.list_page(session, tenant_id, EndpointCriteria(macs=(mac,)), span=ORDERS.first(1))
     if not found:
-        raise _no_endpoint(mac)
+        raise _not_found_error(mac)
     return found[0]
 
 
-def after_key(mac: str) -> Key | None:
+def parse_after_key(mac: str) -> SortKey | None:
     """Return the key after which `list_endpoints` continues; None for ""."""
     return (require_mac(mac, place="after"),) if mac else None
 
@@ -253,20 +263,22 @@ def require_by_mac(session: Session, *, tenant_id: TenantId, mac: str, lock: boo
     mac = require_mac(mac)
     endpoint = repository.get_by_mac(session, tenant_id, mac, lock=lock)
     if endpoint is None:
-        raise _no_endpoint(mac)
+        raise _not_found_error(mac)
     return endpoint
 
 
-def evidence_of(session: Session, *, tenant_id: TenantId, mac: str) -> Sequence[EndpointEvidence]:
+def list_evidence(session: Session, *, tenant_id: TenantId, mac: str) -> Sequence[EndpointEvidence]:
     return repository.list_evidence(session, tenant_id, require_mac(mac))
 
 
-def memberships_by_rule(
+def explain_rule_memberships(
     session: Session, *, tenant_id: TenantId, endpoint: Endpoint
 ) -> dict[str, tuple[ComparisonTrace, ...]]:
     """Return the endpoint's groups by rule, with the comparisons that match."""
     groups = ENDPOINT_GROUPS.list_for_member(session, tenant_id=tenant_id, member_id=endpoint.id)
-    return {group.name: why(compile_rule(group.rule), endpoint) for group in groups if group.rule is not None}
+    return {
+        group.name: explain_membership(compile_rule(group.rule), endpoint) for group in groups if group.rule is not None
+    }
 
 
 def require_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
@@ -309,7 +321,7 @@ def _require_profile(name: str) -> str:
     return name
 
 
-def _plain(value: object) -> object:
+def _to_json_value(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime) else value
 
 

@@ -3,39 +3,39 @@
 Call `compile_policy(document) -> Policy` once, and `decide(policy, request) -> Decision` per request.
 """
 
-from nac.engine.assertions import Expectation, PolicyTest, read_moment
-from nac.engine.deciding import decide
-from nac.engine.decision import ComparisonTrace, Decision, Request, RuleTrace
-from nac.engine.document import check_storable, read_policy_text
-from nac.engine.mistakes import DocumentErrors, Mistake, PolicyErrors, RequestErrors
+from nac.engine.decision import ComparisonTrace, Decision, PolicyRequest, RuleTrace
+from nac.engine.document import find_unstorable, parse_policy_text
+from nac.engine.evaluation import decide
+from nac.engine.mistakes import DocumentErrors, DocumentMistake, PolicyErrors, RequestErrors
 from nac.engine.outcome import Outcome
 from nac.engine.policy import Policy, Rule, compile_outcome, compile_policy
-from nac.engine.references import Reference, references
-from nac.engine.rendering import ReplyDictionary
-from nac.engine.requests import read_request
+from nac.engine.policy_tests import Expectation, PolicyTest, parse_moment
+from nac.engine.references import PolicyReference, references
+from nac.engine.reply_check import ReplyDictionary
+from nac.engine.requests import parse_request
 
 __all__ = [
     "ComparisonTrace",
     "Decision",
     "DocumentErrors",
+    "DocumentMistake",
     "Expectation",
-    "Mistake",
     "Outcome",
     "Policy",
     "PolicyErrors",
+    "PolicyReference",
+    "PolicyRequest",
     "PolicyTest",
-    "Reference",
     "ReplyDictionary",
-    "Request",
     "RequestErrors",
     "Rule",
     "RuleTrace",
-    "check_storable",
     "compile_outcome",
     "compile_policy",
     "decide",
-    "read_moment",
-    "read_policy_text",
-    "read_request",
+    "find_unstorable",
+    "parse_moment",
+    "parse_policy_text",
+    "parse_request",
     "references",
 ]

@@ -14,7 +14,7 @@ from typing import Literal
 from nac.vendors import vendor_name
 
 # open: text, a whole number or a boolean, depending on the condition.
-Kind = Literal["text", "boolean", "mac", "address", "number", "open", "time"]
+AttributeKind = Literal["text", "boolean", "mac", "address", "number", "open", "time"]
 
 NAS_VENDOR = "nas.vendor"
 _SEPARATORS = str.maketrans("", "", ":-. ")
@@ -23,9 +23,9 @@ _OPEN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+/-]{0,127}\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class PolicyAttribute:
     name: str
-    kind: Kind
+    kind: AttributeKind
     meaning: str
     # A request can have several values; a comparison matches if any of them does.
     many: bool = False
@@ -55,9 +55,9 @@ NAME_PARTS = {
 }
 
 
-def _name_parts(whose: str, what: str) -> Iterator[Attribute]:
+def _name_part_attributes(whose: str, what: str) -> Iterator[PolicyAttribute]:
     for part, (meaning, folded) in NAME_PARTS.items():
-        yield Attribute(f"certificate.{whose}.{part}", "text", f"{what}: {meaning}", many=True, folded=folded)
+        yield PolicyAttribute(f"certificate.{whose}.{part}", "text", f"{what}: {meaning}", many=True, folded=folded)
 
 
 _METHODS = (
@@ -73,62 +73,64 @@ _METHODS = (
 )
 
 
-def _catalogue(*attributes: Attribute) -> dict[str, Attribute]:
+def _catalogue(*attributes: PolicyAttribute) -> dict[str, PolicyAttribute]:
     return {attribute.name: attribute for attribute in attributes}
 
 
-CATALOGUE = _catalogue(
-    Attribute("time", "time", "Day and time of day at the site", derived_from="at"),
-    Attribute("method", "text", "How the device authenticates", choices=_METHODS),
-    Attribute("mac", "mac", "MAC address of the device, 12 lower-case hex digits", folded=True),
-    Attribute("mac.random", "boolean", "The MAC address is locally administered (IEEE 802c)"),
-    Attribute(
+ATTRIBUTE_CATALOGUE = _catalogue(
+    PolicyAttribute("time", "time", "Day and time of day at the site", derived_from="at"),
+    PolicyAttribute("method", "text", "How the device authenticates", choices=_METHODS),
+    PolicyAttribute("mac", "mac", "MAC address of the device, 12 lower-case hex digits", folded=True),
+    PolicyAttribute("mac.random", "boolean", "The MAC address is locally administered (IEEE 802c)"),
+    PolicyAttribute(
         "identity",
         "text",
         "User-Name or EAP identity; for a certificate its common name or first alternative name",
     ),
-    Attribute("identity.user", "text", "Part of the identity before the last @", derived_from="identity"),
-    Attribute("identity.realm", "text", "Part of the identity after the last @", folded=True, derived_from="identity"),
-    Attribute("ssid", "text", "Wireless network name"),
-    Attribute("site.name", "text", "Site of the NAS"),
-    Attribute("nas.name", "text", "Name of the registered NAS"),
-    Attribute("nas.identifier", "text", "NAS-Identifier of the request"),
-    Attribute("nas.address", "address", "Address of the NAS", folded=True),
-    Attribute(NAS_VENDOR, "text", "Vendor of the registered NAS, by any of its names", folded=True),
-    Attribute("nas.port_type", "text", "NAS-Port-Type by name, such as Ethernet or Wireless-802.11"),
-    Attribute("endpoint.known", "boolean", "The MAC address is a registered endpoint"),
-    Attribute("endpoint.name", "text", "Name of the endpoint"),
-    Attribute("endpoint.group", "text", "Groups of the endpoint", many=True),
-    Attribute("endpoint.vendor", "text", "Vendor by the device's MAC address (IEEE registry)"),
-    Attribute("endpoint.profile", "text", "Kind of device, such as printer or camera"),
-    Attribute("endpoint.profile.confidence", "number", "Confidence of the profile, 0 to 100"),
-    Attribute("endpoint.os", "text", "Operating system, such as windows or ios"),
-    Attribute("endpoint.first_seen_age", "number", "Days since the device was first seen"),
-    Attribute("user.name", "text", "Name of the user who logged in with a password", folded=True),
-    Attribute("user.source", "text", "Identity source of the user; missing for the tenant's own users"),
-    Attribute("user.group", "text", "Groups of the user", many=True),
-    Attribute("certificate.common_name", "text", "Common name of the client certificate"),
-    Attribute("certificate.subject", "text", "Subject in OpenSSL's one-line form"),
-    *_name_parts("subject", "Subject"),
-    Attribute("certificate.issuer", "text", "Issuer in OpenSSL's one-line form"),
-    *_name_parts("issuer", "Issuer"),
-    Attribute("certificate.serial", "text", "Serial number in hex", folded=True),
-    Attribute("certificate.profile", "text", "Profile it was issued with, such as eap-client-device"),
-    Attribute("certificate.san.dns", "text", "DNS names (RFC 4343: case-insensitive)", many=True, folded=True),
-    Attribute("certificate.san.email", "text", "Mail addresses", many=True, folded=True),
-    Attribute("certificate.san.upn", "text", "User principal names", many=True, folded=True),
-    Attribute("certificate.san.uri", "text", "URIs", many=True),
-    Attribute("certificate.san.ip", "address", "IP addresses", many=True, folded=True),
-    Attribute("certificate.eku", "text", "Extended key usages, dotted OIDs", many=True),
-    Attribute("certificate.policy", "text", "Certificate policies, dotted OIDs", many=True),
-    Attribute("certificate.template.name", "text", "Name of a Microsoft template of version 1"),
-    Attribute("certificate.template.oid", "text", "Dotted OID of a Microsoft template of version 2"),
-    Attribute("certificate.age_days", "number", "Whole days since the certificate became valid"),
-    Attribute("certificate.expires_in_days", "number", "Whole days until the certificate expires"),
-    Attribute("tls.version", "text", "TLS version", choices=("1.0", "1.1", "1.2", "1.3")),
-    Attribute("tls.resumed", "boolean", "The TLS session was resumed"),
-    Attribute("session.count.endpoint", "number", "Number of open sessions of the device"),
-    Attribute("session.count.user", "number", "Number of open sessions of the user"),
+    PolicyAttribute("identity.user", "text", "Part of the identity before the last @", derived_from="identity"),
+    PolicyAttribute(
+        "identity.realm", "text", "Part of the identity after the last @", folded=True, derived_from="identity"
+    ),
+    PolicyAttribute("ssid", "text", "Wireless network name"),
+    PolicyAttribute("site.name", "text", "Site of the NAS"),
+    PolicyAttribute("nas.name", "text", "Name of the registered NAS"),
+    PolicyAttribute("nas.identifier", "text", "NAS-Identifier of the request"),
+    PolicyAttribute("nas.address", "address", "Address of the NAS", folded=True),
+    PolicyAttribute(NAS_VENDOR, "text", "Vendor of the registered NAS, by any of its names", folded=True),
+    PolicyAttribute("nas.port_type", "text", "NAS-Port-Type by name, such as Ethernet or Wireless-802.11"),
+    PolicyAttribute("endpoint.known", "boolean", "The MAC address is a registered endpoint"),
+    PolicyAttribute("endpoint.name", "text", "Name of the endpoint"),
+    PolicyAttribute("endpoint.group", "text", "Groups of the endpoint", many=True),
+    PolicyAttribute("endpoint.vendor", "text", "Vendor by the device's MAC address (IEEE registry)"),
+    PolicyAttribute("endpoint.profile", "text", "Kind of device, such as printer or camera"),
+    PolicyAttribute("endpoint.profile.confidence", "number", "Confidence of the profile, 0 to 100"),
+    PolicyAttribute("endpoint.os", "text", "Operating system, such as windows or ios"),
+    PolicyAttribute("endpoint.first_seen_age", "number", "Days since the device was first seen"),
+    PolicyAttribute("user.name", "text", "Name of the user who logged in with a password", folded=True),
+    PolicyAttribute("user.source", "text", "Identity source of the user; missing for the tenant's own users"),
+    PolicyAttribute("user.group", "text", "Groups of the user", many=True),
+    PolicyAttribute("certificate.common_name", "text", "Common name of the client certificate"),
+    PolicyAttribute("certificate.subject", "text", "Subject in OpenSSL's one-line form"),
+    *_name_part_attributes("subject", "Subject"),
+    PolicyAttribute("certificate.issuer", "text", "Issuer in OpenSSL's one-line form"),
+    *_name_part_attributes("issuer", "Issuer"),
+    PolicyAttribute("certificate.serial", "text", "Serial number in hex", folded=True),
+    PolicyAttribute("certificate.profile", "text", "Profile it was issued with, such as eap-client-device"),
+    PolicyAttribute("certificate.san.dns", "text", "DNS names (RFC 4343: case-insensitive)", many=True, folded=True),
+    PolicyAttribute("certificate.san.email", "text", "Mail addresses", many=True, folded=True),
+    PolicyAttribute("certificate.san.upn", "text", "User principal names", many=True, folded=True),
+    PolicyAttribute("certificate.san.uri", "text", "URIs", many=True),
+    PolicyAttribute("certificate.san.ip", "address", "IP addresses", many=True, folded=True),
+    PolicyAttribute("certificate.eku", "text", "Extended key usages, dotted OIDs", many=True),
+    PolicyAttribute("certificate.policy", "text", "Certificate policies, dotted OIDs", many=True),
+    PolicyAttribute("certificate.template.name", "text", "Name of a Microsoft template of version 1"),
+    PolicyAttribute("certificate.template.oid", "text", "Dotted OID of a Microsoft template of version 2"),
+    PolicyAttribute("certificate.age_days", "number", "Whole days since the certificate became valid"),
+    PolicyAttribute("certificate.expires_in_days", "number", "Whole days until the certificate expires"),
+    PolicyAttribute("tls.version", "text", "TLS version", choices=("1.0", "1.1", "1.2", "1.3")),
+    PolicyAttribute("tls.resumed", "boolean", "The TLS session was resumed"),
+    PolicyAttribute("session.count.endpoint", "number", "Number of open sessions of the device"),
+    PolicyAttribute("session.count.user", "number", "Number of open sessions of the user"),
 )
 
 RADIUS_PREFIX = "radius."
@@ -141,9 +143,9 @@ _OPEN_PREFIXES = {
 }
 
 
-def find_attribute(name: str) -> Attribute | None:
+def find_attribute(name: str) -> PolicyAttribute | None:
     """Find an attribute by name, including those with an open prefix ("endpoint.attribute.", "radius.", ...)."""
-    known = CATALOGUE.get(name)
+    known = ATTRIBUTE_CATALOGUE.get(name)
     if known is not None:
         return known
     for prefix in _OPEN_PREFIXES:
@@ -152,17 +154,17 @@ def find_attribute(name: str) -> Attribute | None:
     return None
 
 
-def open_attributes() -> list[Attribute]:
+def list_open_attributes() -> list[PolicyAttribute]:
     """List the open attributes, with a placeholder for the name."""
     return [_open_attribute(prefix, "<name>") for prefix in _OPEN_PREFIXES]
 
 
-def _open_attribute(prefix: str, name: str) -> Attribute:
+def _open_attribute(prefix: str, name: str) -> PolicyAttribute:
     many = prefix in (RADIUS_PREFIX, "user.attribute.")
-    return Attribute(prefix + name, "open", _OPEN_PREFIXES[prefix], many=many)
+    return PolicyAttribute(prefix + name, "open", _OPEN_PREFIXES[prefix], many=many)
 
 
-def normalise_text(attribute: Attribute, text: str, *, whole: bool) -> str:
+def normalise_text(attribute: PolicyAttribute, text: str, *, whole: bool) -> str:
     """Normalise `text` for comparison with requests; it is a part of a value unless `whole`.
 
     Raises ValueError with a sentence for the author of the condition.

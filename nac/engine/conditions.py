@@ -14,12 +14,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from nac.engine import matchers, windows
-from nac.engine.attributes import CATALOGUE, Attribute, find_attribute
-from nac.engine.matchers import MISSING, Attributes, Match, Scalar
-from nac.engine.mistakes import Report, at_index, at_key
-from nac.engine.named import MAX_NAMED, Suggestions, reading_order
-from nac.engine.operators import OPERATORS, Compiled, Wanted, compile_value, require_operator, shown, takes_ignore_case
+from nac.engine import matchers, time_windows
+from nac.engine.attributes import ATTRIBUTE_CATALOGUE, PolicyAttribute, find_attribute
+from nac.engine.matchers import MISSING, Attributes, Matcher, Scalar
+from nac.engine.mistakes import MistakeReport, at_index, at_key
+from nac.engine.named_conditions import MAX_NAMED, NameSuggestions, order_definitions
+from nac.engine.operators import (
+    OPERATORS,
+    ComparedValue,
+    CompiledComparison,
+    compile_value,
+    format_value,
+    require_operator,
+    takes_ignore_case,
+)
 
 MAX_DEPTH = 10
 MAX_CONDITIONS = 2000
@@ -28,76 +36,76 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _KINDS = ("all", "any", "not", "attribute", "condition")
 
 # A JSON value.
-Value = object
+JsonValue = object
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     place: str
-    attribute: Attribute
+    attribute: PolicyAttribute
     operator: str
-    value: Value
+    value: JsonValue
     # The value in comparable form.
-    wanted: Wanted
+    wanted: ComparedValue
     folded: bool
-    match: Match = field(compare=False, repr=False)
+    match: Matcher = field(compare=False, repr=False)
 
     def seen(self, attributes: Attributes) -> tuple[Scalar, ...]:
         """Return the compared values for display; () if the attribute is missing."""
         values = tuple(attributes.get(self.attribute.name, MISSING))
         if self.attribute.kind == "time":
-            return tuple(windows.shown(value) for value in values if isinstance(value, int))
+            return tuple(time_windows.format_wall_time(value) for value in values if isinstance(value, int))
         return values
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ConditionGroup:
     """All or any of `children`; "not" has exactly one."""
 
     how: Literal["all", "any", "not"]
     children: tuple["Condition", ...]
-    match: Match = field(compare=False, repr=False)
+    match: Matcher = field(compare=False, repr=False)
 
 
-Condition = Comparison | Group
+Condition = Comparison | ConditionGroup
 
 
-def names_read(condition: Condition) -> Iterator[str]:
+def iter_attribute_names(condition: Condition) -> Iterator[str]:
     """Yield the names of compared attributes, possibly repeated."""
     if isinstance(condition, Comparison):
         yield condition.attribute.name
         return
     for child in condition.children:
-        yield from names_read(child)
+        yield from iter_attribute_names(child)
 
 
-class _Extent(NamedTuple):
+class _ConditionExtent(NamedTuple):
     """Size and depth of a condition with all references expanded."""
 
     size: int
     depth: int
 
 
-class _Definition(NamedTuple):
+class _NamedDefinition(NamedTuple):
     condition: Condition
-    extent: _Extent
+    extent: _ConditionExtent
 
 
 class ConditionParser:
     """Parses the conditions of one document and checks its limits."""
 
-    def __init__(self, report: Report, definitions: object = None) -> None:
+    def __init__(self, report: MistakeReport, definitions: object = None) -> None:
         """`definitions` are the named conditions of the document; mistakes in unused ones are reported, too."""
         self._report = report
-        self._suggestions = Suggestions()
+        self._suggestions = NameSuggestions()
         # Conditions as written.
         self._written = 0
         self._patterns = 0
         # Conditions with references expanded: of the rules, or of the current definition.
         self._count = 0
         self._deepest = 0
-        self.attributes_read: list[tuple[str, Attribute]] = []
-        self._named: dict[str, _Definition | None] = {}
+        self.attributes_read: list[tuple[str, PolicyAttribute]] = []
+        self._named: dict[str, _NamedDefinition | None] = {}
         if definitions is not None:
             self._define(definitions)
 
@@ -113,7 +121,7 @@ class ConditionParser:
             if not _NAME.match(name):
                 place = at_key("conditions", name)
                 self._report.add(place, "the name must have 1 to 64 letters, digits, dots, dashes or underscores")
-        order, circles = reading_order(definitions)
+        order, circles = order_definitions(definitions)
         for circle in circles:
             place = at_key("conditions", circle[0])
             self._report.add(place, f"refers to itself: {' -> '.join(circle)}; remove one of these references")
@@ -121,7 +129,7 @@ class ConditionParser:
             self._count = self._deepest = 0
             parsed = self.parse(definitions[name], at_key("conditions", name))
             if parsed is not None:
-                self._named[name] = _Definition(parsed, _Extent(self._count, self._deepest))
+                self._named[name] = _NamedDefinition(parsed, _ConditionExtent(self._count, self._deepest))
         self._count = self._deepest = 0
 
     def parse(self, document: object, place: str, depth: int = 1) -> Condition | None:
@@ -129,7 +137,7 @@ class ConditionParser:
         self._written += 1
         if self._written == MAX_CONDITIONS + 1:
             self._report.add(place, f"more than {MAX_CONDITIONS} conditions; use one_of, or groups")
-        if self._written > MAX_CONDITIONS or not self._fits(_Extent(1, 1), place, depth):
+        if self._written > MAX_CONDITIONS or not self._fits(_ConditionExtent(1, 1), place, depth):
             return None
         if not isinstance(document, dict):
             self._report.add(place, 'must be an object: {"all": [...]}, {"any": [...]}, {"not": ...} or a comparison')
@@ -149,7 +157,7 @@ class ConditionParser:
             return self._negation(document[kind], below, depth)
         return self._junction(kind, document[kind], below, depth)
 
-    def _fits(self, extent: _Extent, place: str, depth: int) -> bool:
+    def _fits(self, extent: _ConditionExtent, place: str, depth: int) -> bool:
         """Count the condition at `place`. Returns False after reporting an exceeded limit."""
         deepest = depth + extent.depth - 1
         if deepest > MAX_DEPTH:
@@ -165,7 +173,7 @@ class ConditionParser:
     def _reference(self, name: object, place: str, depth: int) -> Condition | None:
         if not isinstance(name, str) or name not in self._named:
             near = self._suggestions.nearest(name, self._named)
-            self._report.add(place, f'unknown condition {shown(name)}; define it under "conditions"{near}')
+            self._report.add(place, f'unknown condition {format_value(name)}; define it under "conditions"{near}')
             return None
         found = self._named[name]
         # Mistakes in the definition are reported there.
@@ -183,12 +191,12 @@ class ConditionParser:
             return None
         matches = [child.match for child in children]
         if how == "all":
-            return Group("all", children, matchers.every(matches))
-        return Group("any", children, matchers.some(matches))
+            return ConditionGroup("all", children, matchers.all_of(matches))
+        return ConditionGroup("any", children, matchers.any_of(matches))
 
     def _negation(self, part: object, place: str, depth: int) -> Condition | None:
         child = self.parse(part, place, depth + 1)
-        return None if child is None else Group("not", (child,), matchers.negate(child.match))
+        return None if child is None else ConditionGroup("not", (child,), matchers.negate(child.match))
 
     def _comparison(self, document: dict[str, object], place: str) -> Comparison | None:
         self._refuse_other_keys(document, ("attribute", "operator", "value", "ignore_case"), place)
@@ -215,12 +223,12 @@ class ConditionParser:
         return Comparison(place, attribute, operator, document.get("value"), wanted, folded, match)
 
     def _compile(
-        self, attribute: Attribute, operator: str, document: dict[str, object], *, ignore_case: bool
-    ) -> Compiled:
+        self, attribute: PolicyAttribute, operator: str, document: dict[str, object], *, ignore_case: bool
+    ) -> CompiledComparison:
         if operator == "exists":
             if document.get("value", True) is not True:
                 raise ValueError('exists has no value; for "is missing" put it in {"not": {...}}')
-            return Compiled(None, matchers.exists(attribute.name))
+            return CompiledComparison(None, matchers.exists(attribute.name))
         if "value" not in document:
             raise ValueError(f"{operator} needs a value")
         if operator == "matches":
@@ -229,7 +237,7 @@ class ConditionParser:
                 raise ValueError(f"more than {MAX_PATTERNS} patterns; use one_of, starts_with or in_domain")
         return compile_value(attribute, operator, document["value"], ignore_case=ignore_case)
 
-    def _ignore_case(self, attribute: Attribute, operator: str, document: dict[str, object], place: str) -> bool:
+    def _ignore_case(self, attribute: PolicyAttribute, operator: str, document: dict[str, object], place: str) -> bool:
         ignore_case = document.get("ignore_case", False)
         if not isinstance(ignore_case, bool):
             self._report.add(place, "must be true or false, without quotes")
@@ -239,12 +247,12 @@ class ConditionParser:
             return False
         return ignore_case
 
-    def _attribute(self, name: object, place: str) -> Attribute | None:
+    def _attribute(self, name: object, place: str) -> PolicyAttribute | None:
         attribute = find_attribute(name) if isinstance(name, str) else None
         if attribute is None:
-            near = self._suggestions.nearest(name, CATALOGUE)
+            near = self._suggestions.nearest(name, ATTRIBUTE_CATALOGUE)
             remedy = near or "; list attributes with `policy attributes`"
-            self._report.add(place, f"unknown attribute {shown(name)}{remedy}")
+            self._report.add(place, f"unknown attribute {format_value(name)}{remedy}")
         return attribute
 
     def _unknown_operator(self, operator: object) -> str:
@@ -252,7 +260,7 @@ class ConditionParser:
             return f'unknown operator {operator}; put the positive condition in {{"not": {{...}}}}'
         near = self._suggestions.nearest(operator, dict.fromkeys(OPERATORS))
         remedy = near or f"; use one of: {', '.join(OPERATORS)}"
-        return f"unknown operator {shown(operator)}{remedy}"
+        return f"unknown operator {format_value(operator)}{remedy}"
 
     def _refuse_other_keys(self, document: dict[str, object], allowed: tuple[str, ...], place: str) -> None:
         for key in document:

@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from nac.engine.conditions import Value
+from nac.engine.conditions import JsonValue
 from nac.engine.matchers import Attributes, Scalar
 from nac.engine.outcome import Verdict
 from nac.vendors import AttributeTemplate, PoolAssignment, ReplyPair
 
 # What is in monitor mode; "" for nothing.
-Monitored = Literal["", "rule", "site"]
+MonitorSource = Literal["", "rule", "site"]
 
 
-class Request(NamedTuple):
+class PolicyRequest(NamedTuple):
     """The attributes of an access request.
 
     Every value is a tuple, with one element for single values. MAC and IP addresses are normalised
@@ -29,7 +29,7 @@ class ComparisonTrace:
     place: str
     attribute: str
     operator: str
-    value: Value
+    value: JsonValue
     # Values of the request; () if the attribute is missing.
     seen: tuple[Scalar, ...]
     matched: bool
@@ -62,7 +62,7 @@ class Decision:
     trace: tuple[RuleTrace, ...] = ()
     # Further explanation of the reason.
     detail: str = ""
-    monitored: Monitored = ""
+    monitored: MonitorSource = ""
     # Reply attributes to complete with the passphrase of the endpoint.
     passphrase: tuple[AttributeTemplate, ...] = ()
     # Deny if there is no passphrase (`no-passphrase`).

@@ -2,17 +2,17 @@
 
 import json
 
-from nac.engine.mistakes import Mistake, PolicyErrors, Report, at_index, at_key
+from nac.engine.mistakes import DocumentMistake, MistakeReport, PolicyErrors, at_index, at_key
 
 MAX_DOCUMENT_BYTES = 256 * 1024
 # 10 nested conditions are 20 containers; deeper documents are hostile.
 _MAX_CONTAINERS = 64
 
 
-def read_policy_text(text: str | bytes) -> object:
+def parse_policy_text(text: str | bytes) -> object:
     """Parse a JSON text. Raises PolicyErrors, also for repeated keys, of which JSON would use the last."""
     if len(text) > MAX_DOCUMENT_BYTES:
-        raise PolicyErrors([_too_large(len(text))])
+        raise PolicyErrors([_too_large_mistake(len(text))])
     repeated: list[str] = []
 
     def without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -25,33 +25,35 @@ def read_policy_text(text: str | bytes) -> object:
     try:
         document: object = json.loads(text, object_pairs_hook=without_repetition)
     except RecursionError as exc:
-        raise PolicyErrors([Mistake("", f"nested deeper than {_MAX_CONTAINERS} levels")]) from exc
+        raise PolicyErrors([DocumentMistake("", f"nested deeper than {_MAX_CONTAINERS} levels")]) from exc
     except UnicodeDecodeError as exc:
-        raise PolicyErrors([Mistake("", "is not UTF-8 text")]) from exc
+        raise PolicyErrors([DocumentMistake("", "is not UTF-8 text")]) from exc
     except json.JSONDecodeError as exc:
-        raise PolicyErrors([Mistake(f"line {exc.lineno}, column {exc.colno}", f"is not JSON: {exc.msg}")]) from exc
+        raise PolicyErrors(
+            [DocumentMistake(f"line {exc.lineno}, column {exc.colno}", f"is not JSON: {exc.msg}")]
+        ) from exc
     except ValueError as exc:
         # A number with more digits than Python reads (4,300), the only other error of json.loads.
-        raise PolicyErrors([Mistake("", "contains a number with thousands of digits")]) from exc
+        raise PolicyErrors([DocumentMistake("", "contains a number with thousands of digits")]) from exc
     if repeated:
-        raise PolicyErrors(Mistake("", f"the key {key[:64]!r} occurs twice in one object") for key in repeated)
+        raise PolicyErrors(DocumentMistake("", f"the key {key[:64]!r} occurs twice in one object") for key in repeated)
     return document
 
 
-def check_storable(document: object) -> tuple[Mistake, ...]:
+def find_unstorable(document: object) -> tuple[DocumentMistake, ...]:
     """Return mistakes in types, size and characters; () if the document can be read further."""
-    report = Report()
+    report = MistakeReport()
     # Computing places is slower than checking, so it is done only after a mistake.
-    if not _is_plain(document):
-        _walk(document, report)
+    if not _is_surely_storable(document):
+        _report_unstorable(document, report)
     if not report:
         size = len(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode())
         if size > MAX_DOCUMENT_BYTES:
-            return (_too_large(size),)
+            return (_too_large_mistake(size),)
     return report.mistakes
 
 
-def _is_plain(document: object) -> bool:
+def _is_surely_storable(document: object) -> bool:
     """Whether `_walk` would certainly report nothing."""
     level, budget = [document], MAX_DOCUMENT_BYTES
     for _ in range(_MAX_CONTAINERS):
@@ -77,7 +79,7 @@ def _is_plain(document: object) -> bool:
     return False
 
 
-def _walk(document: object, report: Report) -> None:
+def _report_unstorable(document: object, report: MistakeReport) -> None:
     stack: list[tuple[object, str, int]] = [(document, "", 1)]
     budget = MAX_DOCUMENT_BYTES
     while stack:
@@ -104,12 +106,12 @@ def _walk(document: object, report: Report) -> None:
             report.add(place, f"must be text, a whole number, true or false, not {type(value).__name__}")
 
 
-def _too_large(size: int) -> Mistake:
+def _too_large_mistake(size: int) -> DocumentMistake:
     limit = MAX_DOCUMENT_BYTES // 1024
-    return Mistake("", f"too large: {size} bytes; the limit is {limit} kB. Use groups instead of lists")
+    return DocumentMistake("", f"too large: {size} bytes; the limit is {limit} kB. Use groups instead of lists")
 
 
-def check_text(text: str, place: str, report: Report) -> bool:
+def check_text(text: str, place: str, report: MistakeReport) -> bool:
     """Check characters: PostgreSQL's jsonb and radiusd accept no NUL, and UTF-8 has no lone surrogates."""
     if "\0" in text:
         report.add(place, "contains a NUL character")

@@ -15,26 +15,26 @@ def parse_domain(text: str) -> str:
     """
     if text.startswith((".", "*.")):
         raise ValueError(f"{text!r}: write only the domain, {text.lstrip('*.')!r}; it includes names below it")
-    name = _in_ascii(text.removesuffix(".").casefold())
+    name = _to_ascii(text.removesuffix(".").casefold())
     if name is None or len(name) > _MAX_NAME or not all(map(_LABEL.match, name.split("."))):
         raise ValueError(f"{text!r} is not a DNS domain such as corp.example")
     return name
 
 
-def is_in(domains: frozenset[str]) -> Callable[[str], bool]:
+def build_domain_test(domains: frozenset[str]) -> Callable[[str], bool]:
     """Return a test of a name; for a mail address, UPN or NAI it tests the part after the last @."""
     suffixes = tuple("." + domain for domain in sorted(domains))
 
     def test(text: str) -> bool:
         name = text[text.rfind("@") + 1 :].casefold().removesuffix(".")
         if not name.isascii():
-            name = _in_ascii(name) or ""
+            name = _to_ascii(name) or ""
         return name in domains or name.endswith(suffixes)
 
     return test
 
 
-def covered_by(domains: frozenset[str]) -> Callable[[str], bool]:
+def build_domain_cover_test(domains: frozenset[str]) -> Callable[[str], bool]:
     """Return a test whether a domain is one of `domains` or below one."""
 
     def test(domain: str) -> bool:
@@ -44,7 +44,7 @@ def covered_by(domains: frozenset[str]) -> Callable[[str], bool]:
     return test
 
 
-def _in_ascii(name: str) -> str | None:
+def _to_ascii(name: str) -> str | None:
     if name.isascii():
         return name
     # The codec takes quadratic time.

@@ -9,33 +9,33 @@ from typing import Any, NamedTuple, cast
 
 from nac.engine import domains, networks
 from nac.engine.conditions import Comparison
-from nac.engine.operators import Numbers, Wanted
-from nac.engine.windows import Window
+from nac.engine.operators import ComparedValue, NumberRange
+from nac.engine.time_windows import TimeWindow
 
 # Operators that ignore "ignore_case".
 _FOLDED_BY_NATURE = ("in_domain", "in_network", "exists", "within")
-_WHOLE = ("equals", "one_of")
-_PARTIAL = ("starts_with", "ends_with", "contains")
+_EXACT_OPERATORS = ("equals", "one_of")
+_PARTIAL_OPERATORS = ("starts_with", "ends_with", "contains")
 # For members of one list: whether everything in one member lies in another.
 _COVERED_BY: dict[str, Callable[[Any], Callable[[Any], bool]]] = {
-    "in_domain": domains.covered_by,
-    "in_network": networks.covered_by,
+    "in_domain": domains.build_domain_cover_test,
+    "in_network": networks.build_network_cover_test,
 }
 
 
-class Term(NamedTuple):
+class ComparisonTerm(NamedTuple):
     """A comparison in canonical form. Equal `shape` means equal meaning."""
 
     comparison: Comparison
     # Operator (or its common form), case folding, value.
-    shape: tuple[str, bool, Wanted]
+    shape: tuple[str, bool, ComparedValue]
 
 
-def term_of(comparison: Comparison) -> Term:
+def build_term(comparison: Comparison) -> ComparisonTerm:
     wanted, folded = comparison.wanted, False
-    if isinstance(wanted, Numbers):
+    if isinstance(wanted, NumberRange):
         how = "range"
-    elif comparison.operator not in _WHOLE:
+    elif comparison.operator not in _EXACT_OPERATORS:
         how = comparison.operator
         folded = comparison.folded and how not in _FOLDED_BY_NATURE
     elif isinstance(wanted, bool):
@@ -44,10 +44,10 @@ def term_of(comparison: Comparison) -> Term:
         how = "numbers"
     else:
         how, folded = "texts", comparison.folded
-    return Term(comparison, (how, folded, wanted))
+    return ComparisonTerm(comparison, (how, folded, wanted))
 
 
-def implies(one: Term, other: Term) -> bool:
+def implies(one: ComparisonTerm, other: ComparisonTerm) -> bool:
     """Whether `other` matches whenever `one` does; both compare the same attribute."""
     how, folded, wanted = one.shape
     other_how, other_folded, other_wanted = other.shape
@@ -56,13 +56,13 @@ def implies(one: Term, other: Term) -> bool:
     if how == "texts":
         if other_how == "texts" and folded == other_folded:
             return bool(wanted <= other_wanted)  # type: ignore[operator]
-        return _stands_for_its_values(one, other) and all(_holds(other, value) for value in _values(one))
+        return _is_represented_by_values(one, other) and all(_holds(other, value) for value in _values(one))
     if how in ("numbers", "range") and other_how in ("numbers", "range"):
         return _numbers_imply(wanted, other_wanted)
     match wanted, other_wanted:
-        case Window(), Window():
+        case TimeWindow(), TimeWindow():
             return wanted.within(other_wanted)
-        case str(), str() if how in _PARTIAL and other_how in (how, "contains"):
+        case str(), str() if how in _PARTIAL_OPERATORS and other_how in (how, "contains"):
             if folded and not other_folded:
                 # It combines several texts.
                 return False
@@ -72,14 +72,14 @@ def implies(one: Term, other: Term) -> bool:
     return False
 
 
-def excludes(one: Term, other: Term) -> bool:
+def excludes(one: ComparisonTerm, other: ComparisonTerm) -> bool:
     """Whether the two never match together; both compare the same single-valued attribute."""
     how, folded, wanted = one.shape
     other_how, other_folded, other_wanted = other.shape
     if "exists" in (how, other_how):
         return False
     for first, second in ((one, other), (other, one)):
-        if first.shape[0] == "texts" and _stands_for_its_values(first, second):
+        if first.shape[0] == "texts" and _is_represented_by_values(first, second):
             return not any(_holds(second, value) for value in _values(first))
     if how in ("numbers", "range") and other_how in ("numbers", "range"):
         return _numbers_exclude(wanted, other_wanted)
@@ -88,7 +88,7 @@ def excludes(one: Term, other: Term) -> bool:
     match wanted, other_wanted:
         case bool(), bool():
             return wanted is not other_wanted
-        case Window(), Window():
+        case TimeWindow(), TimeWindow():
             return wanted.excludes(other_wanted)
         case str(), str() if how in ("starts_with", "ends_with"):
             folding = folded or other_folded
@@ -100,7 +100,7 @@ def excludes(one: Term, other: Term) -> bool:
     return False
 
 
-def _stands_for_its_values(texts: Term, other: Term) -> bool:
+def _is_represented_by_values(texts: ComparisonTerm, other: ComparisonTerm) -> bool:
     """Whether `other` treats each text that matches `texts` like the text in the condition."""
     how, other_folded, _ = other.shape
     if not texts.comparison.folded or how in ("exists", "in_domain"):
@@ -111,11 +111,11 @@ def _stands_for_its_values(texts: Term, other: Term) -> bool:
     return other_folded and how != "matches"
 
 
-def _values(term: Term) -> frozenset[str]:
+def _values(term: ComparisonTerm) -> frozenset[str]:
     return cast(frozenset[str], term.comparison.wanted)
 
 
-def _holds(term: Term, value: str) -> bool:
+def _holds(term: ComparisonTerm, value: str) -> bool:
     return term.comparison.match({term.comparison.attribute.name: (value,)})
 
 
@@ -129,31 +129,31 @@ def _part_test(how: str, text: str, part: str) -> bool:
     return text.endswith(part) if how == "ends_with" else part in text
 
 
-def _numbers_imply(numbers: Wanted, others: Wanted) -> bool:
+def _numbers_imply(numbers: ComparedValue, others: ComparedValue) -> bool:
     if isinstance(numbers, frozenset):
         return all(map(_number_test(others), cast(frozenset[int], numbers)))
-    assert isinstance(numbers, Numbers)
+    assert isinstance(numbers, NumberRange)
     if isinstance(others, frozenset):
         return numbers.least == numbers.most and numbers.least in others
-    return intersection(numbers, cast(Numbers, others)) == numbers
+    return intersection(numbers, cast(NumberRange, others)) == numbers
 
 
-def _numbers_exclude(numbers: Wanted, others: Wanted) -> bool:
+def _numbers_exclude(numbers: ComparedValue, others: ComparedValue) -> bool:
     for some, rest in ((numbers, others), (others, numbers)):
         if isinstance(some, frozenset):
             return not any(map(_number_test(rest), cast(frozenset[int], some)))
-    least, most = intersection(cast(Numbers, numbers), cast(Numbers, others))
+    least, most = intersection(cast(NumberRange, numbers), cast(NumberRange, others))
     return least is not None and most is not None and most < least
 
 
-def _number_test(numbers: Wanted) -> Callable[[int], bool]:
+def _number_test(numbers: ComparedValue) -> Callable[[int], bool]:
     if isinstance(numbers, frozenset):
         return cast(frozenset[int], numbers).__contains__
-    return cast(Numbers, numbers).test()
+    return cast(NumberRange, numbers).test()
 
 
-def intersection(one: Numbers, other: Numbers) -> Numbers:
+def intersection(one: NumberRange, other: NumberRange) -> NumberRange:
     """Return the intersection; if it is empty, its end is before its start."""
     leasts = [bound for bound in (one.least, other.least) if bound is not None]
     mosts = [bound for bound in (one.most, other.most) if bound is not None]
-    return Numbers(max(leasts, default=None), min(mosts, default=None))
+    return NumberRange(max(leasts, default=None), min(mosts, default=None))

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 Scalar = str | int | bool
 Attributes = Mapping[str, tuple[Scalar, ...]]
-Match = Callable[[Attributes], bool]
+Matcher = Callable[[Attributes], bool]
 # Converts a value to text; None if it cannot be compared.
-Reading = Callable[[Scalar], str | None]
+TextReader = Callable[[Scalar], str | None]
 
 MISSING: tuple[Scalar, ...] = ()
 # Range of a 64-bit counter; larger values do not count as numbers.
@@ -20,22 +20,22 @@ NUMBER_LIMIT = 2**64
 _MAX_DIGITS = len(str(NUMBER_LIMIT)) + 1
 
 
-def always(attributes: Attributes) -> bool:
+def match_always(attributes: Attributes) -> bool:
     return True
 
 
-def never(attributes: Attributes) -> bool:
+def match_never(attributes: Attributes) -> bool:
     return False
 
 
-def exists(name: str) -> Match:
+def exists(name: str) -> Matcher:
     def match(attributes: Attributes) -> bool:
         return bool(attributes.get(name, MISSING))
 
     return match
 
 
-def equals_boolean(name: str, wanted: bool) -> Match:
+def equals_boolean(name: str, wanted: bool) -> Matcher:
     def match(attributes: Attributes) -> bool:
         # By identity, because True == 1.
         return any(value is wanted for value in attributes.get(name, MISSING))
@@ -43,15 +43,15 @@ def equals_boolean(name: str, wanted: bool) -> Match:
     return match
 
 
-def as_is(value: Scalar) -> str | None:
+def read_text(value: Scalar) -> str | None:
     return value if type(value) is str else None
 
 
-def folded(value: Scalar) -> str | None:
+def read_folded(value: Scalar) -> str | None:
     return value.casefold() if type(value) is str else None
 
 
-def spelled(value: Scalar) -> str | None:
+def read_spelled(value: Scalar) -> str | None:
     """Convert numbers and booleans of an open attribute to JSON text."""
     if type(value) is str:
         return value
@@ -60,17 +60,17 @@ def spelled(value: Scalar) -> str | None:
     return str(value) if type(value) is int and -NUMBER_LIMIT < value < NUMBER_LIMIT else None
 
 
-def spelled_folded(value: Scalar) -> str | None:
-    text = spelled(value)
+def read_spelled_folded(value: Scalar) -> str | None:
+    text = read_spelled(value)
     return None if text is None else text.casefold()
 
 
-def may_be_spelled(text: str) -> bool:
+def is_spelled_scalar(text: str) -> bool:
     """Whether a number or boolean could have this text."""
-    return text in ("true", "false") or number_of(text) is not None
+    return text in ("true", "false") or parse_number(text) is not None
 
 
-def equals(name: str, wanted: str, reading: Reading) -> Match:
+def equals(name: str, wanted: str, reading: TextReader) -> Matcher:
     def match(attributes: Attributes) -> bool:
         return wanted in attributes.get(name, MISSING)
 
@@ -80,10 +80,10 @@ def equals(name: str, wanted: str, reading: Reading) -> Match:
                 return True
         return False
 
-    return match if reading is as_is else match_read
+    return match if reading is read_text else match_read
 
 
-def one_of(name: str, wanted: frozenset[str], reading: Reading) -> Match:
+def one_of(name: str, wanted: frozenset[str], reading: TextReader) -> Matcher:
     def match(attributes: Attributes) -> bool:
         for value in attributes.get(name, MISSING):
             if type(value) is str and value in wanted:
@@ -97,10 +97,10 @@ def one_of(name: str, wanted: frozenset[str], reading: Reading) -> Match:
                 return True
         return False
 
-    return match if reading is as_is else match_read
+    return match if reading is read_text else match_read
 
 
-def on_text(name: str, test: Callable[[str], bool], reading: Reading) -> Match:
+def on_text(name: str, test: Callable[[str], bool], reading: TextReader) -> Matcher:
     """Match any value whose text passes `test`."""
 
     def match(attributes: Attributes) -> bool:
@@ -116,15 +116,15 @@ def on_text(name: str, test: Callable[[str], bool], reading: Reading) -> Match:
                 return True
         return False
 
-    return match if reading is as_is else match_read
+    return match if reading is read_text else match_read
 
 
-def on_number(name: str, test: Callable[[int], bool]) -> Match:
+def on_number(name: str, test: Callable[[int], bool]) -> Matcher:
     """Match any value that is or spells a whole number that passes `test`."""
 
     def match(attributes: Attributes) -> bool:
         for value in attributes.get(name, MISSING):
-            number = number_of(value)
+            number = parse_number(value)
             if number is not None and test(number):
                 return True
         return False
@@ -132,7 +132,7 @@ def on_number(name: str, test: Callable[[int], bool]) -> Match:
     return match
 
 
-def number_of(value: Scalar) -> int | None:
+def parse_number(value: Scalar) -> int | None:
     if type(value) is int:
         number = value
     elif type(value) is str and len(value) <= _MAX_DIGITS and value.isascii() and value.removeprefix("-").isdigit():
@@ -143,17 +143,17 @@ def number_of(value: Scalar) -> int | None:
     return number if -NUMBER_LIMIT < number < NUMBER_LIMIT else None
 
 
-def negate(inner: Match) -> Match:
+def negate(inner: Matcher) -> Matcher:
     def match(attributes: Attributes) -> bool:
         return not inner(attributes)
 
     return match
 
 
-def every(parts: Sequence[Match]) -> Match:
+def all_of(parts: Sequence[Matcher]) -> Matcher:
     match parts:
         case []:
-            return always
+            return match_always
         case [only]:
             return only
         case [first, second]:
@@ -171,10 +171,10 @@ def every(parts: Sequence[Match]) -> Match:
     return match_all
 
 
-def some(parts: Sequence[Match]) -> Match:
+def any_of(parts: Sequence[Matcher]) -> Matcher:
     match parts:
         case []:
-            return never
+            return match_never
         case [only]:
             return only
         case [first, second]:

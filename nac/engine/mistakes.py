@@ -8,7 +8,7 @@ MAX_REPORTED = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
+class DocumentMistake:
     """`place` is a path such as "rules[3].when.any[0].value", or "" for the document itself."""
 
     place: str
@@ -18,7 +18,7 @@ class Mistake:
         return f"{self.place or 'document'}: {self.message}"
 
 
-def mistakes_told(what: str, mistakes: Sequence[Mistake]) -> dict[str, object]:
+def problem_members(what: str, mistakes: Sequence[DocumentMistake]) -> dict[str, object]:
     """Return the members of a problem document (RFC 9457)."""
     count = f"{len(mistakes)} mistakes" if len(mistakes) > 1 else "a mistake"
     rows = [{"place": mistake.place, "detail": mistake.message} for mistake in mistakes]
@@ -28,7 +28,7 @@ def mistakes_told(what: str, mistakes: Sequence[Mistake]) -> dict[str, object]:
 class DocumentErrors(Exception):
     """The document has mistakes."""
 
-    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+    def __init__(self, mistakes: Iterable[DocumentMistake]) -> None:
         self.mistakes = tuple(mistakes)
         super().__init__("; ".join(str(mistake) for mistake in self.mistakes))
 
@@ -41,16 +41,16 @@ class RequestErrors(DocumentErrors):
     """The simulated request has mistakes."""
 
 
-class Report:
+class MistakeReport:
     """Collects mistakes in the order of the document."""
 
     def __init__(self) -> None:
-        self._mistakes: list[Mistake] = []
+        self._mistakes: list[DocumentMistake] = []
         self._dropped = 0
 
     def add(self, place: str, message: str) -> None:
         if len(self._mistakes) < MAX_REPORTED:
-            self._mistakes.append(Mistake(place, message))
+            self._mistakes.append(DocumentMistake(place, message))
         else:
             self._dropped += 1
 
@@ -58,9 +58,9 @@ class Report:
         return bool(self._mistakes)
 
     @property
-    def mistakes(self) -> tuple[Mistake, ...]:
+    def mistakes(self) -> tuple[DocumentMistake, ...]:
         if self._dropped:
-            return (*self._mistakes, Mistake("", f"{self._dropped} more mistakes are not listed"))
+            return (*self._mistakes, DocumentMistake("", f"{self._dropped} more mistakes are not listed"))
         return tuple(self._mistakes)
 
 

@@ -9,7 +9,7 @@ _MAPPED = b"\0" * 10 + b"\xff\xff"
 _BITS = {4: 32, 6: 128}
 
 
-class Network(NamedTuple):
+class IpPrefix(NamedTuple):
     """Version (4 or 6), prefix length, and prefix as a number."""
 
     version: int
@@ -17,7 +17,7 @@ class Network(NamedTuple):
     prefix: int
 
 
-def parse_network(text: str) -> Network:
+def parse_network(text: str) -> IpPrefix:
     """Parse "192.0.2.0/24", "2001:db8::/32" or an address. Raises ValueError with a sentence."""
     try:
         network = ipaddress.ip_network(text, strict=False)
@@ -26,10 +26,10 @@ def parse_network(text: str) -> Network:
     if "/" in text and ipaddress.ip_interface(text).ip != network.network_address:
         raise ValueError(f"{text!r} has host bits; the network is {network}")
     length = network.prefixlen
-    return Network(network.version, length, int(network.network_address) >> (_BITS[network.version] - length))
+    return IpPrefix(network.version, length, int(network.network_address) >> (_BITS[network.version] - length))
 
 
-def read_address(text: str) -> Network | None:
+def parse_address(text: str) -> IpPrefix | None:
     """Parse an address or prefix (such as Framed-IPv6-Prefix) of a request; None if it is neither.
 
     An IPv4-mapped IPv6 address (RFC 4291 2.5.5.2) is the IPv4 address.
@@ -49,17 +49,17 @@ def read_address(text: str) -> Network | None:
         length = int(length_text)
         if length > bits:
             return None
-    return Network(4 if bits == 32 else 6, length, int.from_bytes(packed, "big") >> (bits - length))
+    return IpPrefix(4 if bits == 32 else 6, length, int.from_bytes(packed, "big") >> (bits - length))
 
 
-def covered_by(networks: Iterable[Network]) -> Callable[[Network], bool]:
+def build_network_cover_test(networks: Iterable[IpPrefix]) -> Callable[[IpPrefix], bool]:
     """Return a test whether a network lies in one of `networks`: one look-up per prefix length."""
     by_length: dict[tuple[int, int], set[int]] = {}
     for network in networks:
         by_length.setdefault((network.version, network.length), set()).add(network.prefix)
     tables = tuple((version, length, frozenset(found)) for (version, length), found in by_length.items())
 
-    def test(network: Network) -> bool:
+    def test(network: IpPrefix) -> bool:
         version, length, prefix = network
         return any(
             version == of_version and length >= of_length and (prefix >> (length - of_length)) in prefixes
@@ -69,12 +69,12 @@ def covered_by(networks: Iterable[Network]) -> Callable[[Network], bool]:
     return test
 
 
-def is_in(networks: Iterable[Network]) -> Callable[[str], bool]:
+def build_network_test(networks: Iterable[IpPrefix]) -> Callable[[str], bool]:
     """Return a test for addresses as text."""
-    is_covered = covered_by(networks)
+    is_covered = build_network_cover_test(networks)
 
     def test(text: str) -> bool:
-        address = read_address(text)
+        address = parse_address(text)
         return address is not None and is_covered(address)
 
     return test

@@ -6,33 +6,42 @@ Every operator is false for a missing attribute. With several values, one match 
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from nac.engine import domains, matchers, networks, windows
-from nac.engine.attributes import Attribute, Kind, normalise_text
-from nac.engine.matchers import NUMBER_LIMIT, Match, Reading
-from nac.engine.networks import Network
+from nac.engine import domains, matchers, networks, time_windows
+from nac.engine.attributes import AttributeKind, PolicyAttribute, normalise_text
+from nac.engine.matchers import NUMBER_LIMIT, Matcher, TextReader
+from nac.engine.networks import IpPrefix
 from nac.engine.patterns import compile_pattern
-from nac.engine.windows import Window
+from nac.engine.time_windows import TimeWindow
 
 _T = TypeVar("_T")
 
-_WHOLE = ("equals", "one_of")
-PARTIAL = ("starts_with", "ends_with", "contains")
-NUMERIC = ("greater_than", "less_than", "at_least", "at_most", "between")
-OPERATORS = (*_WHOLE, *PARTIAL, "in_domain", "in_network", "matches", "exists", *NUMERIC, "within")
+_EXACT_OPERATORS = ("equals", "one_of")
+PARTIAL_OPERATORS = ("starts_with", "ends_with", "contains")
+NUMERIC_OPERATORS = ("greater_than", "less_than", "at_least", "at_most", "between")
+OPERATORS = (
+    *_EXACT_OPERATORS,
+    *PARTIAL_OPERATORS,
+    "in_domain",
+    "in_network",
+    "matches",
+    "exists",
+    *NUMERIC_OPERATORS,
+    "within",
+)
 # Operators that support "ignore_case".
-FOLDABLE = (*_WHOLE, *PARTIAL, "matches")
+FOLDABLE_OPERATORS = (*_EXACT_OPERATORS, *PARTIAL_OPERATORS, "matches")
 
-_OF_KIND: dict[Kind, tuple[str, ...]] = {
-    "text": (*_WHOLE, *PARTIAL, "in_domain", "matches", "exists"),
-    "mac": (*_WHOLE, *PARTIAL, "exists"),
-    "address": (*_WHOLE, *PARTIAL, "in_network", "exists"),
+_OPERATORS_BY_KIND: dict[AttributeKind, tuple[str, ...]] = {
+    "text": (*_EXACT_OPERATORS, *PARTIAL_OPERATORS, "in_domain", "matches", "exists"),
+    "mac": (*_EXACT_OPERATORS, *PARTIAL_OPERATORS, "exists"),
+    "address": (*_EXACT_OPERATORS, *PARTIAL_OPERATORS, "in_network", "exists"),
     "boolean": ("equals", "exists"),
-    "number": (*_WHOLE, "exists", *NUMERIC),
-    "open": (*_WHOLE, *PARTIAL, "in_domain", "in_network", "matches", "exists", *NUMERIC),
+    "number": (*_EXACT_OPERATORS, "exists", *NUMERIC_OPERATORS),
+    "open": (*_EXACT_OPERATORS, *PARTIAL_OPERATORS, "in_domain", "in_network", "matches", "exists", *NUMERIC_OPERATORS),
     # Never missing.
     "time": ("within",),
 }
-_WHAT: dict[Kind, str] = {
+_KIND_DESCRIPTIONS: dict[AttributeKind, str] = {
     "text": "text",
     "mac": "a MAC address",
     "address": "an IP address",
@@ -43,7 +52,7 @@ _WHAT: dict[Kind, str] = {
 }
 
 
-class Numbers(NamedTuple):
+class NumberRange(NamedTuple):
     """A range, inclusive; None means unbounded."""
 
     least: int | None
@@ -60,64 +69,69 @@ class Numbers(NamedTuple):
 
 
 # Texts, numbers, a range, networks, domains, a time window, a substring or pattern, a boolean, or nothing.
-Wanted = frozenset[str] | frozenset[int] | frozenset[Network] | Numbers | Window | str | bool | None
+ComparedValue = frozenset[str] | frozenset[int] | frozenset[IpPrefix] | NumberRange | TimeWindow | str | bool | None
 
 
-class Compiled(NamedTuple):
+class CompiledComparison(NamedTuple):
     """The value in comparable form (equal if it means the same) and the matcher."""
 
-    wanted: Wanted
-    match: Match
+    wanted: ComparedValue
+    match: Matcher
 
 
-def operators_of(attribute: Attribute) -> tuple[str, ...]:
+def list_operators(attribute: PolicyAttribute) -> tuple[str, ...]:
     """Return the operators that apply to the attribute."""
-    return _OF_KIND[attribute.kind]
+    return _OPERATORS_BY_KIND[attribute.kind]
 
 
-def require_operator(attribute: Attribute, operator: str) -> None:
+def require_operator(attribute: PolicyAttribute, operator: str) -> None:
     """Raise ValueError with a sentence unless the operator applies."""
-    applicable = _OF_KIND[attribute.kind]
+    applicable = _OPERATORS_BY_KIND[attribute.kind]
     if operator not in applicable:
         raise ValueError(
-            f"{operator} does not apply to {attribute.name} ({_WHAT[attribute.kind]}); use {', '.join(applicable)}"
+            f"{operator} does not apply to {attribute.name} ({_KIND_DESCRIPTIONS[attribute.kind]}); "
+            f"use {', '.join(applicable)}"
         )
 
 
-def takes_ignore_case(attribute: Attribute, operator: str) -> bool:
-    return operator in FOLDABLE and attribute.kind in ("text", "mac", "address", "open")
+def takes_ignore_case(attribute: PolicyAttribute, operator: str) -> bool:
+    return operator in FOLDABLE_OPERATORS and attribute.kind in ("text", "mac", "address", "open")
 
 
-def compile_value(attribute: Attribute, operator: str, value: object, *, ignore_case: bool) -> Compiled:
+def compile_value(attribute: PolicyAttribute, operator: str, value: object, *, ignore_case: bool) -> CompiledComparison:
     """Compile a value. Raises ValueError with a sentence if it is wrong."""
     name, folded = attribute.name, attribute.folded or ignore_case
     if attribute.kind == "boolean":
         if not isinstance(value, bool):
             raise ValueError("must be true or false, without quotes")
-        return Compiled(value, matchers.equals_boolean(name, value))
+        return CompiledComparison(value, matchers.equals_boolean(name, value))
     if operator == "within":
-        window = windows.parse_window(value)
-        return Compiled(window, matchers.on_number(name, windows.is_in(window)))
-    if operator in NUMERIC:
-        return _in_range(name, _numbers(operator, value))
-    if operator in _WHOLE:
-        return _compile_whole(attribute, operator, value, folded=folded)
-    reading = _reading(attribute, folded=folded)
+        window = time_windows.parse_window(value)
+        return CompiledComparison(window, matchers.on_number(name, time_windows.build_window_test(window)))
+    if operator in NUMERIC_OPERATORS:
+        return _range_comparison(name, _parse_range(operator, value))
+    if operator in _EXACT_OPERATORS:
+        return _compile_exact(attribute, operator, value, folded=folded)
+    reading = _choose_reader(attribute, folded=folded)
     if operator == "in_network":
-        found = frozenset(_members(value, lambda each: networks.parse_network(_text(each))))
-        return Compiled(found, matchers.on_text(name, networks.is_in(found), _reading(attribute, folded=False)))
+        found = frozenset(_read_members(value, lambda each: networks.parse_network(_require_text(each))))
+        return CompiledComparison(
+            found, matchers.on_text(name, networks.build_network_test(found), _choose_reader(attribute, folded=False))
+        )
     if operator == "in_domain":
-        names = frozenset(_members(value, lambda each: domains.parse_domain(_text(each))))
-        return Compiled(names, matchers.on_text(name, domains.is_in(names), _reading(attribute, folded=False)))
+        names = frozenset(_read_members(value, lambda each: domains.parse_domain(_require_text(each))))
+        return CompiledComparison(
+            names, matchers.on_text(name, domains.build_domain_test(names), _choose_reader(attribute, folded=False))
+        )
     if operator == "matches":
-        pattern = _text(value)
+        pattern = _require_text(value)
         found_in = compile_pattern(pattern, ignore_case=folded)
-        return Compiled(pattern, matchers.on_text(name, found_in, _reading(attribute, folded=False)))
-    part = _fold(normalise_text(attribute, _text(value), whole=False), folded=folded)
-    return Compiled(part, matchers.on_text(name, _part_test(operator, part), reading))
+        return CompiledComparison(pattern, matchers.on_text(name, found_in, _choose_reader(attribute, folded=False)))
+    part = _fold(normalise_text(attribute, _require_text(value), whole=False), folded=folded)
+    return CompiledComparison(part, matchers.on_text(name, _part_test(operator, part), reading))
 
 
-def _compile_whole(attribute: Attribute, operator: str, value: object, *, folded: bool) -> Compiled:
+def _compile_exact(attribute: PolicyAttribute, operator: str, value: object, *, folded: bool) -> CompiledComparison:
     name = attribute.name
     members = [value]
     if operator == "one_of":
@@ -125,44 +139,46 @@ def _compile_whole(attribute: Attribute, operator: str, value: object, *, folded
             raise ValueError("must be a list with at least one member")
         members = value
     if attribute.kind == "number" or (attribute.kind == "open" and all(map(_is_number, members))):
-        numbers = frozenset(_number(member) for member in members)
+        numbers = frozenset(_require_number(member) for member in members)
         if len(numbers) == 1:
             (only,) = numbers
-            return _in_range(name, Numbers(only, only))
-        return Compiled(numbers, matchers.on_number(name, numbers.__contains__))
+            return _range_comparison(name, NumberRange(only, only))
+        return CompiledComparison(numbers, matchers.on_number(name, numbers.__contains__))
     if attribute.kind == "open" and isinstance(value, bool):
         members = ["true" if value else "false"]
     elif attribute.kind == "open" and any(map(_is_number, members)):
         raise ValueError("must be texts or whole numbers, not both")
-    values = frozenset(_fold(normalise_text(attribute, _text(member), whole=True), folded=folded) for member in members)
-    reading = _reading(attribute, folded=folded)
+    values = frozenset(
+        _fold(normalise_text(attribute, _require_text(member), whole=True), folded=folded) for member in members
+    )
+    reading = _choose_reader(attribute, folded=folded)
     if len(values) == 1:
-        return Compiled(values, matchers.equals(name, next(iter(values)), reading))
-    return Compiled(values, matchers.one_of(name, values, reading))
+        return CompiledComparison(values, matchers.equals(name, next(iter(values)), reading))
+    return CompiledComparison(values, matchers.one_of(name, values, reading))
 
 
-def _in_range(name: str, numbers: Numbers) -> Compiled:
-    return Compiled(numbers, matchers.on_number(name, numbers.test()))
+def _range_comparison(name: str, numbers: NumberRange) -> CompiledComparison:
+    return CompiledComparison(numbers, matchers.on_number(name, numbers.test()))
 
 
-def _numbers(operator: str, value: object) -> Numbers:
+def _parse_range(operator: str, value: object) -> NumberRange:
     if operator == "between":
         if not isinstance(value, list) or len(value) != 2:
             raise ValueError("must be a list of two whole numbers: [lowest, highest], both included")
-        least, most = map(_number, value)
+        least, most = map(_require_number, value)
         if most < least:
             raise ValueError(f"{most} is lower than {least}; write the lower number first")
-        return Numbers(least, most)
-    bound = _number(value)
+        return NumberRange(least, most)
+    bound = _require_number(value)
     match operator:
         case "greater_than":
-            return Numbers(bound + 1, None)
+            return NumberRange(bound + 1, None)
         case "less_than":
-            return Numbers(None, bound - 1)
+            return NumberRange(None, bound - 1)
         case "at_least":
-            return Numbers(bound, None)
+            return NumberRange(bound, None)
         case _:
-            return Numbers(None, bound)
+            return NumberRange(None, bound)
 
 
 def _part_test(operator: str, part: str) -> Callable[[str], bool]:
@@ -173,10 +189,10 @@ def _part_test(operator: str, part: str) -> Callable[[str], bool]:
     return lambda value: part in value
 
 
-def _reading(attribute: Attribute, *, folded: bool) -> Reading:
+def _choose_reader(attribute: PolicyAttribute, *, folded: bool) -> TextReader:
     if attribute.kind == "open":
-        return matchers.spelled_folded if folded else matchers.spelled
-    return matchers.folded if folded else matchers.as_is
+        return matchers.read_spelled_folded if folded else matchers.read_spelled
+    return matchers.read_folded if folded else matchers.read_text
 
 
 def _fold(text: str, *, folded: bool) -> str:
@@ -187,13 +203,13 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _number(value: object) -> int:
+def _require_number(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= NUMBER_LIMIT:
         raise ValueError("must be a whole number, without quotes")
     return value
 
 
-def _members(value: object, read: Callable[[object], _T]) -> list[_T]:
+def _read_members(value: object, read: Callable[[object], _T]) -> list[_T]:
     """Read one text or a list of texts."""
     if isinstance(value, list):
         if not value:
@@ -202,15 +218,15 @@ def _members(value: object, read: Callable[[object], _T]) -> list[_T]:
     return [read(value)]
 
 
-def _text(value: object) -> str:
+def _require_text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"must be text in quotes, not {shown(value)}")
+        raise ValueError(f"must be text in quotes, not {format_value(value)}")
     if not value:
         raise ValueError("must not be empty; to test for presence use exists")
     return value
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Format a value for a message, truncated."""
     # JSON spelling.
     text = {"None": "null", "True": "true", "False": "false"}.get(repr(value)) or repr(value)

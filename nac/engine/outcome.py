@@ -4,19 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from nac.engine.mistakes import Report, at_key
-from nac.engine.rendering import RenderingCheck, ReplyDictionary
-from nac.engine.results import RESULT_KEYS, Given, make_results, parse_results
+from nac.engine.mistakes import MistakeReport, at_key
+from nac.engine.reply_check import ReplyCheck, ReplyDictionary
+from nac.engine.results import RESULT_KEYS, ParsedResults, build_results, parse_results
 from nac.vendors import Results
 
 Verdict = Literal["permit", "deny", "quarantine"]
 
 MAX_PROFILES = 200
 # Default profile of a quarantine without one.
-QUARANTINE = "quarantine"
+QUARANTINE_PROFILE = "quarantine"
 _KEYS = ("verdict", "profile", *RESULT_KEYS)
 _MAX_NAME = 64
-_NOTHING = Results()
+_NO_RESULTS = Results()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +24,16 @@ class Outcome:
     """The default value denies."""
 
     verdict: Verdict = "deny"
-    results: Results = _NOTHING
+    results: Results = _NO_RESULTS
 
 
 class OutcomeParser:
     """Parses the outcomes of one document and its profiles."""
 
-    def __init__(self, report: Report, replies: ReplyDictionary | None) -> None:
+    def __init__(self, report: MistakeReport, replies: ReplyDictionary | None) -> None:
         self._report = report
-        self._check = RenderingCheck(report, replies)
-        self._profiles: dict[str, Given] = {}
+        self._check = ReplyCheck(report, replies)
+        self._profiles: dict[str, ParsedResults] = {}
 
     def read_profiles(self, document: object) -> None:
         """Parse the key `profiles` of a policy."""
@@ -49,7 +49,7 @@ class OutcomeParser:
             # Registered anyway, so that rules that use it are not reported, too.
             self._profiles[name] = self._profile(results, place)
 
-    def _profile(self, document: object, place: str) -> Given:
+    def _profile(self, document: object, place: str) -> ParsedResults:
         if not isinstance(document, dict):
             self._report.add(place, f"must be an object with any of: {', '.join(RESULT_KEYS)}")
             return {}
@@ -82,11 +82,11 @@ class OutcomeParser:
                     report.add(at_key(place, key), "a deny has no results; remove it")
             return Outcome()
         given = self._named(document, place, verdict, of_site=of_site) | parse_results(document, place, report)
-        results = make_results(given, place, report)
+        results = build_results(given, place, report)
         self._check.check(results, place)
         return Outcome(verdict, results)
 
-    def _named(self, document: Mapping[str, object], place: str, verdict: str, *, of_site: bool) -> Given:
+    def _named(self, document: Mapping[str, object], place: str, verdict: str, *, of_site: bool) -> ParsedResults:
         """Return the results of the profile of the outcome."""
         name, where = document.get("profile"), at_key(place, "profile")
         if of_site:
@@ -100,9 +100,9 @@ class OutcomeParser:
         if name is None and verdict == "permit":
             return {}
         if name is None:
-            name = QUARANTINE
+            name = QUARANTINE_PROFILE
             if name not in self._profiles:
-                why = f'a quarantine uses the profile "{QUARANTINE}" by default; create it or use another'
+                why = f'a quarantine uses the profile "{QUARANTINE_PROFILE}" by default; create it or use another'
                 self._report.add(place, why)
                 return {}
         if not isinstance(name, str) or name not in self._profiles:

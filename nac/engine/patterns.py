@@ -7,7 +7,7 @@ from collections.abc import Callable
 # module before.
 import re2  # house: allow engine-imports -- the standard library's regular expressions are not safe (docs/adr/0007)
 
-MAX_PATTERN = 500
+MAX_PATTERN_LENGTH = 500
 # Bytes for the compiled pattern and its cache; larger patterns are rejected.
 _MAX_MEMORY = 256 * 1024
 # Nested unbounded repetition, such as (a+)+. It is equivalent to the inner one, and catastrophic in backtracking
@@ -19,8 +19,8 @@ _REPEATED_TWICE = re.compile(
 
 def compile_pattern(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]:
     """Return a test whether the pattern occurs in a text. Raises ValueError with a sentence."""
-    if len(pattern) > MAX_PATTERN:
-        raise ValueError(f"too long: {len(pattern)} characters; the limit is {MAX_PATTERN}")
+    if len(pattern) > MAX_PATTERN_LENGTH:
+        raise ValueError(f"too long: {len(pattern)} characters; the limit is {MAX_PATTERN_LENGTH}")
     if twice := _REPEATED_TWICE.search(pattern):
         raise ValueError(f"{twice[0]} repeats a repetition; repeat once (a+ instead of (a+)+)")
     options = re2.Options()
@@ -32,7 +32,7 @@ def compile_pattern(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]
         # As bytes: with text, the library counts characters up to the match.
         search = re2.compile(pattern.encode(), options).search
     except re2.error as exc:
-        raise ValueError(_sentence(exc)) from None
+        raise ValueError(_describe_error(exc)) from None
 
     def test(text: str) -> bool:
         try:
@@ -44,7 +44,7 @@ def compile_pattern(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]
     return test
 
 
-def _sentence(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     reason = error.args[0]
     text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
     if text.startswith("pattern too large"):

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from itertools import islice
 
-from nac.engine.assertions import PolicyTest, parse_tests
 from nac.engine.attributes import RADIUS_PREFIX
-from nac.engine.conditions import Condition, ConditionParser, names_read
-from nac.engine.derived import Completion, completion, sources
-from nac.engine.document import check_storable
-from nac.engine.fused import FirstMatch, fuse
+from nac.engine.compiled_rules import FirstMatch, compile_first_match
+from nac.engine.conditions import Condition, ConditionParser, iter_attribute_names
+from nac.engine.derived_attributes import AttributeCompletion, build_completion, find_source_attributes
+from nac.engine.document import find_unstorable
 from nac.engine.matchers import Attributes
-from nac.engine.mistakes import PolicyErrors, Report, at_index, at_key
+from nac.engine.mistakes import MistakeReport, PolicyErrors, at_index, at_key
 from nac.engine.outcome import Outcome, OutcomeParser
-from nac.engine.possible import could_match
+from nac.engine.policy_tests import PolicyTest, parse_tests
+from nac.engine.possible_matches import could_match
 from nac.engine.reachability import find_unreachable
-from nac.engine.rendering import ReplyDictionary
-from nac.engine.rulings import Decisions, Ruling
-from nac.engine.windows import read_time_zone
+from nac.engine.reply_check import ReplyDictionary
+from nac.engine.rulings import DecisionTable, Ruling
+from nac.engine.time_windows import parse_time_zone
 from nac.vendors import find_vendor
 
 MAX_RULES = 500
@@ -54,15 +54,15 @@ class Rule:
     @property
     def reads(self) -> frozenset[str]:
         """Return the attributes that its condition uses, including sources of derived ones."""
-        names = frozenset(names_read(self.when))
-        return names | sources(names)
+        names = frozenset(iter_attribute_names(self.when))
+        return names | find_source_attributes(names)
 
     def ruling(self, *, monitor_site: bool) -> Ruling:
         reason = "pinned-deny" if self.pinned else _RULE_REASONS[self.then.verdict]
         return Ruling(self.then, reason, self.id, self.name, "site" if monitor_site else "rule" if self.monitor else "")
 
 
-def _no_rule(attributes: Attributes) -> int:
+def _match_no_rule(attributes: Attributes) -> int:
     return -1
 
 
@@ -75,10 +75,12 @@ class Policy:
 
     rules: tuple[Rule, ...] = ()
     fallback: Outcome = _DENY
-    first: FirstMatch = field(default=_no_rule, compare=False, repr=False)
-    decisions: Decisions = field(default=Decisions([Ruling(_DENY, "fallback-denied")]), compare=False, repr=False)
+    first: FirstMatch = field(default=_match_no_rule, compare=False, repr=False)
+    decisions: DecisionTable = field(
+        default=DecisionTable([Ruling(_DENY, "fallback-denied")]), compare=False, repr=False
+    )
     # Adds derived attributes to a request; None if none are used.
-    complete: Completion | None = field(default=None, compare=False, repr=False)
+    complete: AttributeCompletion | None = field(default=None, compare=False, repr=False)
     tests: tuple[PolicyTest, ...] = ()
 
     @property
@@ -108,13 +110,13 @@ class Policy:
     @classmethod
     def of(cls, rules: tuple[Rule, ...], fallback: Outcome, *, zone: tzinfo = UTC, monitor: bool = False) -> "Policy":
         otherwise = Ruling(fallback, _FALLBACK_REASONS[fallback.verdict], monitored="site" if monitor else "")
-        first = fuse([rule.when for rule in rules])
-        decisions = Decisions([*(rule.ruling(monitor_site=monitor) for rule in rules), otherwise])
-        return cls(rules, fallback, first, decisions, completion(_names_read(rules), zone))
+        first = compile_first_match([rule.when for rule in rules])
+        decisions = DecisionTable([*(rule.ruling(monitor_site=monitor) for rule in rules), otherwise])
+        return cls(rules, fallback, first, decisions, build_completion(_attribute_names(rules), zone))
 
 
-def _names_read(rules: tuple[Rule, ...]) -> frozenset[str]:
-    return frozenset(name for rule in rules for name in names_read(rule.when))
+def _attribute_names(rules: tuple[Rule, ...]) -> frozenset[str]:
+    return frozenset(name for rule in rules for name in iter_attribute_names(rule.when))
 
 
 def compile_policy(
@@ -134,31 +136,31 @@ def compile_policy(
     version must keep working even if this engine detects more. Raises PolicyErrors with every mistake, and nothing
     else.
     """
-    if unreadable := check_storable(document):
+    if unreadable := find_unstorable(document):
         raise PolicyErrors(unreadable)
-    report = Report()
+    report = MistakeReport()
     if not isinstance(document, dict):
         report.add("", f"must be an object with {', '.join(_KEYS)}")
         raise PolicyErrors(report.mistakes)
     for key in document:
         if key not in _KEYS:
             report.add(at_key("", key), f"unknown key; keys of a policy: {', '.join(_KEYS)}")
-    zone = _zone(time_zone, report)
+    zone = _parse_zone(time_zone, report)
     outcomes = OutcomeParser(report, replies)
     outcomes.read_profiles(document.get("profiles", {}))
     rules = _RuleParser(report, replies, outcomes, document.get("conditions")).parse(document, refuse_unreachable)
     own = outcomes.parse(document["fallback"], "fallback") if "fallback" in document else Outcome()
     if fallback is not None:
-        own = _parse_alone(fallback, "site.fallback", report, outcomes)
+        own = _parse_site_fallback(fallback, "site.fallback", report, outcomes)
     tests = parse_tests(document, report)
     if report:
         raise PolicyErrors(report.mistakes)
     return replace(Policy.of(rules, own, zone=zone, monitor=monitor), tests=tests)
 
 
-def _zone(name: str, report: Report) -> tzinfo:
+def _parse_zone(name: str, report: MistakeReport) -> tzinfo:
     try:
-        return read_time_zone(name)
+        return parse_time_zone(name)
     except ValueError as error:
         report.add("site.time_zone", str(error))
         return UTC
@@ -166,15 +168,15 @@ def _zone(name: str, report: Report) -> tzinfo:
 
 def compile_outcome(document: object, *, place: str = "fallback", replies: ReplyDictionary | None = None) -> Outcome:
     """Compile a site's own fallback. Raises PolicyErrors."""
-    report = Report()
-    outcome = _parse_alone(document, place, report, OutcomeParser(report, replies))
+    report = MistakeReport()
+    outcome = _parse_site_fallback(document, place, report, OutcomeParser(report, replies))
     if report:
         raise PolicyErrors(report.mistakes)
     return outcome
 
 
-def _parse_alone(document: object, place: str, report: Report, outcomes: OutcomeParser) -> Outcome:
-    unreadable = check_storable(document)
+def _parse_site_fallback(document: object, place: str, report: MistakeReport, outcomes: OutcomeParser) -> Outcome:
+    unreadable = find_unstorable(document)
     for mistake in unreadable:
         report.add(f"{place}.{mistake.place}" if mistake.place else place, mistake.message)
     if unreadable:
@@ -184,7 +186,7 @@ def _parse_alone(document: object, place: str, report: Report, outcomes: Outcome
 
 class _RuleParser:
     def __init__(
-        self, report: Report, replies: ReplyDictionary | None, outcomes: OutcomeParser, conditions: object
+        self, report: MistakeReport, replies: ReplyDictionary | None, outcomes: OutcomeParser, conditions: object
     ) -> None:
         self._report = report
         self._replies = replies

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from nac.engine import matchers
 from nac.engine.conditions import Comparison, Condition
-from nac.engine.implication import Term, excludes, implies, intersection, term_of
-from nac.engine.operators import Numbers, shown
+from nac.engine.implication import ComparisonTerm, build_term, excludes, implies, intersection
+from nac.engine.operators import NumberRange, format_value
 
 ALWAYS = ("constant", True)
 NEVER = ("constant", False)
@@ -22,7 +22,7 @@ _OPPOSITES = {"all": "any", "any": "all"}
 _MAX_STEPS = 500_000
 
 
-class Finding(NamedTuple):
+class UnreachableRule(NamedTuple):
     """Index of the rule, whether it can never match (otherwise an earlier rule covers it), and a message."""
 
     number: int
@@ -30,7 +30,7 @@ class Finding(NamedTuple):
     message: str
 
 
-class _Rule(NamedTuple):
+class _CanonicalRule(NamedTuple):
     where: str
     # Parts that must all match.
     parts: frozenset[Canonical]
@@ -38,23 +38,23 @@ class _Rule(NamedTuple):
     groups: list[Canonical]
 
 
-def find_unreachable(rules: Iterable[tuple[str, Condition]]) -> Iterator[Finding]:
+def find_unreachable(rules: Iterable[tuple[str, Condition]]) -> Iterator[UnreachableRule]:
     """Check (place, condition) pairs in order."""
     analysis = _Analysis()
-    earlier: list[_Rule] = []
+    earlier: list[_CanonicalRule] = []
     for number, (place, condition) in enumerate(rules):
         why: list[str] = []
         key = analysis.canonical(condition, why)
         if key == NEVER:
             cause = f": {why[0]}" if why else ""
-            yield Finding(number, True, f"can never match{cause}; remove it or correct the condition")
+            yield UnreachableRule(number, True, f"can never match{cause}; remove it or correct the condition")
             continue
         rule = analysis.rule(place, key)
         for before in earlier:
-            why_not = analysis.forestalls(before, rule)
+            why_not = analysis.find_cover_reason(before, rule)
             if why_not is not None:
                 message = f"unreachable: {before.where} matches the same requests first{why_not}"
-                yield Finding(number, False, message)
+                yield UnreachableRule(number, False, message)
                 break
         else:
             earlier.append(rule)
@@ -64,7 +64,7 @@ class _Analysis:
     """Analysis of one policy."""
 
     def __init__(self) -> None:
-        self._terms: dict[Canonical, Term] = {}
+        self._terms: dict[Canonical, ComparisonTerm] = {}
         self._steps = _MAX_STEPS
 
     def canonical(self, condition: Condition, why: list[str]) -> Canonical:
@@ -73,14 +73,14 @@ class _Analysis:
             return self._comparison(condition)
         parts = [self.canonical(child, why) for child in condition.children]
         if condition.how == "not":
-            return self._consistent(_negated(parts[0]), why)
+            return self._consistent(_negate(parts[0]), why)
         if condition.how == "any":
-            return _joined("any", parts, neutral=NEVER, absorbing=ALWAYS)
-        return self._consistent(_joined("all", parts, neutral=ALWAYS, absorbing=NEVER), why)
+            return _join("any", parts, neutral=NEVER, absorbing=ALWAYS)
+        return self._consistent(_join("all", parts, neutral=ALWAYS, absorbing=NEVER), why)
 
-    def rule(self, where: str, key: Canonical) -> _Rule:
+    def rule(self, where: str, key: Canonical) -> _CanonicalRule:
         if key == ALWAYS:
-            return _Rule(where, frozenset(), {}, [])
+            return _CanonicalRule(where, frozenset(), {}, [])
         parts = _members(key) if key[0] == "all" else frozenset((key,))
         by_attribute: dict[str, list[Canonical]] = {}
         groups: list[Canonical] = []
@@ -89,9 +89,9 @@ class _Analysis:
                 by_attribute.setdefault(self._terms[part].comparison.attribute.name, []).append(part)
             else:
                 groups.append(part)
-        return _Rule(where, parts, by_attribute, groups)
+        return _CanonicalRule(where, parts, by_attribute, groups)
 
-    def forestalls(self, before: _Rule, rule: _Rule) -> str | None:
+    def find_cover_reason(self, before: _CanonicalRule, rule: _CanonicalRule) -> str | None:
         """Return why `before` matches whenever `rule` does ("" if obvious), or None if it may not."""
         if not before.parts:
             return ", because it always matches"
@@ -105,7 +105,7 @@ class _Analysis:
             reasons.append(f"{self._words(because)} implies {self._words(need)}")
         return f": {'; '.join(sorted(reasons)[:3])}" if reasons else ""
 
-    def _met(self, need: Canonical, rule: _Rule) -> Canonical | None:
+    def _met(self, need: Canonical, rule: _CanonicalRule) -> Canonical | None:
         """Return the part of `rule` that implies `need`."""
         if need[0] == "comparison":
             alike = rule.by_attribute.get(self._terms[need].comparison.attribute.name, [])
@@ -159,7 +159,7 @@ class _Analysis:
         return False
 
     def _comparison(self, comparison: Comparison) -> Canonical:
-        term = term_of(comparison)
+        term = build_term(comparison)
         key = ("comparison", (comparison.attribute.name, term.shape))
         self._terms.setdefault(key, term)
         return key
@@ -194,18 +194,18 @@ class _Analysis:
 
     def _merge_ranges(self, parts: frozenset[Canonical]) -> frozenset[Canonical]:
         """Merge ranges: at least 5 and at most 9 of a single-valued attribute is between 5 and 9."""
-        merged: dict[str, tuple[Comparison, Numbers]] = {}
+        merged: dict[str, tuple[Comparison, NumberRange]] = {}
         kept = set(parts)
         for part in parts:
             term = self._terms.get(part)
             if term is None:
                 continue
             comparison = term.comparison
-            if comparison.attribute.many or not isinstance(comparison.wanted, Numbers):
+            if comparison.attribute.many or not isinstance(comparison.wanted, NumberRange):
                 continue
             kept.discard(part)
             name = comparison.attribute.name
-            _, before = merged.get(name, (comparison, Numbers(None, None)))
+            _, before = merged.get(name, (comparison, NumberRange(None, None)))
             merged[name] = comparison, intersection(before, comparison.wanted)
         for name, (comparison, numbers) in merged.items():
             match = matchers.on_number(name, numbers.test())
@@ -217,7 +217,7 @@ class _Analysis:
     def _words(self, key: Canonical) -> str:
         if key[0] == "comparison":
             comparison = self._terms[key].comparison
-            value = "" if comparison.operator == "exists" else f" {shown(comparison.value)}"
+            value = "" if comparison.operator == "exists" else f" {format_value(comparison.value)}"
             return f"{comparison.attribute.name} {comparison.operator}{value}"
         if key[0] == "not":
             return f"not ({self._words(_inner(key))})"
@@ -234,17 +234,17 @@ def _inner(key: Canonical) -> Canonical:
     return key[1]
 
 
-def _negated(inner: Canonical) -> Canonical:
+def _negate(inner: Canonical) -> Canonical:
     if inner[0] == "constant":
         return NEVER if inner == ALWAYS else ALWAYS
     if inner[0] == "not":
         return _inner(inner)
     if inner[0] in _OPPOSITES:
-        return _OPPOSITES[inner[0]], frozenset(map(_negated, _members(inner)))
+        return _OPPOSITES[inner[0]], frozenset(map(_negate, _members(inner)))
     return "not", inner
 
 
-def _joined(how: str, parts: Iterable[Canonical], *, neutral: Canonical, absorbing: Canonical) -> Canonical:
+def _join(how: str, parts: Iterable[Canonical], *, neutral: Canonical, absorbing: Canonical) -> Canonical:
     flat: set[Canonical] = set()
     for part in parts:
         if part[0] == how:

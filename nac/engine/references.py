@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from nac.engine.attributes import CATALOGUE
+from nac.engine.attributes import ATTRIBUTE_CATALOGUE
 from nac.engine.mistakes import at_index, at_key
-from nac.engine.operators import compile_value, operators_of
+from nac.engine.operators import compile_value, list_operators
 from nac.vendors import POOL_KEYS
 
 ReferenceKind = Literal["endpoint-group", "user-group", "site", "nas", "identity-source", "pool"]
@@ -20,7 +20,7 @@ _KINDS: dict[str, ReferenceKind] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class PolicyReference:
     kind: ReferenceKind
     name: str
     place: str
@@ -28,41 +28,45 @@ class Reference:
     any_case: bool = False
 
 
-def references(document: object) -> tuple[Reference, ...]:
+def references(document: object) -> tuple[PolicyReference, ...]:
     """Return every name that is compared as a whole (equals, one_of) or used as a pool, in document order.
 
     Works on invalid documents, too, so that all mistakes are reported together.
     """
-    found: list[Reference] = []
-    for value, place in _objects(document):
-        found.extend(_of_comparison(value, place))
-        found.extend(_of_results(value, place))
+    found: list[PolicyReference] = []
+    for value, place in _iter_objects(document):
+        found.extend(_comparison_references(value, place))
+        found.extend(_pool_references(value, place))
     return tuple(found)
 
 
-def tells_apart(document: object, kind: ReferenceKind, name: str, other: str) -> bool:
+def distinguishes_names(document: object, kind: ReferenceKind, name: str, other: str) -> bool:
     """Whether a comparison (of a part, a pattern, or ignoring case) matches only one of two names of this kind."""
     attribute = next(attribute for attribute, of in _KINDS.items() if of == kind)
     return any(
-        _holds(value, attribute, name) != _holds(value, attribute, other)
-        for value, _ in _objects(document)
+        _comparison_holds(value, attribute, name) != _comparison_holds(value, attribute, other)
+        for value, _ in _iter_objects(document)
         if value.get("attribute") == attribute
     )
 
 
-def _holds(comparison: dict[str, object], attribute: str, name: str) -> bool:
+def _comparison_holds(comparison: dict[str, object], attribute: str, name: str) -> bool:
     """Whether the comparison matches; False if it is invalid."""
     operator, folded = comparison.get("operator"), comparison.get("ignore_case") is True
-    if not isinstance(operator, str) or operator not in operators_of(CATALOGUE[attribute]) or operator == "exists":
+    if (
+        not isinstance(operator, str)
+        or operator not in list_operators(ATTRIBUTE_CATALOGUE[attribute])
+        or operator == "exists"
+    ):
         return False
     try:
-        compiled = compile_value(CATALOGUE[attribute], operator, comparison.get("value"), ignore_case=folded)
+        compiled = compile_value(ATTRIBUTE_CATALOGUE[attribute], operator, comparison.get("value"), ignore_case=folded)
     except ValueError:
         return False
     return compiled.match({attribute: (name,)})
 
 
-def _objects(document: object) -> Iterator[tuple[dict[str, object], str]]:
+def _iter_objects(document: object) -> Iterator[tuple[dict[str, object], str]]:
     """Yield each object with its place, in document order."""
     stack: list[tuple[object, str]] = [(document, "")]
     while stack:
@@ -74,20 +78,20 @@ def _objects(document: object) -> Iterator[tuple[dict[str, object], str]]:
             stack.extend((child, at_index(place, index)) for index, child in reversed(list(enumerate(value))))
 
 
-def _of_results(document: dict[str, object], place: str) -> list[Reference]:
+def _pool_references(document: dict[str, object], place: str) -> list[PolicyReference]:
     named = ((key, document.get(key)) for key in POOL_KEYS)
-    return [Reference("pool", name, at_key(place, key)) for key, name in named if isinstance(name, str)]
+    return [PolicyReference("pool", name, at_key(place, key)) for key, name in named if isinstance(name, str)]
 
 
-def _of_comparison(document: dict[str, object], place: str) -> list[Reference]:
+def _comparison_references(document: dict[str, object], place: str) -> list[PolicyReference]:
     attribute, value = document.get("attribute"), document.get("value")
     kind = _KINDS.get(attribute) if isinstance(attribute, str) else None
     if kind is None:
         return []
     where, any_case = at_key(place, "value"), document.get("ignore_case") is True
     if document.get("operator") == "equals" and isinstance(value, str):
-        return [Reference(kind, value, where, any_case)]
+        return [PolicyReference(kind, value, where, any_case)]
     if document.get("operator") == "one_of" and isinstance(value, list):
         named = [(name, at_index(where, i)) for i, name in enumerate(value) if isinstance(name, str)]
-        return [Reference(kind, name, each, any_case) for name, each in named]
+        return [PolicyReference(kind, name, each, any_case) for name, each in named]
     return []

@@ -1,21 +1,21 @@
 """Parsing of requests from outside (simulation, replay, policy tests)."""
 
-from nac.engine.attributes import NAS_VENDOR, RADIUS_PREFIX, Attribute, find_attribute, normalise_text
-from nac.engine.decision import Request
+from nac.engine.attributes import NAS_VENDOR, RADIUS_PREFIX, PolicyAttribute, find_attribute, normalise_text
+from nac.engine.decision import PolicyRequest
 from nac.engine.document import check_text
 from nac.engine.matchers import Scalar
-from nac.engine.mistakes import Mistake, Report, RequestErrors, at_index
+from nac.engine.mistakes import DocumentMistake, MistakeReport, RequestErrors, at_index
 
 # Sources of derived attributes that are not attributes themselves.
 _SOURCES = {"at": "the time of the request"}
 
 
-def read_request(document: object, *, at: int) -> Request:
+def parse_request(document: object, *, at: int) -> PolicyRequest:
     """Parse `{"attribute": value or [values], ...}`. Raises RequestErrors with every mistake."""
-    report = Report()
+    report = MistakeReport()
     attributes: dict[str, tuple[Scalar, ...]] = {}
     if not isinstance(document, dict):
-        raise RequestErrors([Mistake("", "must be an object of attributes and their values")])
+        raise RequestErrors([DocumentMistake("", "must be an object of attributes and their values")])
     for name, value in document.items():
         place = str(name)[:128]
         attribute = find_attribute(name) if isinstance(name, str) else None
@@ -31,11 +31,11 @@ def read_request(document: object, *, at: int) -> Request:
         values = value if isinstance(value, list) else [value]
         if len(values) > 1 and not attribute.many:
             report.add(place, "can have only one value")
-        read = (_value(attribute, each, at_index(place, index), report) for index, each in enumerate(values))
+        read = (_parse_value(attribute, each, at_index(place, index), report) for index, each in enumerate(values))
         attributes[name] = tuple(each for each in read if each is not None)
     if report:
         raise RequestErrors(report.mistakes)
-    return Request(attributes, at)
+    return PolicyRequest(attributes, at)
 
 
 def _remedy(name: object) -> str:
@@ -44,7 +44,7 @@ def _remedy(name: object) -> str:
     return f"for the RADIUS attribute use {RADIUS_PREFIX}{name}; " if known else ""
 
 
-def _value(attribute: Attribute, value: object, place: str, report: Report) -> Scalar | None:
+def _parse_value(attribute: PolicyAttribute, value: object, place: str, report: MistakeReport) -> Scalar | None:
     if attribute.kind == "boolean" or (attribute.kind == "open" and isinstance(value, bool)):
         if isinstance(value, bool):
             return value

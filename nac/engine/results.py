@@ -4,14 +4,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from nac.engine.mistakes import Report, at_index, at_key
+from nac.engine.mistakes import MistakeReport, at_index, at_key
 from nac.vendors import DEFAULT_VENDOR, NEUTRAL_KEYS, POOL_KEYS, DownloadableAcl, ReplyAttribute, Results, known_vendor
 
 RESULT_KEYS = (*NEUTRAL_KEYS, *POOL_KEYS, "reply")
 MAX_REPLY_ATTRIBUTES = 100
 MAX_ACL_ENTRIES = 100
 # At least a minute, to limit the load; RFC 2865 5.27 has 32 bits, which some NASes read as signed.
-SESSION_SECONDS = (60, 2**31)
+SESSION_SECONDS_RANGE = (60, 2**31)
 _MAX_VLAN_NAME_BYTES = 32
 _MAX_NAME_BYTES = 128
 _ATTRIBUTE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]{0,126}\Z")
@@ -20,15 +20,15 @@ _ATTRIBUTE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]{0,126}\Z")
 _POOL_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 
 # Placeholder for an invalid attribute, so that the others keep their index.
-WRONG = ReplyAttribute("", "+=", "")
+UNREADABLE_ATTRIBUTE = ReplyAttribute("", "+=", "")
 
 # Results by field, for the keys in the document.
-Given = dict[str, Any]
+ParsedResults = dict[str, Any]
 
 
-def parse_results(document: Mapping[str, object], place: str, report: Report) -> Given:
+def parse_results(document: Mapping[str, object], place: str, report: MistakeReport) -> ParsedResults:
     """Parse the valid results in `document`; report the others. null counts as absent."""
-    given: Given = {}
+    given: ParsedResults = {}
     for key in RESULT_KEYS:
         value = document.get(key)
         if value is not None:
@@ -38,7 +38,7 @@ def parse_results(document: Mapping[str, object], place: str, report: Report) ->
     return given
 
 
-def make_results(given: Given, place: str, report: Report) -> Results:
+def build_results(given: ParsedResults, place: str, report: MistakeReport) -> Results:
     """Combine the results and check them together."""
     results = Results(**given)
     if results.reauthenticate and not results.session_timeout:
@@ -48,7 +48,7 @@ def make_results(given: Given, place: str, report: Report) -> Results:
     return results
 
 
-def _vlan(value: object, place: str, report: Report) -> str | None:
+def _vlan(value: object, place: str, report: MistakeReport) -> str | None:
     if not isinstance(value, str) or not value:
         report.add(place, 'must be text in quotes: an id such as "20", or the name of a VLAN')
         return None
@@ -74,43 +74,43 @@ def _is_name(value: object, most_bytes: int = _MAX_NAME_BYTES) -> bool:
     )
 
 
-def _name(value: object, place: str, report: Report) -> object:
+def _name(value: object, place: str, report: MistakeReport) -> object:
     if _is_name(value):
         return value
     report.add(place, f"must be a name on the NAS: text of 1 to {_MAX_NAME_BYTES} printable characters")
     return None
 
 
-def _session_timeout(value: object, place: str, report: Report) -> int | None:
-    least, most = SESSION_SECONDS
+def _session_timeout(value: object, place: str, report: MistakeReport) -> int | None:
+    least, most = SESSION_SECONDS_RANGE
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return value
     report.add(place, f"must be a whole number of seconds from {least} to {most}, without quotes")
     return None
 
 
-def _reauthenticate(value: object, place: str, report: Report) -> bool | None:
+def _reauthenticate(value: object, place: str, report: MistakeReport) -> bool | None:
     if isinstance(value, bool):
         return value
     report.add(place, "must be true or false")
     return None
 
 
-def _psk(value: object, place: str, report: Report) -> object:
+def _psk(value: object, place: str, report: MistakeReport) -> object:
     if value == "endpoint":
         return value
     report.add(place, 'must be "endpoint" (the passphrase of the endpoint or its group)')
     return None
 
 
-def _pool(value: object, place: str, report: Report) -> str | None:
+def _pool(value: object, place: str, report: MistakeReport) -> str | None:
     if isinstance(value, str) and _POOL_NAME.match(value):
         return value
     report.add(place, "must be the name of a pool: 1 to 63 of a-z, 0-9 and -, not starting or ending with -")
     return None
 
 
-def _downloadable_acl(value: object, place: str, report: Report) -> DownloadableAcl | None:
+def _downloadable_acl(value: object, place: str, report: MistakeReport) -> DownloadableAcl | None:
     if isinstance(value, list):
         entries = _entries(value, place, report)
         return None if entries is None else DownloadableAcl(entries=entries)
@@ -131,7 +131,9 @@ def _downloadable_acl(value: object, place: str, report: Report) -> Downloadable
     return DownloadableAcl(str(name), by_vendor.pop(DEFAULT_VENDOR, ()), tuple(by_vendor.items()))
 
 
-def _entries_by_vendor(value: dict[str, object], place: str, report: Report) -> dict[str, tuple[str, ...]] | None:
+def _entries_by_vendor(
+    value: dict[str, object], place: str, report: MistakeReport
+) -> dict[str, tuple[str, ...]] | None:
     found: dict[str, tuple[str, ...]] = {}
     good = bool(value)
     if not value:
@@ -154,7 +156,7 @@ def _entries_by_vendor(value: dict[str, object], place: str, report: Report) -> 
     return found if good else None
 
 
-def _entries(value: object, place: str, report: Report) -> tuple[str, ...] | None:
+def _entries(value: object, place: str, report: MistakeReport) -> tuple[str, ...] | None:
     if not isinstance(value, list) or not value:
         report.add(place, "must be a non-empty list of entries, text in the syntax of the NAS")
         return None
@@ -167,7 +169,7 @@ def _entries(value: object, place: str, report: Report) -> tuple[str, ...] | Non
     return None if wrong else tuple(value)
 
 
-def _reply(value: object, place: str, report: Report) -> tuple[ReplyAttribute, ...] | None:
+def _reply(value: object, place: str, report: MistakeReport) -> tuple[ReplyAttribute, ...] | None:
     if not isinstance(value, list):
         report.add(place, "must be a list of attributes")
         return None
@@ -179,7 +181,7 @@ def _reply(value: object, place: str, report: Report) -> tuple[ReplyAttribute, .
     for index, entry in enumerate(value):
         where = at_index(place, index)
         item = _attribute(entry, where, report)
-        found.append(item or WRONG)
+        found.append(item or UNREADABLE_ATTRIBUTE)
         if item is None:
             continue
         name = item.attribute.lower()
@@ -190,7 +192,7 @@ def _reply(value: object, place: str, report: Report) -> tuple[ReplyAttribute, .
     return tuple(found)
 
 
-def _attribute(document: object, place: str, report: Report) -> ReplyAttribute | None:
+def _attribute(document: object, place: str, report: MistakeReport) -> ReplyAttribute | None:
     if not isinstance(document, dict):
         report.add(place, 'must be an object: {"attribute": ..., "value": ...}')
         return None
@@ -217,7 +219,7 @@ def _attribute(document: object, place: str, report: Report) -> ReplyAttribute |
     return ReplyAttribute(cast(str, name), cast(str, operator), cast(str, value), cast("int | None", tag))
 
 
-_PARSERS: dict[str, Callable[[object, str, Report], object]] = {
+_PARSERS: dict[str, Callable[[object, str, MistakeReport], object]] = {
     "vlan": _vlan,
     "acl": _name,
     "downloadable_acl": _downloadable_acl,

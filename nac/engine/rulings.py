@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from nac.engine.decision import Decision, Monitored
+from nac.engine.decision import Decision, MonitorSource
 from nac.engine.outcome import Outcome
 from nac.vendors import Vendor, find_vendor
 
@@ -19,18 +19,18 @@ class Ruling(NamedTuple):
     reason: str
     rule_id: str = ""
     rule_name: str = ""
-    monitored: Monitored = ""
+    monitored: MonitorSource = ""
 
 
-class Decisions:
+class DecisionTable:
     """One decision per ruling. The last is the fallback's, for index -1 (no match)."""
 
     __slots__ = ("_by_spelling", "_made", "_rulings", "_tables")
 
     def __init__(self, rulings: Sequence[Ruling]) -> None:
         self._rulings = tuple(rulings)
-        self._tables: dict[str, _Table] = {}
-        self._by_spelling: dict[object, _Table] = {}
+        self._tables: dict[str, _VendorDecisions] = {}
+        self._by_spelling: dict[object, _VendorDecisions] = {}
         # Most vendors have the same reply and share one decision.
         self._made: dict[Decision, Decision] = {}
 
@@ -44,21 +44,21 @@ class Decisions:
             table = self._table(vendor)
         return table.decisions[index] or self._make(table, index)
 
-    def _table(self, spelling: Sequence[object]) -> "_Table":
+    def _table(self, spelling: Sequence[object]) -> "_VendorDecisions":
         vendor = find_vendor(spelling[0] if spelling else "")
-        table = self._tables.setdefault(vendor.name, _Table(vendor, [None] * len(self._rulings)))
+        table = self._tables.setdefault(vendor.name, _VendorDecisions(vendor, [None] * len(self._rulings)))
         if len(self._by_spelling) < _MAX_SPELLINGS:
             self._by_spelling[spelling] = table
         return table
 
-    def _make(self, table: "_Table", index: int) -> Decision:
+    def _make(self, table: "_VendorDecisions", index: int) -> Decision:
         ruling = self._rulings[index]
-        decision = _decide(ruling, table.vendor)
+        decision = _render_decision(ruling, table.vendor)
         if ruling.monitored:
             otherwise = self._rulings[-1]
-            fallback = _decide(otherwise, table.vendor)
+            fallback = _render_decision(otherwise, table.vendor)
             if fallback.verdict == otherwise.outcome.verdict:
-                decision = _monitored(decision, fallback, ruling.monitored)
+                decision = _apply_monitor_mode(decision, fallback, ruling.monitored)
             else:
                 # The fallback's results are not supported: a permit without them would grant more.
                 why = f"fallback: {fallback.detail}"
@@ -67,12 +67,12 @@ class Decisions:
         return decision
 
 
-class _Table(NamedTuple):
+class _VendorDecisions(NamedTuple):
     vendor: Vendor
     decisions: list[Decision | None]
 
 
-def _decide(ruling: Ruling, vendor: Vendor) -> Decision:
+def _render_decision(ruling: Ruling, vendor: Vendor) -> Decision:
     outcome, reason, rule_id, rule_name, _ = ruling
     if outcome.verdict == "deny":
         return Decision("deny", reason, rule_id, rule_name)
@@ -94,7 +94,7 @@ def _decide(ruling: Ruling, vendor: Vendor) -> Decision:
     )
 
 
-def _monitored(would: Decision, fallback: Decision, by: Monitored) -> Decision:
+def _apply_monitor_mode(would: Decision, fallback: Decision, by: MonitorSource) -> Decision:
     """Return the would-be verdict with the fallback's results; without results if the fallback denies."""
     return replace(
         would,

@@ -2,7 +2,9 @@ from typing import Literal
 
 from nac.errors import AdmitError, Conflict, Forbidden, InvalidInput, NotFound, Unavailable
 
-Why = Literal["unknown", "wrong-secret", "wrong-kind", "used", "expired", "revoked", "tenant-inactive", "holder-barred"]
+RefusalReason = Literal[
+    "unknown", "wrong-secret", "wrong-kind", "used", "expired", "revoked", "tenant-inactive", "holder-barred"
+]
 
 
 class InvalidEnrolmentSecret(InvalidInput):
@@ -22,9 +24,9 @@ class SecretRefused(AdmitError):
 
     status = 401
 
-    def __init__(self, why: Why) -> None:
+    def __init__(self, why: RefusalReason) -> None:
         """`why` is only for the audit log, so that guessing reveals nothing."""
-        self.why: Why = why
+        self.why: RefusalReason = why
         super().__init__("The secret is not accepted.", remedy="Ask your administrator for a new one.")
 
 

@@ -10,15 +10,15 @@ from nac.enrolment.errors import TooManyGuesses
 from nac.ids import TenantId
 from nac.request_sources import get_source
 
-_MOST_GUESSES = 10
+_MAX_GUESSES = 10
 _WINDOW_SECONDS = 600
-_MOST_SOURCES = 10_000
+_MAX_SOURCES = 10_000
 
 
 class GuessLimiter:
     """Counts wrong secrets by tenant and source. Evicts the least recently active sources."""
 
-    def __init__(self, *, most: int = _MOST_GUESSES, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, most: int = _MAX_GUESSES, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
         self._clock = clock
         self._lock = threading.Lock()
@@ -42,5 +42,5 @@ class GuessLimiter:
             if now - began >= _WINDOW_SECONDS:
                 began, count = now, 0
             self._counts[key] = (began, count + 1)
-            if len(self._counts) > _MOST_SOURCES:
+            if len(self._counts) > _MAX_SOURCES:
                 self._counts.popitem(last=False)

@@ -4,25 +4,34 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from nac.decisions.recorded import microseconds_of
+from nac.decisions.recorded_requests import to_microseconds
 from nac.events.document import VERSION, Accounting, Event, EventPart, SessionPart
-from nac.events.parts import ECS, client, is_user, named, observer, organization, present, server, user
-from nac.events.texts import Tenant, address, count, key, line, moment, prefix, text
+from nac.events.event_values import (
+    EventTenant,
+    clip_count,
+    clip_line,
+    clip_text,
+    format_address,
+    format_moment,
+    format_prefix,
+    row_key,
+)
+from nac.events.parts import ECS, build_named, client, is_user_name, none_if_empty, observer, organization, server, user
 from nac.mac import display_mac
 from nac.models import AccountingLog
 
 # Action and Elastic Common Schema types by Acct-Status-Type.
-_STATUSES = {
+_ACTIONS_BY_STATUS = {
     "Start": ("session-started", "start"),
     "Interim-Update": ("session-reported", "info"),
     "Stop": ("session-ended", "end"),
     "Accounting-On": ("nas-started", "info"),
     "Accounting-Off": ("nas-stopped", "info"),
 }
-_OTHER = ("accounting-received", "info")
+_OTHER_ACTION = ("accounting-received", "info")
 
 
-class Record(NamedTuple):
+class AccountingRequest(NamedTuple):
     """An Accounting-Request; None or "" for missing values."""
 
     # Epoch microseconds.
@@ -43,10 +52,10 @@ class Record(NamedTuple):
     attributes: Iterable[tuple[str, str]]
 
 
-def from_log(row: AccountingLog, *, tenant: Tenant) -> Event:
+def from_log(row: AccountingLog, *, tenant: EventTenant) -> Event:
     return from_record(
-        Record(
-            microseconds_of(row.at),
+        AccountingRequest(
+            to_microseconds(row.at),
             row.site_id,
             row.nas_id,
             row.nas_address,
@@ -65,23 +74,23 @@ def from_log(row: AccountingLog, *, tenant: Tenant) -> Event:
     )
 
 
-def from_record(record: Record, *, number: int, tenant: Tenant) -> Event:
+def from_record(record: AccountingRequest, *, number: int, tenant: EventTenant) -> Event:
     """Return the event; `number` is the id of its row in `accounting_log`."""
-    action, kind = _STATUSES.get(record.status_type, _OTHER)
+    action, kind = _ACTIONS_BY_STATUS.get(record.status_type, _OTHER_ACTION)
     said: Mapping[str, Any] = dict(record.attributes)
     name = str(said.get("NAS-Identifier", ""))
     return Event(
-        timestamp=moment(record.at),
+        timestamp=format_moment(record.at),
         ecs=ECS,
         event=EventPart(
-            id=f"accounting:{key(record.at, number)}",
+            id=f"accounting:{row_key(record.at, number)}",
             kind="event",
             category=("session", "network"),
             type=(kind,),
             dataset="admit.accounting",
             action=action,
         ),
-        message=sentence(record.mac, record.identity, name or address(record.nas_address), action),
+        message=describe_session(record.mac, record.identity, name or format_address(record.nas_address), action),
         organization=organization(tenant),
         user=user(record.identity, record.mac),
         client=client(record.mac, ip=said.get("Framed-IP-Address"), octets=record.input_octets),
@@ -89,25 +98,25 @@ def from_record(record: Record, *, number: int, tenant: Tenant) -> Event:
         observer=observer(name, record.nas_address, said.get("NAS-Port-Id") or said.get("NAS-Port") or ""),
         admit=Accounting(
             version=VERSION,
-            site=named(record.site_id),
-            nas=named(record.nas_id),
-            status=text(record.status_type),
-            session=present(
+            site=build_named(record.site_id),
+            nas=build_named(record.nas_id),
+            status=clip_text(record.status_type),
+            session=none_if_empty(
                 SessionPart(
-                    id=text(record.session_id),
-                    seconds=count(record.session_seconds),
-                    terminate_cause=text(record.terminate_cause),
+                    id=clip_text(record.session_id),
+                    seconds=clip_count(record.session_seconds),
+                    terminate_cause=clip_text(record.terminate_cause),
                 )
             ),
-            ip6=address(said.get("Framed-IPv6-Address")),
-            delegated_prefix=prefix(said.get("Delegated-IPv6-Prefix", "")),
+            ip6=format_address(said.get("Framed-IPv6-Address")),
+            delegated_prefix=format_prefix(said.get("Delegated-IPv6-Prefix", "")),
         ),
     )
 
 
-def sentence(mac: str | None, identity: str, nas: str | None, action: str) -> str:
+def describe_session(mac: str | None, identity: str, nas: str | None, action: str) -> str:
     who = [display_mac(mac)] if mac else []
-    if is_user(identity, mac):
-        who.append(text(identity))
+    if is_user_name(identity, mac):
+        who.append(clip_text(identity))
     what = action.replace("-", " ")
-    return line(f"{' '.join(who) or 'A device'}: {what} at {text(nas or '') or 'an unknown NAS'}")
+    return clip_line(f"{' '.join(who) or 'A device'}: {what} at {clip_text(nas or '') or 'an unknown NAS'}")

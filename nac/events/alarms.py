@@ -6,13 +6,13 @@ from typing import Literal, cast
 import msgspec
 
 from nac.events.document import VERSION, Alarm, Event, EventPart
-from nac.events.notes import id_of, said
+from nac.events.event_values import EventTenant, clip_line, clip_text, format_moment
+from nac.events.notes import event_id, parse_note
 from nac.events.parts import ECS, organization
-from nac.events.texts import Tenant, line, moment, text
 from nac.models import EventNote
 
 
-class _Said(msgspec.Struct, frozen=True, kw_only=True):
+class _AlarmNote(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     detail: str
     since: datetime
@@ -20,31 +20,31 @@ class _Said(msgspec.Struct, frozen=True, kw_only=True):
     cell: str = ""
 
 
-def from_note(note: EventNote, *, tenant: Tenant) -> Event:
+def from_note(note: EventNote, *, tenant: EventTenant) -> Event:
     """Return the event (raised or cleared). `admit.code`, `admit.cell` and `admit.since` identify the alarm."""
-    alarm = said(note, _Said)
+    alarm = parse_note(note, _AlarmNote)
     cleared = note.what == "cleared"
     return Event(
-        timestamp=moment(note.happened_at),
+        timestamp=format_moment(note.happened_at),
         ecs=ECS,
         event=EventPart(
-            id=id_of(note),
+            id=event_id(note),
             kind="alert",
             category=("host",),
             type=("end" if cleared else "start",),
             dataset="admit.alarm",
             action=f"alarm-{note.what}",
-            code=text(alarm.code),
-            reason=text(alarm.detail),
-            created=moment(note.at),
+            code=clip_text(alarm.code),
+            reason=clip_text(alarm.detail),
+            created=format_moment(note.at),
         ),
-        message=line(f"{'Cleared: ' if cleared else ''}{alarm.code}: {alarm.detail}"),
+        message=clip_line(f"{'Cleared: ' if cleared else ''}{alarm.code}: {alarm.detail}"),
         organization=organization(tenant),
         admit=Alarm(
             version=VERSION,
-            code=text(alarm.code),
+            code=clip_text(alarm.code),
             state=cast(Literal["raised", "cleared"], note.what),
-            cell=text(alarm.cell),
-            since=moment(alarm.since),
+            cell=clip_text(alarm.cell),
+            since=format_moment(alarm.since),
         ),
     )

@@ -5,31 +5,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from nac.events.document import MAX_VALUES, VERSION, Audit, Event, EventPart, User
+from nac.events.event_values import EventTenant, clip_line, clip_text, format_moment, row_key
 from nac.events.parts import ECS, organization
-from nac.events.texts import Tenant, key, line, moment, text
 from nac.models import AuditEntry
 from nac.packet_values import is_recordable
 
 
-def from_log(row: AuditEntry, *, tenant: Tenant) -> Event:
+def from_log(row: AuditEntry, *, tenant: EventTenant) -> Event:
     return Event(
-        timestamp=moment(row.at),
+        timestamp=format_moment(row.at),
         ecs=ECS,
         event=EventPart(
-            id=f"audit:{key(row.at, row.id)}",
+            id=f"audit:{row_key(row.at, row.id)}",
             kind="event",
             category=("configuration",),
             type=("change",),
             dataset="admit.audit",
-            action=text(row.action),
+            action=clip_text(row.action),
         ),
-        message=line(f"{row.actor}: {row.action} {row.target}"),
+        message=clip_line(f"{row.actor}: {row.action} {row.target}"),
         organization=organization(tenant),
-        user=User(name=text(row.actor.partition(":")[2] or row.actor)),
+        user=User(name=clip_text(row.actor.partition(":")[2] or row.actor)),
         admit=Audit(
             version=VERSION,
-            actor=text(row.actor),
-            target=text(row.target),
+            actor=clip_text(row.actor),
+            target=clip_text(row.target),
             before=_members(row.before),
             after=_members(row.after),
         ),
@@ -38,7 +38,10 @@ def from_log(row: AuditEntry, *, tenant: Tenant) -> Event:
 
 def _members(values: Mapping[str, Any] | None) -> dict[str, str]:
     members = [item for item in (values or {}).items() if is_recordable(item[0])][:MAX_VALUES]
-    return {text(name): text(json.dumps(_without_credentials(value), ensure_ascii=False)) for name, value in members}
+    return {
+        clip_text(name): clip_text(json.dumps(_without_credentials(value), ensure_ascii=False))
+        for name, value in members
+    }
 
 
 def _without_credentials(value: object) -> object:

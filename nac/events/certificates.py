@@ -6,15 +6,15 @@ from typing import cast
 import msgspec
 
 from nac.events.document import VERSION, X509, Certificate, CertificateStatus, Event, EventPart, Subject
-from nac.events.notes import id_of, said
+from nac.events.event_values import EventTenant, clip_line, clip_text, format_moment
+from nac.events.notes import event_id, parse_note
 from nac.events.parts import ECS, organization
-from nac.events.texts import Tenant, line, moment, text
 from nac.models import EventNote
 
 _TYPES = {"issued": "creation", "renewed": "creation", "expiring": "info"}
 
 
-class _Said(msgspec.Struct, frozen=True, kw_only=True):
+class _CertificateNote(msgspec.Struct, frozen=True, kw_only=True):
     # Hexadecimal; "" for an authority.
     serial: str
     name: str
@@ -26,35 +26,37 @@ class _Said(msgspec.Struct, frozen=True, kw_only=True):
     days: int | None = None
 
 
-def from_note(note: EventNote, *, tenant: Tenant) -> Event:
-    row = said(note, _Said)
+def from_note(note: EventNote, *, tenant: EventTenant) -> Event:
+    row = parse_note(note, _CertificateNote)
     within = f" within {row.days} days" if row.days is not None else ""
     return Event(
-        timestamp=moment(note.happened_at),
+        timestamp=format_moment(note.happened_at),
         ecs=ECS,
         event=EventPart(
-            id=id_of(note),
+            id=event_id(note),
             kind="event",
             category=("configuration",),
             type=(_TYPES.get(note.what, "change"),),
             dataset="admit.certificate",
             action=f"certificate-{note.what}",
-            reason=text(row.reason),
-            created=moment(note.at),
+            reason=clip_text(row.reason),
+            created=format_moment(note.at),
         ),
-        message=line(f"Certificate {row.serial or text(row.profile)} of {text(row.name)} {note.what}{within}"),
+        message=clip_line(
+            f"Certificate {row.serial or clip_text(row.profile)} of {clip_text(row.name)} {note.what}{within}"
+        ),
         organization=organization(tenant),
         x509=X509(
             serial_number=row.serial.upper(),
-            subject=Subject(common_name=(text(row.name),), distinguished_name=text(row.subject)),
-            not_before=moment(row.not_before),
-            not_after=moment(row.not_after),
+            subject=Subject(common_name=(clip_text(row.name),), distinguished_name=clip_text(row.subject)),
+            not_before=format_moment(row.not_before),
+            not_after=format_moment(row.not_after),
         ),
         admit=Certificate(
             version=VERSION,
             status=cast(CertificateStatus, note.what),
-            profile=text(row.profile),
-            revocation_reason=text(row.reason),
+            profile=clip_text(row.profile),
+            revocation_reason=clip_text(row.reason),
             days=row.days,
         ),
     )

@@ -6,9 +6,9 @@ from typing import cast
 import msgspec
 
 from nac.events.document import VERSION, Endpoint, EndpointStatus, Event, EventPart
-from nac.events.notes import id_of, said
+from nac.events.event_values import EventTenant, clip_line, clip_text, format_moment, format_optional_moment
+from nac.events.notes import event_id, parse_note
 from nac.events.parts import ECS, client, organization
-from nac.events.texts import Tenant, line, moment, optional_moment, text
 from nac.mac import display_mac, normalise_mac
 from nac.models import EventNote
 
@@ -16,7 +16,7 @@ from nac.models import EventNote
 _TYPES = {"discovered": "info", "created": "creation", "removed": "deletion"}
 
 
-class _Said(msgspec.Struct, frozen=True, kw_only=True):
+class _EndpointNote(msgspec.Struct, frozen=True, kw_only=True):
     mac: str
     name: str = ""
     vendor: str = ""
@@ -24,30 +24,32 @@ class _Said(msgspec.Struct, frozen=True, kw_only=True):
     valid_until: datetime | None = None
 
 
-def from_note(note: EventNote, *, tenant: Tenant) -> Event:
-    endpoint = said(note, _Said)
+def from_note(note: EventNote, *, tenant: EventTenant) -> Event:
+    endpoint = parse_note(note, _EndpointNote)
     mac = normalise_mac(endpoint.mac)
     return Event(
-        timestamp=moment(note.happened_at),
+        timestamp=format_moment(note.happened_at),
         ecs=ECS,
         event=EventPart(
-            id=id_of(note),
+            id=event_id(note),
             kind="event",
             category=("host" if note.what == "discovered" else "configuration",),
             type=(_TYPES.get(note.what, "change"),),
             dataset="admit.endpoint",
             action=f"endpoint-{note.what}",
-            created=moment(note.at),
+            created=format_moment(note.at),
         ),
-        message=line(" ".join(("Endpoint", display_mac(mac), *filter(None, [text(endpoint.name)]), note.what))),
+        message=clip_line(
+            " ".join(("Endpoint", display_mac(mac), *filter(None, [clip_text(endpoint.name)]), note.what))
+        ),
         organization=organization(tenant),
         client=client(mac),
         admit=Endpoint(
             version=VERSION,
             status=cast(EndpointStatus, note.what),
-            name=text(endpoint.name),
-            vendor=text(endpoint.vendor),
-            profile=text(endpoint.profile),
-            valid_until=optional_moment(endpoint.valid_until),
+            name=clip_text(endpoint.name),
+            vendor=clip_text(endpoint.vendor),
+            profile=clip_text(endpoint.profile),
+            valid_until=format_optional_moment(endpoint.valid_until),
         ),
     )

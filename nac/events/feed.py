@@ -2,19 +2,19 @@
 
 from datetime import datetime
 
-from nac.decisions.recorded import microseconds_of
+from nac.decisions.recorded_requests import to_microseconds
 from nac.events.document import VERSION, Event, EventPart, Feed
+from nac.events.event_values import EventTenant, format_moment
 from nac.events.parts import ECS, organization
-from nac.events.texts import Tenant, moment
 
 
-def tested(feed: str, *, now: datetime, tenant: Tenant) -> Event:
+def build_feed_tested(feed: str, *, now: datetime, tenant: EventTenant) -> Event:
     """Return the test event of a feed."""
     return Event(
-        timestamp=moment(now),
+        timestamp=format_moment(now),
         ecs=ECS,
         event=EventPart(
-            id=f"feed:{microseconds_of(now)}-{feed}",
+            id=f"feed:{to_microseconds(now)}-{feed}",
             kind="event",
             category=("configuration",),
             type=("info",),

@@ -16,7 +16,7 @@ from nac.events.document import (
     Server,
     User,
 )
-from nac.events.texts import Tenant, address, count, mac, text, uuid
+from nac.events.event_values import EventTenant, clip_count, clip_text, format_address, format_mac, format_uuid
 from nac.mac import normalise_mac
 
 P = TypeVar("P", bound=Part)
@@ -24,45 +24,45 @@ P = TypeVar("P", bound=Part)
 ECS = Ecs(version=ECS_VERSION)
 
 
-def present(part: P) -> P | None:
+def none_if_empty(part: P) -> P | None:
     """Return the part, or None if it is empty."""
     return None if part == type(part)() else part
 
 
-def organization(tenant: Tenant) -> Organization:
+def organization(tenant: EventTenant) -> Organization:
     return Organization(id=tenant.id, name=tenant.slug)
 
 
-def is_user(name: str, digits: str | None) -> bool:
+def is_user_name(name: str, digits: str | None) -> bool:
     """Whether the name is a user's; False if it is the device's MAC address in any notation."""
     return bool(name) and (not digits or normalise_mac(name) != digits)
 
 
 def user(name: str, digits: str | None) -> User | None:
     """Return the user; `digits` of the MAC address."""
-    return User(name=text(name)) if is_user(name, digits) else None
+    return User(name=clip_text(name)) if is_user_name(name, digits) else None
 
 
 def client(digits: str | None, *, ip: str | None = None, octets: int | None = None) -> Client | None:
     """Return the device; `digits` of the MAC address."""
-    return present(Client(mac=mac(digits or None), ip=address(ip), bytes=count(octets)))
+    return none_if_empty(Client(mac=format_mac(digits or None), ip=format_address(ip), bytes=clip_count(octets)))
 
 
 def server(octets: int | None) -> Server | None:
-    return present(Server(bytes=count(octets)))
+    return none_if_empty(Server(bytes=clip_count(octets)))
 
 
 def observer(name: str, ip: str | None, port: str) -> Observer | None:
-    known = address(ip)
+    known = format_address(ip)
     if not (name or known or port):
         return None
     return Observer(
         type="nas",
-        name=text(name),
+        name=clip_text(name),
         ip=(known,) if known else (),
-        ingress=Ingress(interface=Interface(name=text(port))) if port else None,
+        ingress=Ingress(interface=Interface(name=clip_text(port))) if port else None,
     )
 
 
-def named(id_: UUID | str | None, name: str = "") -> Named | None:
-    return present(Named(id=uuid(id_), name=text(name)))
+def build_named(id_: UUID | str | None, name: str = "") -> Named | None:
+    return none_if_empty(Named(id=format_uuid(id_), name=clip_text(name)))

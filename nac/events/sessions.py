@@ -5,11 +5,20 @@ from uuid import UUID
 
 import msgspec
 
-from nac.events.accounting import sentence
+from nac.events.accounting import describe_session
 from nac.events.document import VERSION, Event, EventPart, Session, SessionPart
-from nac.events.notes import id_of, said
-from nac.events.parts import ECS, client, named, observer, organization, server, user
-from nac.events.texts import Tenant, address, count, moment, optional_moment, prefix, text, texts
+from nac.events.event_values import (
+    EventTenant,
+    clip_count,
+    clip_text,
+    clip_texts,
+    format_address,
+    format_moment,
+    format_optional_moment,
+    format_prefix,
+)
+from nac.events.notes import event_id, parse_note
+from nac.events.parts import ECS, build_named, client, observer, organization, server, user
 from nac.mac import normalise_mac
 from nac.models import EventNote
 
@@ -17,7 +26,7 @@ from nac.models import EventNote
 _TYPES = {"started": "start", "ended": "end", "stale": "end", "resumed": "info"}
 
 
-class _Said(msgspec.Struct, frozen=True, kw_only=True):
+class _SessionNote(msgspec.Struct, frozen=True, kw_only=True):
     """Columns of `sessions`."""
 
     id: int
@@ -41,27 +50,27 @@ class _Said(msgspec.Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...] = ()
 
 
-def from_note(note: EventNote, *, tenant: Tenant) -> Event:
+def from_note(note: EventNote, *, tenant: EventTenant) -> Event:
     """Return the event: started, ended, stale (silent, presumed ended) or resumed (reported again)."""
-    row = said(note, _Said)
+    row = parse_note(note, _SessionNote)
     action = f"session-{note.what}"
     name = row.nas_key.partition("|")[0]
     mac = normalise_mac(row.mac)
     # A session known first by its Stop has two notes at once; the start has no end data.
     begins = note.what == "started"
     return Event(
-        timestamp=moment(note.happened_at),
+        timestamp=format_moment(note.happened_at),
         ecs=ECS,
         event=EventPart(
-            id=id_of(note),
+            id=event_id(note),
             kind="event",
             category=("session", "network"),
             type=(_TYPES[note.what],),
             dataset="admit.session",
             action=action,
-            created=moment(note.at),
+            created=format_moment(note.at),
         ),
-        message=sentence(mac, row.identity, name or address(row.nas_address), action),
+        message=describe_session(mac, row.identity, name or format_address(row.nas_address), action),
         organization=organization(tenant),
         user=user(row.identity, mac),
         client=client(mac, ip=row.framed_ip, octets=None if begins else row.input_octets),
@@ -69,18 +78,18 @@ def from_note(note: EventNote, *, tenant: Tenant) -> Event:
         observer=observer(name, row.nas_address, row.nas_port),
         admit=Session(
             version=VERSION,
-            site=named(row.site_id),
-            nas=named(row.nas_id),
+            site=build_named(row.site_id),
+            nas=build_named(row.nas_id),
             session=SessionPart(
-                id=text(row.session_id),
+                id=clip_text(row.session_id),
                 row=row.id,
-                seconds=None if begins else count(row.session_seconds),
-                started=moment(row.started_at),
-                ended=None if begins else optional_moment(row.stopped_at),
-                terminate_cause="" if begins else text(row.terminate_cause),
-                flags=texts(row.flags),
+                seconds=None if begins else clip_count(row.session_seconds),
+                started=format_moment(row.started_at),
+                ended=None if begins else format_optional_moment(row.stopped_at),
+                terminate_cause="" if begins else clip_text(row.terminate_cause),
+                flags=clip_texts(row.flags),
             ),
-            ip6=address(row.framed_ipv6),
-            delegated_prefix=prefix(row.delegated_prefix),
+            ip6=format_address(row.framed_ipv6),
+            delegated_prefix=format_prefix(row.delegated_prefix),
         ),
     )

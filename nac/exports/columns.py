@@ -14,20 +14,20 @@ from nac.ids import TenantId
 from nac.models import USAGE_HOURS, AccountingLog, AuthLog, EndedSession
 from nac.retention.logs import LogName
 
-Kind = Literal["text", "name", "moment", "integer", "long", "boolean", "texts", "json"]
+ColumnKind = Literal["text", "name", "moment", "integer", "long", "boolean", "texts", "json"]
 # The folder identifies the tenant; the other columns are useless outside.
-_LEFT_OUT = {"tenant_id", "cell_id", "mac_key", "identity_key", "common_name_key"}
-_UTC = sql.SQL("""to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
+_OMITTED_COLUMNS = {"tenant_id", "cell_id", "mac_key", "identity_key", "common_name_key"}
+_UTC_TEXT_SQL = sql.SQL("""to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
 # Spreadsheets take such text for a formula. An apostrophe prevents this. Readers remove one from each text that begins
 # with one.
-_TAMED = sql.SQL(r"CASE WHEN {0} ~ '^[-=+@''\t\r\n\uff1d\uff0b\uff0d\uff20]' THEN '''' || {0} ELSE {0} END")
+_ESCAPED_TEXT_SQL = sql.SQL(r"CASE WHEN {0} ~ '^[-=+@''\t\r\n\uff1d\uff0b\uff0d\uff20]' THEN '''' || {0} ELSE {0} END")
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportedColumn:
     name: str
     # "text" is free text, "name" an id or address, "json" text with JSON.
-    kind: Kind
+    kind: ColumnKind
 
     def plain(self, given: Column[object]) -> sql.Composable:
         """Return the SQL for the driver."""
@@ -38,7 +38,7 @@ class Exported:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ExportRange:
     """Rows from `since` to before `until`.
 
     With `rows_before`, only rows of earlier transactions, and only from the table that retention deletes from.
@@ -51,26 +51,26 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LogSource:
     # Relation with all rows of the log; retention deletes from `table`.
     relation: str
     # Column with the time of a row.
     moment: str
     table: Table
-    columns: tuple[Exported, ...]
+    columns: tuple[ExportedColumn, ...]
 
-    def for_csv(self, stretch: Stretch) -> sql.Composed:
-        def written(column: Exported) -> sql.Composable:
+    def for_csv(self, stretch: ExportRange) -> sql.Composed:
+        def written(column: ExportedColumn) -> sql.Composable:
             name, plain = sql.Identifier(column.name), column.plain(self.table.c[column.name])
             match column.kind:
                 case "moment":
-                    return _UTC.format(name)
+                    return _UTC_TEXT_SQL.format(name)
                 case "boolean":
                     return sql.SQL("{}::text").format(name)
                 case "texts":
                     return sql.SQL("array_to_json({})::text").format(name)
                 case "text":
-                    return _TAMED.format(name)
+                    return _ESCAPED_TEXT_SQL.format(name)
             return plain
 
         quoted = [column for column in self.columns if column.kind in ("text", "name", "json", "texts")]
@@ -79,22 +79,22 @@ class Source:
             sql.SQL(", ").join(sql.Identifier(column.name) for column in quoted),
         )
 
-    def for_json(self, stretch: Stretch) -> sql.Composed:
-        def written(column: Exported) -> sql.Composable:
+    def for_json(self, stretch: ExportRange) -> sql.Composed:
+        def written(column: ExportedColumn) -> sql.Composable:
             name = sql.Identifier(column.name)
             if column.kind == "moment":
-                return _UTC.format(name)
+                return _UTC_TEXT_SQL.format(name)
             # JSON values stay JSON.
             return name if column.kind == "json" else column.plain(self.table.c[column.name])
 
         rows = self._select({column.name: written(column) for column in self.columns}, stretch)
         return sql.SQL("SELECT row_to_json(r)::text FROM ({}) r").format(rows)
 
-    def for_parquet(self, stretch: Stretch) -> sql.Composed:
+    def for_parquet(self, stretch: ExportRange) -> sql.Composed:
         written = {column.name: column.plain(self.table.c[column.name]) for column in self.columns}
         return self._select(written, stretch)
 
-    def _select(self, written: Mapping[str, sql.Composable], stretch: Stretch) -> sql.Composed:
+    def _select(self, written: Mapping[str, sql.Composable], stretch: ExportRange) -> sql.Composed:
         # The table's column, which has an index, not the converted one.
         moment = sql.Identifier("source", self.moment)
         return sql.SQL(
@@ -115,7 +115,7 @@ class Source:
         )
 
 
-def _kind(column: Column[object]) -> Kind:
+def _column_kind(column: Column[object]) -> ColumnKind:
     match column.type:
         case DateTime():
             return "moment"
@@ -136,19 +136,19 @@ def _kind(column: Column[object]) -> Kind:
     raise TypeError(column.type)
 
 
-def _source(relation: str, moment: str, table: Table) -> Source:
+def _build_source(relation: str, moment: str, table: Table) -> LogSource:
     columns = tuple(
-        Exported(column.name, _kind(cast("Column[object]", column)))
+        ExportedColumn(column.name, _column_kind(cast("Column[object]", column)))
         for column in table.columns
-        if column.name not in _LEFT_OUT
+        if column.name not in _OMITTED_COLUMNS
     )
-    return Source(relation, moment, table, columns)
+    return LogSource(relation, moment, table, columns)
 
 
-SOURCES: dict[LogName, Source] = {
-    "auth": _source("auth_log", "at", cast("Table", AuthLog.__table__)),
-    "accounting": _source("accounting_log", "at", cast("Table", AccountingLog.__table__)),
+LOG_SOURCES: dict[LogName, LogSource] = {
+    "auth": _build_source("auth_log", "at", cast("Table", AuthLog.__table__)),
+    "accounting": _build_source("accounting_log", "at", cast("Table", AccountingLog.__table__)),
     # Includes sessions that are not in the history yet.
-    "sessions": _source("ended_sessions", "stopped_at", cast("Table", EndedSession.__table__)),
-    "usage": _source("usage_hours", "hour", USAGE_HOURS),
+    "sessions": _build_source("ended_sessions", "stopped_at", cast("Table", EndedSession.__table__)),
+    "usage": _build_source("usage_hours", "hour", USAGE_HOURS),
 }

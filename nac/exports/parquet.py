@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from nac.exports.columns import Kind, Source
+from nac.exports.columns import ColumnKind, LogSource
 
 # Rows in memory until they are compressed and written.
 GROUP_ROWS = 10_000
-_TYPES: dict[Kind, Any] = {
+_TYPES: dict[ColumnKind, Any] = {
     "text": pa.string(),
     "name": pa.string(),
     "json": pa.string(),
@@ -23,16 +23,16 @@ _TYPES: dict[Kind, Any] = {
 }
 
 
-class Table:
+class ParquetTable:
     """A Parquet file, complete when the context ends without an error."""
 
-    def __init__(self, source: Source, file: object) -> None:
+    def __init__(self, source: LogSource, file: object) -> None:
         self._schema = pa.schema([(column.name, _TYPES[column.kind]) for column in source.columns])
         self._file = pa.PythonFile(file, mode="w")
         self._writer = pyarrow.parquet.ParquetWriter(self._file, self._schema, compression="zstd")
         self._waiting: list[Sequence[object]] = []
 
-    def __enter__(self) -> "Table":
+    def __enter__(self) -> "ParquetTable":
         return self
 
     def __exit__(

@@ -4,24 +4,24 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from nac.db.orders import Orders, Span
+from nac.db.sort_orders import PageSpan, SortOrders
 from nac.ids import TenantId
 from nac.models import ExportJob, RetentionSetting
 
-ORDERS = Orders({"id": (ExportJob.id,)}, default="-id")
+ORDERS = SortOrders({"id": (ExportJob.id,)}, default="-id")
 # Actor of exports before deletion.
-ACTOR = "system:retention"
+RETENTION_ACTOR = "system:retention"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptExports:
     """Exports with files, now or later."""
 
     jobs: int
     bytes: int
 
 
-def list_page(session: Session, tenant_id: TenantId, *, states: Sequence[str], span: Span) -> Sequence[ExportJob]:
+def list_page(session: Session, tenant_id: TenantId, *, states: Sequence[str], span: PageSpan) -> Sequence[ExportJob]:
     query = span.of(select(ExportJob).where(ExportJob.tenant_id == tenant_id))
     if states:
         query = query.where(ExportJob.state.in_(states))
@@ -33,7 +33,7 @@ def get(session: Session, tenant_id: TenantId, job_id: int) -> ExportJob | None:
     return session.scalar(query.execution_options(populate_existing=True))
 
 
-def lock(session: Session, tenant_id: TenantId, job_id: int) -> ExportJob | None:
+def lock_job(session: Session, tenant_id: TenantId, job_id: int) -> ExportJob | None:
     query = select(ExportJob).where(ExportJob.tenant_id == tenant_id, ExportJob.id == job_id)
     return session.scalar(query.with_for_update().execution_options(populate_existing=True))
 
@@ -46,18 +46,18 @@ def count_waiting(session: Session, tenant_id: TenantId) -> int:
     return session.scalars(query).one()
 
 
-def kept(session: Session, tenant_id: TenantId) -> Kept:
+def sum_kept(session: Session, tenant_id: TenantId) -> KeptExports:
     """Return the exports that people started."""
     query = select(func.count(), func.coalesce(func.sum(ExportJob.bytes), 0)).where(
         ExportJob.tenant_id == tenant_id,
         ExportJob.state.in_(("queued", "running", "done", "failed")),
-        ExportJob.asked_by != ACTOR,
+        ExportJob.asked_by != RETENTION_ACTOR,
     )
     jobs, size = session.execute(query).one()
-    return Kept(jobs, int(size))
+    return KeptExports(jobs, int(size))
 
 
-def is_ordered(session: Session, tenant_id: TenantId, log: str) -> bool:
+def has_export_order(session: Session, tenant_id: TenantId, log: str) -> bool:
     """Return whether the tenant requires exports of the log before deletion."""
     query = select(RetentionSetting.export_format).where(
         RetentionSetting.tenant_id == tenant_id, RetentionSetting.log == log

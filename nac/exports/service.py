@@ -7,9 +7,9 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
-from nac.db.orders import Span
-from nac.db.quotas import count_alone
-from nac.errors import Conflict, InvalidInput, Mistakes, NotFound
+from nac.db.quotas import lock_quota
+from nac.db.sort_orders import PageSpan
+from nac.errors import Conflict, InvalidInput, MistakeCollector, NotFound
 from nac.exports import repository
 from nac.exports.repository import ORDERS as ORDERS
 from nac.ids import TenantId
@@ -17,12 +17,12 @@ from nac.models import ExportJob
 from nac.models.export import EXPORT_FORMATS, EXPORT_STATES
 from nac.retention.logs import EXPORTED_LOGS
 
-MOST_DAYS = 3_660
+MAX_DAYS = 3_660
 # Per tenant, except exports before deletion: pending ones, and those with files.
-MOST_WAITING = 20
-MOST_KEPT = 200
-MAKE_ROOM = "Delete an export: ./admit export remove"
-_LISTED = "List exports: ./admit export list"
+MAX_WAITING = 20
+MAX_KEPT = 200
+MAKE_ROOM_REMEDY = "Delete an export: ./admit export remove"
+_LIST_REMEDY = "List exports: ./admit export list"
 
 
 class ExportNotFound(NotFound):
@@ -33,7 +33,7 @@ class ExportFileNotFound(NotFound):
     """The file of the export does not exist."""
 
 
-def start(
+def start_export(
     session: Session,
     *,
     actor: str,
@@ -49,7 +49,7 @@ def start(
     `most_bytes` is the maximum total size of the tenant's exports; 0 for no limit. Raises InvalidInput with every
     mistake, and Conflict if too many are pending.
     """
-    mistakes = Mistakes()
+    mistakes = MistakeCollector()
     with mistakes.noted():
         _require_one_of(log, EXPORTED_LOGS, "log")
     with mistakes.noted():
@@ -58,22 +58,24 @@ def start(
     with mistakes.noted():
         if not since < until:
             raise InvalidInput("The export ends before it begins.", place="until", remedy="Use a later time.")
-        if until - since > timedelta(days=MOST_DAYS):
+        if until - since > timedelta(days=MAX_DAYS):
             raise InvalidInput(
-                f"The export covers more than {MOST_DAYS} days.", place="since", remedy="Use a later time."
+                f"The export covers more than {MAX_DAYS} days.", place="since", remedy="Use a later time."
             )
     mistakes.refuse()
-    count_alone(session, "exports", tenant_id)
-    if repository.count_waiting(session, tenant_id) >= MOST_WAITING:
+    lock_quota(session, "exports", tenant_id)
+    if repository.count_waiting(session, tenant_id) >= MAX_WAITING:
         raise Conflict(
-            f"The tenant already has {MOST_WAITING} pending exports, the maximum.",
+            f"The tenant already has {MAX_WAITING} pending exports, the maximum.",
             remedy="Wait until they end, or cancel one.",
         )
-    kept = repository.kept(session, tenant_id)
-    if kept.jobs >= MOST_KEPT:
-        raise Conflict(f"The tenant already has files of {MOST_KEPT} exports, the maximum.", remedy=MAKE_ROOM)
+    kept = repository.sum_kept(session, tenant_id)
+    if kept.jobs >= MAX_KEPT:
+        raise Conflict(f"The tenant already has files of {MAX_KEPT} exports, the maximum.", remedy=MAKE_ROOM_REMEDY)
     if most_bytes and kept.bytes >= most_bytes:
-        raise Conflict(f"The tenant's exports have {kept.bytes} bytes; the maximum is {most_bytes}.", remedy=MAKE_ROOM)
+        raise Conflict(
+            f"The tenant's exports have {kept.bytes} bytes; the maximum is {most_bytes}.", remedy=MAKE_ROOM_REMEDY
+        )
     job = ExportJob(
         tenant_id=tenant_id, log=log, since=since, until=until, done_until=since, format=format, asked_by=actor
     )
@@ -90,12 +92,12 @@ def _require_one_of(value: str, allowed: Sequence[str], place: str) -> None:
         raise InvalidInput(f"Invalid {place} {value!r}.", place=place, remedy=f"Use one of: {', '.join(allowed)}.")
 
 
-def list_jobs(
+def list_exports(
     session: Session,
     *,
     tenant_id: TenantId,
     states: Sequence[str] = (),
-    span: Span | None = None,
+    span: PageSpan | None = None,
 ) -> Sequence[ExportJob]:
     """List exports, newest first by default; `states` filters by state."""
     for state in states:
@@ -103,20 +105,20 @@ def list_jobs(
     return repository.list_page(session, tenant_id, states=states, span=span or ORDERS.first())
 
 
-def get_job(session: Session, *, tenant_id: TenantId, job_id: int, lock: bool = False) -> ExportJob:
+def require_export(session: Session, *, tenant_id: TenantId, job_id: int, lock: bool = False) -> ExportJob:
     """Return an export. Raises ExportNotFound."""
-    job = (repository.lock if lock else repository.get)(session, tenant_id, job_id)
+    job = (repository.lock_job if lock else repository.get)(session, tenant_id, job_id)
     if job is None:
-        raise ExportNotFound(f"Export {job_id} does not exist.", place="export", remedy=_LISTED)
+        raise ExportNotFound(f"Export {job_id} does not exist.", place="export", remedy=_LIST_REMEDY)
     return job
 
 
-def cancel(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
+def cancel_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
     """Cancel an export and delete its files. Raises ExportNotFound, or Conflict if it has ended or a deletion waits for
     it.
     """
-    job = get_job(session, tenant_id=tenant_id, job_id=job_id, lock=True)
-    if job.standing and repository.is_ordered(session, tenant_id, job.log):
+    job = require_export(session, tenant_id=tenant_id, job_id=job_id, lock=True)
+    if job.standing and repository.has_export_order(session, tenant_id, job.log):
         raise Conflict(
             f"Export {job_id} is required before its day is deleted.",
             place="export",
@@ -131,15 +133,15 @@ def cancel(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) ->
     return job
 
 
-def remove(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
+def delete_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
     """Give up the files of an ended export; the worker deletes them within an hour.
 
     Raises ExportNotFound, or Conflict if it has no files, or if rows are deleted because of them.
     """
-    job = get_job(session, tenant_id=tenant_id, job_id=job_id, lock=True)
+    job = require_export(session, tenant_id=tenant_id, job_id=job_id, lock=True)
     if job.state not in ("done", "failed"):
         raise Conflict(f"Export {job_id} is {job.state} and has no files to delete.", place="export")
-    if job.asked_by == repository.ACTOR:
+    if job.asked_by == repository.RETENTION_ACTOR:
         raise Conflict(
             f"Export {job_id} is required: the rows of its day are deleted because it has them.",
             place="export",
@@ -151,9 +153,9 @@ def remove(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) ->
     return job
 
 
-def retry(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
+def retry_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
     """Resume a failed export, or skip the delay of the next attempt. Raises ExportNotFound and Conflict."""
-    job = get_job(session, tenant_id=tenant_id, job_id=job_id, lock=True)
+    job = require_export(session, tenant_id=tenant_id, job_id=job_id, lock=True)
     if job.state != "failed" and not (job.state == "queued" and job.failures):
         raise Conflict(f"Export {job_id} is {job.state} and cannot be retried.", place="export")
     job.state, job.ended_at, job.failures, job.due_at = "queued", None, 0, utc_now()

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from nac.feeds.sources import KINDS, unheard
+from nac.feeds.event_sources import EVENT_KINDS, list_kinds_without_events
 from nac.outbound.reach import is_address
 from nac.outbound.tls import tls_context
 from nac.validation import is_https_address
@@ -44,17 +44,17 @@ SEVERITIES = {
 OUTCOMES = ("success", "failure", "unknown")
 # Reserved for documentation (RFC 5612); set your own number.
 DOCUMENTATION_ENTERPRISE = 32473
-_SECONDS_LEAST, _SECONDS_MOST = 1.0, 10.0
-_NETWORKS_MOST = 50
+_MIN_TIMEOUT_SECONDS, _MAX_TIMEOUT_SECONDS = 1.0, 10.0
+_MAX_NETWORKS = 50
 # RFC 5424 6.2.5 and 6.2.4
 _APP_NAME = re.compile(r"[!-~]{1,48}")
 _HOSTNAME = re.compile(r"[!-~]{1,255}")
 # RFC 9110 5.6.2 and 5.5
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _HEADER_VALUE = re.compile(r"[!-~]([ -~]{0,4094}[!-~])?")
-_HEADERS_MOST = 10
+_MAX_HEADERS = 10
 # Headers that Admit or the connection sets.
-_OUR_HEADERS = {
+_RESERVED_HEADERS = {
     *("host", "content-type", "content-length", "content-encoding", "user-agent", "accept", "accept-encoding"),
     *("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "expect", "http2-settings"),
     *("webhook-id", "webhook-timestamp", "webhook-signature"),
@@ -68,7 +68,7 @@ class FeedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Settings of both kinds."""
 
     # Kinds of events, see docs/reference/events.md.
-    kinds: tuple[str, ...] = KINDS
+    kinds: tuple[str, ...] = EVENT_KINDS
     # Values of `event.outcome`; empty: all.
     outcomes: tuple[str, ...] = ()
     # Permitted networks of the host, as CIDR; empty: those of the platform (ADMIT_OUTBOUND_NETWORKS).
@@ -104,32 +104,38 @@ class WebhookSettings(FeedSettings, frozen=True, kw_only=True, forbid_unknown_fi
     headers: dict[str, str] = {}
 
 
-Settings = SyslogSettings | WebhookSettings
-_TYPES: dict[str, type[Settings]] = {"syslog": SyslogSettings, "webhook": WebhookSettings}
+AnyFeedSettings = SyslogSettings | WebhookSettings
+_SETTINGS_TYPES: dict[str, type[AnyFeedSettings]] = {"syslog": SyslogSettings, "webhook": WebhookSettings}
 
 
-def stored(kind: Literal["syslog", "webhook"] | str, document: dict[str, Any]) -> Settings:
-    return msgspec.convert(document, _TYPES[kind])
+def parse_settings(kind: Literal["syslog", "webhook"] | str, document: dict[str, Any]) -> AnyFeedSettings:
+    return msgspec.convert(document, _SETTINGS_TYPES[kind])
 
 
-def mistakes_of(settings: Settings, *, client_key: str = "") -> list[tuple[str, str]]:
+def find_mistakes(settings: AnyFeedSettings, *, client_key: str = "") -> list[tuple[str, str]]:
     """Return (field, message) for each mistake."""
-    special = _of_syslog(settings, client_key) if isinstance(settings, SyslogSettings) else _of_webhook(settings)
-    return [*special, *_of_both(settings)]
+    special = (
+        _syslog_mistakes(settings, client_key) if isinstance(settings, SyslogSettings) else _webhook_mistakes(settings)
+    )
+    return [*special, *_common_mistakes(settings)]
 
 
-def _of_both(settings: FeedSettings) -> Iterator[tuple[str, str]]:
-    yield from _unknown("kinds", settings.kinds, KINDS)
+def _common_mistakes(settings: FeedSettings) -> Iterator[tuple[str, str]]:
+    yield from _unknown_values("kinds", settings.kinds, EVENT_KINDS)
     if not settings.kinds:
-        yield "kinds", f"must have at least one of {', '.join(KINDS)}"
-    yield from _unknown("outcomes", settings.outcomes, OUTCOMES)
-    known = [kind for kind in settings.kinds if kind in KINDS]
-    if known and set(settings.outcomes) <= set(OUTCOMES) and unheard(known, settings.outcomes) == known:
+        yield "kinds", f"must have at least one of {', '.join(EVENT_KINDS)}"
+    yield from _unknown_values("outcomes", settings.outcomes, OUTCOMES)
+    known = [kind for kind in settings.kinds if kind in EVENT_KINDS]
+    if (
+        known
+        and set(settings.outcomes) <= set(OUTCOMES)
+        and list_kinds_without_events(known, settings.outcomes) == known
+    ):
         yield "outcomes", f"nothing would be sent: no event of {', '.join(known)} has such an outcome"
-    if not _SECONDS_LEAST <= settings.timeout_seconds <= _SECONDS_MOST:
-        yield "timeout_seconds", f"must be between {_SECONDS_LEAST:g} and {_SECONDS_MOST:g}"
-    if len(settings.networks) > _NETWORKS_MOST:
-        yield "networks", f"must have at most {_NETWORKS_MOST} entries"
+    if not _MIN_TIMEOUT_SECONDS <= settings.timeout_seconds <= _MAX_TIMEOUT_SECONDS:
+        yield "timeout_seconds", f"must be between {_MIN_TIMEOUT_SECONDS:g} and {_MAX_TIMEOUT_SECONDS:g}"
+    if len(settings.networks) > _MAX_NETWORKS:
+        yield "networks", f"must have at most {_MAX_NETWORKS} entries"
     for text in settings.networks:
         try:
             ip_network(text)
@@ -142,19 +148,19 @@ def _of_both(settings: FeedSettings) -> Iterator[tuple[str, str]]:
             yield "ca_certificate", f"not a valid PEM certificate: {exc}"
 
 
-def _unknown(place: str, given: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _unknown_values(place: str, given: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, str]]:
     choices = tuple(known)
     for text in given:
         if text not in choices:
             yield place, f"{text!r} must be one of {', '.join(choices)}"
 
 
-def _of_syslog(settings: SyslogSettings, client_key: str) -> Iterator[tuple[str, str]]:
+def _syslog_mistakes(settings: SyslogSettings, client_key: str) -> Iterator[tuple[str, str]]:
     if not is_address(settings.host) and not _DNS_NAME.fullmatch(settings.host):
         yield "host", f"{settings.host[:100]!r} is not a host name or address"
     if not 1 <= settings.port <= 65535:
         yield "port", "must be between 1 and 65535"
-    yield from _unknown("facility", [settings.facility], FACILITIES)
+    yield from _unknown_values("facility", [settings.facility], FACILITIES)
     if not _APP_NAME.fullmatch(settings.app_name):
         yield "app_name", "must be 1 to 48 printable ASCII characters without spaces"
     if settings.hostname and not _HOSTNAME.fullmatch(settings.hostname):
@@ -162,16 +168,16 @@ def _of_syslog(settings: SyslogSettings, client_key: str) -> Iterator[tuple[str,
     # RFC 5424 7.2.2: a private enterprise number of IANA.
     if not 1 <= settings.enterprise <= 2**32 - 1:
         yield "enterprise", "must be an IANA private enterprise number"
-    yield from _unknown("severities", settings.severities.values(), SEVERITIES)
-    events = (*KINDS, *(f"{kind}.{outcome}" for kind in KINDS for outcome in OUTCOMES))
-    yield from _unknown("severities", settings.severities, events)
+    yield from _unknown_values("severities", settings.severities.values(), SEVERITIES)
+    events = (*EVENT_KINDS, *(f"{kind}.{outcome}" for kind in EVENT_KINDS for outcome in OUTCOMES))
+    yield from _unknown_values("severities", settings.severities, events)
     if bool(settings.client_certificate) != bool(client_key):
         yield "client_certificate", "certificate and key are required together"
     elif client_key:
-        yield from _of_pair(settings.client_certificate, client_key)
+        yield from _key_pair_mistakes(settings.client_certificate, client_key)
 
 
-def _of_pair(certificate: str, key: str) -> Iterator[tuple[str, str]]:
+def _key_pair_mistakes(certificate: str, key: str) -> Iterator[tuple[str, str]]:
     try:
         certified = x509.load_pem_x509_certificates(certificate.encode())[0].public_key()
     except (ValueError, UnsupportedAlgorithm) as exc:
@@ -187,31 +193,31 @@ def _of_pair(certificate: str, key: str) -> Iterator[tuple[str, str]]:
         yield "client_key", "the key does not belong to the certificate"
 
 
-def _of_webhook(settings: WebhookSettings) -> Iterator[tuple[str, str]]:
+def _webhook_mistakes(settings: WebhookSettings) -> Iterator[tuple[str, str]]:
     # Not quoted, because it may contain a key.
     if not is_https_address(settings.url):
         yield "url", "must be https://host, optionally with a path"
     if not 1 <= settings.batch <= 500:
         yield "batch", "must be between 1 and 500"
-    if len(settings.headers) > _HEADERS_MOST:
-        yield "headers", f"must have at most {_HEADERS_MOST} entries"
+    if len(settings.headers) > _MAX_HEADERS:
+        yield "headers", f"must have at most {_MAX_HEADERS} entries"
     if len({name.lower() for name in settings.headers}) < len(settings.headers):
         yield "headers", "must have each name only once"
     for name, value in settings.headers.items():
         if not _HEADER_NAME.fullmatch(name):
             yield "headers", "a name must have up to 64 letters, digits and hyphens (RFC 9110 5.6.2)"
-        elif name.lower() in _OUR_HEADERS:
+        elif name.lower() in _RESERVED_HEADERS:
             yield "headers", f"Admit sets {name}"
         elif not _HEADER_VALUE.fullmatch(value):
             yield "headers", f"{name} must be up to 4096 printable ASCII characters, without spaces around them"
 
 
-def host_of(settings: Settings) -> str:
+def get_host(settings: AnyFeedSettings) -> str:
     """Return the host of the destination: a name or an address."""
     return settings.host if isinstance(settings, SyslogSettings) else urlsplit(settings.url).hostname or ""
 
 
-def hostname_of(settings: SyslogSettings) -> str:
+def get_hostname(settings: SyslogSettings) -> str:
     """Return the HOSTNAME of messages (RFC 5424 6.2.4)."""
     name = settings.hostname or socket.gethostname()
     return name if _HOSTNAME.fullmatch(name) else "-"

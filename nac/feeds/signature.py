@@ -14,21 +14,21 @@ _PREFIX = "whsec_"
 _SECRET_BYTES = 32
 
 
-def new_secret() -> str:
+def generate_secret() -> str:
     """Create a secret in the receivers' format."""
     return _PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
-def signed_headers(secrets_: Iterable[str], *, message_id: str, at: int, body: bytes) -> dict[str, str]:
+def build_signature_headers(secrets_: Iterable[str], *, message_id: str, at: int, body: bytes) -> dict[str, str]:
     """Return the headers; `at` in epoch seconds, first secret first."""
     signed = f"{message_id}.{at}.".encode() + body
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(at),
-        "webhook-signature": " ".join(f"v1,{_mac(secret, signed)}" for secret in secrets_),
+        "webhook-signature": " ".join(f"v1,{_compute_mac(secret, signed)}" for secret in secrets_),
     }
 
 
-def _mac(secret: str, signed: bytes) -> str:
+def _compute_mac(secret: str, signed: bytes) -> str:
     key = base64.b64decode(secret.removeprefix(_PREFIX))
     return base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()

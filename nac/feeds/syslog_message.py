@@ -3,11 +3,11 @@
 import re
 
 from nac.events.document import Event
-from nac.feeds.settings import FACILITIES, SEVERITIES, SyslogSettings, hostname_of
-from nac.feeds.shortening import shortened
+from nac.feeds.settings import FACILITIES, SEVERITIES, SyslogSettings, get_hostname
+from nac.feeds.shortened_events import shorten_event
 
 # RFC 5424 6.1 requires receivers to accept 2,048 octets; event receivers usually accept this.
-MOST_OCTETS = 8_192
+MAX_OCTETS = 8_192
 _BOM = b"\xef\xbb\xbf"
 _SD_VALUE_CHARACTERS = 255
 # RFC 5424 6.3.3
@@ -15,7 +15,7 @@ _ESCAPED = re.compile(r'(["\\\]])')
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _NOT_MSGID = re.compile(r"[^!-~]")
 # Default severities.
-_USUAL = {
+_DEFAULT_SEVERITIES = {
     "authentication": "info",
     "authentication.failure": "warning",
     "accounting": "info",
@@ -30,16 +30,16 @@ _USUAL = {
 }
 
 
-class SyslogForm:
+class SyslogFormatter:
     """Message format of one feed."""
 
     def __init__(self, settings: SyslogSettings) -> None:
         self._facility = FACILITIES[settings.facility] * 8
-        self._host = hostname_of(settings)
+        self._host = get_hostname(settings)
         self._app_name = settings.app_name
         self._sd_id = f"admit@{settings.enterprise}"
         self._bom = settings.bom
-        self._severities = _USUAL | settings.severities
+        self._severities = _DEFAULT_SEVERITIES | settings.severities
 
     def frame(self, event: Event) -> bytes:
         """Return MSG-LEN SP SYSLOG-MSG; the message has at most MOST_OCTETS."""
@@ -47,7 +47,7 @@ class SyslogForm:
         return b"%d %b" % (len(message), message)
 
     def message(self, event: Event) -> bytes:
-        kind = kind_of(event)
+        kind = get_kind(event)
         priority = self._facility + SEVERITIES[self._severity(kind, event.event.outcome)]
         message_id = _NOT_MSGID.sub("-", event.event.action)[:32] or "-"
         # PROCID is nil: an event belongs to no process.
@@ -55,7 +55,7 @@ class SyslogForm:
             f"<{priority}>1 {event.timestamp} {self._host} {self._app_name} - {message_id} {self._data(kind, event)} "
         )
         encoded = head.encode()
-        return encoded + self._body(event, MOST_OCTETS - len(encoded))
+        return encoded + self._body(event, MAX_OCTETS - len(encoded))
 
     def _severity(self, kind: str, outcome: str) -> str:
         return self._severities.get(f"{kind}.{outcome}") or self._severities.get(kind, "info")
@@ -67,28 +67,28 @@ class SyslogForm:
             "outcome": event.event.outcome,
             "tenant": event.organization.name if event.organization else "",
         }
-        parameters = [f'{name}="{_escaped(value)}"' for name, value in values.items() if value]
+        parameters = [f'{name}="{_escape(value)}"' for name, value in values.items() if value]
         return f"[{' '.join((self._sd_id, *parameters))}]"
 
     def _body(self, event: Event, most: int) -> bytes:
-        return shortened(event, most=most, encoded=self._encoded)
+        return shorten_event(event, most=most, encoded=self._encoded)
 
     def _encoded(self, text: bytes) -> bytes:
         if self._bom:
             return _BOM + text
-        return text if text.isascii() else _NOT_ASCII.sub(_json_escaped, text.decode()).encode()
+        return text if text.isascii() else _NOT_ASCII.sub(_escape_json, text.decode()).encode()
 
 
-def kind_of(event: Event) -> str:
+def get_kind(event: Event) -> str:
     """Return `admit.kind`."""
     return str(event.admit.__struct_config__.tag)
 
 
-def _json_escaped(found: re.Match[str]) -> str:
+def _escape_json(found: re.Match[str]) -> str:
     """Escape as JSON (RFC 8259 7). Non-ASCII characters occur only in strings."""
     return re.sub("....", r"\\u\g<0>", found[0].encode("utf-16-be").hex())
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     printable = value if value.isprintable() else "".join(c if c.isprintable() else " " for c in value)
     return _ESCAPED.sub(r"\\\1", printable[:_SD_VALUE_CHARACTERS])

@@ -15,27 +15,27 @@ from contextlib import suppress
 from functools import lru_cache
 
 from nac.events.document import Event
-from nac.feeds.sending import SendFailed
+from nac.feeds.sender import SendFailed
 from nac.feeds.settings import SyslogSettings
-from nac.feeds.syslog_message import SyslogForm
+from nac.feeds.syslog_message import SyslogFormatter
 from nac.outbound.reach import AddressRefused, OutboundReach
 from nac.outbound.tls import describe_tls_error, tls_context
 
-_MOST_EVENTS = 500
+_MAX_EVENTS = 500
 _CLOSE_SECONDS = 2.0
-_LOOK_SECONDS = 0.002
+_POLL_SECONDS = 0.002
 
 
 class SyslogSender:
-    most_events = _MOST_EVENTS
+    most_events = _MAX_EVENTS
     is_confirmed = False
 
     def __init__(self, settings: SyslogSettings, *, reach: OutboundReach, client_key: str) -> None:
         self._settings = settings
         self._reach = reach
         self._client_key = client_key
-        self._form = SyslogForm(settings)
-        self._connection: _Connection | None = None
+        self._form = SyslogFormatter(settings)
+        self._connection: _SyslogConnection | None = None
 
     def fitting(self, events: Sequence[Event]) -> int:
         return len(events)
@@ -54,11 +54,11 @@ class SyslogSender:
             why = f"The server did not {what} within {self._settings.timeout_seconds:g} s."
             raise SendFailed(why, is_slow=is_connected) from exc
 
-    async def _connected(self) -> "_Connection":
+    async def _connected(self) -> "_SyslogConnection":
         settings = self._settings
         try:
             places = await self._reach.places(settings.host, settings.port)
-            context = _context(settings.ca_certificate, settings.client_certificate, self._client_key)
+            context = _client_tls_context(settings.ca_certificate, settings.client_certificate, self._client_key)
         except AddressRefused as exc:
             raise SendFailed(str(exc)) from exc
         except ssl.SSLError as exc:
@@ -68,7 +68,7 @@ class SyslogSender:
         why = "The host has no address."
         for place in places:
             try:
-                return await _Connection.open(place.address[0], settings, context)
+                return await _SyslogConnection.open(place.address[0], settings, context)
             except ssl.SSLError as exc:
                 why = describe_tls_error(exc)
             except OSError as exc:
@@ -86,7 +86,7 @@ class SyslogSender:
             connection.abort()
 
 
-class _Connection:
+class _SyslogConnection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
         # Receivers send nothing (RFC 5425 4.3) except the end. Unread data would turn our close into a reset, which
@@ -94,7 +94,7 @@ class _Connection:
         self._ended = asyncio.ensure_future(_read_to_end(reader))
 
     @classmethod
-    async def open(cls, address: str, settings: SyslogSettings, context: ssl.SSLContext) -> "_Connection":
+    async def open(cls, address: str, settings: SyslogSettings, context: ssl.SSLContext) -> "_SyslogConnection":
         """Connect. The certificate is checked against the configured name."""
         # Certificates have no final dot of a DNS name (RFC 6066 3).
         name = settings.host.removesuffix(".")
@@ -112,7 +112,7 @@ class _Connection:
             await self._writer.drain()
             await self._require_open()
             while self._unacknowledged():
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
                 await self._require_open()
         except OSError as exc:
             raise SendFailed(f"The connection broke: {exc.strerror or exc}.") from exc
@@ -162,7 +162,7 @@ async def _read_to_end(reader: asyncio.StreamReader) -> str:
 
 
 @lru_cache(maxsize=64)
-def _context(ca_certificate: str, client_certificate: str, client_key: str) -> ssl.SSLContext:
+def _client_tls_context(ca_certificate: str, client_certificate: str, client_key: str) -> ssl.SSLContext:
     context = tls_context(ca_certificate)
     if client_certificate:
         # OpenSSL only reads files: use one in memory, private to this process.

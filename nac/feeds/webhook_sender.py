@@ -9,26 +9,26 @@ from itertools import accumulate, takewhile
 
 from nac.clock import epoch_seconds
 from nac.events.document import Event
-from nac.feeds.sending import SendFailed
+from nac.feeds.sender import SendFailed
 from nac.feeds.settings import WebhookSettings
-from nac.feeds.shortening import shortened
-from nac.feeds.signature import signed_headers
+from nac.feeds.shortened_events import shorten_event
+from nac.feeds.signature import build_signature_headers
 from nac.outbound.http_client import FetchFailed, HttpClient, HttpResponse
 from nac.outbound.reach import OutboundReach
 from nac.outbound.tls import tls_context
 from nac.outbound.transport import OutboundTransport
 
-_ANSWER_BYTES_MOST = 16 * 1024
+_MAX_RESPONSE_BYTES = 16 * 1024
 # Body size without wrapper: the usual default of collectors. Long events make batches smaller.
-MOST_OCTETS = 1 << 20
+MAX_OCTETS = 1 << 20
 # Maximum Retry-After.
-_RETRY_AFTER_MOST_SECONDS = 3600
+_MAX_RETRY_AFTER_SECONDS = 3600
 _TYPE = "admit.events"
 # Upper bound of the wrapper around events.
 _HEAD_OCTETS = 256
 _MARGIN_SECONDS = 0.5
 # Statuses that do not depend on the events (RFC 9110 15.5, 15.6).
-_OF_NO_EVENT = {401, 403, 404, 405, 407, 408, 421, 423, 424, 425, 426, 429, 502, 503, 504, 511}
+_UNRELATED_STATUSES = {401, 403, 404, 405, 407, 408, 421, 423, 424, 425, 426, 429, 502, 503, 504, 511}
 
 
 class WebhookSender:
@@ -40,7 +40,7 @@ class WebhookSender:
         self._settings = settings
         self._feed = feed
         self._secrets = secrets
-        self._transport = OutboundTransport(reach, tls=_context(settings.ca_certificate), connections=1)
+        self._transport = OutboundTransport(reach, tls=_cached_tls_context(settings.ca_certificate), connections=1)
         seconds = settings.timeout_seconds
         # Only the total time bounds the close of a connection attempt; TCP and TLS have their own time within it.
         self._web = HttpClient(self._transport, step_seconds=seconds, total_seconds=2 * seconds + _MARGIN_SECONDS)
@@ -51,24 +51,26 @@ class WebhookSender:
             **self._settings.headers,
             "Content-Type": "application/json",
             "User-Agent": "Admit",
-            **signed_headers(self._secrets, message_id=message_id, at=epoch_seconds(), body=body),
+            **build_signature_headers(self._secrets, message_id=message_id, at=epoch_seconds(), body=body),
         }
         try:
-            answer = await self._web.post(self._settings.url, body=body, headers=headers, most_bytes=_ANSWER_BYTES_MOST)
+            answer = await self._web.post(
+                self._settings.url, body=body, headers=headers, most_bytes=_MAX_RESPONSE_BYTES
+            )
         except FetchFailed as exc:
             # The URL may contain a secret.
             raise SendFailed(exc.why, is_slow=exc.is_slow) from exc
-        _judge(answer)
+        _require_accepted(answer)
 
     def fitting(self, events: Sequence[Event]) -> int:
-        most = MOST_OCTETS - _HEAD_OCTETS
-        ends = accumulate(len(_shortened(event)) + 1 for event in events)
+        most = MAX_OCTETS - _HEAD_OCTETS
+        ends = accumulate(len(_shorten(event)) + 1 for event in events)
         return max(1, sum(1 for _ in takewhile(lambda end: end <= most, ends)))
 
     def body(self, events: Sequence[Event]) -> bytes:
         """Return the body (Standard Webhooks): type, timestamp, data."""
         head = b'{"type":"%b","timestamp":"%b","data":{"events":[' % (_TYPE.encode(), events[-1].timestamp.encode())
-        return head + b",".join(map(_shortened, events)) + b"]}}"
+        return head + b",".join(map(_shorten, events)) + b"]}}"
 
     def message_id(self, events: Sequence[Event]) -> str:
         """Return the message id; equal for a repeated batch."""
@@ -84,11 +86,11 @@ class WebhookSender:
         await self._transport.aclose()
 
 
-def _shortened(event: Event) -> bytes:
-    return shortened(event, most=MOST_OCTETS - _HEAD_OCTETS - 1)
+def _shorten(event: Event) -> bytes:
+    return shorten_event(event, most=MAX_OCTETS - _HEAD_OCTETS - 1)
 
 
-def _judge(answer: HttpResponse) -> None:
+def _require_accepted(answer: HttpResponse) -> None:
     status = answer.status
     if 200 <= status < 300:
         return
@@ -100,7 +102,7 @@ def _judge(answer: HttpResponse) -> None:
         f"The server responded with status {status}.",
         retry_after_seconds=_retry_after(answer.headers),
         is_too_much=status == 413,
-        is_refused=status not in _OF_NO_EVENT,
+        is_refused=status not in _UNRELATED_STATUSES,
     )
 
 
@@ -114,9 +116,9 @@ def _retry_after(headers: Mapping[str, str]) -> int | None:
             seconds = int(parsedate_to_datetime(text).timestamp()) - epoch_seconds()
         except (ValueError, OverflowError):
             return None
-    return min(max(0, seconds), _RETRY_AFTER_MOST_SECONDS)
+    return min(max(0, seconds), _MAX_RETRY_AFTER_SECONDS)
 
 
 @lru_cache(maxsize=64)
-def _context(ca_certificate: str) -> ssl.SSLContext:
+def _cached_tls_context(ca_certificate: str) -> ssl.SSLContext:
     return tls_context(ca_certificate)

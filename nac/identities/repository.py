@@ -3,13 +3,15 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.db.orders import Orders, Span
-from nac.db.texts import has_part
+from nac.db.sort_orders import PageSpan, SortOrders
+from nac.db.text_search import contains_text
 from nac.ids import TenantId
 from nac.models import IdentitySource
 
 _NAME = IdentitySource.name
-ORDERS = Orders({"position": (IdentitySource.position, _NAME), "name": (_NAME,), "kind": (IdentitySource.kind, _NAME)})
+ORDERS = SortOrders(
+    {"position": (IdentitySource.position, _NAME), "name": (_NAME,), "kind": (IdentitySource.kind, _NAME)}
+)
 
 
 def get_by_name(session: Session, tenant_id: TenantId, name: str) -> IdentitySource | None:
@@ -24,11 +26,11 @@ def list_all(session: Session, tenant_id: TenantId) -> Sequence[IdentitySource]:
 
 
 def list_page(
-    session: Session, tenant_id: TenantId, *, span: Span, text: str, kind: str, enabled: bool | None
+    session: Session, tenant_id: TenantId, *, span: PageSpan, text: str, kind: str, enabled: bool | None
 ) -> Sequence[IdentitySource]:
     query = select(IdentitySource).where(IdentitySource.tenant_id == tenant_id)
     if text:
-        query = query.where(has_part(text, IdentitySource.name))
+        query = query.where(contains_text(text, IdentitySource.name))
     if kind:
         query = query.where(IdentitySource.kind == kind)
     if enabled is not None:

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
-from nac.db.orders import Span
-from nac.db.quotas import count_alone
+from nac.db.quotas import lock_quota
+from nac.db.sort_orders import PageSpan
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.identities import repository
 from nac.identities.settings import (
@@ -32,7 +32,7 @@ from nac.validation import require_slug
 MAX_SOURCES = 20
 DEFAULT_POSITION = 100
 _MAX_SECRET_OCTETS = 1_024
-_audit: audit.Recorder[IdentitySource] = audit.Recorder("identity-source", lambda source: source.name)
+_audit: audit.AuditRecorder[IdentitySource] = audit.AuditRecorder("identity-source", lambda source: source.name)
 
 
 class IdentitySourceNotFound(NotFound):
@@ -64,7 +64,7 @@ def create_source(
     name = require_slug(name, place="name")
     if repository.get_by_name(session, tenant_id, name):
         raise AlreadyExists(f"Identity source {name!r} already exists.", place="name")
-    count_alone(session, "identity-sources", tenant_id)
+    lock_quota(session, "identity-sources", tenant_id)
     if len(repository.list_all(session, tenant_id)) >= MAX_SOURCES:
         raise Conflict(f"A tenant can have at most {MAX_SOURCES} identity sources.")
     source_id = uuid4()
@@ -146,7 +146,13 @@ def list_sources(session: Session, *, tenant_id: TenantId) -> Sequence[IdentityS
 
 
 def list_page(
-    session: Session, *, tenant_id: TenantId, span: Span, text: str = "", kind: str = "", enabled: bool | None = None
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    span: PageSpan,
+    text: str = "",
+    kind: str = "",
+    enabled: bool | None = None,
 ) -> Sequence[IdentitySource]:
     """List sources; `text` is part of the name."""
     return repository.list_page(session, tenant_id, span=span, text=text, kind=kind, enabled=enabled)

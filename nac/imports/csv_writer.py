@@ -14,10 +14,10 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from nac.db.orders import Span
+from nac.db.sort_orders import PageSpan
 from nac.endpoints import bulk as endpoint_rows
 from nac.endpoints import service as endpoints
-from nac.endpoints.rules import attributes_of
+from nac.endpoints.rule_conditions import read_attributes
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.ids import TenantId
 from nac.imports.table import escape_formula
@@ -52,9 +52,9 @@ def _attribute_keys(session: Session, tenant_id: TenantId) -> Sequence[str]:
 
 
 def _endpoint_rows(read: OpenSession, tenant_id: TenantId) -> Iterator[Mapping[str, Any]]:
-    wanted = endpoints.Filter(statuses=("active", "blocked"))
+    wanted = endpoints.EndpointCriteria(statuses=("active", "blocked"))
 
-    def fetch(span: Span) -> Sequence[tuple[Endpoint, Sequence[str]]]:
+    def fetch(span: PageSpan) -> Sequence[tuple[Endpoint, Sequence[str]]]:
         with read() as session:
             rows = [row for row, _ in endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, span=span)]
             ids = [row.id for row in rows]
@@ -71,7 +71,7 @@ def _endpoint_rows(read: OpenSession, tenant_id: TenantId) -> Iterator[Mapping[s
                 "owner": row.owner,
                 "notes": row.notes,
                 "valid_until": row.valid_until.isoformat() if row.valid_until else "",
-                **{f"attribute.{key}": text for key, text in attributes_of(row.attributes).items()},
+                **{f"attribute.{key}": text for key, text in read_attributes(row.attributes).items()},
             }
 
 
@@ -95,7 +95,7 @@ def users_csv(read: OpenSession, *, tenant_id: TenantId) -> Iterator[str]:
 
 
 def _user_rows(read: OpenSession, tenant_id: TenantId) -> Iterator[Mapping[str, Any]]:
-    def fetch(span: Span) -> Sequence[tuple[User, Sequence[str]]]:
+    def fetch(span: PageSpan) -> Sequence[tuple[User, Sequence[str]]]:
         with read() as session:
             rows = users.list_users(session, tenant_id=tenant_id, span=span)
             ids = [row.id for row in rows]

@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
 from nac.bulk_rows import InputLine, RowMistake, RowsRefused
-from nac.db.failures import naming
+from nac.db.error_translation import report_missing_at
 from nac.endpoints import bulk as endpoints
-from nac.endpoints import many
+from nac.endpoints import bulk_actions
 from nac.ids import TenantId
 from nac.imports import service
 from nac.imports.document import ImportDocument
@@ -57,7 +57,7 @@ def run_import(
 ) -> dict[str, Any]:
     """Run an import; return `service.report`. Raises RowsRefused."""
     plan = service.plan_import(session, tenant_id=tenant_id, document=document, options=options, seal=seal)
-    with naming("file"):
+    with report_missing_at("file"):
         service.store_plan(session, actor=actor, tenant_id=tenant_id, form=form, plan=plan, seal=seal, tell=tell)
     return service.describe_plan(plan) | {"stored": True}
 
@@ -90,20 +90,22 @@ def run_bulk(
     who: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
     match operation.partition(".")[::2]:
         case "endpoints", "put":
-            options = _pick_options(endpoints.Options, given)
-            plan = endpoints.plan(session, tenant_id=tenant_id, lines=_number_lines(given), options=options)
+            options = _pick_options(endpoints.EndpointBulkOptions, given)
+            plan = endpoints.plan_endpoints(session, tenant_id=tenant_id, lines=_number_lines(given), options=options)
             _require_no_mistakes(plan.mistakes)
-            with naming("items"):
-                endpoints.store(session, **who, plan=plan, tell=tell)
+            with report_missing_at("items"):
+                endpoints.store_endpoints(session, **who, plan=plan, tell=tell)
             return _count_actions(each.action for each in plan.planned)
         case "endpoints", "delete":
-            return {"removed": many.remove(session, **who, macs=given["macs"], tell=tell)}
+            return {"removed": bulk_actions.delete_endpoints(session, **who, macs=given["macs"], tell=tell)}
         case "endpoints", "block":
-            return {"blocked": many.block(session, **who, macs=given["macs"], tell=tell)}
+            return {"blocked": bulk_actions.block_endpoints(session, **who, macs=given["macs"], tell=tell)}
         case "endpoints", "unblock":
-            return {"unblocked": many.unblock(session, **who, macs=given["macs"], tell=tell)}
+            return {"unblocked": bulk_actions.unblock_endpoints(session, **who, macs=given["macs"], tell=tell)}
         case "endpoints", ("set-groups" | "join-groups" | "leave-groups") as how:
-            changed = many.group(session, **who, macs=given["macs"], groups=given["groups"], how=how, tell=tell)
+            changed = bulk_actions.update_endpoint_groups(
+                session, **who, macs=given["macs"], groups=given["groups"], how=how, tell=tell
+            )
             return {"changed": changed}
         case "users", "put":
             of_users = users.plan_users(
@@ -113,7 +115,7 @@ def run_bulk(
                 options=_pick_options(users.UserBulkOptions, given),
             )
             _require_no_mistakes(of_users.mistakes)
-            with naming("items"):
+            with report_missing_at("items"):
                 users.store_users(session, **who, plan=of_users, seal=seal, tell=tell)
             return _count_actions(each.action for each in of_users.planned)
         case "nases", "put":
@@ -125,7 +127,7 @@ def run_bulk(
                 seal=seal,
             )
             _require_no_mistakes(of_nases.mistakes)
-            with naming("items"):
+            with report_missing_at("items"):
                 nases.store_nases(session, **who, plan=of_nases, seal=seal, tell=tell)
             return _count_actions(each.action for each in of_nases.planned)
     raise ValueError(f"unknown bulk operation {operation!r}")

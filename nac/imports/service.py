@@ -69,7 +69,7 @@ class ImportPlan:
     """The planned changes of a document. Locks are held until the transaction ends."""
 
     document: ImportDocument
-    endpoints: endpoints.Plan
+    endpoints: endpoints.EndpointBulkPlan
     nases: nases.NasBulkPlan
     users: users.UserBulkPlan
 
@@ -87,7 +87,9 @@ class ImportPlan:
         }
 
 
-def _rows_without_mistakes(plan: endpoints.Plan | nases.NasBulkPlan | users.UserBulkPlan) -> Sequence[PlannedRow]:
+def _rows_without_mistakes(
+    plan: endpoints.EndpointBulkPlan | nases.NasBulkPlan | users.UserBulkPlan,
+) -> Sequence[PlannedRow]:
     wrong = {each.number for each in plan.mistakes}
     return [each for each in plan.planned if each.number not in wrong] if wrong else plan.planned
 
@@ -135,7 +137,9 @@ def _plan_all(
     given = (options.make_groups, options.allow_random, options.existing)
     return ImportPlan(
         document,
-        endpoints.plan(session, tenant_id=tenant_id, lines=document.endpoints, options=endpoints.Options(*given)),
+        endpoints.plan_endpoints(
+            session, tenant_id=tenant_id, lines=document.endpoints, options=endpoints.EndpointBulkOptions(*given)
+        ),
         nases.plan_nases(
             session,
             tenant_id=tenant_id,
@@ -166,7 +170,7 @@ def store_plan(
     if plan.mistakes:
         raise RowsRefused(plan.mistakes, place=lambda mistake: mistake.in_line)
     who: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
-    endpoints.store(session, **who, plan=plan.endpoints, tell=tell)
+    endpoints.store_endpoints(session, **who, plan=plan.endpoints, tell=tell)
     of_endpoints = len(plan.endpoints.planned)
     nases.store_nases(session, **who, plan=plan.nases, seal=seal, tell=lambda done: tell(of_endpoints + done))
     before_users = of_endpoints + len(plan.nases.planned)

@@ -7,11 +7,11 @@ from sqlalchemy import ColumnElement, delete, func, select, text
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
-from nac.db.orders import Orders, Span
-from nac.db.seeking import Sought, seek
+from nac.db.bounded_search import BoundedPage, search_bounded
+from nac.db.sort_orders import PageSpan, SortOrders
 from nac.models import Job
 
-ORDERS = Orders({"created_at": (Job.created_at, Job.id)}, default="-created_at")
+ORDERS = SortOrders({"created_at": (Job.created_at, Job.id)}, default="-created_at")
 _TAKE = text("SELECT id, msp_id, tenant_id FROM take_job(:lease, :most)")
 
 
@@ -21,13 +21,13 @@ class JobReference(NamedTuple):
 
 
 def search(
-    session: Session, owner: Owner, *, states: Sequence[str], kind: str, span: Span, in_full: bool = False
-) -> Sought[Job]:
+    session: Session, owner: Owner, *, states: Sequence[str], kind: str, span: PageSpan, in_full: bool = False
+) -> BoundedPage[Job]:
     def told_apart(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- jobs, or an alias of them
         of_state = [each.state.in_(states)] if states else []
         return [*of_state, each.kind == kind] if kind else of_state
 
-    return seek(session, Job, [owner.owns(Job)], told_apart, span, in_full=in_full)
+    return search_bounded(session, Job, [owner.owns(Job)], told_apart, span, in_full=in_full)
 
 
 def get(session: Session, owner: Owner, job_id: UUID, *, lock: bool = False) -> Job | None:

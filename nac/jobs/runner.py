@@ -20,10 +20,10 @@ from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
 from nac.audit import service as audit
-from nac.audit.service import Origin
+from nac.audit.service import RequestOrigin
 from nac.clock import utc_now
 from nac.db import MspScope, PlatformScope, Scope, TenantScope, session_scope
-from nac.errors import AdmitError, Overtaken, Unavailable, problem_of
+from nac.errors import AdmitError, Overtaken, Unavailable, describe_problem
 from nac.jobs import repository, service
 from nac.models import Job
 from nac.sealing import Unseal
@@ -78,7 +78,7 @@ class JobRun:
     place: Mapping[str, Any]
     unseal: Unseal = field(repr=False)
     _takes: int
-    _origin: Origin | None
+    _origin: RequestOrigin | None
     engine: Engine
     # Whether the job is one transaction, which rolls back if it does not finish.
     is_whole: bool = False
@@ -122,7 +122,7 @@ class JobRun:
         """Transaction in the owner's or another scope. Audit entries have the origin of the job's request."""
         with session_scope(scope or self.scope, engine=self.engine, is_snapshot=is_snapshot) as session:
             if self._origin is not None:
-                audit.note_origin(session, self._origin)
+                audit.set_origin(session, self._origin)
             yield session
 
     def hold(self, session: Session, **values: object) -> None:
@@ -170,7 +170,7 @@ def run_next(
         job = repository.get(session, taken.owner, taken.id)
     if job is None:
         return True
-    origin = Origin(job.address, job.request_id) if job.request_id is not None else None
+    origin = RequestOrigin(job.address, job.request_id) if job.request_id is not None else None
     work = JobRun(job.id, taken.owner, job.asked_by, {}, job.place, unseal, job.takes, origin, app_engine)
     try:
         _run(handlers, work, job)
@@ -188,7 +188,7 @@ def run_next(
             _log.exception("job %s (%s) failed", job.id, job.kind)
             _postpone(work, job, exc)
         else:
-            _finish(work, state="failed", problem=problem_of(exc))
+            _finish(work, state="failed", problem=describe_problem(exc))
     except Exception:  # house-rule: an error in one job does not stop the others
         _log.exception("job %s (%s) failed", job.id, job.kind)
         _postpone(work, job, None)
@@ -250,7 +250,7 @@ def _finish(work: JobRun, *, state: str, **values: object) -> None:
 
 def _postpone(work: JobRun, job: Job, exc: AdmitError | None) -> None:
     """Retry a few times, then fail. Unavailable services do not count: the job waits for them."""
-    problem = _INTERNAL_PROBLEM if exc is None else problem_of(exc)
+    problem = _INTERNAL_PROBLEM if exc is None else describe_problem(exc)
     tried = job.failures
     if tried >= len(_RETRY_AFTER) and not isinstance(exc, Unavailable):
         _finish(work, state="failed", problem=problem)

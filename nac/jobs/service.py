@@ -13,14 +13,14 @@ from uuid import UUID, uuid4
 
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import require as require_permission
+from nac.accounts.grants import require_permissions as require_permission
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
 from nac.audit import service as audit
 from nac.clock import utc_now
-from nac.db.orders import Span
-from nac.db.quotas import count_alone
-from nac.db.seeking import Sought
+from nac.db.bounded_search import BoundedPage
+from nac.db.quotas import lock_quota
+from nac.db.sort_orders import PageSpan
 from nac.errors import Conflict, InvalidInput, NotFound
 from nac.jobs import repository
 from nac.jobs.repository import ORDERS as ORDERS
@@ -62,7 +62,7 @@ def start_job(
     if len(plain) > MAX_INPUT_BYTES:
         raise InvalidInput(f"The input has more than {MAX_INPUT_BYTES} bytes.", remedy="Send it in several parts.")
     job_id = uuid4()
-    origin = audit.origin_of(session)
+    origin = audit.get_origin(session)
     job = Job(
         id=job_id,
         kind=kind,
@@ -83,7 +83,7 @@ def start_job(
 
 
 def _require_room(session: Session, owner: Owner) -> None:
-    count_alone(session, "jobs", owner)
+    lock_quota(session, "jobs", owner)
     if repository.count_waiting(session, owner) >= MAX_WAITING:
         raise Conflict(f"The limit of {MAX_WAITING} open jobs is reached.", remedy="Wait for them or cancel one.")
 
@@ -105,14 +105,16 @@ def list_jobs(
     owner: Owner,
     states: Sequence[str] = (),
     kind: str = "",
-    span: Span | None = None,
+    span: PageSpan | None = None,
 ) -> Sequence[Job]:
     """List jobs, newest first by default. `states` filters by state."""
     return repository.search(session, owner, states=states, kind=kind, span=span or ORDERS.first(), in_full=True).rows
 
 
-def search_jobs(session: Session, *, owner: Owner, states: Sequence[str], kind: str, span: Span) -> Sought[Job]:
-    """As `list_jobs`, within the time of one response (nac.db.seeking)."""
+def search_jobs(
+    session: Session, *, owner: Owner, states: Sequence[str], kind: str, span: PageSpan
+) -> BoundedPage[Job]:
+    """As `list_jobs`, within the time of one response (nac.db.bounded_search)."""
     return repository.search(session, owner, states=states, kind=kind, span=span)
 
 

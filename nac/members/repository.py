@@ -6,16 +6,16 @@ from sqlalchemy import ARRAY, ColumnElement, Text, Uuid, bindparam, delete, inse
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
-from nac.db.orders import Orders, Span
-from nac.db.sets import among
-from nac.db.texts import has_part
+from nac.db.array_membership import in_array
+from nac.db.sort_orders import PageSpan, SortOrders
+from nac.db.text_search import contains_text
 from nac.ids import TenantId
 from nac.models import CustomRole, Membership, MembershipTenant, Person, Tenant
 
 MemberRow = tuple[Membership, Person, CustomRole | None]
 
 # Not by name, which is hidden until the member has signed in.
-ORDERS = Orders(
+ORDERS = SortOrders(
     {
         "id": (Membership.id,),
         "email": (Person.email, Membership.id),
@@ -38,7 +38,7 @@ def list_for_person(session: Session, person_id: UUID) -> Sequence[tuple[Members
     return [(row[0], row[1], row[2]) for row in session.execute(query.execution_options(populate_existing=True))]
 
 
-def list_page(session: Session, owner: Owner, *, span: Span, text: str, role: str) -> Sequence[MemberRow]:
+def list_page(session: Session, owner: Owner, *, span: PageSpan, text: str, role: str) -> Sequence[MemberRow]:
     query = (
         select(Membership, Person, CustomRole)
         .join(Person, Person.id == Membership.person_id)
@@ -46,7 +46,7 @@ def list_page(session: Session, owner: Owner, *, span: Span, text: str, role: st
         .where(owner.owns(Membership))
     )
     if text:
-        query = query.where(has_part(text, Person.email))
+        query = query.where(contains_text(text, Person.email))
     if role:
         query = query.where(or_(Membership.role == role, CustomRole.slug == role))
     query = span.of(query).execution_options(populate_existing=True)
@@ -99,7 +99,7 @@ def accept_memberships(session: Session, membership_ids: Sequence[UUID]) -> None
 
 
 def list_chosen_tenants(session: Session, membership_ids: Collection[UUID]) -> Mapping[UUID, frozenset[TenantId]]:
-    query = select(MembershipTenant).where(among(MembershipTenant.membership_id, membership_ids))
+    query = select(MembershipTenant).where(in_array(MembershipTenant.membership_id, membership_ids))
     found: dict[UUID, set[TenantId]] = {each: set() for each in membership_ids}
     for row in session.scalars(query.execution_options(populate_existing=True)):
         found[row.membership_id].add(row.tenant_id)

@@ -8,14 +8,14 @@ from psycopg.errors import UniqueViolation
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import Grant, TenantPlace, require_not_more
+from nac.accounts.grants import Grant, TenantRef, require_may_grant
 from nac.accounts.owners import Owner
-from nac.accounts.permissions import Level, Permission, permissions_at
-from nac.accounts.roles import ROLES
+from nac.accounts.permissions import Permission, PermissionLevel, permissions_at
+from nac.accounts.roles import BUILT_IN_ROLES
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.custom_roles import repository as custom_roles
-from nac.db.orders import Span
+from nac.db.sort_orders import PageSpan
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.ids import MspId, TenantId
 from nac.members import repository
@@ -96,7 +96,7 @@ def create_member(
     Raises AlreadyExists, InvalidInput and PermissionMissing.
     """
     found = _require_role(session, owner, role)
-    require_not_more(held, found.permissions)
+    require_may_grant(held, found.permissions)
     chosen = _require_tenants(session, owner, tenants)
     membership = Membership(
         person_id=people.get_or_create_person(session, email=email),
@@ -141,7 +141,7 @@ def update_member(
     chosen = before.chosen if keeps_tenants else _require_tenants(session, owner, tenants)
     if Permission.MEMBER_MANAGE not in found.permissions or chosen is not None:
         managers.require_without({membership_id})
-    require_not_more(held, before.permissions | found.permissions)
+    require_may_grant(held, before.permissions | found.permissions)
     row = before.membership
     row.role, row.custom_role_id = None, None
     for name, value in found.columns.items():
@@ -161,14 +161,14 @@ def delete_member(
     """Remove a member; the account stays. Raises LastManager and PermissionMissing."""
     lock_managers(session, owner=owner).require_without({membership_id})
     member = require_member(session, owner=owner, membership_id=membership_id)
-    require_not_more(held, member.permissions)
+    require_may_grant(held, member.permissions)
     session.delete(member.membership)
     session.flush()
     _audit(session, actor, owner, member, "remove", before=_audit_values(member))
 
 
 def list_members(
-    session: Session, *, owner: Owner, span: Span | None = None, text: str = "", role: str = ""
+    session: Session, *, owner: Owner, span: PageSpan | None = None, text: str = "", role: str = ""
 ) -> Sequence[Member]:
     """List members. `text` is a part of the address, `role` a slug."""
     rows = repository.list_page(session, owner, span=span or ORDERS.first(), text=text, role=role)
@@ -187,14 +187,14 @@ def list_grants(session: Session, *, person_id: UUID) -> tuple[Grant, ...]:
             tenant_id=row.tenant_id,
             chosen=chosen.get(row.id),
             new_membership=row.id if row.accepted_at is None else None,
-            wants=wants,
+            required_sign_in=wants,
         )
         for row, role, wants in rows
     )
 
 
 def accept_invitations(
-    session: Session, *, grants: Iterable[Grant], tenant: TenantPlace | None, msp_id: MspId | None
+    session: Session, *, grants: Iterable[Grant], tenant: TenantRef | None, msp_id: MspId | None
 ) -> None:
     """Mark new memberships of the person in scope that cover this place as used."""
     new = [
@@ -202,7 +202,7 @@ def accept_invitations(
         for each in grants
         if each.new_membership is not None
         and (
-            each.level is Level.PLATFORM
+            each.level is PermissionLevel.PLATFORM
             or (tenant is not None and each.covers_tenant(tenant))
             or (msp_id is not None and each.msp_id == msp_id)
         )
@@ -211,16 +211,18 @@ def accept_invitations(
         repository.accept_memberships(session, new)
 
 
-def _membership_permissions(level: Level, row: Membership, role: CustomRole | None) -> frozenset[Permission]:
+def _membership_permissions(level: PermissionLevel, row: Membership, role: CustomRole | None) -> frozenset[Permission]:
     return _role_permissions(level, row.role, None if role is None else role.permissions)
 
 
-def _role_permissions(level: Level, role: str | None, permissions: Iterable[str] | None) -> frozenset[Permission]:
+def _role_permissions(
+    level: PermissionLevel, role: str | None, permissions: Iterable[str] | None
+) -> frozenset[Permission]:
     """Permissions of a custom role (`permissions`) or a built-in one; none for a role that this version lacks."""
     if permissions is not None:
         known = set(Permission)
         return frozenset(Permission(name) for name in permissions if name in known) & permissions_at(level)
-    found = ROLES.get(role or "")
+    found = BUILT_IN_ROLES.get(role or "")
     return found.at(level) if found is not None else frozenset()
 
 
@@ -267,14 +269,14 @@ def get_by_email(session: Session, *, owner: Owner, email: str) -> Member | None
 
 
 def _require_role(session: Session, owner: Owner, slug: str, *, lock: bool = False) -> _ResolvedRole:
-    built_in = ROLES.get(slug)
+    built_in = BUILT_IN_ROLES.get(slug)
     if built_in is not None and owner.level in built_in.levels:
         return _ResolvedRole(slug, built_in.at(owner.level), {"role": slug})
     custom = custom_roles.get_by_slug(session, owner, slug, lock=lock)
     if custom is not None:
         row = Membership(custom_role_id=custom.id)
         return _ResolvedRole(slug, _membership_permissions(owner.level, row, custom), {"custom_role_id": custom.id})
-    here = sorted(role.slug for role in ROLES.values() if owner.level in role.levels)
+    here = sorted(role.slug for role in BUILT_IN_ROLES.values() if owner.level in role.levels)
     raise InvalidInput(f"Unknown role {slug!r}.", place="role", remedy=f"Built-in roles: {', '.join(here)}.")
 
 
@@ -288,10 +290,10 @@ def _require_tenants(session: Session, owner: Owner, slugs: Iterable[str] | None
     if slugs is None:
         return None
     wanted = set(slugs)
-    if owner.level is not Level.MSP or not wanted:
+    if owner.level is not PermissionLevel.MSP or not wanted:
         told = (
             "`tenants` is empty. Name a tenant, or omit it for all."
-            if owner.level is Level.MSP
+            if owner.level is PermissionLevel.MSP
             else "Only an MSP has tenants."
         )
         raise InvalidInput(told, place="tenants")
@@ -338,7 +340,7 @@ def _lock_managing(session: Session, owner: Owner) -> list[Membership]:
 def lock_managers(session: Session, *, owner: Owner) -> MemberManagers:
     """Lock and list the managers. Empty for a tenant, because its MSP always has one."""
     managing = _lock_managing(session, owner)
-    if owner.level is Level.TENANT:
+    if owner.level is PermissionLevel.TENANT:
         return MemberManagers({})
     able = repository.filter_able_to_sign_in(session, owner, [row.person_id for row in managing])
     return MemberManagers({row.id: row.custom_role_id for row in managing if row.person_id in able})

@@ -10,7 +10,7 @@ from nac.db.types import HostAddress, Mac, Xid8
 
 CoaKind = Literal["disconnect", "reauthenticate", "bounce", "change"]
 CoaState = Literal["queued", "sending", "acknowledged", "refused", "unanswered", "unreachable", "withdrawn", "expired"]
-# Cause: a person, a block or a certificate's status (`nac.coa_requests.queueing`, migration 0034), or a re-decision.
+# Cause: a person, a block, a certificate's status (`nac.coa_requests.request_queue`) or a re-decision.
 CoaReason = Literal["requested", "endpoint-blocked", "certificate-revoked", "certificate-suspended", "redecided"]
 COA_STATES: tuple[CoaState, ...] = get_args(CoaState)
 
@@ -70,7 +70,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     # Hex digits.
     certificate_serial: Mapped[str] = mapped_column(default="")
     state: Mapped[str] = mapped_column(default="queued")
-    # Lower values are sent first: nac.coa_requests.queueing.
+    # Lower values are sent first: nac.coa_requests.request_queue.
     priority: Mapped[int] = mapped_column(server_default=text("0"))
     # The cell must have this transaction before it sends.
     after_xact: Mapped[str | None] = mapped_column(Xid8())

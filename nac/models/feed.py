@@ -32,7 +32,7 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     former_secret_until: Mapped[datetime | None]
     status: Mapped[str] = mapped_column(server_default="active")
     paused_because: Mapped[str] = mapped_column(server_default="")
-    # nac.feeds.reading explains these six.
+    # nac.feeds.batch_reader explains these six.
     done: Mapped[str] = mapped_column(server_default=text("pg_current_snapshot()::text"))
     until: Mapped[str | None]
     mark: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))

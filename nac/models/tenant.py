@@ -44,7 +44,7 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     slug: Mapped[str] = mapped_column(unique=True)
     name: Mapped[str]
     status: Mapped[str] = mapped_column(default="active")
-    # If suspended: the level that did it (nac.accounts.permissions.Level).
+    # If suspended: the level that did it (nac.accounts.permissions.PermissionLevel).
     suspension_level: Mapped[int | None] = mapped_column(SmallInteger)
     # Suspended together with its MSP, and resumed with it.
     suspended_with_msp: Mapped[bool] = mapped_column(default=False, server_default=text("false"))

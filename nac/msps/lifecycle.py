@@ -89,4 +89,4 @@ def _audit_tenants(session: Session, actor: str, msp: Msp, verb: str, tenants: S
         }
         for each in tenants
     ]
-    audit.append_in_parts(session, entries)
+    audit.append_in_batches(session, entries)

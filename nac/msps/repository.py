@@ -4,10 +4,10 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Uuid, cast, func, null, select, update
 from sqlalchemy.orm import Session
 
-from nac.accounts.permissions import Level
-from nac.db.orders import Orders, Span
-from nac.db.sets import among
-from nac.db.texts import has_part
+from nac.accounts.permissions import PermissionLevel
+from nac.db.array_membership import in_array
+from nac.db.sort_orders import PageSpan, SortOrders
+from nac.db.text_search import contains_text
 from nac.ids import MspId, TenantId
 from nac.models import Msp, Tenant
 
@@ -17,7 +17,7 @@ class TenantRow(NamedTuple):
     slug: str
 
 
-ORDERS = Orders({"slug": (Msp.slug,), "name": (Msp.name, Msp.id), "created_at": (Msp.created_at, Msp.id)})
+ORDERS = SortOrders({"slug": (Msp.slug,), "name": (Msp.name, Msp.id), "created_at": (Msp.created_at, Msp.id)})
 
 
 def get_by_slug(session: Session, slug: str) -> Msp | None:
@@ -27,7 +27,7 @@ def get_by_slug(session: Session, slug: str) -> Msp | None:
 def list_page(
     session: Session,
     *,
-    span: Span,
+    span: PageSpan,
     text: str,
     statuses: Collection[str],
     only: Collection[MspId] | None = None,
@@ -36,11 +36,11 @@ def list_page(
     """List MSPs. `only` limits to these, if they are active."""
     query = span.of(select(Msp))
     if only is not None:
-        query = query.where(among(Msp.id, only), Msp.status == "active")
+        query = query.where(in_array(Msp.id, only), Msp.status == "active")
     if not has_two_factors:
         query = query.where(~func.wants_two_factors(Msp.id, cast(null(), Uuid)))
     if text:
-        query = query.where(has_part(text, Msp.slug, Msp.name))
+        query = query.where(contains_text(text, Msp.slug, Msp.name))
     if statuses:
         query = query.where(Msp.status.in_(statuses))
     return session.scalars(query).all()
@@ -55,7 +55,7 @@ def count_tenants(session: Session, msp_id: MspId) -> tuple[int, int]:
 
 def suspend_tenants(session: Session, msp_id: MspId) -> Sequence[TenantRow]:
     """Suspend the active tenants, at platform level."""
-    values = {"status": "suspended", "suspended_with_msp": True, "suspension_level": Level.PLATFORM}
+    values = {"status": "suspended", "suspended_with_msp": True, "suspension_level": PermissionLevel.PLATFORM}
     return _update_tenants(session, msp_id, Tenant.status == "active", **values)
 
 
@@ -71,6 +71,6 @@ def _update_tenants(
     query = select(Tenant.id, Tenant.slug).where(Tenant.msp_id == msp_id, which)
     # Lock in order of id to avoid deadlocks.
     rows = [TenantRow(*row) for row in session.execute(query.order_by(Tenant.id).with_for_update())]
-    changed = update(Tenant).where(among(Tenant.id, [row.id for row in rows])).values(**values)
+    changed = update(Tenant).where(in_array(Tenant.id, [row.id for row in rows])).values(**values)
     session.execute(changed, execution_options={"synchronize_session": False})
     return rows

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.db.orders import Span
+from nac.db.sort_orders import PageSpan
 from nac.errors import AlreadyExists, Forbidden, InvalidInput, NotFound
 from nac.ids import MspId
 from nac.models import Msp
@@ -43,7 +43,7 @@ def require_by_slug(session: Session, *, slug: str) -> Msp:
 
 
 def list_msps(
-    session: Session, *, span: Span | None = None, text: str = "", statuses: Collection[str] = ()
+    session: Session, *, span: PageSpan | None = None, text: str = "", statuses: Collection[str] = ()
 ) -> Sequence[Msp]:
     """List MSPs; all without `span`. `text` is a part of slug or name; `statuses` filters by status."""
     return repository.list_page(session, span=span or ORDERS.first(1_000_000), text=text, statuses=statuses)
@@ -53,7 +53,7 @@ def list_visible(
     session: Session,
     *,
     only: Collection[MspId] | None,
-    span: Span,
+    span: PageSpan,
     text: str = "",
     statuses: Collection[str] = (),
     has_two_factors: bool,

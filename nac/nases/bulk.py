@@ -220,7 +220,7 @@ def store_nases(
         changed = service.describe_changed_secrets(secrets.get("secret"), secrets.get("mab_password_text"))
         entries.append(_audit_entry(actor, nas, "set", shown[0], shown[1] | changed))
     session.flush()
-    audit.append_in_parts(session, entries, tell_noted)
+    audit.append_in_batches(session, entries, tell_noted)
 
 
 def _audit_entry(

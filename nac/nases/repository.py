@@ -5,12 +5,12 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.db.orders import Orders, Span
-from nac.db.texts import has_part
+from nac.db.sort_orders import PageSpan, SortOrders
+from nac.db.text_search import contains_text
 from nac.ids import TenantId
 from nac.models import Nas, Site
 
-ORDERS = Orders(
+ORDERS = SortOrders(
     {
         "name": (Nas.name, Nas.id),
         "identifier": (Nas.identifier, Nas.id),
@@ -58,7 +58,7 @@ def lock_all(session: Session, tenant_id: TenantId) -> Sequence[Nas]:
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
-def list_page(session: Session, tenant_id: TenantId, wanted: NasFilter, *, span: Span) -> Sequence[Nas]:
+def list_page(session: Session, tenant_id: TenantId, wanted: NasFilter, *, span: PageSpan) -> Sequence[Nas]:
     query = span.of(select(Nas).where(Nas.tenant_id == tenant_id))
     if wanted.site:
         at = select(Site.id).where(Site.tenant_id == tenant_id, Site.slug == wanted.site).scalar_subquery()
@@ -66,7 +66,7 @@ def list_page(session: Session, tenant_id: TenantId, wanted: NasFilter, *, span:
     if wanted.vendor:
         query = query.where(Nas.vendor == wanted.vendor)
     if wanted.text:
-        query = query.where(has_part(wanted.text, Nas.name, Nas.identifier))
+        query = query.where(contains_text(wanted.text, Nas.name, Nas.identifier))
     if wanted.address:
         query = query.where(Nas.address == wanted.address)
     return session.scalars(query).all()

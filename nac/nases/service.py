@@ -12,9 +12,9 @@ from uuid import UUID, uuid4
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.db import hold
-from nac.db.orders import Span
-from nac.errors import AlreadyExists, Conflict, InvalidInput, Mistakes, NotFound
+from nac.db import lock_row
+from nac.db.sort_orders import PageSpan
+from nac.errors import AlreadyExists, Conflict, InvalidInput, MistakeCollector, NotFound
 from nac.ids import TenantId
 from nac.locking import lock_with_namesakes
 from nac.models import Nas
@@ -102,7 +102,7 @@ def build_nas(
         mab_password_sealed=kept_mab_password,
         mab_by_name=told.get("mab_by_name", False),
     )
-    mistakes = Mistakes()
+    mistakes = MistakeCollector()
     with mistakes.noted():
         check_nas(nas)
     if secret is not None:
@@ -117,7 +117,7 @@ def build_nas(
 
 def check_nas(nas: Nas) -> None:
     """Check and normalize the plain settings. Raises InvalidInput or SeveralMistakes."""
-    mistakes = Mistakes()
+    mistakes = MistakeCollector()
     with mistakes.noted():
         nas.name = require_name(nas.name)
     with mistakes.noted():
@@ -159,7 +159,7 @@ def update_nas(
     found = require_nas(session, tenant_id=tenant_id, reference=reference)
     namesakes: Sequence[Nas] = ()
     if name is None:
-        hold(session, found)
+        lock_row(session, found)
     else:
         namesakes = lock_with_namesakes(session, found)
     before = describe(found)
@@ -233,7 +233,7 @@ def parse_filter(*, site: str, vendor: str, text: str, address: str) -> NasFilte
 
 
 def list_nas_page(
-    session: Session, *, tenant_id: TenantId, wanted: NasFilter, span: Span | None = None
+    session: Session, *, tenant_id: TenantId, wanted: NasFilter, span: PageSpan | None = None
 ) -> Sequence[Nas]:
     return repository.list_page(session, tenant_id, wanted, span=span or ORDERS.first())
 

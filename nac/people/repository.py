@@ -5,11 +5,11 @@ from uuid import UUID
 from sqlalchemy import Uuid, bindparam, exists, func, select, text, update
 from sqlalchemy.orm import Session
 
-from nac.db.orders import Orders, Span
-from nac.db.texts import has_part
+from nac.db.sort_orders import PageSpan, SortOrders
+from nac.db.text_search import contains_text
 from nac.models import Membership, Person, SignIn
 
-ORDERS = Orders({"email": (Person.email,), "created_at": (Person.created_at, Person.id)})
+ORDERS = SortOrders({"email": (Person.email,), "created_at": (Person.created_at, Person.id)})
 _CAN_SIGN_IN = text("SELECT person_id FROM able_to_sign_in(ARRAY[:person], NULL, NULL)").bindparams(
     bindparam("person", type_=Uuid())
 )
@@ -29,10 +29,10 @@ def get_id_by_email(session: Session, email: str) -> UUID | None:
     return session.scalar(select(func.person_of_email(email)))
 
 
-def list_page(session: Session, *, span: Span, text: str, status: str) -> Sequence[Person]:
+def list_page(session: Session, *, span: PageSpan, text: str, status: str) -> Sequence[Person]:
     query = span.of(select(Person))
     if text:
-        query = query.where(has_part(text, Person.email, Person.name))
+        query = query.where(contains_text(text, Person.email, Person.name))
     if status:
         query = query.where(Person.status == status)
     return session.scalars(query.execution_options(populate_existing=True)).all()

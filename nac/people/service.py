@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
-from nac.db.orders import Span
+from nac.db.sort_orders import PageSpan
 from nac.errors import InvalidInput, NotFound
 from nac.models import Person
 from nac.people import repository
@@ -98,7 +98,9 @@ def require_by_email(session: Session, *, email: str) -> Person:
     return require_person(session, person_id=person_id)
 
 
-def list_people(session: Session, *, span: Span | None = None, text: str = "", status: str = "") -> Sequence[Person]:
+def list_people(
+    session: Session, *, span: PageSpan | None = None, text: str = "", status: str = ""
+) -> Sequence[Person]:
     """List people. `text` is a part of the address or name; "" matches all. Use in PlatformScope."""
     return repository.list_page(session, span=span or ORDERS.first(), text=text, status=status)
 

@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 from sqlalchemy.orm import Session
 
-from nac.decisions.recorded import Attributes, Recorded, RecordedRequests, moment_of
-from nac.engine import Policy, Request, decide
+from nac.decisions.recorded_requests import RecordedAttributes, RecordedOutcome, RecordedRequests, from_microseconds
+from nac.engine import Policy, PolicyRequest, decide
 from nac.packet_values import is_packet_attribute
 from nac.policies.differences import ComparedAnswer, DifferenceTally
 from nac.policies.site_context import SiteContext
@@ -55,7 +55,7 @@ class _RequestKind:
 
     __slots__ = ("attributes", "count", "first", "recorded", "tally")
 
-    def __init__(self, recorded: Recorded, attributes: Attributes) -> None:
+    def __init__(self, recorded: RecordedOutcome, attributes: RecordedAttributes) -> None:
         self.recorded = recorded
         # {} if it cannot be replayed.
         self.attributes = attributes
@@ -108,7 +108,7 @@ class ReplayComparison:
                 tally.note(at, number, device)
         self._forget()
 
-    def _kind(self, recorded: Recorded, attributes: Attributes | None) -> _RequestKind:
+    def _kind(self, recorded: RecordedOutcome, attributes: RecordedAttributes | None) -> _RequestKind:
         kind = _RequestKind(recorded, attributes or {})
         if refused := recorded.refused or ("" if attributes else OLDER_FORMAT):
             kind.tally = self._refusals.setdefault(refused, DifferenceTally(_NO_ANSWER, _NO_ANSWER))
@@ -117,7 +117,7 @@ class ReplayComparison:
         return kind
 
     def _compare(self, kind: _RequestKind, at: int) -> DifferenceTally:
-        request = Request(kind.attributes, at // 1_000_000)
+        request = PolicyRequest(kind.attributes, at // 1_000_000)
         recorded = kind.recorded
         decider = self._deciders[recorded.site_id]
         after = ComparedAnswer.of(decide(decider.draft, request))
@@ -169,12 +169,12 @@ class ReplayComparison:
         if not drafts or self._first == 2**63:
             return ()
         rules_by_name = _rules_by_attribute(drafts[0])
-        first_day = moment_of(self._first).date()
+        first_day = from_microseconds(self._first).date()
         missing = []
         for name in sorted(rules_by_name.keys() - {_TIME}):
             first = self._first_held.get(name)
-            if not is_packet_attribute(name) and (first is None or moment_of(first).date() > first_day):
-                since = None if first is None else moment_of(first)
+            if not is_packet_attribute(name) and (first is None or from_microseconds(first).date() > first_day):
+                since = None if first is None else from_microseconds(first)
                 missing.append(UnrecordedAttribute(name, rules_by_name[name], self._held[name], since))
         return tuple(missing)
 

@@ -10,17 +10,17 @@ from sqlalchemy.orm import Session
 from nac.cells import service as cells
 from nac.dictionary import Dictionary, from_json
 from nac.engine import (
-    Mistake,
+    DocumentMistake,
     Outcome,
     Policy,
     PolicyErrors,
-    check_storable,
     compile_outcome,
     compile_policy,
+    find_unstorable,
     references,
 )
-from nac.engine.mistakes import mistakes_told
-from nac.engine.references import Reference, ReferenceKind
+from nac.engine.mistakes import problem_members
+from nac.engine.references import PolicyReference, ReferenceKind
 from nac.errors import Conflict, InvalidInput
 from nac.ids import TenantId
 from nac.models import Nas, Site
@@ -50,14 +50,14 @@ _CREATE_COMMANDS: dict[ReferenceKind, str] = {
 class InvalidPolicy(InvalidInput):
     """The policy has mistakes. Nothing was stored."""
 
-    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+    def __init__(self, mistakes: Sequence[DocumentMistake]) -> None:
         """Every mistake with its place: those of PolicyErrors and unknown names."""
         super().__init__("; ".join(str(mistake) for mistake in mistakes))
         self.mistakes = tuple(mistakes)
 
     @property
     def members(self) -> Mapping[str, Any]:
-        return mistakes_told("The policy", self.mistakes)
+        return problem_members("The policy", self.mistakes)
 
 
 class DictionaryMissing(Conflict):
@@ -80,7 +80,7 @@ def check_document(
     older than a deletion) or simulations. `keep`: the named objects cannot be deleted until the transaction ends.
     """
     replies = require_dictionary(session, tenant_id=tenant_id)
-    if unreadable := check_storable(document):
+    if unreadable := find_unstorable(document):
         raise InvalidPolicy(unreadable)
     policy = Policy()
     mistakes = [
@@ -117,7 +117,7 @@ def check_at_site(session: Session, *, site: Site, policy_id: UUID | None) -> No
         raise InvalidPolicy(mistakes)
 
 
-def find_unsupported_at_site(session: Session, *, site: Site, nas: Nas) -> list[Mistake]:
+def find_unsupported_at_site(session: Session, *, site: Site, nas: Nas) -> list[DocumentMistake]:
     """Return the results that decide at its site and that one NAS does not support."""
     return _find_unsupported(site, _document_in_force(session, site, site.policy_id), [nas])
 
@@ -127,12 +127,12 @@ def _document_in_force(session: Session, site: Site, policy_id: UUID | None) -> 
     return version.document if version else {}
 
 
-def _site_mistakes(session: Session, site: Site, document: object, *, keep: bool) -> list[Mistake]:
+def _site_mistakes(session: Session, site: Site, document: object, *, keep: bool) -> list[DocumentMistake]:
     unfit = _find_unsupported(site, document, repository.list_nases_at(session, site.tenant_id, site.id))
     return [*unfit, *pool_mistakes_at(session, site, document, site.fallback, keep=keep)]
 
 
-def _find_unsupported(site: Site, document: object, nases: Sequence[Nas]) -> list[Mistake]:
+def _find_unsupported(site: Site, document: object, nases: Sequence[Nas]) -> list[DocumentMistake]:
     if not nases:
         return []
     try:
@@ -163,7 +163,7 @@ def require_dictionary(session: Session, *, tenant_id: TenantId) -> Dictionary:
     return _parse_dictionary(text)
 
 
-def _test_mistakes(session: Session, tenant_id: TenantId, document: object) -> list[Mistake]:
+def _test_mistakes(session: Session, tenant_id: TenantId, document: object) -> list[DocumentMistake]:
     """Return unknown sites and reasons in the policy tests. Works on invalid documents, too."""
     tests = document.get("tests") if isinstance(document, dict) else None
     named = [(f"tests[{index}]", test) for index, test in enumerate(tests if isinstance(tests, list) else ())]
@@ -171,7 +171,7 @@ def _test_mistakes(session: Session, tenant_id: TenantId, document: object) -> l
     slugs = frozenset(test["site"] for _, test in named if isinstance(test.get("site"), str))
     known = repository.known_site_slugs(session, tenant_id, slugs) if slugs else set()
     mistakes = [
-        Mistake(f"{place}.site", f"unknown site {test['site']!r}; create it first")
+        DocumentMistake(f"{place}.site", f"unknown site {test['site']!r}; create it first")
         for place, test in named
         if isinstance(test.get("site"), str) and test["site"] not in known
     ]
@@ -179,7 +179,7 @@ def _test_mistakes(session: Session, tenant_id: TenantId, document: object) -> l
         expect = test.get("expect")
         reason = expect.get("reason") if isinstance(expect, dict) else None
         if isinstance(reason, str) and reason not in REASONS:
-            mistakes.append(Mistake(f"{place}.expect.reason", f"unknown reason {reason[:80]!r}"))
+            mistakes.append(DocumentMistake(f"{place}.expect.reason", f"unknown reason {reason[:80]!r}"))
     return mistakes
 
 
@@ -191,7 +191,7 @@ def _parse_dictionary(text: bytes) -> Dictionary:
 
 def _dangling_references(
     session: Session, tenant_id: TenantId, document: object, *, refuse_absent: bool, keep: bool
-) -> list[Mistake]:
+) -> list[DocumentMistake]:
     kinds = [kind for kind in _KIND_NAMES if refuse_absent or kind not in _MAY_BE_ABSENT]
     found = [reference for reference in references(document) if reference.kind in kinds]
     missing: set[tuple[str, str]] = set()
@@ -206,7 +206,7 @@ def _dangling_references(
     if any(kind == "user-group" for kind, _ in missing) and repository.has_identity_sources(session, tenant_id):
         missing = {(kind, name) for kind, name in missing if kind != "user-group"}
     return [
-        Mistake(
+        DocumentMistake(
             reference.place,
             f"unknown {_KIND_NAMES[reference.kind]} {reference.name!r}; create it first: "
             f"{_CREATE_COMMANDS[reference.kind]}",
@@ -217,7 +217,7 @@ def _dangling_references(
 
 
 def _known_in_other_case(
-    session: Session, tenant_id: TenantId, found: Sequence[Reference], missing: set[tuple[str, str]]
+    session: Session, tenant_id: TenantId, found: Sequence[PolicyReference], missing: set[tuple[str, str]]
 ) -> set[tuple[str, str]]:
     """Return missing names that exist with another case and compare case-insensitively."""
     any_case = {(each.kind, each.name) for each in found if each.any_case} & missing

@@ -10,11 +10,11 @@ import msgspec
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from nac.endpoint_facts import device_facts
+from nac.endpoint_facts import build_device_facts
 from nac.endpoints import repository as endpoints
-from nac.endpoints.rules import record_of
+from nac.endpoints.rule_conditions import build_record
 from nac.engine.matchers import Scalar
-from nac.engine.networks import read_address
+from nac.engine.networks import parse_address
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.identities import repository as identity_sources
 from nac.ids import TenantId
@@ -70,7 +70,7 @@ def find_nas(
         ("nas.address", nases.get_by_address),
     ):
         for given in request.get(name, ()):
-            if name == "nas.address" and read_address(str(given)) is None:
+            if name == "nas.address" and parse_address(str(given)) is None:
                 notes.append(f"{str(given)!r} is not an address and was ignored.")
             elif (nas := find(session, tenant_id, str(given))) is not None:
                 return nas
@@ -109,9 +109,9 @@ def _add_endpoint(session: Session, tenant_id: TenantId, mac: str, at: int, fact
     every: Sequence[str] = groups.get(endpoint.id, ())
     facts.passphrase = endpoint.psk_sealed is not None or _has_group_passphrase(session, tenant_id, every)
     record = msgspec.structs.replace(
-        record_of(endpoint), groups=tuple(static), rule_groups=tuple(name for name in every if name not in static)
+        build_record(endpoint), groups=tuple(static), rule_groups=tuple(name for name in every if name not in static)
     )
-    facts.values |= device_facts(record, at, known=known)
+    facts.values |= build_device_facts(record, at, known=known)
 
 
 def _has_group_passphrase(session: Session, tenant_id: TenantId, names: Sequence[str]) -> bool:

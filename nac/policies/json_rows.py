@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from nac.engine import Mistake
+from nac.engine import DocumentMistake
 from nac.policies.differences import ComparedAnswer
 from nac.policies.replays import Replay
 
 JsonRow = dict[str, Any]
 
 
-def mistake_rows(mistakes: Iterable[Mistake]) -> list[JsonRow]:
+def mistake_rows(mistakes: Iterable[DocumentMistake]) -> list[JsonRow]:
     return [{"place": mistake.place, "message": mistake.message} for mistake in mistakes]
 
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
-from nac.engine import Mistake, Policy
+from nac.engine import DocumentMistake, Policy
 from nac.models import Nas, Site
 from nac.vendors import all_vendors, find_vendor, known_vendor, vendor_name
 
 _REMEDY = "or use it in a rule with a condition on nas.vendor"
 
 
-def find_unsupported(policy: Policy, site: Site, nases: Iterable[Nas]) -> list[Mistake]:
+def find_unsupported(policy: Policy, site: Site, nases: Iterable[Nas]) -> list[DocumentMistake]:
     """Return results of matching rules that registered NASes of the site do not support."""
     found: dict[tuple[str, str], list[str]] = {}
     for nas in nases:
@@ -18,19 +18,19 @@ def find_unsupported(policy: Policy, site: Site, nases: Iterable[Nas]) -> list[M
             of_site = site.fallback is not None and place.startswith("fallback")
             found.setdefault((f"site.{place}" if of_site else place, why), []).append(nas.name)
     return [
-        Mistake(place, f"{why} ({_join_names(names)} at site {site.slug}); {_REMEDY}")
+        DocumentMistake(place, f"{why} ({_join_names(names)} at site {site.slug}); {_REMEDY}")
         for (place, why), names in found.items()
     ]
 
 
-def list_vendor_limits(policy: Policy, vendors: Iterable[str] | None = None) -> list[Mistake]:
+def list_vendor_limits(policy: Policy, vendors: Iterable[str] | None = None) -> list[DocumentMistake]:
     """Return results that some vendors do not support, as notes for the author of the policy.
 
     Checks all vendors, or only `vendors`.
     """
     names = all_vendors() if vendors is None else vendors
     mistakes = {mistake: None for vendor in names for mistake in policy.refusals({"nas.vendor": (vendor,)})}
-    return [Mistake(place, why) for place, why in mistakes]
+    return [DocumentMistake(place, why) for place, why in mistakes]
 
 
 def list_vendor_names(nases: Iterable[Nas]) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from nac.engine import references
-from nac.engine.references import ReferenceKind, tells_apart
+from nac.engine.references import ReferenceKind, distinguishes_names
 from nac.errors import InUse
 from nac.ids import TenantId
 from nac.policies import repository
@@ -43,7 +43,7 @@ def require_renamable(
     versions = _filter_current_versions(
         session,
         tenant_id,
-        lambda document: _refers_to(document, kind, name) or tells_apart(document, kind, name, new_name),
+        lambda document: _refers_to(document, kind, name) or distinguishes_names(document, kind, name, new_name),
     )
     if versions:
         raise InUse(

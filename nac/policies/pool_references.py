@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.engine import Mistake, references
-from nac.engine.references import Reference
+from nac.engine import DocumentMistake, references
+from nac.engine.references import PolicyReference
 from nac.ids import TenantId
 from nac.models import Pool, Site
 from nac.pools.extent import ATTRIBUTE_BY_KIND
 from nac.vendors import POOL_KEYS
 
 
-def pool_mistakes(session: Session, tenant_id: TenantId, document: object, *, keep: bool) -> list[Mistake]:
+def pool_mistakes(session: Session, tenant_id: TenantId, document: object, *, keep: bool) -> list[DocumentMistake]:
     """Return mistakes for unknown pools, of tenant or any site. Works on invalid documents, too. `keep` locks the
     named pools until the transaction ends."""
     named = _pool_references(document)
@@ -21,7 +21,7 @@ def pool_mistakes(session: Session, tenant_id: TenantId, document: object, *, ke
     return [mistake for each in named if (mistake := _find_mistake(each, pools, "")) is not None]
 
 
-def pool_mistakes_at(session: Session, site: Site, *documents: object, keep: bool) -> list[Mistake]:
+def pool_mistakes_at(session: Session, site: Site, *documents: object, keep: bool) -> list[DocumentMistake]:
     """Return mistakes for pools that this site lacks; `keep` like in `pool_mistakes`."""
     named = [each for document in documents for each in _pool_references(document)]
     pools = [pool for pool in _load_pools(session, site.tenant_id, named, keep=keep) if pool.site_id in (None, site.id)]
@@ -31,11 +31,13 @@ def pool_mistakes_at(session: Session, site: Site, *documents: object, keep: boo
     return [mistake for each in named if (mistake := _find_mistake(each, pools, site.slug)) is not None]
 
 
-def _pool_references(document: object) -> list[Reference]:
+def _pool_references(document: object) -> list[PolicyReference]:
     return [each for each in references(document) if each.kind == "pool"]
 
 
-def _load_pools(session: Session, tenant_id: TenantId, named: Sequence[Reference], *, keep: bool) -> Sequence[Pool]:
+def _load_pools(
+    session: Session, tenant_id: TenantId, named: Sequence[PolicyReference], *, keep: bool
+) -> Sequence[Pool]:
     """Return the pools with these names."""
     if not named:
         return []
@@ -46,7 +48,7 @@ def _load_pools(session: Session, tenant_id: TenantId, named: Sequence[Reference
     return session.scalars(kept if keep else query).all()
 
 
-def _find_mistake(reference: Reference, pools: Sequence[Pool], site: str) -> Mistake | None:
+def _find_mistake(reference: PolicyReference, pools: Sequence[Pool], site: str) -> DocumentMistake | None:
     attribute = POOL_KEYS[reference.place.rpartition(".")[2]]
     kinds = {pool.kind for pool in pools if pool.name == reference.name}
     if any(ATTRIBUTE_BY_KIND[kind] == attribute for kind in kinds):
@@ -58,4 +60,4 @@ def _find_mistake(reference: Reference, pools: Sequence[Pool], site: str) -> Mis
         )
     else:
         why = f"unknown pool {reference.name!r}{where}; create it first: ./admit pool add"
-    return Mistake(reference.place, why)
+    return DocumentMistake(reference.place, why)

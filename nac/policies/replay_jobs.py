@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
-from nac.decisions.recorded import count_up_to
+from nac.decisions.recorded_requests import count_rows_up_to
 from nac.ids import TenantId
 from nac.jobs.runner import JobRun, SingleTransactionHandler
 from nac.models import Tenant
@@ -71,7 +71,7 @@ def run_replay(
 def count_recorded_requests(session: Session, *, tenant_id: TenantId, days: int) -> int:
     """Count the requests to replay, up to AT_ONCE_MOST + 1."""
     since = utc_now() - timedelta(days=days)
-    return count_up_to(session, tenant_id=tenant_id, since=since, most=MAX_INLINE_REQUESTS + 1)
+    return count_rows_up_to(session, tenant_id=tenant_id, since=since, most=MAX_INLINE_REQUESTS + 1)
 
 
 def is_publishing_slow(session: Session, *, tenant_id: TenantId) -> bool:

@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.decisions import service as decisions
-from nac.decisions.recorded import RecordedRequests, moment_of
-from nac.engine import Request, decide
+from nac.decisions.recorded_requests import RecordedRequests, from_microseconds
+from nac.engine import PolicyRequest, decide
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.mac import display_mac
@@ -134,7 +134,9 @@ def _build_decider(site: Site, document: object, published: Mapping[UUID, object
 def _examples(
     session: Session, tenant_id: TenantId, tallies: Sequence[DifferenceTally], deciders: Mapping[str, SiteDecider]
 ) -> Iterator[tuple[DifferenceExample, ...]]:
-    keys = [[(moment_of(at), number) for at, number in tally.examples(EXAMPLES_PER_DIFFERENCE)] for tally in tallies]
+    keys = [
+        [(from_microseconds(at), number) for at, number in tally.examples(EXAMPLES_PER_DIFFERENCE)] for tally in tallies
+    ]
     found = decisions.find_decisions(session, tenant_id=tenant_id, keys=[key for group in keys for key in group])
     for group in keys:
         yield tuple(_build_example(found[key], deciders) for key in group if key in found)
@@ -143,7 +145,7 @@ def _examples(
 def _build_example(logged: decisions.LoggedDecision, deciders: Mapping[str, SiteDecider]) -> DifferenceExample:
     log = logged.log
     attributes = {name: tuple(values) for name, values in log.request.items()}
-    request = Request(attributes, int(log.at.timestamp()))
+    request = PolicyRequest(attributes, int(log.at.timestamp()))
     decision = decide(deciders[str(log.site_id)].draft, request, trace=True)
     return DifferenceExample(
         at=log.at.astimezone(UTC).isoformat(),

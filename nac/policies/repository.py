@@ -5,13 +5,13 @@ from sqlalchemy import Row, func, select
 from sqlalchemy import delete as sql_delete
 from sqlalchemy.orm import Session
 
-from nac.db.orders import Orders, Span
-from nac.db.texts import has_part
+from nac.db.sort_orders import PageSpan, SortOrders
+from nac.db.text_search import contains_text
 from nac.ids import TenantId
 from nac.models import EndpointGroup, IdentitySource, Nas, Policy, PolicyHits, PolicyVersion, Site, UserGroup
 
-ORDERS = Orders({"slug": (Policy.slug,), "name": (Policy.name, Policy.id)})
-VERSION_ORDERS = Orders({"number": (PolicyVersion.number,)}, default="-number")
+ORDERS = SortOrders({"slug": (Policy.slug,), "name": (Policy.name, Policy.id)})
+VERSION_ORDERS = SortOrders({"number": (PolicyVersion.number,)}, default="-number")
 _MODEL_BY_KIND: dict[str, type[EndpointGroup] | type[UserGroup] | type[Site] | type[Nas] | type[IdentitySource]] = {
     "endpoint-group": EndpointGroup,
     "user-group": UserGroup,
@@ -36,11 +36,11 @@ def lock_by_slug(session: Session, tenant_id: TenantId, slug: str) -> Policy | N
 
 
 def list_page(
-    session: Session, tenant_id: TenantId, *, span: Span, text: str, published: bool | None
+    session: Session, tenant_id: TenantId, *, span: PageSpan, text: str, published: bool | None
 ) -> Sequence[Policy]:
     query = span.of(select(Policy).where(Policy.tenant_id == tenant_id))
     if text:
-        query = query.where(has_part(text, Policy.slug, Policy.name))
+        query = query.where(contains_text(text, Policy.slug, Policy.name))
     if published is not None:
         in_force = Policy.published_version.is_not(None)
         query = query.where(in_force if published else ~in_force)
@@ -136,7 +136,7 @@ def delete(session: Session, policy: Policy) -> None:
     session.execute(sql_delete(Policy).where(Policy.tenant_id == policy.tenant_id, Policy.id == policy.id))
 
 
-def list_versions(session: Session, tenant_id: TenantId, policy_id: UUID, *, span: Span) -> Sequence[PolicyVersion]:
+def list_versions(session: Session, tenant_id: TenantId, policy_id: UUID, *, span: PageSpan) -> Sequence[PolicyVersion]:
     query = select(PolicyVersion).where(PolicyVersion.tenant_id == tenant_id, PolicyVersion.policy_id == policy_id)
     return session.scalars(span.of(query)).all()
 

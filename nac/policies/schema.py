@@ -7,14 +7,20 @@ dictionaries do not know.
 
 from collections.abc import Sequence
 
-from nac.engine.attributes import CATALOGUE, Attribute, open_attributes
+from nac.engine.attributes import ATTRIBUTE_CATALOGUE, PolicyAttribute, list_open_attributes
 from nac.engine.conditions import MAX_CONDITIONS
-from nac.engine.named import MAX_NAMED
-from nac.engine.operators import FOLDABLE, NUMERIC, PARTIAL, operators_of, takes_ignore_case
-from nac.engine.patterns import MAX_PATTERN
+from nac.engine.named_conditions import MAX_NAMED
+from nac.engine.operators import (
+    FOLDABLE_OPERATORS,
+    NUMERIC_OPERATORS,
+    PARTIAL_OPERATORS,
+    list_operators,
+    takes_ignore_case,
+)
+from nac.engine.patterns import MAX_PATTERN_LENGTH
 from nac.engine.policy import MAX_RULES
-from nac.engine.results import MAX_ACL_ENTRIES, SESSION_SECONDS
-from nac.engine.windows import DAYS
+from nac.engine.results import MAX_ACL_ENTRIES, SESSION_SECONDS_RANGE
+from nac.engine.time_windows import WEEKDAYS
 from nac.vendors import POOL_KEYS
 
 JsonSchema = dict[str, object]
@@ -93,8 +99,8 @@ def _condition() -> JsonSchema:
 
 def _comparison() -> JsonSchema:
     """One branch per set of attributes with the same comparisons."""
-    alike: dict[tuple[str, tuple[str, ...]], list[Attribute]] = {}
-    for attribute in (*CATALOGUE.values(), *open_attributes()):
+    alike: dict[tuple[str, tuple[str, ...]], list[PolicyAttribute]] = {}
+    for attribute in (*ATTRIBUTE_CATALOGUE.values(), *list_open_attributes()):
         alike.setdefault((attribute.kind, attribute.choices), []).append(attribute)
     return {
         "type": "object",
@@ -103,12 +109,12 @@ def _comparison() -> JsonSchema:
     }
 
 
-def _branch(attributes: list[Attribute]) -> JsonSchema:
+def _branch(attributes: list[PolicyAttribute]) -> JsonSchema:
     """An attribute of `attributes`, with an operator and a value of its form."""
     first = attributes[0]
     operators: dict[str, list[str]] = {}
     values: dict[str, JsonSchema | None] = {}
-    for operator in operators_of(first):
+    for operator in list_operators(first):
         value = _value_schema(first, operator)
         form = repr((value, takes_ignore_case(first, operator)))
         operators.setdefault(form, []).append(operator)
@@ -126,7 +132,7 @@ def _branch(attributes: list[Attribute]) -> JsonSchema:
     return {"properties": {"attribute": _attribute_names(attributes)}, "oneOf": branches}
 
 
-def _attribute_names(attributes: list[Attribute]) -> JsonSchema:
+def _attribute_names(attributes: list[PolicyAttribute]) -> JsonSchema:
     fixed = [attribute.name for attribute in attributes if "<name>" not in attribute.name]
     if fixed:
         return {"enum": fixed}
@@ -134,7 +140,7 @@ def _attribute_names(attributes: list[Attribute]) -> JsonSchema:
     return {"type": "string", "pattern": f"^({prefixes})[A-Za-z0-9][A-Za-z0-9_.+/-]{{0,127}}$"}
 
 
-def _value_schema(attribute: Attribute, operator: str) -> JsonSchema | None:
+def _value_schema(attribute: PolicyAttribute, operator: str) -> JsonSchema | None:
     """Return the schema of a value; None if the operator has none."""
     if operator == "exists":
         return None
@@ -142,19 +148,19 @@ def _value_schema(attribute: Attribute, operator: str) -> JsonSchema | None:
         return {"$ref": "#/$defs/window"}
     if operator == "between":
         return {"type": "array", "items": _WHOLE_NUMBER, "minItems": 2, "maxItems": 2}
-    if operator in NUMERIC:
+    if operator in NUMERIC_OPERATORS:
         return _WHOLE_NUMBER
     if operator in ("in_domain", "in_network"):
         return {"anyOf": [_TEXT, _array(_TEXT, least=1)]}
     if operator == "matches":
-        return {**_TEXT, "maxLength": MAX_PATTERN}
-    if operator in PARTIAL:
+        return {**_TEXT, "maxLength": MAX_PATTERN_LENGTH}
+    if operator in PARTIAL_OPERATORS:
         return _TEXT
-    assert operator in FOLDABLE
+    assert operator in FOLDABLE_OPERATORS
     return _exact_value_schema(attribute, several=operator == "one_of")
 
 
-def _exact_value_schema(attribute: Attribute, *, several: bool) -> JsonSchema:
+def _exact_value_schema(attribute: PolicyAttribute, *, several: bool) -> JsonSchema:
     kinds: list[JsonSchema] = [{"enum": list(attribute.choices)} if attribute.choices else _TEXT]
     if attribute.kind == "boolean":
         kinds = [{"type": "boolean"}]
@@ -171,7 +177,7 @@ def _window() -> JsonSchema:
     return {
         **_object(
             {
-                "days": _array({"enum": list(DAYS)}, least=1),
+                "days": _array({"enum": list(WEEKDAYS)}, least=1),
                 "from": {"type": "string", "pattern": f"^{_TIME_OF_DAY}$"},
                 "to": {"type": "string", "pattern": f"^({_TIME_OF_DAY}|24:00)$"},
                 "dates": {**_object({"from": _DATE, "to": _DATE}), "minProperties": 1},
@@ -213,7 +219,11 @@ def _results() -> JsonSchema:
         "acl": _TEXT,
         "downloadable_acl": {"anyOf": [entries, _object(named_acl, required=("entries",))]},
         "role": _TEXT,
-        "session_timeout": {"type": "integer", "minimum": SESSION_SECONDS[0], "maximum": SESSION_SECONDS[1]},
+        "session_timeout": {
+            "type": "integer",
+            "minimum": SESSION_SECONDS_RANGE[0],
+            "maximum": SESSION_SECONDS_RANGE[1],
+        },
         "reauthenticate": {"type": "boolean"},
         "psk": {"const": "endpoint"},
         **dict.fromkeys(POOL_KEYS, _POOL),

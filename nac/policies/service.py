@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
-from nac.db.orders import Span
+from nac.db.sort_orders import PageSpan
 from nac.engine import Policy as Compiled
-from nac.engine import PolicyErrors, read_policy_text
+from nac.engine import PolicyErrors, parse_policy_text
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.models import Policy, PolicyVersion
@@ -65,7 +65,7 @@ __all__ = [
 ]
 
 
-_audit: audit.Recorder[Policy] = audit.Recorder("policy", lambda policy: policy.slug)
+_audit: audit.AuditRecorder[Policy] = audit.AuditRecorder("policy", lambda policy: policy.slug)
 
 
 class PolicyNotFound(NotFound):
@@ -131,7 +131,7 @@ def save_draft(
 
 def _parse_written(written: str) -> object:
     try:
-        return read_policy_text(written)
+        return parse_policy_text(written)
     except PolicyErrors as errors:
         raise InvalidPolicy(errors.mistakes) from errors
 
@@ -263,7 +263,7 @@ def list_page(
     session: Session,
     *,
     tenant_id: TenantId,
-    span: Span | None = None,
+    span: PageSpan | None = None,
     text: str = "",
     published: bool | None = None,
 ) -> Sequence[Policy]:
@@ -286,7 +286,7 @@ def get_draft(session: Session, *, tenant_id: TenantId, slug: str, lock: bool = 
 
 
 def list_versions(
-    session: Session, *, tenant_id: TenantId, slug: str, span: Span | None = None
+    session: Session, *, tenant_id: TenantId, slug: str, span: PageSpan | None = None
 ) -> Sequence[PolicyVersion]:
     """List versions, newest first unless `span` differs."""
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)

@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 
 from nac.clock import epoch_seconds
 from nac.decisions.service import LoggedDecision
-from nac.engine import Decision, Mistake, Request, RequestErrors, decide, read_request
-from nac.engine.mistakes import mistakes_told
+from nac.engine import Decision, DocumentMistake, PolicyRequest, RequestErrors, decide, parse_request
+from nac.engine.mistakes import problem_members
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Site, Tenant
@@ -33,7 +33,7 @@ REQUEST_SIDE, POLICY_SIDE = "request", "policy"
 class InvalidSimulation(InvalidInput):
     """The request or the policy has mistakes."""
 
-    def __init__(self, mistakes: list[tuple[str, Mistake]]) -> None:
+    def __init__(self, mistakes: list[tuple[str, DocumentMistake]]) -> None:
         """`mistakes` are (REQUEST or POLICY, mistake)."""
         super().__init__("; ".join(f"{side}: {mistake}" for side, mistake in mistakes))
         self.mistakes = tuple(mistakes)
@@ -41,9 +41,10 @@ class InvalidSimulation(InvalidInput):
     @property
     def members(self) -> Mapping[str, Any]:
         placed = [
-            Mistake(".".join(filter(None, (side, mistake.place))), mistake.message) for side, mistake in self.mistakes
+            DocumentMistake(".".join(filter(None, (side, mistake.place))), mistake.message)
+            for side, mistake in self.mistakes
         ]
-        return mistakes_told("The input", placed)
+        return problem_members("The input", placed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def simulate(
     InvalidSimulation with every mistake.
     """
     at = epoch_seconds() if at is None else at
-    mistakes: list[tuple[str, Mistake]] = []
+    mistakes: list[tuple[str, DocumentMistake]] = []
     asked = _parse_request(use_rule_names(request), at, mistakes)
     notes: list[str] = []
     found = _find_packet_and_nas(session, tenant_id, asked, notes) if asked and fill else _PacketAndNas({}, None)
@@ -107,7 +108,7 @@ def simulate(
     if place.name and fill:
         facts.values["site.name"] = (place.name,)
     filled = {name: value for name, value in {**facts.values, **found.values}.items() if name not in asked.attributes}
-    full = Request({**asked.attributes, **filled}, at)
+    full = PolicyRequest({**asked.attributes, **filled}, at)
     if document is None:
         decision = place.decide_without_policy(full.attributes.get("nas.vendor", ()))
         because = "The site has no published policy, so it denies everything."
@@ -131,7 +132,7 @@ def simulate(
     )
 
 
-def _passphrase_notes(decision: Decision, request: Request, facts: StoredFacts, *, filled: bool) -> Iterator[str]:
+def _passphrase_notes(decision: Decision, request: PolicyRequest, facts: StoredFacts, *, filled: bool) -> Iterator[str]:
     if filled and not facts.passphrase:
         yield "Neither the endpoint nor its groups have a passphrase: live, Admit rejects the device (no-passphrase)."
     if any(each.encoding == "pmk" for each in decision.passphrase) and not request.attributes.get("ssid"):
@@ -149,16 +150,16 @@ def _find_in_force(
     return policy.slug, stored.number, stored.document
 
 
-def _parse_request(request: object, at: int, mistakes: list[tuple[str, Mistake]]) -> Request | None:
+def _parse_request(request: object, at: int, mistakes: list[tuple[str, DocumentMistake]]) -> PolicyRequest | None:
     try:
-        return read_request(request, at=at)
+        return parse_request(request, at=at)
     except RequestErrors as errors:
         mistakes.extend((REQUEST_SIDE, mistake) for mistake in errors.mistakes)
         return None
 
 
 def _collect_policy_mistakes(
-    session: Session, tenant_id: TenantId, document: object, mistakes: list[tuple[str, Mistake]]
+    session: Session, tenant_id: TenantId, document: object, mistakes: list[tuple[str, DocumentMistake]]
 ) -> None:
     try:
         check_document(session, tenant_id=tenant_id, document=document)
@@ -172,7 +173,9 @@ class _PacketAndNas(NamedTuple):
     site: Site | None
 
 
-def _find_packet_and_nas(session: Session, tenant_id: TenantId, asked: Request, notes: list[str]) -> _PacketAndNas:
+def _find_packet_and_nas(
+    session: Session, tenant_id: TenantId, asked: PolicyRequest, notes: list[str]
+) -> _PacketAndNas:
     """Collect what follows from the packet and from the stored NAS."""
     given = asked.attributes
     derived = packet_facts(given, session.get_one(Tenant, tenant_id).realms)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nac.errors import InvalidInput, Mistakes
+from nac.errors import InvalidInput, MistakeCollector
 
 PoolKind = Literal["ipv4", "ipv6", "delegated"]
 # RFC 2865 5.8, RFC 3162 2.3, RFC 4818 3.
@@ -97,7 +97,7 @@ def parse_extent(
     """
     version = 4 if kind == "ipv4" else 6
     length = _require_length(kind, prefix_length)
-    mistakes = Mistakes()
+    mistakes = MistakeCollector()
     found: list[Interval] = []
     if not ranges or len(ranges) + len(exclusions) > MAX_RANGES:
         raise InvalidInput(

@@ -19,17 +19,17 @@ from sqlalchemy.dialects.postgresql import ARRAY, INET, MACADDR
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
 
-from nac.db.orders import Orders, Span
-from nac.db.sets import among
-from nac.db.texts import has_part
+from nac.db.array_membership import in_array
+from nac.db.sort_orders import PageSpan, SortOrders
+from nac.db.text_search import contains_text
 from nac.ids import TenantId
 from nac.models import Cell, Pool, PoolAddress, Tenant
 
 _KEY = (PoolAddress.pool_id, PoolAddress.number)
-POOL_ORDERS = Orders(
+POOL_ORDERS = SortOrders(
     {"name": (Pool.name, Pool.id), "kind": (Pool.kind, Pool.id), "created_at": (Pool.created_at, Pool.id)}
 )
-LEASE_ORDERS = Orders({"pool": _KEY, "mac": (PoolAddress.mac, *_KEY), "until": (PoolAddress.until, *_KEY)})
+LEASE_ORDERS = SortOrders({"pool": _KEY, "mac": (PoolAddress.mac, *_KEY), "until": (PoolAddress.until, *_KEY)})
 # First and last address of each interval.
 Bounds = Sequence[tuple[str, str]]
 
@@ -121,11 +121,11 @@ def list_all(session: Session, tenant_id: TenantId) -> Sequence[Pool]:
 
 
 def list_page(
-    session: Session, tenant_id: TenantId, *, span: Span, text: str, kind: str, site_id: UUID | None
+    session: Session, tenant_id: TenantId, *, span: PageSpan, text: str, kind: str, site_id: UUID | None
 ) -> Sequence[Pool]:
     query = select(Pool).where(Pool.tenant_id == tenant_id)
     if text:
-        query = query.where(has_part(text, Pool.name))
+        query = query.where(contains_text(text, Pool.name))
     if kind:
         query = query.where(Pool.kind == kind)
     if site_id is not None:
@@ -149,7 +149,7 @@ def count_by_state(session: Session, tenant_id: TenantId, pool_ids: Collection[U
             func.count().filter(PoolAddress.leaving),
             func.count().filter(PoolAddress.reserved_for.is_not(None)),
         )
-        .where(PoolAddress.tenant_id == tenant_id, among(key, pool_ids))
+        .where(PoolAddress.tenant_id == tenant_id, in_array(key, pool_ids))
         .group_by(key, PoolAddress.state)
     )
     found: dict[tuple[UUID, str], int] = {}
@@ -238,7 +238,7 @@ def _any_of(values: Sequence[str], of: TypeEngine[Any]) -> ColumnElement[Any]:
     return any_(cast(literal(list(values), ARRAY(Text())), ARRAY(of)))
 
 
-def list_leases(session: Session, tenant_id: TenantId, chosen: LeaseFilter, *, span: Span) -> Sequence[PoolAddress]:
+def list_leases(session: Session, tenant_id: TenantId, chosen: LeaseFilter, *, span: PageSpan) -> Sequence[PoolAddress]:
     query = select(PoolAddress).where(PoolAddress.tenant_id == tenant_id, PoolAddress.state.in_(chosen.states))
     if chosen.pool_id is not None:
         query = query.where(PoolAddress.pool_id == chosen.pool_id)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from sqlalchemy.orm import Session
 
-from nac.errors import InvalidInput, Mistakes
+from nac.errors import InvalidInput, MistakeCollector
 from nac.models import Pool, PoolAddress
 from nac.pools import repository
 from nac.pools.extent import parse_address
@@ -13,7 +13,7 @@ from nac.validation import require_mac
 
 def parse_reservations(written: Mapping[str, str]) -> dict[str, str]:
     """Parse addresses by MAC address; "" cancels a reservation. Raises InvalidInput or SeveralMistakes."""
-    mistakes = Mistakes()
+    mistakes = MistakeCollector()
     read: dict[str, str] = {}
     for device, text in written.items():
         with mistakes.noted():
@@ -38,7 +38,7 @@ def apply_reservations(session: Session, pool: Pool, read: Mapping[str, str]) ->
     """
     if not read:
         return {}, {}
-    mistakes = Mistakes()
+    mistakes = MistakeCollector()
     found = repository.lock_addresses(session, pool, [address for address in read.values() if address], list(read))
     rows = {each.address: each for each in found if not each.leaving}
     chosen: dict[str, PoolAddress | None] = {}

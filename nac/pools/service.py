@@ -10,10 +10,10 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
-from nac.db import hold
-from nac.db.orders import Span
+from nac.db import lock_row
+from nac.db.sort_orders import PageSpan
 from nac.engine import references
-from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, Mistakes, NotFound
+from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, MistakeCollector, NotFound
 from nac.ids import TenantId
 from nac.models import Pool, PoolAddress
 from nac.policies.policy_references import require_unreferenced
@@ -50,7 +50,7 @@ class PoolOptions:
 
     def given(self) -> dict[str, Any]:
         """Return the set values. Raises InvalidInput or SeveralMistakes."""
-        mistakes = Mistakes()
+        mistakes = MistakeCollector()
         with mistakes.noted():
             if self.when_empty not in (None, *WHEN_EMPTY_CHOICES):
                 raise InvalidInput(f"Invalid value {self.when_empty!r}: use deny or without.", place="when_empty")
@@ -99,7 +99,7 @@ def create_pool(
     options: PoolOptions = PoolOptions(),
 ) -> Pool:
     """Create a pool. Raises InvalidInput, SeveralMistakes, AlreadyExists or PoolsOverlap."""
-    mistakes = Mistakes()
+    mistakes = MistakeCollector()
     with mistakes.noted():
         require_not_reserved("pool", require_slug(name, place="name"))
     with mistakes.noted():
@@ -155,7 +155,7 @@ def update_pool(
     if pool.removing:
         raise Conflict(f"Pool {name!r} is being deleted.", place="name")
     before = _describe(pool)
-    mistakes = Mistakes()
+    mistakes = MistakeCollector()
     with mistakes.noted():
         for key, value in options.given().items():
             setattr(pool, key, value)
@@ -265,7 +265,7 @@ def list_pools(session: Session, *, tenant_id: TenantId) -> list[PoolState]:
 
 
 def list_page(
-    session: Session, *, tenant_id: TenantId, span: Span, text: str = "", kind: str = "", site: str = ""
+    session: Session, *, tenant_id: TenantId, span: PageSpan, text: str = "", kind: str = "", site: str = ""
 ) -> list[PoolState]:
     """List pools; `text` is part of the name, `site` the slug of their site."""
     site_id = _find_site_id(session, tenant_id, site)
@@ -304,7 +304,7 @@ def list_leases(
     site: str = "",
     mac: str = "",
     address: str = "",
-    span: Span | None = None,
+    span: PageSpan | None = None,
 ) -> Sequence[PoolAddress]:
     """List assigned and quarantined addresses, by pool and number by default."""
     chosen = LeaseFilter()
@@ -328,7 +328,7 @@ def require_pool(session: Session, *, tenant_id: TenantId, name: str, site: str 
             f"Pool {name!r}{where} does not exist.", place="name", remedy="List pools: ./admit pool list"
         )
     if lock:
-        hold(session, pool)
+        lock_row(session, pool)
     return pool
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
-from nac.coa_requests.queueing import withdraw_redecision
+from nac.coa_requests.request_queue import withdraw_redecision
 from nac.ids import TenantId
 from nac.models import Redecision, Tenant
 from nac.redecisions import live_sessions, repository

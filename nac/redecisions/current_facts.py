@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.endpoints.rules import record_of
+from nac.endpoints.rule_conditions import build_record
 from nac.groups import USER_GROUPS
 from nac.ids import TenantId
 from nac.models import Endpoint, EndpointGroup, EndpointGroupMember, Nas, Tenant, User
@@ -99,7 +99,7 @@ def _load_endpoints(session: Session, tenant_id: TenantId, macs: Collection[str]
 
 def _build_known_endpoint(row: Endpoint, groups: Sequence[tuple[str, bool, bool]]) -> KnownEndpoint:
     record = msgspec.structs.replace(
-        record_of(row),
+        build_record(row),
         groups=tuple(name for name, ruled, _ in groups if not ruled),
         rule_groups=tuple(name for name, ruled, _ in groups if ruled),
         valid_until=int(row.valid_until.timestamp()) if row.valid_until else 0,

@@ -7,7 +7,7 @@ from datetime import timedelta
 from sqlalchemy.orm import Session
 
 from nac.clock import epoch_seconds, utc_now
-from nac.coa_requests.queueing import REDECIDED, queue_for_sessions
+from nac.coa_requests.request_queue import REDECIDED_REASON, queue_session_requests
 from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import Redecision, RedecisionItem
@@ -80,12 +80,12 @@ def _queue_items(session: Session, run: Redecision, items: Sequence[RedecisionIt
         if not rows:
             continue
         try:
-            queue_for_sessions(
+            queue_session_requests(
                 session,
                 tenant_id=run.tenant_id,
                 rows=rows,
                 kind=kind,
-                reason=REDECIDED,
+                reason=REDECIDED_REASON,
                 asked_by=f"re-decision {run.id}",
                 redecision=run.id,
                 after=repository.unfollowed_change(session, run.tenant_id),

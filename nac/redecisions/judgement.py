@@ -12,8 +12,8 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.endpoint_facts import device_facts
-from nac.engine import Policy, Request, decide
+from nac.endpoint_facts import build_device_facts
+from nac.engine import Policy, PolicyRequest, decide
 from nac.ids import TenantId
 from nac.models import PolicyVersion, Site
 from nac.packet_values import Values
@@ -198,13 +198,13 @@ class Judge:
         known = known and endpoint is not None and not 0 < endpoint.record.valid_until <= at
         facts["endpoint.known"] = (known,)
         if endpoint is not None:
-            facts |= device_facts(endpoint.record, at, known=known)
+            facts |= build_device_facts(endpoint.record, at, known=known)
         self._add_certificate_fields(facts, policy, recorded, knowledge, at)
         of_device, of_user = counts.get(live.id, (0, 0))
         facts["session.count.endpoint"] = (of_device,)
         if recorded.method != "mab" and recorded.identity:
             facts["session.count.user"] = (of_user,)
-        decision = decide(policy, Request(facts, at))
+        decision = decide(policy, PolicyRequest(facts, at))
         has_passphrase = endpoint is not None and endpoint.has_passphrase
         # Also in monitor mode, if the results need one.
         needs_one = decision.passphrase or (decision.needs_passphrase and not decision.monitored)

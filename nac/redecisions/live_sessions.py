@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 from sqlalchemy.types import BigInteger, Text
 
-from nac.decisions.recorded import moment_of
+from nac.decisions.recorded_requests import from_microseconds
 from nac.ids import TenantId
 from nac.session_class import parse_decided_at
 
@@ -218,7 +218,7 @@ def load_decisions(
         "tenant": tenant_id,
         "ids": [each.id for each, _ in named],
         "macs": [each.mac for each, _ in named],
-        "moments": [moment_of(at) for _, at in named],
+        "moments": [from_microseconds(at) for _, at in named],
         "nases": [each.nas_key.partition("|")[0] for each, _ in named],
     }
     return {row[0]: RecordedDecision(*row[1:]) for row in session.execute(_DECISIONS, parameters)}

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.types import Text
 
 from nac.clock import utc_now
-from nac.db import by_place
+from nac.db import force_ctid_scan
 from nac.ids import TenantId
 from nac.models import RedecisionMark
 
@@ -51,7 +51,7 @@ def take_pending_changes(session: Session, tenant_id: TenantId, limit: int) -> S
     places = session.scalars(_DUE_MARKS, parameters).all()
     if not places:
         return []
-    with by_place(session):
+    with force_ctid_scan(session):
         return [(row[0], row[1]) for row in session.execute(_TAKE_MARKS, {"places": places})]
 
 

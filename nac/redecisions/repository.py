@@ -24,8 +24,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.dialects.postgresql import insert as insert_or_update
 from sqlalchemy.orm import Session
 
-from nac.coa_requests.queueing import WAITING
-from nac.db.orders import Orders, Span
+from nac.coa_requests.request_queue import WAITING_STATES
+from nac.db.sort_orders import PageSpan, SortOrders
 from nac.ids import TenantId
 from nac.models import CoaRequest, Redecision, RedecisionItem
 from nac.policies.differences import ComparedAnswer
@@ -54,7 +54,7 @@ _withdraw_unlike, _leave_alike = (
     for statement in (_WITHDRAW_UNLIKE, _LEAVE_ALIKE)
 )
 
-ORDERS = Orders({"id": (Redecision.id,)}, default="-id")
+ORDERS = SortOrders({"id": (Redecision.id,)}, default="-id")
 
 
 def try_lock_tenant(session: Session, tenant_id: TenantId) -> bool:
@@ -101,7 +101,9 @@ def lock_older(session: Session, run: Redecision) -> Sequence[Redecision]:
     ).all()
 
 
-def list_page(session: Session, tenant_id: TenantId, *, span: Span, states: Collection[str]) -> Sequence[Redecision]:
+def list_page(
+    session: Session, tenant_id: TenantId, *, span: PageSpan, states: Collection[str]
+) -> Sequence[Redecision]:
     query = span.of(select(Redecision).where(Redecision.tenant_id == tenant_id))
     if states:
         query = query.where(Redecision.state.in_(states))
@@ -192,7 +194,7 @@ def leave_alike_to_older(session: Session, run: Redecision, older: Redecision) -
     waiting = select(CoaRequest.session_row).where(
         CoaRequest.tenant_id == older.tenant_id,
         CoaRequest.redecision_id == older.id,
-        CoaRequest.state.in_(WAITING),
+        CoaRequest.state.in_(WAITING_STATES),
     )
     # Bounded by the pace (nac.redecisions.dispatch).
     parameters = {"tenant": run.tenant_id, "waiting": list(session.scalars(waiting))}
@@ -305,7 +307,7 @@ def count_waiting_by_nas(session: Session, tenant_id: TenantId) -> dict[str, int
     query = select(CoaRequest.nas_key, func.count()).where(
         CoaRequest.tenant_id == tenant_id,
         CoaRequest.redecision_id.is_not(None),
-        CoaRequest.state.in_(WAITING),
+        CoaRequest.state.in_(WAITING_STATES),
     )
     return {row[0]: row[1] for row in session.execute(query.group_by(CoaRequest.nas_key))}
 

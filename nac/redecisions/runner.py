@@ -10,7 +10,7 @@ from datetime import timedelta
 from sqlalchemy.orm import Session
 
 from nac.clock import epoch_seconds, utc_now
-from nac.coa_requests.queueing import withdraw_outdated
+from nac.coa_requests.request_queue import withdraw_outdated
 from nac.ids import TenantId
 from nac.models import Redecision
 from nac.redecisions import completion, dispatch, live_sessions, repository

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import epoch_seconds
-from nac.db.orders import Span
+from nac.db.sort_orders import PageSpan
 from nac.errors import Conflict, NotFound
 from nac.ids import TenantId
 from nac.models import Redecision
@@ -132,7 +132,7 @@ def require_redecision(session: Session, *, tenant_id: TenantId, number: int, lo
 
 
 def list_redecisions(
-    session: Session, *, tenant_id: TenantId, span: Span | None = None, states: Collection[RedecisionState] = ()
+    session: Session, *, tenant_id: TenantId, span: PageSpan | None = None, states: Collection[RedecisionState] = ()
 ) -> Sequence[Redecision]:
     """List runs, newest first unless `span` differs."""
     return repository.list_page(session, tenant_id, span=span or ORDERS.first(), states=states)

@@ -39,7 +39,7 @@ def read_clock(*, engine: Engine | None = None) -> ClockReading:
             session.execute(insert(RetentionClock).values(seen_at=now).on_conflict_do_nothing())
             return ClockReading(now, _clocks_agree(session, now))
         if now - row.seen_at > MAX_GAP:
-            alarms.tell(
+            alarms.raise_alarm(
                 session,
                 code=CLOCK_JUMPED,
                 detail=(
@@ -54,7 +54,7 @@ def read_clock(*, engine: Engine | None = None) -> ClockReading:
             # The waiting time is over, or the clock was set back.
             row.doubted_until = None
         if row.doubted_until is None:
-            alarms.clear(session, code=CLOCK_JUMPED)
+            alarms.clear_alarm(session, code=CLOCK_JUMPED)
         row.seen_at = now
         agrees = _clocks_agree(session, now)
         return ClockReading(now, agrees and row.doubted_until is None)
@@ -86,13 +86,13 @@ def trust_clock(session: Session, *, actor: str) -> None:
 def _clocks_agree(session: Session, now: datetime) -> bool:
     apart = utc_now() - now
     if abs(apart) <= MAX_CLOCK_SKEW:
-        alarms.clear(session, code=CLOCKS_DIFFER)
+        alarms.clear_alarm(session, code=CLOCKS_DIFFER)
         return True
     detail = (
         f"The clocks of the worker and the database differ by {abs(apart)}. Nothing is deleted."
         " Synchronize both with a time service."
     )
-    alarms.tell(session, code=CLOCKS_DIFFER, detail=detail, now=now)
+    alarms.raise_alarm(session, code=CLOCKS_DIFFER, detail=detail, now=now)
     return False
 
 

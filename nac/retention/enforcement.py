@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 from nac.alarms import service as alarms
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import Unavailable
-from nac.exports import standing
-from nac.exports.files import Folder
+from nac.exports import standing_exports
+from nac.exports.export_folder import ExportFolder
 from nac.ids import TenantId
 from nac.models import Tenant
 from nac.retention import measurement, notices, partition_drop, plan, row_deletion
@@ -48,7 +48,7 @@ def enforce_retention(
     at: ClockReading,
     window: DeletionWindow,
     seconds: float,
-    folder: Folder,
+    folder: ExportFolder,
     database_max_bytes: int = 0,
     most_days: int = MAX_DAYS_PER_TURN,
     measure_every: timedelta = measurement.MEASURE_INTERVAL,
@@ -88,14 +88,14 @@ def _is_in_danger(now: datetime, most: int, engine: Engine | None) -> bool:
     with session_scope(PlatformScope(), engine=engine) as session:
         size: int = session.scalars(select(func.pg_database_size(func.current_database()))).one() if most else 0
         if size <= DANGER_SHARE * most:
-            alarms.clear(session, code=NEARLY_FULL)
+            alarms.clear_alarm(session, code=NEARLY_FULL)
             return False
         detail = (
             f"The database has {format_size(size)} of {format_size(most)}: log budgets now apply without"
             " warning. Increase the limit (ADMIT_DATABASE_MAX_BYTES), or keep less: ./admit retention"
             " limits set"
         )
-        alarms.tell(session, code=NEARLY_FULL, detail=detail, now=now)
+        alarms.raise_alarm(session, code=NEARLY_FULL, detail=detail, now=now)
     _log.error(detail)
     return True
 
@@ -110,7 +110,9 @@ def _load_plans(now: datetime, danger: bool, engine: Engine | None) -> list[Tena
         try:
             with session_scope(TenantScope(tenant_id), engine=engine) as session:
                 found = plan.load_plan(session, tenant_id=tenant_id, now=now, limits=limits, danger=danger)
-                standing.follow(session, tenant_id, {name: log.sizes.keys() for name, log in found.logs.items()}, now)
+                standing_exports.update_presence(
+                    session, tenant_id, {name: log.sizes.keys() for name, log in found.logs.items()}, now
+                )
                 for notice in notices.refresh_notices(session, found, now=now):
                     _log.warning("tenant %s, log %s: %s", tenant_id, notice.log, notice.detail)
                 _order_exports(session, found, now)
@@ -128,11 +130,11 @@ def _order_exports(session: Session, found: TenantPlan, now: datetime) -> None:
     for name in EXPORTED_LOGS:
         log = found.logs[name]
         if log.export_format is not None:
-            due = max(log.keep_from, log.wanted_from) + standing.LEAD_DAYS * _DAY
+            due = max(log.keep_from, log.wanted_from) + standing_exports.LEAD_DAYS * _DAY
             until = min(due, log.today - MIN_DAYS * _DAY)
             days = [day for day in log.sizes if day < until]
-            standing.order(session, found.tenant_id, name, days, format=log.export_format)
+            standing_exports.create_jobs(session, found.tenant_id, name, days, format=log.export_format)
         elif not log.terms.export:
             over.append(name)
     if over:
-        standing.end(session, found.tenant_id, over, now=now)
+        standing_exports.cancel_jobs(session, found.tenant_id, over, now=now)

@@ -7,8 +7,8 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
-from nac.db.orders import Span
-from nac.errors import Conflict, InvalidInput, Mistakes, NotFound
+from nac.db.sort_orders import PageSpan
+from nac.errors import Conflict, InvalidInput, MistakeCollector, NotFound
 from nac.ids import TenantId
 from nac.models import RetentionHold
 from nac.retention import repository
@@ -35,7 +35,7 @@ def create_hold(
     last_day: date | None = None,
 ) -> RetentionHold:
     """Hold UTC days (inclusive) of one log, or of all. Once committed, nothing of them is deleted."""
-    mistakes = Mistakes()
+    mistakes = MistakeCollector()
     with mistakes.noted():
         reason = require_name(reason, place="reason")
     with mistakes.noted():
@@ -86,7 +86,7 @@ def clear_hold(session: Session, *, actor: str, tenant_id: TenantId, hold_id: in
 
 
 def list_holds(
-    session: Session, *, tenant_id: TenantId, span: Span | None = None, in_force: bool | None = None
+    session: Session, *, tenant_id: TenantId, span: PageSpan | None = None, in_force: bool | None = None
 ) -> Sequence[RetentionHold]:
     """List holds, oldest first by default. `in_force` filters by whether they are cleared."""
     return repository.list_holds(session, tenant_id, span=span, in_force=in_force)

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.exports import standing
+from nac.exports import standing_exports
 from nac.ids import TenantId
 from nac.models import RetentionHold, RetentionNotice
 from nac.retention import budget, repository
@@ -92,13 +92,13 @@ def _iter_due(session: Session, tenant_id: TenantId, log: LogPlan, now: datetime
     if log.terms.announced or cleared:
         yield _change_notice(log, cleared)
     if log.released is not None:
-        jobs = standing.ordered_days(session, tenant_id, log.log)
+        jobs = standing_exports.jobs_by_day(session, tenant_id, log.log)
         late = sorted(
             day
             for day in log.sizes
             if day < log.keep_from
             and day not in log.released
-            and (standing.is_holding_up(jobs[day], now) if day in jobs else log.export_format is None)
+            and (standing_exports.is_delaying_deletion(jobs[day], now) if day in jobs else log.export_format is None)
         )
         if late:
             error = jobs[late[0]].error if late[0] in jobs else ""

@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.db import PlatformScope, TenantScope, enter_tenant, session_scope
-from nac.exports import standing
-from nac.exports.files import Folder
+from nac.exports import standing_exports
+from nac.exports.export_folder import ExportFolder
 from nac.retention import measurement, repository
 from nac.retention.logs import PARTITIONED_LOGS, LogName
 from nac.retention.notices import RETENTION_ACTOR
@@ -34,7 +34,7 @@ def drop_partitions(
     *,
     now: datetime,
     seconds: float,
-    folder: Folder,
+    folder: ExportFolder,
     most_days: int,
     engine: Engine | None = None,
 ) -> DroppedDays:
@@ -62,13 +62,15 @@ def drop_partitions(
 
 
 def _drop_partition(
-    plans: Sequence[TenantPlan], log: LogName, day: date, now: datetime, folder: Folder, engine: Engine | None
+    plans: Sequence[TenantPlan], log: LogName, day: date, now: datetime, folder: ExportFolder, engine: Engine | None
 ) -> str:
     exported = {}
     for plan in plans:
         if plan.logs[log].released is not None:
             with session_scope(TenantScope(plan.tenant_id), engine=engine) as session:
-                exported[plan.tenant_id] = standing.release(session, plan.tenant_id, log, day, folder=folder, now=now)
+                exported[plan.tenant_id] = standing_exports.release_day(
+                    session, plan.tenant_id, log, day, folder=folder, now=now
+                )
     horizons = {tenant_id: released.rows_before for tenant_id, released in exported.items() if released is not None}
     given_up = [plan.tenant_id for plan in plans if exported.get(plan.tenant_id, True) is not None]
     if sum(plan.logs[log].rows.get(day, 0) for plan in plans if plan.tenant_id in horizons) > MAX_SCANNED_ROWS:

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy.orm import Session
 
-from nac.exports import standing
+from nac.exports import standing_exports
 from nac.ids import TenantId
 from nac.models import LogSize, RetentionHold, RetentionNotice, RetentionSetting
 from nac.retention import budget, repository
@@ -122,7 +122,7 @@ def load_plan(
             is_new=known.get(log) != terms,
             sizes=[size for size in sizes if size.log == log],
             holds=[hold for hold in keeping if hold.log in (None, log)],
-            released=standing.released_days(session, tenant_id, log) if terms.export else None,
+            released=standing_exports.list_exported_days(session, tenant_id, log) if terms.export else None,
             notices={notice.kind: notice for notice in notices if notice.log == log},
             danger=danger,
         )

@@ -6,7 +6,7 @@ from sqlalchemy import delete, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from nac.db.orders import Orders, Span
+from nac.db.sort_orders import PageSpan, SortOrders
 from nac.ids import TenantId
 from nac.models import (
     EarlyDeletion,
@@ -22,7 +22,7 @@ from nac.models import (
 from nac.retention.logs import LogName
 from nac.retention.terms import NOTICE_PERIOD, LogTerms, PartName, TermPart
 
-HOLD_ORDERS = Orders({"set_at": (RetentionHold.created_at, RetentionHold.id)})
+HOLD_ORDERS = SortOrders({"set_at": (RetentionHold.created_at, RetentionHold.id)})
 # Deletions take it shared, a new hold exclusively: running deletions end before the hold is in force.
 _HOLDS_LOCK = func.hashtext("retention_holds")
 
@@ -128,13 +128,13 @@ def list_holds_that_keep(session: Session, tenant_id: TenantId, now: datetime) -
 
 
 def list_holds(
-    session: Session, tenant_id: TenantId, *, span: Span | None, in_force: bool | None
+    session: Session, tenant_id: TenantId, *, span: PageSpan | None, in_force: bool | None
 ) -> Sequence[RetentionHold]:
     query = select(RetentionHold).where(RetentionHold.tenant_id == tenant_id)
     if in_force is not None:
         cleared = RetentionHold.cleared_at.is_not(None)
         query = query.where(~cleared if in_force else cleared)
-    query = HOLD_ORDERS[HOLD_ORDERS.default].sorted(query) if span is None else span.of(query)
+    query = HOLD_ORDERS[HOLD_ORDERS.default].apply_to(query) if span is None else span.of(query)
     return session.scalars(query).all()
 
 

@@ -12,11 +12,11 @@ from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.db import TenantScope, by_place, session_scope
+from nac.db import TenantScope, force_ctid_scan, session_scope
 from nac.errors import Conflict, Unavailable
-from nac.exports import standing
-from nac.exports.files import Folder
-from nac.exports.standing import Release
+from nac.exports import standing_exports
+from nac.exports.export_folder import ExportFolder
+from nac.exports.standing_exports import DeletionRelease
 from nac.ids import TenantId
 from nac.retention import repository
 from nac.retention.logs import LogName
@@ -96,7 +96,7 @@ def delete_rows(
     *,
     now: datetime,
     seconds: float,
-    folder: Folder,
+    folder: ExportFolder,
     most_days: int,
     busy: Collection[tuple[LogName, date]] = (),
     engine: Engine | None = None,
@@ -130,7 +130,7 @@ def _iter_batches(
     plan: TenantPlan,
     now: datetime,
     busy: Collection[tuple[LogName, date]],
-    folder: Folder,
+    folder: ExportFolder,
     most_days: int,
     engine: Engine | None,
 ) -> Iterator[int]:
@@ -140,14 +140,16 @@ def _iter_batches(
             released = None
             if log.released is not None:
                 with session_scope(TenantScope(plan.tenant_id), engine=engine) as session:
-                    released = standing.release(session, plan.tenant_id, log.log, day, folder=folder, now=now)
+                    released = standing_exports.release_day(
+                        session, plan.tenant_id, log.log, day, folder=folder, now=now
+                    )
                 if released is None:
                     continue
             yield from _delete_day(plan.tenant_id, log, day, released, now, engine)
 
 
 def _delete_day(
-    tenant_id: TenantId, log: LogPlan, day: date, released: Release | None, now: datetime, engine: Engine | None
+    tenant_id: TenantId, log: LogPlan, day: date, released: DeletionRelease | None, now: datetime, engine: Engine | None
 ) -> Iterator[int]:
     first = midnight(day)
     while True:
@@ -172,13 +174,13 @@ def _delete_day(
 
 
 def _is_still_given_up(
-    session: Session, tenant_id: TenantId, log: LogPlan, day: date, released: Release | None, now: datetime
+    session: Session, tenant_id: TenantId, log: LogPlan, day: date, released: DeletionRelease | None, now: datetime
 ) -> bool:
     """Check within this transaction that no hold applies and that the export exists."""
     repository.lock_holds_shared(session)
     if any(hold_covers_day(hold, log.log, day) for hold in repository.list_holds_that_keep(session, tenant_id, now)):
         return False
-    return released is None or standing.still_holds(session, tenant_id, log.log, day, released)
+    return released is None or standing_exports.is_release_valid(session, tenant_id, log.log, day, released)
 
 
 def delete_batch(
@@ -193,14 +195,16 @@ def delete_batch(
     places = session.scalars(pick, given).all()
     if not places:
         return DeletionBatch(0, 0, first)
-    with by_place(session):
+    with force_ctid_scan(session):
         gone, last = session.execute(take, given | {"places": places}).one()
     return DeletionBatch(len(places), gone, last if log in _ORDERED_LOGS and last is not None else first)
 
 
-def _finish_day(session: Session, tenant_id: TenantId, log: LogPlan, day: date, released: Release | None) -> None:
+def _finish_day(
+    session: Session, tenant_id: TenantId, log: LogPlan, day: date, released: DeletionRelease | None
+) -> None:
     """Forget the day's size if it is empty. Rows that arrive later are measured again."""
-    if released is None or standing.is_empty(session, tenant_id, log.log, day):
+    if released is None or standing_exports.is_day_empty(session, tenant_id, log.log, day):
         repository.delete_size(session, tenant_id, log.log, day)
     if rows := repository.take_early_deletions(session, tenant_id, log.log, day):
         audit.append(

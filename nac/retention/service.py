@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
-from nac.errors import InvalidInput, Mistakes
+from nac.errors import InvalidInput, MistakeCollector
 from nac.ids import TenantId
 from nac.models import RetentionLimits, RetentionNotice, RetentionSetting
 from nac.models.export import EXPORT_FORMATS
@@ -91,7 +91,7 @@ def update_retention(session: Session, *, actor: str, tenant_id: TenantId, chang
 
 
 def _require_valid(session: Session, change: RetentionChange) -> LogName:
-    mistakes = Mistakes()
+    mistakes = MistakeCollector()
     with mistakes.noted():
         name = require_log(change.log)
     mistakes.refuse()

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from sqlalchemy.orm import Session
 
 from nac.certificates import repository as certificates
-from nac.certificates.issuing import Reservation, reserve, sign, with_chain
-from nac.certificates.signing import Signing
+from nac.certificates.issuance import CertificateReservation, load_with_chain, reserve_certificate, sign_certificate
+from nac.certificates.signing import SigningContext
 from nac.db import commit_intent
 from nac.ids import TenantId
 from nac.models import Certificate
@@ -29,15 +29,15 @@ _RENEWED_BEFORE = timedelta(days=30)
 
 
 def ensure_registration_authority(
-    session: Session, *, tenant_id: TenantId, signing: Signing, now: datetime
+    session: Session, *, tenant_id: TenantId, signing: SigningContext, now: datetime
 ) -> Sequence[Certificate]:
     """Return all valid ones, the current one first; create one if needed. Raises Conflict if there is no authority."""
-    rows = certificates.usable_of_profile(session, tenant_id, PROFILE, now)
+    rows = certificates.list_usable_by_profile(session, tenant_id, PROFILE, now)
     if not _is_current(session, tenant_id, rows, now):
         certificates.lock_tenant(session, tenant_id)
-        rows = certificates.usable_of_profile(session, tenant_id, PROFILE, now)
+        rows = certificates.list_usable_by_profile(session, tenant_id, PROFILE, now)
         if not _is_current(session, tenant_id, rows, now):
-            reservation = reserve(
+            reservation = reserve_certificate(
                 session,
                 actor=_ACTOR,
                 tenant_id=tenant_id,
@@ -49,14 +49,14 @@ def ensure_registration_authority(
             commit_intent(session)
             certificates.lock_tenant(session, tenant_id)
             # Another process may have created one meanwhile; the worker abandons this one.
-            rows = certificates.usable_of_profile(session, tenant_id, PROFILE, now)
+            rows = certificates.list_usable_by_profile(session, tenant_id, PROFILE, now)
             if not _is_current(session, tenant_id, rows, now):
                 rows = [_issue_certificate(session, reservation, signing, now), *rows]
     return rows
 
 
 def _is_current(session: Session, tenant_id: TenantId, rows: Sequence[Certificate], now: datetime) -> bool:
-    issuing = certificates.active_issuing(session, tenant_id)
+    issuing = certificates.get_active_issuing(session, tenant_id)
     if issuing is None or not rows:
         return False
     newest = rows[0]
@@ -66,15 +66,17 @@ def _is_current(session: Session, tenant_id: TenantId, rows: Sequence[Certificat
     return newest.authority_id == issuing.id and lasts
 
 
-def _issue_certificate(session: Session, reservation: Reservation, signing: Signing, now: datetime) -> Certificate:
+def _issue_certificate(
+    session: Session, reservation: CertificateReservation, signing: SigningContext, now: datetime
+) -> Certificate:
     key = generate_key(reservation.rules.key)
-    row = sign(session, reservation, actor=_ACTOR, public_key=key.public_key(), signing=signing, now=now)
+    row = sign_certificate(session, reservation, actor=_ACTOR, public_key=key.public_key(), signing=signing, now=now)
     row.key_sealed = signing.sealer.seal(key_pem(key), f"certificate:{row.id}")
     session.flush()
     return row
 
 
-def build_responder(row: Certificate, signing: Signing) -> ScepResponder:
+def build_responder(row: Certificate, signing: SigningContext) -> ScepResponder:
     """Return the responder, with its key opened."""
     assert row.certificate_der is not None
     assert row.key_sealed is not None
@@ -85,5 +87,5 @@ def build_responder(row: Certificate, signing: Signing) -> ScepResponder:
 
 def get_ca_certificates(session: Session, row: Certificate) -> bytes:
     """Return the certificates for GetCACert: the registration authority, its issuer, and so on up to the root."""
-    chain = with_chain(session, row, None)
+    chain = load_with_chain(session, row, None)
     return certificates_only([chain.certificate, *chain.intermediates, chain.root])

@@ -10,10 +10,10 @@ from cryptography import x509
 from sqlalchemy.orm import Session
 
 from nac.certificates import repository as certificates
-from nac.certificates.issuing import ClientProfile, issue_client
-from nac.certificates.signing import Signing
-from nac.enrolment.enrolling import agreed_names, enrol, renew, require_renewable
-from nac.enrolment.tokens import Token
+from nac.certificates.issuance import ClientProfile, issue_client
+from nac.certificates.signing import SigningContext
+from nac.enrolment.certificate_enrolment import enrol, renew, require_renewable, resolve_names
+from nac.enrolment.secret_text import EnrolmentSecretText
 from nac.ids import TenantId
 from nac.models import Certificate, EnrolmentSecret, ScepTransaction
 from nac.scep import repository
@@ -110,7 +110,7 @@ def find_issued_certificate(
 
     Locks the key until the transaction ends.
     """
-    if not certificates.is_certified(session, tenant_id, opened.public_key_sha256):
+    if not certificates.is_key_certified(session, tenant_id, opened.public_key_sha256):
         return None
     row = repository.find_certificate(
         session,
@@ -144,17 +144,23 @@ def poll_certificate(session: Session, *, tenant_id: TenantId, message: scep.Sce
 
 def is_own_challenge(challenge: str) -> bool:
     """Whether the challenge has Admit's format; others are for the tenant's webhook."""
-    return Token.parse(challenge) is not None
+    return EnrolmentSecretText.parse(challenge) is not None
 
 
 def split_challenge(challenge: str) -> tuple[str, str]:
     """Split an Admit challenge into name and secret. Another challenge yields empty strings, which are safe to log."""
-    token = Token.parse(challenge)
+    token = EnrolmentSecretText.parse(challenge)
     return (token.public_id, token.secret) if token else ("", "")
 
 
 def enrol_with_secret(
-    session: Session, *, actor: str, opened: OpenedMessage, secret: EnrolmentSecret, signing: Signing, now: datetime
+    session: Session,
+    *,
+    actor: str,
+    opened: OpenedMessage,
+    secret: EnrolmentSecret,
+    signing: SigningContext,
+    now: datetime,
 ) -> x509.Certificate:
     """Enrol with a challenge redeemed in this transaction. Raises NameRefused, DuplicateKey or CertificateRefused."""
     issued = enrol(session, actor=actor, secret=secret, request=opened.signing_request, signing=signing, now=now)
@@ -170,11 +176,11 @@ def enrol_with_permit(
     opened: OpenedMessage,
     permit: Permit,
     profile: str,
-    signing: Signing,
+    signing: SigningContext,
     now: datetime,
 ) -> x509.Certificate:
     """Enrol with the webhook's permission. Raises NameRefused, DuplicateKey or CertificateRefused."""
-    common_name, sans = agreed_names(permit, opened.signing_request)
+    common_name, sans = resolve_names(permit, opened.signing_request)
     issued = issue_client(
         session,
         actor=actor,
@@ -198,7 +204,7 @@ def require_renewable_certificate(
 
 
 def renew_certificate(
-    session: Session, *, actor: str, opened: OpenedMessage, old: Certificate, signing: Signing, now: datetime
+    session: Session, *, actor: str, opened: OpenedMessage, old: Certificate, signing: SigningContext, now: datetime
 ) -> x509.Certificate:
     """Renew `old`. Raises NameRefused, RenewalKeepsKey, DuplicateKey or CertificateRefused."""
     issued = renew(session, actor=actor, old=old, request=opened.signing_request, signing=signing, now=now)

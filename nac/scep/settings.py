@@ -6,7 +6,7 @@ from ipaddress import ip_network
 
 import msgspec
 
-from nac.certificates.issuing import CLIENT_PROFILES
+from nac.certificates.issuance import CLIENT_PROFILES
 from nac.outbound.tls import tls_context
 from nac.validation import is_https_address
 

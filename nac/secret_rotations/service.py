@@ -107,7 +107,7 @@ def start_rotation(
     session.add(rotation)
     session.flush()
     # A tenant that is moving must wait until the other cell accepts both secrets.
-    cells.unready(session, tenant_id=tenant_id)
+    cells.mark_slot_not_ready(session, tenant_id=tenant_id)
     after = {"of": found.name if found else "tenant", "ends_at": rotation.ends_at.isoformat(), "at_end": at_end}
     _audit(session, actor, tenant, "begin-rotation", after=after)
     return _build_status(session, rotation, found)
@@ -261,7 +261,7 @@ def _open_secret_in_force(session: Session, tenant_id: TenantId, nas: Nas | None
     if nas is not None and nas.secret_sealed is not None:
         return sealer.open(nas.secret_sealed, nases.secret_context(nas))
     slot = cells.require_slot(session, tenant_id=tenant_id)
-    return sealer.open(slot.secret_sealed, cells.secret_context(slot))
+    return sealer.open(slot.secret_sealed, cells.slot_secret_context(slot))
 
 
 def _put_secret_in_force(session: Session, rotation: SecretRotation, nas: Nas | None, sealer: Sealer) -> None:
@@ -273,8 +273,8 @@ def _put_secret_in_force(session: Session, rotation: SecretRotation, nas: Nas | 
             nas.secret_sealed = sealer.seal(secret, nases.secret_context(nas))
         return
     # Includes the slot of the cell that the tenant is moving to.
-    for slot in slots.slots_held_for(session, rotation.tenant_id):
-        slot.secret_sealed = sealer.seal(secret, cells.secret_context(slot))
+    for slot in slots.list_slots_held_for(session, rotation.tenant_id):
+        slot.secret_sealed = sealer.seal(secret, cells.slot_secret_context(slot))
 
 
 def _end_rotation(

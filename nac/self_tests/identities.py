@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 
 from nac.certificates import intents
 from nac.certificates import service as certificates
-from nac.certificates.issuing import dns_names_of
-from nac.certificates.repository import newest_server
+from nac.certificates.issuance import get_dns_names
+from nac.certificates.repository import get_newest_server
 from nac.certificates.server_names import SERVER_PROFILE
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.ids import TenantId
 from nac.models import Certificate
 from nac.self_tests import repository
@@ -39,10 +39,10 @@ class IssuedIdentity:
 
 
 def issue_identity(
-    session: Session, *, actor: str, tenant_id: TenantId, name: str, signing: Signing, now: datetime
+    session: Session, *, actor: str, tenant_id: TenantId, name: str, signing: SigningContext, now: datetime
 ) -> IssuedIdentity:
     """Issue a certificate valid only in self-tests. Commits before signing, as all issuing does."""
-    reservation = certificates.reserve(
+    reservation = certificates.reserve_certificate(
         session,
         actor=actor,
         tenant_id=tenant_id,
@@ -53,10 +53,12 @@ def issue_identity(
         not_after=now + CERTIFICATE_LIFETIME,
     )
     key = generate_key(reservation.rules.key)
-    row = certificates.sign(session, reservation, actor=actor, public_key=key.public_key(), signing=signing, now=now)
-    issued = certificates.with_chain(session, row, key)
-    server = newest_server(session, tenant_id, SERVER_PROFILE)
-    names = dns_names_of(server) if server else []
+    row = certificates.sign_certificate(
+        session, reservation, actor=actor, public_key=key.public_key(), signing=signing, now=now
+    )
+    issued = certificates.load_with_chain(session, row, key)
+    server = get_newest_server(session, tenant_id, SERVER_PROFILE)
+    names = get_dns_names(server) if server else []
     chain = issued.certificate, *issued.intermediates
     return IssuedIdentity(DeviceIdentity(name, chain, key), row.serial.hex(), issued.root, names[0] if names else "")
 
@@ -69,9 +71,9 @@ def revoke_leftovers(session: Session, *, actor: str, tenant_id: TenantId, runs:
     """Revoke or abandon certificates of runs that did not end."""
     names = [certificate_name(run, kind) for run in runs for kind in (GOOD, REVOKED)]
     which = Certificate.common_name.in_(names)
-    intents.abandon(session, actor=actor, tenant_id=tenant_id, which=which, now=now)
+    intents.abandon_intents(session, actor=actor, tenant_id=tenant_id, which=which, now=now)
     for serial in repository.list_valid_certificates(session, tenant_id, names):
-        certificates.revoke(
+        certificates.revoke_certificate(
             session, actor=actor, tenant_id=tenant_id, serial=serial.hex(), reason="cessationOfOperation", now=now
         )
 

@@ -5,12 +5,12 @@ from uuid import UUID
 from sqlalchemy import delete, func, select, text
 from sqlalchemy.orm import Session
 
-from nac.db.orders import Orders, Span
+from nac.db.sort_orders import PageSpan, SortOrders
 from nac.ids import TenantId
 from nac.models import AuthLog, Certificate, SelfTest
 from nac.self_tests.ticket import NAS_IDENTIFIER, SELF_TEST_PROFILE
 
-ORDERS = Orders({"created_at": (SelfTest.created_at, SelfTest.id)}, default="-created_at")
+ORDERS = SortOrders({"created_at": (SelfTest.created_at, SelfTest.id)}, default="-created_at")
 _WAITING = text("SELECT tenant_id, id FROM waiting_self_tests(:most)")
 _OPEN_STATES = ("queued", "running")
 
@@ -30,7 +30,7 @@ def count_open(session: Session, tenant_id: TenantId) -> int:
     return session.scalars(query.where(SelfTest.tenant_id == tenant_id, SelfTest.state.in_(_OPEN_STATES))).one()
 
 
-def list_page(session: Session, tenant_id: TenantId, *, span: Span) -> Sequence[SelfTest]:
+def list_page(session: Session, tenant_id: TenantId, *, span: PageSpan) -> Sequence[SelfTest]:
     return session.scalars(span.of(select(SelfTest).where(SelfTest.tenant_id == tenant_id))).all()
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from nac.cells import service as cells
 from nac.certificates import service as certificates
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.clock import epoch_seconds, utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import AdmitError, DatabaseUnavailable, NotLiveYet
@@ -42,7 +42,7 @@ _CLOCK_SLACK = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class SelfTestPlatform:
-    signing: Signing
+    signing: SigningContext
     # Default address of cells.
     radius_host: str
     reject_delay_seconds: float
@@ -128,7 +128,7 @@ class _SelfTestRun:
                 tenant = tenants.require_tenant(session, tenant_id=self._tenant_id)
                 target = self._target(session, tenant, good)
                 checks = SelfTestPlan(session, tenant, self._name, utc_now()).checks(good.identity, revoked.identity)
-                xact = cells.current_xact(session)
+                xact = cells.get_current_xact(session)
             self._await_live(xact)
             return self._try(target, checks)
         finally:
@@ -150,7 +150,7 @@ class _SelfTestRun:
 
     def _revoke(self, own: identities.IssuedIdentity) -> None:
         with self._scope() as session:
-            certificates.revoke(
+            certificates.revoke_certificate(
                 session,
                 actor=ACTOR,
                 tenant_id=self._tenant_id,
@@ -177,10 +177,10 @@ class _SelfTestRun:
     def _target(self, session: Session, tenant: Tenant, own: identities.IssuedIdentity) -> RadiusTarget:
         slot = cells.require_slot(session, tenant_id=self._tenant_id)
         return RadiusTarget(
-            host=cells.told_address(session, slot=slot, usual=self._platform.radius_host),
+            host=cells.advertised_address(session, slot=slot, usual=self._platform.radius_host),
             auth_port=slot.auth_port,
             acct_port=slot.acct_port,
-            secret=self._platform.signing.sealer.open(slot.secret_sealed, cells.secret_context(slot)),
+            secret=self._platform.signing.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)),
             tenant_key=tenant.cui_key.bytes,
             reject_delay_seconds=self._platform.reject_delay_seconds,
             root=own.root,

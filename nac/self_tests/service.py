@@ -6,8 +6,8 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.db.orders import Span
-from nac.db.quotas import count_alone
+from nac.db.quotas import lock_quota
+from nac.db.sort_orders import PageSpan
 from nac.errors import Conflict, NotFound
 from nac.ids import TenantId
 from nac.models import SelfTest
@@ -30,7 +30,7 @@ def start_self_test(session: Session, *, actor: str, tenant_id: TenantId) -> Sel
     tenant = tenants.require_tenant(session, tenant_id=tenant_id)
     if tenant.status != "active":
         raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}: it admits no devices.", remedy="Resume it first.")
-    count_alone(session, "self-tests", tenant_id)
+    lock_quota(session, "self-tests", tenant_id)
     if repository.count_open(session, tenant_id) >= MAX_OPEN:
         raise Conflict(
             "Too many self-tests of this tenant are in progress.", remedy="Wait until they end, usually a few seconds."
@@ -51,6 +51,6 @@ def require_self_test(session: Session, *, tenant_id: TenantId, test_id: UUID) -
     return row
 
 
-def list_self_tests(session: Session, *, tenant_id: TenantId, span: Span | None = None) -> Sequence[SelfTest]:
+def list_self_tests(session: Session, *, tenant_id: TenantId, span: PageSpan | None = None) -> Sequence[SelfTest]:
     """List self-tests, newest first by default."""
     return repository.list_page(session, tenant_id, span=span or ORDERS.first())

@@ -33,7 +33,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, INET
 from sqlalchemy.orm import Session
 from sqlalchemy.types import NullType
 
-from nac.db import by_order
+from nac.db import force_index_order
 from nac.ids import TenantId
 from nac.models import EndedSession, Nas, RadiusSession, Site
 
@@ -171,7 +171,7 @@ def list_ended(
 def _plan_by_order(session: Session, wanted: SessionFilter) -> AbstractContextManager[None]:
     """Force the index order for a site: the planner assumes an average site, and would read and sort all sessions of
     a large one."""
-    return by_order(session) if wanted.site else nullcontext()
+    return force_index_order(session) if wanted.site else nullcontext()
 
 
 def _list_page(

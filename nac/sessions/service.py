@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
-from nac.decisions.recorded import moment_of
+from nac.decisions.recorded_requests import from_microseconds
 from nac.errors import InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.models import AuthLog
@@ -150,7 +150,7 @@ def find_deciding_row(session: Session, shown: SessionView) -> AuthLog | None:
     at = parse_decided_at(row.class_)
     if at is None:
         return None
-    query = select(AuthLog).where(AuthLog.tenant_id == row.tenant_id, AuthLog.at == moment_of(at))
+    query = select(AuthLog).where(AuthLog.tenant_id == row.tenant_id, AuthLog.at == from_microseconds(at))
     decisions = session.scalars(query).all()
     return next((decision for decision in decisions if decision.mac == row.mac), None)
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import Integer, Text, Uuid, bindparam, text
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import MspPlace, Principal, TenantPlace
+from nac.accounts.grants import MspRef, Principal, TenantRef
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
 from nac.ids import MspId, TenantId
@@ -53,5 +53,5 @@ def list_places(
 
 def _permissions_at(principal: Principal, row: dict[str, Any], is_stopped: bool) -> frozenset[Permission]:
     if row["kind"] == "msp":
-        return principal.on_msp(MspPlace(MspId(row["id"]), is_stopped))
-    return principal.on_tenant(TenantPlace(TenantId(row["id"]), MspId(row["msp_id"]), is_stopped))
+        return principal.on_msp(MspRef(MspId(row["id"]), is_stopped))
+    return principal.on_tenant(TenantRef(TenantId(row["id"]), MspId(row["msp_id"]), is_stopped))

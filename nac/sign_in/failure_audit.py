@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
 from nac.audit import service as audit
-from nac.audit.service import Origin
+from nac.audit.service import RequestOrigin
 from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
 from nac.models import SignInFailure
@@ -45,7 +45,7 @@ def _audit_failure(session: Session, subject_id: UUID, hour: datetime) -> None:
     if fresh:
         last = max(fresh, key=lambda row: row.last_at)
         if last.request_id is not None:
-            audit.note_origin(session, Origin(last.address, last.request_id))
+            audit.set_origin(session, RequestOrigin(last.address, last.request_id))
         target, owners = _find_target(session, subject_id)
         entry = {"actor": ACTOR, "action": "sign-in.fail", "target": target, "after": _audit_values(rows, fresh)}
         audit.append_many(session, [{**entry, **owner.columns()} for owner in owners])

@@ -46,7 +46,7 @@ def record_failure(session: Session, *, subject_id: UUID, reason: str, user_agen
 
     Takes the same time for unknown people. Works in any scope.
     """
-    origin = audit.origin_of(session)
+    origin = audit.get_origin(session)
     address = _parse_address(origin.address or "") if origin is not None else None
     values = {
         "subject": subject_id,

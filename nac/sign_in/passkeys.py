@@ -23,7 +23,7 @@ from webauthn.helpers.structs import (
 )
 
 from nac.audit import service as audit
-from nac.db.quotas import count_alone
+from nac.db.quotas import lock_quota
 from nac.errors import AlreadyExists, Conflict
 from nac.models import Passkey, Person
 from nac.sign_in import repository
@@ -103,7 +103,7 @@ def create_passkey(
         )
     except _INVALID_CREDENTIAL_ERRORS as exc:
         raise PasskeyRefused(f"The authenticator's response is invalid: {_error_text(exc)}") from exc
-    count_alone(session, "passkeys", person.id)
+    lock_quota(session, "passkeys", person.id)
     if len(repository.list_passkeys(session, person.id)) >= MAX_PASSKEYS:
         raise Conflict(f"The limit of {MAX_PASSKEYS} passkeys is reached.", remedy="Remove unused passkeys.")
     credential_id = bytes_to_base64url(made.credential_id)

@@ -22,9 +22,9 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
-from nac.db import by_place
-from nac.db.orders import Orders, Span
-from nac.db.texts import has_part
+from nac.db import force_ctid_scan
+from nac.db.sort_orders import PageSpan, SortOrders
+from nac.db.text_search import contains_text
 from nac.models import (
     Membership,
     Passkey,
@@ -38,8 +38,8 @@ from nac.models import (
 )
 
 # Indexed by person, and by owner of the provider.
-ORDERS = Orders({"created_at": (SignIn.created_at, SignIn.id)}, default="-created_at")
-PASSKEY_ORDERS = Orders({"created_at": (Passkey.created_at, Passkey.id), "name": (Passkey.name, Passkey.id)})
+ORDERS = SortOrders({"created_at": (SignIn.created_at, SignIn.id)}, default="-created_at")
+PASSKEY_ORDERS = SortOrders({"created_at": (Passkey.created_at, Passkey.id), "name": (Passkey.name, Passkey.id)})
 _WANTS_TWO = text("SELECT wants_two_factors(:msp, :tenant)").bindparams(
     bindparam("msp", type_=Uuid()), bindparam("tenant", type_=Uuid())
 )
@@ -54,7 +54,7 @@ def get_by_public_id(session: Session, public_id: str) -> SignIn | None:
 
 
 def list_for_person(
-    session: Session, person_id: UUID, good: ColumnElement[bool], *, sign_on_id: UUID | None, span: Span
+    session: Session, person_id: UUID, good: ColumnElement[bool], *, sign_on_id: UUID | None, span: PageSpan
 ) -> Sequence[SignIn]:
     """List sign-ins of a person; `sign_on_id` limits to those by this single sign-on."""
     query = select(SignIn).where(SignIn.person_id == person_id, good)
@@ -64,10 +64,10 @@ def list_for_person(
 
 
 def list_via(
-    session: Session, owner: Owner, good: ColumnElement[bool], *, span: Span, text: str
+    session: Session, owner: Owner, good: ColumnElement[bool], *, span: PageSpan, text: str
 ) -> Sequence[tuple[SignIn, Person | None]]:
     query = span.of(_via(owner, good))
-    rows = session.execute(query.where(has_part(text, Person.email)) if text else query)
+    rows = session.execute(query.where(contains_text(text, Person.email)) if text else query)
     return [(row[0], row[1]) for row in rows]
 
 
@@ -197,7 +197,7 @@ def delete_batch(session: Session, table: Any, which: ColumnElement[bool], *, mo
     places = session.scalars(select(_ROW_ADDRESS).select_from(table).where(which).limit(most)).all()
     if not places:
         return 0
-    with by_place(session):
+    with force_ctid_scan(session):
         statement = delete(table).where(which, _AT_ROW_ADDRESSES.bindparams(places=list(places)))
         result = session.execute(statement, execution_options={"synchronize_session": False})
     assert isinstance(result, CursorResult)

@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
-from nac.accounts.permissions import Level
+from nac.accounts.permissions import PermissionLevel
 from nac.audit import service as audit
 from nac.errors import Conflict, InvalidInput
 from nac.ids import MspId, TenantId
@@ -91,7 +91,7 @@ def _require_local_account(session: Session, owner: Owner, email: str) -> UUID:
 
 def _require_proven(session: Session, owner: Owner) -> None:
     """Require that a manager of members has signed in with the provider's current settings. Raises SignOnNotProven."""
-    if owner.level is Level.PLATFORM:
+    if owner.level is PermissionLevel.PLATFORM:
         raise InvalidInput("The platform has no single sign-on.", place="sign_on_only")
     sign_on = sign_ons.get(session, owner)
     if sign_on is None:

@@ -6,10 +6,10 @@ import secrets
 from typing import ClassVar
 from uuid import UUID
 
-from nac.bearer import Bearer
+from nac.bearer_secret import BearerSecret
 
 
-class SignInText(Bearer):
+class SignInText(BearerSecret):
     """Value of the sign-in cookie."""
 
     __slots__ = ()
@@ -22,7 +22,7 @@ class SignInText(Bearer):
         return hmac.new(self.secret.encode(), b"admit csrf 1\0" + self.public_id.encode(), hashlib.sha256).hexdigest()
 
 
-class LinkText(Bearer):
+class LinkText(BearerSecret):
     """Token in a link that sets a password."""
 
     __slots__ = ()

@@ -8,13 +8,13 @@ from uuid import UUID
 from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import Maker, Principal, only_of, require_covers
+from nac.accounts.grants import Principal, TokenMaker, filter_grants_of_owner, require_covers
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.db import become_person
-from nac.db.orders import Span
+from nac.db.sort_orders import PageSpan
 from nac.members import service as members
 from nac.models import Person, SignIn
 from nac.people import repository as people
@@ -171,11 +171,13 @@ def authenticate(session: Session, *, text: SignInText, now: datetime) -> tuple[
         via,
         text.csrf_token(),
     )
-    maker = Maker(person.id, signed_in.actor, owner)
+    maker = TokenMaker(person.id, signed_in.actor, owner)
     good = [
-        each for each in grants if each.wants is None or (each.wants == "two-factors" and signed_in.has_two_factors)
+        each
+        for each in grants
+        if each.required_sign_in is None or (each.required_sign_in == "two-factors" and signed_in.has_two_factors)
     ]
-    given = tuple(good) if via is None else only_of(grants, owner)
+    given = tuple(good) if via is None else filter_grants_of_owner(grants, owner)
     withheld = tuple(each for each in grants if via is None and each not in good)
     return signed_in, Principal(signed_in.actor, given, withheld, maker)
 
@@ -212,7 +214,7 @@ def add_factor(session: Session, *, signed_in: SignedInPerson, person: Person, f
     end_all(session, actor=signed_in.actor, person=person, but_for=signed_in.sign_in_id)
 
 
-def list_own(session: Session, *, signed_in: SignedInPerson, span: Span) -> Sequence[SignIn]:
+def list_own(session: Session, *, signed_in: SignedInPerson, span: PageSpan) -> Sequence[SignIn]:
     """List own valid sign-ins. After single sign-on, only those by that provider. Use in PersonScope."""
     via = signed_in.via.sign_on_id if signed_in.via is not None else None
     return repository.list_for_person(session, signed_in.person_id, valid_clause(), sign_on_id=via, span=span)
@@ -233,7 +235,9 @@ def _end_sign_in(session: Session, actor: str, target: str, row: SignIn, owner: 
         audit.append(session, actor=actor, action="sign-in.end", target=target, before=before, **owner.columns())
 
 
-def list_via(session: Session, *, owner: Owner, span: Span, text: str = "") -> Sequence[tuple[SignIn, Person | None]]:
+def list_via(
+    session: Session, *, owner: Owner, span: PageSpan, text: str = ""
+) -> Sequence[tuple[SignIn, Person | None]]:
     """List sign-ins by the owner's provider. `text` is a part of the address. Use in the scope of the owner."""
     return repository.list_via(session, owner, valid_clause(), span=span, text=text)
 

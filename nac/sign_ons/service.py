@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import require_not_more
+from nac.accounts.grants import require_may_grant
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission, permissions_at
 from nac.audit import service as audit
@@ -90,7 +90,7 @@ def set_up_sign_on(
     The provider can sign in as any member, so the caller needs all permissions of this level. Raises PermissionMissing,
     InvalidInput and Conflict.
     """
-    require_not_more(held, permissions_at(owner.level))
+    require_may_grant(held, permissions_at(owner.level))
     settings = read_settings(document)
     repository.lock_owner(session, owner)
     for join in settings.joins:

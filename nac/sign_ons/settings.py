@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from nac.errors import InvalidInput, Mistakes
+from nac.errors import InvalidInput, MistakeCollector
 from nac.outbound.tls import tls_context
 from nac.validation import is_https_address, require_name
 
@@ -48,7 +48,7 @@ def read_settings(document: Mapping[str, Any]) -> SignOnSettings:
         settings = msgspec.convert(document, SignOnSettings)
     except msgspec.ValidationError as exc:
         raise InvalidInput(str(exc), place="settings") from exc
-    mistakes = Mistakes()
+    mistakes = MistakeCollector()
     for check in (_check_issuer, _check_client, _check_authorities, _check_joins):
         with mistakes.noted():
             check(settings)

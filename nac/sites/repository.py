@@ -5,12 +5,12 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from nac.db.orders import Orders, Span
-from nac.db.texts import has_part
+from nac.db.sort_orders import PageSpan, SortOrders
+from nac.db.text_search import contains_text
 from nac.ids import TenantId
 from nac.models import Nas, Pool, RadiusSession, Site
 
-ORDERS = Orders({"slug": (Site.slug,), "name": (Site.name, Site.slug), "time_zone": (Site.time_zone, Site.slug)})
+ORDERS = SortOrders({"slug": (Site.slug,), "name": (Site.name, Site.slug), "time_zone": (Site.time_zone, Site.slug)})
 
 
 def get_by_slug(session: Session, tenant_id: TenantId, slug: str) -> Site | None:
@@ -22,11 +22,11 @@ def list_all(session: Session, tenant_id: TenantId) -> Sequence[Site]:
 
 
 def list_page(
-    session: Session, tenant_id: TenantId, *, span: Span, text: str, policy_id: UUID | None
+    session: Session, tenant_id: TenantId, *, span: PageSpan, text: str, policy_id: UUID | None
 ) -> Sequence[Site]:
     query = select(Site).where(Site.tenant_id == tenant_id)
     if text:
-        query = query.where(has_part(text, Site.slug, Site.name))
+        query = query.where(contains_text(text, Site.slug, Site.name))
     if policy_id is not None:
         query = query.where(Site.policy_id == policy_id)
     return session.scalars(span.of(query)).all()

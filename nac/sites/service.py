@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
-from nac.db.orders import Span
-from nac.engine.windows import read_time_zone
+from nac.db.sort_orders import PageSpan
+from nac.engine.time_windows import parse_time_zone
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.locking import lock_with_namesakes
@@ -206,7 +206,7 @@ def list_sites(session: Session, *, tenant_id: TenantId) -> Sequence[Site]:
 
 
 def list_page(
-    session: Session, *, tenant_id: TenantId, span: Span, text: str = "", policy_id: UUID | None = None
+    session: Session, *, tenant_id: TenantId, span: PageSpan, text: str = "", policy_id: UUID | None = None
 ) -> Sequence[Site]:
     """List sites; `text` is part of the slug or name, and `policy_id` the policy assigned to the site."""
     return repository.list_page(session, tenant_id, span=span, text=text, policy_id=policy_id)
@@ -236,7 +236,7 @@ def require_default(session: Session, *, tenant_id: TenantId) -> Site:
 
 def require_time_zone(name: str) -> str:
     try:
-        read_time_zone(name)
+        parse_time_zone(name)
     except ValueError as exc:
         raise InvalidInput(
             f"Unknown time zone {name!r}.", place="time_zone", remedy="Use an IANA name, such as Europe/Berlin."

@@ -54,7 +54,7 @@ def render_snippet(
     place = sites.require_by_slug(session, tenant_id=tenant_id, slug=site) if site else None
     values = SnippetValues(
         tenant=tenants.require_tenant(session, tenant_id=tenant_id).slug,
-        host=cells.told_address(session, slot=slot, usual=usual_host),
+        host=cells.advertised_address(session, slot=slot, usual=usual_host),
         auth_port=slot.auth_port,
         acct_port=slot.acct_port,
         site=place.name if place else "",
@@ -86,4 +86,4 @@ def reveal_secret(
     if device is not None and device.secret_sealed is not None:
         return unseal(device.secret_sealed, nases.secret_context(device)).decode()
     slot = cells.require_slot(session, tenant_id=tenant_id)
-    return unseal(slot.secret_sealed, cells.secret_context(slot)).decode()
+    return unseal(slot.secret_sealed, cells.slot_secret_context(slot)).decode()

@@ -28,7 +28,7 @@ def describe_network(
     tenant = session.get(Tenant, tenant_id)
     if tenant is None:
         raise NotFound("The tenant does not exist.", place="tenant")
-    own = certificates.own_authorities(session, tenant_id=tenant_id)
+    own = certificates.list_own_authority_certificates(session, tenant_id=tenant_id)
     names = (*_presented_names(session, tenant_id, now), *(name.lower() for name in server_names))
     return require_network(
         SupplicantNetwork(
@@ -43,7 +43,7 @@ def describe_network(
 
 def _presented_names(session: Session, tenant_id: TenantId, now: datetime) -> list[str]:
     """Return the DNS names of all certificates that the cell can present now or later: those with a stored key."""
-    rows = repository.usable_of_profile(session, tenant_id, SERVER_PROFILE, now)
+    rows = repository.list_usable_by_profile(session, tenant_id, SERVER_PROFILE, now)
     loaded = [x509.load_der_x509_certificate(row.certificate_der) for row in rows if row.certificate_der is not None]
     return [item.value for certificate in loaded for item in read_sans(certificate) if item.kind == "dns"]
 

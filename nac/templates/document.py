@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from nac.engine import PolicyErrors, compile_outcome, compile_policy
-from nac.errors import AdmitError, InvalidInput, Mistakes, SeveralMistakes
+from nac.errors import AdmitError, InvalidInput, MistakeCollector, SeveralMistakes
 from nac.methods import MethodOffer, parse_offer
 from nac.sites import service as sites
 from nac.tenants import service as tenants
@@ -78,7 +78,7 @@ def parse_template(document: object) -> TemplateDocument:
     References of policies and the abilities of NASes depend on the tenant and are checked there.
     """
     parsed = read_template(document)
-    mistakes = Mistakes()
+    mistakes = MistakeCollector()
     for name, rows in _named_lists(parsed).items():
         with mistakes.noted():
             _require_list(name, rows)

@@ -5,14 +5,14 @@ from uuid import UUID
 from sqlalchemy import Row, case, distinct, func, or_, select
 from sqlalchemy.orm import Session
 
-from nac.db.orders import Orders, Span
-from nac.db.texts import has_part
+from nac.db.sort_orders import PageSpan, SortOrders
+from nac.db.text_search import contains_text
 from nac.ids import MspId, TenantId
 from nac.models import AuthLog, Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion, Tenant
 from nac.self_tests.ticket import NAS_IDENTIFIER as SELF_TEST_NAS
 from nac.templates.reject_rates import DeviceCounts
 
-FOLLOWER_ORDERS = Orders(
+FOLLOWER_ORDERS = SortOrders(
     {
         "slug": (Tenant.slug,),
         "name": (Tenant.name, Tenant.slug),
@@ -20,7 +20,7 @@ FOLLOWER_ORDERS = Orders(
         "applied_at": (TemplateTenant.applied_at, Tenant.slug),
     }
 )
-TEMPLATE_ORDERS = Orders(
+TEMPLATE_ORDERS = SortOrders(
     {
         "slug": (Template.slug,),
         "name": (Template.name, Template.slug),
@@ -28,8 +28,8 @@ TEMPLATE_ORDERS = Orders(
         "updated_at": (Template.updated_at, Template.slug),
     }
 )
-VERSION_ORDERS = Orders({"number": (TemplateVersion.number,)}, default="-number")
-ROLLOUT_ORDERS = Orders({"created_at": (Rollout.created_at, Rollout.id)}, default="-created_at")
+VERSION_ORDERS = SortOrders({"number": (TemplateVersion.number,)}, default="-number")
+ROLLOUT_ORDERS = SortOrders({"created_at": (Rollout.created_at, Rollout.id)}, default="-created_at")
 
 
 def get_by_slug(session: Session, msp_id: MspId, slug: str, *, lock: bool = False) -> Template | None:
@@ -43,10 +43,10 @@ def list_all(session: Session, msp_id: MspId) -> Sequence[Template]:
     return session.scalars(select(Template).where(Template.msp_id == msp_id).order_by(Template.slug)).all()
 
 
-def list_page(session: Session, msp_id: MspId, *, span: Span, text: str) -> Sequence[Template]:
+def list_page(session: Session, msp_id: MspId, *, span: PageSpan, text: str) -> Sequence[Template]:
     query = select(Template).where(Template.msp_id == msp_id)
     if text:
-        query = query.where(has_part(text, Template.slug, Template.name))
+        query = query.where(contains_text(text, Template.slug, Template.name))
     return session.scalars(span.of(query)).all()
 
 
@@ -54,7 +54,7 @@ def get_version(session: Session, template: Template, number: int) -> TemplateVe
     return session.get(TemplateVersion, (template.id, number))
 
 
-def list_versions(session: Session, template: Template, *, span: Span) -> Sequence[TemplateVersion]:
+def list_versions(session: Session, template: Template, *, span: PageSpan) -> Sequence[TemplateVersion]:
     return session.scalars(span.of(select(TemplateVersion).where(TemplateVersion.template_id == template.id))).all()
 
 
@@ -70,7 +70,7 @@ def list_followers(
     session: Session,
     template: Template,
     *,
-    span: Span | None = None,
+    span: PageSpan | None = None,
     only: Collection[TenantId] | None = None,
 ) -> Sequence[Row[TemplateTenant, Tenant]]:
     """Return followers; all of them by slug without `span`, limited to `only` if set."""
@@ -81,7 +81,7 @@ def list_followers(
     )
     if only is not None:
         query = query.where(Tenant.id.in_(only))
-    query = FOLLOWER_ORDERS[FOLLOWER_ORDERS.default].sorted(query) if span is None else span.of(query)
+    query = FOLLOWER_ORDERS[FOLLOWER_ORDERS.default].apply_to(query) if span is None else span.of(query)
     return session.execute(query.execution_options(populate_existing=True)).all()
 
 
@@ -108,7 +108,7 @@ def lock_running(session: Session, msp_id: MspId) -> Sequence[Rollout]:
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
-def list_rollouts(session: Session, template: Template, *, span: Span) -> Sequence[Rollout]:
+def list_rollouts(session: Session, template: Template, *, span: PageSpan) -> Sequence[Rollout]:
     return session.scalars(span.of(select(Rollout).where(Rollout.template_id == template.id))).all()
 
 

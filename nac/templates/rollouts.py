@@ -43,9 +43,7 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class RolloutStage:
-    """A stage of `tenants` (slugs), or of a cumulative `share` (percent of all tenants behind the version), watched for
-    `minutes`.
-    """
+    """A stage of `tenants` (slugs), or of a cumulative `share` in percent of tenants behind, watched for `minutes`."""
 
     minutes: int
     tenants: Sequence[str] | None = None

@@ -6,11 +6,11 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from nac.accounts.places import find_tenant
+from nac.accounts.tenant_lookup import find_tenant
 from nac.audit import service as audit
 from nac.db import enter_tenant
-from nac.db.orders import Span
-from nac.db.quotas import count_alone
+from nac.db.quotas import lock_quota
+from nac.db.sort_orders import PageSpan
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.ids import MspId, TenantId
 from nac.models import Template, TemplateTenant, TemplateVersion, Tenant
@@ -56,7 +56,7 @@ def create_template(session: Session, *, actor: str, msp_id: MspId, slug: str, n
     require_slug(slug)
     if repository.get_by_slug(session, msp_id, slug):
         raise AlreadyExists(f"Template {slug!r} already exists.", place="slug")
-    count_alone(session, "templates", msp_id)
+    lock_quota(session, "templates", msp_id)
     if len(repository.list_all(session, msp_id)) >= MAX_TEMPLATES:
         raise Conflict(
             f"The MSP already has {MAX_TEMPLATES} templates, the maximum.",
@@ -114,12 +114,12 @@ def save_version(
     return version
 
 
-def list_page(session: Session, *, msp_id: MspId, span: Span, text: str = "") -> Sequence[Template]:
+def list_page(session: Session, *, msp_id: MspId, span: PageSpan, text: str = "") -> Sequence[Template]:
     """List templates; `text` is part of the slug or name."""
     return repository.list_page(session, msp_id, span=span, text=text)
 
 
-def list_versions(session: Session, *, template: Template, span: Span | None = None) -> Sequence[TemplateVersion]:
+def list_versions(session: Session, *, template: Template, span: PageSpan | None = None) -> Sequence[TemplateVersion]:
     """List versions, newest first by default."""
     return repository.list_versions(session, template, span=span or repository.VERSION_ORDERS.first(100))
 
@@ -199,7 +199,7 @@ def list_followers(
     session: Session,
     *,
     template: Template,
-    span: Span | None = None,
+    span: PageSpan | None = None,
     with_drift: bool = False,
     only: Collection[TenantId] | None = None,
     held: HeldPermissions | None = None,

@@ -11,7 +11,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from nac.endpoints import service as endpoints
-from nac.errors import InvalidInput, Mistakes, SeveralMistakes
+from nac.errors import InvalidInput, MistakeCollector, SeveralMistakes
 from nac.feeds import service as feeds
 from nac.identities import service as identities
 from nac.ids import TenantId
@@ -77,7 +77,7 @@ def check_contents(session: Session, *, actor: str, tenant: Tenant, sealer: Seal
     Raises TenantFileRefused with its place, or SeveralMistakes. Raises DictionaryMissing if the cell cannot check
     policies yet.
     """
-    mistakes = Mistakes()
+    mistakes = MistakeCollector()
     count = 0
     for place, check in _iter_checks(session, actor, TenantId(tenant.id), tenant, sealer):
         with mistakes.noted():
@@ -112,7 +112,7 @@ def _iter_checks(
     for source in _list_rows(session, IdentitySource, tenant_id):
         yield f"identity_sources/{source.name[:40]}", partial(identities.check_source, source)
     for feed in _list_rows(session, Feed, tenant_id):
-        yield f"feeds/{feed.slug[:40]}", partial(feeds.check_feed, feed, sealer)
+        yield f"feeds/{feed.slug[:40]}", partial(feeds.require_valid_feed, feed, sealer)
     for hook in _list_rows(session, ScepWebhook, tenant_id):
         yield "scep_webhooks", partial(check_webhook, hook.settings)
     for nas in _list_rows(session, Nas, tenant_id):
@@ -125,7 +125,7 @@ def _iter_checks(
 
 def _check_settings(session: Session, actor: str, tenant_id: TenantId, tenant: Tenant) -> None:
     """Set the settings to their own values, which rejects invalid ones."""
-    mistakes = Mistakes()
+    mistakes = MistakeCollector()
     with mistakes.noted():
         tenants.update_failure_limits(
             session,

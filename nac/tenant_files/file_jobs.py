@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.db import PlatformScope, enter_tenant
 from nac.ids import MspId, TenantId
 from nac.jobs.runner import JobRun
@@ -65,7 +65,7 @@ def run_export_job(work: JobRun, *, export_dir: Path, sealer: Sealer) -> Mapping
     return {"bytes": path.stat().st_size, "rows": written.rows, "notes": written.notes}
 
 
-def run_import_job(work: JobRun, *, signing: Signing) -> Mapping[str, Any]:
+def run_import_job(work: JobRun, *, signing: SigningContext) -> Mapping[str, Any]:
     """Import in one transaction that also records its completion. Missing authorities are created afterwards."""
     if work.place:
         return work.place

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from nac.accounts.permissions import Permission
-from nac.feeds.rights import READ_BY
+from nac.feeds.read_permissions import PERMISSION_BY_KIND
 
 P = Permission
 
@@ -31,7 +31,7 @@ CONTENT_PERMISSIONS: Final[Mapping[str, TablePermissions]] = {
     **dict.fromkeys(("user_groups", "users", "user_group_members"), _USERS),
     "identity_sources": TablePermissions(P.SOURCE_READ, (P.SOURCE_MANAGE,)),
     # A feed sends data that these permissions read.
-    "feeds": TablePermissions(P.FEED_READ, (P.FEED_MANAGE, *READ_BY.values())),
+    "feeds": TablePermissions(P.FEED_READ, (P.FEED_MANAGE, *PERMISSION_BY_KIND.values())),
     "redecision_settings": TablePermissions(P.REDECISION_READ, (P.REDECISION_MANAGE,)),
     **dict.fromkeys(("retention_settings", "retention_terms"), _RETENTION),
     **dict.fromkeys(("certificate_settings", "certificate_authorities", "revocation_lists"), _AUTHORITIES),

@@ -17,11 +17,11 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.cells import service as cells
 from nac.certificates.authorities import create_tenant_authorities
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.clock import utc_now
 from nac.db import enter_tenant, set_for_transaction
-from nac.db.failures import naming
-from nac.db.growth import GROWING, note_growth
+from nac.db.error_translation import report_missing_at
+from nac.db.table_statistics import GROWING_TABLES, analyse_if_grown
 from nac.errors import AlreadyExists, InvalidInput
 from nac.ids import MspId, TenantId
 from nac.models import Tenant
@@ -65,7 +65,7 @@ def import_tenant(
     actor: str,
     slug: str,
     msp_id: MspId,
-    signing: Signing,
+    signing: SigningContext,
     passphrase: str = "",
     label: str = "",
     keeps_authorities: bool = False,
@@ -100,7 +100,7 @@ def import_tenant(
     if not done.rows["sites"]:
         raise TenantFileRefused("The file has no site.", place="sites")
     tenant.default_site_id = taker.new_id("sites", file.default_site_id)
-    with naming("sites"):
+    with report_missing_at("sites"):
         session.flush()
     check_contents(session, actor=actor, tenant=tenant, sealer=signing.sealer)
     if not file.has_secrets:
@@ -109,7 +109,7 @@ def import_tenant(
             " passwords of users again, and the secrets of NASes, identity sources, feeds and webhooks."
         )
     if (secret := file.radius_secret()) is not None:
-        slot.secret_sealed = signing.sealer.seal(_require_radius_secret(secret), cells.secret_context(slot))
+        slot.secret_sealed = signing.sealer.seal(_require_radius_secret(secret), cells.slot_secret_context(slot))
         done.notes.append("The RADIUS secret is that of the file. The cell applies it within 30 seconds.")
     else:
         done.notes.append("The RADIUS secret is new.")
@@ -169,15 +169,15 @@ class _TableImporter:
             self._insert(shape, batch)
             tell(count)
         if table.name == _DEFERRED_TABLE:
-            with naming(_DEFERRED_TABLE):
+            with report_missing_at(_DEFERRED_TABLE):
                 self._session.execute(_CHECK_CONSTRAINT)
         return count
 
     def _insert(self, shape: "_TableShape", rows: Sequence[Mapping[str, Any]]) -> None:
         if rows:
-            for referred in GROWING.intersection(shape.references.values()):
-                note_growth(self._session, referred)
-            with naming(shape.table.name):
+            for referred in GROWING_TABLES.intersection(shape.references.values()):
+                analyse_if_grown(self._session, referred)
+            with report_missing_at(shape.table.name):
                 self._session.execute(insert(shape.table).inline(), rows)
 
     def _values(self, shape: "_TableShape", row: TableRow) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from uuid import UUID
 from sqlalchemy import Table
 
 from nac.db.base import Base
-from nac.db.schema import revisions
+from nac.db.schema import list_revisions
 from nac.errors import InvalidInput
 from nac.tenant_files import tables
 from nac.tenant_files.file_key import SALT_BYTES, FileKey, PassphraseRefused
@@ -199,7 +199,7 @@ class TenantFile:
                 remedy="Import it in an installation that supports this version.",
             )
         schema = manifest.get("schema")
-        if not isinstance(schema, str) or schema not in revisions():
+        if not isinstance(schema, str) or schema not in list_revisions():
             raise TenantFileRefused(
                 "A newer version of Admit wrote the file.", place=MANIFEST, remedy="Upgrade this installation first."
             )

@@ -15,7 +15,7 @@ from nac.audit.service import tenant_recorder
 from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db.base import Base
-from nac.db.schema import revisions
+from nac.db.schema import list_revisions
 from nac.errors import TenantHasNoCell
 from nac.ids import TenantId
 from nac.models import Slot, Tenant
@@ -116,7 +116,7 @@ class _TenantFileWriter:
         document: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
-            "schema": revisions()[-1],
+            "schema": list_revisions()[-1],
             "made_at": utc_now().isoformat(),
             "tenant": {"slug": tenant.slug, "id": str(tenant.id), "default_site": to_json(tenant.default_site_id)},
             "settings": {name: to_json(getattr(tenant, name)) for name in tables.TENANT_COLUMNS},
@@ -133,7 +133,7 @@ class _TenantFileWriter:
             slot: Slot = cells.require_slot(self._session, tenant_id=self._tenant.id)
         except TenantHasNoCell:
             return None
-        return key.seal(self._sealer.open(slot.secret_sealed, cells.secret_context(slot)), "radius-secret")
+        return key.seal(self._sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)), "radius-secret")
 
     def plain_rows_of(self, table: Table) -> _Rows:
         for row in self._select(table):

@@ -7,7 +7,7 @@ from datetime import timedelta
 from sqlalchemy import CursorResult, Delete, Engine, Executable, delete, exists, func, select, text
 from sqlalchemy.orm import Session
 
-from nac.db import PlatformScope, TenantScope, by_place, session_scope
+from nac.db import PlatformScope, TenantScope, force_ctid_scan, session_scope
 from nac.ids import TenantId
 from nac.models import (
     USAGE_HOURS,
@@ -122,7 +122,7 @@ def _delete_batch(session: Session, tenant_id: TenantId) -> tuple[int, int]:
             places = [row.place for row in rows]
             found += len(rows)
             given = {"tenant": tenant_id, "first": rows[0].at, "last": rows[-1].at, "places": places}
-            with by_place(session):
+            with force_ctid_scan(session):
                 deleted += _execute_and_count(session, take, given)
     for unreferenced in _UNREFERENCED_TABLES:
         gone = _execute_and_count(session, delete(unreferenced).where(unreferenced.tenant_id == tenant_id))

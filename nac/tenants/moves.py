@@ -90,9 +90,9 @@ def prepare_move(session: Session, *, actor: str, tenant_id: TenantId, cell: str
     old = cells.require_slot(session, tenant_id=tenant_id)
     if old.cell_id == target.id:
         raise Conflict("The tenant is already in this cell.", place="cell", remedy="Choose another cell.")
-    new = cells.take_free_slot(session, cell_id=target.id)
-    secret = sealer.open(old.secret_sealed, cells.secret_context(old))
-    new.secret_sealed = sealer.seal(secret, cells.secret_context(new))
+    new = cells.require_free_slot(session, cell_id=target.id)
+    secret = sealer.open(old.secret_sealed, cells.slot_secret_context(old))
+    new.secret_sealed = sealer.seal(secret, cells.slot_secret_context(new))
     new.status, new.reserved_for = "reserved", tenant_id
     move = TenantMove(
         tenant_id=tenant_id,
@@ -215,7 +215,7 @@ def _lock_slots(session: Session, move: TenantMove) -> tuple[Slot, Slot]:
 
 def _require_reporting(session: Session, old: Slot, new: Slot, *, although_silent: bool) -> None:
     found = session.scalars(select(Cell).where(Cell.id.in_((old.cell_id, new.cell_id)))).all()
-    silent = {cell.id: cell.name for cell in found if not cells.is_heard(cell)}
+    silent = {cell.id: cell.name for cell in found if not cells.is_reporting(cell)}
     if new.cell_id in silent:
         raise NotReadyYet(
             f"Cell {silent[new.cell_id]!r} does not report: nothing would answer the tenant.",
@@ -232,7 +232,7 @@ def _require_reporting(session: Session, old: Slot, new: Slot, *, although_silen
 
 
 def _open_secret(sealer: Sealer, slot: Slot) -> bytes:
-    return sealer.open(slot.secret_sealed, cells.secret_context(slot))
+    return sealer.open(slot.secret_sealed, cells.slot_secret_context(slot))
 
 
 def _hand_over(session: Session, tenant_id: TenantId, giver: Slot, taker: Slot) -> None:

@@ -6,7 +6,7 @@ Only realms in the tenant's list are removed. A user of another realm stays unkn
 import re
 from collections.abc import Sequence
 
-from nac.errors import InvalidInput, Mistakes
+from nac.errors import InvalidInput, MistakeCollector
 
 MAX_REALMS = 50
 # Excludes separators of realms in names and in lists.
@@ -19,7 +19,7 @@ def parse_realms(realms: Sequence[str]) -> list[str]:
         raise InvalidInput(
             f"{len(realms)} realms exceed the limit.", place="realms", remedy=f"Use at most {MAX_REALMS} realms."
         )
-    mistakes = Mistakes()
+    mistakes = MistakeCollector()
     for realm in realms:
         with mistakes.noted():
             _require_realm(realm)

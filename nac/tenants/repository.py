@@ -4,10 +4,10 @@ from datetime import datetime
 from sqlalchemy import Select, and_, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import Reach
-from nac.db.orders import Orders, Span
-from nac.db.sets import among
-from nac.db.texts import has_part
+from nac.accounts.grants import TenantReach
+from nac.db.array_membership import in_array
+from nac.db.sort_orders import PageSpan, SortOrders
+from nac.db.text_search import contains_text
 from nac.ids import MspId, TenantId
 from nac.models import (
     EndpointEvidence,
@@ -20,7 +20,7 @@ from nac.models import (
     Tenant,
 )
 
-ORDERS = Orders(
+ORDERS = SortOrders(
     {
         "slug": (Tenant.slug,),
         "name": (Tenant.name, Tenant.id),
@@ -47,22 +47,22 @@ def get(session: Session, tenant_id: TenantId) -> Tenant | None:
 def list_page(
     session: Session,
     *,
-    span: Span,
+    span: PageSpan,
     only: Collection[TenantId] | None,
     text: str,
     statuses: Collection[str],
 ) -> Sequence[Tenant]:
     query = span.of(select(Tenant))
     if only is not None:
-        query = query.where(among(Tenant.id, only))
+        query = query.where(in_array(Tenant.id, only))
     return session.scalars(_narrow(query, text, statuses)).all()
 
 
 def list_visible(
     session: Session,
-    reach: Reach,
+    reach: TenantReach,
     *,
-    span: Span,
+    span: PageSpan,
     msp_id: MspId | None,
     text: str,
     statuses: Collection[str],
@@ -70,9 +70,9 @@ def list_visible(
 ) -> Sequence[Tenant]:
     query = span.of(select(Tenant))
     if not reach.everything:
-        of_msp = or_(among(Tenant.msp_id, reach.msps), among(Tenant.id, reach.chosen))
+        of_msp = or_(in_array(Tenant.msp_id, reach.msps), in_array(Tenant.id, reach.chosen))
         stands = ~func.is_suspended_msp(Tenant.msp_id)
-        query = query.where(or_(among(Tenant.id, reach.tenants), and_(of_msp, stands)))
+        query = query.where(or_(in_array(Tenant.id, reach.tenants), and_(of_msp, stands)))
     if not has_two_factors:
         query = query.where(~func.wants_two_factors(Tenant.msp_id, Tenant.id))
     if msp_id is not None:
@@ -82,7 +82,7 @@ def list_visible(
 
 def _narrow(query: Select[Tenant], text: str, statuses: Collection[str]) -> Select[Tenant]:
     if text:
-        query = query.where(has_part(text, Tenant.slug, Tenant.name))
+        query = query.where(contains_text(text, Tenant.slug, Tenant.name))
     return query.where(Tenant.status.in_(statuses)) if statuses else query
 
 
@@ -92,7 +92,7 @@ def list_due(session: Session, *, now: datetime, limit: int) -> Sequence[Tenant]
 
 
 def filter_existing(session: Session, tenant_ids: Collection[TenantId]) -> set[TenantId]:
-    return set(session.scalars(select(Tenant.id).where(among(Tenant.id, tenant_ids))))
+    return set(session.scalars(select(Tenant.id).where(in_array(Tenant.id, tenant_ids))))
 
 
 def extend_rotations(session: Session, tenant_id: TenantId, *, until: datetime) -> None:

@@ -6,16 +6,16 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import Reach
-from nac.accounts.permissions import Level
-from nac.accounts.places import find_msp
+from nac.accounts.grants import TenantReach
+from nac.accounts.permissions import PermissionLevel
+from nac.accounts.tenant_lookup import find_msp
 from nac.audit.service import tenant_recorder
 from nac.cells import service as cells
-from nac.certificates.repository import is_complete, list_authorities
-from nac.certificates.status import status_changed
+from nac.certificates.repository import has_complete_authorities, list_authorities
+from nac.certificates.status_changes import record_status_change
 from nac.clock import utc_now
 from nac.db import enter_tenant
-from nac.db.orders import Span
+from nac.db.sort_orders import PageSpan
 from nac.errors import AlreadyExists, Conflict, Forbidden, InvalidInput, NotFound, ScopeViolation, SeveralMistakes
 from nac.ids import MspId, TenantId
 from nac.methods import MethodOffer
@@ -86,7 +86,7 @@ def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> Alr
             f"{summary}it is being deleted.", place="slug", remedy="Restore it, or choose another slug."
         )
     _enter_tenant(session, TenantId(there.id))
-    if not is_complete(session, TenantId(there.id)):
+    if not has_complete_authorities(session, TenantId(there.id)):
         return AlreadyExists(
             f"{summary}its certificates do not exist yet.",
             place="slug",
@@ -101,12 +101,14 @@ def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> Alr
     )
 
 
-def suspend_tenant(session: Session, *, actor: str, tenant_id: TenantId, level: Level = Level.PLATFORM) -> Tenant:
+def suspend_tenant(
+    session: Session, *, actor: str, tenant_id: TenantId, level: PermissionLevel = PermissionLevel.PLATFORM
+) -> Tenant:
     """Deny everything for the tenant until a person of this `level` or above resumes it."""
     tenant = _update_status(
         session, actor=actor, tenant_id=tenant_id, to="suspended", verb="suspend", allowed=("active",)
     )
-    if level is Level.PLATFORM:
+    if level is PermissionLevel.PLATFORM:
         # This suspension is independent of the MSP's.
         tenant.suspended_with_msp = False
         session.flush()
@@ -127,7 +129,12 @@ def suspend_tenant(session: Session, *, actor: str, tenant_id: TenantId, level: 
 
 
 def resume_tenant(
-    session: Session, *, actor: str, tenant_id: TenantId, is_deletion: bool = True, level: Level = Level.PLATFORM
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    is_deletion: bool = True,
+    level: PermissionLevel = PermissionLevel.PLATFORM,
 ) -> Tenant:
     """End a suspension; with `is_deletion` also cancel a pending deletion.
 
@@ -143,7 +150,9 @@ def resume_tenant(
         return tenant
     if tenant.status != "deleting" or not is_deletion:
         raise SuspendedFromAbove(
-            f"{_LEVEL_TITLES[Level(above)]} has suspended this tenant.", place="status", remedy="Ask them to resume it."
+            f"{_LEVEL_TITLES[PermissionLevel(above)]} has suspended this tenant.",
+            place="status",
+            remedy="Ask them to resume it.",
         )
     return _update_status(
         session, actor=actor, tenant_id=tenant_id, to="suspended", verb="restore", allowed=("deleting",)
@@ -151,10 +160,10 @@ def resume_tenant(
 
 
 def _level_name(level: int) -> str:
-    return Level(level).name.lower()
+    return PermissionLevel(level).name.lower()
 
 
-_LEVEL_TITLES = {Level.MSP: "Its MSP", Level.PLATFORM: "The platform's operator"}
+_LEVEL_TITLES = {PermissionLevel.MSP: "Its MSP", PermissionLevel.PLATFORM: "The platform's operator"}
 
 
 def delete_tenant(
@@ -377,7 +386,7 @@ def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
     _audit(session, actor, tenant, "purge")
     cells.release_slot(session, tenant_id=tenant_id)
     # Caches of certificate status must drop the tenant's authorities.
-    status_changed(session, *(row for row in list_authorities(session, tenant_id) if row.kind != "external"))
+    record_status_change(session, *(row for row in list_authorities(session, tenant_id) if row.kind != "external"))
     session.expunge(tenant)
     repository.delete_tenant_rows(session, tenant_id)
 
@@ -385,7 +394,7 @@ def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
 def list_tenants(
     session: Session,
     *,
-    span: Span | None = None,
+    span: PageSpan | None = None,
     only: Collection[TenantId] | None = None,
     text: str = "",
     statuses: Collection[TenantStatus] = (),
@@ -398,8 +407,8 @@ def list_tenants(
 def list_visible(
     session: Session,
     *,
-    reach: Reach,
-    span: Span | None = None,
+    reach: TenantReach,
+    span: PageSpan | None = None,
     msp: str = "",
     text: str = "",
     statuses: Collection[TenantStatus] = (),

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from nac.audit.service import tenant_recorder
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import AdmitError, Conflict, DatabaseUnavailable, InvalidInput
@@ -37,7 +37,7 @@ MAX_EXTENSION_DAYS = 365
 @dataclass(frozen=True, slots=True)
 class TrialEnvironment:
     desk: SignUpContext
-    signing: Signing
+    signing: SigningContext
     radius_host: str
 
 

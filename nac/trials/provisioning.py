@@ -12,12 +12,12 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
-from nac.accounts.permissions import Level, permissions_at
+from nac.accounts.permissions import PermissionLevel, permissions_at
 from nac.cells import service as cells
-from nac.certificates import renewal
 from nac.certificates import repository as certificates
+from nac.certificates import server_renewal
 from nac.certificates.authorities import create_tenant_authorities
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, enter_tenant, session_scope
 from nac.errors import Conflict
@@ -40,7 +40,7 @@ LEASE = timedelta(minutes=2)
 
 
 def provision_trial(
-    sign_up_id: UUID, desk: SignUpContext, *, signing: Signing, radius_host: str, engine: Engine | None = None
+    sign_up_id: UUID, desk: SignUpContext, *, signing: SigningContext, radius_host: str, engine: Engine | None = None
 ) -> str:
     """Create the tenant with its first policy and start its self-test. Returns its slug."""
     with session_scope(PlatformScope(), engine=engine) as session:
@@ -50,7 +50,7 @@ def provision_trial(
         tenant_id = _ensure_tenant(session, row)
         slug, organisation = row.slug, row.organisation
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
-        has_authorities = certificates.active_issuing(session, tenant_id) is not None
+        has_authorities = certificates.get_active_issuing(session, tenant_id) is not None
         if not has_authorities:
             create_tenant_authorities(
                 session, actor=ACTOR, tenant_id=tenant_id, signing=signing, now=utc_now(), name=organisation
@@ -83,16 +83,16 @@ def _ensure_msp(session: Session) -> MspId:
         return msps.create_msp(session, actor=ACTOR, slug=TRIAL_MSP_SLUG, name="Trials").id
 
 
-def _ensure_server_certificate(tenant_id: TenantId, signing: Signing, engine: Engine | None) -> None:
+def _ensure_server_certificate(tenant_id: TenantId, signing: SigningContext, engine: Engine | None) -> None:
     """Issue the server certificate if an earlier attempt died before it did."""
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
-        plan = renewal.plan_renewal(session, actor=ACTOR, tenant_id=tenant_id, signing=signing, now=utc_now())
+        plan = server_renewal.plan_renewal(session, actor=ACTOR, tenant_id=tenant_id, signing=signing, now=utc_now())
         if plan is not None:
-            renewal.carry_out(session, plan, actor=ACTOR, signing=signing, now=utc_now())
+            server_renewal.execute_renewal(session, plan, actor=ACTOR, signing=signing, now=utc_now())
 
 
 def _ensure_admin(session: Session, email: str, tenant_id: TenantId) -> None:
-    owner, held = Owner(tenant_id=tenant_id), permissions_at(Level.TENANT)
+    owner, held = Owner(tenant_id=tenant_id), permissions_at(PermissionLevel.TENANT)
     if any(each.person.email == email for each in members.list_members(session, owner=owner)):
         return
     members.create_member(session, actor=ACTOR, held=held, owner=owner, email=email, role=_ROLE, has_come=True)
@@ -130,7 +130,7 @@ def _finish_sign_up(
             "organisation": row.organisation,
             "tenant": row.slug,
             "until": f"{ends_at:%Y-%m-%d}",
-            "radius_host": cells.told_address(session, slot=slot, usual=radius_host),
+            "radius_host": cells.advertised_address(session, slot=slot, usual=radius_host),
             "auth_port": slot.auth_port,
             "acct_port": slot.acct_port,
             "portal_url": desk.portal_url,

@@ -5,14 +5,14 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, CursorResult, delete, func, select
 from sqlalchemy.orm import Session
 
-from nac.db.orders import Orders, Span
-from nac.db.sets import among
-from nac.db.texts import has_part
+from nac.db.array_membership import in_array
+from nac.db.sort_orders import PageSpan, SortOrders
+from nac.db.text_search import contains_text
 from nac.ids import TenantId
 from nac.models import AuthLog, SignUp, Tenant, Trial
 from nac.self_tests.ticket import NAS_IDENTIFIER
 
-ORDERS = Orders(
+ORDERS = SortOrders(
     {
         "tenant_id": (Trial.tenant_id,),
         "organisation": (Trial.organisation, Trial.tenant_id),
@@ -76,17 +76,17 @@ def get(session: Session, tenant_id: TenantId, *, lock: bool = False) -> Trial |
     return session.scalar(query.with_for_update().execution_options(populate_existing=True) if lock else query)
 
 
-def list_page(session: Session, *, span: Span, text: str, states: Collection[str]) -> Sequence[Trial]:
+def list_page(session: Session, *, span: PageSpan, text: str, states: Collection[str]) -> Sequence[Trial]:
     query = span.of(select(Trial))
     if text:
-        query = query.where(has_part(text, Trial.organisation, Trial.email))
+        query = query.where(contains_text(text, Trial.organisation, Trial.email))
     if states:
         query = query.where(Trial.state.in_(states))
     return session.scalars(query).all()
 
 
 def slugs_by_tenant(session: Session, tenant_ids: Collection[TenantId]) -> dict[TenantId, str]:
-    query = select(Tenant.id, Tenant.slug).where(among(Tenant.id, tenant_ids))
+    query = select(Tenant.id, Tenant.slug).where(in_array(Tenant.id, tenant_ids))
     return {TenantId(tenant_id): slug for tenant_id, slug in session.execute(query)}
 
 

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
-from nac.db.orders import Span
+from nac.db.sort_orders import PageSpan
 from nac.errors import AdmitError, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.mail import service as mail
@@ -177,7 +177,7 @@ def require_trial(session: Session, *, tenant_id: TenantId, lock: bool = False) 
 
 
 def list_trials(
-    session: Session, *, span: Span | None = None, text: str = "", states: Collection[TrialState] = ()
+    session: Session, *, span: PageSpan | None = None, text: str = "", states: Collection[TrialState] = ()
 ) -> Sequence[Trial]:
     """List trials. `text` is a part of the organisation or address."""
     return repository.list_page(session, span=span or ORDERS.first(), text=text, states=states)

@@ -223,7 +223,7 @@ def store_users(
     replaced = [plan.known[row.name].id for row in plan.changed if row.groups is not None]
     USER_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=replaced)
     _join_groups(session, tenant_id, rows, {name: each["id"] for name, each in columns.items()})
-    audit.append_in_parts(session, entries)
+    audit.append_in_batches(session, entries)
 
 
 def _hash_rows(

@@ -6,13 +6,13 @@ from uuid import UUID
 from sqlalchemy import ARRAY, ColumnElement, Text, exists, func, literal, select
 from sqlalchemy.orm import Session
 
-from nac.db.orders import Orders, Span
-from nac.db.seeking import Sought, seek
+from nac.db.bounded_search import BoundedPage, search_bounded
+from nac.db.sort_orders import PageSpan, SortOrders
 from nac.ids import TenantId
 from nac.models import User, UserGroup, UserGroupMember
 
 # Tenants have hundreds of thousands of users: each order has an index.
-ORDERS = Orders({"name": (User.name,), "created_at": (User.created_at, User.name)})
+ORDERS = SortOrders({"name": (User.name,), "created_at": (User.created_at, User.name)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ def lock_names(session: Session, tenant_id: TenantId, names: Collection[str]) ->
     return {user.name: user for user in session.scalars(query)}
 
 
-def search_users(session: Session, tenant_id: TenantId, wanted: UserFilter, *, span: Span) -> Sought[User]:
+def search_users(session: Session, tenant_id: TenantId, wanted: UserFilter, *, span: PageSpan) -> BoundedPage[User]:
     def told_apart(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- users, or an alias of them
         conditions: list[ColumnElement[bool]] = []
         if wanted.group:
@@ -60,5 +60,5 @@ def search_users(session: Session, tenant_id: TenantId, wanted: UserFilter, *, s
     whose = [User.tenant_id == tenant_id, *([User.name == wanted.name] if wanted.name else ())]
     if wanted.group:
         # An index finds the members, without an order for pages.
-        return Sought(session.scalars(span.of(select(User).where(*whose, *told_apart(User)))).all(), None)
-    return seek(session, User, whose, told_apart, span)
+        return BoundedPage(session.scalars(span.of(select(User).where(*whose, *told_apart(User)))).all(), None)
+    return search_bounded(session, User, whose, told_apart, span)

@@ -9,10 +9,10 @@ from uuid import UUID, uuid4
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.certificates.leftovers import require_none_left
-from nac.db import hold
-from nac.db.orders import Span
-from nac.db.seeking import Sought
+from nac.certificates.holder_certificates import require_no_good_certificates
+from nac.db import lock_row
+from nac.db.bounded_search import BoundedPage
+from nac.db.sort_orders import PageSpan
 from nac.errors import AlreadyExists, InvalidInput, NotFound
 from nac.groups import USER_GROUPS
 from nac.ids import TenantId
@@ -32,7 +32,7 @@ _PASSWORD_OCTETS = 128
 _MINIMUM_PASSWORD_CHARACTERS = 8
 
 
-_audit: audit.Recorder[User] = audit.Recorder("user", lambda user: user.name)
+_audit: audit.AuditRecorder[User] = audit.AuditRecorder("user", lambda user: user.name)
 
 
 class UserNotFound(NotFound):
@@ -159,8 +159,8 @@ def _describe(session: Session, user: User) -> dict[str, object]:
 def delete_user(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
     """Delete a user. Raises InUse while the user has valid certificates."""
     user = require_by_name(session, tenant_id=tenant_id, name=name)
-    hold(session, user)
-    require_none_left(
+    lock_row(session, user)
+    require_no_good_certificates(
         session,
         user,
         remedy=f"Revoke the user's certificates first: ./admit cert revoke --all-of-user {shlex.quote(user.name)}",
@@ -215,12 +215,12 @@ def update_password(
     return user
 
 
-def list_users(session: Session, *, tenant_id: TenantId, span: Span | None = None) -> Sequence[User]:
+def list_users(session: Session, *, tenant_id: TenantId, span: PageSpan | None = None) -> Sequence[User]:
     return repository.search_users(session, tenant_id, UserFilter(), span=span or ORDERS.first()).rows
 
 
-def search_users(session: Session, *, tenant_id: TenantId, wanted: UserFilter, span: Span) -> Sought[User]:
-    """Search users within the time limit of one response (nac.db.seeking)."""
+def search_users(session: Session, *, tenant_id: TenantId, wanted: UserFilter, span: PageSpan) -> BoundedPage[User]:
+    """Search users within the time limit of one response (nac.db.bounded_search)."""
     return repository.search_users(session, tenant_id, wanted, span=span)
 
 

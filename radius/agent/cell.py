@@ -157,7 +157,7 @@ class CellAgent:
 
     def _register(self) -> CellId:
         require_current_schema(self._engine)
-        with session_scope(CellScope(cells.NO_CELL), engine=self._engine) as session:
+        with session_scope(CellScope(cells.UNREGISTERED_CELL), engine=self._engine) as session:
             cell_id = cells.register_cell(session, name=self._settings.cell_name, host=platform.node())
         with session_scope(CellScope(cell_id), engine=self._engine) as session:
             cells.ensure_slots(

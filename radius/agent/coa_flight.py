@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from nac.coa_requests.causes import SESSION_NOT_FOUND, explain
+from nac.coa_requests.error_causes import SESSION_NOT_FOUND, explain_error_cause
 from nac.dictionary import Dictionary
 from nac.models.coa_request import CoaState
 from nac.outbound.reach import PLATFORM_REMEDY, OutboundReach
@@ -105,7 +105,7 @@ class Flight:
         if answer.accepted:
             detail = f"Step {self.step + 1} of the vendor's recipe did it." if self.step else ""
             return self._ending("acknowledged", detail, answer)
-        return self._ending("refused", f"The NAS refused. {explain(answer.error_cause)}", answer)
+        return self._ending("refused", f"The NAS refused. {explain_error_cause(answer.error_cause)}", answer)
 
     def unanswered(self) -> Ending:
         where = f"{self.peer.host}, port {self.peer.port}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nac.dictionary import Dictionary
-from nac.dictionary.encoding import encode
+from nac.dictionary.encoding import encode_attribute
 from nac.vendors import Recipe, RecipeStep
 from radius import wire
 
@@ -63,7 +63,7 @@ def request_attributes(
     named = [made for name in recipe.identify for made in _identifying(name, recipe, facts)]
     asked: list[tuple[str, str, int | None]] = [(name, value, None) for name, value in step.attributes]
     asked += changes if step.send == "coa" else ()
-    return b"".join((*named, *(encode(dictionary, name, value, tag) for name, value, tag in asked)))
+    return b"".join((*named, *(encode_attribute(dictionary, name, value, tag) for name, value, tag in asked)))
 
 
 def request_packet(step: RecipeStep, identifier: int, attributes: bytes, *, at: int, secret: bytes) -> bytes:

@@ -8,7 +8,7 @@ from uuid import UUID
 import psycopg
 from sqlalchemy import Engine
 
-from nac.coa_requests.queueing import REDECIDED, REQUESTED
+from nac.coa_requests.request_queue import REDECIDED_REASON, REQUESTED_REASON
 from nac.db import CellScope, driver_connection, session_scope
 from nac.ids import CellId
 from nac.models import CoaRequest
@@ -149,7 +149,7 @@ _RETRYING = {
     "first": FIRST_RETRY_SECONDS,
     "longest": LONGEST_RETRY_SECONDS,
     # Who asked sees it, and a re-decision finds it again.
-    "tried_once": [REQUESTED, REDECIDED],
+    "tried_once": [REQUESTED_REASON, REDECIDED_REASON],
 }
 Ended = Callable[[Sequence[CoaRequest]], None]
 

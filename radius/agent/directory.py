@@ -95,21 +95,21 @@ class Directory:
 
     def free(self, numbers: Collection[SlotNumber]) -> None:
         with self._session() as session:
-            cells.free_slots(session, cell_id=self._cell_id, numbers=numbers)
+            cells.mark_slots_free(session, cell_id=self._cell_id, numbers=numbers)
 
     def make_ready(self, slots: Iterable[SlotRow]) -> None:
         """radiusd answers with the secrets of these: tenants whom some of them are reserved for may come."""
         sealed = [slot.sealed for slot in slots if slot.status == "reserved"]
         if sealed:
             with self._session() as session:
-                cells.make_ready(session, cell_id=self._cell_id, sealed=sealed)
+                cells.mark_slots_ready(session, cell_id=self._cell_id, sealed=sealed)
 
     def note_open(self, slots: Iterable[SlotRow]) -> None:
         """radiusd answers with both secrets of these tenants' rotations."""
         tenants = [slot.tenant_id for slot in slots if slot.looks_up and slot.status == "assigned"]
         if tenants:
             with self._session() as session:
-                cells.note_open(session, tenant_ids=tenants)
+                cells.mark_rotations_open(session, tenant_ids=tenants)
 
     def material(self, session: Session, slot: int, tenant_id: TenantId, server_serial: str) -> TenantMaterial:
         """Read in the caller's transaction, so that it is what the replica is about to say."""

@@ -1,4 +1,4 @@
-"""Tells listeners what was shipped, over Redis, while somebody listens (nac.events.live has the other end).
+"""Tells listeners what was shipped, over Redis, while somebody listens (nac.events.live_stream has the other end).
 
 Shippers hand over what is committed and go on at once: a thread of its own makes the events and sends them. Between the
 two stands a queue that forgets the oldest of whoever has most in it. Redis may hang, fail or forget everything: events
@@ -20,18 +20,18 @@ import redis
 
 from nac.events import coa
 from nac.events.document import Event, to_json
-from nac.events.live import (
-    ENTRY_BYTES,
-    ENTRY_EVENTS,
-    KEPT_ENTRIES,
-    KEPT_SECONDS,
-    Fields,
-    connect,
-    entry,
+from nac.events.event_values import EventTenant
+from nac.events.live_stream import (
+    MAX_ENTRIES,
+    MAX_ENTRY_BYTES,
+    MAX_ENTRY_EVENTS,
+    RETENTION_SECONDS,
+    StreamFields,
+    build_entry,
+    connect_redis,
     events_key,
     interest_key,
 )
-from nac.events.texts import Tenant
 from nac.models import CoaRequest
 from radius.agent.live_queue import FairQueue
 
@@ -52,19 +52,19 @@ LAPSE_SECONDS = 10.0
 RETRY_SECONDS = TIMEOUT_SECONDS = 1.0
 # Of all tenants of a cell that are listened to, of ENTRY_BYTES each (100 MB): where these are more than fifty, each has
 # fewer, so that none is left out. A cell has no more slots than leave LEAST_KEPT to each.
-KEPT_IN_ALL = 50 * KEPT_ENTRIES
+KEPT_IN_ALL = 50 * MAX_ENTRIES
 LEAST_KEPT = 8
 _NUMBERS = "SELECT array_agg(nextval(%s::regclass)) FROM generate_series(1, %s)"
 
 # Makes the event of a journal record: its bytes, whether it was stored cleaned, and the id of its row.
-Make = Callable[[bytes, bool, int, Tenant], Event]
+Make = Callable[[bytes, bool, int, EventTenant], Event]
 
 
 class Told(NamedTuple):
     tenant_id: str
     # What it holds in memory.
     size: int
-    event: Callable[[Tenant], Event]
+    event: Callable[[EventTenant], Event]
 
 
 class LiveBatch:
@@ -114,7 +114,7 @@ class _Waiting(NamedTuple):
 
 class _Entry(NamedTuple):
     key: str
-    fields: Fields
+    fields: StreamFields
     events: int
 
 
@@ -124,7 +124,7 @@ class LiveFeed:
         self.counters: Counter[str] = Counter()
         # Tenants that somebody listens to.
         self.wanted: frozenset[str] = frozenset()
-        self._client = connect(url, timeout_seconds=TIMEOUT_SECONDS)
+        self._client = connect_redis(url, timeout_seconds=TIMEOUT_SECONDS)
         self._tenants = tenants
         self._name = cell
         self._filled = threading.Condition()
@@ -135,7 +135,7 @@ class LiveFeed:
         self._next: Counter[str] = Counter()
         self._unsent: list[_Entry] = []
         # Entries of a tenant's stream.
-        self._kept = KEPT_ENTRIES
+        self._kept = MAX_ENTRIES
         # Of tenants that Redis refuses us, which was logged.
         self._refused: set[str] = set()
         self._ask_at = self._answered_at = self._credited_at = time.monotonic()
@@ -215,7 +215,7 @@ class LiveFeed:
         asked = self._client.mget([interest_key(tenant_id) for tenant_id in ids]) if ids else []
         listened = [tenant_id for tenant_id, found in zip(ids, asked, strict=True) if found is not None]
         wanted = frozenset(listened)
-        self._kept = max(LEAST_KEPT, min(KEPT_ENTRIES, KEPT_IN_ALL // max(1, len(wanted))))
+        self._kept = max(LEAST_KEPT, min(MAX_ENTRIES, KEPT_IN_ALL // max(1, len(wanted))))
         for tenant_id in wanted - self.wanted:
             self._writers[tenant_id] = f"{self._name}-{os.urandom(4).hex()}"
         self.wanted = wanted
@@ -223,7 +223,7 @@ class LiveFeed:
             here = [(tenant_id, self._number_of(tenant_id)) for tenant_id in self.wanted]
         if not self._unsent:
             self._unsent = [
-                _Entry(events_key(tenant_id), entry(self._writers[tenant_id], number, ()), 0)
+                _Entry(events_key(tenant_id), build_entry(self._writers[tenant_id], number, ()), 0)
                 for tenant_id, number in here
             ]
             self._send()
@@ -248,19 +248,19 @@ class LiveFeed:
                 continue
             writer, first, lines, size = self._writers[tenant_id], 0, list[bytes](), 0
             for number, told in group:
-                line = self._made(told, Tenant(tenant_id, slugs[tenant_id]))
-                full = len(lines) == ENTRY_EVENTS or size + len(line) > ENTRY_BYTES
+                line = self._made(told, EventTenant(tenant_id, slugs[tenant_id]))
+                full = len(lines) == MAX_ENTRY_EVENTS or size + len(line) > MAX_ENTRY_BYTES
                 if lines and (full or not line or number != first + len(lines)):
-                    yield _Entry(events_key(tenant_id), entry(writer, first, lines), len(lines))
+                    yield _Entry(events_key(tenant_id), build_entry(writer, first, lines), len(lines))
                     lines, size = [], 0
                 if line:
                     first = first if lines else number
                     lines.append(line)
                     size += len(line)
             if lines:
-                yield _Entry(events_key(tenant_id), entry(writer, first, lines), len(lines))
+                yield _Entry(events_key(tenant_id), build_entry(writer, first, lines), len(lines))
 
-    def _made(self, told: Told, tenant: Tenant) -> bytes:
+    def _made(self, told: Told, tenant: EventTenant) -> bytes:
         """b"" where none can be made: the numbers tell that it is missing."""
         try:
             return to_json(told.event(tenant))
@@ -274,7 +274,7 @@ class LiveFeed:
         with self._client.pipeline(transaction=False) as pipeline:
             for each in self._unsent:
                 pipeline.xadd(each.key, each.fields, maxlen=self._kept, approximate=False)
-                pipeline.expire(each.key, KEPT_SECONDS)
+                pipeline.expire(each.key, RETENTION_SECONDS)
             answers = pipeline.execute(raise_on_error=False)[::2]
         refused = []
         for each, answer in zip(self._unsent, answers, strict=True):
@@ -307,5 +307,5 @@ def _is_of_key(answer: object) -> bool:
     )
 
 
-def _event_of(request: CoaRequest) -> Callable[[Tenant], Event]:
+def _event_of(request: CoaRequest) -> Callable[[EventTenant], Event]:
     return lambda tenant: coa.from_request(request, tenant=tenant)

@@ -17,7 +17,7 @@ from nac.db import CellScope, session_scope
 from nac.errors import AdmitError
 from nac.events import alarms, certificates, endpoints
 from nac.events.document import Event
-from nac.events.texts import Tenant
+from nac.events.event_values import EventTenant
 from nac.ids import CellId
 from nac.models import EventNote
 from radius.agent.live import LiveFeed, Told
@@ -36,7 +36,7 @@ _NOTE_BYTES = 1_000
 
 
 class _Make(Protocol):
-    def __call__(self, note: EventNote, *, tenant: Tenant) -> Event: ...
+    def __call__(self, note: EventNote, *, tenant: EventTenant) -> Event: ...
 
 
 # Sessions begin and end by the thousand; listeners have each record of them.
@@ -102,6 +102,6 @@ def _read(session: Session, fresh: Mapping[int, str]) -> list[Told]:
     return [Told(fresh[each.id], _NOTE_BYTES, _event_of(each)) for each in notes if each.id in fresh]
 
 
-def _event_of(note: EventNote) -> Callable[[Tenant], Event]:
+def _event_of(note: EventNote) -> Callable[[EventTenant], Event]:
     make = _EVENTS[note.kind]
     return lambda tenant: make(note, tenant=tenant)

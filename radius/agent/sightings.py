@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import psycopg
 
-from nac.endpoints.work import MOST_WAITING
+from nac.endpoints.enrichment_queue import MAX_WAITING
 from nac.journal.records import AccountingRecord, AuthRecord
 from nac.mac import called_station_ssid
 from nac.packet_values import Pairs, get_values
@@ -73,7 +73,7 @@ class FullLists:
         now = time.monotonic()
         due = [tenant for tenant in tenants if now - self._looked.get(tenant, float("-inf")) >= LOOK_SECONDS]
         if due:
-            found = cursor.execute(_FULL, {"tenants": due, "most": MOST_WAITING}).fetchall()
+            found = cursor.execute(_FULL, {"tenants": due, "most": MAX_WAITING}).fetchall()
             self._looked.update(dict.fromkeys(due, now))
             self._full.difference_update(due)
             self._full.update(tenant for (tenant,) in found)

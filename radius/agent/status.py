@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 from nac import clock
 from nac.cells import service as cells
 from nac.db import CellScope, session_scope
-from nac.decisions.recorded import moment_of
+from nac.decisions.recorded_requests import from_microseconds
 from nac.ids import CellId
 from radius.agent.alarms import Alarm
 from radius.agent.files import write_small
@@ -69,7 +69,7 @@ def report(
             host=platform.node(),
             counters=counters,
             alarms=[asdict(alarm) for alarm in alarms],
-            shipped_until=moment_of(shipped_until) if shipped_until else None,
+            shipped_until=from_microseconds(shipped_until) if shipped_until else None,
         )
 
 

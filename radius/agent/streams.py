@@ -9,7 +9,7 @@ import psycopg
 
 from nac.events import accounting, authentication
 from nac.events.document import Event
-from nac.events.texts import Tenant
+from nac.events.event_values import EventTenant
 from nac.ids import CellId
 from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
 from nac.self_tests.ticket import NAS_IDENTIFIER as SELF_TEST_NAS
@@ -340,12 +340,12 @@ def _live_batch(feed: LiveFeed | None, make: Make, sequence: str) -> LiveBatch:
     return LiveBatch(make, sequence, feed.wanted if feed else frozenset())
 
 
-def auth_event(payload: bytes, cleaned: bool, number: int, tenant: Tenant) -> Event:
+def auth_event(payload: bytes, cleaned: bool, number: int, tenant: EventTenant) -> Event:
     record: AuthRecord = _decode(payload)
     return authentication.from_record(rows.cleaned(record) if cleaned else record, number=number, tenant=tenant)
 
 
-def accounting_event(payload: bytes, cleaned: bool, number: int, tenant: Tenant) -> Event:
+def accounting_event(payload: bytes, cleaned: bool, number: int, tenant: EventTenant) -> Event:
     record: AccountingRecord = _decode(payload)
     record = rows.cleaned(record) if cleaned else record
     told = accounting_record(record, read_usage(record))

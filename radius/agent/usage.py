@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Network
 
-from nac.events.accounting import Record
+from nac.events.accounting import AccountingRequest
 from nac.journal.records import AccountingRecord
 from nac.mac import station_mac
 from nac.session_class import parse_decided_at
@@ -257,9 +257,9 @@ def accounting_line(record: AccountingRecord, usage: Usage) -> str:
     )
 
 
-def accounting_record(record: AccountingRecord, usage: Usage) -> Record:
+def accounting_record(record: AccountingRecord, usage: Usage) -> AccountingRequest:
     """For its event: `usage` as it was read, before sessions fill up what it leaves out."""
-    return Record(
+    return AccountingRequest(
         usage.at,
         usage.site_id,
         usage.nas_id,

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from nac import clock
-from nac.endpoint_facts import endpoint_value
-from nac.engine import Request, decide
+from nac.endpoint_facts import get_endpoint_value
+from nac.engine import PolicyRequest, decide
 from nac.identities.names import strip_realm
 from nac.identities.verifier_messages import VerificationResult
 from nac.mac import is_random_mac, normalise_mac
@@ -439,7 +439,7 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
     if endpoint is not None:
         case.endpoint = endpoint
         for name in site_policy.endpoint_reads:
-            found = endpoint_value(endpoint, name, now_seconds)
+            found = get_endpoint_value(endpoint, name, now_seconds)
             if found:
                 facts[name] = found
     if site_policy.session_reads:
@@ -455,7 +455,7 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
         refused = _add_certificate_fields(case, site_policy.certificate_reads)
         if refused is not None:
             return refused
-    decision = decide(site_policy.policy, Request(facts, now_seconds))
+    decision = decide(site_policy.policy, PolicyRequest(facts, now_seconds))
     outcome = site_policy.outcome(decision)
     if not known and outcome.reason == "fallback-denied" and case.method == "mab":
         if expired:

@@ -4,9 +4,9 @@ import gc
 import json
 from typing import NamedTuple
 
-from nac.endpoint_facts import is_of_endpoint
+from nac.endpoint_facts import is_endpoint_attribute
 from nac.engine import Decision, Policy, compile_policy
-from nac.engine.decision import Monitored
+from nac.engine.decision import MonitorSource
 from nac.engine.outcome import Verdict
 from nac.packet_values import Values, is_packet_attribute
 from nac.replica.records import PolicyRecord, SiteRecord
@@ -31,7 +31,7 @@ class Outcome(NamedTuple):
     reply: tuple[ReplyPair, ...] = ()
     # As policy has it; in monitor mode not what was done.
     verdict: Verdict = "deny"
-    monitored: Monitored = ""
+    monitored: MonitorSource = ""
     # Of the reply, to be completed with the passphrase of the endpoint, without which the verdict may be a deny.
     passphrase: tuple[AttributeTemplate, ...] = ()
     needs_passphrase: bool = False
@@ -73,7 +73,7 @@ class SitePolicy:
         reads = sorted(policy.reads)
         self.packet_reads = tuple(filter(is_packet_attribute, reads))
         # Of what was found out about the device.
-        self.endpoint_reads = tuple(filter(is_of_endpoint, reads))
+        self.endpoint_reads = tuple(filter(is_endpoint_attribute, reads))
         # Of the sessions that are live.
         self.session_reads = policy.reads & SESSION_COUNTS
         # Fields of the certificate that it must be taken apart for.

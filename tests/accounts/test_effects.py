@@ -6,7 +6,7 @@ from api.access import ChangesTenant, RequiresChangePermission
 from api.described import described_routes
 from cli.openapi import application
 from cli.permissions import declared
-from nac.accounts.effects import GUARDS, Declared, Effect, pairs, reach
+from nac.accounts.effects import EFFECT_GUARDS, Effect, RouteDeclaration, find_permission_pairs, find_reached_effects
 from nac.accounts.permissions import Permission
 from nac.tenant_files import file_permissions, tables
 
@@ -18,9 +18,13 @@ def test_each_effect_of_each_route_takes_a_guard() -> None:
 
 
 def test_route_that_escalates_is_found() -> None:
-    weak = Declared("x", frozenset({Permission.SITE_MANAGE}), frozenset(), frozenset({Effect.FACTS, Effect.RULES}))
+    weak = RouteDeclaration(
+        "x", frozenset({Permission.SITE_MANAGE}), frozenset(), frozenset({Effect.FACTS, Effect.RULES})
+    )
     assert weak.unguarded() == {Effect.RULES}
-    assert {each.effect for each in reach([weak], Permission.SITE_MANAGE, Permission.POLICY_PUBLISH)} == {Effect.FACTS}
+    assert {
+        each.effect for each in find_reached_effects([weak], Permission.SITE_MANAGE, Permission.POLICY_PUBLISH)
+    } == {Effect.FACTS}
 
 
 def test_change_cannot_be_declared_without_an_effect() -> None:
@@ -43,8 +47,8 @@ def _declares(asks: object) -> bool:
 def test_strong_effects_are_reached_by_their_guards_only() -> None:
     found = declared()
     for permission in Permission:
-        reached = {each.effect for each in reach(found, permission)}
-        assert all(permission in GUARDS[effect] for effect in reached), permission
+        reached = {each.effect for each in find_reached_effects(found, permission)}
+        assert all(permission in EFFECT_GUARDS[effect] for effect in reached), permission
     alone = {effect: {each for each in Permission if _reaches(found, each, effect)} for effect in _STRONG}
     assert alone == {
         Effect.RULES: {Permission.POLICY_PUBLISH},
@@ -58,12 +62,12 @@ def test_strong_effects_are_reached_by_their_guards_only() -> None:
     }
 
 
-def _reaches(found: list[Declared], permission: Permission, effect: Effect) -> bool:
-    return any(each.effect is effect for each in reach(found, permission))
+def _reaches(found: list[RouteDeclaration], permission: Permission, effect: Effect) -> bool:
+    return any(each.effect is effect for each in find_reached_effects(found, permission))
 
 
 def test_pairs_that_lead_to_more_are_found() -> None:
-    found = {(pair.first, pair.second): pair for pair in pairs(declared())}
+    found = {(pair.first, pair.second): pair for pair in find_permission_pairs(declared())}
     both = found[Permission.SITE_MANAGE, Permission.POLICY_PUBLISH]
     assert {tuple(each) for each in both.reached} == {("updateSite", Effect.RULES)}
     assert found[Permission.POLICY_MANAGE, Permission.POLICY_PUBLISH].chains

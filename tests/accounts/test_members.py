@@ -5,9 +5,9 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Engine
 
-from nac.accounts.grants import MspPlace, PermissionMissing, Principal, TenantPlace
-from nac.accounts.permissions import Level, Permission, permissions_at
-from nac.accounts.roles import ROLES
+from nac.accounts.grants import MspRef, PermissionMissing, Principal, TenantRef
+from nac.accounts.permissions import Permission, PermissionLevel, permissions_at
+from nac.accounts.roles import BUILT_IN_ROLES
 from nac.custom_roles import service as custom_roles
 from nac.db import PersonScope, session_scope
 from nac.errors import AlreadyExists, InUse, InvalidInput
@@ -36,13 +36,13 @@ def test_one_person_has_roles_in_many_places(app_engine: Engine, within: Within,
         again = members.create_member(session, **whole(field.foreign), email="ann@example.com", role="auditor")
         assert again.person.id == member.person.id
     ann = principal(app_engine, member.person.id)
-    alpha, bravo = (TenantPlace(owner.tenant_id, field.acme.msp_id) for owner in (field.alpha, field.bravo))
-    assert ann.on_tenant(alpha) == ROLES["msp-technician"].permissions
+    alpha, bravo = (TenantRef(owner.tenant_id, field.acme.msp_id) for owner in (field.alpha, field.bravo))
+    assert ann.on_tenant(alpha) == BUILT_IN_ROLES["msp-technician"].permissions
     assert ann.on_tenant(bravo) == frozenset()
-    assert ann.on_msp(MspPlace(field.acme.msp_id)) == {Permission.MSP_READ, Permission.TEMPLATE_READ}
-    foreign = TenantPlace(field.foreign.tenant_id, field.bolt.msp_id)
-    assert ann.on_tenant(foreign) == ROLES["auditor"].at(Level.TENANT)
-    assert not ann.on_msp(MspPlace(field.bolt.msp_id))
+    assert ann.on_msp(MspRef(field.acme.msp_id)) == {Permission.MSP_READ, Permission.TEMPLATE_READ}
+    foreign = TenantRef(field.foreign.tenant_id, field.bolt.msp_id)
+    assert ann.on_tenant(foreign) == BUILT_IN_ROLES["auditor"].at(PermissionLevel.TENANT)
+    assert not ann.on_msp(MspRef(field.bolt.msp_id))
     assert not ann.on_platform()
 
 
@@ -111,7 +111,7 @@ def test_member_is_added_once(within: Within, field: Field) -> None:
 
 
 def test_nobody_gives_takes_or_changes_more_than_he_has(within: Within, field: Field) -> None:
-    less = {"actor": ACTOR, "owner": field.acme, "held": ROLES["msp-technician"].permissions}
+    less = {"actor": ACTOR, "owner": field.acme, "held": BUILT_IN_ROLES["msp-technician"].permissions}
     with within(field.acme) as session:
         admin = members.create_member(session, **whole(field.acme), email=ANN, role="msp-admin")
         other = members.create_member(session, **whole(field.acme), email="bob@example.com", role="msp-admin")
@@ -168,12 +168,12 @@ def test_role_of_the_last_manager_keeps_what_makes_it_one(app_engine: Engine, wi
     come_in(app_engine, ann)
     with within(field.acme) as session:
         with pytest.raises(members.LastManager):
-            custom_roles.change_role(session, **whole(field.acme) | own, permissions=["member.read"])
-        custom_roles.change_role(session, **whole(field.acme) | own, permissions=["member.manage", "member.read"])
+            custom_roles.update_role(session, **whole(field.acme) | own, permissions=["member.read"])
+        custom_roles.update_role(session, **whole(field.acme) | own, permissions=["member.manage", "member.read"])
         bob = members.create_member(session, **whole(field.acme), email="bob@example.com", role="msp-admin")
     come_in(app_engine, bob)
     with within(field.acme) as session:
-        custom_roles.change_role(session, **whole(field.acme) | own, permissions=["member.read"])
+        custom_roles.update_role(session, **whole(field.acme) | own, permissions=["member.read"])
 
 
 def test_role_goes_only_by_who_has_it_and_where_nobody_would_get_it(within: Within, field: Field) -> None:
@@ -182,16 +182,16 @@ def test_role_goes_only_by_who_has_it_and_where_nobody_would_get_it(within: With
     with within(field.acme) as session:
         custom_roles.create_role(session, **whole(field.acme), **role)
         with pytest.raises(PermissionMissing):
-            custom_roles.remove_role(session, **less, slug="kicker")
+            custom_roles.delete_role(session, **less, slug="kicker")
         row = SignOn(settings={"joins": [{"role": "kicker", "domain": "x.example"}]}, secret_sealed=b"")
         row.msp_id = field.acme.msp_id
         session.add(row)
         session.flush()
         with pytest.raises(InUse, match="single sign-on"):
-            custom_roles.remove_role(session, **whole(field.acme), slug="kicker")
+            custom_roles.delete_role(session, **whole(field.acme), slug="kicker")
         session.delete(row)
         session.flush()
-        custom_roles.remove_role(session, **whole(field.acme), slug="kicker")
+        custom_roles.delete_role(session, **whole(field.acme), slug="kicker")
 
 
 def test_whoever_is_added_is_told_of_once_it_has_come_in(app_engine: Engine, within: Within, field: Field) -> None:
@@ -222,17 +222,17 @@ def test_role_of_ones_own(app_engine: Engine, within: Within, field: Field) -> N
         member = members.create_member(session, **whole(field.acme), email=ANN, role="kicker")
         assert member.role == "kicker"
         with pytest.raises(InUse):
-            custom_roles.remove_role(session, **whole(field.acme), slug="kicker")
+            custom_roles.delete_role(session, **whole(field.acme), slug="kicker")
     with within(field.alpha) as session, pytest.raises(InvalidInput, match="Unknown role"):
         members.create_member(session, **whole(field.alpha), email=ANN, role="kicker")
-    alpha = TenantPlace(field.alpha.tenant_id, field.acme.msp_id)
+    alpha = TenantRef(field.alpha.tenant_id, field.acme.msp_id)
     assert principal(app_engine, member.person.id).on_tenant(alpha) >= set(wanted)
     with within(field.acme) as session:
-        custom_roles.change_role(session, **whole(field.acme), slug="kicker", permissions=["session.read"])
+        custom_roles.update_role(session, **whole(field.acme), slug="kicker", permissions=["session.read"])
     assert principal(app_engine, member.person.id).on_tenant(alpha) == {Permission.SESSION_READ}
     with within(field.acme) as session:
         members.delete_member(session, **whole(field.acme), membership_id=member.membership.id)
-        custom_roles.remove_role(session, **whole(field.acme), slug="kicker")
+        custom_roles.delete_role(session, **whole(field.acme), slug="kicker")
         assert not custom_roles.list_roles(session, owner=field.acme)
     assert principal(app_engine, member.person.id).grants == ()
 
@@ -260,7 +260,7 @@ def test_role_is_made_and_changed_within_what_one_has(within: Within, field: Fie
         custom_roles.create_role(session, **whole(field.acme), slug="own", name="Own", permissions=["site.manage"])
         for change in ({"permissions": ["site.read"]}, {"name": "Mine"}):
             with pytest.raises(PermissionMissing):
-                custom_roles.change_role(session, **less, slug="own", **change)
+                custom_roles.update_role(session, **less, slug="own", **change)
         with pytest.raises(AlreadyExists):
             custom_roles.create_role(
                 session, **whole(field.acme), slug="auditor", name="Own", permissions=["site.read"]
@@ -281,4 +281,4 @@ def test_account_belongs_to_the_person(app_engine: Engine, within: Within, field
                 people.set_password(session, actor="person:ann", person_id=person.id, password=mistake)
     with within(PLATFORM) as session:
         assert people.set_disabled(session, actor=ACTOR, person_id=person.id, disabled=True).name == "Ann"
-    assert permissions_at(Level.PLATFORM) == set(Permission)
+    assert permissions_at(PermissionLevel.PLATFORM) == set(Permission)

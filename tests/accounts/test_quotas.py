@@ -38,7 +38,7 @@ Make = Callable[[Session, Owner, int], object]
 
 def token(session: Session, owner: Owner, number: int) -> object:
     ends = utc_now() + timedelta(days=1)
-    return tokens.make_token(session, **whole(owner), name="x", permissions=["endpoint.read"], expires_at=ends)
+    return tokens.create_token(session, **whole(owner), name="x", permissions=["endpoint.read"], expires_at=ends)
 
 
 def role(session: Session, owner: Owner, number: int) -> object:
@@ -57,7 +57,7 @@ def self_test(session: Session, owner: Owner, number: int) -> object:
 def export(session: Session, owner: Owner, number: int) -> object:
     now = utc_now()
     given = {"log": "auth", "format": "csv", "since": now - timedelta(days=1), "until": now}
-    return exports.start(session, actor=ACTOR, tenant_id=owner.tenant_id, **given)
+    return exports.start_export(session, actor=ACTOR, tenant_id=owner.tenant_id, **given)
 
 
 def identity_source(session: Session, owner: Owner, number: int) -> object:

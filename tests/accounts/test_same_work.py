@@ -10,17 +10,17 @@ import pytest
 
 from api.access import ReadsMsp, ReadsTenant
 from api.caller import Caller
-from nac.accounts.grants import Grant, MspPlace, Principal, TenantPlace
-from nac.accounts.permissions import Level, Permission, permissions_at
-from nac.audit.service import Origin
+from nac.accounts.grants import Grant, MspRef, Principal, TenantRef
+from nac.accounts.permissions import Permission, PermissionLevel, permissions_at
+from nac.audit.service import RequestOrigin
 from nac.ids import MspId, TenantId
 from nac.msps.service import MspNotFound
 from nac.tenants.service import TenantNotFound
 
 _OWN = MspId(uuid4())
 _GRANTS = {
-    "MSP's": Grant(permissions_at(Level.MSP), msp_id=_OWN),
-    "tenant's": Grant(permissions_at(Level.TENANT), tenant_id=TenantId(uuid4())),
+    "MSP's": Grant(permissions_at(PermissionLevel.MSP), msp_id=_OWN),
+    "tenant's": Grant(permissions_at(PermissionLevel.TENANT), tenant_id=TenantId(uuid4())),
 }
 
 
@@ -47,13 +47,13 @@ def _calls(refuse: Any, asked: Caller, refusal: type[Exception]) -> Counter[str]
 
 @pytest.mark.parametrize("grant", _GRANTS.values(), ids=_GRANTS)
 def test_unknown_ones_are_refused_after_the_same_calls_as_anothers(grant: Grant) -> None:
-    def asked(tenant: TenantPlace | None = None, msp: MspPlace | None = None) -> Caller:
-        return Caller(Principal("token:x", (grant,)), Origin(None, "r"), tenant, msp, Mock(), Mock())
+    def asked(tenant: TenantRef | None = None, msp: MspRef | None = None) -> Caller:
+        return Caller(Principal("token:x", (grant,)), RequestOrigin(None, "r"), tenant, msp, Mock(), Mock())
 
     anothers = MspId(uuid4())
     refuse: Any = ReadsTenant(Permission.SESSION_READ).on_tenant
-    found = [_calls(refuse, asked(place), TenantNotFound) for place in (None, TenantPlace(TenantId(uuid4()), anothers))]
+    found = [_calls(refuse, asked(place), TenantNotFound) for place in (None, TenantRef(TenantId(uuid4()), anothers))]
     assert found[0] == found[1] != Counter()
     refuse = ReadsMsp(Permission.MEMBER_READ).on_msp
-    found = [_calls(refuse, asked(msp=place), MspNotFound) for place in (None, MspPlace(anothers))]
+    found = [_calls(refuse, asked(msp=place), MspNotFound) for place in (None, MspRef(anothers))]
     assert found[0] == found[1] != Counter()

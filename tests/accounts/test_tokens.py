@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, select
 
-from nac.accounts.grants import Maker, MspPlace, PermissionMissing, Principal, TenantPlace
+from nac.accounts.grants import MspRef, PermissionMissing, Principal, TenantRef, TokenMaker
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
 from nac.api_tokens import service as tokens
-from nac.api_tokens.text import TokenText
+from nac.api_tokens.token_text import TokenText
 from nac.clock import utc_now
 from nac.db import CredentialScope, session_scope
 from nac.errors import Conflict, InvalidInput
@@ -28,9 +28,9 @@ from tests.postgres import Database
 DAY = timedelta(days=1)
 
 
-def make(within: Within, owner: Owner, permissions=("endpoint.read",), *, days: float = 1) -> tokens.Made:
+def make(within: Within, owner: Owner, permissions=("endpoint.read",), *, days: float = 1) -> tokens.CreatedToken:
     with within(owner) as session:
-        return tokens.make_token(
+        return tokens.create_token(
             session, **whole(owner), name="monitoring", permissions=permissions, expires_at=utc_now() + days * DAY
         )
 
@@ -43,7 +43,7 @@ def show(app_engine: Engine, text: str, *, later: timedelta = timedelta()) -> Pr
 
 
 def test_token_acts_for_its_owner_with_its_own_permissions(app_engine: Engine, within: Within, field: Field) -> None:
-    alpha, bravo = (TenantPlace(owner.tenant_id, field.acme.msp_id) for owner in (field.alpha, field.bravo))
+    alpha, bravo = (TenantRef(owner.tenant_id, field.acme.msp_id) for owner in (field.alpha, field.bravo))
     of_tenant, of_msp = make(within, field.alpha), make(within, field.acme, ["endpoint.read", "tenant.create"])
     program = show(app_engine, of_tenant.text)
     assert program.actor.startswith("token:monitoring (admit_")
@@ -51,8 +51,8 @@ def test_token_acts_for_its_owner_with_its_own_permissions(app_engine: Engine, w
     assert (program.on_tenant(alpha), program.on_tenant(bravo)) == ({Permission.ENDPOINT_READ}, frozenset())
     msp = show(app_engine, of_msp.text)
     assert Permission.ENDPOINT_READ in msp.on_tenant(alpha) & msp.on_tenant(bravo)
-    assert Permission.TENANT_CREATE in msp.on_msp(MspPlace(field.acme.msp_id))
-    assert not msp.on_msp(MspPlace(field.bolt.msp_id))
+    assert Permission.TENANT_CREATE in msp.on_msp(MspRef(field.acme.msp_id))
+    assert not msp.on_msp(MspRef(field.bolt.msp_id))
 
 
 def test_wrong_revoked_and_expired_tokens_are_told_apart_in_the_log_alone(
@@ -78,19 +78,19 @@ def test_wrong_revoked_and_expired_tokens_are_told_apart_in_the_log_alone(
     assert show(app_engine, good.text, later=DAY - timedelta(minutes=1))
 
 
-def made_by_ann(app_engine: Engine, within: Within, field: Field) -> tuple[Member, tokens.Made]:
+def made_by_ann(app_engine: Engine, within: Within, field: Field) -> tuple[Member, tokens.CreatedToken]:
     """She is an administrator of acme, the token is of its tenant alpha."""
     with within(field.acme) as session:
         ann = members.create_member(session, **whole(field.acme), email="ann@example.com", role="msp-admin")
     with within(field.alpha) as session:
-        maker = Maker(ann.person.id, "person:ann@example.com")
+        maker = TokenMaker(ann.person.id, "person:ann@example.com")
         wanted = {"permissions": ["endpoint.read", "token.manage"], "expires_at": utc_now() + DAY}
-        return ann, tokens.make_token(session, **whole(field.alpha), name="hers", maker=maker, **wanted)
+        return ann, tokens.create_token(session, **whole(field.alpha), name="hers", maker=maker, **wanted)
 
 
 def test_token_is_good_while_its_maker_has_what_it_may_do(app_engine: Engine, within: Within, field: Field) -> None:
     ann, made = made_by_ann(app_engine, within, field)
-    alpha = TenantPlace(field.alpha.tenant_id, field.acme.msp_id)
+    alpha = TenantRef(field.alpha.tenant_id, field.acme.msp_id)
     member = {"membership_id": ann.membership.id}
 
     def change(**given) -> None:
@@ -128,9 +128,9 @@ def test_token_that_a_provider_vouched_for_needs_what_its_owner_gave(
     """Its maker has more, by himself, than the tenant whose provider named him."""
     ann, _ = made_by_ann(app_engine, within, field)
     with within(field.alpha) as session:
-        maker = Maker(ann.person.id, "person:ann@example.com", via=field.alpha)
+        maker = TokenMaker(ann.person.id, "person:ann@example.com", via=field.alpha)
         wanted = {"permissions": ["endpoint.read"], "expires_at": utc_now() + DAY}
-        made = tokens.make_token(session, **whole(field.alpha), name="hers", maker=maker, **wanted)
+        made = tokens.create_token(session, **whole(field.alpha), name="hers", maker=maker, **wanted)
     with pytest.raises(tokens.TokenRefused):
         show(app_engine, made.text)
     with within(field.alpha) as session:
@@ -144,7 +144,7 @@ def test_token_of_a_token_ends_with_it(app_engine: Engine, within: Within, field
     line = [first]
     for number in range(3):
         with within(field.alpha) as session:
-            made = tokens.make_token(
+            made = tokens.create_token(
                 session,
                 **whole(field.alpha),
                 name=f"child {number}",
@@ -164,7 +164,7 @@ def test_token_of_a_token_ends_with_it(app_engine: Engine, within: Within, field
         assert caught.value.why == "revoked"
     wanted = {"permissions": ["endpoint.read"], "expires_at": utc_now() + DAY}
     with within(field.alpha) as session, pytest.raises(tokens.TokenRefused):
-        tokens.make_token(session, **whole(field.alpha), name="late", parent_id=line[-1].row.id, **wanted)
+        tokens.create_token(session, **whole(field.alpha), name="late", parent_id=line[-1].row.id, **wanted)
 
 
 def test_token_is_revoked_once(app_engine: Engine, within: Within, field: Field) -> None:
@@ -186,7 +186,7 @@ def test_last_use_is_written_once_a_minute(app_engine: Engine, within: Within, f
 
     def last_used():
         with within(field.alpha) as session:
-            row = tokens.require(session, owner=field.alpha, token_id=made.row.id)
+            row = tokens.require_token(session, owner=field.alpha, token_id=made.row.id)
             return row.last_used_at, row.last_used_from
 
     assert last_used() == (None, None)
@@ -236,7 +236,7 @@ def test_mistakes_make_no_token(within: Within, field: Field, given, error) -> N
     right = {"name": "x", "permissions": ["endpoint.read"], "expires_at": utc_now() + DAY}
     with within(field.alpha) as session:
         with pytest.raises(error):
-            tokens.make_token(session, **whole(field.alpha) | right | given)
+            tokens.create_token(session, **whole(field.alpha) | right | given)
         assert not tokens.list_tokens(session, owner=field.alpha)
 
 
@@ -244,12 +244,12 @@ def test_mistakes_make_no_token(within: Within, field: Field, given, error) -> N
 def test_end_of_a_token_that_cannot_be_is_told(within: Within, field: Field, days: int, told: str) -> None:
     given = {"name": "x", "permissions": ["endpoint.read"], "expires_at": utc_now() + days * DAY}
     with within(field.alpha) as session, pytest.raises(InvalidInput, match=told) as refused:
-        tokens.make_token(session, **whole(field.alpha), **given)
+        tokens.create_token(session, **whole(field.alpha), **given)
     assert refused.value.place == "expires_at"
 
 
 def test_number_of_tokens_is_bounded(within: Within, field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "MOST_OF_AN_OWNER", 2)
+    monkeypatch.setattr(tokens, "MAX_TOKENS_PER_OWNER", 2)
     first, _ = make(within, field.alpha), make(within, field.alpha)
     with pytest.raises(Conflict):
         make(within, field.alpha)

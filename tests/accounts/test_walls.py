@@ -31,7 +31,7 @@ def filled(app_engine: Engine, within: Within, field: Field) -> dict[Owner, memb
                 session, **whole(owner), email=f"p{number}@example.com", role="auditor", tenants=chosen
             )
             ends = utc_now() + timedelta(days=1)
-            tokens.make_token(session, **whole(owner), name="t", permissions=["site.read"], expires_at=ends)
+            tokens.create_token(session, **whole(owner), name="t", permissions=["site.read"], expires_at=ends)
             if owner != PLATFORM:
                 custom_roles.create_role(session, **whole(owner), slug="own", name="Own", permissions=["site.read"])
         person_id = found[owner].person.id

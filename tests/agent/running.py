@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from cli import procfs
 from cli.demo.tools import Server
 from nac.cells import service as cells
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.groups import ENDPOINT_GROUPS
 from nac.ids import TenantId
@@ -47,7 +47,7 @@ _POLICY = {
 class RunningCell:
     folder: Path
     database: Database
-    signing: Signing
+    signing: SigningContext
     environment: Mapping[str, str] = field(repr=False)
     # The present one last.
     agents: list[ForkProcess] = field(default_factory=list)
@@ -107,7 +107,7 @@ class RunningTenant:
     def wait_live(self) -> None:
         """Until the cell decides with all that is committed."""
         with session_scope(TenantScope(self.id), engine=self.engine) as session:
-            xact = cells.current_xact(session)
+            xact = cells.get_current_xact(session)
         cells.wait_until_live(
             TenantScope(self.id), tenant_id=self.id, xact=xact, timeout_seconds=20, engine=self.engine
         )
@@ -126,7 +126,7 @@ def running_cell(database: Database, folder: Path, *, slots: int = 2, **settings
         "ADMIT_REJECT_DELAY_SECONDS": "0",
         **{f"ADMIT_{name}": value for name, value in settings.items()},
     }
-    cell = RunningCell(folder, database, Signing(Sealer(key), "http://status.admit.example"), environment)
+    cell = RunningCell(folder, database, SigningContext(Sealer(key), "http://status.admit.example"), environment)
     (folder / "agent.log").touch()
     try:
         cell.start()
@@ -155,7 +155,7 @@ def running_tenant(
         policies.publish_policy(session, **named)
         sites.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="main", policy_id=made.id)
         slot = cells.require_slot(session, tenant_id=tenant_id)
-        secret = cell.signing.sealer.open(slot.secret_sealed, cells.secret_context(slot)).decode()
+        secret = cell.signing.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)).decode()
         server = Server(LOOPBACK, slot.auth_port, slot.acct_port, secret)
     tenant = RunningTenant(tenant_id, slug, server, engine)
     tenant.wait_live()

@@ -6,7 +6,7 @@ from sqlalchemy import select
 from nac.db import TenantScope, session_scope
 from nac.events import coa
 from nac.events.document import to_json
-from nac.events.texts import Tenant
+from nac.events.event_values import EventTenant
 from nac.models import CoaRequest
 from radius.agent.coa_queue import MOST_TAKINGS, CoaQueue
 from tests.agent.coa import DISCONNECT_NAK, Nas, OpenSealer, add_session, answer, ask, make_sender, running
@@ -35,7 +35,7 @@ def test_every_end_is_told_once_and_as_it_is_stored(owner, alpha, nas, cell_engi
         until(lambda: len(told) == 3, f"{told}")
     with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
         stored = session.scalars(select(CoaRequest)).all()
-    tenant = Tenant(str(alpha.id), "alpha")
+    tenant = EventTenant(str(alpha.id), "alpha")
     assert {(row.id, row.state) for row in told} == {
         (refused, "refused"),
         (expired, "expired"),

@@ -26,7 +26,7 @@ def test_rotation_drops_no_request_of_anybody(database, app_engine, tmp_path):
         alpha, bravo = (running_tenant(cell, app_engine, slug, policy=_OPEN) for slug in ("alpha", "bravo"))
         for tenant in (alpha, bravo):
             with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
-                endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=MAC)
+                endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=MAC)
             tenant.wait_live()
         subject = Rotating(cell, alpha)
         moments = {}

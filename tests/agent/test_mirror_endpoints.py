@@ -61,7 +61,7 @@ def test_what_was_found_out_is_mirrored(owner, alpha, replica):
 def test_groups_by_rule_are_told_apart(owner, alpha, replica, change):
     add_endpoint(owner, alpha, MAC, groups=("chosen",))
     change(ENDPOINT_GROUPS.create, name="ruled")
-    change(group_rules.set_rule, name="ruled", rule={"all": []})
+    change(group_rules.update_group_rule, name="ruled", rule={"all": []})
     owner.execute(
         "INSERT INTO endpoint_group_members SELECT e.tenant_id, e.id, g.id FROM endpoints e, endpoint_groups g "
         "WHERE g.name = 'ruled'"
@@ -93,7 +93,7 @@ def sealed(app_engine, cell_engine, platform, alpha, tmp_path, change):
             with view_of(writer) as view:
                 return opener(view.endpoint(alpha.number, mac))
 
-        change(endpoints.add_endpoint, mac=MAC)
+        change(endpoints.create_endpoint, mac=MAC)
         yield master, passphrase, alarms
 
 
@@ -102,40 +102,40 @@ def test_passphrase_of_the_device_comes_before_its_groups(sealed, change):
     assert passphrase() == ""
     for name in ("a-group", "b-group"):
         change(ENDPOINT_GROUPS.create, name=name)
-        change(passphrases.set_group_psk, name=name, passphrase=f"passphrase of {name}", seal=master.seal)
-    change(endpoints.set_groups, mac=MAC, groups=["a-group", "b-group"])
+        change(passphrases.update_group_psk, name=name, passphrase=f"passphrase of {name}", seal=master.seal)
+    change(endpoints.update_groups, mac=MAC, groups=["a-group", "b-group"])
     assert passphrase() == "passphrase of a-group"
-    change(passphrases.set_endpoint_psk, mac=MAC, passphrase="the device's own", seal=master.seal)
+    change(passphrases.update_endpoint_psk, mac=MAC, passphrase="the device's own", seal=master.seal)
     assert passphrase() == "the device's own"
-    change(passphrases.set_endpoint_psk, mac=MAC, passphrase=None, seal=master.seal)
+    change(passphrases.update_endpoint_psk, mac=MAC, passphrase=None, seal=master.seal)
     assert passphrase() == "passphrase of a-group"
 
 
 def test_new_passphrase_of_a_group_reaches_every_member(sealed, change):
     master, passphrase, _ = sealed
     change(ENDPOINT_GROUPS.create, name="sensors")
-    change(passphrases.set_group_psk, name="sensors", passphrase="the first one", seal=master.seal)
+    change(passphrases.update_group_psk, name="sensors", passphrase="the first one", seal=master.seal)
     macs = [MAC, "001ba9010204"]
-    change(endpoints.add_endpoint, mac=macs[1])
+    change(endpoints.create_endpoint, mac=macs[1])
     for mac in macs:
-        change(endpoints.set_groups, mac=mac, groups=["sensors"])
+        change(endpoints.update_groups, mac=mac, groups=["sensors"])
     assert {passphrase(mac) for mac in macs} == {"the first one"}
-    change(passphrases.set_group_psk, name="sensors", passphrase="the second one", seal=master.seal)
+    change(passphrases.update_group_psk, name="sensors", passphrase="the second one", seal=master.seal)
     assert {passphrase(mac) for mac in macs} == {"the second one"}
-    change(passphrases.set_group_psk, name="sensors", passphrase=None, seal=master.seal)
+    change(passphrases.update_group_psk, name="sensors", passphrase=None, seal=master.seal)
     assert {passphrase(mac) for mac in macs} == {""}
 
 
 def test_passphrase_that_does_not_open_is_told_and_the_device_stays(sealed, change, owner, alpha, tmp_path):
     master, passphrase, alarms = sealed
     stranger = Sealer(MasterKeyFile.create(tmp_path / "stranger.key"))
-    change(passphrases.set_endpoint_psk, mac=MAC, passphrase="some passphrase", seal=stranger.seal)
+    change(passphrases.update_endpoint_psk, mac=MAC, passphrase="some passphrase", seal=stranger.seal)
     assert passphrase() == ""
     (alarm,) = _of_endpoints(alarms)
     assert "00:1b:a9:01:02:03" in alarm.detail
     assert owner.execute("SELECT id FROM tenants WHERE number = %s", [alarm.tenant]).fetchone() == (alpha.id,)
     assert "some passphrase" not in alarm.detail
-    change(passphrases.set_endpoint_psk, mac=MAC, passphrase="another passphrase", seal=master.seal)
+    change(passphrases.update_endpoint_psk, mac=MAC, passphrase="another passphrase", seal=master.seal)
     assert passphrase() == "another passphrase"
     assert _of_endpoints(alarms) == []
     with pytest.raises(SealedForAnotherKey):

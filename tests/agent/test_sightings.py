@@ -81,7 +81,7 @@ def test_full_list_of_work_takes_nothing_new_of_its_tenant_and_loses_nothing_tha
     bravo = make("bravo")
     named = (("User-Name", "host/pc1"),)
     journal.ship(auth(alpha, mac=known.replace(":", "")))
-    monkeypatch.setattr(under_test, "MOST_WAITING", 1)
+    monkeypatch.setattr(under_test, "MAX_WAITING", 1)
     monkeypatch.setattr(under_test, "LOOK_SECONDS", 0)
     again = AT + 2 * SECOND
     journal.ship(

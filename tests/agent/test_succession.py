@@ -13,8 +13,8 @@ from cryptography import x509
 from sqlalchemy import Engine
 
 from cli.demo.tools import network_block, read_eapol_result, tls_supplicant
-from nac.certificates import profiles, renewal, rollover
-from nac.certificates.service import issue_client, issue_server, pem_files, require_authority
+from nac.certificates import profiles, rollover, server_renewal
+from nac.certificates.service import build_pem_files, issue_client, issue_server, require_authority
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from pki.bundles import certificates_pem
@@ -85,16 +85,16 @@ class Alpha:
             )
         folder = self.folder / name
         folder.mkdir()
-        for kind, content in pem_files(issued).items():
+        for kind, content in build_pem_files(issued).items():
             (folder / kind).write_bytes(content)
         self.tenant.wait_live()
         return Device(folder, issued.serial.hex())
 
-    def roll_over(self, *, of_root: bool = False) -> rollover.Rollover:
+    def roll_over(self, *, of_root: bool = False) -> rollover.RolloverResult:
         with session_scope(self.scope, engine=self.engine) as session:
             plan = rollover.plan_rollover(session, tenant_id=self.tenant.id, signing=self.cell.signing, of_root=of_root)
         with session_scope(self.scope, engine=self.engine) as session:
-            done = rollover.carry_out(session, plan, actor=ACTOR, signing=self.cell.signing, now=utc_now())
+            done = rollover.execute_rollover(session, plan, actor=ACTOR, signing=self.cell.signing, now=utc_now())
         self.tenant.wait_live()
         return done
 
@@ -102,7 +102,7 @@ class Alpha:
         """With a key of that kind; returns its serial number."""
         with session_scope(self.scope, engine=self.engine) as session:
             choice = {"validity_days": 300, "key": key}
-            profiles.set_profile(session, actor=ACTOR, tenant_id=self.tenant.id, name="eap-server", choice=choice)
+            profiles.update_profile(session, actor=ACTOR, tenant_id=self.tenant.id, name="eap-server", choice=choice)
             names = [server_name(self.tenant)]
             made = {"actor": ACTOR, "tenant_id": self.tenant.id, "signing": self.cell.signing, "now": utc_now()}
             serial = issue_server(session, dns_names=names, **made).serial.hex()
@@ -112,12 +112,12 @@ class Alpha:
     def renew(self) -> str:
         """As the worker does it; returns the new serial number."""
         with session_scope(self.scope, engine=self.engine) as session:
-            plan = renewal.plan_renewal(
+            plan = server_renewal.plan_renewal(
                 session, actor=ACTOR, tenant_id=self.tenant.id, signing=self.cell.signing, now=utc_now()
             )
             assert plan is not None
         with session_scope(self.scope, engine=self.engine) as session:
-            row = renewal.carry_out(session, plan, actor=ACTOR, signing=self.cell.signing, now=utc_now())
+            row = server_renewal.execute_renewal(session, plan, actor=ACTOR, signing=self.cell.signing, now=utc_now())
             serial = row.serial.hex()
         self.tenant.wait_live()
         return serial

@@ -42,11 +42,11 @@ def publish_all(engine: Engine, *, now: datetime | None = None) -> None:
     """A turn of the worker, for all tenants."""
     now = now or utc_now()
     with session_scope(PlatformScope(), engine=engine) as session:
-        waiting = publication.due(session, now=now)
+        waiting = publication.list_due(session, now=now)
     for work in waiting:
         tenant_id = TenantId(work.tenant_id)
         with session_scope(TenantScope(tenant_id), engine=engine) as session:
-            publication.publish(
+            publication.publish_status(
                 session,
                 actor="worker",
                 tenant_id=tenant_id,

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from api import application
 from api.connections import BoundedHttp, HttpWithFiles
-from nac.certificates import feed
+from nac.certificates import status_listener
 from nac.settings import Settings, load_settings
 from tests.factories.certificates import write_master_key
 from tests.lasting import lasting_engine
@@ -27,7 +27,7 @@ _AS_SERVED: dict[str, Any] = {"http": BoundedHttp, "log_level": "critical", "lif
 # A connection for each request: the pool of httpx may close a kept one that another thread has just taken (EBADF).
 _NONE_KEPT = httpx.Limits(max_keepalive_connections=0)
 # So long an application may take to stop.
-feed._POLL_SECONDS = 0.02
+status_listener._POLL_SECONDS = 0.02
 application.make_engine = lasting_engine
 
 

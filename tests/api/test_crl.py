@@ -11,8 +11,8 @@ from cryptography import x509
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from nac.certificates.public import PublishedList, published_list
-from nac.certificates.service import revoke
+from nac.certificates.public_lookups import PublishedList, require_published_list
+from nac.certificates.service import revoke_certificate
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from tests.api.conftest import publish_all
@@ -61,7 +61,7 @@ def test_list_that_is_known_is_not_sent_again_until_it_changes(
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", '"1"')
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         arguments: Any = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "now": alpha.now}
-        revoke(session, serial=alpha.issue(session).serial.hex(), **arguments)
+        revoke_certificate(session, serial=alpha.issue(session).serial.hex(), **arguments)
     publish_all(worker_engine, now=utc_now() + timedelta(seconds=5))
     reply = client.get(path, headers={condition: known})
     assert (reply.status_code, reply.headers["etag"]) == (200, '"2"')
@@ -72,14 +72,14 @@ def test_list_that_the_next_one_overtakes_is_the_next_one(
     client: httpx.Client, app_engine: Engine, worker_engine: Engine, alpha: Certified, monkeypatch: pytest.MonkeyPatch
 ):
     def overtaken(session: Session, *, authority_id: UUID) -> PublishedList:
-        found = published_list(session, authority_id=authority_id)
+        found = require_published_list(session, authority_id=authority_id)
         with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as other:
             arguments: Any = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "now": alpha.now}
-            revoke(other, serial=alpha.issue(other).serial.hex(), **arguments)
+            revoke_certificate(other, serial=alpha.issue(other).serial.hex(), **arguments)
         publish_all(worker_engine, now=utc_now() + timedelta(seconds=5))
         return found
 
-    monkeypatch.setattr("api.public.crl.published_list", overtaken)
+    monkeypatch.setattr("api.public.crl.require_published_list", overtaken)
     reply = client.get(f"/crl/{alpha.authorities.issuing.id}.crl")
     assert (reply.status_code, reply.headers["etag"]) == (200, '"2"')
     assert len(x509.load_der_x509_crl(reply.content)) == 1

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from api.main import create_app
-from nac.db import CONNECTIONS_MOST
+from nac.db import MAX_CONNECTIONS
 from nac.errors import InUse, NotFound
 from nac.settings import Settings, SettingsError, load_settings
 from tests.api.served import served
@@ -64,7 +64,7 @@ def test_migrated_database_makes_ready(client: httpx.Client):
 def test_all_connections_in_use_do_not_make_unready(app: FastAPI, client: httpx.Client) -> None:
     """A table is locked, say: the database is well, and no balancer takes the process out."""
     with ExitStack() as held:
-        for _ in range(CONNECTIONS_MOST):
+        for _ in range(MAX_CONNECTIONS):
             held.enter_context(app.state.engine.connect())
         assert client.get("/readyz").status_code == 200
 

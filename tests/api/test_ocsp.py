@@ -29,8 +29,13 @@ from fastapi import FastAPI
 from sqlalchemy import Engine, delete, text
 
 from api.public.main import create_app
-from nac.certificates.lookup import StatusLookUp
-from nac.certificates.service import reinstate, revoke, status_changed, suspend
+from nac.certificates.service import (
+    record_status_change,
+    reinstate_certificate,
+    revoke_certificate,
+    suspend_certificate,
+)
+from nac.certificates.status_lookup import StatusLookup
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.models import AuthorityIntent, CertificateAuthority, OcspSignerRow
@@ -155,7 +160,7 @@ def test_revoked_certificate_is_revoked_with_time_and_reason(
     app_engine: Engine, asking: Asking, alpha: Certified, serial: int
 ):
     assert asking(serial).certificate_status is OCSPCertStatus.GOOD
-    act(app_engine, alpha, revoke, serial, now=alpha.now, reason="keyCompromise")
+    act(app_engine, alpha, revoke_certificate, serial, now=alpha.now, reason="keyCompromise")
     until(lambda: asking(serial).certificate_status is OCSPCertStatus.REVOKED, "the revocation shows")
     answer = asking(serial, nonce=b"n" * 16)
     assert (answer.certificate_status, answer.revocation_reason) == (
@@ -168,16 +173,16 @@ def test_revoked_certificate_is_revoked_with_time_and_reason(
 def test_suspended_certificate_is_on_hold_until_it_is_reinstated(
     app_engine: Engine, asking: Asking, alpha: Certified, serial: int
 ):
-    act(app_engine, alpha, suspend, serial, now=alpha.now)
+    act(app_engine, alpha, suspend_certificate, serial, now=alpha.now)
     answer = asking(serial)
     assert answer.certificate_status is OCSPCertStatus.REVOKED
     assert answer.revocation_reason is x509.ReasonFlags.certificate_hold
-    act(app_engine, alpha, reinstate, serial)
+    act(app_engine, alpha, reinstate_certificate, serial)
     until(lambda: asking(serial).certificate_status is OCSPCertStatus.GOOD, "it is good again")
 
 
 def test_unspecified_reason_is_left_out(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
-    act(app_engine, alpha, revoke, serial, now=alpha.now)
+    act(app_engine, alpha, revoke_certificate, serial, now=alpha.now)
     answer = asking(serial)
     assert (answer.certificate_status, answer.revocation_reason) == (OCSPCertStatus.REVOKED, None)
 
@@ -207,7 +212,7 @@ def test_root_answers_for_the_issuing_authority(app_engine: Engine, client: http
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         row = session.get_one(CertificateAuthority, issuing.id)
         row.status, row.revoked_at, row.revocation_reason = "revoked", alpha.now, "cACompromise"
-        status_changed(session, row)
+        record_status_change(session, row)
     until(
         lambda: asking(certificate_of(issuing).serial_number).revocation_reason is x509.ReasonFlags.ca_compromise,
         "the root says so",
@@ -232,7 +237,7 @@ def test_nothing_of_a_revoked_authority_is_good(app_engine: Engine, asking: Aski
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         row = session.get_one(CertificateAuthority, alpha.authorities.issuing.id)
         row.status, row.revoked_at, row.revocation_reason = "revoked", alpha.now, "cACompromise"
-        status_changed(session, row)
+        record_status_change(session, row)
     until(lambda: asking(serial).certificate_status is OCSPCertStatus.REVOKED, "it is revoked too")
 
 
@@ -270,7 +275,7 @@ def test_authority_of_one_tenant_says_nothing_of_the_serials_of_another(
     client: httpx.Client, app_engine: Engine, alpha: Certified, bravo: Certified
 ):
     foreign = issue(app_engine, bravo)
-    act(app_engine, bravo, revoke, foreign, now=bravo.now)
+    act(app_engine, bravo, revoke_certificate, foreign, now=bravo.now)
     for authority in (alpha.authorities.issuing, alpha.authorities.root):
         assert Asking(client, authority)(foreign).certificate_status is OCSPCertStatus.UNKNOWN
 
@@ -306,7 +311,7 @@ def test_several_certificates_are_answered_in_their_order(
     app_engine: Engine, asking: Asking, alpha: Certified, serial: int
 ):
     bad = issue(app_engine, alpha)
-    act(app_engine, alpha, revoke, bad, now=alpha.now)
+    act(app_engine, alpha, revoke_certificate, bad, now=alpha.now)
     issuing = alpha.authorities.issuing
     request = _several(*(question(issuing, number) for number in (bad, 77, serial)))
     for _ in range(2):
@@ -410,7 +415,7 @@ def test_kept_answers_ask_the_database_nothing(
     def fail(*_: object) -> None:
         raise AssertionError("the database was asked")
 
-    monkeypatch.setattr(StatusLookUp, "read", fail)
+    monkeypatch.setattr(StatusLookup, "read", fail)
     with counted(public_app.state.engine) as statements:
         for number in range(20):
             for nonce in (None, bytes((number,))):
@@ -429,7 +434,7 @@ def test_lost_connection_for_changes_hides_no_revocation(
             "WHERE application_name IN ('admit-status', 'admit-ocsp')"
         ).fetchall()
     assert len(ended) >= 2
-    act(app_engine, alpha, revoke, serial, now=alpha.now)
+    act(app_engine, alpha, revoke_certificate, serial, now=alpha.now)
     until(lambda: asking(serial).certificate_status is OCSPCertStatus.REVOKED, "the revocation shows")
     good = issue(app_engine, alpha)
     until(lambda: asking(good).signature == asking(good).signature, "answers are kept again")
@@ -446,7 +451,7 @@ def test_many_at_once_each_get_their_own_answer(
 ):
     serials = [issue(app_engine, alpha) for _ in range(12)]
     for serial in serials[::2]:
-        act(app_engine, alpha, revoke, serial, now=alpha.now)
+        act(app_engine, alpha, revoke_certificate, serial, now=alpha.now)
     wrong: list[int] = []
 
     def ask(serial: int, bad: bool) -> None:

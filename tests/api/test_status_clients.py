@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from fastapi import FastAPI
 from sqlalchemy import Engine
 
-from nac.certificates.service import revoke, suspend
+from nac.certificates.service import revoke_certificate, suspend_certificate
 from nac.db import TenantScope, session_scope
 from tests.api.conftest import publish_all
 from tests.api.served import served_on_port
@@ -45,7 +45,7 @@ def published(
     public_app: FastAPI, app_engine: Engine, worker_engine: Engine, platform: Platform, tmp_path: Path
 ) -> Iterator[Published]:
     alpha = certify(app_engine, make_tenant(app_engine, platform, "alpha").id)
-    verbs = {"good": None, "revoked": revoke, "suspended": suspend}
+    verbs = {"good": None, "revoked": revoke_certificate, "suspended": suspend_certificate}
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         for name, verb in verbs.items():
             issued = alpha.issue(session, common_name=name)

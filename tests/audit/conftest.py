@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import Engine
 
 from nac.accounts.owners import Owner
-from nac.audit import exporting
+from nac.audit import chain_export
 from nac.audit import service as audit
-from nac.audit.keys import keys
-from nac.audit.sealing import seal_waiting
+from nac.audit.chain_seals import seal_waiting_entries
+from nac.audit.keys import load_or_create_keys
 from nac.clock import utc_now
 from nac.db import MspScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.ids import TenantId
@@ -39,7 +39,7 @@ class Log:
 
     def seal(self, most: int = 5_000) -> int:
         with session_scope(PlatformScope(), engine=self.worker) as session:
-            return seal_waiting(session, keys=keys(session, SEALER), now=utc_now(), most=most)
+            return seal_waiting_entries(session, keys=load_or_create_keys(session, SEALER), now=utc_now(), most=most)
 
     def scope(self, owner: Owner) -> Scope:
         if owner.tenant_id is not None:
@@ -48,7 +48,7 @@ class Log:
 
     def export(self, owner: Owner, behind: int = 0) -> list[str]:
         read = partial(session_scope, self.scope(owner), engine=self.app)
-        return "".join(exporting.export(read, owner=owner, behind=behind)).splitlines()
+        return "".join(chain_export.export_chain(read, owner=owner, behind=behind)).splitlines()
 
     def targets(self, owner: Owner) -> list[str]:
         rows = [json.loads(line) for line in self.export(owner)[1:-1]]

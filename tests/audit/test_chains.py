@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from nac.audit import exporting
+from nac.audit import chain_export
 from nac.audit import service as audit
 from nac.audit.chain import chain_name, first_hash, next_hash
-from nac.audit.comparing import differences
-from nac.audit.verifying import known_head, verify
+from nac.audit.differences import list_differences
+from nac.audit.verification import parse_known_head, verify_export
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import InvalidInput, ScopeViolation
 from nac.models import PlatformAlarm
@@ -37,7 +37,7 @@ def test_each_owner_has_a_chain_of_its_own(log: Log) -> None:
     assert log.seal() == 0
     for owner, target in ((log.alpha, "a"), (log.bravo, "b"), (log.msp, "m"), (log.platform, "p")):
         lines = log.export(owner)
-        result = verify(lines)
+        result = verify_export(lines)
         assert (result.findings, result.notes, result.chain) == ([], [], chain_name(owner))
         assert result.entries == result.last == len(lines) - 2
         assert log.targets(owner)[-2:] == [f"{target}1", f"{target}2"]
@@ -51,7 +51,7 @@ def test_another_transaction_is_not_waited_for(log: Log) -> None:
         assert log.seal() == 1
     log.seal()
     assert log.targets(log.alpha)[-2:] == ["early", "late"]
-    assert verify(log.export(log.alpha)).findings == []
+    assert verify_export(log.export(log.alpha)).findings == []
 
 
 def test_two_who_seal_at_once_do_not_meet(log: Log) -> None:
@@ -67,7 +67,7 @@ def test_two_who_seal_at_once_do_not_meet(log: Log) -> None:
     while log.seal(most=7):
         pass
     assert log.targets(log.alpha)[-50:] == list(map(str, range(50)))
-    assert verify(log.export(log.alpha)).findings == []
+    assert verify_export(log.export(log.alpha)).findings == []
 
 
 def test_rolled_back_change_leaves_nothing(log: Log) -> None:
@@ -81,14 +81,14 @@ def test_export_goes_on_where_an_earlier_one_ended(log: Log) -> None:
     log.write(log.alpha, "1", "2")
     log.seal()
     first = log.export(log.alpha)
-    kept = known_head("\n".join(first))
+    kept = parse_known_head("\n".join(first))
     log.write(log.alpha, "3")
     log.seal()
     second = log.export(log.alpha, behind=kept.position)
     assert [json.loads(json.loads(line)["entry"])["target"] for line in second[1:-1]] == ["3"]
-    result = verify(second, known=[kept])
+    result = verify_export(second, known=[kept])
     assert (result.findings, result.notes, result.after) == ([], [], kept.position)
-    assert verify(log.export(log.alpha), known=[kept]).findings == []
+    assert verify_export(log.export(log.alpha), known=[kept]).findings == []
     with pytest.raises(InvalidInput, match="entries"):
         log.export(log.alpha, behind=10**9)
 
@@ -100,7 +100,7 @@ def test_purged_tenant_leaves_all_chains_whole(log: Log) -> None:
         tenants.purge_tenant(session, actor="test:x", tenant_id=log.alpha.tenant_id)
     log.seal()
     for owner in (log.alpha, log.bravo):
-        assert verify(log.export(owner)).findings == []
+        assert verify_export(log.export(owner)).findings == []
     assert log.query("SELECT action FROM audit_log WHERE target = 'alpha' ORDER BY id DESC LIMIT 1") == [
         ("tenant.purge",)
     ]
@@ -115,8 +115,8 @@ def test_walls(log: Log) -> None:
             assert session.scalars(text(sql)).all() == [log.alpha.tenant_id]
         seen = set(session.scalars(text("SELECT entry_id FROM audit_seals")))
         assert seen == set(session.scalars(text("SELECT id FROM audit_log")))
-        with pytest.raises(exporting.NothingSealed):
-            exporting.head(session, owner=log.bravo)
+        with pytest.raises(chain_export.NothingSealed):
+            chain_export.get_head(session, owner=log.bravo)
     for sql in (
         "UPDATE audit_chains SET position = 0",
         "DELETE FROM audit_seals",
@@ -158,7 +158,7 @@ def test_verifier_of_the_documents_needs_nothing_of_ours(log: Log, tmp_path: Pat
         )
         good = name == "good"
         assert (done.returncode == 0) == good, (name, done.stdout, done.stderr)
-        assert (verify(content).findings == []) == good, name
+        assert (verify_export(content).findings == []) == good, name
         assert "".join(re.findall(r"^(?:not|entry|the head).*\n", done.stdout, re.MULTILINE)) == told, name
     # What is whole is signed by the key that was kept, or by another.
     kept, other = tmp_path / "kept.pem", tmp_path / "other.pem"
@@ -177,7 +177,7 @@ def test_verifier_takes_anything(lines: list[str]) -> None:
     begin = json.dumps({"form": "admit-audit-1", "chain": "platform", "after": 0, "previous": "00" * 32})
     for given_lines in (lines, [begin, *lines]):
         with suppress(InvalidInput):
-            assert verify(given_lines).findings
+            assert verify_export(given_lines).findings
 
 
 @given(
@@ -195,17 +195,17 @@ def test_verifier_takes_any_line(value: object) -> None:
     end = {"head": value, "signature": value, "public_key": value}
     for row in (value, place, end, end | {"head": json.dumps(value)}):
         with suppress(InvalidInput):
-            assert verify([begin, json.dumps(row)]).findings
+            assert verify_export([begin, json.dumps(row)]).findings
 
 
 def test_differences_are_told_name_by_name() -> None:
-    assert differences({"a": 1, "b": {"c": 1, "d": 2}, "e": [1]}, {"a": 1, "b": {"c": 3}, "f": {"g": 1}}) == [
+    assert list_differences({"a": 1, "b": {"c": 1, "d": 2}, "e": [1]}, {"a": 1, "b": {"c": 3}, "f": {"g": 1}}) == [
         ("b.c", 1, 3),
         ("b.d", 2, None),
         ("e", [1], None),
         ("f.g", None, 1),
     ]
-    assert differences(None, None) == []
+    assert list_differences(None, None) == []
 
 
 def test_entry_that_went_before_it_was_sealed_is_told(log: Log) -> None:
@@ -222,4 +222,4 @@ def test_entry_that_went_before_it_was_sealed_is_told(log: Log) -> None:
 def test_kept_head_with_a_forged_signature_is_none(log: Log) -> None:
     head = json.loads(log.export(log.alpha)[-1])
     with pytest.raises(InvalidInput, match="signature"):
-        known_head(json.dumps(head | {"head": head["head"].replace('"position":', '"position":1')}))
+        parse_known_head(json.dumps(head | {"head": head["head"].replace('"position":', '"position":1')}))

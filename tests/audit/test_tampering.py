@@ -8,8 +8,8 @@ from sqlalchemy import Engine
 
 from nac.alarms import service as alarms
 from nac.audit.chain import entry_text, next_hash
-from nac.audit.sealing import BROKEN
-from nac.audit.verifying import known_head, verify
+from nac.audit.chain_seals import BROKEN_CHAIN_ALARM
+from nac.audit.verification import parse_known_head, verify_export
 from nac.db import PlatformScope, session_scope
 from nac.models import AuditEntry
 from tests.audit.conftest import Log
@@ -131,11 +131,11 @@ def write_anew(log: Log) -> None:
     ],
 )
 def test_what_was_done_to_sealed_entries_is_found(sealed: Log, attack: Callable[[Log], None]) -> None:
-    assert verify(sealed.export(sealed.alpha)).findings == []
+    assert verify_export(sealed.export(sealed.alpha)).findings == []
     attack(sealed)
-    findings = verify(sealed.export(sealed.alpha)).findings
+    findings = verify_export(sealed.export(sealed.alpha)).findings
     assert findings, "nobody noticed"
-    assert verify(sealed.export(sealed.bravo)).findings == []
+    assert verify_export(sealed.export(sealed.bravo)).findings == []
 
 
 def test_head_that_was_replaced_is_signed_for_no_more(sealed: Log, worker_engine: Engine) -> None:
@@ -149,7 +149,7 @@ def test_head_that_was_replaced_is_signed_for_no_more(sealed: Log, worker_engine
     assert "after" not in sealed.targets(sealed.alpha)
     assert sealed.targets(sealed.bravo)[-1] == "other"
     with session_scope(PlatformScope(), engine=worker_engine) as session:
-        assert [alarm.code for alarm in alarms.standing(session)] == [BROKEN]
+        assert [alarm.code for alarm in alarms.list_alarms(session)] == [BROKEN_CHAIN_ALARM]
     # Put back as it was, it goes on.
     sealed.tamper("UPDATE audit_log SET after = %s::jsonb WHERE target = 'two'", json.dumps(edited))
     restore(sealed, before)
@@ -161,9 +161,9 @@ def restore(log: Log, head: bytes) -> None:
     log.tamper("UPDATE audit_chains SET hash = %s WHERE tenant_id = %s", head, log.alpha.tenant_id)
     log.seal()
     assert log.targets(log.alpha)[-1] == "after"
-    assert verify(log.export(log.alpha)).findings == []
+    assert verify_export(log.export(log.alpha)).findings == []
     with session_scope(PlatformScope(), engine=log.worker) as session:
-        assert alarms.standing(session) == []
+        assert alarms.list_alarms(session) == []
 
 
 def test_key_that_was_replaced_signs_nothing(sealed: Log) -> None:
@@ -180,7 +180,7 @@ def test_earlier_state_is_found_by_who_has_a_later_head(sealed: Log) -> None:
     before = sealed.query(f"SELECT {columns} FROM audit_chains WHERE tenant_id = %s", sealed.alpha.tenant_id)[0]
     sealed.write(sealed.alpha, "later")
     sealed.seal()
-    kept = known_head("\n".join(sealed.export(sealed.alpha)))
+    kept = parse_known_head("\n".join(sealed.export(sealed.alpha)))
     sealed.tamper(
         f"DELETE FROM audit_seals WHERE chain_id = {_CHAIN} AND position > %s", sealed.alpha.tenant_id, before[0]
     )
@@ -189,11 +189,11 @@ def test_earlier_state_is_found_by_who_has_a_later_head(sealed: Log) -> None:
         f"UPDATE audit_chains SET ({columns}) = (%s, %s, %s, %s) WHERE tenant_id = %s", *before, sealed.alpha.tenant_id
     )
     lines = sealed.export(sealed.alpha)
-    assert verify(lines).findings == []
-    assert "entries were deleted" in verify(lines, known=[kept]).findings[0]
+    assert verify_export(lines).findings == []
+    assert "entries were deleted" in verify_export(lines, known=[kept]).findings[0]
     # Also once it has gone on from there.
     sealed.write(sealed.alpha, "instead", "of it")
     sealed.seal()
     lines = sealed.export(sealed.alpha)
-    assert verify(lines).findings == []
-    assert "has another entry" in verify(lines, known=[kept]).findings[0]
+    assert verify_export(lines).findings == []
+    assert "has another entry" in verify_export(lines, known=[kept]).findings[0]

@@ -29,7 +29,7 @@ def _ensure(cell_engine: Engine, cell_id: CellId, count: int, first_port: int = 
 
 
 def _register(cell_engine: Engine, host: str) -> CellId:
-    with session_scope(CellScope(cells.NO_CELL), engine=cell_engine) as session:
+    with session_scope(CellScope(cells.UNREGISTERED_CELL), engine=cell_engine) as session:
         return cells.register_cell(session, name="cell-1", host=host)
 
 
@@ -134,7 +134,7 @@ def test_retired_slots_come_back_with_new_secrets(app_engine: Engine, cell_engin
     assert (renewed, slot.status) == ([0], "retired")
     assert slot.secret_sealed != old
     with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
-        cells.free_slots(session, cell_id=platform.cell_id, numbers=renewed)
+        cells.mark_slots_free(session, cell_id=platform.cell_id, numbers=renewed)
     assert _slots(cell_engine, platform.cell_id)[0].status == "free"
 
 
@@ -161,7 +161,7 @@ def _report_position(cell_engine: Engine, platform: Platform) -> None:
 def _change(app_engine: Engine, tenant_id: TenantId, slug: str) -> str:
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         sites.create_site(session, actor=ACTOR, tenant_id=tenant_id, slug=slug)
-        return cells.current_xact(session)
+        return cells.get_current_xact(session)
 
 
 def test_change_is_live_once_the_cell_has_read_past_it(app_engine: Engine, cell_engine: Engine) -> None:
@@ -197,7 +197,7 @@ def test_cells_are_told_of_a_change_that_somebody_waits_for(app_engine: Engine, 
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     # Nothing of a cell's, so no trigger tells it.
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        xact = cells.current_xact(session)
+        xact = cells.get_current_xact(session)
     url = app_engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(url, autocommit=True) as listener:
         listener.execute("LISTEN replica_changes")

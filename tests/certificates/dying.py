@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_ds
 from sqlalchemy import Engine, make_url
 
 from nac.certificates.profiles import KeyStoreChoice
-from nac.certificates.signing import AuthorityKey, Signing
+from nac.certificates.signing import AuthorityKey, SigningContext
 from nac.db import make_engine
 from nac.models import CertificateAuthority
 from pki.keys import KeyKind, PrivateKey
@@ -47,7 +47,7 @@ class SigningToken:
 
 
 @dataclass(frozen=True)
-class TellingSigning(Signing):
+class TellingSigning(SigningContext):
     """As SIGNING, but every signature of an authority is followed by a call."""
 
     signed: Callable[[], None] = field(default=nothing)
@@ -68,7 +68,7 @@ def telling(signed: Callable[[], None]) -> TellingSigning:
     return TellingSigning(SIGNING.sealer, SIGNING.public_url, signed=signed)
 
 
-def dies_signing(url: str, work: Callable[[Engine, Signing], Any], *, at: int = 1) -> None:
+def dies_signing(url: str, work: Callable[[Engine, SigningContext], Any], *, at: int = 1) -> None:
     """Do `work` in a process that dies right after its signature number `at`."""
     child = os.fork()
     if child == 0:

@@ -5,7 +5,7 @@ from sqlalchemy import Engine, select, update
 
 from nac.certificates.authorities import create_tenant_authorities
 from nac.certificates.errors import AuthorityNotFound, CertificateRefused
-from nac.certificates.service import list_authorities, pem_files, require_authority, with_chain
+from nac.certificates.service import build_pem_files, list_authorities, load_with_chain, require_authority
 from nac.clock import utc_now
 from nac.db import AuthorityScope, CellScope, PlatformScope, TenantScope, session_scope
 from nac.errors import AlreadyExists, ScopeViolation
@@ -25,14 +25,14 @@ def test_tenant_gets_root_issuing_authority_and_server_certificate(
     assert (root.kind, issuing.kind, issuing.issuer_id) == ("root", "issuing", root.id)
     assert (server.status, server.profile, server.authority_id) == ("valid", "eap-server", issuing.id)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        issued = with_chain(session, server, None)
+        issued = load_with_chain(session, server, None)
         listed = list_authorities(session, tenant_id=alpha.tenant_id)
         assert [row.id for row in listed] == [root.id, issuing.id]
         actions = session.scalars(select(AuditEntry.action).order_by(AuditEntry.id)).all()
     assert actions[-4:] == ["authority.create", "authority.create", "certificate.intend", "certificate.issue"]
     assert issuer_line(issued.certificate) == issuing.subject
     assert [str(name) for name in read_sans(issued.certificate)] == ["dns:radius.alpha.admit.example"]
-    for kind, content in pem_files(issued).items():
+    for kind, content in build_pem_files(issued).items():
         (tmp_path / kind).write_bytes(content)
     good = verify("sslserver", tmp_path / "ca", tmp_path / "chain", tmp_path / "cert")
     assert good.returncode == 0, good.stderr

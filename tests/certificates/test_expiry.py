@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine, func, select
 
 from nac.certificates import expiry
-from nac.certificates.service import parse_serial, revoke
+from nac.certificates.service import parse_serial, revoke_certificate
 from nac.db import TenantScope, session_scope
 from nac.models import AuditEntry, ExpiryWarning
 from tests.factories.certificates import Certified
@@ -38,7 +38,7 @@ def _warn(engine: Engine, tenant: Certified, days: float = 0) -> list[tuple[str,
     """(kind, serial number, days) of what is warned of so many days from now."""
     with session_scope(TenantScope(tenant.tenant_id), engine=engine) as session:
         now = tenant.now + days * _DAY
-        warnings = expiry.warn(session, actor=ACTOR, tenant_id=tenant.tenant_id, now=now)
+        warnings = expiry.record_warnings(session, actor=ACTOR, tenant_id=tenant.tenant_id, now=now)
     return [(warning.subject.kind, warning.subject.serial, warning.days) for warning in warnings]
 
 
@@ -81,7 +81,7 @@ def test_what_was_succeeded_revoked_or_never_lived_long_is_left_out(
     gone = issue(10, "gone")
     still = issue(10, "still here")
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        revoke(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=gone, now=alpha.now)
+        revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=gone, now=alpha.now)
         alpha.issue(session, common_name="weekly", not_after=alpha.now + 6 * _DAY)
     assert _warn(app_engine, alpha) == [("client", still, 14)]
     # Of a life of six days, a day before the end is worth a word.

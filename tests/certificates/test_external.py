@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from sqlalchemy import Engine, func, select
 
-from nac.certificates import external
-from nac.certificates.external import InvalidUpload, import_authorities, remove_authority
+from nac.certificates import external_authorities
+from nac.certificates.external_authorities import InvalidUpload, delete_authority, import_authorities
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.errors import InvalidInput
@@ -239,7 +239,7 @@ class TestRefusal:
         assert externals() == {}
 
     def test_too_many_of_one_name(self, upload, externals, monkeypatch):
-        monkeypatch.setattr(external, "SAME_NAME_MOST", 2)
+        monkeypatch.setattr(external_authorities, "MAX_SAME_NAME", 2)
         (message,) = refused(upload, pem(*(authority("Twin", NOW) for _ in range(3))))
         assert "More than 2 authorities have the name /CN=Twin" in message
         assert externals() == {}
@@ -256,7 +256,7 @@ class TestRemoval:
     def remove(self, app_engine, alpha):
         def remove(row: CertificateAuthority) -> set[str]:
             with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-                gone = remove_authority(session, actor=ACTOR, tenant_id=alpha.tenant_id, which=str(row.id))
+                gone = delete_authority(session, actor=ACTOR, tenant_id=alpha.tenant_id, which=str(row.id))
                 return {each.name for each in gone}
 
         return remove

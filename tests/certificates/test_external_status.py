@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import select
 
 from nac.certificates import external_status
-from nac.certificates.external import import_authorities
+from nac.certificates.external_authorities import import_authorities
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.models import CoaRequest, ExternalCertificate, ExternalStatus, StatusSource
@@ -95,7 +95,9 @@ def refresh(worker_engine, alpha):
                 OutboundReach.parse(reach), tls=ssl.create_default_context(), connections=4
             ) as transport:
                 web = HttpClient(transport)
-                await external_status.refresh(alpha.tenant_id, web, now=at or utc_now(), engine=worker_engine)
+                await external_status.refresh_tenant_status(
+                    alpha.tenant_id, web, now=at or utc_now(), engine=worker_engine
+                )
 
         asyncio.run(run())
 
@@ -283,7 +285,7 @@ def test_certificates_that_nobody_shows_are_forgotten(trust, publisher, refresh,
     authority_id = trust()
     for number in range(3):
         shown(authority_id, authority(f"laptop {number}", NOW, by=corporate, ca=False))
-    monkeypatch.setattr(external_status, "CERTIFICATES_MOST", 2)
+    monkeypatch.setattr(external_status, "MAX_CERTIFICATES", 2)
     refresh()
     with scoped() as session:
         assert len(session.scalars(select(ExternalCertificate)).all()) == 2

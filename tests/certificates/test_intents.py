@@ -13,21 +13,21 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.ocsp import OCSPCertStatus, OCSPRequestBuilder, load_der_ocsp_response
 from sqlalchemy import Engine, select, text, update
 
-from nac.certificates import intents, publication, renewal, rollover
+from nac.certificates import intents, publication, rollover, server_renewal
 from nac.certificates.authorities import create_tenant_authorities
+from nac.certificates.bulk_revocation import issued_to_clause, revoke_all
 from nac.certificates.errors import CertificateStatusConflict, DuplicateKey
-from nac.certificates.leftovers import require_none_left
-from nac.certificates.responder import Responder
-from nac.certificates.revoking import issued_to, revoke_all
-from nac.certificates.service import sign
-from nac.certificates.signing import Signing
+from nac.certificates.holder_certificates import require_no_good_certificates
+from nac.certificates.ocsp_responder import OcspResponder
+from nac.certificates.service import sign_certificate
+from nac.certificates.signing import SigningContext
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.endpoints import service as endpoints
-from nac.enrolment import enrolling
+from nac.enrolment import certificate_enrolment
 from nac.enrolment import service as enrolment
 from nac.enrolment.errors import SecretRefused
-from nac.enrolment.service import MadeSecret
+from nac.enrolment.service import CreatedSecret
 from nac.errors import DatabaseUnavailable, InUse
 from nac.models import AuditEntry, AuthorityIntent, Certificate, CertificateAuthority, EnrolmentSecret, OcspSignerRow
 from nac.models import RevocationList as ListRow
@@ -51,21 +51,25 @@ def lasting_engine(app_engine: Engine) -> Iterator[Engine]:
     engine.dispose()
 
 
-def issue(of: Certified, **changes: Any) -> Callable[[Engine, Signing], None]:
-    def work(engine: Engine, signing: Signing) -> None:
+def issue(of: Certified, **changes: Any) -> Callable[[Engine, SigningContext], None]:
+    def work(engine: Engine, signing: SigningContext) -> None:
         with session_scope(TenantScope(of.tenant_id), engine=engine) as session:
             of.issue(session, signing=signing, **changes)
 
     return work
 
 
-def enrol(engine: Engine, of: Certified, secret: MadeSecret, asked: SigningRequest, signing: Signing = SIGNING) -> str:
+def enrol(
+    engine: Engine, of: Certified, secret: CreatedSecret, asked: SigningRequest, signing: SigningContext = SIGNING
+) -> str:
     """The serial number of what is handed out."""
     token, tenant_id = secret.token, of.tenant_id
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         named: dict[str, Any] = {"kind": "est", "name": token.public_id, "secret": token.secret, "now": of.now}
-        redeemed = enrolment.redeem(session, tenant_id=tenant_id, **named)
-        issued = enrolling.enrol(session, actor=ACTOR, secret=redeemed, request=asked, signing=signing, now=of.now)
+        redeemed = enrolment.redeem_secret(session, tenant_id=tenant_id, **named)
+        issued = certificate_enrolment.enrol(
+            session, actor=ACTOR, secret=redeemed, request=asked, signing=signing, now=of.now
+        )
     return issued.serial.hex()
 
 
@@ -94,15 +98,17 @@ def age(owner_engine: Engine, by: timedelta) -> None:
             connection.execute(update(table).values(created_at=table.created_at - by))
 
 
-def settle(engine: Engine, of: Certified) -> intents.Settled:
+def settle(engine: Engine, of: Certified) -> intents.AbandonedIntents:
     with session_scope(TenantScope(of.tenant_id), engine=engine) as session:
-        return intents.settle(session, actor="worker", tenant_id=of.tenant_id, now=of.now)
+        return intents.abandon_stale_intents(session, actor="worker", tenant_id=of.tenant_id, now=of.now)
 
 
-def publish(engine: Engine, of: Certified, now: Any, signing: Signing = SIGNING) -> publication.Made:
+def publish(
+    engine: Engine, of: Certified, now: Any, signing: SigningContext = SIGNING
+) -> publication.PublicationResult:
     with session_scope(TenantScope(of.tenant_id), engine=engine) as session:
         where: dict[str, Any] = {"tenant_id": of.tenant_id, "authority_id": of.authorities.issuing.id}
-        return publication.publish(session, actor="worker", signing=signing, now=now, **where)
+        return publication.publish_status(session, actor="worker", signing=signing, now=now, **where)
 
 
 def ocsp(engine: Engine, of: Certified, serial: str) -> OCSPCertStatus:
@@ -110,7 +116,7 @@ def ocsp(engine: Engine, of: Certified, serial: str) -> OCSPCertStatus:
     hashed = (hashlib.sha256(each).digest() for each in (issuer.subject.public_bytes(), key_bits(issuer.public_key())))
     asked = OCSPRequestBuilder().add_certificate_by_hash(*hashed, int(serial, 16), hashes.SHA256()).build()
     authority_id, der = of.authorities.issuing.id, asked.public_bytes(Encoding.DER)
-    responder = Responder(engine, SEALER)
+    responder = OcspResponder(engine, SEALER)
     responder.start()
     try:
         return load_der_ocsp_response(responder.answer(authority_id, der, now=of.now).der).certificate_status
@@ -137,16 +143,16 @@ def test_what_a_killed_process_signed_is_known_settled_and_never_good(
     assert status == "intended"
     assert actions(app_engine, alpha, serial) == [(ACTOR, "certificate.intend")]
     assert ocsp(app_engine, alpha, serial) is OCSPCertStatus.UNKNOWN
-    assert settle(worker_engine, alpha) == intents.Settled(0, 0)
+    assert settle(worker_engine, alpha) == intents.AbandonedIntents(0, 0)
 
-    age(owner_engine, intents.SETTLED_AFTER)
-    assert settle(worker_engine, alpha) == intents.Settled(1, 0)
+    age(owner_engine, intents.ABANDON_AFTER)
+    assert settle(worker_engine, alpha) == intents.AbandonedIntents(1, 0)
     assert statuses(app_engine, alpha) == {serial: "abandoned"}
     assert actions(app_engine, alpha, serial) == [(ACTOR, "certificate.intend"), ("worker", "certificate.abandon")]
     assert ocsp(app_engine, alpha, serial) is OCSPCertStatus.REVOKED
     publish(worker_engine, alpha, alpha.now + timedelta(minutes=1))
     assert listed(app_engine, alpha) == (2, [serial])
-    assert settle(worker_engine, alpha) == intents.Settled(0, 0)
+    assert settle(worker_engine, alpha) == intents.AbandonedIntents(0, 0)
 
 
 @pytest.fixture
@@ -218,7 +224,7 @@ def test_worker_gives_the_use_of_a_secret_back(
     secret = make_secret(app_engine, alpha)
     dies_signing(database.app_url, lambda engine, signing: enrol(engine, alpha, secret, request("x"), signing))
     assert uses(app_engine, alpha) == 1
-    age(owner_engine, intents.SETTLED_AFTER)
+    age(owner_engine, intents.ABANDON_AFTER)
     settle(worker_engine, alpha)
     assert uses(app_engine, alpha) == 0
 
@@ -243,20 +249,20 @@ def test_signature_that_comes_late_is_thrown_away(
     scope, key = TenantScope(alpha.tenant_id), generate_key().public_key()
     with session_scope(scope, engine=app_engine) as session:
         reserved = alpha.reserve(session)
-    age(owner_engine, intents.SETTLED_AFTER)
+    age(owner_engine, intents.ABANDON_AFTER)
     settle(worker_engine, alpha)
     with (
         session_scope(scope, engine=app_engine) as session,
         pytest.raises(CertificateStatusConflict, match="abandoned meanwhile"),
     ):
-        sign(session, reserved, actor=ACTOR, public_key=key, signing=SIGNING, now=alpha.now)
+        sign_certificate(session, reserved, actor=ACTOR, public_key=key, signing=SIGNING, now=alpha.now)
     assert statuses(app_engine, alpha) == {reserved.serial.hex(): "abandoned"}
 
 
 def test_what_is_signed_now_is_left_alone_however_long_it_takes(
     app_engine: Engine, worker_engine: Engine, owner_engine: Engine, alpha: Certified
 ) -> None:
-    settled: list[intents.Settled] = []
+    settled: list[intents.AbandonedIntents] = []
 
     def meanwhile() -> None:
         settled.append(settle(worker_engine, alpha))
@@ -264,10 +270,10 @@ def test_what_is_signed_now_is_left_alone_however_long_it_takes(
     scope, key = TenantScope(alpha.tenant_id), generate_key().public_key()
     with session_scope(scope, engine=app_engine) as session:
         reserved = alpha.reserve(session, signing=telling(meanwhile))
-    age(owner_engine, intents.SETTLED_AFTER)
+    age(owner_engine, intents.ABANDON_AFTER)
     with session_scope(scope, engine=app_engine) as session:
-        sign(session, reserved, actor=ACTOR, public_key=key, signing=SIGNING, now=alpha.now)
-    assert settled == [intents.Settled(0, 0)]
+        sign_certificate(session, reserved, actor=ACTOR, public_key=key, signing=SIGNING, now=alpha.now)
+    assert settled == [intents.AbandonedIntents(0, 0)]
     assert statuses(app_engine, alpha) == {reserved.serial.hex(): "valid"}
 
 
@@ -286,14 +292,14 @@ def test_revoking_all_of_a_device_ends_what_is_intended_for_it_and_it_is_not_del
     app_engine: Engine, alpha: Certified
 ) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        endpoint = endpoints.add_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac=_MAC)
+        endpoint = endpoints.create_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac=_MAC)
         reserved = alpha.reserve(session, endpoint_id=endpoint.id)
         with pytest.raises(InUse):
-            require_none_left(session, endpoint, remedy="Revoke.")
-        which = issued_to(session, tenant_id=alpha.tenant_id, mac=_MAC)
+            require_no_good_certificates(session, endpoint, remedy="Revoke.")
+        which = issued_to_clause(session, tenant_id=alpha.tenant_id, mac=_MAC)
         done = revoke_all(session, actor=ACTOR, tenant_id=alpha.tenant_id, which=which, now=alpha.now)
         assert done.certificates == 0
-        require_none_left(session, endpoint, remedy="Revoke.")
+        require_no_good_certificates(session, endpoint, remedy="Revoke.")
     assert statuses(app_engine, alpha) == {reserved.serial.hex(): "abandoned"}
 
 
@@ -303,7 +309,7 @@ def test_list_that_was_signed_and_lost_leaves_a_gap_in_the_numbers(
     # The signer's certificate is the first signature, the list the second.
     dies_signing(database.worker_url, lambda engine, signing: publish(engine, alpha, alpha.now, signing=signing), at=2)
     # PostgreSQL holds the lock of a process that is gone until it sees that.
-    made = publication.Made(True, True)
+    made = publication.PublicationResult(True, True)
     until(lambda: publish(worker_engine, alpha, alpha.now) == made, "both are made anew")
     assert listed(app_engine, alpha) == (2, [])
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -329,7 +335,7 @@ def test_hierarchy_whose_making_died_is_made_by_a_rollover(
     tenant_id = make_tenant(app_engine, platform, "late").id
     now = utc_now()
 
-    def create(engine: Engine, signing: Signing) -> None:
+    def create(engine: Engine, signing: SigningContext) -> None:
         with session_scope(TenantScope(tenant_id), engine=engine) as session:
             create_tenant_authorities(session, actor=ACTOR, tenant_id=tenant_id, signing=signing, now=now)
 
@@ -339,20 +345,20 @@ def test_hierarchy_whose_making_died_is_made_by_a_rollover(
             assert session.scalars(select(CertificateAuthority)).all() == []
             given: dict[str, Any] = {"tenant_id": tenant_id, "signing": SIGNING}
             plan = rollover.plan_rollover(session, of_root=True, **given)
-            done = rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=now)
+            done = rollover.execute_rollover(session, plan, actor=ACTOR, signing=SIGNING, now=now)
         server = done.server
     else:
         with session_scope(TenantScope(tenant_id), engine=worker_engine) as session:
-            renewing = renewal.plan_renewal(session, actor=ACTOR, tenant_id=tenant_id, signing=SIGNING, now=now)
+            renewing = server_renewal.plan_renewal(session, actor=ACTOR, tenant_id=tenant_id, signing=SIGNING, now=now)
             assert renewing is not None
-            server = renewal.carry_out(session, renewing, actor=ACTOR, signing=SIGNING, now=now)
+            server = server_renewal.execute_renewal(session, renewing, actor=ACTOR, signing=SIGNING, now=now)
     assert server is not None
     assert (server.common_name, server.present_from in (None, now)) == ("radius.late.admit.example", True)
-    age(owner_engine, intents.SETTLED_AFTER)
+    age(owner_engine, intents.ABANDON_AFTER)
     with session_scope(TenantScope(tenant_id), engine=worker_engine) as session:
-        settled = intents.settle(session, actor="worker", tenant_id=tenant_id, now=now)
+        settled = intents.abandon_stale_intents(session, actor="worker", tenant_id=tenant_id, now=now)
         open_ = session.scalars(select(AuthorityIntent).where(AuthorityIntent.signed_at.is_(None))).all()
-    assert settled == (intents.Settled(0, 2) if at < 3 else intents.Settled(1, 0))
+    assert settled == (intents.AbandonedIntents(0, 2) if at < 3 else intents.AbandonedIntents(1, 0))
     assert all(row.abandoned_at is not None for row in open_)
 
 
@@ -362,13 +368,13 @@ def test_authority_that_was_given_up_is_not_signed_any_more(
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
         plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING)
-    age(owner_engine, intents.SETTLED_AFTER)
-    assert settle(worker_engine, alpha) == intents.Settled(0, 1)
+    age(owner_engine, intents.ABANDON_AFTER)
+    assert settle(worker_engine, alpha) == intents.AbandonedIntents(0, 1)
     with (
         session_scope(scope, engine=app_engine) as session,
         pytest.raises(CertificateStatusConflict, match="abandoned meanwhile"),
     ):
-        rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
+        rollover.execute_rollover(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
 
 
 @pytest.mark.parametrize("at", [2, 4])
@@ -378,17 +384,17 @@ def test_rollover_of_the_root_that_died_changes_nothing_or_lacks_a_server_certif
     """At the signatures of the cross-certificate and of the server certificate."""
     scope = TenantScope(alpha.tenant_id)
 
-    def roll_over(engine: Engine, signing: Signing) -> None:
+    def roll_over(engine: Engine, signing: SigningContext) -> None:
         with session_scope(scope, engine=engine) as session:
             plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=signing, of_root=True)
         with session_scope(scope, engine=engine) as session:
-            rollover.carry_out(session, plan, actor=ACTOR, signing=signing, now=alpha.now)
+            rollover.execute_rollover(session, plan, actor=ACTOR, signing=signing, now=alpha.now)
 
     def renew() -> Certificate | None:
         with session_scope(scope, engine=worker_engine) as session:
             arguments: dict[str, Any] = {"actor": ACTOR, "signing": SIGNING, "now": alpha.now}
-            plan = renewal.plan_renewal(session, tenant_id=alpha.tenant_id, **arguments)
-            return plan and renewal.carry_out(session, plan, **arguments)
+            plan = server_renewal.plan_renewal(session, tenant_id=alpha.tenant_id, **arguments)
+            return plan and server_renewal.execute_renewal(session, plan, **arguments)
 
     dies_signing(database.app_url, roll_over, at=at)
     with session_scope(scope, engine=app_engine) as session:

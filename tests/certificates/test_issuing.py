@@ -11,7 +11,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from sqlalchemy import Engine, event, select
 
 from nac.certificates.errors import CertificateNotFound, CertificateRefused, CertificateStatusConflict
-from nac.certificates.service import pem_files, pkcs12_file, require_by_serial, sign, with_chain
+from nac.certificates.service import (
+    build_pem_files,
+    build_pkcs12_file,
+    load_with_chain,
+    require_by_serial,
+    sign_certificate,
+)
 from nac.db import TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.errors import Conflict
@@ -39,14 +45,14 @@ def test_client_certificate_verifies_and_its_key_is_handed_out_once(
         issued.certificate.not_valid_before_utc,
         issued.certificate.not_valid_after_utc,
     )
-    files = pem_files(issued)
+    files = build_pem_files(issued)
     for kind, content in files.items():
         (tmp_path / kind).write_bytes(content)
     good = verify("sslclient", tmp_path / "ca", tmp_path / "chain", tmp_path / "cert")
     assert good.returncode == 0, good.stderr
     assert openssl("pkey", "-check", "-noout", data=files["key"]).returncode == 0
     assert "PRIVATE" not in repr(issued)
-    assert b"laptop 1" in pkcs12_as_pem(pkcs12_file(issued, password="correct horse"), tmp_path)
+    assert b"laptop 1" in pkcs12_as_pem(build_pkcs12_file(issued, password="correct horse"), tmp_path)
 
 
 def pkcs12_as_pem(bundle: bytes, folder: Path) -> bytes:
@@ -63,9 +69,9 @@ def test_key_of_a_request_is_certified_and_no_key_comes_back(app_engine: Engine,
         issued = alpha.issue(session, public_key=key.public_key(), profile="eap-client-user", common_name="eve")
     assert issued.key is None
     assert is_same_public_key(issued.certificate.public_key(), key.public_key())
-    assert "key" not in pem_files(issued)
+    assert "key" not in build_pem_files(issued)
     with pytest.raises(CertificateRefused, match="signing request"):
-        pkcs12_file(issued, password="correct horse")
+        build_pkcs12_file(issued, password="correct horse")
 
 
 def test_expired_and_future_certificates_can_be_issued(app_engine: Engine, alpha: Certified) -> None:
@@ -86,7 +92,9 @@ def test_reservation_outlives_its_transaction_and_is_signed_once(app_engine: Eng
         assert (row.status, row.certificate_der) == ("intended", None)
     key = generate_key()
     with session_scope(scope, engine=app_engine) as session:
-        row = sign(session, reserved, actor=ACTOR, public_key=key.public_key(), signing=SIGNING, now=alpha.now)
+        row = sign_certificate(
+            session, reserved, actor=ACTOR, public_key=key.public_key(), signing=SIGNING, now=alpha.now
+        )
         assert row.certificate_der is not None
         certificate = x509.load_der_x509_certificate(row.certificate_der)
         assert read_sans(certificate) == (San("uri", "urn:x:1"),)
@@ -95,7 +103,7 @@ def test_reservation_outlives_its_transaction_and_is_signed_once(app_engine: Eng
         session_scope(scope, engine=app_engine) as session,
         pytest.raises(CertificateStatusConflict, match="already signed"),
     ):
-        sign(session, reserved, actor=ACTOR, public_key=key.public_key(), signing=SIGNING, now=alpha.now)
+        sign_certificate(session, reserved, actor=ACTOR, public_key=key.public_key(), signing=SIGNING, now=alpha.now)
 
 
 def test_reservation_that_was_rolled_back_cannot_be_signed(app_engine: Engine, alpha: Certified) -> None:
@@ -104,7 +112,9 @@ def test_reservation_that_was_rolled_back_cannot_be_signed(app_engine: Engine, a
         reserved = alpha.reserve(session)
         session.rollback()
     with session_scope(scope, engine=app_engine) as session, pytest.raises(CertificateNotFound, match="not reserved"):
-        sign(session, reserved, actor=ACTOR, public_key=generate_key().public_key(), signing=SIGNING, now=alpha.now)
+        sign_certificate(
+            session, reserved, actor=ACTOR, public_key=generate_key().public_key(), signing=SIGNING, now=alpha.now
+        )
 
 
 def test_what_is_refused_leaves_no_row(app_engine: Engine, alpha: Certified) -> None:
@@ -148,9 +158,9 @@ def test_certificate_belongs_to_an_endpoint_of_its_own_tenant_alone(
     app_engine: Engine, alpha: Certified, bravo: Certified
 ) -> None:
     with session_scope(TenantScope(bravo.tenant_id), engine=app_engine) as session:
-        foreign = endpoints.add_endpoint(session, actor=ACTOR, tenant_id=bravo.tenant_id, mac="00:11:22:33:44:55").id
+        foreign = endpoints.create_endpoint(session, actor=ACTOR, tenant_id=bravo.tenant_id, mac="00:11:22:33:44:55").id
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        own = endpoints.add_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac="00:11:22:33:44:55").id
+        own = endpoints.create_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac="00:11:22:33:44:55").id
         issued = alpha.issue(session, endpoint_id=own)
         row = require_by_serial(session, tenant_id=alpha.tenant_id, serial=issued.serial.hex())
         assert row.endpoint_id == own
@@ -176,9 +186,9 @@ def test_chain_of_another_tenant_does_not_verify(
     app_engine: Engine, alpha: Certified, bravo: Certified, tmp_path: Path
 ) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        own = pem_files(alpha.issue(session))
+        own = build_pem_files(alpha.issue(session))
     with session_scope(TenantScope(bravo.tenant_id), engine=app_engine) as session:
-        other = pem_files(bravo.issue(session))
+        other = build_pem_files(bravo.issue(session))
     for kind, content in (own | {"ca": other["ca"]}).items():
         (tmp_path / kind).write_bytes(content)
     assert verify("sslclient", tmp_path / "ca", tmp_path / "chain", tmp_path / "cert").returncode != 0
@@ -191,8 +201,8 @@ def test_server_and_client_accept_each_other_in_tls(
     server_row = alpha.authorities.server
     assert server_row.key_sealed is not None
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        client = pem_files(alpha.issue(session))
-        server = pem_files(with_chain(session, server_row, None))
+        client = build_pem_files(alpha.issue(session))
+        server = build_pem_files(load_with_chain(session, server_row, None))
     server["key"] = SEALER.open(server_row.key_sealed, f"certificate:{server_row.id}")
     contexts = []
     for side, files, protocol in (("s", server, ssl.PROTOCOL_TLS_SERVER), ("c", client, ssl.PROTOCOL_TLS_CLIENT)):

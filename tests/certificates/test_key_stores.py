@@ -7,7 +7,7 @@ import pytest
 
 from nac.certificates import signing
 from nac.certificates.errors import AuthorityKeyAway, KeyStoreRefused, KeyStoreUnavailable
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.models import CertificateAuthority
 from nac.secrets import MasterKeyFile
 from nac.settings import Settings, load_settings
@@ -19,7 +19,7 @@ from tests.pki.softhsm import LABEL, MODULE, PIN, make_softhsm
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     # Of the test before.
-    signing._token_with.cache_clear()
+    signing._cached_token.cache_clear()
     monkeypatch.setenv("SOFTHSM2_CONF", str(make_softhsm(tmp_path).configuration))
     MasterKeyFile.create(tmp_path / "keys" / "master.key")
     (tmp_path / "pin").touch(mode=0o640)
@@ -36,10 +36,10 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def test_key_is_made_in_the_token_and_found_by_its_row(settings: Settings) -> None:
-    keys, authority_id = Signing.from_settings(settings), uuid4()
+    keys, authority_id = SigningContext.from_settings(settings), uuid4()
     made = keys.new_authority_key("ecdsa-p256", authority_id=authority_id)
     row = CertificateAuthority(id=authority_id, name="CA", key_sealed=made.sealed)
-    found = Signing.from_settings(settings).authority_key(row)
+    found = SigningContext.from_settings(settings).authority_key(row)
     assert made.store == "pkcs11"
     assert is_same_public_key(found.public_key(), made.key.public_key())
     sealed = keys.new_authority_key("ecdsa-p256", authority_id=authority_id, store="sealed")
@@ -64,24 +64,26 @@ def test_pin_that_does_not_serve_is_named(
     else:
         (tmp_path / "pin").write_text(pin)
     with pytest.raises(error, match=words) as caught:
-        Signing.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4())
+        SigningContext.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4())
     assert "0000" not in str(caught.value)
     (tmp_path / "pin").touch(mode=0o600)
     (tmp_path / "pin").write_text(PIN)
-    assert Signing.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4()).store == "pkcs11"
+    assert (
+        SigningContext.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4()).store == "pkcs11"
+    )
 
 
 def test_pin_that_anybody_may_read_is_refused(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "pin").chmod(0o644)
     with pytest.raises(KeyStoreRefused, match=r"mode 0644\)\. chmod 600"):
-        Signing.from_settings(settings)
+        SigningContext.from_settings(settings)
 
 
 def test_token_that_is_away_is_unavailable_and_a_key_elsewhere_is_away(settings: Settings, tmp_path: Path) -> None:
     for entry in (tmp_path / "tokens").iterdir():
         entry.rename(tmp_path / entry.name)
     with pytest.raises(KeyStoreUnavailable, match="There is no token 'admit test'") as caught:
-        Signing.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4())
+        SigningContext.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4())
     assert caught.value.status == 503
     with pytest.raises(AuthorityKeyAway, match="key of CA is not stored here"):
         SIGNING.authority_key(CertificateAuthority(id=uuid4(), name="CA"))

@@ -13,9 +13,15 @@ from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsag
 from sqlalchemy import Engine, select, update
 
 from nac.certificates import publication, rollover
-from nac.certificates.profiles import set_profile
-from nac.certificates.revoking import revoke_authority
-from nac.certificates.service import REVOCATION_REASONS, reinstate, revoke, status_changed, suspend
+from nac.certificates.bulk_revocation import revoke_authority
+from nac.certificates.profiles import update_profile
+from nac.certificates.service import (
+    REVOCATION_REASONS,
+    record_status_change,
+    reinstate_certificate,
+    revoke_certificate,
+    suspend_certificate,
+)
 from nac.clock import utc_now
 from nac.db import AuthorityScope, CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.errors import AdmitError
@@ -39,14 +45,16 @@ class Publisher:
         self._engine = engine
         self.tenant = tenant
 
-    def turn(self, now: datetime, **changes: Any) -> list[publication.Made]:
+    def turn(self, now: datetime, **changes: Any) -> list[publication.PublicationResult]:
         with session_scope(PlatformScope(), engine=self._engine) as session:
-            waiting = [work for work in publication.due(session, now=now) if work.tenant_id == self.tenant.tenant_id]
+            waiting = [
+                work for work in publication.list_due(session, now=now) if work.tenant_id == self.tenant.tenant_id
+            ]
         made = []
         for work in waiting:
             with session_scope(TenantScope(self.tenant.tenant_id), engine=self._engine) as session:
                 arguments = {"actor": "worker", "tenant_id": self.tenant.tenant_id, "signing": SIGNING} | changes
-                made.append(publication.publish(session, authority_id=work.authority_id, now=now, **arguments))
+                made.append(publication.publish_status(session, authority_id=work.authority_id, now=now, **arguments))
         return made
 
     def row(self, authority: CertificateAuthority) -> RevocationList:
@@ -77,7 +85,9 @@ def _issue(app_engine: Engine, tenant: Certified, **changes: Any) -> str:
 
 def _revoke(app_engine: Engine, tenant: Certified, serial: str, reason: Any = "keyCompromise") -> None:
     with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
-        revoke(session, actor=ACTOR, tenant_id=tenant.tenant_id, serial=serial, now=tenant.now, reason=reason)
+        revoke_certificate(
+            session, actor=ACTOR, tenant_id=tenant.tenant_id, serial=serial, now=tenant.now, reason=reason
+        )
 
 
 def _number(crl: x509.CertificateRevocationList) -> int:
@@ -89,7 +99,7 @@ def _serials(crl: x509.CertificateRevocationList) -> set[str]:
 
 
 def test_new_tenant_publishes_for_root_and_issuing_authority(publisher: Publisher, alpha: Certified) -> None:
-    assert publisher.turn(alpha.now) == [publication.Made(True, True)] * 2
+    assert publisher.turn(alpha.now) == [publication.PublicationResult(True, True)] * 2
     for authority in (alpha.authorities.root, alpha.authorities.issuing):
         crl = publisher.crl(authority)
         certificate = x509.load_der_x509_certificate(authority.certificate_der)
@@ -130,7 +140,9 @@ def test_signer_is_renewed_at_half_time_and_the_old_one_serves_on_until_it_ends(
 
 def test_signer_lives_as_long_as_the_tenant_chose(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        set_profile(session, actor=ACTOR, tenant_id=alpha.tenant_id, name="ocsp-signer", choice={"validity_days": 60})
+        update_profile(
+            session, actor=ACTOR, tenant_id=alpha.tenant_id, name="ocsp-signer", choice={"validity_days": 60}
+        )
     publisher.turn(alpha.now)
     (row,) = publisher.signers(alpha.authorities.root)
     assert row.not_after == alpha.now.replace(microsecond=0) + 60 * _DAY
@@ -157,7 +169,7 @@ def test_revoked_certificate_is_on_the_next_list_with_its_reason(
     serial = _issue(app_engine, alpha)
     publisher.turn(alpha.now)
     _revoke(app_engine, alpha, serial, reason)
-    assert publisher.turn(alpha.now + _SECONDS) == [publication.Made(True, False)]
+    assert publisher.turn(alpha.now + _SECONDS) == [publication.PublicationResult(True, False)]
     crl = publisher.crl(alpha.authorities.issuing)
     (entry,) = crl
     assert entry.serial_number.to_bytes(16).hex() == serial
@@ -173,12 +185,12 @@ def test_suspended_certificate_is_on_hold_and_leaves_the_list_when_reinstated(
 ) -> None:
     arguments: Any = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "serial": _issue(app_engine, alpha)}
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        suspend(session, now=alpha.now, **arguments)
+        suspend_certificate(session, now=alpha.now, **arguments)
     publisher.turn(alpha.now)
     (entry,) = publisher.crl(alpha.authorities.issuing)
     assert entry.extensions.get_extension_for_class(x509.CRLReason).value.reason is x509.ReasonFlags.certificate_hold
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        reinstate(session, **arguments)
+        reinstate_certificate(session, **arguments)
     publisher.turn(alpha.now + _SECONDS)
     crl = publisher.crl(alpha.authorities.issuing)
     assert (len(crl), _number(crl)) == (0, 2)
@@ -191,8 +203,8 @@ def test_revocations_of_a_burst_come_into_one_list_and_none_is_missed(
     publisher.turn(alpha.now)
     for serial in serials[:3]:
         _revoke(app_engine, alpha, serial)
-    assert publisher.turn(alpha.now + timedelta(seconds=1)) == [publication.Made(False, False)]
-    assert publisher.turn(alpha.now + _SECONDS) == [publication.Made(True, False)]
+    assert publisher.turn(alpha.now + timedelta(seconds=1)) == [publication.PublicationResult(False, False)]
+    assert publisher.turn(alpha.now + _SECONDS) == [publication.PublicationResult(True, False)]
     _revoke(app_engine, alpha, serials[3])
     assert _serials(publisher.crl(alpha.authorities.issuing)) == set(serials[:3])
     publisher.turn(alpha.now + 2 * _SECONDS)
@@ -256,7 +268,7 @@ def test_revoked_authority_is_on_the_list_of_its_root(
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issuing = session.get_one(CertificateAuthority, alpha.authorities.issuing.id)
         issuing.status, issuing.revoked_at, issuing.revocation_reason = "revoked", alpha.now, "cACompromise"
-        status_changed(session, issuing)
+        record_status_change(session, issuing)
     publisher.turn(alpha.now + _SECONDS)
     (entry,) = publisher.crl(alpha.authorities.root)
     certificate = x509.load_der_x509_certificate(alpha.authorities.issuing.certificate_der)
@@ -270,12 +282,15 @@ def test_cross_certificate_of_a_revoked_root_is_revoked_by_the_root_that_signed_
     scope, tenant_id = TenantScope(alpha.tenant_id), alpha.tenant_id
     with session_scope(scope, engine=app_engine) as session:
         plan = rollover.plan_rollover(session, tenant_id=tenant_id, signing=SIGNING, of_root=True)
-        new = rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now).root
+        new = rollover.execute_rollover(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now).root
     assert new.cross_der is not None
     cross = x509.load_der_x509_certificate(new.cross_der)
     with session_scope(AuthorityScope(alpha.authorities.root.id), engine=app_engine) as session:
         assert (
-            publication.authorities_below(session, alpha.authorities.root.id)[serial_bytes(cross.serial_number)] is None
+            publication.list_subordinate_revocations(session, alpha.authorities.root.id)[
+                serial_bytes(cross.serial_number)
+            ]
+            is None
         )
     publisher.turn(alpha.now)
     with session_scope(scope, engine=app_engine) as session:
@@ -283,7 +298,9 @@ def test_cross_certificate_of_a_revoked_root_is_revoked_by_the_root_that_signed_
             session, actor=ACTOR, tenant_id=tenant_id, which=str(new.id), now=alpha.now, reason="cACompromise"
         )
     with session_scope(AuthorityScope(alpha.authorities.root.id), engine=app_engine) as session:
-        told = publication.authorities_below(session, alpha.authorities.root.id)[serial_bytes(cross.serial_number)]
+        told = publication.list_subordinate_revocations(session, alpha.authorities.root.id)[
+            serial_bytes(cross.serial_number)
+        ]
     assert told == Revocation(alpha.now, "cACompromise")
     publisher.turn(alpha.now + _SECONDS)
     (entry,) = publisher.crl(alpha.authorities.root)
@@ -295,7 +312,7 @@ def test_many_changes_at_once_leave_one_thing_to_do(app_engine: Engine, alpha: C
     serials = [_issue(app_engine, alpha) for _ in range(3)]
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         rows = session.scalars(select(Certificate).where(Certificate.serial.in_(map(bytes.fromhex, serials)))).all()
-        status_changed(session, *rows)
+        record_status_change(session, *rows)
         assert len(session.scalars(select(RevocationWork)).all()) == 1
 
 
@@ -353,7 +370,7 @@ def test_authority_whose_key_does_not_open_waits_and_the_number_does_not_move(
     assert publisher.row(issuing).number == 1
     for authority in (issuing, alpha.authorities.root):
         with session_scope(TenantScope(alpha.tenant_id), engine=worker_engine) as session:
-            publication.postpone(session, tenant_id=alpha.tenant_id, authority_id=authority.id, now=later)
+            publication.postpone_publication(session, tenant_id=alpha.tenant_id, authority_id=authority.id, now=later)
     assert publisher.turn(later + _SECONDS) == []
     assert len(publisher.turn(later + timedelta(minutes=2))) == 2
     assert publisher.row(issuing).number == 2
@@ -364,10 +381,10 @@ def test_work_of_one_tenant_is_not_done_in_the_scope_of_another(
 ) -> None:
     authority_id = alpha.authorities.issuing.id
     with session_scope(TenantScope(bravo.tenant_id), engine=worker_engine) as session:
-        made = publication.publish(
+        made = publication.publish_status(
             session, actor="x", tenant_id=bravo.tenant_id, authority_id=authority_id, signing=SIGNING, now=bravo.now
         )
-    assert made == publication.Made(revocation_list=False, signer=False)
+    assert made == publication.PublicationResult(revocation_list=False, signer=False)
 
 
 def test_openssl_refuses_what_the_lists_of_root_and_issuing_authority_revoke(
@@ -405,7 +422,9 @@ def test_clock_that_was_years_ahead_for_a_while_holds_nothing_up(
     _revoke(app_engine, alpha, serial)
     now = alpha.now + timedelta(minutes=1)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        publication.postpone(session, tenant_id=alpha.tenant_id, authority_id=issuing.id, now=alpha.now + 1000 * _DAY)
+        publication.postpone_publication(
+            session, tenant_id=alpha.tenant_id, authority_id=issuing.id, now=alpha.now + 1000 * _DAY
+        )
     publisher.turn(now)
     crl = publisher.crl(issuing)
     assert (_number(crl), _serials(crl)) == (3, {serial})
@@ -420,7 +439,7 @@ def test_what_is_due_is_told_to_the_tenant_itself_and_to_the_platform(app_engine
 
     def told(scope: Scope) -> set[UUID]:
         with session_scope(scope, engine=app_engine) as session:
-            return {work.tenant_id for work in publication.due(session, now=utc_now())}
+            return {work.tenant_id for work in publication.list_due(session, now=utc_now())}
 
     assert told(PlatformScope()) >= {one.tenant_id, other.tenant_id}
     assert told(TenantScope(one.tenant_id)) == {one.tenant_id}

@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.ocsp import OCSPCertStatus, OCSPRequestBuilder, OCSPResponseStatus, load_der_ocsp_response
 from sqlalchemy import Engine
 
-from nac.certificates import publication, responder
-from nac.certificates.lookup import StatusLookUp
-from nac.certificates.responder import Answer, Responder
-from nac.certificates.service import reinstate, revoke, suspend
+from nac.certificates import ocsp_responder, publication
+from nac.certificates.ocsp_responder import OcspResponder, OcspResponse
+from nac.certificates.service import reinstate_certificate, revoke_certificate, suspend_certificate
+from nac.certificates.status_lookup import StatusLookup
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.tenants import service as tenants
 from tests.factories.certificates import SEALER, SIGNING, Certified
@@ -37,7 +37,7 @@ class Asked:
         self.plain = builder.build().public_bytes(Encoding.DER)
         nonce = builder.add_extension(x509.OCSPNonce(b"n" * 32), critical=False)
         self.with_nonce = nonce.build().public_bytes(Encoding.DER)
-        self.responder = Responder(engine, SEALER)
+        self.responder = OcspResponder(engine, SEALER)
 
     def do(self, verb: Any, **more: Any) -> None:
         with session_scope(TenantScope(self.tenant.tenant_id), engine=self.engine) as session:
@@ -51,7 +51,7 @@ class Asked:
         return None if kept is None else self._read(kept)
 
     @staticmethod
-    def _read(answer: Answer) -> OCSPCertStatus:
+    def _read(answer: OcspResponse) -> OCSPCertStatus:
         return load_der_ocsp_response(answer.der).certificate_status
 
 
@@ -60,7 +60,7 @@ def asked(app_engine: Engine, worker_engine: Engine, alpha: Certified) -> Iterat
     for authority in (alpha.authorities.root, alpha.authorities.issuing):
         with session_scope(TenantScope(alpha.tenant_id), engine=worker_engine) as session:
             where: Any = {"tenant_id": alpha.tenant_id, "authority_id": authority.id}
-            publication.publish(session, actor="worker", signing=SIGNING, now=alpha.now, **where)
+            publication.publish_status(session, actor="worker", signing=SIGNING, now=alpha.now, **where)
     asked = Asked(app_engine, alpha)
     asked.responder.start()
     until(lambda: asked.answer(asked.plain) and asked.recall(asked.plain), "answers are kept")
@@ -74,7 +74,7 @@ def test_what_was_read_serves_requests_with_and_without_a_nonce(asked: Asked) ->
 
 
 def test_change_is_told_and_nothing_older_is_recalled(asked: Asked) -> None:
-    asked.do(revoke, now=asked.tenant.now)
+    asked.do(revoke_certificate, now=asked.tenant.now)
     until(lambda: asked.recall(asked.plain) is None, "the change is told")
     assert asked.recall(asked.with_nonce) is None
     assert asked.answer(asked.plain) is OCSPCertStatus.REVOKED
@@ -92,15 +92,15 @@ def test_nothing_of_a_purged_tenant_is_recalled(asked: Asked) -> None:
 def test_status_that_was_read_before_a_change_and_kept_after_it_is_never_recalled(
     asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = StatusLookUp.read
+    read = StatusLookup.read
 
-    def overtaken(look_up: StatusLookUp, authority_id: Any, serials: Any) -> Any:
+    def overtaken(look_up: StatusLookup, authority_id: Any, serials: Any) -> Any:
         found = read(look_up, authority_id, serials)
-        asked.do(suspend, now=asked.tenant.now)
+        asked.do(suspend_certificate, now=asked.tenant.now)
         until(lambda: asked.recall(asked.plain) is None, "the change is told")
         return found
 
-    monkeypatch.setattr(StatusLookUp, "read", overtaken)
+    monkeypatch.setattr(StatusLookup, "read", overtaken)
     assert asked.answer(asked.plain) is OCSPCertStatus.GOOD
     monkeypatch.undo()
     assert asked.recall(asked.plain) is None
@@ -111,17 +111,17 @@ def test_status_that_was_read_before_a_change_and_kept_after_it_is_never_recalle
 def test_authority_that_was_read_before_a_change_is_not_kept_after_it(
     asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked.do(suspend, now=asked.tenant.now)
+    asked.do(suspend_certificate, now=asked.tenant.now)
     until(lambda: asked.recall(asked.plain) is None, "the change is told")
-    read, told = responder._read_authority, asked.responder._forgotten
+    read, told = ocsp_responder._read_authority, asked.responder._forgotten
 
     def overtaken(*arguments: Any) -> Any:
         found = read(*arguments)
-        asked.do(reinstate)
+        asked.do(reinstate_certificate)
         until(lambda: asked.responder._forgotten > told, "the change is told")
         return found
 
-    monkeypatch.setattr(responder, "_read_authority", overtaken)
+    monkeypatch.setattr(ocsp_responder, "_read_authority", overtaken)
     asked.answer(asked.plain)
     monkeypatch.undo()
     assert asked.recall(asked.plain) is None
@@ -131,7 +131,7 @@ def test_nothing_is_recalled_while_changes_are_not_told(asked: Asked) -> None:
     asked.responder.stop()
     assert asked.recall(asked.plain) is None
     assert asked.answer(asked.plain) is OCSPCertStatus.GOOD
-    asked.do(revoke, now=asked.tenant.now)
+    asked.do(revoke_certificate, now=asked.tenant.now)
     assert asked.answer(asked.with_nonce) is OCSPCertStatus.REVOKED
 
 
@@ -146,7 +146,7 @@ def test_answer_that_holds_no_more_or_not_yet_is_not_recalled(asked: Asked, hour
 
 
 def test_what_is_kept_is_bounded() -> None:
-    recent = responder._Recent[int, str](2)
+    recent = ocsp_responder._LruCache[int, str](2)
     for key in (1, 2, 1, 3):
         recent.put(key, "x")
     assert [recent.get(key) for key in (1, 2, 3)] == ["x", None, "x"]

@@ -6,11 +6,11 @@ import pytest
 from sqlalchemy import Engine, delete, func, insert, select
 from sqlalchemy.orm import Session
 
-from nac.certificates import revoking, service
+from nac.certificates import bulk_revocation, service
 from nac.certificates.errors import CertificateStatusConflict
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
-from nac.endpoints.service import add_endpoint
+from nac.endpoints.service import create_endpoint
 from nac.errors import InvalidInput
 from nac.models import (
     AuditEntry,
@@ -52,7 +52,7 @@ def test_revoked_certificate_asks_for_the_end_of_its_sessions_alone(scoped, live
     lives(one, mac="02bb00000001", minutes_ago=90, stopped=True)
     lives(other, mac="02bb00000001", minutes_ago=30)
     with scoped() as session:
-        service.revoke(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=one, now=NOW)
+        service.revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=one, now=NOW)
         assert queued(session) == {theirs: "certificate-revoked", again: "certificate-revoked"}
         row = session.scalars(select(CoaRequest).where(CoaRequest.session_id == theirs)).one()
         assert (row.state, row.nas_address, row.certificate_serial) == ("queued", "192.0.2.1", one)
@@ -63,25 +63,25 @@ def test_suspension_asks_and_reinstatement_takes_back(scoped, lives, alpha):
         serial = alpha.issue(session).serial.hex()
     live = lives(serial)
     with scoped() as session:
-        service.suspend(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=NOW)
+        service.suspend_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=NOW)
         assert queued(session) == {live: "certificate-suspended"}
     with scoped() as session:
         # Each reason has a request of its own: it stands when the other is taken back.
-        service.revoke(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=NOW)
+        service.revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=NOW)
         reasons = session.scalars(select(CoaRequest.reason).where(CoaRequest.state == "queued")).all()
         assert sorted(reasons) == ["certificate-revoked", "certificate-suspended"]
     with scoped() as session:
         other = alpha.issue(session).serial.hex()
     lives(other)
     with scoped() as session:
-        service.suspend(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=other, now=NOW)
-        service.reinstate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=other)
+        service.suspend_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=other, now=NOW)
+        service.reinstate_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=other)
         assert set(queued(session)) == {live}
 
 
 def test_all_of_an_endpoint_and_of_a_user(scoped, lives, alpha):
     with scoped() as session:
-        endpoint = add_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac=ENDPOINT, allow_random=True)
+        endpoint = create_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac=ENDPOINT, allow_random=True)
         user = User(tenant_id=alpha.tenant_id, name="anna", password_hash="x")
         session.add(user)
         session.flush()
@@ -91,23 +91,23 @@ def test_all_of_an_endpoint_and_of_a_user(scoped, lives, alpha):
     live = lives(of_endpoint[0].hex())
     given = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "now": NOW}
     with scoped() as session:
-        service.suspend(session, serial=of_endpoint[1].hex(), **given)
-        which = revoking.issued_to(session, tenant_id=alpha.tenant_id, mac=ENDPOINT)
-        done = revoking.revoke_all(session, which=which, reason="keyCompromise", **given)
+        service.suspend_certificate(session, serial=of_endpoint[1].hex(), **given)
+        which = bulk_revocation.issued_to_clause(session, tenant_id=alpha.tenant_id, mac=ENDPOINT)
+        done = bulk_revocation.revoke_all(session, which=which, reason="keyCompromise", **given)
         assert (done.certificates, done.disconnects, set(queued(session))) == (2, 1, {live})
         assert statuses(session, of_endpoint) == {("revoked", "keyCompromise")}
         assert statuses(session, [*of_user, nobodys]) == {("valid", "")}
     with scoped() as session:
-        which = revoking.issued_to(session, tenant_id=alpha.tenant_id, user_name="anna")
-        assert revoking.revoke_all(session, which=which, **given).certificates == 2
-        assert revoking.revoke_all(session, which=which, **given).certificates == 0
+        which = bulk_revocation.issued_to_clause(session, tenant_id=alpha.tenant_id, user_name="anna")
+        assert bulk_revocation.revoke_all(session, which=which, **given).certificates == 2
+        assert bulk_revocation.revoke_all(session, which=which, **given).certificates == 0
         assert statuses(session, [nobodys]) == {("valid", "")}
         targets = session.scalars(
             select(AuditEntry.target).where(AuditEntry.action == "certificate.revoke").order_by(AuditEntry.id)
         ).all()
         assert sorted(targets) == sorted(serial.hex() for serial in (*of_endpoint, *of_user))
         with pytest.raises(InvalidInput, match="Unknown reason"):
-            revoking.revoke_all(session, which=which, reason="cACompromise", **given)
+            bulk_revocation.revoke_all(session, which=which, reason="cACompromise", **given)
 
 
 def test_all_of_a_user_are_suspended_and_reinstated_but_for_what_is_revoked(scoped, lives, alpha):
@@ -120,19 +120,19 @@ def test_all_of_a_user_are_suspended_and_reinstated_but_for_what_is_revoked(scop
     live = lives(second.hex())
     given = {"actor": ACTOR, "tenant_id": alpha.tenant_id}
     with scoped() as session:
-        service.revoke(session, serial=revoked.hex(), now=NOW, **given)
+        service.revoke_certificate(session, serial=revoked.hex(), now=NOW, **given)
         session.execute(delete(RevocationWork))
-        which = revoking.issued_to(session, tenant_id=alpha.tenant_id, user_name="anna")
-        assert revoking.suspend_all(session, which=which, now=NOW, **given).certificates == 2
-        assert revoking.suspend_all(session, which=which, now=NOW, **given).certificates == 0
+        which = bulk_revocation.issued_to_clause(session, tenant_id=alpha.tenant_id, user_name="anna")
+        assert bulk_revocation.suspend_all(session, which=which, now=NOW, **given).certificates == 2
+        assert bulk_revocation.suspend_all(session, which=which, now=NOW, **given).certificates == 0
         assert queued(session) == {live: "certificate-suspended"}
         assert statuses(session, [first, second]) == {("suspended", "certificateHold")}
         assert statuses(session, [revoked]) == {("revoked", "unspecified")}
         assert statuses(session, [nobodys]) == {("valid", "")}
         assert session.scalars(select(RevocationWork)).all()
     with scoped() as session:
-        which = revoking.issued_to(session, tenant_id=alpha.tenant_id, user_name="anna")
-        assert revoking.reinstate_all(session, which=which, **given).certificates == 2
+        which = bulk_revocation.issued_to_clause(session, tenant_id=alpha.tenant_id, user_name="anna")
+        assert bulk_revocation.reinstate_all(session, which=which, **given).certificates == 2
         assert queued(session) == {}
         assert statuses(session, [first, second]) == {("valid", "")}
         assert statuses(session, [revoked]) == {("revoked", "unspecified")}
@@ -152,7 +152,7 @@ def test_revoked_root_takes_all_along(scoped, alpha, bravo, app_engine):
         alpha.issue(session)
     given = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "now": NOW}
     with scoped() as session:
-        done = revoking.revoke_authority(session, which="root", reason="cACompromise", **given)
+        done = bulk_revocation.revoke_authority(session, which="root", reason="cACompromise", **given)
         # The server's certificate is one of them.
         assert (done.authorities, done.certificates) == (2, 2)
     with scoped() as session:
@@ -165,13 +165,13 @@ def test_revoked_root_takes_all_along(scoped, alpha, bravo, app_engine):
             alpha.authorities.issuing.id,
         }
         with pytest.raises(CertificateStatusConflict, match="already revoked"):
-            revoking.revoke_authority(session, which=str(alpha.authorities.root.id), **given)
+            bulk_revocation.revoke_authority(session, which=str(alpha.authorities.root.id), **given)
     with session_scope(TenantScope(bravo.tenant_id), engine=app_engine) as session:
         assert set(session.scalars(select(CertificateAuthority.status))) == {"active"}
 
 
 def test_several_batches_are_revoked_in_one_transaction_with_an_audit_entry_for_each(scoped, lives, alpha):
-    count = 2 * revoking.BATCH + 1
+    count = 2 * bulk_revocation.BATCH_SIZE + 1
     issuing = alpha.authorities.issuing
     rows = [
         {
@@ -193,7 +193,7 @@ def test_several_batches_are_revoked_in_one_transaction_with_an_audit_entry_for_
         session.execute(insert(Certificate), rows)
     live = {lives(row["serial"].hex()) for row in rows[::1000]}
     with scoped() as session:
-        done = revoking.revoke_authority(
+        done = bulk_revocation.revoke_authority(
             session, actor=ACTOR, tenant_id=alpha.tenant_id, which=str(issuing.id), now=NOW
         )
         assert (done.certificates, done.disconnects) == (count + 1, 3)

@@ -10,12 +10,12 @@ from cryptography import x509
 from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
-from nac.certificates import profiles, renewal, rollover
+from nac.certificates import profiles, rollover, server_renewal
+from nac.certificates.bulk_revocation import revoke_authority
 from nac.certificates.errors import AuthorityKeyAway, CertificateStatusConflict, KeyStoreRefused
-from nac.certificates.issuing import issue_server
-from nac.certificates.revoking import revoke_authority
-from nac.certificates.service import list_authorities, pem_files
-from nac.certificates.signing import Signing
+from nac.certificates.issuance import issue_server
+from nac.certificates.service import build_pem_files, list_authorities
+from nac.certificates.signing import SigningContext
 from nac.db import TenantScope, session_scope
 from nac.errors import Conflict
 from nac.models import AuditEntry, AuthorityIntent, Certificate, CertificateAuthority
@@ -29,9 +29,11 @@ from tests.pki.softhsm import make_softhsm
 _DAY = timedelta(days=1)
 
 
-def _roll_over(session: Session, tenant: Certified, *, signing: Signing = SIGNING, **options: Any) -> rollover.Rollover:
+def _roll_over(
+    session: Session, tenant: Certified, *, signing: SigningContext = SIGNING, **options: Any
+) -> rollover.RolloverResult:
     plan = rollover.plan_rollover(session, tenant_id=tenant.tenant_id, signing=signing, **options)
-    return rollover.carry_out(session, plan, actor=ACTOR, signing=signing, now=tenant.now)
+    return rollover.execute_rollover(session, plan, actor=ACTOR, signing=signing, now=tenant.now)
 
 
 def _verifies(folder: Path, files: dict[str, bytes], root: CertificateAuthority) -> bool:
@@ -45,9 +47,9 @@ def test_new_issuing_authority_signs_and_the_old_one_retires(
     app_engine: Engine, alpha: Certified, tmp_path: Path
 ) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        before = pem_files(alpha.issue(session, common_name="before"))
+        before = build_pem_files(alpha.issue(session, common_name="before"))
         done = _roll_over(session, alpha)
-        after = pem_files(alpha.issue(session, common_name="after"))
+        after = build_pem_files(alpha.issue(session, common_name="after"))
         statuses = {row.id: row.status for row in list_authorities(session, tenant_id=alpha.tenant_id)}
     old, root = alpha.authorities.issuing, alpha.authorities.root
     assert statuses == {root.id: "active", old.id: "retired", done.issuing.id: "active"}
@@ -63,7 +65,7 @@ def test_new_issuing_authority_signs_and_the_old_one_retires(
 def test_new_root_is_certified_by_the_old_one(app_engine: Engine, alpha: Certified, tmp_path: Path) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         done = _roll_over(session, alpha, of_root=True)
-        files = pem_files(alpha.issue(session))
+        files = build_pem_files(alpha.issue(session))
         statuses = {row.id: row.status for row in list_authorities(session, tenant_id=alpha.tenant_id)}
     old = alpha.authorities
     assert statuses == {
@@ -109,12 +111,12 @@ def test_intent_outlives_a_signature_that_never_came_and_is_signed_once(app_engi
     with session_scope(scope, engine=app_engine) as session:
         intent = session.scalars(select(AuthorityIntent).where(AuthorityIntent.signed_at.is_(None))).one()
         assert (intent.id, intent.kind) == (plan.issuing.authority_id, "issuing")
-        rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
+        rollover.execute_rollover(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
     with (
         session_scope(scope, engine=app_engine) as session,
         pytest.raises(CertificateStatusConflict, match="already has a successor"),
     ):
-        rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
+        rollover.execute_rollover(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
 
 
 def test_of_two_workers_one_succeeds(app_engine: Engine, alpha: Certified) -> None:
@@ -123,20 +125,20 @@ def test_of_two_workers_one_succeeds(app_engine: Engine, alpha: Certified) -> No
         first, second = (_plan_renewal(session, alpha, now) for _ in range(2))
         assert first is not None
         assert second is not None
-        renewal.carry_out(session, first, actor=ACTOR, signing=SIGNING, now=now)
+        server_renewal.execute_renewal(session, first, actor=ACTOR, signing=SIGNING, now=now)
         with pytest.raises(CertificateStatusConflict, match="already has a successor"):
-            renewal.carry_out(session, second, actor=ACTOR, signing=SIGNING, now=now)
+            server_renewal.execute_renewal(session, second, actor=ACTOR, signing=SIGNING, now=now)
         plans = [rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING) for _ in range(2)]
-        rollover.carry_out(session, plans[0], actor=ACTOR, signing=SIGNING, now=alpha.now)
+        rollover.execute_rollover(session, plans[0], actor=ACTOR, signing=SIGNING, now=alpha.now)
         with pytest.raises(CertificateStatusConflict, match="already has a successor"):
-            rollover.carry_out(session, plans[1], actor=ACTOR, signing=SIGNING, now=alpha.now)
+            rollover.execute_rollover(session, plans[1], actor=ACTOR, signing=SIGNING, now=alpha.now)
 
 
 def test_root_that_has_ended_is_succeeded_without_its_help(app_engine: Engine, alpha: Certified) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING, of_root=True)
         then = alpha.authorities.root.not_after + _DAY
-        done = rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=then)
+        done = rollover.execute_rollover(session, plan, actor=ACTOR, signing=SIGNING, now=then)
     assert done.root.cross_der is None
     assert done.root.not_after > then
 
@@ -155,7 +157,7 @@ def test_revoked_authority_is_succeeded_with_a_server_certificate(
             _roll_over(session, alpha)
     with session_scope(scope, engine=app_engine) as session:
         done = _roll_over(session, alpha, of_root=which == "root")
-        files = pem_files(alpha.issue(session))
+        files = build_pem_files(alpha.issue(session))
     assert done.retired == ()
     # A revoked root vouches for nobody.
     assert done.root.cross_der is None
@@ -168,7 +170,7 @@ def test_revoked_authority_is_succeeded_with_a_server_certificate(
 def test_worker_rolls_over_before_certificates_are_cut_short(app_engine: Engine, alpha: Certified) -> None:
     end = alpha.authorities.issuing.not_after
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        due = lambda now: rollover.is_due(session, tenant_id=alpha.tenant_id, now=now)  # noqa: E731
+        due = lambda now: rollover.is_rollover_due(session, tenant_id=alpha.tenant_id, now=now)  # noqa: E731
         # The longest of the clients' profiles is a RadSec NAS's.
         assert (due(end - 820 * _DAY), due(end - 819 * _DAY)) == (False, True)
         # A successor would end with the root, as soon.
@@ -212,13 +214,13 @@ def test_tenant_without_authorities_has_none_to_roll_over(app_engine: Engine, pl
         rollover.plan_rollover(session, tenant_id=bare.id, signing=SIGNING)
 
 
-def _plan_renewal(session: Session, tenant: Certified, now: Any) -> renewal.RenewalPlan | None:
-    return renewal.plan_renewal(session, actor=ACTOR, tenant_id=tenant.tenant_id, signing=SIGNING, now=now)
+def _plan_renewal(session: Session, tenant: Certified, now: Any) -> server_renewal.ServerRenewalPlan | None:
+    return server_renewal.plan_renewal(session, actor=ACTOR, tenant_id=tenant.tenant_id, signing=SIGNING, now=now)
 
 
 def _renew(session: Session, tenant: Certified, now: Any) -> Certificate | None:
     plan = _plan_renewal(session, tenant, now)
-    return plan and renewal.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=now)
+    return plan and server_renewal.execute_renewal(session, plan, actor=ACTOR, signing=SIGNING, now=now)
 
 
 def test_server_certificate_is_renewed_45_days_ahead_once_and_shown_15_days_later(
@@ -249,7 +251,7 @@ def test_server_certificate_that_has_ended_is_renewed_and_shown_at_once(app_engi
 def test_short_lived_server_certificate_is_renewed_in_its_last_third(app_engine: Engine, platform: Platform) -> None:
     tenant_id = make_tenant(app_engine, platform, "short").id
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        profiles.set_profile(
+        profiles.update_profile(
             session,
             actor=ACTOR,
             tenant_id=tenant_id,
@@ -286,13 +288,15 @@ def test_staged_certificate_can_be_shown_earlier(app_engine: Engine, alpha: Cert
             now=alpha.now,
             present_from=alpha.now + 9 * _DAY,
         )
-        shown = renewal.present_now(
+        shown = server_renewal.present_server_certificate(
             session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=staged.serial, now=alpha.now
         )
         assert shown.present_from == alpha.now
         client = alpha.issue(session)
         with pytest.raises(CertificateStatusConflict, match="not a valid server certificate"):
-            renewal.present_now(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=client.serial, now=alpha.now)
+            server_renewal.present_server_certificate(
+                session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=client.serial, now=alpha.now
+            )
 
 
 def test_earlier_server_certificate_is_shown_again_and_is_the_one_that_is_renewed(
@@ -303,41 +307,48 @@ def test_earlier_server_certificate_is_shown_again_and_is_the_one_that_is_renewe
         made = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "signing": SIGNING, "now": alpha.now}
         new = issue_server(session, dns_names=names, **made)
         staged = issue_server(session, dns_names=names, present_from=alpha.now + 9 * _DAY, **made)
-        assert renewal.shown_last(session, tenant_id=alpha.tenant_id) == staged
-        shown = renewal.present_now(
+        assert server_renewal.get_presented_server(session, tenant_id=alpha.tenant_id) == staged
+        shown = server_renewal.present_server_certificate(
             session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=old.serial, now=alpha.now + _DAY
         )
         # Nor does the one come that waits for its day: what was said last holds.
         session.refresh(staged)
-        assert (staged.present_from, renewal.shown_last(session, tenant_id=alpha.tenant_id)) == (None, shown)
-        assert renewal.names_gone(new, shown) == renewal.NamesGone(tuple(names), new.serial.hex())
+        assert (staged.present_from, server_renewal.get_presented_server(session, tenant_id=alpha.tenant_id)) == (
+            None,
+            shown,
+        )
+        assert server_renewal.find_removed_names(new, shown) == server_renewal.RemovedServerNames(
+            tuple(names), new.serial.hex()
+        )
         renewed = _renew(session, alpha, old.not_after - 45 * _DAY)
         assert renewed is not None
-        assert (renewed.common_name, renewal.names_gone(shown, renewed)) == (old.common_name, None)
+        assert (renewed.common_name, server_renewal.find_removed_names(shown, renewed)) == (old.common_name, None)
         with pytest.raises(CertificateStatusConflict, match="expired on"):
-            renewal.present_now(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=old.serial, now=old.not_after)
+            server_renewal.present_server_certificate(
+                session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=old.serial, now=old.not_after
+            )
 
 
 @pytest.fixture
-def token_signing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Signing]:
+def token_signing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SigningContext]:
     hsm = make_softhsm(tmp_path)
     monkeypatch.setenv("SOFTHSM2_CONF", str(hsm.configuration))
-    return Signing(SEALER, "http://status.admit.example", token=hsm.token())
+    return SigningContext(SEALER, "http://status.admit.example", token=hsm.token())
 
 
 def test_tenant_whose_keys_are_in_a_token_issues_and_rolls_over(
-    app_engine: Engine, platform: Platform, token_signing: Signing, tmp_path: Path
+    app_engine: Engine, platform: Platform, token_signing: SigningContext, tmp_path: Path
 ) -> None:
     tenant_id = make_tenant(app_engine, platform, "vault").id
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        profiles.set_key_store(session, actor=ACTOR, tenant_id=tenant_id, store="pkcs11")
+        profiles.update_key_store(session, actor=ACTOR, tenant_id=tenant_id, store="pkcs11")
     with pytest.raises(KeyStoreRefused, match="no token is configured"):
         certify(app_engine, tenant_id)
     vault = certify(app_engine, tenant_id, signing=token_signing)
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        first = pem_files(vault.issue(session, signing=token_signing))
+        first = build_pem_files(vault.issue(session, signing=token_signing))
         done = _roll_over(session, vault, signing=token_signing)
-        second = pem_files(vault.issue(session, signing=token_signing))
+        second = build_pem_files(vault.issue(session, signing=token_signing))
         stores = {(row.kind, row.key_store) for row in list_authorities(session, tenant_id=tenant_id)}
     assert stores == {("root", "pkcs11"), ("issuing", "pkcs11")}
     for files in (first, second):
@@ -355,14 +366,14 @@ def test_profiles_of_a_tenant_are_checked_when_saved_and_used_when_issuing(
     scope = TenantScope(alpha.tenant_id)
     named = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "name": "eap-client-device"}
     with session_scope(scope, engine=app_engine) as session:
-        profiles.set_profile(session, choice={"validity_days": 90, "key": "rsa-2048"}, **named)
+        profiles.update_profile(session, choice={"validity_days": 90, "key": "rsa-2048"}, **named)
     for wrong in ({"validity_days": 5000}, {"key": "dsa"}, {"authority": True}, {"validity_days": "x"}):
         with session_scope(scope, engine=app_engine) as session, pytest.raises(profiles.ProfileRefused):
-            profiles.set_profile(session, choice=wrong, **named)
+            profiles.update_profile(session, choice=wrong, **named)
     with session_scope(scope, engine=app_engine) as session, pytest.raises(profiles.ProfileNotFound):
-        profiles.set_profile(session, choice={}, **named | {"name": "nonsense"})
+        profiles.update_profile(session, choice={}, **named | {"name": "nonsense"})
     with session_scope(scope, engine=app_engine) as session:
-        files = pem_files(alpha.issue(session))
+        files = build_pem_files(alpha.issue(session))
         row = session.scalars(select(Certificate).where(Certificate.profile == "eap-client-device")).one()
     assert row.not_after - alpha.now < 90 * _DAY
     assert b"Public-Key: (2048 bit)" in openssl("x509", "-noout", "-text", data=files["cert"]).stdout

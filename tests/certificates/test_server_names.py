@@ -9,9 +9,9 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from nac.certificates.errors import CertificateRefused
-from nac.certificates.issuing import issue_server
+from nac.certificates.issuance import issue_server
 from nac.db import TenantScope, session_scope
-from nac.enrolment import enrolling
+from nac.enrolment import certificate_enrolment
 from pki.names import parse_san
 from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR
@@ -60,9 +60,9 @@ def test_name_beside_a_servers_is_issued(session: Session, alpha: Certified, nam
 def test_later_name_of_a_server_ends_renewals(session: Session, alpha: Certified) -> None:
     issued = alpha.issue(session, common_name="aaa.example")
     _serve(session, alpha, ["aaa.example", "bbb.example"])
-    old = enrolling.require_held(session, tenant_id=alpha.tenant_id, serial=issued.serial)
+    old = certificate_enrolment.require_renewable_by_admin(session, tenant_id=alpha.tenant_id, serial=issued.serial)
     with pytest.raises(CertificateRefused, match="RADIUS servers"):
-        enrolling.renew(session, actor=ACTOR, old=old, request=None, signing=SIGNING, now=alpha.now)
+        certificate_enrolment.renew(session, actor=ACTOR, old=old, request=None, signing=SIGNING, now=alpha.now)
     # Its second name as well, and the first server's still.
     for name in ("bbb.example", SERVER):
         with pytest.raises(CertificateRefused, match="RADIUS servers"):

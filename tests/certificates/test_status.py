@@ -10,10 +10,10 @@ from nac.certificates.service import (
     REVOCATION_REASONS,
     list_certificates,
     parse_serial,
-    reinstate,
+    reinstate_certificate,
     require_by_serial,
-    revoke,
-    suspend,
+    revoke_certificate,
+    suspend_certificate,
 )
 from nac.db import TenantScope, session_scope
 from nac.errors import InvalidInput
@@ -31,7 +31,7 @@ def serial(app_engine: Engine, alpha: Certified) -> str:
 
 
 def _act(app_engine: Engine, tenant: Certified, verb: str, serial: str, **more: object) -> Certificate:
-    verbs = {"revoke": revoke, "suspend": suspend, "reinstate": reinstate}
+    verbs = {"revoke": revoke_certificate, "suspend": suspend_certificate, "reinstate": reinstate_certificate}
     moment = {} if verb == "reinstate" else {"now": tenant.now}
     with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
         return verbs[verb](  # type: ignore[operator]

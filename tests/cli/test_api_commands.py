@@ -36,7 +36,7 @@ def token_file(app_engine: Engine, platform: Platform, tmp_path: Path) -> Path:
             "permissions": held,
             "expires_at": utc_now() + timedelta(days=1),
         }
-        made = tokens.make_token(session, actor=ACTOR, held=held, **given)
+        made = tokens.create_token(session, actor=ACTOR, held=held, **given)
     path = tmp_path / "token"
     path.write_text(f"{made.text}\n")
     return path

@@ -115,7 +115,7 @@ def test_outer_name_is_told_where_it_is_another(alpha: Admit, owner_engine: Engi
 
 
 def test_what_was_searched_is_said_where_it_is_not_all(logged: Admit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nac.decisions.service.SEARCHED_ROWS", 1)
+    monkeypatch.setattr("nac.decisions.service.MAX_SEARCHED_ROWS", 1)
     result = logged.run("decisions", "-t", "alpha", "--nas", "nothing")
     assert result.stdout == "none\n"
     assert result.stderr.startswith("Note: searched the newest 1 requests, back to ")

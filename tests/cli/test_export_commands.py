@@ -12,8 +12,8 @@ from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
-from nac.exports import running
-from nac.exports.files import Folder
+from nac.exports import runner
+from nac.exports.export_folder import ExportFolder
 from nac.models import AuthLog, Tenant
 from tests.cli.conftest import Admit
 from tests.factories.rows import make_row
@@ -36,7 +36,7 @@ def works(worker_engine: Engine, tmp_path: Path) -> Iterator[None]:
 
     def work() -> None:
         while not ends.wait(0.05):
-            running.run_next(Folder(tmp_path / "exports"), running.Limits(0, 60), engine=worker_engine)
+            runner.run_next_export(ExportFolder(tmp_path / "exports"), runner.ExportLimits(0, 60), engine=worker_engine)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -77,9 +77,9 @@ def test_export_is_started_shown_listed_and_cancelled(logged: Admit) -> None:
 
 def test_export_that_fails_is_told_to_whoever_waits(logged: Admit, worker_engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "exports").write_text("in the way")
-    folder, limits = Folder(tmp_path / "exports"), running.Limits(0, 60)
+    folder, limits = ExportFolder(tmp_path / "exports"), runner.ExportLimits(0, 60)
     thread = threading.Thread(
-        target=lambda: until(lambda: running.run_next(folder, limits, engine=worker_engine), "an export")
+        target=lambda: until(lambda: runner.run_next_export(folder, limits, engine=worker_engine), "an export")
     )
     thread.start()
     result = logged.run(*START, "--wait")

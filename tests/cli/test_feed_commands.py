@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from nac.feeds.sources import KINDS
+from nac.feeds.event_sources import EVENT_KINDS
 from tests.cli.conftest import Admit
 from tests.feeds.certificates import self_signed
 from tests.feeds.test_signature import verify
@@ -47,7 +47,7 @@ def test_syslog_is_added_with_all_that_it_takes(alpha: Admit, tmp_path: Path) ->
     assert "secret" not in made
     assert made["destination"] == "siem.corp.example:16514"
     assert made["settings"] == {
-        "kinds": list(KINDS),
+        "kinds": list(EVENT_KINDS),
         "outcomes": ["failure"],
         "networks": ["10.0.0.0/8"],
         "ca_certificate": "(PEM)",

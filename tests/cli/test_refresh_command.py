@@ -54,7 +54,9 @@ def turning(worker_engine: Engine, tenant_id: TenantId) -> Iterator[None]:
     async def turn() -> None:
         reach = OutboundReach.parse("127.0.0.0/8")
         async with OutboundTransport(reach, tls=ssl.create_default_context(), connections=4) as transport:
-            await external_status.refresh(tenant_id, HttpClient(transport), now=utc_now(), engine=worker_engine)
+            await external_status.refresh_tenant_status(
+                tenant_id, HttpClient(transport), now=utc_now(), engine=worker_engine
+            )
 
     def run() -> None:
         while not ending.wait(0.05):

@@ -3,7 +3,7 @@
 import pytest
 
 from cli.commands.watch import _sentence
-from nac.events.live import Notice
+from nac.events.live_stream import StreamNotice
 
 OF = ("watch", "-t", "alpha")
 
@@ -31,12 +31,12 @@ def test_mistake_is_told_before_it_begins(alpha, monkeypatch, options, status, s
 @pytest.mark.parametrize(
     ("notice", "said"),
     [
-        (Notice("listening"), "Listening to alpha."),
-        (Notice("silent"), "./admit status"),
-        (Notice("lost"), "lost"),
-        (Notice("back"), "again"),
-        (Notice("left-out", count=37), "37 events were left out"),
-        (Notice("left-out"), "may be missing"),
+        (StreamNotice("listening"), "Listening to alpha."),
+        (StreamNotice("silent"), "./admit status"),
+        (StreamNotice("lost"), "lost"),
+        (StreamNotice("back"), "again"),
+        (StreamNotice("left-out", count=37), "37 events were left out"),
+        (StreamNotice("left-out"), "may be missing"),
     ],
 )
 def test_what_is_said_of_the_watching(notice, said):

@@ -39,7 +39,7 @@ def api(
 ) -> Iterator[Api]:
     with Session(owner_engine) as session, session.begin():
         slot = cells.require_slot(session, tenant_id=tenant_id)
-        slot.secret_sealed = SEALER.seal(b"the-secret-of-alpha-01", cells.secret_context(slot))
+        slot.secret_sealed = SEALER.seal(b"the-secret-of-alpha-01", cells.slot_secret_context(slot))
     tokens = make_token(Owner(tenant_id=tenant_id)), make_token(Owner())
     with served_on_port(create_app(settings_of_public(database, tmp_path))) as url:
         yield Api(url, *tokens)

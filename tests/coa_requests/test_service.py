@@ -7,13 +7,13 @@ from sqlalchemy.orm import Session
 from cli.commands._coa_rows import coa_row
 from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.coa_requests import queueing, service
-from nac.coa_requests.causes import CAUSES, explain
+from nac.coa_requests import request_queue, service
+from nac.coa_requests.error_causes import ERROR_CAUSES, explain_error_cause
 from nac.db import CellScope, TenantScope, session_scope
 from nac.endpoints import service as endpoints
-from nac.endpoints.files import MAX_ROWS, import_endpoints
-from nac.endpoints.inbox import Decision, classify
-from nac.endpoints.repository import Filter
+from nac.endpoints.file_import import MAX_ROWS, import_endpoints
+from nac.endpoints.inbox import InboxDecision, classify_endpoints
+from nac.endpoints.repository import EndpointCriteria
 from nac.errors import Conflict, InvalidInput, NotFound, ScopeViolation, SeveralMistakes
 from nac.models import AuditEntry, CoaRequest, Endpoint, Nas, RadiusSession
 from tests.factories.dictionary import give_dictionary
@@ -64,7 +64,7 @@ def live(owner_engine: Engine, tenants):
 def asked(scoped, tenants):
     def asked(kind="disconnect", **wanted):
         with scoped() as session:
-            found = service.ask(session, actor=ACTOR, tenant_id=tenants[0], kind=kind, **wanted)
+            found = service.create_requests(session, actor=ACTOR, tenant_id=tenants[0], kind=kind, **wanted)
             return [request.session_row for request in found]
 
     return asked
@@ -163,7 +163,7 @@ def test_what_cannot_be_asked_is_told(asked, live, wanted, error, told):
 def test_queue_of_what_people_ask_has_an_end(asked, live, monkeypatch):
     live()
     live(OTHER, user="bert")
-    monkeypatch.setattr(queueing, "MOST_WAITING", 1)
+    monkeypatch.setattr(request_queue, "MAX_WAITING", 1)
     asked(user="anna")
     with pytest.raises(Conflict, match="Too many requests to NASes are waiting: 1"):
         asked(user="bert")
@@ -172,9 +172,9 @@ def test_queue_of_what_people_ask_has_an_end(asked, live, monkeypatch):
 def test_what_waits_for_blocks_is_not_counted_to_a_person(asked, live, scoped, tenants, monkeypatch):
     live()
     bert = live(OTHER, user="bert")
-    monkeypatch.setattr(queueing, "MOST_WAITING", 1)
+    monkeypatch.setattr(request_queue, "MAX_WAITING", 1)
     with scoped() as session:
-        queueing.queue_blocks(session, tenant_id=tenants[0], macs=[MAC, OTHER], asked_by=ACTOR)
+        request_queue.queue_block_disconnects(session, tenant_id=tenants[0], macs=[MAC, OTHER], asked_by=ACTOR)
     assert asked(user="bert") == [bert]
 
 
@@ -206,14 +206,14 @@ def test_withdrawn_request_is_sent_no_more(asked, live, scoped, tenants):
     with scoped() as session:
         [request] = service.list_requests(session, tenant_id=tenants[0])
         given = {"actor": ACTOR, "tenant_id": tenants[0], "request_id": request.id}
-        done = service.withdraw(session, **given)
+        done = service.withdraw_request(session, **given)
         assert (done.state, done.detail) == ("withdrawn", f"Withdrawn by {ACTOR}.")
         with pytest.raises(Conflict, match=r"has ended\. Its state is withdrawn"):
-            service.withdraw(session, **given)
+            service.withdraw_request(session, **given)
         with pytest.raises(service.CoaRequestNotFound, match="Unknown request 0"):
-            service.withdraw(session, **given | {"request_id": 0})
+            service.withdraw_request(session, **given | {"request_id": 0})
     with scoped(1) as session, pytest.raises(service.CoaRequestNotFound):
-        service.withdraw(session, **given | {"tenant_id": tenants[1]})
+        service.withdraw_request(session, **given | {"tenant_id": tenants[1]})
 
 
 def test_block_by_hand_by_inbox_and_by_file_asks_for_the_end_of_the_sessions(live, scoped, tenants):
@@ -225,29 +225,29 @@ def test_block_by_hand_by_inbox_and_by_file_asks_for_the_end_of_the_sessions(liv
     given = {"actor": ACTOR, "tenant_id": tenants[0]}
     blocked = lambda *macs: {(mac, "endpoint-blocked") for mac in macs}  # noqa: E731
     with scoped() as session:
-        endpoints.add_endpoint(session, mac=MAC, **given)
+        endpoints.create_endpoint(session, mac=MAC, **given)
         assert waiting(session) == set()
         endpoints.block_endpoint(session, mac=MAC, **given)
         assert waiting(session) == blocked(MAC)
         make_row(session, Endpoint.__table__, tenants[0], mac=OTHER, status="discovered")
-        classify(session, wanted=Filter(macs=(OTHER,)), decision=Decision("block"), **given)
+        classify_endpoints(session, wanted=EndpointCriteria(macs=(OTHER,)), decision=InboxDecision("block"), **given)
         assert waiting(session) == blocked(MAC, OTHER)
         import_endpoints(session, text=f"mac,status\n{third},blocked\n", **given)
         assert waiting(session) == blocked(MAC, OTHER, third)
         rows = session.scalars(select(CoaRequest)).all()
         assert len(rows) == 6
         # Not before the cell knows that they are blocked.
-        assert {row.after_xact for row in rows} == {cells.current_xact(session)}
+        assert {row.after_xact for row in rows} == {cells.get_current_xact(session)}
     with scoped(1) as session:
         assert waiting(session) == set()
 
 
 def test_session_is_found_among_more_than_are_asked_about_at_once(asked, live, monkeypatch):
     oldest, _ = live(), live(OTHER)
-    monkeypatch.setattr(service, "MOST_SESSIONS", 0)
+    monkeypatch.setattr(service, "MAX_SESSIONS", 0)
     with pytest.raises(Conflict, match="More than 0 sessions match"):
         asked(user="anna")
-    monkeypatch.setattr(service, "MOST_SESSIONS", 1)
+    monkeypatch.setattr(service, "MAX_SESSIONS", 1)
     assert asked(row=oldest, user="anna") == [oldest]
 
 
@@ -268,9 +268,9 @@ def test_unblocked_device_is_asked_off_no_more(live, scoped, tenants):
 def test_as_many_devices_are_unblocked_at_once_as_a_file_has(live, scoped, tenants):
     live()
     with scoped() as session:
-        queueing.queue_blocks(session, tenant_id=tenants[0], macs=[MAC], asked_by=ACTOR)
+        request_queue.queue_block_disconnects(session, tenant_id=tenants[0], macs=[MAC], asked_by=ACTOR)
         macs = [MAC, *(f"{number:012x}" for number in range(MAX_ROWS - 1))]
-        queueing.withdraw_blocks(session, tenant_id=tenants[0], macs=macs)
+        request_queue.withdraw_block_disconnects(session, tenant_id=tenants[0], macs=macs)
         assert waiting(session) == set()
 
 
@@ -280,8 +280,8 @@ def test_each_reason_to_end_a_session_waits_for_itself(live, scoped, tenants):
         live(user=user, nas_key=nas_key)
     given = {"actor": ACTOR, "tenant_id": tenants[0]}
     with scoped() as session:
-        service.ask(session, kind="disconnect", mac=MAC, **given)
-        endpoints.add_endpoint(session, mac=MAC, **given)
+        service.create_requests(session, kind="disconnect", mac=MAC, **given)
+        endpoints.create_endpoint(session, mac=MAC, **given)
         endpoints.block_endpoint(session, mac=MAC, **given)
         rows = session.execute(
             select(CoaRequest.reason, CoaRequest.identity, CoaRequest.priority).order_by(
@@ -307,7 +307,7 @@ def test_cell_moves_a_request_on_and_makes_none(asked, live, platform, cell_engi
 
 
 def test_every_error_cause_of_the_rfc_is_explained():
-    assert set(CAUSES) == {201, 202, *range(401, 408), *range(501, 509)}
-    assert explain(503).startswith("Error-Cause 503: The NAS does not know this session.")
-    assert explain(999).startswith("Error-Cause 999: Not defined in RFC 5176.")
-    assert explain(0) == "The NAS sent no Error-Cause."
+    assert set(ERROR_CAUSES) == {201, 202, *range(401, 408), *range(501, 509)}
+    assert explain_error_cause(503).startswith("Error-Cause 503: The NAS does not know this session.")
+    assert explain_error_cause(999).startswith("Error-Cause 999: Not defined in RFC 5176.")
+    assert explain_error_cause(0) == "The NAS sent no Error-Cause."

@@ -73,9 +73,9 @@ def test_endpoint_added_blocked_and_removed_is_told_each_time(
     app_engine: Engine, tenant_id: TenantId, follower: Follower
 ) -> None:
     for change in (
-        lambda session, **who: endpoints.add_endpoint(session, **who, mac="00-11-22-33-44-AA"),
+        lambda session, **who: endpoints.create_endpoint(session, **who, mac="00-11-22-33-44-AA"),
         lambda session, **who: endpoints.block_endpoint(session, **who, mac="00-11-22-33-44-AA"),
-        lambda session, **who: endpoints.remove_endpoint(session, **who, mac="00-11-22-33-44-AA"),
+        lambda session, **who: endpoints.delete_endpoint(session, **who, mac="00-11-22-33-44-AA"),
     ):
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
             change(session, actor=ACTOR, tenant_id=tenant_id)
@@ -118,7 +118,7 @@ def test_change_of_a_device_is_told_where_cells_read_it(
     database: Database, app_engine: Engine, tenant_id: TenantId, follower: Follower, column: str, value: str
 ) -> None:
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac="0011223344aa")
+        endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac="0011223344aa")
     follower.read()
     with psycopg.connect(database.owner_url, autocommit=True) as connection:
         connection.execute(sql.SQL("UPDATE endpoints SET {} = %s").format(sql.Identifier(column)), (value,))
@@ -190,10 +190,10 @@ def test_membership_and_removal_of_group_tell_the_member(
     who = {"actor": ACTOR, "tenant_id": tenant_id}
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         ENDPOINT_GROUPS.create(session, **who, name="printers")
-        endpoints.add_endpoint(session, **who, mac="001122334455")
+        endpoints.create_endpoint(session, **who, mac="001122334455")
     follower.read()
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        endpoints.set_groups(session, **who, mac="001122334455", groups=["printers"])
+        endpoints.update_groups(session, **who, mac="001122334455", groups=["printers"])
     assert follower.read() == [("endpoint", "001122334455")]
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         session.execute(delete(EndpointGroup))
@@ -206,9 +206,9 @@ def test_renaming_of_a_group_tells_its_members(app_engine: Engine, tenant_id: Te
         for groups in (ENDPOINT_GROUPS, USER_GROUPS):
             groups.create(session, **who, name="staff")
         for number in (5, 6):
-            endpoints.add_endpoint(session, **who, mac=f"00112233445{number}")
+            endpoints.create_endpoint(session, **who, mac=f"00112233445{number}")
             users.create_user(session, **who, name=f"ann-{number}", password="correct horse")
-        endpoints.set_groups(session, **who, mac="001122334455", groups=["staff"])
+        endpoints.update_groups(session, **who, mac="001122334455", groups=["staff"])
         users.update_user(session, **who, name="ann-5", groups=["staff"])
     follower.read()
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
@@ -241,9 +241,9 @@ def test_transaction_that_commits_late_is_still_told(
 ) -> None:
     who = {"actor": ACTOR, "tenant_id": tenant_id}
     with session_scope(TenantScope(tenant_id), engine=app_engine) as slow:
-        endpoints.add_endpoint(slow, **who, mac="001122334401")
+        endpoints.create_endpoint(slow, **who, mac="001122334401")
         with session_scope(TenantScope(tenant_id), engine=app_engine) as quick:
-            endpoints.add_endpoint(quick, **who, mac="001122334402")
+            endpoints.create_endpoint(quick, **who, mac="001122334402")
         assert follower.read() == [("endpoint", "001122334402")]
     assert follower.read() == [("endpoint", "001122334401")]
     assert follower.read() == []
@@ -251,7 +251,7 @@ def test_transaction_that_commits_late_is_still_told(
 
 def test_change_rolled_back_is_not_told(app_engine: Engine, tenant_id: TenantId, follower: Follower) -> None:
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac="001122334455")
+        endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac="001122334455")
         session.rollback()
     assert follower.read() == []
 
@@ -262,7 +262,7 @@ def test_tenant_of_another_cell_is_not_told(
     with psycopg.connect(database.cell_url, autocommit=True) as connection:
         follower = Follower(connection, platform.cell_id + 1)
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-            endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac="001122334455")
+            endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac="001122334455")
         assert follower.read() == []
 
 

@@ -5,7 +5,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from nac.db import PlatformScope, session_scope
-from nac.db.constraints import HOLDERS, TAKEN, named_by
+from nac.db.constraints import TABLE_LABELS, UNIQUE_CONFLICTS, find_referenced_noun
 from nac.errors import AdmitError
 from tests.postgres import Database
 
@@ -67,9 +67,9 @@ def test_each_that_a_request_can_come_upon_has_a_sentence_and_a_field(database: 
         found: dict[str, list[str]] = dict(connection.execute(_UNIQUE).fetchall())
     asked_for = {name for name, columns in found.items() if not _NO_CHANCE & set(columns)} - _NOT_ASKED_FOR
     counted = {"pk_template_versions", "uq_policy_versions_policy_id_number", "uq_certificates_tenant_id_serial"}
-    assert asked_for | counted == set(TAKEN)
+    assert asked_for | counted == set(UNIQUE_CONFLICTS)
     assert found.keys() >= _NOT_ASKED_FOR
-    for name, taken in TAKEN.items():
+    for name, taken in UNIQUE_CONFLICTS.items():
         assert taken.place, name
         assert taken.detail.endswith("."), name
         assert taken.remedy.endswith("."), name
@@ -87,14 +87,14 @@ def test_each_reference_has_a_word_and_a_field(database: Database) -> None:
         found = connection.execute(_FOREIGN).fetchall()
     assert len(found) > 100
     for name, table, _, column in found:
-        named = named_by(name)
+        named = find_referenced_noun(name)
         assert named is not None, name
         assert named.place != table, name
-        of_column = named_by(f"fk_{table}_{column}")
+        of_column = find_referenced_noun(f"fk_{table}_{column}")
         assert of_column is not None, name
         assert of_column.what == named.what, name
     # Whose rows keep what they refer to; the others go with it.
-    assert {table for _, table, deletes, _ in found if deletes in "ar"} >= HOLDERS.keys()
+    assert {table for _, table, deletes, _ in found if deletes in "ar"} >= TABLE_LABELS.keys()
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_connections_that_many_needed_at_once_are_kept_where_that_is_wanted(
 def test_cut_that_the_pool_has_not_seen_is_made_good_before_anything_was_done(
     engine: Engine, cut: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "_has_news", lambda connection: False)
+    monkeypatch.setattr(engines, "_has_pending_data", lambda connection: False)
     monkeypatch.setattr(engines, "_FRESH_SECONDS", 3_600)
     assert ask(engine) == 1
     assert cut() == 1

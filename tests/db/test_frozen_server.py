@@ -13,13 +13,13 @@ from nac.db import (
     CredentialScope,
     PlatformScope,
     connect,
+    continue_in_scope,
     driver_connection,
-    go_on,
+    limit_waiting,
     make_engine,
     session_scope,
-    wait_budget,
 )
-from nac.db.waiting import CONNECT_SECONDS, ServerSilent
+from nac.db.timeouts import CONNECT_SECONDS, ServerSilent
 from nac.errors import DatabaseSilent, DatabaseUnavailable
 from tests.postgres import Cluster, Database
 from tests.waiting import until
@@ -90,7 +90,7 @@ def test_frozen_while_connections_open_and_pool_recovers(engine: Engine, cluster
     with cluster.frozen(), ThreadPoolExecutor(8) as threads:
 
         def fail(_: int) -> float:
-            with wait_budget(3), fails_within(3 + 2 + 2):
+            with limit_waiting(3), fails_within(3 + 2 + 2):
                 ask(engine)
             return True
 
@@ -103,7 +103,7 @@ def test_connections_not_made_in_time_are_closed(engine: Engine, cluster: Cluste
     caught = []
     with cluster.frozen():
         for _ in range(3):
-            with wait_budget(2), pytest.raises(DatabaseSilent) as failed:
+            with limit_waiting(2), pytest.raises(DatabaseSilent) as failed:
                 ask(engine)
             # An error that is kept, in a log say, keeps no connection.
             caught.append(failed.value)
@@ -132,25 +132,25 @@ def test_server_freezes_before_scope_changes_and_is_silent(engine: Engine, clust
         session_scope(CredentialScope(""), engine=engine) as s,
     ):
         freezing.enter_context(cluster.frozen())
-        go_on(s, PlatformScope())
+        continue_in_scope(s, PlatformScope())
     assert ask(engine) == 1
 
 
 def test_budget_is_restored_by_each_answer(engine: Engine) -> None:
-    with wait_budget(1.5):
+    with limit_waiting(1.5):
         for _ in range(4):
             with session_scope(CredentialScope(""), engine=engine) as session:
                 session.execute(text("SELECT pg_sleep(0.5)"))
 
 
 def test_budget_overrides_deadline_of_engine(engine: Engine) -> None:
-    with wait_budget(30), session_scope(CredentialScope(""), engine=engine) as session:
+    with limit_waiting(30), session_scope(CredentialScope(""), engine=engine) as session:
         session.execute(text("SELECT pg_sleep(1.5)"))
 
 
 def test_silent_server_is_not_waited_for_twice(engine: Engine, cluster: Cluster) -> None:
     ask(engine)
-    with cluster.frozen(), wait_budget(1):
+    with cluster.frozen(), limit_waiting(1):
         with fails_within(1):
             ask(engine)
         began = time.monotonic()

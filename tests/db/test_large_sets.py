@@ -6,7 +6,7 @@ import pytest
 
 from nac.db import TenantScope, session_scope
 from nac.endpoints import repository as endpoints
-from nac.endpoints.repository import Filter
+from nac.endpoints.repository import EndpointCriteria
 from nac.enrolment import repository as enrolment
 from nac.groups import ENDPOINT_GROUPS
 from nac.members import repository as members
@@ -20,7 +20,7 @@ MANY = 70_000
     "ask",
     [
         lambda session, tenant_id: len(endpoints.list_page(session, tenant_id, LISTED, span=endpoints.ORDERS.first(9))),
-        lambda session, tenant_id: len(enrolment.authorities_beyond(session, IDS)),
+        lambda session, tenant_id: len(enrolment.list_unknown_authorities(session, IDS)),
         lambda session, tenant_id: len(
             tenants.list_page(session, span=tenants.ORDERS.first(9), only=IDS, text="", statuses=())
         ),
@@ -36,4 +36,4 @@ def test_set_of_any_size_is_one_parameter(ask, app_engine, cell_engine):
 
 
 IDS = [UUID(int=number) for number in range(1, MANY + 1)]
-LISTED = Filter(macs=tuple(f"{number:012x}" for number in range(MANY)))
+LISTED = EndpointCriteria(macs=tuple(f"{number:012x}" for number in range(MANY)))

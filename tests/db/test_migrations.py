@@ -6,8 +6,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, text
 
 from nac.db import make_engine, require_current_schema
-from nac.db.migrating import alembic_config, upgrade_schema
-from nac.db.schema import revisions
+from nac.db.migration import alembic_config, upgrade_schema
+from nac.db.schema import list_revisions
 from nac.errors import SchemaTooNew, SchemaTooOld
 from tests.postgres import Cluster, Database
 
@@ -76,4 +76,4 @@ def test_database_of_newer_version_is_refused_by_processes_and_by_migration(
 
 def test_revisions_known_without_alembic_are_those_of_alembic() -> None:
     scripts = ScriptDirectory.from_config(alembic_config()).walk_revisions()
-    assert revisions() == [script.revision for script in scripts][::-1]
+    assert list_revisions() == [script.revision for script in scripts][::-1]

@@ -12,7 +12,7 @@ from nac.accounts.owners import Owner
 from nac.audit import service as audit
 from nac.certificates import service as certificates
 from nac.db import TenantScope, session_scope
-from nac.db.orders import Orders, Span
+from nac.db.sort_orders import PageSpan, SortOrders
 from nac.decisions import service as decisions
 from nac.endpoints import service as endpoints
 from nac.members import repository as members
@@ -93,10 +93,10 @@ def explained(request: pytest.FixtureRequest, database, app_engine: Engine, alph
     return explained
 
 
-def spans(orders: Orders, keys: dict) -> list[tuple[str, Span]]:
+def spans(orders: SortOrders, keys: dict) -> list[tuple[str, PageSpan]]:
     """Of each order the first page and one in the middle."""
     return [
-        (name.removeprefix("-"), Span(orders[name], 101, after))
+        (name.removeprefix("-"), PageSpan(orders[name], 101, after))
         for name in orders.names
         for after in (None, keys[name.removeprefix("-")])
     ]
@@ -158,7 +158,9 @@ def test_members_are_looked_up_and_not_looked_for_among_all_people(explained, al
 @pytest.mark.parametrize("explained", [pytest.param(LOGS, id="logs")], indirect=True)
 def test_logs_and_sessions_are_read_from_either_end(explained, alpha: Certified) -> None:
     for _, span in spans(audit.ORDERS, {"at": (MIDDLE, 1)}):
-        plan = explained(audit.search, owner=Owner(tenant_id=alpha.tenant_id), wanted=audit.Filter(), span=span)
+        plan = explained(
+            audit.search_entries, owner=Owner(tenant_id=alpha.tenant_id), wanted=audit.AuditEntryFilter(), span=span
+        )
         assert "at_id on audit_log" in plan, plan
         assert "Sort" not in plan, plan
     for oldest_first in (False, True):

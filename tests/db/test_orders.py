@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 from nac.api_tokens.repository import ORDERS as TOKENS
 from nac.certificates.repository import ORDERS as CERTIFICATES
 from nac.coa_requests.repository import ORDERS as COA_REQUESTS
-from nac.db import seeking
-from nac.db.orders import Order, Orders, Span, may_be_null
+from nac.db import bounded_search
+from nac.db.sort_orders import PageSpan, SortOrder, SortOrders, is_nullable
 from nac.endpoints.repository import ORDERS as ENDPOINTS
 from nac.enrolment.repository import ORDERS as SECRETS
 from nac.exports.repository import ORDERS as EXPORTS
@@ -31,7 +31,7 @@ from tests.effort import examples
 from tests.factories.rows import make_row
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
-LISTS: dict[str, Orders] = {
+LISTS: dict[str, SortOrders] = {
     "certificates": CERTIFICATES,
     "coa requests": COA_REQUESTS,
     "endpoints": ENDPOINTS,
@@ -61,7 +61,7 @@ POOLS = {
 class Crowd:
     """Rows of a list that come and go, in a transaction of their own."""
 
-    def __init__(self, session: Session, tenant_id: object, order: Order, random: Random) -> None:
+    def __init__(self, session: Session, tenant_id: object, order: SortOrder, random: Random) -> None:
         self.session, self.tenant_id, self.order, self.random = session, tenant_id, order, random
         self.entity = order.columns[0].parent.class_
         self.key = inspect(self.entity).primary_key
@@ -72,7 +72,7 @@ class Crowd:
         for _ in range(number):
             given = {}
             if pool is not None:
-                choices = [*pool, None] if may_be_null(column) else pool
+                choices = [*pool, None] if is_nullable(column) else pool
                 given = {WRITTEN.get(column.key, column.key): self.random.choice(choices)}
             try:
                 with self.session.begin_nested():
@@ -83,7 +83,9 @@ class Crowd:
                 continue
 
     def page(self, limit: int, after: tuple | None = None) -> list:
-        query = Span(self.order, limit, after).of(select(self.entity).where(self.entity.tenant_id == self.tenant_id))
+        query = PageSpan(self.order, limit, after).of(
+            select(self.entity).where(self.entity.tenant_id == self.tenant_id)
+        )
         return list(self.session.scalars(query.execution_options(populate_existing=True)))
 
     def remove(self, row: object) -> None:
@@ -105,7 +107,7 @@ def test_walk_gives_each_row_once_and_in_order(owner_engine: Engine, alpha, noun
             walked, gone, after = [], set(), None
             while page := crowd.page(limit, after):
                 walked += [crowd.identity(row) for row in page]
-                after = crowd.order.key_of(page[-1])
+                after = crowd.order.row_key(page[-1])
                 for row in random.sample(page, random.randint(0, 1)) + [page[-1]] * random.randint(0, 1):
                     if crowd.identity(row) not in gone:
                         gone.add(crowd.identity(row))
@@ -134,18 +136,18 @@ def test_search_goes_on_where_it_ended(owner_engine: Engine, alpha, noun: str, r
             wanted = random.sample([getattr(row, key.key) for row in whole], len(whole) // 3)
             found, after, pages = [], None, 0
             while True:
-                with mock.patch.object(seeking, "LOOKED_THROUGH", most):
-                    page = seeking.seek(
+                with mock.patch.object(bounded_search, "MAX_SCANNED_ROWS", most):
+                    page = bounded_search.search_bounded(
                         session,
                         entity,
                         [entity.tenant_id == alpha.tenant_id],
                         lambda each, name=key.key, of=wanted: [getattr(each, name).in_(of)],
-                        Span(crowd.order, limit, after),
+                        PageSpan(crowd.order, limit, after),
                     )
                 found += [crowd.identity(row) for row in page.rows]
                 pages += 1
                 full = len(page.rows) == limit
-                after = crowd.order.key_of(page.rows[-1]) if full else page.searched
+                after = crowd.order.row_key(page.rows[-1]) if full else page.searched
                 if after is None:
                     break
             assert found == [crowd.identity(row) for row in whole if getattr(row, key.key) in set(wanted)], name
@@ -153,9 +155,9 @@ def test_search_goes_on_where_it_ended(owner_engine: Engine, alpha, noun: str, r
             transaction.rollback()
 
 
-def _assert_sorted(rows: list, order: Order) -> None:
+def _assert_sorted(rows: list, order: SortOrder) -> None:
     """By what the columns say, NULL last; of addresses PostgreSQL knows better."""
-    values = [order.key_of(row) for row in rows]
+    values = [order.row_key(row) for row in rows]
     known = [each for each in values if each[0] is not None]
     assert values[: len(known)] == known
     if type(order.columns[0].type).__name__ != "HostAddress":

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
-from nac.db import TenantScope, by_place, session_scope
-from nac.endpoints import work
+from nac.db import TenantScope, force_ctid_scan, session_scope
+from nac.endpoints import enrichment_queue
 from nac.ids import TenantId
 from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database
@@ -27,11 +27,11 @@ def unexpected(database: Database, app_engine: Engine, platform: Platform) -> Te
     """A tenant that has rows since PostgreSQL looked at the table last, which it found full of another's."""
     known, unexpected = (make_tenant(app_engine, platform, slug).id for slug in ("known", "unexpected"))
     with session_scope(TenantScope(known), engine=app_engine) as session:
-        work.enqueue(session, tenant_id=known, macs=macs(WAITING))
+        enrichment_queue.enqueue(session, tenant_id=known, macs=macs(WAITING))
     with psycopg.connect(database.owner_url, autocommit=True) as connection:
         connection.execute("ANALYZE endpoint_work")
     with session_scope(TenantScope(unexpected), engine=app_engine) as session:
-        work.enqueue(session, tenant_id=unexpected, macs=macs(WAITING))
+        enrichment_queue.enqueue(session, tenant_id=unexpected, macs=macs(WAITING))
     return unexpected
 
 
@@ -43,7 +43,7 @@ def test_rows_are_found_by_their_place_alone(worker_engine: Engine, unexpected: 
     with session_scope(TenantScope(unexpected), engine=worker_engine) as session:
         places = session.scalars(text("SELECT ctid::text FROM endpoint_work")).all()
         assert len(places) == WAITING
-        with by_place(session):
+        with force_ctid_scan(session):
             assert "Tid Scan" in plan(session, _BY_PLACE, places=places)
         assert "Index Scan" in plan(session, _BY_NUMBER, numbers=[1])
 
@@ -58,7 +58,7 @@ def test_a_tenant_that_is_new_is_expected_to_have_a_share(worker_engine: Engine,
 
 @pytest.mark.parametrize("limit", [1, WAITING - 1, WAITING, WAITING + 1])
 def test_what_came_first_is_taken_and_the_rest_stays(worker_engine: Engine, unexpected: TenantId, limit: int) -> None:
-    take: Callable[..., set[str]] = work.take
+    take: Callable[..., set[str]] = enrichment_queue.take_batch
     with session_scope(TenantScope(unexpected), engine=worker_engine) as session:
         assert take(session, tenant_id=unexpected, limit=limit) == set(macs(WAITING)[:limit])
         assert take(session, tenant_id=unexpected, limit=WAITING) == set(macs(WAITING)[limit:])

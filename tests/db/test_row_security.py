@@ -171,7 +171,7 @@ def test_cell_sees_rows_of_its_tenants_alone_and_changes_none(
     _fill(owner_engine, table, two.alpha, two.bravo)
     with session_scope(CellScope(two.cell_id), engine=cell_engine) as session:
         assert _tenants_seen(session, table) == {two.alpha}
-    with session_scope(CellScope(cells.NO_CELL), engine=cell_engine) as session:
+    with session_scope(CellScope(cells.UNREGISTERED_CELL), engine=cell_engine) as session:
         assert _tenants_seen(session, table) == set()
     with psycopg.connect(database.cell_url) as connection:
         for statement in (psycopg.sql.SQL("DELETE FROM {}"), psycopg.sql.SQL("UPDATE {} SET tenant_id = tenant_id")):

@@ -11,12 +11,12 @@ from nac.db import (
     PlatformScope,
     TenantScope,
     commit_intent,
-    go_on,
+    continue_in_scope,
+    get_process_engine,
     make_engine,
-    process_engine,
     require_current_schema,
     session_scope,
-    use_engine,
+    set_process_engine,
 )
 from nac.errors import (
     AdmitError,
@@ -49,15 +49,15 @@ def test_scope_left_commits_and_error_rolls_back(app_engine: Engine) -> None:
 
 
 def test_process_engine_is_used_where_none_is_given(app_engine: Engine) -> None:
-    use_engine(None)
+    set_process_engine(None)
     with pytest.raises(RuntimeError, match="use_engine"):
-        process_engine()
-    use_engine(app_engine)
+        get_process_engine()
+    set_process_engine(app_engine)
     try:
         with session_scope(PlatformScope()) as session:
             assert session.scalar(text("SELECT current_user")) == "admit_app"
     finally:
-        use_engine(None)
+        set_process_engine(None)
 
 
 @pytest.mark.parametrize(
@@ -112,16 +112,16 @@ def test_transaction_of_a_credential_goes_on_as_another_and_sees_nothing_of_it_a
     tenant_id = TenantId(uuid4())
     with session_scope(CredentialScope("shown"), engine=app_engine) as session:
         *before, xact = session.execute(asked).one()
-        go_on(session, TenantScope(tenant_id))
+        continue_in_scope(session, TenantScope(tenant_id))
         assert session.execute(asked).one() == (None, str(tenant_id), False, xact)
         with pytest.raises(ScopeViolation):
-            go_on(session, PlatformScope())
+            continue_in_scope(session, PlatformScope())
         # Its next transaction is the tenant's as well.
         commit_intent(session)
         assert session.execute(asked).one()[:3] == (None, str(tenant_id), False)
     assert before == ["shown", None, False]
     with session_scope(PlatformScope(), engine=app_engine) as session, pytest.raises(ScopeViolation):
-        go_on(session, TenantScope(tenant_id))
+        continue_in_scope(session, TenantScope(tenant_id))
 
 
 def test_who_asks_is_planned_once_and_what_is_asked_for_as_the_connection_says(database: Database) -> None:
@@ -129,7 +129,7 @@ def test_who_asks_is_planned_once_and_what_is_asked_for_as_the_connection_says(d
     mode = text("SHOW plan_cache_mode")
     with session_scope(CredentialScope("shown"), engine=engine) as session:
         before = session.scalar(mode)
-        go_on(session, TenantScope(TenantId(uuid4())))
+        continue_in_scope(session, TenantScope(TenantId(uuid4())))
         assert (before, session.scalar(mode)) == ("auto", "force_custom_plan")
     with session_scope(PlatformScope(), engine=engine) as session:
         assert session.scalar(mode) == "force_custom_plan"

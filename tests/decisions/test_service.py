@@ -113,7 +113,7 @@ def test_certificate_without_a_common_name_is_shown_by_its_alternative_name(writ
 
 
 def test_filter_without_bound_looks_at_the_newest_rows_alone(write, read, monkeypatch) -> None:
-    monkeypatch.setattr(decisions, "SEARCHED_ROWS", 2)
+    monkeypatch.setattr(decisions, "MAX_SEARCHED_ROWS", 2)
     for minutes in range(4):
         write(minutes_ago=minutes, identity="ann", mac="001122334455", nas_identifier="core-1")
     assert len(read(nas="core-1")) == 2

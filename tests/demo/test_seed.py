@@ -22,7 +22,7 @@ from nac.accounts.permissions import permissions_at
 from nac.api_tokens import service as tokens
 from nac.certificates import service as certificates
 from nac.clock import utc_now
-from nac.enrolment.service import redeem
+from nac.enrolment.service import redeem_secret
 from nac.models import AuditEntry
 from nac.msps import service as msps
 from nac.policies import service as policies
@@ -128,7 +128,7 @@ def test_certificate_revoked_meanwhile_is_replaced(domain: Domain, seeded: Demo)
     tenant = seeded.tenants[0]
     with domain.tenant(tenant.slug) as (session, tenant_id):
         serial = f"{certificate(tenant.device.certificate).serial_number:x}"
-        certificates.revoke(session, actor="test", tenant_id=tenant_id, serial=serial, now=utc_now())
+        certificates.revoke_certificate(session, actor="test", tenant_id=tenant_id, serial=serial, now=utc_now())
     seed(domain)
     assert status(domain, tenant, tenant.device.certificate) == "valid"
 
@@ -215,7 +215,7 @@ def test_each_run_tells_a_challenge_that_nobody_has_used(domain: Domain, seeded:
     for told in (first, second):
         name, secret = told["scep_challenge"].split("-")
         with domain.tenant("alpha") as (session, tenant_id):
-            redeem(session, tenant_id=tenant_id, kind="scep", name=name, secret=secret, now=utc_now())
+            redeem_secret(session, tenant_id=tenant_id, kind="scep", name=name, secret=secret, now=utc_now())
 
 
 def test_est_secret_is_another_one_each_time_and_its_server_is_known_by_a_file(domain: Domain, seeded: Demo) -> None:

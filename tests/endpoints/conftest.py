@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from nac.db import TenantScope, session_scope
-from nac.endpoints.enrichment import enrich
+from nac.endpoints.enrichment import enrich_batch
 from nac.ids import TenantId
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant
 from tests.postgres import Database
@@ -64,7 +64,7 @@ def work(worker_engine: Engine, tenant_id: TenantId) -> Callable[[], int]:
         done = 0
         while True:
             with session_scope(TenantScope(of), engine=worker_engine) as session:
-                batch = enrich(session, tenant_id=of)
+                batch = enrich_batch(session, tenant_id=of)
             if not batch:
                 return done
             done += batch

@@ -8,8 +8,8 @@ from sqlalchemy import select
 from nac.db import TenantScope, session_scope
 from nac.endpoints import inbox
 from nac.endpoints import service as endpoints
-from nac.endpoints.enrichment import enrich
-from nac.endpoints.files import InvalidFile, import_endpoints
+from nac.endpoints.enrichment import enrich_batch
+from nac.endpoints.file_import import InvalidFile, import_endpoints
 from nac.errors import AlreadyExists
 from nac.models import Endpoint
 from tests.factories.tenancy import ACTOR
@@ -41,7 +41,7 @@ def test_file_with_a_device_that_is_being_discovered_is_taken(
 ):
     see(MAC)
     with session_scope(TenantScope(tenant_id), engine=worker_engine) as worker:
-        assert enrich(worker, tenant_id=tenant_id) == 1
+        assert enrich_batch(worker, tenant_id=tenant_id) == 1
         importing = meanwhile(change, import_endpoints, text=f"mac\n{MAC}\n")
     assert importing.result().changed == 1
     assert status(session) == "active"
@@ -49,7 +49,10 @@ def test_file_with_a_device_that_is_being_discovered_is_taken(
 
 @pytest.mark.parametrize(
     ("service", "given", "refusal"),
-    [(import_endpoints, {"text": f"mac\n{MAC}\n"}, InvalidFile), (endpoints.add_endpoint, {"mac": MAC}, AlreadyExists)],
+    [
+        (import_endpoints, {"text": f"mac\n{MAC}\n"}, InvalidFile),
+        (endpoints.create_endpoint, {"mac": MAC}, AlreadyExists),
+    ],
 )
 def test_device_that_is_being_blocked_is_not_approved_over_it(
     session, app_engine, change, see, work, tenant_id, meanwhile, service, given, refusal
@@ -57,8 +60,10 @@ def test_device_that_is_being_blocked_is_not_approved_over_it(
     see(MAC)
     work()
     with session_scope(TenantScope(tenant_id), engine=app_engine) as blocking:
-        found = endpoints.Filter(macs=(MAC,))
-        inbox.classify(blocking, actor=ACTOR, tenant_id=tenant_id, wanted=found, decision=inbox.Decision("block"))
+        found = endpoints.EndpointCriteria(macs=(MAC,))
+        inbox.classify_endpoints(
+            blocking, actor=ACTOR, tenant_id=tenant_id, wanted=found, decision=inbox.InboxDecision("block")
+        )
         approving = meanwhile(change, service, **given)
     with pytest.raises(refusal):
         approving.result()

@@ -6,12 +6,12 @@ import pytest
 from sqlalchemy import select
 
 from nac.audit import service as audit
-from nac.db import PlatformScope, TenantScope, session_scope, use_engine
+from nac.db import PlatformScope, TenantScope, session_scope, set_process_engine
 from nac.endpoints import enrichment, group_rules
+from nac.endpoints import enrichment_queue as waiting
 from nac.endpoints import service as endpoints
-from nac.endpoints import work as waiting
-from nac.endpoints.discovery import expire_discovered
-from nac.endpoints.rules import InvalidRule
+from nac.endpoints.discovered_expiry import expire_discovered
+from nac.endpoints.rule_conditions import InvalidRule
 from nac.errors import Conflict
 from nac.groups import ENDPOINT_GROUPS, GroupByRule
 from nac.models import Endpoint
@@ -33,7 +33,7 @@ def found(session, mac=BROTHER):
 
 def members(session, tenant_id, name):
     session.expire_all()
-    listed = endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=endpoints.Filter(group=name))
+    listed = endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=endpoints.EndpointCriteria(group=name))
     return [endpoint.mac for endpoint, _ in listed]
 
 
@@ -65,7 +65,7 @@ def test_discovery_is_of_its_tenant_alone(session, app_engine, two, see, work):
 def test_only_tenants_with_work_are_looked_at(worker_engine, two, see, work):
     def tenants():
         with session_scope(PlatformScope(), engine=worker_engine) as session:
-            return set(waiting.tenants(session))
+            return set(waiting.list_tenants(session))
 
     assert tenants() == set()
     see(BROTHER, of=two.bravo)
@@ -88,8 +88,8 @@ def test_new_evidence_changes_the_profile_and_the_cell_hears_of_it_once(session,
 
 
 def test_approved_endpoint_is_profiled_and_keeps_what_people_said(session, change, see, work):
-    change(endpoints.add_endpoint, mac=BROTHER, name="Printer")
-    change(endpoints.set_endpoint, mac=BROTHER, profile="camera")
+    change(endpoints.create_endpoint, mac=BROTHER, name="Printer")
+    change(endpoints.update_endpoint, mac=BROTHER, profile="camera")
     see(BROTHER, HOSTNAME)
     work()
     endpoint = found(session)
@@ -122,7 +122,7 @@ def test_devices_not_seen_for_long_are_forgotten_and_approved_ones_never(session
     ages = {BROTHER: 29, AXIS: 31, PHONE: 2, "02aabbccddff": 0.5}
     for mac, days in ages.items():
         see(mac, HOSTNAME, days_ago=days)
-    change(endpoints.add_endpoint, mac="0004f2000001")
+    change(endpoints.create_endpoint, mac="0004f2000001")
     see("0004f2000001", days_ago=400)
     work()
     assert expire_discovered(session, tenant_id=tenant_id) == 2
@@ -140,15 +140,15 @@ def test_group_by_rule_holds_whom_the_rule_means_and_says_why(session, change, s
     see(AXIS)
     work()
     change(ENDPOINT_GROUPS.create, name="brothers")
-    change(group_rules.set_rule, name="brothers", rule=rule("endpoint.vendor", "Brother", "starts_with"))
+    change(group_rules.update_group_rule, name="brothers", rule=rule("endpoint.vendor", "Brother", "starts_with"))
     assert members(session, tenant_id, "brothers") == []
     work()
     assert members(session, tenant_id, "brothers") == [BROTHER]
-    why = endpoints.memberships_by_rule(session, tenant_id=tenant_id, endpoint=found(session))
+    why = endpoints.explain_rule_memberships(session, tenant_id=tenant_id, endpoint=found(session))
     assert [(each.attribute, each.seen) for each in why["brothers"]] == [
         ("endpoint.vendor", ("Brother industries, LTD.",))
     ]
-    change(group_rules.set_rule, name="brothers", rule=rule("endpoint.profile", "camera"))
+    change(group_rules.update_group_rule, name="brothers", rule=rule("endpoint.profile", "camera"))
     work()
     assert members(session, tenant_id, "brothers") == [AXIS]
 
@@ -169,32 +169,32 @@ def test_group_by_rule_holds_whom_the_rule_means_and_says_why(session, change, s
 )
 def test_rule_reads_what_is_known_of_the_endpoint(session, change, see, work, tenant_id, condition, joins):
     change(ENDPOINT_GROUPS.create, name="g")
-    change(group_rules.set_rule, name="g", rule=condition)
+    change(group_rules.update_group_rule, name="g", rule=condition)
     see(BROTHER)
-    change(endpoints.add_endpoint, mac=BROTHER, name="Printer", attributes={"floor": "2"})
+    change(endpoints.create_endpoint, mac=BROTHER, name="Printer", attributes={"floor": "2"})
     work()
     assert members(session, tenant_id, "g") == ([BROTHER] if joins else [])
 
 
 def test_member_leaves_when_it_changes(session, change, see, work, tenant_id):
     change(ENDPOINT_GROUPS.create, name="second")
-    change(group_rules.set_rule, name="second", rule=rule("endpoint.attribute.floor", "2"))
-    change(endpoints.add_endpoint, mac=BROTHER, attributes={"floor": "2"})
+    change(group_rules.update_group_rule, name="second", rule=rule("endpoint.attribute.floor", "2"))
+    change(endpoints.create_endpoint, mac=BROTHER, attributes={"floor": "2"})
     work()
     assert members(session, tenant_id, "second") == [BROTHER]
-    change(endpoints.set_endpoint, mac=BROTHER, attributes={"floor": "3"})
+    change(endpoints.update_endpoint, mac=BROTHER, attributes={"floor": "3"})
     work()
     assert members(session, tenant_id, "second") == []
 
 
 def test_new_rule_is_worked_out_in_batches_for_all(session, change, work, tenant_id, monkeypatch):
-    monkeypatch.setattr(enrichment, "BATCH", 3)
+    monkeypatch.setattr(enrichment, "BATCH_SIZE", 3)
     macs = [f"001ba90000{number:02x}" for number in range(10)]
     for mac in macs:
-        change(endpoints.add_endpoint, mac=mac)
+        change(endpoints.create_endpoint, mac=mac)
     work()
     change(ENDPOINT_GROUPS.create, name="all")
-    change(group_rules.set_rule, name="all", rule={"all": []})
+    change(group_rules.update_group_rule, name="all", rule={"all": []})
     work()
     assert members(session, tenant_id, "all") == macs
 
@@ -214,55 +214,58 @@ def test_new_rule_is_worked_out_in_batches_for_all(session, change, work, tenant
 def test_rule_with_mistakes_is_refused_with_all_of_them(session, who, condition, complaint):
     ENDPOINT_GROUPS.create(session, **who, name="g")
     with pytest.raises(InvalidRule, match=f"(?s){complaint}"):
-        group_rules.set_rule(session, **who, name="g", rule=condition)
+        group_rules.update_group_rule(session, **who, name="g", rule=condition)
     assert ENDPOINT_GROUPS.require(session, tenant_id=who["tenant_id"], name="g").rule is None
 
 
 def test_people_put_nobody_into_a_group_by_rule_and_no_rule_over_their_members(session, who):
     for name in ("ruled", "chosen"):
         ENDPOINT_GROUPS.create(session, **who, name=name)
-    group_rules.set_rule(session, **who, name="ruled", rule={"all": []})
+    group_rules.update_group_rule(session, **who, name="ruled", rule={"all": []})
     with pytest.raises(GroupByRule, match="'ruled'"):
-        endpoints.add_endpoint(session, **who, mac=BROTHER, groups=["ruled"])
-    endpoints.set_groups(session, **who, mac=BROTHER, groups=["chosen"])
+        endpoints.create_endpoint(session, **who, mac=BROTHER, groups=["ruled"])
+    endpoints.update_groups(session, **who, mac=BROTHER, groups=["chosen"])
     with pytest.raises(Conflict, match="1 members"):
-        group_rules.set_rule(session, **who, name="chosen", rule={"all": []})
+        group_rules.update_group_rule(session, **who, name="chosen", rule={"all": []})
 
 
 def test_rule_taken_away_leaves_an_empty_group_and_is_audited(session, change, work, tenant_id):
-    change(endpoints.add_endpoint, mac=BROTHER)
+    change(endpoints.create_endpoint, mac=BROTHER)
     change(ENDPOINT_GROUPS.create, name="all")
-    change(group_rules.set_rule, name="all", rule={"all": []})
+    change(group_rules.update_group_rule, name="all", rule={"all": []})
     work()
     assert members(session, tenant_id, "all") == [BROTHER]
-    change(group_rules.set_rule, name="all", rule=None)
+    change(group_rules.update_group_rule, name="all", rule=None)
     assert members(session, tenant_id, "all") == []
     entry = audit.list_entries(session)[0]
     assert (entry.action, entry.before) == ("endpoint-group.set-rule", {"rule": {"all": []}})
 
 
 def test_setting_other_groups_leaves_those_by_rule(session, change, work, tenant_id):
-    change(endpoints.add_endpoint, mac=BROTHER)
+    change(endpoints.create_endpoint, mac=BROTHER)
     change(ENDPOINT_GROUPS.create, name="all")
-    change(group_rules.set_rule, name="all", rule={"all": []})
+    change(group_rules.update_group_rule, name="all", rule={"all": []})
     work()
-    change(endpoints.set_groups, mac=BROTHER, groups=[])
+    change(endpoints.update_groups, mac=BROTHER, groups=[])
     assert members(session, tenant_id, "all") == [BROTHER]
 
 
 def test_two_workers_share_no_work_of_a_tenant(worker_engine, two, see, work):
     see(BROTHER)
     with session_scope(TenantScope(two.alpha), engine=worker_engine) as session:
-        assert enrichment.enrich(session, tenant_id=two.alpha) == 1
+        assert enrichment.enrich_batch(session, tenant_id=two.alpha) == 1
         assert work() == 0
     assert work() == 0
 
 
 def test_rule_taken_away_while_it_is_worked_out_leaves_no_member(session, change, work, tenant_id, monkeypatch):
-    change(endpoints.add_endpoint, mac=BROTHER)
+    change(endpoints.create_endpoint, mac=BROTHER)
     change(ENDPOINT_GROUPS.create, name="all")
-    change(group_rules.set_rule, name="all", rule={"all": []})
-    assign, person = enrichment._assign, Thread(target=change, args=(group_rules.set_rule,), kwargs=TAKEN_AWAY)
+    change(group_rules.update_group_rule, name="all", rule={"all": []})
+    assign, person = (
+        enrichment._assign_groups,
+        Thread(target=change, args=(group_rules.update_group_rule,), kwargs=TAKEN_AWAY),
+    )
 
     def assign_late(*given):
         if person.ident is None:
@@ -270,7 +273,7 @@ def test_rule_taken_away_while_it_is_worked_out_leaves_no_member(session, change
             person.join(1)
         assign(*given)
 
-    monkeypatch.setattr(enrichment, "_assign", assign_late)
+    monkeypatch.setattr(enrichment, "_assign_groups", assign_late)
     work()
     person.join()
     work()
@@ -283,7 +286,7 @@ def test_endpoint_removed_while_it_is_worked_on_holds_up_nothing(session, change
     work()
     classifier, person = (
         enrichment.load_packaged_profiles,
-        Thread(target=change, args=(endpoints.remove_endpoint,), kwargs={"mac": BROTHER}),
+        Thread(target=change, args=(endpoints.delete_endpoint,), kwargs={"mac": BROTHER}),
     )
 
     def look_late():
@@ -307,7 +310,7 @@ def test_tenant_that_cannot_be_worked_on_holds_up_no_other(session, worker_engin
         looked_at.append(tenant_id)
         raise LookupError("a row that nobody expected")
 
-    monkeypatch.setattr(jobs, "enrich_tenant", enrich)
-    use_engine(worker_engine)
+    monkeypatch.setattr(jobs, "enrich_batch", enrich)
+    set_process_engine(worker_engine)
     jobs.enrich()
     assert set(looked_at) == {two.alpha, two.bravo}

@@ -7,11 +7,11 @@ import psycopg
 import pytest
 from sqlalchemy import Engine, text
 
-from nac.db import TenantScope, session_scope, use_engine
+from nac.db import TenantScope, session_scope, set_process_engine
+from nac.endpoints import enrichment_queue as waiting
 from nac.endpoints import group_rules
 from nac.endpoints import service as endpoints
-from nac.endpoints import work as waiting
-from nac.endpoints.enrichment import enrich
+from nac.endpoints.enrichment import enrich_batch
 from nac.groups import ENDPOINT_GROUPS
 from nac.ids import TenantId
 from tests.factories.tenancy import ACTOR
@@ -34,9 +34,9 @@ def imported(app_engine: Engine, tenant_id: TenantId) -> None:
 
 @pytest.fixture
 def process_engine(worker_engine: Engine) -> Iterator[Engine]:
-    use_engine(worker_engine)
+    set_process_engine(worker_engine)
     yield worker_engine
-    use_engine(None)
+    set_process_engine(None)
 
 
 def free(owner: psycopg.Connection) -> int:
@@ -52,7 +52,7 @@ def test_batch_locks_few_rows_and_stores_them_at_once(
         session_scope(TenantScope(tenant_id), engine=worker_engine) as session,
         counted(worker_engine) as statements,
     ):
-        assert enrich(session, tenant_id=tenant_id) == _HELD_MOST
+        assert enrich_batch(session, tenant_id=tenant_id) == _HELD_MOST
         assert free(owner) == len(_MACS) - _HELD_MOST
     assert len([each for each in statements if "UPDATE endpoints" in each]) == 1
     stored = owner.execute("SELECT count(*) FROM endpoints WHERE vendor <> '' AND found_profile = 'printer'")
@@ -63,9 +63,9 @@ def test_new_rule_locks_few_rows(change, worker_engine, tenant_id, imported, own
     work()
     change(ENDPOINT_GROUPS.create, name="brothers")
     rule = {"attribute": "endpoint.vendor", "operator": "starts_with", "value": "Brother"}
-    change(group_rules.set_rule, name="brothers", rule=rule)
+    change(group_rules.update_group_rule, name="brothers", rule=rule)
     with session_scope(TenantScope(tenant_id), engine=worker_engine) as session:
-        assert enrich(session, tenant_id=tenant_id) == _HELD_MOST
+        assert enrich_batch(session, tenant_id=tenant_id) == _HELD_MOST
         assert free(owner) == len(_MACS) - _HELD_MOST
 
 
@@ -78,7 +78,7 @@ def test_rows_change_during_enrichment_and_few_are_locked(
     while worker.is_alive():
         mac = _MACS[len(locked) * 997 % len(_MACS)]
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-            endpoints.set_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac=mac, notes=f"{len(locked)}")
+            endpoints.update_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac=mac, notes=f"{len(locked)}")
         locked.append(len(_MACS) - free(owner))
     worker.join()
     assert 0 < max(locked) <= _HELD_MOST

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
-from nac.endpoints import files
+from nac.endpoints import file_import
 from nac.endpoints import service as endpoints
 from nac.endpoints.bulk import COLUMNS
-from nac.endpoints.files import InvalidFile
+from nac.endpoints.file_import import InvalidFile
 from nac.groups import ENDPOINT_GROUPS
 from nac.models import Endpoint
 from tests.effort import examples
@@ -32,7 +32,7 @@ JSON = """\
 
 
 def load(session, who, text, **options):
-    return files.import_endpoints(session, **who, text=text, **options)
+    return file_import.import_endpoints(session, **who, text=text, **options)
 
 
 def stored(session, tenant_id):
@@ -107,7 +107,7 @@ def test_made_up_addresses_are_taken_if_that_is_said_and_blocked_ones_always(ses
 def test_endpoints_that_are_there_are_mistakes_or_updated(session, who, tenant_id):
     for name in ("printers", "old"):
         ENDPOINT_GROUPS.create(session, **who, name=name)
-    endpoints.add_endpoint(session, **who, mac="001ba9010203", name="Old", groups=["old"], owner="X")
+    endpoints.create_endpoint(session, **who, mac="001ba9010203", name="Old", groups=["old"], owner="X")
     text = "mac,name,groups\n001ba9010203,New,printers\n00408c010203,Camera,\n"
     with pytest.raises(InvalidFile, match=r"line 2: mac: Endpoint .* already exists.* --update"):
         load(session, who, text)
@@ -136,7 +136,7 @@ def test_thousands_of_rows_are_stored_in_few_statements(session, who, app_engine
 
 def test_members_beyond_the_parameters_of_a_statement_leave_their_groups(session, who, tenant_id):
     ENDPOINT_GROUPS.create(session, **who, name="old")
-    endpoint = endpoints.add_endpoint(session, **who, mac="001ba9010203", name="Old", groups=["old"])
+    endpoint = endpoints.create_endpoint(session, **who, mac="001ba9010203", name="Old", groups=["old"])
     many = [endpoint.id, *(uuid4() for _ in range(70_000))]
     ENDPOINT_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=many)
     assert stored(session, tenant_id)["001ba9010203"][2] == ()

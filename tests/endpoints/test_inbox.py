@@ -8,8 +8,8 @@ from sqlalchemy import select
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.endpoints import inbox
-from nac.endpoints.inbox import Decision
-from nac.endpoints.service import EndpointNotFound, Filter, RandomAddress
+from nac.endpoints.inbox import InboxDecision
+from nac.endpoints.service import EndpointCriteria, EndpointNotFound, RandomAddress
 from nac.errors import InvalidInput, SeveralMistakes
 from nac.groups import ENDPOINT_GROUPS, UnknownGroup
 from nac.models import Endpoint
@@ -31,7 +31,9 @@ def statuses(session):
 
 @pytest.mark.parametrize(("action", "status"), [("approve", "active"), ("block", "blocked"), ("ignore", "ignored")])
 def test_those_that_a_filter_means_are_decided_about_together(session, who, seen, action, status):
-    done = inbox.classify(session, **who, wanted=Filter(random=False), decision=Decision(action))
+    done = inbox.classify_endpoints(
+        session, **who, wanted=EndpointCriteria(random=False), decision=InboxDecision(action)
+    )
     assert [endpoint.mac for endpoint, _ in done] == [BROTHER, AXIS]
     assert statuses(session) == {BROTHER: status, AXIS: status, PHONE: "discovered"}
     entry = audit.list_entries(session)[0]
@@ -42,7 +44,12 @@ def test_those_that_a_filter_means_are_decided_about_together(session, who, seen
 def test_approved_ones_get_groups_and_an_end(session, who, seen, tenant_id):
     until = utc_now() + timedelta(days=7)
     ENDPOINT_GROUPS.create(session, **who, name="printers")
-    inbox.classify(session, **who, wanted=Filter(vendor="brother"), decision=Decision("approve", ("printers",), until))
+    inbox.classify_endpoints(
+        session,
+        **who,
+        wanted=EndpointCriteria(vendor="brother"),
+        decision=InboxDecision("approve", ("printers",), until),
+    )
     (endpoint,) = session.scalars(select(Endpoint).where(Endpoint.status == "active"))
     assert (endpoint.mac, endpoint.valid_until) == (BROTHER, until)
     names = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id])
@@ -51,7 +58,9 @@ def test_approved_ones_get_groups_and_an_end(session, who, seen, tenant_id):
 
 def test_dry_run_tells_and_changes_nothing(session, who, seen):
     before = len(audit.list_entries(session))
-    told = inbox.classify(session, **who, wanted=Filter(random=False), decision=Decision("block"), dry_run=True)
+    told = inbox.classify_endpoints(
+        session, **who, wanted=EndpointCriteria(random=False), decision=InboxDecision("block"), dry_run=True
+    )
     assert len(told) == 2
     assert set(statuses(session).values()) == {"discovered"}
     assert len(audit.list_entries(session)) == before
@@ -59,38 +68,45 @@ def test_dry_run_tells_and_changes_nothing(session, who, seen):
 
 def test_made_up_addresses_are_not_approved_in_passing(session, who, seen):
     with pytest.raises(RandomAddress, match="02:aa:bb:cc:dd:ee"):
-        inbox.classify(session, **who, wanted=Filter(seen_since=utc_now() - timedelta(1)), decision=Decision("approve"))
+        inbox.classify_endpoints(
+            session,
+            **who,
+            wanted=EndpointCriteria(seen_since=utc_now() - timedelta(1)),
+            decision=InboxDecision("approve"),
+        )
     assert set(statuses(session).values()) == {"discovered"}
-    inbox.classify(session, **who, wanted=Filter(macs=(PHONE,)), decision=Decision("approve", allow_random=True))
+    inbox.classify_endpoints(
+        session, **who, wanted=EndpointCriteria(macs=(PHONE,)), decision=InboxDecision("approve", allow_random=True)
+    )
     assert statuses(session)[PHONE] == "active"
 
 
 def test_made_up_addresses_can_be_blocked(session, who, seen):
-    inbox.classify(session, **who, wanted=Filter(random=True), decision=Decision("block"))
+    inbox.classify_endpoints(session, **who, wanted=EndpointCriteria(random=True), decision=InboxDecision("block"))
     assert statuses(session)[PHONE] == "blocked"
 
 
 @pytest.mark.parametrize(
     ("wanted", "decision", "error"),
     [
-        (Filter(macs=(BROTHER, "001ba9999999")), Decision("approve"), EndpointNotFound),
-        (Filter(macs=("nonsense",)), Decision("approve"), InvalidInput),
-        (Filter(macs=(BROTHER,)), Decision("approve", ("nobody",)), UnknownGroup),
-        (Filter(macs=(BROTHER,)), Decision("block", ("nobody",)), InvalidInput),
-        (Filter(macs=(BROTHER,)), Decision("approve", (), utc_now() - timedelta(1)), InvalidInput),
+        (EndpointCriteria(macs=(BROTHER, "001ba9999999")), InboxDecision("approve"), EndpointNotFound),
+        (EndpointCriteria(macs=("nonsense",)), InboxDecision("approve"), InvalidInput),
+        (EndpointCriteria(macs=(BROTHER,)), InboxDecision("approve", ("nobody",)), UnknownGroup),
+        (EndpointCriteria(macs=(BROTHER,)), InboxDecision("block", ("nobody",)), InvalidInput),
+        (EndpointCriteria(macs=(BROTHER,)), InboxDecision("approve", (), utc_now() - timedelta(1)), InvalidInput),
     ],
 )
 def test_what_cannot_be_done_is_done_to_none(session, who, seen, wanted, decision, error):
     with pytest.raises(error):
-        inbox.classify(session, **who, wanted=wanted, decision=decision)
+        inbox.classify_endpoints(session, **who, wanted=wanted, decision=decision)
     assert set(statuses(session).values()) == {"discovered"}
 
 
 def test_every_mistake_is_told_at_once(session, who, seen):
-    wanted = Filter(macs=(BROTHER, PHONE, "001ba9999999", "nonsense"))
-    decision = Decision("approve", ("nobody",), utc_now() - timedelta(1))
+    wanted = EndpointCriteria(macs=(BROTHER, PHONE, "001ba9999999", "nonsense"))
+    decision = InboxDecision("approve", ("nobody",), utc_now() - timedelta(1))
     with pytest.raises(SeveralMistakes) as caught:
-        inbox.classify(session, **who, wanted=wanted, decision=decision)
+        inbox.classify_endpoints(session, **who, wanted=wanted, decision=decision)
     assert [type(mistake) for mistake in caught.value.mistakes] == [
         InvalidInput,
         EndpointNotFound,
@@ -104,26 +120,44 @@ def test_every_mistake_is_told_at_once(session, who, seen):
 
 def test_dry_run_refuses_what_would_be_refused(session, who, seen):
     with pytest.raises(UnknownGroup):
-        inbox.classify(
-            session, **who, wanted=Filter(macs=(BROTHER,)), decision=Decision("approve", ("nobody",)), dry_run=True
+        inbox.classify_endpoints(
+            session,
+            **who,
+            wanted=EndpointCriteria(macs=(BROTHER,)),
+            decision=InboxDecision("approve", ("nobody",)),
+            dry_run=True,
         )
 
 
 def test_ignored_one_can_be_approved_by_its_address_and_one_decided_about_not_again(session, who, seen):
-    inbox.classify(session, **who, wanted=Filter(macs=(BROTHER,)), decision=Decision("ignore"))
-    assert inbox.classify(session, **who, wanted=Filter(vendor="brother"), decision=Decision("approve")) == []
-    inbox.classify(session, **who, wanted=Filter(macs=(BROTHER,)), decision=Decision("approve"))
+    inbox.classify_endpoints(session, **who, wanted=EndpointCriteria(macs=(BROTHER,)), decision=InboxDecision("ignore"))
+    assert (
+        inbox.classify_endpoints(
+            session, **who, wanted=EndpointCriteria(vendor="brother"), decision=InboxDecision("approve")
+        )
+        == []
+    )
+    inbox.classify_endpoints(
+        session, **who, wanted=EndpointCriteria(macs=(BROTHER,)), decision=InboxDecision("approve")
+    )
     with pytest.raises(EndpointNotFound, match="Not in the inbox"):
-        inbox.classify(session, **who, wanted=Filter(macs=(BROTHER,)), decision=Decision("block"))
+        inbox.classify_endpoints(
+            session, **who, wanted=EndpointCriteria(macs=(BROTHER,)), decision=InboxDecision("block")
+        )
 
 
 def test_more_than_a_transaction_may_change_is_refused(session, who, seen, monkeypatch):
     monkeypatch.setattr(inbox, "MAX_CLASSIFIED", 1)
     with pytest.raises(InvalidInput, match="more than 1"):
-        inbox.classify(session, **who, wanted=Filter(random=False), decision=Decision("block"))
+        inbox.classify_endpoints(session, **who, wanted=EndpointCriteria(random=False), decision=InboxDecision("block"))
 
 
 def test_other_tenants_devices_are_not_in_the_inbox(session, who, two, see, work):
     see(BROTHER, of=two.bravo)
     work(two.bravo)
-    assert inbox.classify(session, **who, wanted=Filter(vendor="brother"), decision=Decision("block")) == []
+    assert (
+        inbox.classify_endpoints(
+            session, **who, wanted=EndpointCriteria(vendor="brother"), decision=InboxDecision("block")
+        )
+        == []
+    )

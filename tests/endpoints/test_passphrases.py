@@ -16,26 +16,26 @@ SECRET = "correct horse battery"
 
 
 def test_passphrase_of_an_endpoint_is_sealed_for_it(session, who):
-    endpoint = endpoints.add_endpoint(session, **who, mac=MAC)
-    passphrases.set_endpoint_psk(session, **who, mac=MAC, passphrase=SECRET, seal=seal)
+    endpoint = endpoints.create_endpoint(session, **who, mac=MAC)
+    passphrases.update_endpoint_psk(session, **who, mac=MAC, passphrase=SECRET, seal=seal)
     assert endpoint.psk_sealed == seal(SECRET.encode(), f"endpoint-psk:{endpoint.id}")
-    passphrases.set_endpoint_psk(session, **who, mac=MAC, passphrase=None, seal=seal)
+    passphrases.update_endpoint_psk(session, **who, mac=MAC, passphrase=None, seal=seal)
     assert endpoint.psk_sealed is None
 
 
 def test_passphrase_of_a_group_is_sealed_for_it(session, who):
     group = ENDPOINT_GROUPS.create(session, **who, name="sensors")
-    passphrases.set_group_psk(session, **who, name="sensors", passphrase=SECRET, seal=seal)
+    passphrases.update_group_psk(session, **who, name="sensors", passphrase=SECRET, seal=seal)
     assert group.psk_sealed == seal(SECRET.encode(), f"endpoint-group-psk:{group.id}")
     with pytest.raises(NotFound):
-        passphrases.set_group_psk(session, **who, name="nobody", passphrase=SECRET, seal=seal)
+        passphrases.update_group_psk(session, **who, name="nobody", passphrase=SECRET, seal=seal)
 
 
 def test_audit_log_tells_that_there_is_one_and_not_which(session, who):
-    endpoints.add_endpoint(session, **who, mac=MAC)
+    endpoints.create_endpoint(session, **who, mac=MAC)
     ENDPOINT_GROUPS.create(session, **who, name="sensors")
-    passphrases.set_endpoint_psk(session, **who, mac=MAC, passphrase=SECRET, seal=seal)
-    passphrases.set_group_psk(session, **who, name="sensors", passphrase=SECRET, seal=seal)
+    passphrases.update_endpoint_psk(session, **who, mac=MAC, passphrase=SECRET, seal=seal)
+    passphrases.update_group_psk(session, **who, name="sensors", passphrase=SECRET, seal=seal)
     entries = audit.list_entries(session)
     assert [entry.action for entry in entries[:2]] == ["endpoint-group.set-psk", "endpoint.set-psk"]
     assert [entry.after for entry in entries[:2]] == [{"psk": True}, {"psk": True}]

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from nac.audit import service as audit
-from nac.endpoint_facts import endpoint_value
+from nac.endpoint_facts import get_endpoint_value
 from nac.endpoints import posture
 from nac.endpoints import service as endpoints
 from nac.endpoints.posture import InvalidPosture
@@ -16,10 +16,10 @@ MAC = "001ba9010203"
 
 @pytest.fixture
 def tell(session, who):
-    endpoints.add_endpoint(session, **who, mac=MAC)
+    endpoints.create_endpoint(session, **who, mac=MAC)
 
     def tell(values, source="mdm-1", **more):
-        return posture.set_posture(session, **who, mac=MAC, values=values, source=source, **more).posture
+        return posture.update_posture(session, **who, mac=MAC, values=values, source=source, **more).posture
 
     return tell
 
@@ -79,5 +79,5 @@ def test_change_is_audited_and_a_repetition_is_not(tell, session):
 )
 def test_stale_value_is_missing(value, until, found):
     record = EndpointRecord("e", "", "active", (), 0, {}, posture={"mdm.x": (value, until)})
-    assert endpoint_value(record, "mdm.x", 100) == found
-    assert endpoint_value(record, "mdm.y", 100) == ()
+    assert get_endpoint_value(record, "mdm.x", 100) == found
+    assert get_endpoint_value(record, "mdm.y", 100) == ()

@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.endpoints import service as endpoints
-from nac.endpoints.service import Filter
+from nac.endpoints.service import EndpointCriteria
 from nac.errors import AlreadyExists, InvalidInput, NotFound
 from nac.groups import ENDPOINT_GROUPS, UnknownGroup
 from nac.ids import TenantId
@@ -20,11 +20,11 @@ def _groups(session: Session, endpoint: Endpoint) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("form", ["00:11:22:33:44:55", "0011.2233.4455", "00-11-22-33-44-55", "001122334455"])
 def test_mac_in_every_form_is_one_endpoint(session: Session, who: dict[str, object], form: str) -> None:
-    endpoint = endpoints.add_endpoint(session, **who, mac=form, name="Printer")
+    endpoint = endpoints.create_endpoint(session, **who, mac=form, name="Printer")
     session.expire_all()
     assert session.get_one(Endpoint, endpoint.id).mac == "001122334455"
     with pytest.raises(AlreadyExists):
-        endpoints.add_endpoint(session, **who, mac="0011.2233.4455")
+        endpoints.create_endpoint(session, **who, mac="0011.2233.4455")
 
 
 @pytest.mark.parametrize(
@@ -32,37 +32,37 @@ def test_mac_in_every_form_is_one_endpoint(session: Session, who: dict[str, obje
 )
 def test_what_is_no_station_address_is_refused(session: Session, who: dict[str, object], mac: str) -> None:
     with pytest.raises(InvalidInput, match="mac"):
-        endpoints.add_endpoint(session, **who, mac=mac)
+        endpoints.create_endpoint(session, **who, mac=mac)
 
 
 def test_attribute_with_bad_name_is_refused(session: Session, who: dict[str, object]) -> None:
     with pytest.raises(InvalidInput, match="'Own er'"):
-        endpoints.add_endpoint(session, **who, mac="001122334455", attributes={"Own er": "ann", "floor": "2"})
+        endpoints.create_endpoint(session, **who, mac="001122334455", attributes={"Own er": "ann", "floor": "2"})
 
 
 def test_unknown_groups_are_refused_all_at_once(session: Session, who: dict[str, object]) -> None:
     ENDPOINT_GROUPS.create(session, **who, name="printers")
     with pytest.raises(UnknownGroup, match="'cameras', 'doors'"):
-        endpoints.add_endpoint(session, **who, mac="001122334455", groups=["printers", "doors", "cameras"])
+        endpoints.create_endpoint(session, **who, mac="001122334455", groups=["printers", "doors", "cameras"])
 
 
 def test_groups_are_replaced_and_audited(session: Session, who: dict[str, object]) -> None:
     for name in ("cameras", "doors", "printers"):
         ENDPOINT_GROUPS.create(session, **who, name=name)
-    endpoint = endpoints.add_endpoint(session, **who, mac="001122334455", groups=["printers", "cameras"])
+    endpoint = endpoints.create_endpoint(session, **who, mac="001122334455", groups=["printers", "cameras"])
     assert _groups(session, endpoint) == ("cameras", "printers")
-    endpoints.set_groups(session, **who, mac="001122334455", groups=["doors", "cameras"])
+    endpoints.update_groups(session, **who, mac="001122334455", groups=["doors", "cameras"])
     assert _groups(session, endpoint) == ("cameras", "doors")
     entry = audit.list_entries(session)[0]
     assert (entry.action, entry.target) == ("endpoint.set-groups", "00:11:22:33:44:55")
     assert (entry.before, entry.after) == ({"groups": ["cameras", "printers"]}, {"groups": ["cameras", "doors"]})
-    endpoints.set_groups(session, **who, mac="001122334455", groups=[])
+    endpoints.update_groups(session, **who, mac="001122334455", groups=[])
     assert _groups(session, endpoint) == ()
 
 
 def test_group_removed_leaves_its_members(session: Session, who: dict[str, object]) -> None:
     ENDPOINT_GROUPS.create(session, **who, name="printers")
-    endpoint = endpoints.add_endpoint(session, **who, mac="001122334455", groups=["printers"])
+    endpoint = endpoints.create_endpoint(session, **who, mac="001122334455", groups=["printers"])
     ENDPOINT_GROUPS.remove(session, **who, name="printers")
     assert _groups(session, endpoint) == ()
     with pytest.raises(UnknownGroup):
@@ -82,7 +82,7 @@ def test_group_that_no_path_could_name_is_refused(session: Session, who: dict[st
 
 
 def test_block_and_unblock_leave_one_audit_row_each(session: Session, who: dict[str, object]) -> None:
-    endpoints.add_endpoint(session, **who, mac="001122334455")
+    endpoints.create_endpoint(session, **who, mac="001122334455")
     for _ in range(2):
         assert endpoints.block_endpoint(session, **who, mac="001122334455").status == "blocked"
     assert endpoints.unblock_endpoint(session, **who, mac="001122334455").status == "active"
@@ -92,7 +92,7 @@ def test_block_and_unblock_leave_one_audit_row_each(session: Session, who: dict[
 
 def test_list_pages_by_mac(session: Session, who: dict[str, object], tenant_id: TenantId) -> None:
     for last in ("03", "01", "02"):
-        endpoints.add_endpoint(session, **who, mac=f"0011223344{last}")
+        endpoints.create_endpoint(session, **who, mac=f"0011223344{last}")
     first = endpoints.list_endpoints(session, tenant_id=tenant_id, span=endpoints.ORDERS.first(2))
     rest = endpoints.list_endpoints(
         session, tenant_id=tenant_id, span=endpoints.ORDERS.behind(first[-1][0].mac, limit=2)
@@ -102,8 +102,8 @@ def test_list_pages_by_mac(session: Session, who: dict[str, object], tenant_id: 
 
 
 def test_endpoint_removed_is_gone(session: Session, who: dict[str, object], tenant_id: TenantId) -> None:
-    endpoints.add_endpoint(session, **who, mac="001122334455")
-    endpoints.remove_endpoint(session, **who, mac="001122334455")
+    endpoints.create_endpoint(session, **who, mac="001122334455")
+    endpoints.delete_endpoint(session, **who, mac="001122334455")
     with pytest.raises(NotFound):
         endpoints.require_by_mac(session, tenant_id=tenant_id, mac="001122334455")
 
@@ -114,8 +114,8 @@ PHONE, PRINTER = "02aabbccddee", "001ba9010203"
 @pytest.mark.parametrize("mac", [PHONE, "0631f1010203", "3a0000000001", "fe0000000001"])
 def test_made_up_address_is_approved_only_if_that_is_said(session: Session, who: dict[str, object], mac: str) -> None:
     with pytest.raises(endpoints.RandomAddress, match="random"):
-        endpoints.add_endpoint(session, **who, mac=mac)
-    assert endpoints.add_endpoint(session, **who, mac=mac, allow_random=True).status == "active"
+        endpoints.create_endpoint(session, **who, mac=mac)
+    assert endpoints.create_endpoint(session, **who, mac=mac, allow_random=True).status == "active"
 
 
 def test_discovered_device_that_is_added_is_approved(
@@ -123,18 +123,20 @@ def test_discovered_device_that_is_added_is_approved(
 ) -> None:
     session.add(Endpoint(tenant_id=tenant_id, mac=PRINTER, status="discovered", vendor="Brother"))
     session.flush()
-    added = endpoints.add_endpoint(session, **who, mac=PRINTER, name="Printer", owner="IT", notes="2nd floor")
+    added = endpoints.create_endpoint(session, **who, mac=PRINTER, name="Printer", owner="IT", notes="2nd floor")
     assert (added.status, added.vendor, added.owner, added.notes) == ("active", "Brother", "IT", "2nd floor")
     with pytest.raises(AlreadyExists):
-        endpoints.add_endpoint(session, **who, mac=PRINTER)
+        endpoints.create_endpoint(session, **who, mac=PRINTER)
 
 
 def test_what_is_set_changes_and_the_rest_stays(session: Session, who: dict[str, object]) -> None:
     until = utc_now() + timedelta(days=30)
-    endpoints.add_endpoint(
+    endpoints.create_endpoint(
         session, **who, mac=PRINTER, name="Printer", valid_until=until, attributes={"floor": "2", "room": "7"}
     )
-    changed = endpoints.set_endpoint(session, **who, mac=PRINTER, owner="IT", attributes={"floor": "3", "room": None})
+    changed = endpoints.update_endpoint(
+        session, **who, mac=PRINTER, owner="IT", attributes={"floor": "3", "room": None}
+    )
     assert (changed.name, changed.owner, changed.attributes) == ("Printer", "IT", {"floor": "3"})
     assert changed.valid_until == until
     entry = audit.list_entries(session)[0]
@@ -142,20 +144,20 @@ def test_what_is_set_changes_and_the_rest_stays(session: Session, who: dict[str,
         "endpoint.set",
         {"owner": "", "attributes": {"floor": "2", "room": "7"}},
     )
-    assert endpoints.set_endpoint(session, **who, mac=PRINTER, valid_until=None).valid_until is None
+    assert endpoints.update_endpoint(session, **who, mac=PRINTER, valid_until=None).valid_until is None
     with pytest.raises(InvalidInput, match="valid_until"):
-        endpoints.set_endpoint(session, **who, mac=PRINTER, valid_until=utc_now() - timedelta(days=1))
+        endpoints.update_endpoint(session, **who, mac=PRINTER, valid_until=utc_now() - timedelta(days=1))
 
 
 def test_profile_that_a_person_sets_stands_over_the_found_one(session: Session, who: dict[str, object]) -> None:
-    endpoint = endpoints.add_endpoint(session, **who, mac=PRINTER)
+    endpoint = endpoints.create_endpoint(session, **who, mac=PRINTER)
     endpoint.found_profile, endpoint.found_confidence = "printer", 60
-    endpoints.set_endpoint(session, **who, mac=PRINTER, profile="camera")
+    endpoints.update_endpoint(session, **who, mac=PRINTER, profile="camera")
     assert (endpoint.profile, endpoint.profile_confidence) == ("camera", 100)
-    endpoints.set_endpoint(session, **who, mac=PRINTER, profile="")
+    endpoints.update_endpoint(session, **who, mac=PRINTER, profile="")
     assert (endpoint.profile, endpoint.profile_confidence) == ("printer", 60)
     with pytest.raises(InvalidInput, match=r"Unknown profile 'toaster'.*printer"):
-        endpoints.set_endpoint(session, **who, mac=PRINTER, profile="toaster")
+        endpoints.update_endpoint(session, **who, mac=PRINTER, profile="toaster")
 
 
 def test_what_was_not_decided_about_cannot_be_unblocked(
@@ -195,9 +197,9 @@ def test_list_holds_what_is_asked_for(
 ) -> None:
     ENDPOINT_GROUPS.create(session, **who, name="printers")
     _add(session, tenant_id, "001ba9000001", vendor="Brother Ltd.", found_profile="printer")
-    endpoints.set_groups(session, **who, mac="001ba9000001", groups=["printers"])
+    endpoints.update_groups(session, **who, mac="001ba9000001", groups=["printers"])
     _add(session, tenant_id, "001ba9000002", owner="Reception", found_profile="printer", set_profile="camera")
     _add(session, tenant_id, "001ba9000003", status="blocked")
     _add(session, tenant_id, "021ba9000004", status="discovered")
-    listed = endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=Filter(**wanted))
+    listed = endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=EndpointCriteria(**wanted))
     assert [endpoint.mac[-2:] for endpoint, _ in listed] == found

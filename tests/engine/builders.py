@@ -1,6 +1,6 @@
 """Short ways to write policies in tests."""
 
-from nac.engine import Decision, Policy, Request, compile_policy, decide
+from nac.engine import Decision, Policy, PolicyRequest, compile_policy, decide
 
 PERMIT = {"verdict": "permit"}
 DENY = {"verdict": "deny"}
@@ -28,7 +28,7 @@ def ask(policy: Policy | dict, *, trace: bool = False, **attributes) -> Decision
     values = {
         name.replace("__", "."): value if isinstance(value, tuple) else (value,) for name, value in attributes.items()
     }
-    return decide(compiled, Request(values, 0), trace=trace)
+    return decide(compiled, PolicyRequest(values, 0), trace=trace)
 
 
 def matches(condition, **attributes) -> bool:

@@ -8,7 +8,7 @@ from functools import cache
 from hypothesis import strategies as st
 
 from nac.engine.attributes import find_attribute
-from nac.engine.operators import operators_of, takes_ignore_case
+from nac.engine.operators import list_operators, takes_ignore_case
 from tests.engine.builders import DENY, PERMIT, compare, rule
 
 TEXTS = (
@@ -109,7 +109,7 @@ def values(operator, whole, part):
 _BOOLEANS = st.booleans()
 _OPEN_LISTED, _OPEN = st.sampled_from((texts, NUMBERS)), st.sampled_from((texts, NUMBERS, _BOOLEANS))
 _PART, _PART_OF_MAC = st.sampled_from(_PARTS), st.sampled_from(_PARTS_OF_MACS)
-_operators = cache(lambda attribute: st.sampled_from(operators_of(attribute)))
+_operators = cache(lambda attribute: st.sampled_from(list_operators(attribute)))
 
 
 @st.composite

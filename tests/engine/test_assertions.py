@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nac.engine import PolicyErrors, compile_policy, read_moment
-from nac.engine.assertions import MAX_TESTS, WITHOUT_TIME
+from nac.engine import PolicyErrors, compile_policy, parse_moment
+from nac.engine.policy_tests import DEFAULT_TEST_TIME, MAX_TESTS
 from nac.vendors import ReplyAttribute
 from tests.engine.builders import compare, policy_of, rule
 
@@ -45,8 +45,8 @@ def test_every_part_of_a_test_is_read():
 
 def test_what_is_left_out_is_not_asked_for():
     (test,) = compile_policy(policy_with({"name": "t", "request": MAB, "expect": {"rule": ""}})).tests
-    assert (test.request.at, test.site) == (WITHOUT_TIME, "")
-    assert datetime.fromtimestamp(WITHOUT_TIME, UTC).strftime("%a %H:%M") == "Mon 12:00"
+    assert (test.request.at, test.site) == (DEFAULT_TEST_TIME, "")
+    assert datetime.fromtimestamp(DEFAULT_TEST_TIME, UTC).strftime("%a %H:%M") == "Mon 12:00"
     assert (test.expect.verdict, test.expect.reason, test.expect.vlan, test.expect.reply) == (None, None, None, ())
 
 
@@ -118,4 +118,4 @@ def test_number_of_tests_is_bounded():
 
 
 def test_moment_is_read_to_the_second():
-    assert read_moment("1970-01-01T00:00:01.9Z") == 1
+    assert parse_moment("1970-01-01T00:00:01.9Z") == 1

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from nac.engine import PolicyErrors, Request, compile_policy, decide, read_policy_text
+from nac.engine import PolicyErrors, PolicyRequest, compile_policy, decide, parse_policy_text
 from nac.engine.conditions import MAX_PATTERNS
-from nac.engine.named import Suggestions
+from nac.engine.named_conditions import NameSuggestions
 from nac.engine.operators import OPERATORS
 from tests.engine.builders import DENY, compare, matches, policy_of, rule
 
@@ -20,7 +20,7 @@ def mistakes(document, **options):
 def test_hundred_thousand_rules_are_refused_before_they_are_read():
     text = json.dumps({"rules": [rule(f"r{number}", compare("ssid", "equals", "x")) for number in range(100_000)]})
     with pytest.raises(PolicyErrors) as caught:
-        read_policy_text(text)
+        parse_policy_text(text)
     assert "256 kB" in str(caught.value)
 
 
@@ -78,10 +78,10 @@ def test_pattern_of_a_text_that_is_no_unicode_does_not_match():
 
 
 def test_suggestions_are_given_for_the_first_misspelled_names_alone():
-    suggestions = Suggestions()
+    suggestions = NameSuggestions()
     answers = [suggestions.nearest("ssidd", {"ssid": 1}) for _ in range(30)]
     assert answers == ["; did you mean 'ssid'?"] * 20 + [""] * 10
-    assert Suggestions().nearest("x" * 1000, {"ssid": 1}) == Suggestions().nearest(5, {"ssid": 1}) == ""
+    assert NameSuggestions().nearest("x" * 1000, {"ssid": 1}) == NameSuggestions().nearest(5, {"ssid": 1}) == ""
 
 
 def test_rules_made_to_compare_without_end_are_compiled_or_refused():
@@ -99,7 +99,7 @@ def test_version_in_force_decides_even_if_a_later_engine_sees_through_it():
     )
     assert list(mistakes(shadowed)) == ["rules[1]"]
     policy = compile_policy(shadowed, refuse_unreachable=False)
-    assert decide(policy, Request({"ssid": ("corp",)}, 0)).rule_id == "wide"
+    assert decide(policy, PolicyRequest({"ssid": ("corp",)}, 0)).rule_id == "wide"
 
 
 VALUES = {

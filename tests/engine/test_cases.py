@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nac.engine import compile_policy, decide, read_policy_text, read_request
-from nac.engine.attributes import CATALOGUE, NAME_PARTS, open_attributes
+from nac.engine import compile_policy, decide, parse_policy_text, parse_request
+from nac.engine.attributes import ATTRIBUTE_CATALOGUE, NAME_PARTS, list_open_attributes
 from nac.engine.operators import OPERATORS
 from nac.reasons import REASONS
 
@@ -21,7 +21,7 @@ PARTS_ALIKE = {f"certificate.issuer.{part}" for part in NAME_PARTS} - {"certific
 
 def rows():
     for path in CASES:
-        case = read_policy_text(path.read_bytes())
+        case = parse_policy_text(path.read_bytes())
         for index, row in enumerate(case["requests"]):
             yield pytest.param(case, row, id=f"{path.stem}-{index}-{row['why'].replace(' ', '-')}")
 
@@ -71,21 +71,21 @@ def compiled(case):
 
 
 def asked(row):
-    return read_request(row["request"], at=int(datetime.fromisoformat(row["at"]).timestamp()) if "at" in row else 0)
+    return parse_request(row["request"], at=int(datetime.fromisoformat(row["at"]).timestamp()) if "at" in row else 0)
 
 
 def test_every_operator_and_attribute_has_a_hit_and_a_near_miss():
     """Near: the attribute is there, and the comparison settles it."""
     seen = set()
     for path in CASES:
-        case = read_policy_text(path.read_bytes())
+        case = parse_policy_text(path.read_bytes())
         for row in case["requests"]:
             for step in decide(compiled(case), asked(row), trace=True).trace:
                 for cause in step.because:
                     if cause.seen or cause.operator == "exists":
                         seen |= {(cause.operator, cause.matched), (cause.attribute, cause.matched)}
     # Where all that is asked is whether it is there, it is there or not.
-    wanted = {*OPERATORS, *CATALOGUE} - PARTS_ALIKE
+    wanted = {*OPERATORS, *ATTRIBUTE_CATALOGUE} - PARTS_ALIKE
     assert {(what, held) for what in wanted for held in (True, False)} - seen == set()
     opened = {name.partition(".")[0] for name, _ in seen}
-    assert {each.name.partition(".")[0] for each in open_attributes()} <= opened
+    assert {each.name.partition(".")[0] for each in list_open_attributes()} <= opened

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from nac.engine import PolicyErrors, compile_outcome, compile_policy, read_policy_text
+from nac.engine import PolicyErrors, compile_outcome, compile_policy, parse_policy_text
 from tests.engine.builders import DENY, PERMIT, compare, pinned, policy_of, rule
 
 SSID = compare("ssid", "equals", "corp")
@@ -316,12 +316,12 @@ def test_text_that_postgresql_cannot_hold_is_refused():
 
 
 def test_policy_text_is_read_strictly():
-    assert read_policy_text(b'{"rules": []}') == {"rules": []}
+    assert parse_policy_text(b'{"rules": []}') == {"rules": []}
     for text in ("{", '{"a": 1, "a": 2}', "[" * 100_000, b"\xff", "x" * 300_000, '{"rules":', "9" * 5_000):
         with pytest.raises(PolicyErrors):
-            read_policy_text(text)
+            parse_policy_text(text)
     with pytest.raises(PolicyErrors, match="line 2, column 6"):
-        read_policy_text('{\n "a" 1}')
+        parse_policy_text('{\n "a" 1}')
 
 
 def test_hostile_nesting_is_refused_quickly():

@@ -64,10 +64,10 @@ def test_value_of_another_type_does_not_match():
 
 def test_request_that_breaks_its_type_is_denied_not_raised():
     by_name = policy_of(rule("r", compare("user.name", "starts_with", "a")), fallback={"verdict": "permit"})
-    from nac.engine import Request, compile_policy, decide
+    from nac.engine import PolicyRequest, compile_policy, decide
 
     for broken in (None, 7):
-        decision = decide(compile_policy(by_name), Request({"user.name": broken}, 0))
+        decision = decide(compile_policy(by_name), PolicyRequest({"user.name": broken}, 0))
         assert (decision.verdict, decision.reason) == ("deny", "internal-error")
 
 

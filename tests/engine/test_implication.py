@@ -6,9 +6,9 @@ import pytest
 
 from nac.engine.attributes import find_attribute
 from nac.engine.conditions import ConditionParser
-from nac.engine.implication import excludes, implies, term_of
-from nac.engine.mistakes import Report
-from nac.engine.operators import operators_of, takes_ignore_case
+from nac.engine.implication import build_term, excludes, implies
+from nac.engine.mistakes import MistakeReport
+from nac.engine.operators import list_operators, takes_ignore_case
 from tests.engine import naive
 from tests.engine.builders import compare
 from tests.engine.strategies import ADDRESSES, DOMAINS, MACS, NETWORKS, PATTERNS, TEXTS
@@ -59,7 +59,7 @@ def values_of(kind, operator):
 
 
 def comparisons_of(attribute):
-    for operator in operators_of(attribute):
+    for operator in list_operators(attribute):
         if operator == "exists":
             yield compare(attribute.name, operator)
             continue
@@ -90,9 +90,9 @@ def test_what_one_comparison_says_of_another_is_true_of_every_value(name):
     attribute = find_attribute(name)
     judged = []
     for document in comparisons_of(attribute):
-        comparison = ConditionParser(Report()).parse(document, "")
+        comparison = ConditionParser(MistakeReport()).parse(document, "")
         assert comparison is not None, document
-        judged.append((document, term_of(comparison), truths(document, attribute)))
+        judged.append((document, build_term(comparison), truths(document, attribute)))
     said = 0
     for (one, first, held), (other, second, other_held) in product(judged, judged):
         if implies(first, second):

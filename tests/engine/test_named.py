@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nac.engine import PolicyErrors, compile_policy, read_policy_text
+from nac.engine import PolicyErrors, compile_policy, parse_policy_text
 from tests.engine.builders import ask, compare, policy_of, rule
 
 SSID = compare("ssid", "equals", "corp")
@@ -135,6 +135,6 @@ def test_references_that_double_again_and_again_are_refused_and_not_put_in(facto
 
 def test_circles_without_number_are_told_within_bounds():
     names = {f"n{number}": {"any": [refer(f"n{other}") for other in range(0, 400, 37)]} for number in range(500)}
-    document = read_policy_text(json.dumps({"conditions": names}))
+    document = parse_policy_text(json.dumps({"conditions": names}))
     found = mistakes(document)
     assert 1 <= len(found) <= 201

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nac.engine import PolicyErrors, Request, compile_policy, decide, references
-from nac.engine.attributes import CATALOGUE
+from nac.engine import PolicyErrors, PolicyRequest, compile_policy, decide, references
+from nac.engine.attributes import ATTRIBUTE_CATALOGUE
 from nac.reasons import REASONS
 from tests.effort import examples
 from tests.engine import naive
@@ -74,7 +74,7 @@ documents = json_values | st.fixed_dictionaries(
     },
 )
 
-NAMES = [*sorted(CATALOGUE), "radius.Foo", "mdm.foo"]
+NAMES = [*sorted(ATTRIBUTE_CATALOGUE), "radius.Foo", "mdm.foo"]
 odd_scalars = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.lists(st.integers())
 )
@@ -92,7 +92,7 @@ def test_any_document_compiles_or_lists_its_mistakes(document):
     except PolicyErrors as errors:
         reported = errors.mistakes
     else:
-        reported = (decide(policy, Request({}, 0)),)
+        reported = (decide(policy, PolicyRequest({}, 0)),)
     assert reported
 
 
@@ -101,9 +101,9 @@ def test_any_document_compiles_or_lists_its_mistakes(document):
 def test_any_request_is_decided_and_always_alike(document, attributes, at):
     policy = compile_policy(document, refuse_unreachable=False)
     for trace in (False, True):
-        decision = decide(policy, Request(attributes, at), trace=trace)
+        decision = decide(policy, PolicyRequest(attributes, at), trace=trace)
         assert decision.reason in REASONS
-        assert decision == decide(policy, Request(attributes, at), trace=trace)
+        assert decision == decide(policy, PolicyRequest(attributes, at), trace=trace)
 
 
 @settings(deadline=None)
@@ -113,7 +113,7 @@ def test_nothing_is_permitted_unless_a_rule_or_the_fallback_says_so(document, at
         "conditions": document["conditions"],
         "rules": [{**rule, "then": DENY} for rule in document["rules"]],
     }
-    decision = decide(compile_policy(denying, refuse_unreachable=False), Request(attributes, at))
+    decision = decide(compile_policy(denying, refuse_unreachable=False), PolicyRequest(attributes, at))
     assert not decision.permitted
     assert decision.reply == ()
 
@@ -123,7 +123,7 @@ def test_nothing_is_permitted_unless_a_rule_or_the_fallback_says_so(document, at
 def test_compiled_form_and_naive_interpreter_agree(document, attributes, at, zone):
     policy = compile_policy(document, time_zone=zone, refuse_unreachable=False)
     first = naive.first_rule(document, attributes, at=at, zone=zone)
-    request = Request(attributes, at)
+    request = PolicyRequest(attributes, at)
     decision = decide(policy, request)
     assert decision.rule_id == first
     verdicts = {rule["id"]: rule["then"]["verdict"] for rule in document["rules"]}
@@ -131,7 +131,7 @@ def test_compiled_form_and_naive_interpreter_agree(document, attributes, at, zon
     assert decide(policy, request, trace=True).rule_id == first
     # A cell is given no more of a request than the policy reads, and keeps no more of a policy than decides.
     read = {name: values for name, values in attributes.items() if name in policy.reads}
-    assert decide(policy.without_trace(), Request(read, at)) == decision
+    assert decide(policy.without_trace(), PolicyRequest(read, at)) == decision
 
 
 @settings(deadline=None, max_examples=examples(500))
@@ -153,6 +153,6 @@ def test_order_of_two_rules_that_both_match_matters(one, other, attributes, at):
         return
     there = policy_of(rule("one", one), rule("other", other, DENY))
     back = policy_of(rule("other", other, DENY), rule("one", one))
-    request = Request(attributes, at)
+    request = PolicyRequest(attributes, at)
     assert decide(compile_policy(there, refuse_unreachable=False), request).permitted
     assert not decide(compile_policy(back, refuse_unreachable=False), request).permitted

@@ -1,7 +1,7 @@
 import pytest
 
-from nac.engine import Reference, references
-from nac.engine.references import tells_apart
+from nac.engine import PolicyReference, references
+from nac.engine.references import distinguishes_names
 from tests.engine.builders import compare, pinned, policy_of, rule
 
 
@@ -17,17 +17,19 @@ def test_references_are_found_with_their_places_in_a_wrong_document_too():
         pinned_denies=[pinned("p", compare("nas.name", "equals", "sw1"))],
     )
     assert set(references(document)) == {
-        Reference("endpoint-group", "printers", "rules[0].when.any[0].value"),
-        Reference("site", "HQ", "rules[0].when.any[1].not.value"),
-        Reference("user-group", "staff", "rules[1].when.value[0]"),
-        Reference("user-group", "lab", "rules[1].when.value[2]"),
-        Reference("nas", "sw1", "pinned_denies[0].when.value"),
+        PolicyReference("endpoint-group", "printers", "rules[0].when.any[0].value"),
+        PolicyReference("site", "HQ", "rules[0].when.any[1].not.value"),
+        PolicyReference("user-group", "staff", "rules[1].when.value[0]"),
+        PolicyReference("user-group", "lab", "rules[1].when.value[2]"),
+        PolicyReference("nas", "sw1", "pinned_denies[0].when.value"),
     }
 
 
 def test_references_of_anything_are_none():
     assert references(None) == references([1, {"attribute": ["x"]}]) == ()
-    assert not tells_apart([1, {"attribute": ["x"]}, {"attribute": "site.name", "operator": []}], "site", "a", "b")
+    assert not distinguishes_names(
+        [1, {"attribute": ["x"]}, {"attribute": "site.name", "operator": []}], "site", "a", "b"
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,5 +53,5 @@ def test_references_of_anything_are_none():
 )
 def test_names_are_told_apart_by_what_holds_for_one_of_them(operator, value, more, apart):
     document = policy_of(rule("a", {"not": compare("endpoint.group", operator, value) | more}))
-    assert tells_apart(document, "endpoint-group", "floor-1", "floor-2") is apart
-    assert not tells_apart(document, "user-group", "floor-1", "floor-2")
+    assert distinguishes_names(document, "endpoint-group", "floor-1", "floor-2") is apart
+    assert not distinguishes_names(document, "user-group", "floor-1", "floor-2")

@@ -1,10 +1,10 @@
 import pytest
 
-from nac.engine import RequestErrors, read_request
+from nac.engine import RequestErrors, parse_request
 
 
 def test_request_is_brought_into_the_form_that_compares():
-    request = read_request(
+    request = parse_request(
         {"mac": "AA-BB-CC-DD-EE-FF", "nas.address": "2001:DB8::0:1", "endpoint.group": ["a", "b"], "tls.resumed": True},
         at=7,
     )
@@ -19,15 +19,15 @@ def test_request_is_brought_into_the_form_that_compares():
 
 def test_wrong_request_is_refused_with_every_place():
     with pytest.raises(RequestErrors) as caught:
-        read_request({"mac": "zz", "colour": 1, "ssid": ["a", "b"], "tls.resumed": "yes", "identity": 5}, at=0)
+        parse_request({"mac": "zz", "colour": 1, "ssid": ["a", "b"], "tls.resumed": "yes", "identity": 5}, at=0)
     places = [mistake.place for mistake in caught.value.mistakes]
     assert places == ["mac[0]", "colour", "ssid", "tls.resumed[0]", "identity[0]"]
     with pytest.raises(RequestErrors):
-        read_request([], at=0)
+        parse_request([], at=0)
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800"])
 def test_text_that_no_packet_and_no_table_holds_is_refused_at_its_place(text):
     with pytest.raises(RequestErrors) as caught:
-        read_request({"user.name": ["ann", text], "mac": text}, at=0)
+        parse_request({"user.name": ["ann", text], "mac": text}, at=0)
     assert [mistake.place for mistake in caught.value.mistakes] == ["user.name", "user.name[1]", "mac[0]"]

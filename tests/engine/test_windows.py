@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from nac.engine import PolicyErrors, Request, compile_policy, decide
+from nac.engine import PolicyErrors, PolicyRequest, compile_policy, decide
 from tests.engine.builders import compare, policy_of, rule
 
 BERLIN = "Europe/Berlin"
@@ -16,7 +16,7 @@ def is_within(window, moment, zone=BERLIN):
     told = datetime.fromisoformat(moment)
     at = int((told if told.tzinfo else told.replace(tzinfo=ZoneInfo(zone))).timestamp())
     policy = compile_policy(policy_of(rule("r", compare("time", "within", window))), time_zone=zone)
-    return decide(policy, Request({}, at)).permitted
+    return decide(policy, PolicyRequest({}, at)).permitted
 
 
 # 2026-01-05 is a Monday.
@@ -87,7 +87,7 @@ def test_time_that_is_skipped_in_spring_does_not_come():
     skipped = {"from": "02:15", "to": "02:45"}
     night = range(int(datetime.fromisoformat("2026-03-28T23:00+00:00").timestamp()), 0, 60)
     policy = compile_policy(policy_of(rule("r", compare("time", "within", skipped))), time_zone=BERLIN)
-    assert not any(decide(policy, Request({}, night.start + minute * 60)).permitted for minute in range(240))
+    assert not any(decide(policy, PolicyRequest({}, night.start + minute * 60)).permitted for minute in range(240))
     assert is_within({"from": "01:00", "to": "02:30"}, "2026-03-29T00:59:59+00:00")
     assert not is_within({"from": "01:00", "to": "02:30"}, "2026-03-29T01:00+00:00")
     assert is_within({"from": "02:30", "to": "04:00"}, "2026-03-29T01:00+00:00")
@@ -113,19 +113,19 @@ def test_window_over_midnight_goes_on_through_a_change_of_the_clocks():
 def test_moment_beyond_any_calendar_is_in_no_window():
     policy = compile_policy(policy_of(rule("r", compare("time", "within", {"from": "00:00"}))), time_zone=BERLIN)
     for at in (2**40, -(2**40), 2**80, -(2**80)):
-        assert not decide(policy, Request({}, at)).permitted
+        assert not decide(policy, PolicyRequest({}, at)).permitted
 
 
 def test_trace_says_what_the_clock_showed():
     policy = compile_policy(policy_of(rule("r", compare("time", "within", {"days": ["sat"]}))), time_zone=BERLIN)
-    (cause,) = decide(policy, Request({}, 1767600000), trace=True).trace[0].because
+    (cause,) = decide(policy, PolicyRequest({}, 1767600000), trace=True).trace[0].because
     assert cause.seen == ("mon 2026-01-05 09:00:00",)
     assert cause.value == {"days": ["sat"]}
 
 
 def test_request_cannot_say_what_time_it_is():
     policy = compile_policy(policy_of(rule("r", compare("time", "within", {"days": ["sat"]}))))
-    assert not decide(policy, Request({"time": (1767441600,)}, 1767600000)).permitted
+    assert not decide(policy, PolicyRequest({"time": (1767441600,)}, 1767600000)).permitted
 
 
 @pytest.mark.parametrize(

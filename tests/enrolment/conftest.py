@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from nac.db import TenantScope, session_scope
 from nac.enrolment import service as enrolment
-from nac.enrolment.service import MadeSecret
+from nac.enrolment.service import CreatedSecret
 from pki.keys import PrivateKey
 from pki.signing_requests import SigningRequest, read_signing_request
 from tests.enrolment.serving import Est, make_settings, serving
@@ -34,7 +34,7 @@ def request(*arguments: Any, **named: Any) -> SigningRequest:
     return read_signing_request(request_der(*arguments, **named))
 
 
-def make_secret(app_engine: Engine, certified: Certified, **changes: Any) -> MadeSecret:
+def make_secret(app_engine: Engine, certified: Certified, **changes: Any) -> CreatedSecret:
     """For any name, where none is given."""
     arguments: dict[str, Any] = {"kind": "est", "profile": "eap-client-device", "now": certified.now}
     arguments["any_name"] = not {"common_name", "sans", "endpoint_mac", "user_name"} & changes.keys()

@@ -13,9 +13,9 @@ from nac.certificates import service as certificates
 from nac.certificates.errors import CertificateRefused, DuplicateKey
 from nac.certificates.service import IssuedCertificate
 from nac.db import TenantScope, session_scope
-from nac.enrolment import enrolling
+from nac.enrolment import certificate_enrolment
 from nac.enrolment.errors import NameRefused, RenewalKeepsKey, RenewalRefused
-from nac.enrolment.service import MadeSecret
+from nac.enrolment.service import CreatedSecret
 from nac.errors import AdmitError
 from nac.models import Certificate, Tenant
 from pki.errors import KeyNotAllowed, RequestNotAllowed
@@ -26,9 +26,11 @@ from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR
 
 
-def enrol(app_engine: Engine, of: Certified, secret: MadeSecret, asked: SigningRequest | None) -> IssuedCertificate:
+def enrol(app_engine: Engine, of: Certified, secret: CreatedSecret, asked: SigningRequest | None) -> IssuedCertificate:
     with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
-        return enrolling.enrol(session, actor=ACTOR, secret=secret.row, request=asked, signing=SIGNING, now=of.now)
+        return certificate_enrolment.enrol(
+            session, actor=ACTOR, secret=secret.row, request=asked, signing=SIGNING, now=of.now
+        )
 
 
 def renew(
@@ -36,8 +38,8 @@ def renew(
 ) -> IssuedCertificate:
     now = changes.get("now", of.now)
     with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
-        old = enrolling.require_renewable(session, tenant_id=of.tenant_id, shown=shown, now=now)
-        return enrolling.renew(session, actor=ACTOR, old=old, request=asked, signing=SIGNING, now=now)
+        old = certificate_enrolment.require_renewable(session, tenant_id=of.tenant_id, shown=shown, now=now)
+        return certificate_enrolment.renew(session, actor=ACTOR, old=old, request=asked, signing=SIGNING, now=now)
 
 
 def count(app_engine: Engine, of: Certified) -> int:
@@ -107,7 +109,7 @@ def test_of_two_who_ask_at_once_for_the_same_key_one_is_certified(app_engine: En
     secrets = [make_secret(app_engine, alpha) for _ in range(3)]
     outcomes: list[str] = []
 
-    def ask(secret: MadeSecret) -> None:
+    def ask(secret: CreatedSecret) -> None:
         both.wait()
         try:
             enrol(app_engine, alpha, secret, asked)
@@ -190,7 +192,10 @@ def test_only_own_valid_certificates_of_clients_are_renewed(
     refused(bravo, shown, "did not issue this certificate")
     refused(alpha, server, "Holders cannot renew")
     refused(alpha, shown, "has expired", now=shown.not_valid_after_utc + timedelta(seconds=1))
-    for change, complaint in ((certificates.suspend, "is suspended"), (certificates.revoke, "is revoked")):
+    for change, complaint in (
+        (certificates.suspend_certificate, "is suspended"),
+        (certificates.revoke_certificate, "is revoked"),
+    ):
         with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
             change(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=alpha.now)
         refused(alpha, shown, complaint)

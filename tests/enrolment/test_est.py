@@ -19,7 +19,7 @@ from sqlalchemy import Engine, func, select
 from api.enrolment import est as est_routes
 from api.enrolment.server_certificate import ensure_certificate
 from nac.certificates import service as certificates
-from nac.certificates.rollover import carry_out, plan_rollover
+from nac.certificates.rollover import execute_rollover, plan_rollover
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.enrolment.errors import SecretNeeded
 from nac.models import AuditEntry, Certificate
@@ -224,7 +224,7 @@ def test_certificate_of_a_retired_authority_is_renewed_by_its_successor(
     with session_scope(scope, engine=app_engine) as session:
         plan = plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING, of_root=of_root)
     with session_scope(scope, engine=app_engine) as session:
-        carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
+        execute_rollover(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
     first = certificates_in(est.ask("alpha", "simplereenroll", *device.shown, body=encoded(common_name="laptop")))[0]
     assert first.issuer != device.certificate.issuer
     handed = certificates_in(est.ask("alpha", "cacerts"))

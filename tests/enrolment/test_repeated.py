@@ -10,10 +10,10 @@ from sqlalchemy import Engine, select
 
 from nac.certificates import service as certificates
 from nac.db import TenantScope, session_scope
-from nac.enrolment import enrolling
+from nac.enrolment import certificate_enrolment
 from nac.enrolment import service as enrolment
 from nac.enrolment.errors import AnswerUnderWay
-from nac.enrolment.tokens import Token
+from nac.enrolment.secret_text import EnrolmentSecretText
 from nac.models import Certificate, EnrolmentSecret
 from pki.keys import public_key_digest
 from tests.enrolment.conftest import make_secret, request
@@ -23,11 +23,11 @@ from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR
 
 
-def user(token: Token) -> tuple[str, str]:
+def user(token: EnrolmentSecretText) -> tuple[str, str]:
     return "-u", f"{token.public_id}:{token.secret}"
 
 
-def uses(of: Certified, app_engine: Engine, token: Token) -> int:
+def uses(of: Certified, app_engine: Engine, token: EnrolmentSecretText) -> int:
     with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
         query = select(EnrolmentSecret.uses).where(EnrolmentSecret.public_id == token.public_id)
         return session.scalars(query).one()
@@ -66,7 +66,7 @@ def test_some_minutes_later_it_is_another_request(
     token, body, renewal = make_secret(app_engine, alpha).token, encoded(common_name="kiosk"), encoded()
     certificates_in(est.ask("alpha", "simpleenroll", *user(token), body=body))
     certificates_in(est.ask("alpha", "simplereenroll", *device.shown, body=renewal))
-    monkeypatch.setattr(enrolling, "REPEATED_WITHIN", timedelta())
+    monkeypatch.setattr(certificate_enrolment, "REPEAT_WINDOW", timedelta())
     assert est.ask("alpha", "simpleenroll", *user(token), body=body).status == 401
     assert est.ask("alpha", "simplereenroll", *device.shown, body=renewal).status == 409
 
@@ -82,7 +82,7 @@ def test_what_was_revoked_meanwhile_is_not_given_again(
         if what == "secret":
             enrolment.revoke_secret(session, name=token.public_id, **given)
         else:
-            certificates.revoke(session, serial=f"{issued.serial_number:x}", now=alpha.now, **given)
+            certificates.revoke_certificate(session, serial=f"{issued.serial_number:x}", now=alpha.now, **given)
     assert est.ask("alpha", "simpleenroll", *user(token), body=body).status == 401
 
 
@@ -109,7 +109,9 @@ def test_who_asks_again_while_it_is_signed_is_told_to_come_again(
         row.public_key_sha256 = public_key_digest(asked.public_key)
         row.secret_id, row.renews_id = (None, old.id) if renewal else (made.row.id, None)
     before = (
-        partial(enrolling.renewed_before, old=old) if renewal else partial(enrolling.enrolled_before, secret=made.row)
+        partial(certificate_enrolment.find_repeated_renewal, old=old)
+        if renewal
+        else partial(certificate_enrolment.find_repeated_enrolment, secret=made.row)
     )
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session, pytest.raises(AnswerUnderWay):
         before(session, request=asked, now=alpha.now)
@@ -121,7 +123,7 @@ def test_of_the_same_request_twice_at_once_both_get_the_same(app_engine: Engine,
 
     def ask() -> None:
         with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-            held = enrolment.hold(
+            held = enrolment.lock_secret(
                 session,
                 tenant_id=alpha.tenant_id,
                 kind="est",
@@ -129,8 +131,10 @@ def test_of_the_same_request_twice_at_once_both_get_the_same(app_engine: Engine,
                 secret=token.secret,
                 now=alpha.now,
             )
-            issued = enrolling.enrolled_before(session, secret=held.row, request=asked, now=alpha.now)
-            issued = issued or enrolling.enrol(
+            issued = certificate_enrolment.find_repeated_enrolment(
+                session, secret=held.row, request=asked, now=alpha.now
+            )
+            issued = issued or certificate_enrolment.enrol(
                 session, actor=ACTOR, secret=held.take(alpha.now), request=asked, signing=SIGNING, now=alpha.now
             )
             serials.append(issued.serial)

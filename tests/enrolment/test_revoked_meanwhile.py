@@ -12,13 +12,13 @@ from sqlalchemy import Engine, select, text
 
 from nac.certificates import repository as certificate_repository
 from nac.certificates import service as certificates
-from nac.certificates.revoking import revoke_authority
+from nac.certificates.bulk_revocation import revoke_authority
 from nac.certificates.service import IssuedCertificate
 from nac.db import TenantScope, session_scope
-from nac.enrolment import enrolling
+from nac.enrolment import certificate_enrolment
 from nac.enrolment import service as enrolment
 from nac.enrolment.errors import RenewalRefused
-from nac.enrolment.service import MadeSecret
+from nac.enrolment.service import CreatedSecret
 from nac.errors import Conflict
 from nac.models import Certificate
 from tests.enrolment.conftest import make_secret, request
@@ -34,9 +34,9 @@ def revoke(app_engine: Engine, of: Certified, which: str) -> None:
         revoke_authority(session, actor=ACTOR, tenant_id=of.tenant_id, which=which, now=of.now)
 
 
-def enrol(app_engine: Engine, of: Certified, secret: MadeSecret) -> IssuedCertificate:
+def enrol(app_engine: Engine, of: Certified, secret: CreatedSecret) -> IssuedCertificate:
     with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
-        redeemed = enrolment.redeem(
+        redeemed = enrolment.redeem_secret(
             session,
             tenant_id=of.tenant_id,
             kind="est",
@@ -44,16 +44,18 @@ def enrol(app_engine: Engine, of: Certified, secret: MadeSecret) -> IssuedCertif
             secret=secret.token.secret,
             now=of.now,
         )
-        return enrolling.enrol(
+        return certificate_enrolment.enrol(
             session, actor=ACTOR, secret=redeemed, request=request("laptop"), signing=SIGNING, now=of.now
         )
 
 
 def renew(app_engine: Engine, of: Certified, shown: x509.Certificate, between: Callable[[], None]) -> IssuedCertificate:
     with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
-        old = enrolling.require_renewable(session, tenant_id=of.tenant_id, shown=shown, now=of.now)
+        old = certificate_enrolment.require_renewable(session, tenant_id=of.tenant_id, shown=shown, now=of.now)
         between()
-        return enrolling.renew(session, actor=ACTOR, old=old, request=request("laptop"), signing=SIGNING, now=of.now)
+        return certificate_enrolment.renew(
+            session, actor=ACTOR, old=old, request=request("laptop"), signing=SIGNING, now=of.now
+        )
 
 
 def statuses(app_engine: Engine, of: Certified) -> list[str]:
@@ -136,7 +138,7 @@ def test_revoking_an_authority_waits_for_those_who_enrol_now_and_not_for_those_w
 
     with owner_engine.connect() as connection, ThreadPoolExecutor(2) as pool:
         with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-            certificate_repository.share_tenant(session, alpha.tenant_id)
+            certificate_repository.lock_tenant_shared(session, alpha.tenant_id)
             for number, each in enumerate((first, second), 1):
                 pool.submit(each)
                 until(lambda number=number: done or connection.scalar(_WAITING) == number, "it waits for a lock")  # type: ignore[misc]
@@ -147,7 +149,7 @@ def test_revoking_an_authority_waits_for_those_who_enrol_now_and_not_for_those_w
 
 def revoke_one(app_engine: Engine, of: Certified, serial: bytes, reason: Any) -> None:
     with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
-        certificates.revoke(
+        certificates.revoke_certificate(
             session, actor=ACTOR, tenant_id=of.tenant_id, serial=serial.hex(), now=of.now, reason=reason
         )
 

@@ -17,7 +17,7 @@ from nac.endpoints import service as endpoints
 from nac.enrolment import service as enrolment
 from nac.enrolment.errors import InvalidEnrolmentSecret, SecretRefused, TooManyGuesses
 from nac.enrolment.limiter import GuessLimiter
-from nac.enrolment.tokens import Token
+from nac.enrolment.secret_text import EnrolmentSecretText
 from nac.errors import AlreadyExists
 from nac.ids import TenantId
 from nac.models import AuditEntry, CertificateSettings, EnrolmentSecret
@@ -30,7 +30,7 @@ from tests.factories.tenancy import ACTOR
 def redeem(app_engine: Engine, of: Certified, name: str, secret: str, **changes: Any) -> EnrolmentSecret:
     arguments: dict[str, Any] = {"kind": "est", "now": of.now} | changes
     with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
-        return enrolment.redeem(session, tenant_id=of.tenant_id, name=name, secret=secret, **arguments)
+        return enrolment.redeem_secret(session, tenant_id=of.tenant_id, name=name, secret=secret, **arguments)
 
 
 def why(app_engine: Engine, of: Certified, name: str, secret: str, **changes: Any) -> str:
@@ -61,9 +61,9 @@ def test_every_reason_is_told_apart_for_the_log_alone(app_engine: Engine, alpha:
     named = token.public_id, token.secret
     assert why(app_engine, alpha, "nobody", token.secret) == "unknown"
     assert why(app_engine, alpha, "\0", token.secret) == "unknown"
-    assert why(app_engine, alpha, token.public_id, Token.make().secret) == "wrong-secret"
+    assert why(app_engine, alpha, token.public_id, EnrolmentSecretText.make().secret) == "wrong-secret"
     assert why(app_engine, alpha, *named, kind="scep") == "wrong-kind"
-    assert why(app_engine, alpha, *named, now=alpha.now + enrolment.USUAL_LIFE) == "expired"
+    assert why(app_engine, alpha, *named, now=alpha.now + enrolment.DEFAULT_LIFETIME) == "expired"
     assert why(app_engine, bravo, *named) == "unknown"
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         enrolment.revoke_secret(session, actor=ACTOR, tenant_id=alpha.tenant_id, name=token.public_id)
@@ -75,7 +75,7 @@ def test_suspended_tenant_blocked_device_and_disabled_user_are_given_nothing(
 ) -> None:
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
-        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac="00005e005301", name="Printer")
+        endpoints.create_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac="00005e005301", name="Printer")
     bound = make_secret(app_engine, alpha, endpoint_mac="00005e005301")
     assert bound.row.common_name == "00005e005301"
     with session_scope(scope, engine=app_engine) as session:
@@ -110,7 +110,7 @@ def test_failure_after_redeeming_takes_nothing(app_engine: Engine, alpha: Certif
     token = make_secret(app_engine, alpha).token
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         named = {"tenant_id": alpha.tenant_id, "kind": "est", "name": token.public_id, "secret": token.secret}
-        assert enrolment.redeem(session, now=alpha.now, **named).uses == 1
+        assert enrolment.redeem_secret(session, now=alpha.now, **named).uses == 1
         session.rollback()
     assert redeem(app_engine, alpha, token.public_id, token.secret).uses == 1
 
@@ -127,7 +127,7 @@ def test_secret_is_in_no_table(app_engine: Engine, owner_engine: Engine, alpha: 
 
 def test_refusal_is_audited_without_the_secret_and_with_printable_text(app_engine: Engine, alpha: Certified) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        enrolment.note_refusal(
+        enrolment.record_refusal(
             session,
             actor="est:192.0.2.1",
             tenant_id=alpha.tenant_id,
@@ -144,10 +144,10 @@ def test_link_finds_its_tenant_and_sees_nothing_else(app_engine: Engine, alpha: 
     token = make_secret(app_engine, alpha, kind="link", common_name="phone").token
     make_secret(app_engine, bravo)
     with session_scope(EnrolmentScope(token.public_id), engine=app_engine) as session:
-        assert enrolment.tenant_of(session, token.public_id) == alpha.tenant_id
+        assert enrolment.find_tenant_id(session, token.public_id) == alpha.tenant_id
         assert len(session.scalars(select(EnrolmentSecret)).all()) == 1
     with session_scope(EnrolmentScope("a" * 16), engine=app_engine) as session:
-        assert enrolment.tenant_of(session, "a" * 16) is None
+        assert enrolment.find_tenant_id(session, "a" * 16) is None
 
 
 @pytest.mark.parametrize(
@@ -195,5 +195,5 @@ def test_guesses_run_out_for_one_source_and_tenant_and_come_back() -> None:
 
 @given(st.text() | st.from_regex(r"[a-z0-9]{15,17}-[a-z0-9]{25,27}"))
 def test_any_text_is_a_token_or_none(text: str) -> None:
-    token = Token.parse(text)
+    token = EnrolmentSecretText.parse(text)
     assert token is None or token.reveal() == text

@@ -14,11 +14,11 @@ from sqlalchemy import select
 
 from cli.layout import CHECKOUT
 from nac.db import TenantScope, session_scope
-from nac.decisions.recorded import microseconds_of
+from nac.decisions.recorded_requests import to_microseconds
 from nac.events import accounting, alarms, audit, authentication, certificates, coa, endpoints, feed, sessions
 from nac.events.document import MAX_TEXT, CertificateStatus, EndpointStatus, from_json, to_json
+from nac.events.event_values import EventTenant
 from nac.events.schema import event_schema
-from nac.events.texts import Tenant
 from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest, EventNote
 from radius.agent import rows
 from radius.agent.usage import accounting_line, accounting_record, read_usage
@@ -29,7 +29,7 @@ from tests.events.samples import NUMBERS, SECRET, SERIALS, TEXT, accounting_reco
 FILE = CHECKOUT / "docs" / "reference" / "events.schema.json"
 VALIDATOR = Draft202012Validator(event_schema(), format_checker=Draft202012Validator.FORMAT_CHECKER)
 NOW = datetime(2026, 11, 21, 18, 30, 0, 1, UTC)
-ALPHA = Tenant("6b1f4f0e-1111-4222-8333-444455556666", "alpha")
+ALPHA = EventTenant("6b1f4f0e-1111-4222-8333-444455556666", "alpha")
 
 
 def checked(event):
@@ -61,7 +61,7 @@ def distinct(records):
 
 
 def test_decision_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, journal):
-    tenant = Tenant(str(alpha.id), "alpha")
+    tenant = EventTenant(str(alpha.id), "alpha")
 
     @settings(max_examples=examples(100))
     @given(auth_records(alpha))
@@ -72,7 +72,7 @@ def test_decision_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, jo
     gather()
     records = distinct(records)
     journal.ship(*records)
-    logged = {microseconds_of(row.at): row for row in stored(app_engine, alpha.id, AuthLog)}
+    logged = {to_microseconds(row.at): row for row in stored(app_engine, alpha.id, AuthLog)}
     assert len(logged) == len(records)
     for record in records:
         row = logged[record.at]
@@ -90,7 +90,7 @@ def as_shipped(record, line):
 
 
 def test_accounting_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, journal):
-    tenant = Tenant(str(alpha.id), "alpha")
+    tenant = EventTenant(str(alpha.id), "alpha")
 
     @settings(max_examples=examples(100))
     @given(accounting_records(alpha))
@@ -101,7 +101,7 @@ def test_accounting_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, 
     gather()
     records = distinct(records)
     journal.ship(*records)
-    logged = {microseconds_of(row.at): row for row in stored(app_engine, alpha.id, AccountingLog)}
+    logged = {to_microseconds(row.at): row for row in stored(app_engine, alpha.id, AccountingLog)}
     assert len(logged) == len(records)
     for record in records:
         row = logged[record.at]
@@ -208,7 +208,7 @@ def test_note_of_anything_makes_an_event_that_fits_the_schema(data):
     (module, kind, whats), said = data.draw(st.sampled_from(list(NOTES.items())))
     what = data.draw(st.sampled_from(whats))
     told = checked(module.from_note(note(kind, what, data.draw(said)), tenant=ALPHA))
-    assert told["event"]["id"] == f"{kind}:{microseconds_of(NOW)}-7"
+    assert told["event"]["id"] == f"{kind}:{to_microseconds(NOW)}-7"
     assert told["event"]["action"] == f"{kind}-{what}"
     assert told["admit"]["kind"] == kind
 
@@ -289,7 +289,7 @@ def test_change_of_any_size_is_bounded():
 
 
 def test_test_of_a_feed_is_an_event():
-    told = checked(feed.tested("siem", now=NOW, tenant=ALPHA))
+    told = checked(feed.build_feed_tested("siem", now=NOW, tenant=ALPHA))
     assert (told["admit"]["kind"], told["admit"]["feed"]) == ("feed", "siem")
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from nac.events import accounting as accounting_events
 from nac.events import authentication
 from nac.events.document import to_json
-from nac.events.filtering import EVERYTHING, Filter
-from nac.events.live import Listening, Notice, entry, listen
-from nac.events.texts import Tenant
+from nac.events.event_filter import ALL_EVENTS, EventFilter
+from nac.events.event_values import EventTenant
+from nac.events.live_stream import ListenerState, StreamNotice, build_entry, listen
 from tests.agent.journal import AT, auth
 
 LINES = [b"[]", b"[1]", b'[{"message":"\xff"}]', b"[" * 5_000]
@@ -24,20 +24,20 @@ ENTRIES = st.dictionaries(
 @pytest.mark.parametrize(
     ("wanted", "heard"),
     [
-        (Filter(mac="AA-BB-CC-DD-EE-01"), ["anna", ""]),
-        (Filter(user="ANNA"), ["anna", ""]),
-        (Filter(rejects=True), ["carl"]),
-        (Filter(verdict="quarantine"), ["bert"]),
-        (Filter(kinds=frozenset(["accounting"])), [""]),
-        (Filter(nas=frozenset(["switch-2"])), ["bert"]),
-        (Filter(nas=frozenset(["192.0.2.7"])), ["anna", "bert", "carl", ""]),
-        (Filter(nas=frozenset(["11111111-0000-4000-8000-000000000000"])), ["carl"]),
-        (Filter(site="22222222-0000-4000-8000-000000000000"), ["carl"]),
-        (Filter(rejects=True, user="anna"), []),
+        (EventFilter(mac="AA-BB-CC-DD-EE-01"), ["anna", ""]),
+        (EventFilter(user="ANNA"), ["anna", ""]),
+        (EventFilter(rejects=True), ["carl"]),
+        (EventFilter(verdict="quarantine"), ["bert"]),
+        (EventFilter(kinds=frozenset(["accounting"])), [""]),
+        (EventFilter(nas=frozenset(["switch-2"])), ["bert"]),
+        (EventFilter(nas=frozenset(["192.0.2.7"])), ["anna", "bert", "carl", ""]),
+        (EventFilter(nas=frozenset(["11111111-0000-4000-8000-000000000000"])), ["carl"]),
+        (EventFilter(site="22222222-0000-4000-8000-000000000000"), ["carl"]),
+        (EventFilter(rejects=True, user="anna"), []),
     ],
 )
 def test_filter_lets_through_what_fits(wanted, heard, alpha):
-    tenant = Tenant(str(alpha.id), "alpha")
+    tenant = EventTenant(str(alpha.id), "alpha")
     of_carl = {"nas_id": "11111111-0000-4000-8000-000000000000", "site_id": "22222222-0000-4000-8000-000000000000"}
     events = [
         authentication.from_record(record, number=1, tenant=tenant)
@@ -48,7 +48,7 @@ def test_filter_lets_through_what_fits(wanted, heard, alpha):
         )
     ]
     attributes = (("NAS-Identifier", "switch-1"),)
-    record = accounting_events.Record(
+    record = accounting_events.AccountingRequest(
         AT, None, None, "192.0.2.7", "Start", "s1", "aabbccddee01", "anna", None, None, None, "", attributes
     )
     events.append(accounting_events.from_record(record, number=1, tenant=tenant))
@@ -59,7 +59,7 @@ def test_filter_lets_through_what_fits(wanted, heard, alpha):
 @given(st.lists(ENTRIES, max_size=5))
 def test_entries_of_any_form_are_read_or_left_out(entries):
     tenant = UUID(int=1)
-    state = Listening([tenant], EVERYTHING, 0.0)
+    state = ListenerState([tenant], ALL_EVENTS, 0.0)
     (stream,) = state.streams
     reply = [(stream, [(b"%d-0" % number, fields) for number, fields in enumerate(entries)])]
     assert {each.kind for each in state.take(reply, 1.0)} <= {"left-out", "listening"}
@@ -67,16 +67,16 @@ def test_entries_of_any_form_are_read_or_left_out(entries):
 
 
 def test_event_of_a_later_version_or_a_broken_one_is_left_out_and_the_others_are_heard(alpha):
-    event = to_json(authentication.from_record(auth(alpha), number=1, tenant=Tenant(str(alpha.id), "alpha")))
+    event = to_json(authentication.from_record(auth(alpha), number=1, tenant=EventTenant(str(alpha.id), "alpha")))
     later = event.replace(b'"kind":"authentication"', b'"kind":"prophecy"')
     more = event.replace(b'"admit":{', b'"admit":{"more":1,')
     broken = event.replace(b'"message":"', b'"message":"\xff')
     assert len({event, later, more, broken}) == 4
-    state = Listening([alpha.id], EVERYTHING, 0.0)
-    fields = {name.encode(): each for name, each in entry("writer", 0, [later, broken, event, more]).items()}
+    state = ListenerState([alpha.id], ALL_EVENTS, 0.0)
+    fields = {name.encode(): each for name, each in build_entry("writer", 0, [later, broken, event, more]).items()}
     fields |= {b"writer": b"writer", b"first": b"0"}
     heard = list(state.take([(state.streams[0], [(b"1-0", fields)])], 1.0))
-    assert heard[1:3] == [Notice("left-out", alpha.id, 1)] * 2
+    assert heard[1:3] == [StreamNotice("left-out", alpha.id, 1)] * 2
     assert [each.line for each in heard[3:]] == [event, more]
 
 

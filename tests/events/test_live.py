@@ -16,25 +16,17 @@ import pytest
 import redis
 from sqlalchemy import select
 
-import nac.events.live
+import nac.events.live_stream
 import radius.agent.live
 from nac.db import TenantScope, session_scope
-from nac.decisions.recorded import microseconds_of
+from nac.decisions.recorded_requests import to_microseconds
 from nac.endpoints import service as endpoints
 from nac.events import accounting as accounting_events
 from nac.events import authentication
 from nac.events.document import to_json
-from nac.events.filtering import EVERYTHING
-from nac.events.live import (
-    KEPT_ENTRIES,
-    Heard,
-    Notice,
-    events_key,
-    interest_key,
-    listen,
-    listen_async,
-)
-from nac.events.texts import Tenant
+from nac.events.event_filter import ALL_EVENTS
+from nac.events.event_values import EventTenant
+from nac.events.live_stream import MAX_ENTRIES, LiveEvent, StreamNotice, events_key, interest_key, listen, listen_async
 from nac.models import AccountingLog, AuthLog
 from radius.agent.live import MOST_WAITING, LiveFeed
 from radius.agent.live_notes import LiveNotes
@@ -48,7 +40,7 @@ from tests.waiting import until
 # Shorter than in earnest, for what is waited for here.
 QUICK = {
     radius.agent.live: {"ASK_SECONDS": 0.1, "RETRY_SECONDS": 0.1, "TIMEOUT_SECONDS": 0.3, "PER_SECOND": 20_000},
-    nac.events.live: {
+    nac.events.live_stream: {
         "INTEREST_SECONDS": 3,
         "SILENT_SECONDS": 2.0,
         "_BLOCK_SECONDS": 0.1,
@@ -119,7 +111,7 @@ def shipping(tmp_path, database, platform, feed):
 class Listener:
     """`listen` in a thread; what it heard so far."""
 
-    def __init__(self, url, *tenants, wanted=EVERYTHING):
+    def __init__(self, url, *tenants, wanted=ALL_EVENTS):
         self.heard = []
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(url, [tenant.id for tenant in tenants], wanted))
@@ -142,11 +134,11 @@ class Listener:
 
     @property
     def events(self):
-        return [each.event for each in self.heard if isinstance(each, Heard)]
+        return [each.event for each in self.heard if isinstance(each, LiveEvent)]
 
     @property
     def notices(self):
-        return [each for each in self.heard if isinstance(each, Notice)]
+        return [each for each in self.heard if isinstance(each, StreamNotice)]
 
     @property
     def left_out(self):
@@ -165,7 +157,7 @@ def stored(engine, tenant_id, model):
 
 
 def test_what_is_heard_is_what_the_log_says_in_its_order(app_engine, platform, database, tmp_path, alpha, redis_server):
-    tenant = Tenant(str(alpha.id), "alpha")
+    tenant = EventTenant(str(alpha.id), "alpha")
     with (
         running(feed_of(redis_server, alpha)) as feed,
         shipping(tmp_path, database, platform, feed) as journal,
@@ -202,7 +194,7 @@ def test_tenant_hears_nothing_of_another(platform, database, tmp_path, alpha, br
         one.wait_events(2)
     assert [event.user.name for event in one.events] == ["a", "last"]
     assert {event.organization.name for event in one.events} == {"alpha"}
-    assert {heard.tenant_id for heard in both.heard if isinstance(heard, Heard)} == {alpha.id, bravo.id}
+    assert {heard.tenant_id for heard in both.heard if isinstance(heard, LiveEvent)} == {alpha.id, bravo.id}
 
 
 def test_nobody_who_listens_costs_neither_ids_nor_entries(platform, database, tmp_path, alpha, redis_server):
@@ -300,7 +292,7 @@ def test_what_others_note_is_heard_while_somebody_listens(
 ):
     def add(tenant, mac):
         with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
-            endpoints.add_endpoint(session, actor="test", tenant_id=tenant.id, mac=mac)
+            endpoints.create_endpoint(session, actor="test", tenant_id=tenant.id, mac=mac)
 
     with running(feed_of(redis_server, alpha)) as feed:
         told = LiveNotes(cell_engine, platform.cell_id, feed)
@@ -350,27 +342,27 @@ def test_listener_that_does_not_read_is_told_what_it_missed(platform, database, 
     client = redis.Redis.from_url(redis_server.url)
     with running(feed_of(redis_server, alpha)) as feed, shipping(tmp_path, database, platform, feed) as journal:
         slow = listen(redis_server.url, [alpha.id])
-        until(lambda: Notice("listening", alpha.id) in [next(slow) for _ in range(3)], "the slow one listens")
+        until(lambda: StreamNotice("listening", alpha.id) in [next(slow) for _ in range(3)], "the slow one listens")
         until(lambda: feed.wanted, "the agent knows that somebody listens")
         # As another listener does, which reads.
         client.set(interest_key(alpha.id), "1", ex=60)
         # Each batch is an entry of its own at least.
-        for batch in range(KEPT_ENTRIES + 10):
+        for batch in range(MAX_ENTRIES + 10):
             journal.ship(auth(alpha, at=AT + batch, identity=f"{batch}"))
             until(lambda: not feed._waiting and not feed._unsent, "all is sent")
-        assert client.xlen(events_key(alpha.id)) <= KEPT_ENTRIES
+        assert client.xlen(events_key(alpha.id)) <= MAX_ENTRIES
         heard = []
 
         def last_is_heard():
             heard.append(next(slow))
-            return isinstance(heard[-1], Heard) and heard[-1].event.user.name == f"{KEPT_ENTRIES + 9}"
+            return isinstance(heard[-1], LiveEvent) and heard[-1].event.user.name == f"{MAX_ENTRIES + 9}"
 
         with closing(slow):
             until(last_is_heard, "the last event")
-    came = sum(isinstance(each, Heard) for each in heard)
-    missed = sum(each.count for each in heard if isinstance(each, Notice) and each.count)
+    came = sum(isinstance(each, LiveEvent) for each in heard)
+    missed = sum(each.count for each in heard if isinstance(each, StreamNotice) and each.count)
     assert missed > 0
-    assert came + missed == KEPT_ENTRIES + 10
+    assert came + missed == MAX_ENTRIES + 10
     client.close()
 
 
@@ -415,7 +407,7 @@ def test_shipper_killed_again_and_again_tells_each_event_once_and_none_that_is_n
             process.stdout.close()
     journal.ship()
     ids = [event.event.id for event in listener.events]
-    logged = {f"accounting:{microseconds_of(row.at)}-{row.id}" for row in stored(app_engine, alpha.id, AccountingLog)}
+    logged = {f"accounting:{to_microseconds(row.at)}-{row.id}" for row in stored(app_engine, alpha.id, AccountingLog)}
     assert len(logged) == len(written)
     assert len(ids) == len(set(ids))
     assert set(ids) <= logged
@@ -438,12 +430,12 @@ def test_listener_whose_interest_lapsed_is_told_although_another_listens(alpha, 
     with redis.Redis.from_url(redis_server.url) as client, running(feed_of(redis_server, alpha)) as feed:
         slow = listen(redis_server.url, [alpha.id])
         with closing(slow):
-            until(lambda: next(slow) == Notice("listening", alpha.id), "the slow one listens")
+            until(lambda: next(slow) == StreamNotice("listening", alpha.id), "the slow one listens")
             client.delete(interest_key(alpha.id))
             until(lambda: not feed.wanted, "nobody listens")
             with Listener(redis_server.url, alpha) as other:
                 other.wait("listening")
-                until(lambda: next(slow) == Notice("left-out", alpha.id), "the slow one is told")
+                until(lambda: next(slow) == StreamNotice("left-out", alpha.id), "the slow one is told")
                 assert [notice.kind for notice in other.notices] == ["listening"]
 
 
@@ -475,10 +467,10 @@ def test_event_stream_hears_the_same(platform, database, tmp_path, alpha, redis_
     async def first_event(journal, feed):
         async with aclosing(listen_async(redis_server.url, [alpha.id])) as stream:
             async for each in stream:
-                if isinstance(each, Notice) and each.kind == "listening":
+                if isinstance(each, StreamNotice) and each.kind == "listening":
                     await asyncio.to_thread(until, lambda: feed.wanted, "somebody listens")
                     await asyncio.to_thread(journal.ship, auth(alpha))
-                if isinstance(each, Heard):
+                if isinstance(each, LiveEvent):
                     return each
         return None
 

@@ -8,7 +8,7 @@ import redis
 
 from nac.clock import utc_now
 from nac.events import feed as feed_events
-from nac.events.live import ENTRY_BYTES, KEPT_ENTRIES, events_key, interest_key
+from nac.events.live_stream import MAX_ENTRIES, MAX_ENTRY_BYTES, events_key, interest_key
 from radius.agent import live
 from radius.agent.live import KEPT_IN_ALL, LEAST_KEPT, LiveFeed, Told
 from tests.redis_server import RedisServer
@@ -26,10 +26,10 @@ def server():
 
 
 def event(tenant):
-    return feed_events.tested("x", now=utc_now(), tenant=tenant)
+    return feed_events.build_feed_tested("x", now=utc_now(), tenant=tenant)
 
 
-@pytest.mark.parametrize(("listened", "kept"), [(3, KEPT_ENTRIES), (120, 26), (MOST, LEAST_KEPT)])
+@pytest.mark.parametrize(("listened", "kept"), [(3, MAX_ENTRIES), (120, 26), (MOST, LEAST_KEPT)])
 def test_each_of_many_tenants_is_told(server, listened, kept, monkeypatch):
     monkeypatch.setattr(live, "ASK_SECONDS", 3_600.0)
     slugs = {str(UUID(int=number)): f"t{number}" for number in range(MOST)}
@@ -47,5 +47,5 @@ def test_each_of_many_tenants_is_told(server, listened, kept, monkeypatch):
         assert [client.xlen(events_key(tenant_id)) for tenant_id in wanted[-2:]] == [kept, kept]
         assert all(client.xlen(events_key(tenant_id)) for tenant_id in wanted)
     assert kept * listened <= KEPT_IN_ALL
-    assert KEPT_IN_ALL * ENTRY_BYTES <= 100 << 20
+    assert KEPT_IN_ALL * MAX_ENTRY_BYTES <= 100 << 20
     assert feed.counters["left_out"] == 0

@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.db.base import Base
-from nac.exports import running, service
-from nac.exports.files import Folder
+from nac.exports import runner, service
+from nac.exports.export_folder import ExportFolder
 from nac.ids import TenantId
 from nac.models import ExportJob
 from tests.factories.rows import make_row
@@ -33,7 +33,7 @@ class Exports:
     owner: Engine
     app: Engine
     worker: Engine
-    folder: Folder
+    folder: ExportFolder
     alpha: TenantId
     bravo: TenantId
 
@@ -56,7 +56,7 @@ class Exports:
         most_bytes: int = 0,
     ) -> int:
         with session_scope(TenantScope(self.alpha), engine=self.app) as session:
-            job = service.start(
+            job = service.start_export(
                 session,
                 actor=ACTOR,
                 tenant_id=self.alpha,
@@ -69,8 +69,8 @@ class Exports:
             return job.id
 
     def run(self, *, seconds: float = 60, least_free_bytes: int = 0, tenant_max_bytes: int = 0) -> int | None:
-        limits = running.Limits(least_free_bytes, seconds, tenant_max_bytes)
-        return running.run_next(self.folder, limits, engine=self.worker)
+        limits = runner.ExportLimits(least_free_bytes, seconds, tenant_max_bytes)
+        return runner.run_next_export(self.folder, limits, engine=self.worker)
 
     def job(self, job_id: int) -> ExportJob:
         with Session(self.owner, expire_on_commit=False) as session:
@@ -88,13 +88,13 @@ class Exports:
                 session.execute(select(func.measure_log("auth", day)))
 
     def path(self, job_id: int) -> Path:
-        return self.folder.of_job(self.alpha, job_id)
+        return self.folder.job_path(self.alpha, job_id)
 
     def files(self, job_id: int) -> list[Path]:
         return [self.path(job_id) / part["file"] for part in self.job(job_id).parts]
 
     def prune(self, *, later: timedelta = timedelta(0), kept: timedelta = DAY) -> int:
-        return running.prune(self.folder, kept=kept, now=utc_now() + later, engine=self.worker)
+        return runner.prune_exports(self.folder, kept=kept, now=utc_now() + later, engine=self.worker)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def tenants(app_engine: Engine, platform: Platform) -> list[TenantId]:
 def exports(
     owner_engine: Engine, app_engine: Engine, worker_engine: Engine, tenants: list[TenantId], tmp_path: Path
 ) -> Exports:
-    return Exports(owner_engine, app_engine, worker_engine, Folder(tmp_path / "exports"), *tenants)
+    return Exports(owner_engine, app_engine, worker_engine, ExportFolder(tmp_path / "exports"), *tenants)
 
 
 def of_day(at: datetime) -> date:

@@ -15,18 +15,18 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from nac.db.base import Base
-from nac.decisions.recorded import microseconds_of
+from nac.decisions.recorded_requests import to_microseconds
 from nac.events import accounting, authentication
 from nac.events.document import Event
-from nac.events.texts import Tenant
-from nac.exports.columns import SOURCES, Source
+from nac.events.event_values import EventTenant
+from nac.exports.columns import LOG_SOURCES, LogSource
 from nac.models import AccountingLog, AuthLog
 from tests.exports.conftest import DAY, NASTY, Exports
 
 Rows = list[dict[str, Any]]
 
 
-def read_csv(path: Path, source: Source) -> Rows:
+def read_csv(path: Path, source: LogSource) -> Rows:
     """By the rules of RFC 4180; an empty field without quotes is none, and the guard's apostrophe is taken away."""
     kinds = {column.name: column.kind for column in source.columns}
     text = gzip.decompress(path.read_bytes()).decode()
@@ -74,7 +74,7 @@ def _from_csv(value: str | None, kind: str) -> Any:
     return value
 
 
-def read_json(path: Path, source: Source) -> Rows:
+def read_json(path: Path, source: LogSource) -> Rows:
     kinds = {column.name: column.kind for column in source.columns}
     rows = [json.loads(line) for line in gzip.decompress(path.read_bytes()).split(b"\n") if line]
     return [
@@ -86,7 +86,7 @@ def read_json(path: Path, source: Source) -> Rows:
     ]
 
 
-def read_parquet(path: Path, source: Source) -> Rows:
+def read_parquet(path: Path, source: LogSource) -> Rows:
     moments = [column.name for column in source.columns if column.kind == "moment"]
     replaced = ", ".join(f'epoch_us("{name}") AS "{name}"' for name in moments)
     with duckdb.connect() as connection:
@@ -99,10 +99,10 @@ def read_parquet(path: Path, source: Source) -> Rows:
     return rows
 
 
-READERS: dict[str, Callable[[Path, Source], Rows]] = {"csv": read_csv, "jsonl": read_json, "parquet": read_parquet}
+READERS: dict[str, Callable[[Path, LogSource], Rows]] = {"csv": read_csv, "jsonl": read_json, "parquet": read_parquet}
 
 
-def stored(exports: Exports, table_name: str, source: Source) -> Rows:
+def stored(exports: Exports, table_name: str, source: LogSource) -> Rows:
     """Alpha's rows, as the database has them."""
     table = Base.metadata.tables[table_name]
     with Session(exports.owner) as session:
@@ -157,7 +157,7 @@ def events(exports: Exports, model: Any, told: Callable[..., Event]) -> set[str]
     """Ids of the events of alpha's rows."""
     with Session(exports.owner) as session:
         rows = session.scalars(select(model).where(model.tenant_id == exports.alpha))
-        return {told(row, tenant=Tenant(str(exports.alpha), "alpha")).event.id for row in rows}
+        return {told(row, tenant=EventTenant(str(exports.alpha), "alpha")).event.id for row in rows}
 
 
 def in_order(rows: Rows) -> list[str]:
@@ -170,7 +170,7 @@ def test_every_row_of_every_log_comes_back_as_it_was(exports: Exports, form: str
     for log, table in TABLES.items():
         job_id = exports.start(log, form)
         assert exports.run() == job_id
-        source = SOURCES[log]
+        source = LOG_SOURCES[log]
         read = [row for path in exports.files(job_id) for row in READERS[form](path, source)]
         assert in_order(read) == in_order(stored(exports, table, source))
         job = exports.job(job_id)
@@ -178,7 +178,7 @@ def test_every_row_of_every_log_comes_back_as_it_was(exports: Exports, form: str
         if log in EVENTS:
             # As docs/reference/events.md has it.
             kind, told = EVENTS[log]
-            ids = {f"{kind}:{microseconds_of(row['at'])}-{row['id']}" for row in read}
+            ids = {f"{kind}:{to_microseconds(row['at'])}-{row['id']}" for row in read}
             assert ids == events(exports, *told)
 
 

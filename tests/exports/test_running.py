@@ -18,8 +18,8 @@ from sqlalchemy.orm import Session
 
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import Conflict, SeveralMistakes
-from nac.exports import running, service, standing
-from nac.exports.columns import SOURCES
+from nac.exports import runner, service, standing_exports
+from nac.exports.columns import LOG_SOURCES
 from nac.models import AuditEntry, ExportJob
 from nac.tenants import service as tenants
 from tests.exports.conftest import DAY, Exports
@@ -41,7 +41,7 @@ def add_rows(exports: Exports, rows: int, *, days: int = 1) -> None:
 
 
 def read(exports: Exports, job_id: int, form: str) -> list[str]:
-    source = SOURCES["auth"]
+    source = LOG_SOURCES["auth"]
     return in_order([row for path in exports.files(job_id) for row in READERS[form](path, source)])
 
 
@@ -68,7 +68,7 @@ def test_job_tells_of_its_files_and_they_are_what_it_tells(exports: Exports) -> 
 
 
 def test_large_day_becomes_several_files_and_jobs_take_turns(exports: Exports, monkeypatch) -> None:
-    monkeypatch.setattr(running, "FILE_ROWS", 60)
+    monkeypatch.setattr(runner, "FILE_ROWS", 60)
     add_rows(exports, 200)
     exports.measure()
     first, second = (exports.start("auth", "csv") for _ in range(2))
@@ -79,22 +79,23 @@ def test_large_day_becomes_several_files_and_jobs_take_turns(exports: Exports, m
     assert {first, second} == set(turns)
     for job_id in (first, second):
         assert len(exports.job(job_id).parts) == 4
-        assert read(exports, job_id, "csv") == in_order(stored(exports, "auth_log", SOURCES["auth"]))
+        assert read(exports, job_id, "csv") == in_order(stored(exports, "auth_log", LOG_SOURCES["auth"]))
 
 
 KILLED = """
 import sys, pathlib, time
 from nac.db import make_engine
-from nac.exports import running, writing
-from nac.exports.files import Folder
-running.FILE_ROWS, writing._FETCHED = 200, 10
-measured = writing._Measured.write
+from nac.exports import (runner, file_writer)
+from nac.exports.export_folder import ExportFolder
+runner.FILE_ROWS, file_writer._FETCH_ROWS = 200, 10
+measured = file_writer._MeasuredFile.write
 def slow(self, data):
     time.sleep(0.002)
     return measured(self, data)
-writing._Measured.write = slow
+file_writer._MeasuredFile.write = slow
 print("begun", flush=True)
-running.run_next(Folder(pathlib.Path(sys.argv[2])), running.Limits(0, 60), engine=make_engine(sys.argv[1]))
+folder = ExportFolder(pathlib.Path(sys.argv[2]))
+runner.run_next_export(folder, runner.ExportLimits(0, 60), engine=make_engine(sys.argv[1]))
 """
 
 
@@ -122,7 +123,7 @@ def test_export_that_is_killed_is_gone_on_with_and_no_row_is_missing_or_double(
     job = exports.job(job_id)
     assert (job.state, job.rows) == ("done", 1_600)
     assert job.parts[: len(left.parts)] == left.parts
-    assert read(exports, job_id, form) == in_order(stored(exports, "auth_log", SOURCES["auth"]))
+    assert read(exports, job_id, form) == in_order(stored(exports, "auth_log", LOG_SOURCES["auth"]))
     assert not [path for path in exports.path(job_id).iterdir() if path.name.startswith(".")]
 
 
@@ -136,7 +137,7 @@ def test_full_disk_is_told_and_the_job_is_tried_again_later(exports: Exports) ->
     assert list(exports.path(job_id).iterdir()) == []
     assert exports.run() is None
     with session_scope(TenantScope(exports.alpha), engine=exports.app) as session:
-        service.retry(session, actor=ACTOR, tenant_id=exports.alpha, job_id=job_id)
+        service.retry_export(session, actor=ACTOR, tenant_id=exports.alpha, job_id=job_id)
     exports.run()
     job = exports.job(job_id)
     assert (job.state, job.rows, job.error) == ("done", 10, "")
@@ -183,20 +184,20 @@ def test_file_that_is_not_there_as_it_was_written_is_written_again(exports: Expo
     job = exports.job(job_id)
     assert (job.state, job.rows, len(job.parts)) == ("done", 30, 3)
     assert sum(part["bytes"] for part in job.parts) == job.bytes
-    assert read(exports, job_id, "jsonl") == in_order(stored(exports, "auth_log", SOURCES["auth"]))
+    assert read(exports, job_id, "jsonl") == in_order(stored(exports, "auth_log", LOG_SOURCES["auth"]))
 
 
 def test_export_that_cannot_be_written_for_whatever_reason_fails_and_others_have_their_turn(
     exports: Exports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = running.write_rows
+    real = runner.write_rows
 
     def poisoned(connection: psycopg.Connection, *args: Any, **given: Any) -> Any:
         if given["stretch"].tenant_id == exports.alpha:
             connection.execute("SELECT 1/0")
         return real(connection, *args, **given)
 
-    monkeypatch.setattr(running, "write_rows", poisoned)
+    monkeypatch.setattr(runner, "write_rows", poisoned)
     add_rows(exports, 3)
     job_id = exports.start("auth", "csv")
     for failures in range(1, 8):
@@ -211,7 +212,7 @@ def test_export_that_cannot_be_written_for_whatever_reason_fails_and_others_have
         exports.due(job_id)
     monkeypatch.undo()
     with session_scope(TenantScope(exports.alpha), engine=exports.app) as session:
-        service.retry(session, actor=ACTOR, tenant_id=exports.alpha, job_id=job_id)
+        service.retry_export(session, actor=ACTOR, tenant_id=exports.alpha, job_id=job_id)
     exports.run()
     assert (exports.job(job_id).state, exports.job(job_id).rows) == ("done", 3)
 
@@ -223,15 +224,15 @@ def test_day_of_every_log_is_exported_before_deletion_as_deletion_finds_it(expor
     for table in [*tables.values(), "sessions"]:
         exports.add(table, at)
     with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
-        for log, form in zip(SOURCES, ("csv", "jsonl", "parquet", "parquet"), strict=True):
-            standing.order(session, exports.alpha, log, [at.date()], format=form)
+        for log, form in zip(LOG_SOURCES, ("csv", "jsonl", "parquet", "parquet"), strict=True):
+            standing_exports.create_jobs(session, exports.alpha, log, [at.date()], format=form)
     while exports.run() is not None:
         continue
     with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
-        jobs = {job.log: (job.state, job.rows) for job in service.list_jobs(session, tenant_id=exports.alpha)}
-        assert jobs == dict.fromkeys(SOURCES, ("done", 1))
+        jobs = {job.log: (job.state, job.rows) for job in service.list_exports(session, tenant_id=exports.alpha)}
+        assert jobs == dict.fromkeys(LOG_SOURCES, ("done", 1))
         given = {"folder": exports.folder, "now": exports.today}
-        assert all(standing.release(session, exports.alpha, log, at.date(), **given) for log in SOURCES)
+        assert all(standing_exports.release_day(session, exports.alpha, log, at.date(), **given) for log in LOG_SOURCES)
 
 
 def test_exports_of_a_tenant_have_a_quota_and_removed_ones_make_room(exports: Exports, monkeypatch) -> None:
@@ -249,7 +250,7 @@ def test_exports_of_a_tenant_have_a_quota_and_removed_ones_make_room(exports: Ex
         exports.start("auth", "csv", most_bytes=most)
     # What deletion waits for is not part of it.
     with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
-        standing.order(session, exports.alpha, "auth", [(exports.today - DAY).date()], format="csv")
+        standing_exports.create_jobs(session, exports.alpha, "auth", [(exports.today - DAY).date()], format="csv")
     exports.run(tenant_max_bytes=1)
     with Session(exports.owner) as session:
         ordered = session.query(ExportJob).filter(ExportJob.standing).one()
@@ -257,14 +258,14 @@ def test_exports_of_a_tenant_have_a_quota_and_removed_ones_make_room(exports: Ex
     remove = {"actor": ACTOR, "tenant_id": exports.alpha}
     with session_scope(TenantScope(exports.alpha), engine=exports.app) as session:
         for job_id in (first, second):
-            service.remove(session, job_id=job_id, **remove)
+            service.delete_export(session, job_id=job_id, **remove)
         with pytest.raises(Conflict, match="has no files to delete"):
-            service.remove(session, job_id=first, **remove)
+            service.delete_export(session, job_id=first, **remove)
         with pytest.raises(Conflict, match="deleted because it has them"):
-            service.remove(session, job_id=ordered.id, **remove)
+            service.delete_export(session, job_id=ordered.id, **remove)
     assert exports.prune() == 2
     exports.start("auth", "csv", most_bytes=most)
-    monkeypatch.setattr(service, "MOST_KEPT", 1)
+    monkeypatch.setattr(service, "MAX_KEPT", 1)
     with pytest.raises(Conflict, match="already has files of 1 exports"):
         exports.start("auth", "csv")
 
@@ -276,10 +277,10 @@ def test_cancelled_job_ends_and_its_files_go(exports: Exports, monkeypatch) -> N
 
     def cancel(*args: object, **given: object) -> None:
         with session_scope(TenantScope(exports.alpha), engine=exports.app) as session:
-            service.cancel(session, actor=ACTOR, tenant_id=exports.alpha, job_id=job_id)
+            service.cancel_export(session, actor=ACTOR, tenant_id=exports.alpha, job_id=job_id)
 
     # While a file is written.
-    monkeypatch.setattr(running._Run, "_renew", cancel)
+    monkeypatch.setattr(runner._ExportRun, "_renew", cancel)
     exports.run()
     job = exports.job(job_id)
     assert (job.state, len(job.parts)) == ("cancelled", 1)
@@ -310,11 +311,11 @@ def test_jobs_are_forgotten_in_the_end_but_those_that_tell_of_days_that_are_ther
     exports.start("auth", "csv")
     with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
         days = [(exports.today - age * DAY).date() for age in (1, 2)]
-        standing.order(session, exports.alpha, "auth", days, format="csv")
+        standing_exports.create_jobs(session, exports.alpha, "auth", days, format="csv")
     while exports.run() is not None:
         continue
     exports.measure()
-    later = running.REMEMBERED + DAY
+    later = runner.JOB_RETENTION + DAY
     exports.prune(later=later - 2 * DAY)
     with Session(exports.owner) as session:
         assert session.query(ExportJob).count() == 3
@@ -324,7 +325,7 @@ def test_jobs_are_forgotten_in_the_end_but_those_that_tell_of_days_that_are_ther
 
 
 def test_day_that_nobody_has_measured_becomes_several_files_as_well(exports: Exports, monkeypatch) -> None:
-    monkeypatch.setattr(running, "FILE_ROWS", 60)
+    monkeypatch.setattr(runner, "FILE_ROWS", 60)
     add_rows(exports, 200)
     job_id = exports.start("auth", "csv")
     exports.run()
@@ -347,14 +348,14 @@ def test_ended_sessions_are_exported_from_wherever_they_are(exports: Exports) ->
     exports.add("sessions", None, session_id="live")
     job_id = exports.start("sessions", "jsonl")
     exports.run()
-    rows = [row for path in exports.files(job_id) for row in READERS["jsonl"](path, SOURCES["sessions"])]
+    rows = [row for path in exports.files(job_id) for row in READERS["jsonl"](path, LOG_SOURCES["sessions"])]
     assert sorted(row["session_id"] for row in rows) == ["new", "old", "silent"]
 
 
 def test_tenants_have_their_turns_however_many_jobs_another_has(exports: Exports) -> None:
     with session_scope(TenantScope(exports.bravo), engine=exports.worker) as session:
         days = [(exports.today - age * DAY).date() for age in range(1, 200)]
-        standing.order(session, exports.bravo, "auth", days, format="csv")
+        standing_exports.create_jobs(session, exports.bravo, "auth", days, format="csv")
     job_id = exports.start("auth", "csv")
     turns = 1
     while exports.run() != job_id:
@@ -375,21 +376,21 @@ def test_every_mistake_is_named_and_what_waits_is_bounded(exports: Exports) -> N
     with pytest.raises(SeveralMistakes) as caught:
         exports.start("audit", "xls", since=exports.today, until=exports.today)
     assert {mistake.place for mistake in caught.value.mistakes} == {"log", "format", "until"}
-    for _ in range(service.MOST_WAITING):
+    for _ in range(service.MAX_WAITING):
         exports.start("auth", "csv")
     with pytest.raises(Conflict, match="pending exports"):
         exports.start("auth", "csv")
     with Session(exports.owner) as session:
-        assert session.query(AuditEntry).filter(AuditEntry.action == "export.start").count() == service.MOST_WAITING
+        assert session.query(AuditEntry).filter(AuditEntry.action == "export.start").count() == service.MAX_WAITING
 
 
 MEASURED = """
 import sys, pathlib, resource
 from nac.db import make_engine
-from nac.exports import running
-from nac.exports.files import Folder
-folder, engine = Folder(pathlib.Path(sys.argv[2])), make_engine(sys.argv[1])
-while running.run_next(folder, running.Limits(0, 60), engine=engine):
+from nac.exports import runner
+from nac.exports.export_folder import ExportFolder
+folder, engine = ExportFolder(pathlib.Path(sys.argv[2])), make_engine(sys.argv[1])
+while runner.run_next_export(folder, runner.ExportLimits(0, 60), engine=engine):
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 

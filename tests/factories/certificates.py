@@ -9,9 +9,9 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from nac.certificates.authorities import TenantAuthorities, create_tenant_authorities
-from nac.certificates.issuing import Reservation
-from nac.certificates.service import IssuedCertificate, issue_client, reserve
-from nac.certificates.signing import Signing
+from nac.certificates.issuance import CertificateReservation
+from nac.certificates.service import IssuedCertificate, issue_client, reserve_certificate
+from nac.certificates.signing import SigningContext
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.ids import TenantId
@@ -20,7 +20,7 @@ from tests.factories.tenancy import ACTOR
 
 MASTER_KEY = bytes(range(32))
 SEALER = Sealer(RawKey(MASTER_KEY))
-SIGNING = Signing(SEALER, "http://status.admit.example")
+SIGNING = SigningContext(SEALER, "http://status.admit.example")
 
 
 def write_master_key(folder: Path) -> Path:
@@ -42,8 +42,8 @@ class Certified:
     def issue(self, session: Session, **changes: Any) -> IssuedCertificate:
         return issue_client(session, **self._asked() | changes)
 
-    def reserve(self, session: Session, **changes: Any) -> Reservation:
-        return reserve(session, **self._asked() | changes)
+    def reserve(self, session: Session, **changes: Any) -> CertificateReservation:
+        return reserve_certificate(session, **self._asked() | changes)
 
     def _asked(self) -> dict[str, Any]:
         return {

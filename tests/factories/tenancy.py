@@ -32,7 +32,7 @@ class Platform:
 def make_cell(
     cell_engine: Engine, *, name: str = "cell-1", slots: int = 4, first_port: int = 18120, seal_with: Seal = seal
 ) -> CellId:
-    with session_scope(CellScope(cells.NO_CELL), engine=cell_engine) as session:
+    with session_scope(CellScope(cells.UNREGISTERED_CELL), engine=cell_engine) as session:
         cell_id = cells.register_cell(session, name=name, host="127.0.0.1")
     with session_scope(CellScope(cell_id), engine=cell_engine) as session:
         cells.ensure_slots(session, cell_id=cell_id, count=slots, first_port=first_port, seal=seal_with)

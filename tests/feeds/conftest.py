@@ -14,9 +14,9 @@ from sqlalchemy import Engine
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.feeds import service as feeds
-from nac.feeds.delivering import Ways, deliver
-from nac.feeds.service import Added
-from nac.feeds.settings import Settings, SyslogSettings, WebhookSettings
+from nac.feeds.delivery import DeliveryContext, deliver_feed
+from nac.feeds.service import CreatedFeed
+from nac.feeds.settings import AnyFeedSettings, SyslogSettings, WebhookSettings
 from nac.ids import TenantId
 from nac.models import Feed
 from nac.outbound.reach import OutboundReach
@@ -43,30 +43,30 @@ class Tenancy:
     worker: Engine
     owner_url: str
 
-    def add(self, slug: str = "siem", settings: Settings = NOWHERE, **given: Any) -> Added:
+    def add(self, slug: str = "siem", settings: AnyFeedSettings = NOWHERE, **given: Any) -> CreatedFeed:
         given = {"reach": LOOPBACK, **given}
         with session_scope(TenantScope(self.id), engine=self.app) as session:
-            return feeds.add(
+            return feeds.create_feed(
                 session, actor=ACTOR, tenant_id=self.id, slug=slug, settings=settings, sealer=SEALER, **given
             )
 
     def feed(self, slug: str = "siem") -> Feed:
         with session_scope(TenantScope(self.id), engine=self.app) as session:
-            return feeds.require(session, tenant_id=self.id, slug=slug)
+            return feeds.require_feed(session, tenant_id=self.id, slug=slug)
 
     def state(self, slug: str = "siem") -> str:
         with session_scope(TenantScope(self.id), engine=self.app) as session:
-            feed = feeds.require(session, tenant_id=self.id, slug=slug)
-            return feeds.state_of(feed, feeds.backlog(session, feed), now=utc_now())
+            feed = feeds.require_feed(session, tenant_id=self.id, slug=slug)
+            return feeds.get_state(feed, feeds.get_backlog(session, feed), now=utc_now())
 
     def do(self, verb: Callable[..., Any], slug: str = "siem", **given: Any) -> Any:
-        if verb is feeds.change:
+        if verb is feeds.update_feed:
             given = {"reach": LOOPBACK, **given}
         with session_scope(TenantScope(self.id), engine=self.app) as session:
             return verb(session, actor=ACTOR, tenant_id=self.id, slug=slug, **given)
 
     def test(self, slug: str = "siem", **given: Any) -> str:
-        return feeds.send_test(self.feed(slug), tenant_slug="acme-office", now=utc_now(), **given)
+        return feeds.send_test_event(self.feed(slug), tenant_slug="acme-office", now=utc_now(), **given)
 
     def log(self, *names: str, at: datetime | None = None, permitted: bool = True) -> None:
         with psycopg.connect(self.owner_url) as connection:
@@ -80,8 +80,8 @@ class Tenancy:
 
     def deliver(self, slug: str = "siem", *, seconds: float = 30, **ways: Any) -> bool:
         usual = {"reach": LOOPBACK, "sealer": lambda: SEALER, "engine": self.worker}
-        made = Ways(**usual | ways)
-        return asyncio.run(deliver(self.id, self.feed(slug).id, made, seconds=seconds))
+        made = DeliveryContext(**usual | ways)
+        return asyncio.run(deliver_feed(self.id, self.feed(slug).id, made, seconds=seconds))
 
 
 def tenancy(database: Database, app: Engine, worker: Engine, platform: Platform, slug: str) -> Tenancy:

@@ -7,12 +7,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from nac.feeds import sources
+from nac.feeds import event_sources
 from tests.postgres import Database
 
 _EACH = "status = 'active' AND next_attempt_at <= clock_timestamp() AND (until IS NOT NULL OR feed_waits(feeds))"
 _LAST = 60
-SOURCES = sorted(sources.SOURCES)
+SOURCES = sorted(event_sources.EVENT_SOURCES)
 
 
 @pytest.fixture

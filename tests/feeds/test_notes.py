@@ -11,20 +11,20 @@ from jsonschema import Draft202012Validator
 from sqlalchemy import Engine, func, select
 
 from nac.cells import service as cells
-from nac.certificates import expiry, revoking
+from nac.certificates import bulk_revocation, expiry
 from nac.clock import utc_now
 from nac.db import CellScope, PlatformScope, TenantScope, session_scope
 from nac.endpoints import service as endpoints
-from nac.endpoints.enrichment import enrich
-from nac.endpoints.expiry import note_expired
+from nac.endpoints.enrichment import enrich_batch
+from nac.endpoints.expiry import record_expired_approvals
 from nac.events.document import to_json
+from nac.events.event_values import EventTenant
 from nac.events.schema import event_schema
-from nac.events.texts import Tenant
-from nac.feeds import reading, service, turns
-from nac.feeds.progress import Step, store_delivered
-from nac.feeds.reading import Position
-from nac.feeds.sources import SOURCES
-from nac.feeds.syslog_message import SyslogForm
+from nac.feeds import batch_reader, delivery_turns, service
+from nac.feeds.batch_reader import FeedPosition
+from nac.feeds.event_sources import EVENT_SOURCES
+from nac.feeds.progress import DeliveryStep, store_delivery
+from nac.feeds.syslog_message import SyslogFormatter
 from nac.models import Certificate, EventNote
 from nac.models import Tenant as TenantRow
 from nac.tenants import service as tenants
@@ -52,17 +52,20 @@ def told(tenancy: Tenancy, *, most: int = 100) -> list[dict]:
     found: list[dict] = []
     while True:
         with session_scope(TenantScope(tenancy.id), engine=tenancy.worker) as session:
-            feed = service.require(session, tenant_id=tenancy.id, slug="siem")
-            batch = reading.read(session, feed, Position.of(feed), most=most)
+            feed = service.require_feed(session, tenant_id=tenancy.id, slug="siem")
+            batch = batch_reader.read_batch(session, feed, FeedPosition.of(feed), most=most)
             assert batch.gone == 0
             if batch.last:
                 return found
-            events = [SOURCES[source].event(row, Tenant(str(tenancy.id), "acme-office")) for source, row in batch.rows]
-            store_delivered(session, feed, Step(batch.position, len(events)), now=utc_now())
+            events = [
+                EVENT_SOURCES[source].event(row, EventTenant(str(tenancy.id), "acme-office"))
+                for source, row in batch.rows
+            ]
+            store_delivery(session, feed, DeliveryStep(batch.position, len(events)), now=utc_now())
         for event in events:
             document = json.loads(to_json(event))
             assert [error.message for error in VALIDATOR.iter_errors(document)] == []
-            message = SyslogForm(NOWHERE).message(event)
+            message = SyslogFormatter(NOWHERE).message(event)
             assert message.startswith(b"<%d>1 " % (AUTHPRIV + SEVERITIES[document["admit"]["kind"]]))
             assert json.loads(message[message.index(b'{"@timestamp"') :]) == document
             found.append(document)
@@ -165,19 +168,19 @@ def test_device_is_told_of_from_its_discovery_to_its_removal(acme: Tenancy):
     by_owner(acme, "INSERT INTO endpoint_sightings (tenant_id, mac, last_seen_at) VALUES (%s, %s, now())", acme.id, MAC)
     by_owner(acme, "INSERT INTO endpoint_work (tenant_id, mac) VALUES (%s, %s)", acme.id, MAC)
     with session_scope(TenantScope(acme.id), engine=acme.worker) as session:
-        enrich(session, tenant_id=acme.id)
+        enrich_batch(session, tenant_id=acme.id)
     [discovered] = told(acme)
     assert discovered["event"]["action"] == "endpoint-discovered"
     assert discovered["client"] == {"mac": "AA-BB-CC-00-11-22"}
     given = {"actor": ACTOR, "tenant_id": acme.id, "mac": MAC}
-    for verb in (endpoints.add_endpoint, endpoints.block_endpoint, endpoints.unblock_endpoint):
-        more = {"name": "printer", "allow_random": True} if verb is endpoints.add_endpoint else {}
+    for verb in (endpoints.create_endpoint, endpoints.block_endpoint, endpoints.unblock_endpoint):
+        more = {"name": "printer", "allow_random": True} if verb is endpoints.create_endpoint else {}
         with session_scope(TenantScope(acme.id), engine=acme.app) as session:
             verb(session, **given, **more)
     with session_scope(TenantScope(acme.id), engine=acme.app) as session:
-        endpoints.set_endpoint(session, **given, name="printer 2")
+        endpoints.update_endpoint(session, **given, name="printer 2")
     with session_scope(TenantScope(acme.id), engine=acme.app) as session:
-        endpoints.remove_endpoint(session, **given)
+        endpoints.delete_endpoint(session, **given)
     events = told(acme)
     assert [each["admit"]["status"] for each in events] == ["approved", "blocked", "unblocked", "removed"]
     assert [each["admit"]["name"] for each in events] == ["printer", "printer", "printer", "printer 2"]
@@ -189,9 +192,9 @@ def test_approval_that_ends_is_told_once_and_not_where_it_was_prolonged(acme: Te
     with session_scope(TenantScope(acme.id), engine=acme.app) as session:
         for last in "01":
             mac = f"00:1b:a9:00:00:0{last}"
-            endpoints.add_endpoint(session, actor=ACTOR, tenant_id=acme.id, mac=mac, valid_until=soon)
+            endpoints.create_endpoint(session, actor=ACTOR, tenant_id=acme.id, mac=mac, valid_until=soon)
     with session_scope(TenantScope(acme.id), engine=acme.app) as session:
-        endpoints.set_endpoint(session, actor=ACTOR, tenant_id=acme.id, mac="00:1b:a9:00:00:00", valid_until=None)
+        endpoints.update_endpoint(session, actor=ACTOR, tenant_id=acme.id, mac="00:1b:a9:00:00:00", valid_until=None)
     assert actions(acme) == ["endpoint-created"] * 2
     assert expire(acme) == 0
     # As the clock does.
@@ -203,7 +206,7 @@ def test_approval_that_ends_is_told_once_and_not_where_it_was_prolonged(acme: Te
 
 def expire(tenancy: Tenancy) -> int:
     with session_scope(PlatformScope(), engine=tenancy.worker) as session:
-        return note_expired(session)
+        return record_expired_approvals(session)
 
 
 def test_certificate_is_told_when_it_is_issued_renewed_and_ends(acme: Tenancy):
@@ -221,15 +224,15 @@ def test_certificate_is_told_when_it_is_issued_renewed_and_ends(acme: Tenancy):
     by_owner(acme, "UPDATE certificates SET status = 'valid' WHERE common_name = 'laptop 2'")
     for _ in range(2):
         with session_scope(TenantScope(acme.id), engine=acme.worker) as session:
-            expiry.warn(session, actor=ACTOR, tenant_id=acme.id, now=now)
+            expiry.record_warnings(session, actor=ACTOR, tenant_id=acme.id, now=now)
     given = {"actor": ACTOR, "tenant_id": acme.id}
     only = Certificate.common_name == "laptop 1"
     with session_scope(TenantScope(acme.id), engine=acme.app) as session:
-        revoking.suspend_all(session, **given, which=only, now=now)
+        bulk_revocation.suspend_all(session, **given, which=only, now=now)
     with session_scope(TenantScope(acme.id), engine=acme.app) as session:
-        revoking.reinstate_all(session, **given, which=only)
+        bulk_revocation.reinstate_all(session, **given, which=only)
     with session_scope(TenantScope(acme.id), engine=acme.app) as session:
-        revoking.revoke_all(session, **given, which=only, now=now, reason="keyCompromise")
+        bulk_revocation.revoke_all(session, **given, which=only, now=now, reason="keyCompromise")
     events = told(acme)
     assert [each["admit"]["status"] for each in events] == [
         *("issued", "issued", "renewed", "expiring", "suspended", "reinstated", "revoked")
@@ -237,7 +240,7 @@ def test_certificate_is_told_when_it_is_issued_renewed_and_ends(acme: Tenancy):
     assert {each["x509"]["serial_number"] for each in (events[0], *events[3:])} == {old.serial.hex().upper()}
     assert (events[3]["admit"]["days"], events[-1]["event"]["reason"]) == (14, "keyCompromise")
     with session_scope(TenantScope(acme.id), engine=acme.app) as session:
-        revoking.revoke_authority(session, **given, which="issuing", now=now)
+        bulk_revocation.revoke_authority(session, **given, which="issuing", now=now)
     events = told(acme)
     assert {each["admit"]["status"] for each in events} == {"revoked"}
     # What it has issued goes with it, but for what was revoked before.
@@ -294,7 +297,7 @@ def test_what_the_worker_finds_is_an_alarm_until_it_is_over(acme: Tenancy):
     by_owner(acme, fail)
     by_owner(acme, "UPDATE feeds SET told_failing_at = NULL, failing_since = NULL, failure = '' WHERE slug = 'hook'")
     by_owner(acme, fail)
-    acme.do(service.remove, "hook")
+    acme.do(service.delete_feed, "hook")
     by_owner(
         acme,
         "INSERT INTO retention_notices (tenant_id, log, kind, since, detail)"
@@ -314,20 +317,20 @@ def test_what_the_worker_finds_is_an_alarm_until_it_is_over(acme: Tenancy):
 
 def test_replay_brings_what_was_noted_before_the_feed_was_there(acme: Tenancy):
     with session_scope(TenantScope(acme.id), engine=acme.app) as session:
-        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=acme.id, mac="00:1b:a9:00:00:01")
+        endpoints.create_endpoint(session, actor=ACTOR, tenant_id=acme.id, mac="00:1b:a9:00:00:01")
     acme.add(settings=with_kinds("endpoint", "alarm"))
     assert told(acme) == []
-    acme.do(service.replay, since=utc_now() - timedelta(hours=1), until=utc_now(), now=utc_now())
+    acme.do(service.replay_feed, since=utc_now() - timedelta(hours=1), until=utc_now(), now=utc_now())
     assert actions(acme) == ["endpoint-created"]
 
 
 def test_notes_go_with_time_and_with_their_tenant(acme: Tenancy, other: Tenancy):
     for tenancy in (acme, other):
         with session_scope(TenantScope(tenancy.id), engine=tenancy.app) as session:
-            endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenancy.id, mac="00:1b:a9:00:00:01")
+            endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenancy.id, mac="00:1b:a9:00:00:01")
     by_owner(other, "UPDATE event_notes SET at = at - interval '9 days' WHERE tenant_id = %s", other.id)
     with session_scope(PlatformScope(), engine=acme.worker) as session:
-        turns.prune(session)
+        delivery_turns.prune_marks(session)
     assert (notes(acme, "endpoint"), notes(other, "endpoint")) == (1, 0)
     with session_scope(PlatformScope(), engine=acme.app) as session:
         tenants.delete_tenant(session, actor=ACTOR, tenant_id=acme.id)

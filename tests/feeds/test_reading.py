@@ -10,10 +10,10 @@ from sqlalchemy import text
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.endpoints import service as endpoints
-from nac.feeds import reading, service, turns
+from nac.feeds import batch_reader, delivery_turns, service
+from nac.feeds.batch_reader import FeedPosition
 from nac.feeds.errors import ReplayUnderWay
-from nac.feeds.progress import Step, store_delivered
-from nac.feeds.reading import Position
+from nac.feeds.progress import DeliveryStep, store_delivery
 from tests.factories.tenancy import ACTOR
 from tests.feeds.conftest import NOWHERE, Tenancy
 
@@ -27,13 +27,13 @@ def read(tenancy: Tenancy, *, most: int = 100, slug: str = "siem", batches: int 
     names: list[str] = []
     for _ in range(batches):
         with session_scope(TenantScope(tenancy.id), engine=tenancy.worker) as session:
-            feed = service.require(session, tenant_id=tenancy.id, slug=slug)
-            batch = reading.read(session, feed, Position.of(feed), most=most)
+            feed = service.require_feed(session, tenant_id=tenancy.id, slug=slug)
+            batch = batch_reader.read_batch(session, feed, FeedPosition.of(feed), most=most)
             assert len(batch.rows) <= most
             if batch.last:
                 return names
             names += [row.identity if source == "auth_log" else row.action for source, row in batch.rows]
-            store_delivered(session, feed, Step(batch.position, len(batch.rows), batch.gone), now=utc_now())
+            store_delivery(session, feed, DeliveryStep(batch.position, len(batch.rows), batch.gone), now=utc_now())
     return names
 
 
@@ -71,11 +71,11 @@ def test_rows_of_one_moment_are_read_once_each(acme: Tenancy):
         )
     taken = 0
     with session_scope(TenantScope(acme.id), engine=acme.worker) as session:
-        feed = service.require(session, tenant_id=acme.id, slug="siem")
-        batch = reading.read(session, feed, Position.of(feed), most=100)
+        feed = service.require_feed(session, tenant_id=acme.id, slug="siem")
+        batch = batch_reader.read_batch(session, feed, FeedPosition.of(feed), most=100)
         while not batch.last:
             taken += len(batch.rows)
-            batch = reading.read(session, feed, batch.position, most=100)
+            batch = batch_reader.read_batch(session, feed, batch.position, most=100)
         fetched = session.scalar(
             text("SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = 'event_notes'")
         )
@@ -153,14 +153,14 @@ def test_rows_of_another_tenant_are_never_read(decisions: Tenancy, other: Tenanc
 
 def test_kinds_that_are_not_wanted_leave_no_mark(decisions: Tenancy):
     with session_scope(TenantScope(decisions.id), engine=decisions.app) as session:
-        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=decisions.id, mac="00:1b:a9:00:00:01")
+        endpoints.create_endpoint(session, actor=ACTOR, tenant_id=decisions.id, mac="00:1b:a9:00:00:01")
     assert marks(decisions) == 0
 
 
 def test_changes_are_sent_as_the_audit_log_has_them(acme: Tenancy):
     acme.add(settings=with_kinds("audit"))
     with session_scope(TenantScope(acme.id), engine=acme.app) as session:
-        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=acme.id, mac="00:1b:a9:00:00:01")
+        endpoints.create_endpoint(session, actor=ACTOR, tenant_id=acme.id, mac="00:1b:a9:00:00:01")
     assert read(acme) == ["feed.add", "endpoint.add"]
 
 
@@ -177,7 +177,7 @@ def marks(tenancy: Tenancy) -> int:
 
 
 def prune(tenancy: Tenancy) -> None:
-    for step in (turns.fold, turns.prune):
+    for step in (delivery_turns.fold_marks, delivery_turns.prune_marks):
         with session_scope(PlatformScope(), engine=tenancy.worker) as session:
             step(session)
 
@@ -239,10 +239,10 @@ def marks_looked_at(tenancy: Tenancy, slug: str) -> int:
     """To find out that nothing is due, and that there is nothing to read."""
     counted = text("SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'feed_marks'")
     with session_scope(TenantScope(tenancy.id), engine=tenancy.worker) as session:
-        feed = service.require(session, tenant_id=tenancy.id, slug=slug)
+        feed = service.require_feed(session, tenant_id=tenancy.id, slug=slug)
         before = session.scalar(counted)
-        assert feed.id not in {each.id for each in turns.due(session)}
-        assert reading.read(session, feed, Position.of(feed), most=10).last
+        assert feed.id not in {each.id for each in delivery_turns.list_due(session)}
+        assert batch_reader.read_batch(session, feed, FeedPosition.of(feed), most=10).last
         return session.scalar(counted) - before
 
 
@@ -275,7 +275,7 @@ def test_feed_for_which_nothing_waits_is_where_everything_is_delivered(decisions
 
 
 def fold(tenancy: Tenancy, monkeypatch: pytest.MonkeyPatch, *, most: int) -> None:
-    monkeypatch.setattr(turns, "_MARKS_MOST", most)
+    monkeypatch.setattr(delivery_turns, "_MAX_MARKS", most)
     prune(tenancy)
 
 
@@ -310,22 +310,22 @@ def test_what_is_sent_while_marks_are_folded_is_not_skipped(decisions: Tenancy, 
         decisions.log(str(number))
     with session_scope(TenantScope(decisions.id), engine=decisions.worker) as session:
         feed = decisions.feed()
-        batch = reading.read(session, feed, Position.of(feed), most=5)
+        batch = batch_reader.read_batch(session, feed, FeedPosition.of(feed), most=5)
         with psycopg.connect(decisions.owner_url) as late:
             decisions.log_in(late, "late")
             fold(decisions, monkeypatch, most=10)
-        store_delivered(session, feed, Step(batch.position, 5), now=utc_now())
+        store_delivery(session, feed, DeliveryStep(batch.position, 5), now=utc_now())
     assert {*map(str, range(5, 30)), "late"} <= set(read(decisions, most=4))
 
 
 def test_replay_that_is_under_way_is_the_only_one(decisions: Tenancy):
     now = utc_now()
     given = {"since": now - timedelta(days=2), "until": now, "now": now}
-    decisions.do(service.replay, **given)
+    decisions.do(service.replay_feed, **given)
     with pytest.raises(ReplayUnderWay):
-        decisions.do(service.replay, **given)
+        decisions.do(service.replay_feed, **given)
     read(decisions)
-    decisions.do(service.replay, **given)
+    decisions.do(service.replay_feed, **given)
 
 
 def test_replay_sends_the_same_again_behind_what_waits(decisions: Tenancy):
@@ -335,7 +335,7 @@ def test_replay_sends_the_same_again_behind_what_waits(decisions: Tenancy):
     decisions.log("now", at=start)
     assert read(decisions) == ["long ago", "two days ago", "now"]
     decisions.log("new", at=start)
-    decisions.do(service.replay, since=start - timedelta(days=3), until=utc_now(), now=utc_now())
+    decisions.do(service.replay_feed, since=start - timedelta(days=3), until=utc_now(), now=utc_now())
     assert read(decisions, most=1) == ["new", "two days ago", "now", "new"]
     assert read(decisions) == []
 
@@ -344,7 +344,7 @@ def test_replay_is_for_its_feed_alone_and_before_it_was_added(decisions: Tenancy
     now = utc_now()
     decisions.log("before", at=now - timedelta(hours=1))
     decisions.add("second", with_kinds("authentication"))
-    decisions.do(service.replay, "second", since=now - timedelta(days=1), until=now, now=now)
+    decisions.do(service.replay_feed, "second", since=now - timedelta(days=1), until=now, now=now)
     assert read(decisions) == ["before"]
     assert read(decisions, slug="second") == ["before"]
 
@@ -363,7 +363,7 @@ def test_request_to_a_nas_is_sent_once_it_has_ended(acme: Tenancy):
         connection.execute("UPDATE coa_requests SET state = 'acknowledged', ended_at = now()")
     with session_scope(TenantScope(acme.id), engine=acme.worker) as session:
         feed = acme.feed()
-        [(source, row)] = reading.read(session, feed, Position.of(feed), most=10).rows
+        [(source, row)] = batch_reader.read_batch(session, feed, FeedPosition.of(feed), most=10).rows
     assert (source, row.state) == ("coa_requests", "acknowledged")
 
 

@@ -8,9 +8,9 @@ from psycopg.types.json import Jsonb
 
 from nac.clock import utc_now
 from nac.errors import InvalidInput, SeveralMistakes
-from nac.feeds import sealed, service
+from nac.feeds import sealed_settings, service
 from nac.feeds.errors import FeedExists, FeedNotFound, InvalidFeed, TooManyFeeds
-from nac.feeds.settings import SyslogSettings, WebhookSettings, mistakes_of
+from nac.feeds.settings import SyslogSettings, WebhookSettings, find_mistakes
 from nac.secrets import SecretsError
 from tests.factories.certificates import SEALER
 from tests.feeds.certificates import self_signed
@@ -69,7 +69,7 @@ MINE = self_signed("nac.example")
     ],
 )
 def test_setting_that_cannot_be_is_named(settings, place):
-    assert [where for where, _ in mistakes_of(settings)] == [place]
+    assert [where for where, _ in find_mistakes(settings)] == [place]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_setting_that_cannot_be_is_named(settings, place):
     ],
 )
 def test_settings_at_their_bounds_are_taken(settings):
-    assert mistakes_of(settings) == []
+    assert find_mistakes(settings) == []
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_settings_at_their_bounds_are_taken(settings):
 )
 def test_certificate_and_key_must_be_a_pair(certificate, key, place):
     settings = SyslogSettings(host="siem.example", client_certificate=certificate)
-    assert [where for where, _ in mistakes_of(settings, client_key=key)] == [place]
+    assert [where for where, _ in find_mistakes(settings, client_key=key)] == [place]
 
 
 def test_every_mistake_is_told_and_nothing_is_stored(acme: Tenancy):
@@ -123,7 +123,7 @@ def test_name_is_given_once_in_a_tenant(acme: Tenancy, other: Tenancy):
 
 
 def test_tenant_has_a_bounded_number_of_feeds(acme: Tenancy, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(service, "FEEDS_MOST", 2)
+    monkeypatch.setattr(service, "MAX_FEEDS", 2)
     acme.add("a")
     acme.add("b")
     with pytest.raises(TooManyFeeds):
@@ -135,15 +135,15 @@ def test_feed_of_another_tenant_is_not_there(acme: Tenancy, other: Tenancy):
     with pytest.raises(FeedNotFound):
         other.feed()
     with pytest.raises(FeedNotFound):
-        other.do(service.remove)
+        other.do(service.delete_feed)
 
 
 def test_every_change_is_in_the_audit_log_without_secret_or_address(acme: Tenancy):
     secret = acme.add(settings=WebhookSettings(url="https://siem.example/of-the-receiver")).secret
-    acme.do(service.pause, because="maintenance")
-    acme.do(service.resume, now=utc_now())
-    acme.do(service.replay, since=utc_now() - timedelta(days=3), until=utc_now(), now=utc_now())
-    acme.do(service.remove)
+    acme.do(service.pause_feed, because="maintenance")
+    acme.do(service.resume_feed, now=utc_now())
+    acme.do(service.replay_feed, since=utc_now() - timedelta(days=3), until=utc_now(), now=utc_now())
+    acme.do(service.delete_feed)
     with psycopg.connect(acme.owner_url) as connection:
         rows = connection.execute(
             "SELECT action, before::text, after::text FROM audit_log WHERE action LIKE 'feed.%' ORDER BY id"
@@ -162,9 +162,9 @@ SECRETS = WebhookSettings(
 def test_address_and_headers_are_sealed_and_shown_in_short(acme: Tenancy):
     acme.add(settings=SECRETS)
     feed = acme.feed()
-    assert sealed.shown(feed)["url"] == "https://siem.example:8443/..."
-    assert sealed.shown(feed)["headers"] == {"Authorization": "(sealed)"}
-    assert sealed.opened(feed, SEALER) == SECRETS
+    assert sealed_settings.visible_settings(feed)["url"] == "https://siem.example:8443/..."
+    assert sealed_settings.visible_settings(feed)["headers"] == {"Authorization": "(sealed)"}
+    assert sealed_settings.open_settings(feed, SEALER) == SECRETS
     with psycopg.connect(acme.owner_url) as connection:
         stored = connection.execute("SELECT feeds::text FROM feeds").fetchall()
         told = connection.execute("SELECT after::text FROM audit_log WHERE action LIKE 'feed.%'").fetchall()
@@ -179,10 +179,10 @@ def test_what_is_sealed_belongs_to_its_row_and_place(acme: Tenancy):
     feed = acme.feed("second")
     feed.private_sealed = acme.feed("first").private_sealed
     with pytest.raises(SecretsError):
-        sealed.opened(feed, SEALER)
+        sealed_settings.open_settings(feed, SEALER)
     feed.private_sealed = feed.secret_sealed
     with pytest.raises(SecretsError):
-        sealed.opened(feed, SEALER)
+        sealed_settings.open_settings(feed, SEALER)
 
 
 def test_address_of_before_it_was_sealed_goes_on_and_is_shown_in_short(acme: Tenancy):
@@ -191,10 +191,10 @@ def test_address_of_before_it_was_sealed_goes_on_and_is_shown_in_short(acme: Ten
         document = Jsonb({"url": SECRETS.url, "batch": 100, "kinds": ["audit"]})
         connection.execute("UPDATE feeds SET private_sealed = NULL, settings = %s", [document])
     feed = acme.feed()
-    assert sealed.opened(feed, SEALER).url == SECRETS.url
-    assert sealed.shown(feed)["url"] == "https://siem.example:8443/..."
-    acme.do(service.change, changes={"batch": 50}, sealer=SEALER, now=utc_now())
-    assert sealed.opened(acme.feed(), SEALER).url == SECRETS.url
+    assert sealed_settings.open_settings(feed, SEALER).url == SECRETS.url
+    assert sealed_settings.visible_settings(feed)["url"] == "https://siem.example:8443/..."
+    acme.do(service.update_feed, changes={"batch": 50}, sealer=SEALER, now=utc_now())
+    assert sealed_settings.open_settings(acme.feed(), SEALER).url == SECRETS.url
     assert "of-the-receiver" not in str(acme.feed().settings)
 
 
@@ -208,20 +208,20 @@ def test_address_of_before_it_was_sealed_goes_on_and_is_shown_in_short(acme: Ten
     ],
 )
 def test_short_address_names_the_server_alone(url: str, short: str):
-    assert sealed.short_url(url) == sealed.short_url(short) == short
+    assert sealed_settings.shorten_url(url) == sealed_settings.shorten_url(short) == short
 
 
 def test_settings_are_changed_one_by_one(acme: Tenancy):
     acme.add(settings=SECRETS)
     acme.do(
-        service.change,
+        service.update_feed,
         changes={"url": "https://siem.example:8443/other", "kinds": ("audit", "coa"), "outcomes": ("failure",)},
         reset=["timeout_seconds"],
         sealer=SEALER,
         now=utc_now(),
     )
     feed = acme.feed()
-    assert sealed.opened(feed, SEALER) == WebhookSettings(
+    assert sealed_settings.open_settings(feed, SEALER) == WebhookSettings(
         url="https://siem.example:8443/other", headers=SECRETS.headers, kinds=("audit", "coa"), outcomes=("failure",)
     )
     # Nothing of the audit log could pass.
@@ -232,8 +232,8 @@ def test_settings_are_changed_one_by_one(acme: Tenancy):
         ).fetchall()
     assert (before["outcomes"], after["outcomes"]) == ([], ["failure"])
     assert set(after) == {"url", "kinds", "outcomes", "timeout_seconds"}
-    acme.do(service.change, changes={}, reset=["outcomes", "headers", "kinds"], sealer=SEALER, now=utc_now())
-    assert sealed.opened(acme.feed(), SEALER) == WebhookSettings(url="https://siem.example:8443/other")
+    acme.do(service.update_feed, changes={}, reset=["outcomes", "headers", "kinds"], sealer=SEALER, now=utc_now())
+    assert sealed_settings.open_settings(acme.feed(), SEALER) == WebhookSettings(url="https://siem.example:8443/other")
 
 
 def test_feed_that_fails_is_tried_at_once_when_it_is_set(acme: Tenancy):
@@ -242,7 +242,7 @@ def test_feed_that_fails_is_tried_at_once_when_it_is_set(acme: Tenancy):
     with psycopg.connect(acme.owner_url) as connection:
         connection.execute("UPDATE feeds SET attempts = 9, next_attempt_at = %s, failing_since = now()", [later])
     now = utc_now()
-    acme.do(service.change, changes={"host": "198.51.100.2"}, sealer=SEALER, now=now)
+    acme.do(service.update_feed, changes={"host": "198.51.100.2"}, sealer=SEALER, now=now)
     assert (acme.feed().attempts, acme.feed().next_attempt_at) == (0, now)
 
 
@@ -263,10 +263,10 @@ def test_feed_that_fails_is_tried_at_once_when_it_is_set(acme: Tenancy):
 def test_change_that_cannot_be_changes_nothing(acme: Tenancy, changes, reset, places):
     acme.add(settings=SECRETS)
     with pytest.raises((InvalidInput, SeveralMistakes)) as told:
-        acme.do(service.change, changes=changes, reset=reset, sealer=SEALER, now=utc_now())
+        acme.do(service.update_feed, changes=changes, reset=reset, sealer=SEALER, now=utc_now())
     assert {mistake.place for mistake in getattr(told.value, "mistakes", [told.value])} == places
     assert "of-the-receiver" not in str(told.value)
-    assert sealed.opened(acme.feed(), SEALER) == SECRETS
+    assert sealed_settings.open_settings(acme.feed(), SEALER) == SECRETS
     with psycopg.connect(acme.owner_url) as connection:
         assert connection.execute("SELECT count(*) FROM audit_log WHERE action = 'feed.set'").fetchone() == (0,)
 
@@ -276,22 +276,22 @@ def test_headers_of_another_server_are_given_anew(acme: Tenancy, headers):
     acme.add(settings=SECRETS)
     new = {} if headers else {"headers": {"X-Key": "new"}}
     given = {"changes": {"url": "https://elsewhere.example/", **new}, "sealer": SEALER, "now": utc_now(), **headers}
-    acme.do(service.change, **given)
-    assert sealed.opened(acme.feed(), SEALER).headers == new.get("headers", {})
+    acme.do(service.update_feed, **given)
+    assert sealed_settings.open_settings(acme.feed(), SEALER).headers == new.get("headers", {})
 
 
 def test_client_certificate_stays_when_other_settings_change(acme: Tenancy):
     mine = SyslogSettings(host="siem.example", client_certificate=MINE.certificate)
     acme.add(settings=mine, client_key=MINE.key)
-    acme.do(service.change, changes={"port": 16514}, sealer=SEALER, now=utc_now())
-    assert sealed.opened(acme.feed(), SEALER).client_certificate == MINE.certificate
+    acme.do(service.update_feed, changes={"port": 16514}, sealer=SEALER, now=utc_now())
+    assert sealed_settings.open_settings(acme.feed(), SEALER).client_certificate == MINE.certificate
 
 
 def test_what_waits_goes_with_its_feed(acme: Tenancy):
     acme.add()
     now = utc_now()
-    acme.do(service.replay, since=now - timedelta(days=365), until=now, now=now)
-    acme.do(service.remove)
+    acme.do(service.replay_feed, since=now - timedelta(days=365), until=now, now=now)
+    acme.do(service.delete_feed)
     with psycopg.connect(acme.owner_url) as connection:
         assert connection.execute("SELECT FROM feed_marks WHERE feed_id IS NOT NULL").fetchall() == []
 
@@ -304,7 +304,7 @@ def test_state_tells_how_far_it_is(acme: Tenancy):
     with psycopg.connect(acme.owner_url) as connection:
         connection.execute("UPDATE feed_marks SET at = now() - interval '2 minutes'")
     assert acme.state() == "behind"
-    acme.do(service.pause)
+    acme.do(service.pause_feed)
     assert acme.state() == "paused"
 
 
@@ -313,7 +313,7 @@ def test_replay_of_no_time_or_of_too_much_is_refused(acme: Tenancy, days: int):
     acme.add()
     now = utc_now()
     with pytest.raises(InvalidFeed):
-        acme.do(service.replay, since=now - timedelta(days=days), until=now, now=now)
+        acme.do(service.replay_feed, since=now - timedelta(days=days), until=now, now=now)
 
 
 def test_secret_of_a_syslog_feed_is_not_made_here(acme: Tenancy):

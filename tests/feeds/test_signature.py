@@ -4,7 +4,7 @@ import base64
 import hashlib
 import hmac
 
-from nac.feeds.signature import new_secret, signed_headers
+from nac.feeds.signature import build_signature_headers, generate_secret
 
 # Of the standard's own tests.
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -14,7 +14,7 @@ BODY = b'{"test": 2432232314}'
 
 
 def test_signature_is_that_of_the_standards_libraries():
-    assert signed_headers([SECRET], message_id=ID, at=AT, body=BODY) == {
+    assert build_signature_headers([SECRET], message_id=ID, at=AT, body=BODY) == {
         "webhook-id": ID,
         "webhook-timestamp": "1614265330",
         "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
@@ -22,15 +22,15 @@ def test_signature_is_that_of_the_standards_libraries():
 
 
 def test_both_secrets_sign_while_one_is_exchanged():
-    new = new_secret()
-    signed = signed_headers([new, SECRET], message_id=ID, at=AT, body=BODY)["webhook-signature"].split(" ")
+    new = generate_secret()
+    signed = build_signature_headers([new, SECRET], message_id=ID, at=AT, body=BODY)["webhook-signature"].split(" ")
     assert signed[1] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
     assert verify(new, {"webhook-id": ID, "webhook-timestamp": str(AT), "webhook-signature": signed[0]}, BODY)
 
 
 def test_secret_is_of_the_form_and_length_of_the_standard():
-    assert len(base64.b64decode(new_secret().removeprefix("whsec_"), validate=True)) == 32
-    assert new_secret() != new_secret()
+    assert len(base64.b64decode(generate_secret().removeprefix("whsec_"), validate=True)) == 32
+    assert generate_secret() != generate_secret()
 
 
 def verify(secret: str, headers: dict[str, str], body: bytes) -> bool:

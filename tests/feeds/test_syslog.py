@@ -152,7 +152,7 @@ def test_client_shows_its_certificate(acme: Tenancy, tmp_path):
         assert receiver.names == ["a"]
         # Another certificate, of which the server does not know.
         new = self_signed("nac-2.example")
-        acme.do(service.change_client_certificate, "shown", certificate=new.certificate, key=new.key, sealer=SEALER)
+        acme.do(service.update_client_certificate, "shown", certificate=new.certificate, key=new.key, sealer=SEALER)
         acme.log("b")
         acme.deliver("shown")
         assert acme.state("shown") == "failing"

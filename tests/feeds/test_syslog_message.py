@@ -14,23 +14,23 @@ from msgspec import Meta
 
 from nac.events import audit, authentication, feed
 from nac.events.document import MAX_MESSAGE, Event, SessionPart, Text, to_json
+from nac.events.event_values import EventTenant
 from nac.events.schema import event_schema
-from nac.events.texts import Tenant
 from nac.feeds.settings import SyslogSettings
-from nac.feeds.syslog_message import MOST_OCTETS, SyslogForm
+from nac.feeds.syslog_message import MAX_OCTETS, SyslogFormatter
 from nac.models import AuditEntry, AuthLog
 from tests.feeds.syslog_parser import frames, parse
 
 AT = datetime(2026, 11, 21, 18, 30, 0, 7, UTC)
 STAMP = "2026-11-21T18:30:00.000007Z"
 VALIDATOR = Draft202012Validator(event_schema(), format_checker=Draft202012Validator.FORMAT_CHECKER)
-ACME = Tenant(str(uuid4()), "acme")
+ACME = EventTenant(str(uuid4()), "acme")
 # No lone surrogate reaches an event: PostgreSQL holds none.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 
-def form(**settings) -> SyslogForm:
-    return SyslogForm(SyslogSettings(host="siem.example", **{"hostname": "nac.example"} | settings))
+def form(**settings) -> SyslogFormatter:
+    return SyslogFormatter(SyslogSettings(host="siem.example", **{"hostname": "nac.example"} | settings))
 
 
 def decision(**values) -> Event:
@@ -99,7 +99,7 @@ def test_whatever_a_device_says_makes_one_message_of_the_standard(bom, identity,
     [octets], rest = frames(made.frame(event))
     assert rest == b""
     assert parse(octets).body == json.loads(to_json(event))
-    assert len(octets) <= MOST_OCTETS
+    assert len(octets) <= MAX_OCTETS
 
 
 def test_quotes_and_brackets_in_data_are_escaped():
@@ -115,9 +115,9 @@ def test_long_events_are_shortened_to_whole_json_that_says_what_is_left_out(bom)
     values = {f"member {number}": "🦉" * 1_000 for number in range(40)}
     row = AuditEntry(id=3, at=AT, actor="cli:anna", action="policy.publish", target="x", before=values, after=values)
     event = audit.from_log(row, tenant=ACME)
-    assert len(to_json(event)) > 2 * MOST_OCTETS
+    assert len(to_json(event)) > 2 * MAX_OCTETS
     octets = form(bom=bom).message(event)
-    assert len(octets) <= MOST_OCTETS
+    assert len(octets) <= MAX_OCTETS
     message = parse(octets)
     assert message.body["left_out"] == ["admit.before", "admit.after"]
     assert message.body["event"]["id"] == message.parameters["id"]
@@ -156,7 +156,7 @@ def of_every_kind() -> list[Event]:
 def test_shortened_event_of_any_kind_fits_the_schema(event: Event, bom: bool, length: int):
     long = grown(event, "🦉" * length)
     octets = form(bom=bom).message(long)
-    assert len(octets) <= MOST_OCTETS
+    assert len(octets) <= MAX_OCTETS
     message = parse(octets)
     assert [error.message for error in VALIDATOR.iter_errors(message.body)] == []
     assert message.body["event"]["id"] == message.parameters["id"] == event.event.id
@@ -173,5 +173,5 @@ def test_event_that_is_too_long_in_everything_keeps_what_the_schema_requires():
 
 
 def test_test_is_a_message_too():
-    message = parse(form().message(feed.tested("siem", now=AT, tenant=ACME)))
+    message = parse(form().message(feed.build_feed_tested("siem", now=AT, tenant=ACME)))
     assert (message.message_id, message.severity) == ("feed-tested", 5)

@@ -14,8 +14,8 @@ import pytest
 from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
 from nac.events import authentication
-from nac.feeds import service, turns
-from nac.feeds.delivering import Ways, deliver
+from nac.feeds import delivery_turns, service
+from nac.feeds.delivery import DeliveryContext, deliver_feed
 from nac.feeds.settings import WebhookSettings
 from nac.feeds.webhook_sender import WebhookSender
 from nac.ids import TenantId
@@ -40,9 +40,9 @@ def to(receiver_port: int, **given: float):
 
 def serve(tenancy: Tenancy, *, seconds: float = 30) -> None:
     """As the worker's job."""
-    ways = Ways(LOOPBACK, lambda: SEALER, engine=tenancy.worker)
+    ways = DeliveryContext(LOOPBACK, lambda: SEALER, engine=tenancy.worker)
     with session_scope(PlatformScope(), engine=tenancy.worker) as session:
-        asyncio.run(turns.serve(session, partial(deliver, ways=ways, seconds=5), seconds=seconds))
+        asyncio.run(delivery_turns.deliver_due(session, partial(deliver_feed, ways=ways, seconds=5), seconds=seconds))
 
 
 def test_feeds_of_all_tenants_get_their_own_rows_alone(acme: Tenancy, other: Tenancy, tmp_path):
@@ -90,10 +90,10 @@ def test_receivers_that_are_silent_hold_up_nobody(acme: Tenancy, other: Tenancy,
 
 def test_places_of_one_tenant_are_bounded():
     ours, theirs = TenantId(uuid4()), TenantId(uuid4())
-    places = turns.Places(4, 2)
+    places = delivery_turns.ConcurrencyLimits(4, 2)
 
-    def taken(*tenants: TenantId) -> list[turns.Due]:
-        return [turns.Due(uuid4(), tenant, False) for tenant in tenants]
+    def taken(*tenants: TenantId) -> list[delivery_turns.DueFeed]:
+        return [delivery_turns.DueFeed(uuid4(), tenant, False) for tenant in tenants]
 
     assert places.has_room(taken(ours), ours)
     assert not places.has_room(taken(ours, ours), ours)
@@ -125,7 +125,7 @@ def test_tenant_with_many_slow_receivers_leaves_places_to_others(acme: Tenancy, 
     running: list[UUID] = []
     reached = asyncio.Event()
     with session_scope(PlatformScope(), engine=acme.worker) as session:
-        asyncio.run(turns.serve(session, deliver, seconds=30))
+        asyncio.run(delivery_turns.deliver_due(session, deliver, seconds=30))
     assert len(places) == 20
     assert max(places) == 4
 
@@ -134,8 +134,8 @@ def test_receiver_that_is_slow_leaves_its_place_to_others(
     acme: Tenancy, other: Tenancy, monkeypatch: pytest.MonkeyPatch
 ):
     """Also where it takes all in the end."""
-    for name, value in (("_SLOW_SECONDS", 0.05), ("_PLACES", turns.Places(1, 1))):
-        monkeypatch.setattr(turns, name, value)
+    for name, value in (("_SLOW_SECONDS", 0.05), ("_PLACES", delivery_turns.ConcurrencyLimits(1, 1))):
+        monkeypatch.setattr(delivery_turns, name, value)
     acme.add("slow", to(1))
     other.add(settings=to(1))
     acme.log("a")
@@ -157,7 +157,7 @@ def test_receiver_that_is_slow_leaves_its_place_to_others(
 
     async def run() -> None:
         async with asyncio.timeout(20):
-            await turns.serve(session, deliver, seconds=30)
+            await delivery_turns.deliver_due(session, deliver, seconds=30)
 
     with session_scope(PlatformScope(), engine=acme.worker) as session:
         asyncio.run(run())
@@ -238,7 +238,7 @@ def test_turn_that_waits_for_a_silent_receiver_goes_on_with_the_others(acme: Ten
         return not is_over.is_set()
 
     with session_scope(PlatformScope(), engine=acme.worker) as session:
-        serving = turns._Serving(session, deliver)
+        serving = delivery_turns._DeliveryLoop(session, deliver)
 
         async def run() -> None:
             await serving._begin(also_failing=False)
@@ -254,7 +254,7 @@ def test_feed_that_another_worker_delivers_is_left_alone(acme: Tenancy, receiver
     acme.add(settings=to(receiver.port))
     acme.log("a")
     with session_scope(PlatformScope(), engine=acme.worker) as session:
-        assert turns._Serving(session, None)._take(turns.due(session)[0])
+        assert delivery_turns._DeliveryLoop(session, None)._take(delivery_turns.list_due(session)[0])
         serve(acme)
         assert receiver.requests == []
     serve(acme)
@@ -266,9 +266,9 @@ def test_one_turn_at_a_time_on_a_machine(acme: Tenancy):
         session_scope(PlatformScope(), engine=acme.worker) as first,
         session_scope(PlatformScope(), engine=acme.worker) as second,
     ):
-        assert turns.take_turn(first, "a")
-        assert not turns.take_turn(second, "a")
-        assert turns.take_turn(second, "b")
+        assert delivery_turns.try_lock_machine(first, "a")
+        assert not delivery_turns.try_lock_machine(second, "a")
+        assert delivery_turns.try_lock_machine(second, "b")
 
 
 def test_what_comes_during_a_turn_is_sent_in_it(acme: Tenancy, receiver: WebhookReceiver):
@@ -313,11 +313,11 @@ def audited(tenancy: Tenancy) -> list[str]:
 
 def test_paused_feed_is_not_due_and_goes_on_where_it_stood(acme: Tenancy, receiver: WebhookReceiver):
     acme.add(settings=to(receiver.port))
-    acme.do(service.pause, because="maintenance")
+    acme.do(service.pause_feed, because="maintenance")
     acme.log("a")
     serve(acme)
     assert receiver.requests == []
-    acme.do(service.resume, now=utc_now())
+    acme.do(service.resume_feed, now=utc_now())
     serve(acme)
     assert receiver.names == ["a"]
 
@@ -327,7 +327,7 @@ def test_pause_while_it_is_delivered_ends_the_turn(acme: Tenancy, receiver: Webh
     acme.log(*map(str, range(300)))
 
     def pause(handler) -> bool:
-        acme.do(service.pause)
+        acme.do(service.pause_feed)
         return status(204)(handler)
 
     receiver.answers = [pause]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nac.clock import utc_now
 from nac.feeds import service, webhook_sender
-from nac.feeds.delivering import SEARCH_AFTER
+from nac.feeds.delivery import SEARCH_AFTER_ATTEMPTS
 from nac.outbound.reach import DEFAULT_REACH
 from nac.secrets import RawKey, Sealer
 from tests.factories.certificates import SEALER
@@ -84,7 +84,7 @@ def test_batch_that_is_too_large_is_halved_until_it_is_taken(acme: Tenancy, rece
 def test_body_is_bounded_by_octets_too(
     acme: Tenancy, receiver: WebhookReceiver, secret: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(webhook_sender, "MOST_OCTETS", 6_000)
+    monkeypatch.setattr(webhook_sender, "MAX_OCTETS", 6_000)
     names = [*map(str, range(60)), "x" * 200, *map(str, range(60, 100))]
     acme.log(*names)
     acme.deliver()
@@ -98,7 +98,7 @@ def test_body_is_bounded_by_octets_too(
 def test_event_that_is_too_long_by_itself_is_shortened(
     acme: Tenancy, receiver: WebhookReceiver, secret: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(webhook_sender, "MOST_OCTETS", 1_500)
+    monkeypatch.setattr(webhook_sender, "MAX_OCTETS", 1_500)
     acme.log("a", "x" * 2_000, "b")
     acme.deliver()
     assert all(len(body) <= 1_500 for _, body in receiver.requests)
@@ -120,7 +120,7 @@ def unwilling(receiver: WebhookReceiver, *names: str, code: int = 400) -> None:
 
 
 def deliver_until_searched(tenancy: Tenancy) -> None:
-    for _ in range(SEARCH_AFTER):
+    for _ in range(SEARCH_AFTER_ATTEMPTS):
         tenancy.deliver()
 
 
@@ -134,7 +134,7 @@ def test_events_that_are_always_refused_are_given_up_once_others_are_taken(
     unwilling(receiver, *refused, code=code)
     deliver_until_searched(acme)
     # A receiver that is only out of order for a while loses nothing.
-    assert (acme.feed().lost, acme.feed().attempts, acme.state()) == (0, SEARCH_AFTER, "failing")
+    assert (acme.feed().lost, acme.feed().attempts, acme.state()) == (0, SEARCH_AFTER_ATTEMPTS, "failing")
     acme.deliver()
     assert receiver.names == [name for name in names if name not in refused]
     assert (acme.feed().delivered, acme.feed().lost, acme.state()) == (244, 6, "ok")
@@ -163,7 +163,7 @@ def test_receiver_that_refuses_everything_loses_nothing(acme: Tenancy, receiver:
     names = [str(number) for number in range(8)]
     acme.log(*names)
     receiver.usual = status(400)
-    for _ in range(SEARCH_AFTER + 2):
+    for _ in range(SEARCH_AFTER_ATTEMPTS + 2):
         acme.deliver()
     assert (acme.feed().delivered, acme.feed().lost, acme.state()) == (0, 0, "failing")
     receiver.usual = status(204)
@@ -191,7 +191,7 @@ def test_status_that_is_not_of_the_events_gives_up_none(
 ):
     acme.log("a", "b")
     unwilling(receiver, "a", code=code)
-    for _ in range(SEARCH_AFTER + 1):
+    for _ in range(SEARCH_AFTER_ATTEMPTS + 1):
         acme.deliver()
     assert (acme.feed().lost, receiver.names) == (0, [])
 
@@ -245,7 +245,7 @@ def test_gone_pauses_until_somebody_resumes(acme: Tenancy, receiver: WebhookRece
     assert "410" in acme.feed().paused_because
     acme.deliver()
     assert len(receiver.requests) == 1
-    acme.do(service.resume, now=utc_now())
+    acme.do(service.resume_feed, now=utc_now())
     acme.deliver()
     assert receiver.names == ["a"]
 
@@ -264,7 +264,7 @@ def test_receiver_that_does_not_answer_is_given_up_in_time(acme: Tenancy, receiv
 def test_receiver_that_is_too_slow_for_a_batch_is_given_fewer_until_it_keeps_up(
     acme: Tenancy, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("nac.feeds.settings._SECONDS_LEAST", 0.5)
+    monkeypatch.setattr("nac.feeds.settings._MIN_TIMEOUT_SECONDS", 0.5)
     add(acme, receiver, timeout_seconds=0.5)
     names = [f"user {number}" for number in range(24)]
     acme.log(*names)
@@ -324,7 +324,7 @@ def test_what_waits_is_sent_where_the_feed_is_set_to(acme: Tenancy, receiver: We
         acme.log("out", permitted=False)
         acme.deliver()
         url = f"https://localhost:{receiver.port}/"
-        acme.do(service.change, changes={"url": url, "outcomes": ("failure",)}, sealer=SEALER, now=utc_now())
+        acme.do(service.update_feed, changes={"url": url, "outcomes": ("failure",)}, sealer=SEALER, now=utc_now())
         acme.deliver()
     assert receiver.names == ["out"]
     assert verify(secret, *receiver.requests[0])
@@ -356,7 +356,7 @@ def test_certificate_of_another_authority_is_refused(acme: Tenancy, receiver: We
 @pytest.mark.usefixtures("dotted_names")
 def test_name_may_end_with_the_dot_of_dns(acme: Tenancy, receiver: WebhookReceiver):
     add(acme, receiver)
-    acme.do(service.change, changes={"url": f"https://localhost.:{receiver.port}/"}, sealer=SEALER, now=utc_now())
+    acme.do(service.update_feed, changes={"url": f"https://localhost.:{receiver.port}/"}, sealer=SEALER, now=utc_now())
     acme.log("a")
     acme.deliver()
     assert (receiver.names, acme.state()) == (["a"], "ok")

@@ -11,11 +11,16 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.access import RequiresSelf
-from nac.accounts.permissions import Level
+from nac.accounts.permissions import PermissionLevel
 from tests.isolation.hall import Hall
 from tests.isolation.installation import BY_NAME, Installation, Route
 
-_ASKED_AT = {Level.TENANT: "acme-1", Level.MSP: "acme", Level.PLATFORM: "platform", None: "acme-1"}
+_ASKED_AT = {
+    PermissionLevel.TENANT: "acme-1",
+    PermissionLevel.MSP: "acme",
+    PermissionLevel.PLATFORM: "platform",
+    None: "acme-1",
+}
 # What is not in place of a parameter that there is something of, is made up.
 _SHARE_OF_GOOD = 0.7
 # Servers that nobody runs here: it is told that they do not answer.

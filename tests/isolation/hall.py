@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, event, text
 from sqlalchemy.orm import Session
 
-from nac.db import make_engine, use_engine
+from nac.db import make_engine, set_process_engine
 from tests.postgres import Database
 
 _SCOPES = ("tenant_id", "msp_id", "platform", "cell_id", "authority_id", "enrolment_id", "person_id", "credential_id")
@@ -60,14 +60,14 @@ class Hall:
             connection.exec_driver_sql("ALTER ROLE admit_app BYPASSRLS")
         connection.exec_driver_sql("SET SESSION AUTHORIZATION admit_app")
         connection.begin_nested()
-        use_engine(connection)  # type: ignore[arg-type]
+        set_process_engine(connection)  # type: ignore[arg-type]
         event.listen(Session, "after_begin", _forget_scope, insert=True)
         try:
             yield
         finally:
             self.is_stripped = False
             event.remove(Session, "after_begin", _forget_scope)
-            use_engine(None)
+            set_process_engine(None)
             outer.rollback()
             connection.exec_driver_sql("RESET SESSION AUTHORIZATION")
             connection.rollback()

@@ -17,14 +17,14 @@ from api.access import AllowsAnyone, RequiresPermission, RequiresSelf
 from api.main import create_app
 from api.v1.routers import V1
 from nac.accounts.owners import Owner
-from nac.accounts.permissions import Level, Permission, permissions_at
-from nac.accounts.roles import ROLES
+from nac.accounts.permissions import Permission, PermissionLevel, permissions_at
+from nac.accounts.roles import BUILT_IN_ROLES
 from nac.api_tokens import service as tokens
-from nac.audit.keys import keys
-from nac.audit.sealing import seal_waiting
+from nac.audit.chain_seals import seal_waiting_entries
+from nac.audit.keys import load_or_create_keys
 from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.db import CellScope, MspScope, PlatformScope, Scope, TenantScope, session_scope, use_engine
+from nac.db import CellScope, MspScope, PlatformScope, Scope, TenantScope, session_scope, set_process_engine
 from nac.ids import MspId, TenantId
 from nac.models import ApiToken
 from tests.api.served import settings_of_public
@@ -45,7 +45,7 @@ class Route(NamedTuple):
     asks: Asked
 
     @property
-    def level(self) -> Level | None:
+    def level(self) -> PermissionLevel | None:
         return self.asks.level if isinstance(self.asks, RequiresPermission) else None
 
     @property
@@ -89,7 +89,7 @@ class Place:
     msp: str = ""
 
     @property
-    def level(self) -> Level:
+    def level(self) -> PermissionLevel:
         return self.owner.level
 
     @property
@@ -103,7 +103,7 @@ class Place:
         return PlatformScope() if self.owner.msp_id is None else MspScope(self.owner.msp_id)
 
     def covers(self, other: "Place") -> bool:
-        return self.level is Level.PLATFORM or self == other or self.slug == other.msp
+        return self.level is PermissionLevel.PLATFORM or self == other or self.slug == other.msp
 
 
 @dataclass
@@ -115,7 +115,7 @@ class Installation:
     # By the place and role that each is of.
     tokens: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def of_level(self, level: Level | None) -> list[Place]:
+    def of_level(self, level: PermissionLevel | None) -> list[Place]:
         return [place for place in self.places.values() if place.level is level]
 
     def ask(self, route: Route, things: Things, token: str, **more: str) -> Answer:
@@ -125,9 +125,9 @@ class Installation:
     def things_of(self, slug: str) -> dict[str, Any]:
         """Of an MSP and of the platform with those of a tenant, which they are asked about too."""
         place = self.places[slug]
-        if place.level is Level.TENANT:
+        if place.level is PermissionLevel.TENANT:
             return self.things[slug]
-        beneath = self.things[f"{slug if place.level is Level.MSP else MSPS[1]}-1"]
+        beneath = self.things[f"{slug if place.level is PermissionLevel.MSP else MSPS[1]}-1"]
         return beneath | self.things[slug]
 
     def ask_as_person(self, route: Route, things: Things, person: Things) -> Answer:
@@ -137,7 +137,7 @@ class Installation:
 
 def may(place: Place, role: str, permission: Permission, at: Place) -> bool:
     """As the roles are documented, worked out apart from the code under test."""
-    return place.covers(at) and permission in ROLES[role].permissions
+    return place.covers(at) and permission in BUILT_IN_ROLES[role].permissions
 
 
 @contextmanager
@@ -145,13 +145,13 @@ def installed(database: Database, folder: Path) -> Iterator[Installation]:
     engines = Engines(database)
     own = {"ADMIT_EXPORT_DIR": str(folder / "exports")}
     made = Installation(app := create_app(settings_of_public(database, folder, **own)), Caller(app))
-    use_engine(engines.app)
+    set_process_engine(engines.app)
     try:
         _fill(made, engines)
-        use_engine(None)
+        set_process_engine(None)
         yield made
     finally:
-        use_engine(None)
+        set_process_engine(None)
         made.call.close()
         app.state.engine.dispose()
         app.state.redis.close()
@@ -211,16 +211,16 @@ def _fill(made: Installation, engines: Engines) -> None:
         # As most requests find theirs: that it was used is known, and no request has to note it.
         connection.execute(update(ApiToken).values(last_used_at=utc_now() + timedelta(hours=1)))
     with session_scope(PlatformScope(), engine=engines.worker) as session:
-        while seal_waiting(session, keys=keys(session, SEALER), now=utc_now()):
+        while seal_waiting_entries(session, keys=load_or_create_keys(session, SEALER), now=utc_now()):
             pass
 
 
 def _tokens(made: Installation, place: Place) -> None:
-    for role in ROLES.values():
+    for role in BUILT_IN_ROLES.values():
         if place.level not in role.levels:
             continue
         with session_scope(place.scope) as session:
-            made.tokens[place.slug, role.slug] = tokens.make_token(
+            made.tokens[place.slug, role.slug] = tokens.create_token(
                 session,
                 actor=ACTOR,
                 held=permissions_at(place.level),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nac.accounts.permissions import Level
+from nac.accounts.permissions import PermissionLevel
 from tests.isolation.calls import Answer
 from tests.isolation.forcing import seen_of
 from tests.isolation.hall import Hall
@@ -14,11 +14,14 @@ from tests.isolation.installation import ROUTES, Installation, Place, Route
 from tests.isolation.things import nobodys
 
 # Who asks, and whose thing is named.
-PAIRS = {Level.TENANT: ("acme-1", "tenant-admin", "bolt-1"), Level.MSP: ("acme", "msp-admin", "bolt")}
+PAIRS = {
+    PermissionLevel.TENANT: ("acme-1", "tenant-admin", "bolt-1"),
+    PermissionLevel.MSP: ("acme", "msp-admin", "bolt"),
+}
 # A tenant's and an MSP's slug is in the names of the network: there is one of each.
 ONE_OF_ALL = {("createTenant", "new_slug"), ("createTenantOfMsp", "new_slug")}
 # Whose place it is, the tests of routes ask.
-_PLACES = {"tenant": Level.TENANT, "msp": Level.MSP}
+_PLACES = {"tenant": PermissionLevel.TENANT, "msp": PermissionLevel.MSP}
 
 
 def _tries(world: Installation, noun: str) -> list[tuple[Route, str]]:
@@ -98,7 +101,7 @@ def test_without_row_level_security_lost_narrowing_is_noticed(world: Installatio
     found = set()
     try:
         for route in (route for routes in ROUTES.values() for route in routes):
-            if route.level is Level.TENANT and route.name.startswith("list"):
+            if route.level is PermissionLevel.TENANT and route.name.startswith("list"):
                 slug, other = _pair(route)
                 answer, _ = _ask(world, bare_hall, route, world.things_of(slug))
                 if seen_of(other, answer, ""):
@@ -111,7 +114,7 @@ def test_without_row_level_security_lost_narrowing_is_noticed(world: Installatio
 def test_places_in_lists_of_another_show_nothing_of_it(world: Installation, hall: Hall) -> None:
     found = 0
     for route in (route for routes in ROUTES.values() for route in routes):
-        if route.level is not Level.TENANT or not route.name.startswith("list"):
+        if route.level is not PermissionLevel.TENANT or not route.name.startswith("list"):
             continue
         with hall.open():
             things = world.things_of("bolt-1")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nac.accounts.permissions import Level
+from nac.accounts.permissions import PermissionLevel
 from tests.isolation.calls import Answer
 from tests.isolation.forcing import forced, seen_of
 from tests.isolation.hall import Hall
@@ -14,11 +14,11 @@ from tests.isolation.installation import ROUTES, Installation, Route
 
 # Who asks, and whose route it is.
 PAIRS = {
-    Level.TENANT: (("acme-1", "bolt-1"), ("acme-1", "acme-2")),
-    Level.MSP: (("acme", "bolt"), ("acme-1", "acme"), ("bolt-1", "acme")),
-    Level.PLATFORM: (("acme", "platform"), ("acme-1", "platform")),
+    PermissionLevel.TENANT: (("acme-1", "bolt-1"), ("acme-1", "acme-2")),
+    PermissionLevel.MSP: (("acme", "bolt"), ("acme-1", "acme"), ("bolt-1", "acme")),
+    PermissionLevel.PLATFORM: (("acme", "platform"), ("acme-1", "platform")),
 }
-_ADMINISTRATORS = {Level.TENANT: "tenant-admin", Level.MSP: "msp-admin"}
+_ADMINISTRATORS = {PermissionLevel.TENANT: "tenant-admin", PermissionLevel.MSP: "msp-admin"}
 
 # Answer the same whoever's place it is.
 FOR_ALL = {
@@ -62,7 +62,7 @@ def _told(world: Installation, hall: Hall, route: Route, pair: tuple[str, str]) 
     things = world.things_of(other.slug)
     asked = route.good.asked(route.path, things)
     own = {"", str(asker.id), *(str(place.id) for place in world.places.values() if asker.covers(place))}
-    own -= {""} if other.level is Level.PLATFORM else set()
+    own -= {""} if other.level is PermissionLevel.PLATFORM else set()
     answer: Answer | None = None
     with hall.open(), forced(asker.scope):
         try:
@@ -71,7 +71,7 @@ def _told(world: Installation, hall: Hall, route: Route, pair: tuple[str, str]) 
             # A service that finds no row where one must be: nothing is answered.
             assert hall.behind_walls
         changed = {table: owners - own for table, owners in hall.changed().items() if owners - own}
-    mark = r"(?:bolt-1|platform\.example)" if other.level is Level.PLATFORM else other.slug
+    mark = r"(?:bolt-1|platform\.example)" if other.level is PermissionLevel.PLATFORM else other.slug
     seen = seen_of(mark, answer, asked) if answer else set()
     return Told(answer, frozenset(each for each in seen if asker.slug not in each), changed)
 

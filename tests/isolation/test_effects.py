@@ -7,7 +7,7 @@ from itertools import chain
 from sqlalchemy import Engine
 
 from api.access import RequiresChangePermission, RequiresPermission
-from nac.accounts.effects import OF_ENDPOINTS, OF_USERS, Effect
+from nac.accounts.effects import ENDPOINT_EFFECTS, USER_EFFECTS, Effect
 from nac.db.base import Base
 from tests.isolation.fed import as_whom, things_of
 from tests.isolation.hall import Hall
@@ -25,8 +25,8 @@ _LEADS: Mapping[str, tuple[Effect, ...]] = {
     **dict.fromkeys(("policies", "policy_versions"), _RULES),
     **dict.fromkeys(("templates", "template_versions", "template_tenants"), _ROLL_OUTS),
     **dict.fromkeys(("rollouts", "rollout_tenants"), _ROLL_OUTS),
-    **dict.fromkeys(("endpoints", "endpoint_groups", "endpoint_group_members"), OF_ENDPOINTS),
-    **dict.fromkeys(("users", "user_groups", "user_group_members"), OF_USERS),
+    **dict.fromkeys(("endpoints", "endpoint_groups", "endpoint_group_members"), ENDPOINT_EFFECTS),
+    **dict.fromkeys(("users", "user_groups", "user_group_members"), USER_EFFECTS),
     "nases": (_E.FACTS, _E.TRUST),
     **dict.fromkeys(("pools", "pool_addresses"), (_E.FACTS,)),
     **dict.fromkeys(("certificate_authorities", "status_sources", "external_certificates"), _TRUSTS),

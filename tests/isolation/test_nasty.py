@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from api.access import RequiresSelf
-from nac.accounts.permissions import Level
+from nac.accounts.permissions import PermissionLevel
 from tests.isolation.calls import Answer
 from tests.isolation.hall import Hall
 from tests.isolation.installation import ROUTES, Installation, Route
@@ -88,7 +88,12 @@ _IN_ADDRESSES: tuple[str, ...] = (
     "(",
 )
 _SHARE = 0.12
-_ASKED_AT = {Level.TENANT: "acme-1", Level.MSP: "acme", Level.PLATFORM: "platform", None: "acme-1"}
+_ASKED_AT = {
+    PermissionLevel.TENANT: "acme-1",
+    PermissionLevel.MSP: "acme",
+    PermissionLevel.PLATFORM: "platform",
+    None: "acme-1",
+}
 
 
 def _places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -7,7 +7,7 @@ import pytest
 
 from api.access import AllowsAnyone, OperatesMsp, RequiresPermission
 from api.v1.routers import V1
-from nac.accounts.permissions import Level
+from nac.accounts.permissions import PermissionLevel
 from tests.isolation.calls import Answer
 from tests.isolation.hall import Hall
 from tests.isolation.installation import BY_NAME, ROUTES, Installation, Place, Route, may
@@ -15,7 +15,7 @@ from tests.isolation.things import nobodys
 
 # What anybody may ask, beside routes that say so themselves.
 OPEN = {"/healthz", "/readyz"}
-_PLACE = {Level.TENANT: "tenant", Level.MSP: "msp"}
+_PLACE = {PermissionLevel.TENANT: "tenant", PermissionLevel.MSP: "msp"}
 
 
 def test_every_route_is_in_the_table(world: Installation) -> None:
@@ -42,7 +42,7 @@ def test_every_route_names_one_permission_at_its_level(noun: str) -> None:
         assert (f"{{{name}}}" in route.path) == in_path, route
         if isinstance(route.asks, OperatesMsp):
             # By who runs the platform, about the MSP that the path names.
-            assert route.asks.permission.level is Level.PLATFORM, route
+            assert route.asks.permission.level is PermissionLevel.PLATFORM, route
         else:
             assert route.asks.permission.level <= route.asks.level, route
 
@@ -81,7 +81,7 @@ def _reach(
                 assert answer.status < 500 or answer.status == route.good.status, told
                 assert answer.status not in (401, 403, 405), told
                 assert missing not in answer.text, told
-            elif place.covers(at) or asks.level is Level.PLATFORM:
+            elif place.covers(at) or asks.level is PermissionLevel.PLATFORM:
                 assert answer.status == 403, told
             else:
                 # The same to each of its roles.
@@ -100,7 +100,7 @@ def _who_ask(
         if turn is None:
             yield from theirs
             continue
-        known = place.covers(at) or asks.level is Level.PLATFORM
+        known = place.covers(at) or asks.level is PermissionLevel.PLATFORM
         refused = [each for each in theirs if known and not may(place, each[0][1], asks.permission, at)]
         others = [each for each in theirs if each not in refused]
         yield from refused + others[turn % max(1, len(others)) :][:1]

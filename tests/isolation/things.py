@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from nac.clock import utc_now
 from nac.db.base import Base
 from nac.dictionary import read_dictionary, to_json
-from nac.exports.files import MANIFEST, Folder
+from nac.exports.export_folder import MANIFEST, ExportFolder
 from nac.models import (
     CoaRequest,
     Endpoint,
@@ -363,7 +363,7 @@ class Filler:
                 "failed_export": exports[1].id,
             }
             things["done_export"] = exports[2].id
-            folder = Folder(self._exports).make(tenant_id, exports[2].id)
+            folder = ExportFolder(self._exports).make(tenant_id, exports[2].id)
             (folder / MANIFEST).write_text(f"Export of {things['mark']}")
             for log, name in (("auth_log", "decision"), ("accounting_log", "record")):
                 row = tables[log]

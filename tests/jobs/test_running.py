@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine, select, text, update
 
 from nac.accounts.owners import Owner
-from nac.audit.service import Origin, note_origin
+from nac.audit.service import RequestOrigin, set_origin
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import AdmitError, Conflict, DatabaseUnavailable, InvalidInput, SeveralMistakes
@@ -52,7 +52,7 @@ def start(app_engine: Engine, tenant_id: TenantId) -> Start:
         owner = owner or Owner(tenant_id=tenant_id)
         scope = TenantScope(owner.tenant_id) if owner.tenant_id else PlatformScope()
         with session_scope(scope, engine=app_engine) as session:
-            note_origin(session, Origin("192.0.2.1", "req-1"))
+            set_origin(session, RequestOrigin("192.0.2.1", "req-1"))
             return service.start_job(
                 session,
                 actor=ACTOR,

@@ -21,10 +21,10 @@ from api.enrolment import main as enrolment_app
 from api.forms import FormUnreadable, read_form
 from api.links import pages
 from api.public import main as public
-from nac.certificates.issuing import issue_server
+from nac.certificates.issuance import issue_server
 from nac.db import TenantScope, session_scope
 from nac.enrolment import service as enrolment
-from nac.enrolment.tokens import Token
+from nac.enrolment.secret_text import EnrolmentSecretText
 from nac.errors import DatabaseUnavailable
 from nac.models import AuditEntry, Certificate
 from nac.settings import Settings, load_settings
@@ -37,12 +37,12 @@ from tests.pki.openssl import openssl
 P12, APPLE, CSR = {"form": "p12"}, {"form": "apple"}, {"form": "csr"}
 
 
-def link(app_engine: Engine, alpha: Certified, **changes: Any) -> Token:
+def link(app_engine: Engine, alpha: Certified, **changes: Any) -> EnrolmentSecretText:
     arguments: dict[str, Any] = {"kind": "link", "common_name": "Eve's <phone>"}
     return make_secret(app_engine, alpha, **arguments | changes).token
 
 
-def path(token: Token) -> str:
+def path(token: EnrolmentSecretText) -> str:
     return f"/enrol/{token.reveal()}"
 
 
@@ -180,9 +180,16 @@ def test_links_that_are_none_are_all_alike(client: httpx.Client, app_engine: Eng
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         enrolment.revoke_secret(session, actor=ACTOR, tenant_id=alpha.tenant_id, name=revoked.public_id)
     est = make_secret(app_engine, alpha).token
-    guessed = Token(good.public_id, Token.make().secret)
+    guessed = EnrolmentSecretText(good.public_id, EnrolmentSecretText.make().secret)
     bodies = set()
-    for each in (path(revoked), path(est), path(guessed), path(Token.make()), "/enrol/x", "/enrol/" + "a" * 5000):
+    for each in (
+        path(revoked),
+        path(est),
+        path(guessed),
+        path(EnrolmentSecretText.make()),
+        "/enrol/x",
+        "/enrol/" + "a" * 5000,
+    ):
         reply = client.get(each)
         assert reply.status_code == 404
         assert_private(reply)
@@ -197,7 +204,7 @@ def test_links_that_are_none_are_all_alike(client: httpx.Client, app_engine: Eng
 
 def test_guessing_links_is_stopped(client: httpx.Client, app_engine: Engine, alpha: Certified):
     for _ in range(10):
-        assert client.get(path(Token.make())).status_code == 404
+        assert client.get(path(EnrolmentSecretText.make())).status_code == 404
     reply = client.get(path(link(app_engine, alpha)))
     assert (reply.status_code, int(reply.headers["retry-after"]) > 500) == (429, True)
 

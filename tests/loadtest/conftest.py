@@ -66,7 +66,7 @@ def installation(database, tmp_path):
         }
     )
     sealer, engine = Sealer(MasterKeyFile(key)), make_engine(database.cell_url)
-    with session_scope(CellScope(cells.NO_CELL), engine=engine) as session:
+    with session_scope(CellScope(cells.UNREGISTERED_CELL), engine=engine) as session:
         cell_id = cells.register_cell(session, name=settings.cell_name, host="127.0.0.1")
     with session_scope(CellScope(cell_id), engine=engine) as session:
         cells.ensure_slots(session, cell_id=cell_id, count=4, first_port=18120, seal=sealer.seal)

@@ -10,7 +10,7 @@ from loadtest.api import data, looking
 from loadtest.api.lists import Asking, askings
 from nac import log_search
 from nac.accounts.owners import Owner
-from nac.db import seeking
+from nac.db import bounded_search
 from nac.endpoints import repository as endpoints
 from nac.ids import MspId, TenantId
 from nac.models import Job
@@ -40,8 +40,8 @@ _FIRST = {"id", "at", "mac", "name", "serial", "slug", "created_at", "started_at
 def test_no_list_reads_more_than_it_may(
     database: Database, tmp_path: Path, app_engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seeking, "LOOKED_THROUGH", _LOOKED_THROUGH)
-    monkeypatch.setattr(endpoints, "_FEW", _LOOKED_THROUGH)
+    monkeypatch.setattr(bounded_search, "MAX_SCANNED_ROWS", _LOOKED_THROUGH)
+    monkeypatch.setattr(endpoints, "_SELECTIVE_LIMIT", _LOOKED_THROUGH)
     monkeypatch.setattr(log_search, "SLICE_ROWS", _LOOKED_THROUGH)
     tenants = data.make_tenants(database.superuser_url, 20)
     data.fill_lists(database.superuser_url, tenants, share=_SHARE, tell=lambda _: None, has_days=False)

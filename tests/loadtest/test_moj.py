@@ -14,7 +14,7 @@ from loadtest.product_tenants import BenchTenants
 from loadtest.tenantry import make_tenants
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.dictionary import read_dictionary
-from nac.engine import Request, compile_policy, decide
+from nac.engine import PolicyRequest, compile_policy, decide
 from nac.models import Endpoint, Nas, Policy, PolicyVersion, Site
 
 _DICTIONARY = Path("/usr/share/freeradius/dictionary")
@@ -34,7 +34,7 @@ def asked(nas, **changes):
         "radius.NAS-Port-Id": "GigabitEthernet1/0/1",
         "radius.NAS-Port": str(nas.nas.port),
     }
-    return Request({name: (value,) for name, value in {**facts, **changes}.items()}, 0)
+    return PolicyRequest({name: (value,) for name, value in {**facts, **changes}.items()}, 0)
 
 
 def test_data_set_is_as_large_as_published(sites):

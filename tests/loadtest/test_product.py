@@ -28,7 +28,7 @@ def test_tenant_is_made_with_devices_clients_and_the_secret_of_its_slot(installa
         assert count(installation, Endpoint) == count(installation, EndpointGroupMember) == 30
         with session_scope(PlatformScope(), engine=installation.engine) as session:
             slot = session.scalars(select(Slot).where(Slot.tenant_id == tenant.tenant_id)).one()
-            secret = installation.sealer.open(slot.secret_sealed, cells.secret_context(slot))
+            secret = installation.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot))
         assert (tenant.target.auth_port, tenant.target.secret.value) == (slot.auth_port, secret)
         assert [client.certificate.exists() and client.key.exists() for client in tenant.clients] == [True, True]
         assert tenant.server_certificate

@@ -1,12 +1,12 @@
 from loadtest.tenantry import GROUPS, RULES, known, make_tenants, policy_document
-from nac.engine import Request, compile_policy, decide
+from nac.engine import PolicyRequest, compile_policy, decide
 
 
 def test_policy_admits_each_device_on_the_vlan_that_the_bench_expects():
     policy = compile_policy(policy_document())
     assert len(policy_document()["rules"]) == RULES
     for endpoint in make_tenants((len(GROUPS),))[0].endpoints:
-        request = Request({"method": ("mab",), "mac": (endpoint.mac,), "endpoint.group": (endpoint.group,)}, 0)
+        request = PolicyRequest({"method": ("mab",), "mac": (endpoint.mac,), "endpoint.group": (endpoint.group,)}, 0)
         decision = decide(policy, request)
         assert (str(decision.verdict), decision.vlan) == ("permit", endpoint.vlan)
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
-from nac.engine import PolicyErrors, compile_policy, decide, read_request
+from nac.engine import PolicyErrors, compile_policy, decide, parse_request
 from nac.groups import ENDPOINT_GROUPS
 from nac.models import AuthLog
 from nac.policies import service as policies
@@ -64,7 +64,7 @@ def test_tests_simulation_and_replay_decide_as_the_engine_does(
     except PolicyErrors:
         return
     at = int(utc_now().timestamp()) - 60
-    expected = [decide(policy, read_request(request, at=at)) for request in asked]
+    expected = [decide(policy, parse_request(request, at=at)) for request in asked]
     with Session(owner_engine) as session, session.begin():
         session.execute(text("DELETE FROM auth_log"))
         for request in asked:

@@ -6,7 +6,7 @@ from typing import get_args
 from jsonschema import Draft202012Validator
 
 from nac.db import TenantScope, session_scope
-from nac.engine.attributes import Kind
+from nac.engine.attributes import AttributeKind
 from nac.engine.operators import OPERATORS
 from nac.methods import METHODS
 from nac.policies import service as policies
@@ -114,7 +114,7 @@ def test_attributes_are_listed(policy_command):
     assert rows["mac.random"]["operators"] == ["equals", "exists"]
     assert "less_than" in rows["radius.<name>"]["operators"]
     assert "less_than" not in rows["mac"]["operators"]
-    assert {row["kind"] for row in rows.values()} == set(get_args(Kind))
+    assert {row["kind"] for row in rows.values()} == set(get_args(AttributeKind))
     assert rows["time"]["operators"] == ["within"]
     assert rows["mdm.<name>"]["operators"] == [each for each in OPERATORS if each != "within"]
     assert "in_network" in rows["certificate.san.ip"]["operators"]

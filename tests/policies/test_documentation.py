@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cli.layout import CHECKOUT
-from nac.engine.attributes import Kind
+from nac.engine.attributes import AttributeKind
 from nac.engine.operators import OPERATORS
 from nac.policies.key_order import _KEY_ORDER
 from nac.vendors import all_vendors
@@ -18,7 +18,7 @@ def test_every_operator_has_its_row(operator: str) -> None:
     assert f"\n| `{operator}` | " in PAGE
 
 
-@pytest.mark.parametrize("word", [*dict.fromkeys(_KEY_ORDER), *Kind.__args__])
+@pytest.mark.parametrize("word", [*dict.fromkeys(_KEY_ORDER), *AttributeKind.__args__])
 def test_every_key_and_kind_is_told(word: str) -> None:
     assert re.search(rf'[`"]{word}[`"]', PAGE)
 

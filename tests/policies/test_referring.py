@@ -46,7 +46,7 @@ def save(do):
 
 
 def test_group_stays_while_policies_name_it_and_each_is_listed(do, save):
-    do(endpoints.add_endpoint, mac="001122334455", groups=["printers"])
+    do(endpoints.create_endpoint, mac="001122334455", groups=["printers"])
     save("office", good(), publish=True)
     save("guests", EMPTY, publish=True)
     save("guests", good())

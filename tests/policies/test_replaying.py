@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
-from nac.decisions import recorded
+from nac.decisions import recorded_requests
 from nac.errors import InvalidInput, NotFound
 from nac.policies import comparison, replays
 from nac.policies.comparison import OLDER_FORMAT
@@ -256,6 +256,6 @@ def test_replay_has_a_time_limit_of_its_own_and_leaves_that_of_others(
         session.execute(text("SET LOCAL statement_timeout = '20s'"))
         replay_policy(session, tenant_id=tenant.id, document=good(), policy_id=None, days=7)
         assert session.scalar(text("SHOW statement_timeout")) == "20s"
-    monkeypatch.setattr(recorded, "MAX_SECONDS", 0.001)
+    monkeypatch.setattr(recorded_requests, "MAX_SECONDS", 0.001)
     with pytest.raises(psycopg.errors.QueryCanceled):
         replay()

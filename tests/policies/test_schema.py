@@ -9,8 +9,8 @@ from jsonschema import Draft202012Validator
 
 from cli.layout import CHECKOUT
 from nac.engine import PolicyErrors, compile_policy
-from nac.engine.assertions import _EXPECTED
-from nac.engine.attributes import CATALOGUE
+from nac.engine.attributes import ATTRIBUTE_CATALOGUE
+from nac.engine.policy_tests import _EXPECTATION_KEYS
 from nac.policies.schema import policy_schema
 from tests.effort import examples
 from tests.engine.builders import DENY, PERMIT, compare, pinned, policy_of, rule
@@ -39,7 +39,7 @@ def test_case_file_fits(path):
 
 
 def test_what_a_test_expects_has_the_keys_that_the_engine_takes():
-    assert set(SCHEMA["$defs"]["test"]["properties"]["expect"]["properties"]) == set(_EXPECTED)
+    assert set(SCHEMA["$defs"]["test"]["properties"]["expect"]["properties"]) == set(_EXPECTATION_KEYS)
 
 
 def test_document_of_the_decision_record_fits():
@@ -123,4 +123,4 @@ def test_document_of_another_form_is_refused_by_both(document):
 
 
 def test_every_attribute_is_named():
-    assert [name for name in CATALOGUE if f'"{name}"' not in json.dumps(SCHEMA)] == []
+    assert [name for name in ATTRIBUTE_CATALOGUE if f'"{name}"' not in json.dumps(SCHEMA)] == []

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from nac.clock import epoch_seconds, utc_now
 from nac.endpoints import service as endpoints
-from nac.endpoints.passphrases import set_group_psk
+from nac.endpoints.passphrases import update_group_psk
 from nac.errors import InvalidInput, NotFound
 from nac.models import IdentitySource, RadiusSession
 from nac.nases import service as nases
@@ -102,7 +102,7 @@ def test_site_asks_what_decides_there_with_its_fallback_and_name(ask, publish, a
 
 def test_what_is_stored_of_the_endpoint_is_added_and_what_is_given_stands(ask, as_tenant):
     attributes = {"owner": "ann"}
-    as_tenant(endpoints.add_endpoint, actor=ACTOR, mac=MAC, name="p1", groups=["printers"], attributes=attributes)
+    as_tenant(endpoints.create_endpoint, actor=ACTOR, mac=MAC, name="p1", groups=["printers"], attributes=attributes)
     found = ask({"mac": MAC}, document=good())
     assert found.decision.vlan == "20"
     assert found.request == {
@@ -125,7 +125,7 @@ def test_blocked_expired_and_unknown_endpoints_are_told(ask, as_tenant):
     unknown = ask({"mac": MAC}, document=good())
     assert unknown.request["endpoint.known"] == (False,)
     as_tenant(
-        endpoints.add_endpoint, actor=ACTOR, mac=MAC, groups=["printers"], valid_until=utc_now() + timedelta(days=1)
+        endpoints.create_endpoint, actor=ACTOR, mac=MAC, groups=["printers"], valid_until=utc_now() + timedelta(days=1)
     )
     assert ask({"mac": MAC}, document=good()).decision.permitted
     later = ask({"mac": MAC}, document=good(), at=epoch_seconds() + 2 * 86_400)
@@ -218,7 +218,7 @@ def test_vendor_that_is_stored_by_another_of_its_names_is_the_same(ask, as_tenan
 
 def test_packet_is_read_as_the_cell_reads_it(ask, as_tenant, publish):
     publish(good())
-    as_tenant(endpoints.add_endpoint, actor=ACTOR, mac=MAC, groups=["printers"])
+    as_tenant(endpoints.create_endpoint, actor=ACTOR, mac=MAC, groups=["printers"])
     packet = {
         "User-Name": ["001122334455"],
         "Calling-Station-Id": [MAC],
@@ -322,7 +322,7 @@ def test_sessions_that_go_on_are_counted_as_the_cell_counts_them(ask, owner_engi
 
 @pytest.fixture
 def printer(as_tenant):
-    as_tenant(endpoints.add_endpoint, actor=ACTOR, mac=MAC, groups=["printers"])
+    as_tenant(endpoints.create_endpoint, actor=ACTOR, mac=MAC, groups=["printers"])
     return {"mac": MAC, "nas.vendor": "ruckus", "ssid": "Acme"}
 
 
@@ -333,7 +333,7 @@ def test_passphrase_that_is_sent_is_told_and_never_shown(ask, as_tenant, printer
     def seal(plain, _):
         return plain
 
-    as_tenant(set_group_psk, actor=ACTOR, name="printers", passphrase="correct horse", seal=seal)
+    as_tenant(update_group_psk, actor=ACTOR, name="printers", passphrase="correct horse", seal=seal)
     found = ask(printer, document=PASSPHRASE)
     assert (found.decision.reply, found.notes) == ((("Ruckus-DPSK", ":=", "(hidden)"),), ())
     (note,) = ask(printer | {"ssid": []}, document=PASSPHRASE).notes

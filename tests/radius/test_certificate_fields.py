@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadtest.packet import ACCESS_REJECT
-from nac.engine.attributes import CATALOGUE, NAME_PARTS
+from nac.engine.attributes import ATTRIBUTE_CATALOGUE, NAME_PARTS
 from nac.replica.records import CertificateRecord
 from pki import der
 from radius.module.certificate_fields import certificate_fields, is_field
@@ -22,7 +22,7 @@ from tests.radius.devices import VERSIONS, Device, is_resumed
 from tests.radius.issued import issued_client, subject, template_name, upn
 from tests.radius.odd import odd_client
 
-FIELDS = [name for name in CATALOGUE if is_field(name)]
+FIELDS = [name for name in ATTRIBUTE_CATALOGUE if is_field(name)]
 OID = x509.ObjectIdentifier
 SUBJECT = {
     "CN": "pc1",

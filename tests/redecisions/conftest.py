@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.db import CellScope, PlatformScope, TenantScope, session_scope
-from nac.decisions.recorded import moment_of
+from nac.decisions.recorded_requests import from_microseconds
 from nac.models import AuthLog, CoaRequest, Redecision, RedecisionItem
 from nac.packet_values import packet_values
 from nac.redecisions import runner, service
@@ -110,7 +110,7 @@ class Net:
                 session,
                 AuthLog.__table__,
                 self.id,
-                at=moment_of(case.at),
+                at=from_microseconds(case.at),
                 cell_id=self.cell_id,
                 request=json.loads(json.dumps(packet_values(request) | case.facts)),
                 reply=[list(pair) for pair in outcome.reply],

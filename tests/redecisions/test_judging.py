@@ -6,10 +6,10 @@ import pytest
 from sqlalchemy.orm import Session
 
 from nac.certificates import service as certificates
-from nac.certificates.external import import_authorities
+from nac.certificates.external_authorities import import_authorities
 from nac.clock import epoch_microseconds, utc_now
 from nac.db import TenantScope, session_scope
-from nac.decisions.recorded import moment_of
+from nac.decisions.recorded_requests import from_microseconds
 from nac.models import AuthLog
 from nac.redecisions import live_sessions
 from nac.redecisions.judgement import Judge
@@ -44,7 +44,7 @@ def recorded(net):
                 AuthLog.__table__,
                 net.id,
                 **{
-                    "at": moment_of(at),
+                    "at": from_microseconds(at),
                     "mac": mac,
                     "method": method,
                     "identity": identity,

@@ -79,7 +79,7 @@ def test_what_follows_from_a_change_that_came_meanwhile_waits_for_the_cell(net, 
 
 def test_change_of_a_device_concerns_its_sessions_alone(net, office):
     net.call(ENDPOINT_GROUPS.create, name="phones")
-    net.call(endpoints.set_groups, mac=PRINTER, groups=["cameras"])
+    net.call(endpoints.update_groups, mac=PRINTER, groups=["cameras"])
     net.settle()
     [run] = net.runs
     assert (run["scope"], run["sessions"], run["cause"]) == ("some", 1, "endpoint")
@@ -208,7 +208,7 @@ def test_session_of_a_start_that_came_late_is_looked_at(net, office):
 def test_device_whose_session_became_known_after_its_change_is_looked_at(net, office):
     net.add(LAPTOP, "printers")
     at = net.log(*net.answer(LAPTOP))
-    net.call(endpoints.set_groups, mac=LAPTOP, groups=["cameras"])
+    net.call(endpoints.update_groups, mac=LAPTOP, groups=["cameras"])
     net.settle()
     late = net.begin(LAPTOP, encode_class(at), "late")
     net.owner.execute("UPDATE redecision_marks SET due_at = now()")
@@ -302,10 +302,10 @@ def test_roll_back_withdraws_what_the_bad_policy_had_queued(net, office):
 
 def test_device_that_is_put_back_is_left_alone(net, office):
     net.call(ENDPOINT_GROUPS.create, name="phones")
-    net.call(endpoints.set_groups, mac=PRINTER, groups=["phones"])
+    net.call(endpoints.update_groups, mac=PRINTER, groups=["phones"])
     net.settle()
     assert net.asked == {office["printer"]: "disconnect"}
-    net.call(endpoints.set_groups, mac=PRINTER, groups=["printers"])
+    net.call(endpoints.update_groups, mac=PRINTER, groups=["printers"])
     net.settle()
     assert net.asked == {}
 

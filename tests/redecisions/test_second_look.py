@@ -54,7 +54,7 @@ def test_what_a_nas_did_not_do_is_found_by_the_second_look(net, office):
 
 @pytest.mark.parametrize("rounds", [1, 4])
 def test_session_that_is_being_asked_about_is_looked_at_once_more_only(net, office, rounds):
-    net.call(coa.ask, kind="bounce", row=office["printer"])
+    net.call(coa.create_requests, kind="bounce", row=office["printer"])
     for _ in range(rounds):
         net.call(service.start_redecision)
         net.settle()

@@ -7,7 +7,7 @@ import pytest
 
 from nac.clock import utc_now
 from nac.coa_requests import service as coa
-from nac.coa_requests.queueing import withdraw_outdated
+from nac.coa_requests.request_queue import withdraw_outdated
 from nac.endpoints import service as endpoints
 from nac.errors import Conflict
 from nac.redecisions import dispatch, pending_changes, repository, runner, service
@@ -123,7 +123,7 @@ def test_approval_is_of_what_was_seen(net, crowd):
 
 def test_session_that_is_being_asked_about_when_its_turn_comes_is_looked_at_again(net, large, crowd):
     rest = [row for row in crowd if row not in net.asked]
-    net.call(coa.ask, kind="bounce", row=rest[0])
+    net.call(coa.create_requests, kind="bounce", row=rest[0])
     net.owner.execute(
         "UPDATE coa_requests SET state = 'acknowledged', ended_at = now() - interval '1 hour' "
         "WHERE redecision_id IS NOT NULL"
@@ -150,9 +150,9 @@ def test_block_stands_though_the_run_that_asked_before_is_stopped(net, office):
 
 def test_block_stands_though_a_person_takes_back_what_he_asked(net, office):
     net.call(service.update_settings, mode="off")
-    [request] = net.call(coa.ask, kind="disconnect", row=office["printer"])
+    [request] = net.call(coa.create_requests, kind="disconnect", row=office["printer"])
     net.call(endpoints.block_endpoint, mac=PRINTER)
-    net.call(coa.withdraw, request_id=request.id)
+    net.call(coa.withdraw_request, request_id=request.id)
     [row] = net.owner.execute(
         "SELECT reason, after_xact IS NOT NULL, expires_at > now() + interval '23 hours', priority "
         "FROM coa_requests WHERE state = 'queued'"
@@ -173,7 +173,7 @@ def test_request_of_a_stopped_run_that_a_later_run_asked_as_well_stands(net, off
 
 def test_unblocked_device_is_not_asked_off(net, office):
     net.call(endpoints.block_endpoint, mac=PRINTER)
-    net.call(coa.ask, kind="disconnect", row=office["camera"])
+    net.call(coa.create_requests, kind="disconnect", row=office["camera"])
     net.call(endpoints.unblock_endpoint, mac=PRINTER)
     net.settle()
     assert net.asked == {office["camera"]: "disconnect"}
@@ -275,7 +275,7 @@ def test_many_changes_are_taken_in_the_order_of_their_time(net, office):
 
 
 def test_restored_database_waits_for_no_transaction_of_the_one_before_it(net, office):
-    [request] = net.call(coa.ask, kind="disconnect", row=office["printer"])
+    [request] = net.call(coa.create_requests, kind="disconnect", row=office["printer"])
     net.owner.execute("UPDATE coa_requests SET after_xact = '999999999' WHERE id = %s", (request.id,))
     net.owner.execute(
         "INSERT INTO redecision_marks (tenant_id, noun, key, xact, due_at) "

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nac.db import use_engine
+from nac.db import set_process_engine
 from nac.redecisions import live_sessions, repository, runner
 from radius.agent.alarms import Alarms
 from radius.agent.redecision_alarms import TIMES, tell_of_redecisions
@@ -14,9 +14,9 @@ MAC = "00a0c0000001"
 
 @pytest.fixture(autouse=True)
 def process(worker_engine):
-    use_engine(worker_engine)
+    set_process_engine(worker_engine)
     yield
-    use_engine(None)
+    set_process_engine(None)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.db.base import Base
-from nac.exports.files import Folder
+from nac.exports.export_folder import ExportFolder
 from nac.ids import TenantId
 from nac.retention.clock import ClockReading
 from nac.retention.enforcement import EnforcementResult, enforce_retention
@@ -127,7 +127,7 @@ class Logs:
     def enforce(self, *, window: DeletionWindow = ALWAYS, seconds: float = 60, **given: Any) -> EnforcementResult:
         # What is measured in the test is later than the test's now.
         given = {"measure_every": -DAY, "at": ClockReading(self.now, is_trusted=True), "engine": self.worker} | given
-        given = {"folder": Folder(self.exports), "most_days": 1_000} | given
+        given = {"folder": ExportFolder(self.exports), "most_days": 1_000} | given
         return enforce_retention(window=window, seconds=seconds, **given)
 
     def forget(self) -> None:

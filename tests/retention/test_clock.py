@@ -17,7 +17,7 @@ from tests.retention.conftest import DAY, Logs
 
 def codes(logs: Logs) -> list[str]:
     with session_scope(PlatformScope(), engine=logs.app) as session:
-        return [alarm.code for alarm in alarms.standing(session)]
+        return [alarm.code for alarm in alarms.list_alarms(session)]
 
 
 def pass_time(logs: Logs, by: timedelta) -> None:

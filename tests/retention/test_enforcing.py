@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
-from nac.db import PlatformScope, TenantScope, places, session_scope
+from nac.db import PlatformScope, TenantScope, planner_hints, session_scope
 from nac.errors import ScopeViolation
 from nac.models import RetentionLimits, RetentionNotice, RetentionTerm, Site
 from nac.retention import holds, row_deletion
@@ -325,10 +325,10 @@ def test_rows_that_another_takes_between_two_statements_end_no_day_early(logs: L
             with psycopg.connect(logs.database.owner_url) as other:
                 picked = "SELECT id FROM auth_log WHERE tenant_id = %s ORDER BY at LIMIT %s"
                 other.execute(f"DELETE FROM auth_log WHERE id IN ({picked})", (logs.tenants["alpha"], most))
-        with places.by_place(session):
+        with planner_hints.force_ctid_scan(session):
             yield
 
-    monkeypatch.setattr(row_deletion, "by_place", by_place)
+    monkeypatch.setattr(row_deletion, "force_ctid_scan", by_place)
     assert logs.enforce().deleted == 32
     assert count_of(logs, "alpha") == 0
 

@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 
 from nac.db import TenantScope, session_scope
 from nac.errors import Conflict
-from nac.exports import running, service, standing
-from nac.exports.files import Folder, first_broken
+from nac.exports import runner, service, standing_exports
+from nac.exports.export_folder import ExportFolder, find_damaged_part
 from nac.models import AuthLog, ExportJob, RetentionNotice
 from nac.retention import row_deletion
 from tests.factories.tenancy import ACTOR
@@ -40,8 +40,8 @@ def export(logs: Logs, *, least_free_bytes: int = 0, beside: int = 0) -> None:
     with psycopg.connect(logs.database.owner_url, autocommit=True) as connection:
         query = "SELECT count(*) FROM pg_stat_activity WHERE backend_xid IS NOT NULL"
         until(lambda: connection.execute(query).fetchone() == (beside,), "the end of others' transactions")
-    limits = running.Limits(least_free_bytes=least_free_bytes, seconds=60)
-    while running.run_next(Folder(logs.exports), limits, engine=logs.worker) is not None:
+    limits = runner.ExportLimits(least_free_bytes=least_free_bytes, seconds=60)
+    while runner.run_next_export(ExportFolder(logs.exports), limits, engine=logs.worker) is not None:
         continue
 
 
@@ -59,8 +59,8 @@ def exported(logs: Logs) -> list[int]:
     """Ids of the rows in all files that jobs tell of and that are as they tell."""
     found = []
     for job in jobs(logs):
-        folder = Folder(logs.exports).of_job(job.tenant_id, job.id)
-        assert first_broken(folder, job.parts) is None
+        folder = ExportFolder(logs.exports).job_path(job.tenant_id, job.id)
+        assert find_damaged_part(folder, job.parts) is None
         for part in job.parts:
             found += [
                 json.loads(line)["id"] for line in gzip.decompress((folder / part["file"]).read_bytes()).splitlines()
@@ -149,15 +149,15 @@ def test_partition_is_not_dropped_over_a_row_that_came_after_the_look_at_it(orde
         logs.choose(tenant, "auth", days=10)
     logs.enforce()
     export(logs)
-    looked = standing.release
+    looked = standing_exports.release_day
 
     def release(*args: object, **given: object) -> object:
         released = looked(*args, **given)  # type: ignore[arg-type]
-        monkeypatch.setattr(standing, "release", looked)
+        monkeypatch.setattr(standing_exports, "release_day", looked)
         logs.add("auth", "alpha", logs.ago(11), identity="late")
         return released
 
-    monkeypatch.setattr(standing, "release", release)
+    monkeypatch.setattr(standing_exports, "release_day", release)
     logs.enforce()
     assert logs.ago(11) in logs.partitions()
     assert len(ids(logs)) == 1
@@ -220,7 +220,7 @@ def test_day_stays_where_its_files_are_not_as_they_were_written(ordered: Logs, h
         with Session(logs.owner) as session, session.begin():
             session.execute(update(ExportJob).values(deletion_began_at=logs.now))
     (job,) = jobs(logs)
-    path = Folder(logs.exports).of_job(job.tenant_id, job.id) / job.parts[0]["file"]
+    path = ExportFolder(logs.exports).job_path(job.tenant_id, job.id) / job.parts[0]["file"]
     content = path.read_bytes()
     {
         "removed": path.unlink,
@@ -251,13 +251,13 @@ def test_files_are_kept_until_their_time_after_the_rows_went(ordered: Logs) -> N
     logs.enforce()
     export(logs)
     prune = {"kept": 14 * DAY, "engine": logs.worker}
-    assert running.prune(Folder(logs.exports), now=logs.now + 300 * DAY, **prune) == 0
+    assert runner.prune_exports(ExportFolder(logs.exports), now=logs.now + 300 * DAY, **prune) == 0
     assert logs.enforce().deleted == 3
     logs.enforce()
     (job,) = jobs(logs)
     assert job.rows_gone_at == logs.now
-    assert running.prune(Folder(logs.exports), now=logs.now + 13 * DAY, **prune) == 0
-    assert running.prune(Folder(logs.exports), now=logs.now + 15 * DAY, **prune) == 1
+    assert runner.prune_exports(ExportFolder(logs.exports), now=logs.now + 13 * DAY, **prune) == 0
+    assert runner.prune_exports(ExportFolder(logs.exports), now=logs.now + 15 * DAY, **prune) == 1
     assert states(logs) == [("pruned", 3, True)]
     # Rows that come when the files have gone as well.
     logs.add("auth", "alpha", logs.ago(11))
@@ -298,7 +298,7 @@ def cancel(logs: Logs) -> None:
     (job,) = jobs(logs)
     alpha = logs.tenants["alpha"]
     with session_scope(TenantScope(alpha), engine=logs.app) as session:
-        service.cancel(session, actor=ACTOR, tenant_id=alpha, job_id=job.id)
+        service.cancel_export(session, actor=ACTOR, tenant_id=alpha, job_id=job.id)
 
 
 def test_order_that_deletion_waits_for_is_not_cancelled(ordered: Logs) -> None:
@@ -339,22 +339,22 @@ def test_what_is_left_of_an_order_is_cancelled_and_a_new_one_begins_anew(ordered
 KILLED = """
 import sys, datetime, pathlib, time
 from nac.db import make_engine
-from nac.exports import running, writing
-from nac.exports.files import Folder
+from nac.exports import (runner, file_writer)
+from nac.exports.export_folder import ExportFolder
 from nac.retention import row_deletion
 from nac.retention.clock import ClockReading
 from nac.retention.enforcement import enforce_retention
-row_deletion.BATCH_ROWS, row_deletion.PAUSE_SECONDS, running.FILE_ROWS, writing._FETCHED = 50, 0.02, 200, 20
+row_deletion.BATCH_ROWS, row_deletion.PAUSE_SECONDS, runner.FILE_ROWS, file_writer._FETCH_ROWS = 50, 0.02, 200, 20
 now, engine = datetime.datetime.fromisoformat(sys.argv[2]), make_engine(sys.argv[1])
-folder = Folder(pathlib.Path(sys.argv[3]))
-window, limits = row_deletion.DeletionWindow(datetime.time(0), datetime.time.max), running.Limits(0, 60)
+folder = ExportFolder(pathlib.Path(sys.argv[3]))
+window, limits = row_deletion.DeletionWindow(datetime.time(0), datetime.time.max), runner.ExportLimits(0, 60)
 while True:
     print("turn", flush=True)
     enforce_retention(
         at=ClockReading(now, True), engine=engine, folder=folder, window=window, seconds=60, most_days=9,
         measure_every=-datetime.timedelta(days=1),
     )
-    while running.run_next(folder, limits, engine=engine):
+    while runner.run_next_export(folder, limits, engine=engine):
         pass
 """
 

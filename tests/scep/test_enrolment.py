@@ -97,7 +97,7 @@ def test_revoked_registration_authority_answers_nobody(
     old = server.registration()
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         serial = f"{old.serial_number:x}"
-        certificates.revoke(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=utc_now())
+        certificates.revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=utc_now())
     assert server.registration() != old
     assert server.ask(Device().enrol(old, challenge)).fail_info == BAD_MESSAGE_CHECK
 
@@ -132,7 +132,7 @@ def test_same_transaction_of_a_revoked_certificate_gets_nothing(
     device = Device()
     serial = f"{server.obtain(device, challenge).serial_number:x}"
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        certificates.revoke(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=utc_now())
+        certificates.revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=utc_now())
     assert server.enrol(device, challenge).fail_info == BAD_REQUEST
 
 

@@ -41,11 +41,11 @@ def test_renewal_for_another_name_is_refused(server: Server, challenge: str):
 
 
 def _revoke(session, tenant_id, serial: str) -> None:
-    certificates.revoke(session, actor=ACTOR, tenant_id=tenant_id, serial=serial, now=utc_now())
+    certificates.revoke_certificate(session, actor=ACTOR, tenant_id=tenant_id, serial=serial, now=utc_now())
 
 
 def _suspend(session, tenant_id, serial: str) -> None:
-    certificates.suspend(session, actor=ACTOR, tenant_id=tenant_id, serial=serial, now=utc_now())
+    certificates.suspend_certificate(session, actor=ACTOR, tenant_id=tenant_id, serial=serial, now=utc_now())
 
 
 def _expire(session, tenant_id, serial: str) -> None:

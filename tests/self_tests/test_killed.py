@@ -32,7 +32,7 @@ def test_id(app_engine: Engine, owner_engine: Engine, alpha: Certified, monkeypa
     monkeypatch.setattr(cells, "wait_until_live", lambda *_, **__: None)
     with Session(owner_engine) as session, session.begin():
         slot = cells.require_slot(session, tenant_id=alpha.tenant_id)
-        slot.secret_sealed = SEALER.seal(b"the secret of alpha", cells.secret_context(slot))
+        slot.secret_sealed = SEALER.seal(b"the secret of alpha", cells.slot_secret_context(slot))
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         return service.start_self_test(session, actor=ACTOR, tenant_id=alpha.tenant_id).id
 

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from nac.audit import service as audit
-from nac.audit.service import Origin
+from nac.audit.service import RequestOrigin
 from nac.clock import utc_now
 from nac.db import CredentialScope, PersonScope, session_scope
 from nac.members import service as members
@@ -39,7 +39,7 @@ def member(ann: Person, within: Within, field: Field) -> Person:
 def fail(engine: Engine, subject_id: UUID, address: str, reason: str = "wrong-password", times: int = 1) -> None:
     for _ in range(times):
         with session_scope(CredentialScope(""), engine=engine) as session:
-            audit.note_origin(session, Origin(address, "asked"))
+            audit.set_origin(session, RequestOrigin(address, "asked"))
             failures.record_failure(session, subject_id=subject_id, reason=reason, user_agent="x")
 
 

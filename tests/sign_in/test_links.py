@@ -9,9 +9,9 @@ import httpx
 import pytest
 from sqlalchemy import Engine, select, text
 
-from nac.account_mails.letters import Letters
-from nac.account_mails.writing import MOST_AN_HOUR, Writer
-from nac.db import CredentialScope, PlatformScope, process_engine, session_scope
+from nac.account_mails.mail_writer import MAX_LINKS_PER_HOUR, AccountMailWriter
+from nac.account_mails.mailer import AccountMailer
+from nac.db import CredentialScope, PlatformScope, get_process_engine, session_scope
 from nac.mail import outbox
 from nac.mail.mailbox import Mailbox, StoredMail
 from nac.mail.service import MAX_PER_DAY
@@ -31,7 +31,7 @@ from tests.statements import counted
 
 MakeBrowser = Callable[[], Browser]
 NEW = "another horse battery"
-WRITER = Writer(Letters("http://localhost:8460", SIGNING.sealer.seal))
+WRITER = AccountMailWriter(AccountMailer("http://localhost:8460", SIGNING.sealer.seal))
 
 
 class Post:
@@ -105,7 +105,7 @@ def test_asking_says_nothing_of_who_there_is(
         people.set_disabled(session, actor=ACTOR, person_id=gone.id, disabled=True)
     answers = []
     for each in (EMAIL, email):
-        with counted(process_engine()) as statements:
+        with counted(get_process_engine()) as statements:
             answer = ask(browser(), each)
         answers.append((answer.status_code, answer.content, set(answer.headers), statements))
     assert answers[0] == answers[1]
@@ -121,7 +121,7 @@ def test_who_asks_for_others_is_held_up_and_spoils_nothing(browser: MakeBrowser,
     mine.sign_in()
     assert [ask(other).status_code for _ in range(FREE_LINKS + 1)] == [202] * FREE_LINKS + [429]
     sent = post.deliver()
-    assert len(sent) == MOST_AN_HOUR
+    assert len(sent) == MAX_LINKS_PER_HOUR
     # The person, in a browser of the own, gets one all the same; and those of before are good still.
     assert ask(mine).status_code == 202
     assert len(post.deliver()) == 1
@@ -135,11 +135,11 @@ def test_who_asks_for_others_is_held_up_and_spoils_nothing(browser: MakeBrowser,
 def test_links_to_one_person_are_few_wherever_they_are_asked_for(
     browser: MakeBrowser, ann: Person, post: Post, owner_engine: Engine
 ) -> None:
-    for number in range(3 * MOST_AN_HOUR):
+    for number in range(3 * MAX_LINKS_PER_HOUR):
         with owner_engine.begin() as connection:
             connection.execute(text("DELETE FROM sign_in_attempts"))
         assert ask(browser()).status_code == 202, number
-    assert len(post.deliver()) == MOST_AN_HOUR
+    assert len(post.deliver()) == MAX_LINKS_PER_HOUR
 
 
 def test_person_under_a_distributed_attack_gets_in_by_a_known_browser_or_a_mail(

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from nac.accounts.owners import Owner
-from nac.accounts.roles import ROLES
+from nac.accounts.roles import BUILT_IN_ROLES
 from nac.members import service as members
 from nac.models import Person
 from tests.accounts.conftest import Field, Within, whole
@@ -119,7 +119,7 @@ def test_nobody_becomes_somebody_who_may_more(
     ):
         answer = ask(method, f"/{ann.id}{path}", body, token=few)
         assert (answer.status_code, answer.json()["code"]) == (403, "permission-missing"), (method, path)
-    enough = make_token(Owner(), "person.manage", *ROLES["help-desk"].permissions)
+    enough = make_token(Owner(), "person.manage", *BUILT_IN_ROLES["help-desk"].permissions)
     assert ask("DELETE", f"/{ann.id}/sessions", token=enough).status_code == 204
 
 

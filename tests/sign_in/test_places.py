@@ -4,7 +4,7 @@ from urllib.parse import urlencode
 
 from sqlalchemy import Engine, select, update
 
-from nac.accounts.permissions import Level, permissions_at
+from nac.accounts.permissions import PermissionLevel, permissions_at
 from nac.db import PersonScope, session_scope
 from nac.members import service as members
 from nac.models import Msp, Person
@@ -40,7 +40,7 @@ def test_who_was_given_some_tenants_sees_no_others_by_a_template(
         templates.create_template(session, **whose, name="School")
         for slug in ("alpha", "bravo"):
             templates.follow_template(
-                session, **whose, tenant=slug, overrides=[], held=lambda _: permissions_at(Level.TENANT)
+                session, **whose, tenant=slug, overrides=[], held=lambda _: permissions_at(PermissionLevel.TENANT)
             )
     mine: Browser = browser()
     mine.sign_in()

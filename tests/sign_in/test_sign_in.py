@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Engine
 
 from nac.clock import epoch_seconds
-from nac.db import PersonScope, PlatformScope, process_engine, session_scope
+from nac.db import PersonScope, PlatformScope, get_process_engine, session_scope
 from nac.models import Person
 from nac.people import service as people
 from nac.sign_in import links, passwords
@@ -257,7 +257,7 @@ def test_work_says_nothing_of_who_there_is(
     monkeypatch.setattr(passwords, "verify_password", lambda *given: hashed.append(given[1]) or is_password(*given))
     sent = []
     for email in ("bea@example.com", "nobody@example.com"):
-        with counted(process_engine()) as statements:
+        with counted(get_process_engine()) as statements:
             browser().refused("POST", "/sign-in", {"email": email, "password": "wrong"})
         sent.append(statements)
     assert sent[0] == sent[1]

@@ -58,7 +58,7 @@ def by_type(profile: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 def test_apple_profile_ties_network_roots_and_identity_together(alpha: Certified, app_engine: Engine, ssid, kind):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issued = alpha.issue(session)
-    bundle = certificates.pkcs12_file(issued, password="correct horse")
+    bundle = certificates.build_pkcs12_file(issued, password="correct horse")
     profile = plistlib.loads(
         apple.build_mobileconfig(network(ssid), identity=bundle, password="correct horse", name="x")
     )
@@ -183,7 +183,9 @@ def test_network_manager_opens_the_bundle_of_a_device_with_its_password_alone(
     add = ["nmcli", "--offline", "connection", "add", "type", "wifi", "con-name", "office", "ssid", "Office"]
     add += ["wifi-sec.key-mgmt", "wpa-eap", "802-1x.eap", "tls", "802-1x.identity", "laptop", "802-1x.private-key"]
     for legacy in (False, True):
-        (tmp_path / "device.p12").write_bytes(certificates.pkcs12_file(issued, password="correct-horse", legacy=legacy))
+        (tmp_path / "device.p12").write_bytes(
+            certificates.build_pkcs12_file(issued, password="correct-horse", legacy=legacy)
+        )
         for password, opened in (("correct-horse", True), ("wrong-horse", False)):
             key = f"{tmp_path}/device.p12 {password}"
             done = subprocess.run([*add, key], capture_output=True, text=True, timeout=30)

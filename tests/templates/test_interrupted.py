@@ -334,7 +334,7 @@ def test_tenant_that_moves_meanwhile_is_watched_wherever_it_is(field: Field, cel
     other = make_cell(cell_engine, name="cell-2", slots=1, first_port=28_000, seal_with=sealer.seal)
     with Session(field.owner) as session, session.begin():
         slot = cells.require_slot(session, tenant_id=field.tenants["t0"])
-        slot.secret_sealed = sealer.seal(b"the-secret-of-tenant-0", cells.secret_context(slot))
+        slot.secret_sealed = sealer.seal(b"the-secret-of-tenant-0", cells.slot_secret_context(slot))
         session.execute(update(Cell).values(agent_seen_at=utc_now()))
 
     def move(step, **given) -> None:

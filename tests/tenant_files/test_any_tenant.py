@@ -69,7 +69,7 @@ def fill(session: Session, tenant_id: TenantId, told: Mapping[str, Any]) -> None
     for name in told["groups"]:
         ENDPOINT_GROUPS.create(session, **who, name=name)
     for number, each in enumerate(told["endpoints"]):
-        endpoints.add_endpoint(session, **who, **each, groups=told["groups"][:number], allow_random=True)
+        endpoints.create_endpoint(session, **who, **each, groups=told["groups"][:number], allow_random=True)
     site = sites.update_site(session, **who, slug="main", time_zone=told["zone"])
     for identifier in told["identifiers"]:
         nases.create_nas(
@@ -115,7 +115,7 @@ def test_written_taken_in_and_written_again_it_is_the_same(
         with session_scope(PlatformScope(), engine=app_engine) as session:
             enter_tenant(session, alpha.tenant_id)
             slot = cells.require_slot(session, tenant_id=alpha.tenant_id)
-            slot.secret_sealed = SEALER.seal(b"a-radius-secret-of-the-slot", cells.secret_context(slot))
+            slot.secret_sealed = SEALER.seal(b"a-radius-secret-of-the-slot", cells.slot_secret_context(slot))
             fill(session, alpha.tenant_id, told)
             first = written(session, alpha.tenant_id)
             copy = import_tenant(

@@ -26,7 +26,7 @@ def large(dictionary: None, alpha: Certified, app_engine: Engine, tmp_path: Path
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         who = {"actor": ACTOR, "tenant_id": alpha.tenant_id}
         ENDPOINT_GROUPS.create(session, **who, name="printers")
-        endpoints.add_endpoint(session, **who, mac="00005e005301", groups=["printers"])
+        endpoints.create_endpoint(session, **who, mac="00005e005301", groups=["printers"])
     small, found = tmp_path / "small.zip", tmp_path / "large.zip"
     small.write_bytes(exported(app_engine, alpha.tenant_id, passphrase="").getvalue())
     write_large(small, found, _ROWS)

@@ -9,7 +9,7 @@ from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
 from nac.cells import service as cells
-from nac.certificates import intents, renewal
+from nac.certificates import intents, server_renewal
 from nac.certificates.authorities import finish_tenant_authorities
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, make_engine, session_scope
@@ -42,13 +42,13 @@ def repair(tenant_id: TenantId, worker_engine: Engine, owner_engine: Engine) -> 
         return session_scope(TenantScope(tenant_id), engine=worker_engine)
 
     with session() as one:
-        intents.settle(one, actor=ACTOR, tenant_id=tenant_id, now=now)
+        intents.abandon_stale_intents(one, actor=ACTOR, tenant_id=tenant_id, now=now)
     with session() as one:
         finish_tenant_authorities(one, tenant_id=tenant_id, now=now, **given)
     with session() as one:
-        found = renewal.plan_renewal(one, tenant_id=tenant_id, now=now, **given)
+        found = server_renewal.plan_renewal(one, tenant_id=tenant_id, now=now, **given)
         if found is not None:
-            renewal.carry_out(one, found, now=now, **given)
+            server_renewal.execute_renewal(one, found, now=now, **given)
 
 
 def deaths_of_making(platform: Platform, database: Database) -> Iterator[str]:
@@ -94,7 +94,7 @@ def moved(roomy: Platform, app_engine: Engine, cell_engine: Engine, owner_engine
     with Session(owner_engine) as session, session.begin():
         session.execute(update(Cell).values(agent_seen_at=utc_now()))
         for slot in session.scalars(select(Slot)):
-            slot.secret_sealed = SEALER.seal(b"a-radius-secret-of-the-slot", cells.secret_context(slot))
+            slot.secret_sealed = SEALER.seal(b"a-radius-secret-of-the-slot", cells.slot_secret_context(slot))
     return tenant_id
 
 

@@ -132,7 +132,7 @@ def test_tenant_is_remembered_while_another_process_has_its_rows(
         yield
 
     with monkeypatch.context() as patched:
-        patched.setattr(log_purge, "by_place", beside)
+        patched.setattr(log_purge, "force_ctid_scan", beside)
         patched.setattr(log_purge, "_delete_days", lambda *_: (0, True))
         patched.setattr(log_purge, "_UNREFERENCED_TABLES", ())
         assert log_purge.delete_logs(seconds=60, engine=worker_engine) == 0

@@ -146,7 +146,7 @@ def test_purge_removes_rows_retires_slot_and_keeps_audit(app_engine: Engine, pla
     for tenant in (alpha, bravo):
         with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
             ENDPOINT_GROUPS.create(session, actor=ACTOR, tenant_id=tenant.id, name="printers")
-            endpoints.add_endpoint(
+            endpoints.create_endpoint(
                 session, actor=ACTOR, tenant_id=tenant.id, mac="00:11:22:33:44:55", groups=["printers"]
             )
     with session_scope(PlatformScope(), engine=app_engine) as session:

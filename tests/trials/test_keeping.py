@@ -11,7 +11,7 @@ from nac.accounts.owners import Owner
 from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, enter_tenant, make_engine, session_scope
-from nac.endpoints import files as endpoint_files
+from nac.endpoints import file_import as endpoint_files
 from nac.endpoints import service as endpoints
 from nac.errors import Conflict
 from nac.ids import TenantId
@@ -53,7 +53,7 @@ def _status(tenant_id: TenantId, engine: Engine) -> str:
 
 def _add(engine: Engine, tenant_id: TenantId, number: int) -> None:
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
-        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac=f"00005e00530{number}")
+        endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac=f"00005e00530{number}")
 
 
 def test_a_trial_is_reminded_ended_and_removed(
@@ -92,7 +92,7 @@ def test_a_trial_is_reminded_ended_and_removed(
         row.purge_at = utc_now()
         enter_tenant(session, tenant_id)
         slot = cells.require_slot(session, tenant_id=tenant_id)
-        slot.secret_sealed = SEALER.seal(b"a-radius-secret-of-the-slot", cells.secret_context(slot))
+        slot.secret_sealed = SEALER.seal(b"a-radius-secret-of-the-slot", cells.slot_secret_context(slot))
         session.flush()
     assert purge_due(folder=tmp_path / "files", sealer=SEALER, now=utc_now(), engine=worker_engine)
     assert [path.suffix for path in sorted((tmp_path / "files").iterdir())] == [".key", ".zip"]
@@ -119,7 +119,7 @@ def test_more_devices_than_the_trial_allows_are_refused(tenant_id: TenantId, app
     with pytest.raises(TrialLimitReached), session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         endpoint_files.import_endpoints(session, actor=ACTOR, tenant_id=tenant_id, text=lines)
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        endpoints.remove_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac="00005e005302")
+        endpoints.delete_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac="00005e005302")
     _add(app_engine, tenant_id, 3)
 
 

@@ -11,7 +11,7 @@ from api.main import create_app
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import permissions_at
 from nac.certificates import intents
-from nac.certificates.issuing import SERVER_PROFILE
+from nac.certificates.issuance import SERVER_PROFILE
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, make_engine, session_scope
 from nac.errors import NoFreeSlot
@@ -310,7 +310,7 @@ def test_sign_up_is_finished_wherever_its_process_dies(
             tenant_ids = session.scalars(select(Tenant.id)).all()
         for tenant_id in tenant_ids:
             with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-                intents.settle(session, actor="worker", tenant_id=tenant_id, now=utc_now())
+                intents.abandon_stale_intents(session, actor="worker", tenant_id=tenant_id, now=utc_now())
     assert mails.templates().count("trial-ready") == 1
     with session_scope(PlatformScope(), engine=app_engine) as session:
         (tenant,) = session.scalars(select(Tenant)).all()

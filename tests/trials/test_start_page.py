@@ -12,7 +12,7 @@ from api.main import create_app
 from api.start import sign_in_routes, tenant_pages
 from api.v1.radius_secret import RadiusServer
 from nac.accounts.owners import Owner
-from nac.accounts.permissions import Level, Permission, permissions_at
+from nac.accounts.permissions import Permission, PermissionLevel, permissions_at
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.decisions.service import LoggedDecision
@@ -144,7 +144,7 @@ def test_places_are_pages(start: Start, monkeypatch: pytest.MonkeyPatch, app_eng
         msp_id = msps.require_by_slug(session, slug=TRIAL_MSP_SLUG).id
         annex = tenants.create_tenant(session, actor=ACTOR, slug="annex", msp_id=msp_id)
     with session_scope(TenantScope(annex.id), engine=app_engine) as session:
-        held, owner = permissions_at(Level.TENANT), Owner(tenant_id=annex.id)
+        held, owner = permissions_at(PermissionLevel.TENANT), Owner(tenant_id=annex.id)
         members.create_member(
             session, actor=ACTOR, held=held, owner=owner, email=ANN["email"], role="auditor", has_come=True
         )

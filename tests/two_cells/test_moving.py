@@ -27,7 +27,7 @@ def test_tenant_moves_and_its_sessions_and_accounting_go_on(cells, add_tenant, a
     tenant = add_tenant()
     subject = Moving(one, tenant)
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
-        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=MAC)
+        endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=MAC)
         nases.create_nas(
             session,
             actor=ACTOR,

@@ -30,7 +30,7 @@ _SESSIONS = select(func.count()).select_from(RadiusSession)
 def tenant(add_tenant, app_engine) -> RunningTenant:
     tenant = add_tenant()
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
-        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=MAC)
+        endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=MAC)
         permit_known(session, tenant.id)
     tenant.wait_live()
     return tenant

@@ -31,7 +31,7 @@ def test_new_tenant_lets_an_approved_device_in_as_soon_as_it_is_answered(cell, d
     with session_scope(MspScope(owner.msp_id), engine=app_engine) as session:
         held = permissions_at(owner.level)
         until = utc_now() + timedelta(hours=1)
-        made = tokens.make_token(
+        made = tokens.create_token(
             session, actor=ACTOR, held=held, owner=owner, name="test", permissions=held, expires_at=until
         )
     key = str(cell.folder / "master.key")

@@ -47,7 +47,7 @@ def test_rollout_that_shuts_devices_out_is_taken_back_by_itself(
     tenant = add_tenant(policy=_OPEN)
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         for mac in _MACS:
-            endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=mac)
+            endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=mac)
         msp_id = MspId(session.get_one(Tenant, tenant.id).msp_id)
 
     def heard(permitted: bool) -> int:

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 from api.main import create_app
 from cli.demo.tools import Server, radclient
 from nac.accounts.owners import Owner
-from nac.accounts.permissions import Level, permissions_at
+from nac.accounts.permissions import PermissionLevel, permissions_at
 from nac.api_tokens import service as tokens
 from nac.cells import service as cells
 from nac.clock import utc_now
@@ -77,8 +77,8 @@ def _sign_in(browser: httpx.Client, engine: Engine, slug: str) -> None:
     with session_scope(PlatformScope(), engine=engine) as session:
         tenant_id = tenants.require_by_slug(session, slug=slug).id
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
-        held = permissions_at(Level.TENANT)
-        token = tokens.make_token(
+        held = permissions_at(PermissionLevel.TENANT)
+        token = tokens.create_token(
             session,
             actor=ACTOR,
             held=held,
@@ -95,7 +95,7 @@ def _admit_a_device(browser: httpx.Client, cell: RunningCell, engine: Engine, sl
     assert (added.status_code, added.headers["admit-live"]) == (201, "true"), added.text
     with session_scope(PlatformScope(), engine=engine) as session:
         slot = cells.require_slot(session, tenant_id=tenants.require_by_slug(session, slug=slug).id)
-        secret = cell.signing.sealer.open(slot.secret_sealed, cells.secret_context(slot)).decode()
+        secret = cell.signing.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)).decode()
     server = Server(LOOPBACK, slot.auth_port, slot.acct_port, secret)
     name = _MAC.replace(":", "")
     request = [("User-Name", name), ("User-Password", name), ("Calling-Station-Id", _MAC), ("NAS-Identifier", "sw1")]

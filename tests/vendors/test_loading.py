@@ -3,7 +3,7 @@
 import pytest
 
 from nac.dictionary import Dictionary
-from nac.dictionary.encoding import encode
+from nac.dictionary.encoding import encode_attribute
 from nac.vendors import NEUTRAL_KEYS, Results, all_vendors
 from nac.vendors.recipe import REQUEST_KINDS as RECIPE_KINDS
 from nac.vendors.recipe import STATION_FORMS, Recipe, RecipeStep
@@ -200,4 +200,4 @@ def test_every_step_of_every_vendor_can_be_written(dictionary: Dictionary):
         assert set(vendor.recipe.steps) == set(RECIPE_KINDS)
         for step in (step for steps in vendor.recipe.steps.values() for step in steps):
             for name, value in step.attributes:
-                assert encode(dictionary, name, value), (vendor.name, name)
+                assert encode_attribute(dictionary, name, value), (vendor.name, name)

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import Engine, select
 
 from nac.certificates import external_status
-from nac.certificates.external import import_authorities
+from nac.certificates.external_authorities import import_authorities
 from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope, use_engine
+from nac.db import PlatformScope, TenantScope, session_scope, set_process_engine
 from nac.models import StatusSource
 from tests.certificates.publisher import Publisher, publishing
 from tests.certificates.uploads import authority, pem
@@ -35,9 +35,9 @@ def process(worker_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
     monkeypatch.setenv("ADMIT_OUTBOUND_NETWORKS", "127.0.0.0/8")
     monkeypatch.setattr(authorities, "_TENANT_SECONDS", 2.0)
-    use_engine(worker_engine)
+    set_process_engine(worker_engine)
     yield
-    use_engine(None)
+    set_process_engine(None)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_turn_that_takes_long_is_not_joined_by_the_next_one(
     """Else the worker's children would all wait with it, and nobody would make lists."""
     number = trusts("alpha", publisher.url("/corp.crl"))
     with session_scope(PlatformScope(), engine=worker_engine) as session:
-        assert external_status.take_turn(session)
+        assert external_status.try_lock_refresh(session)
         authorities.refresh_status()
         assert (publisher.asked, number()) == ([], None)
     authorities.refresh_status()

@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import Engine, select, update
 
 from nac.certificates.authorities import create_tenant_authorities
-from nac.certificates.intents import SETTLED_AFTER
-from nac.certificates.issuing import SERVER_PROFILE
-from nac.certificates.service import revoke
+from nac.certificates.intents import ABANDON_AFTER
+from nac.certificates.issuance import SERVER_PROFILE
+from nac.certificates.service import revoke_certificate
 from nac.clock import utc_now
-from nac.db import TenantScope, make_engine, session_scope, use_engine
+from nac.db import TenantScope, make_engine, session_scope, set_process_engine
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
 from tests.factories.certificates import SIGNING, Certified, write_master_key
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
@@ -27,9 +27,9 @@ def process(worker_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
     monkeypatch.setenv("ADMIT_REDIS_URL", "unix:///nonexistent")
     monkeypatch.setenv("ADMIT_MASTER_KEY_FILE", str(write_master_key(tmp_path)))
-    use_engine(worker_engine)
+    set_process_engine(worker_engine)
     yield
-    use_engine(None)
+    set_process_engine(None)
 
 
 def _lists(engine: Engine, tenant: Certified) -> dict[str, tuple[int, bool]]:
@@ -59,7 +59,7 @@ def test_what_nobody_finished_is_given_up_and_told_in_the_log(
             tenant.reserve(session)
     settle()
     assert caplog.messages == []
-    long_ago = utc_now() - SETTLED_AFTER - timedelta(minutes=1)
+    long_ago = utc_now() - ABANDON_AFTER - timedelta(minutes=1)
     with owner_engine.begin() as connection:
         connection.execute(update(Certificate).where(Certificate.status == "intended").values(created_at=long_ago))
     settle()
@@ -88,7 +88,7 @@ def test_tenant_whose_making_died_has_its_authorities_within_a_minute(
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
             made = session.scalars(select(CertificateAuthority.kind).order_by(CertificateAuthority.kind)).all()
         with owner_engine.begin() as connection:
-            long_ago = utc_now() - SETTLED_AFTER - timedelta(minutes=1)
+            long_ago = utc_now() - ABANDON_AFTER - timedelta(minutes=1)
             connection.execute(update(AuthorityIntent).values(created_at=long_ago))
     assert made == ["issuing", "root"]
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
@@ -99,7 +99,7 @@ def test_tenant_whose_making_died_has_its_authorities_within_a_minute(
 def test_revocation_is_work_until_a_turn_has_published_it(app_engine: Engine, alpha: Certified) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         serial = alpha.issue(session).serial.hex()
-        revoke(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=alpha.now)
+        revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=alpha.now)
         assert len(session.scalars(select(RevocationWork)).all()) == 1
     publish()
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:

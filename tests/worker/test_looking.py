@@ -8,7 +8,7 @@ import pytest
 from celery import Task
 from sqlalchemy import Engine
 
-from nac.db import PlatformScope, session_scope, use_engine
+from nac.db import PlatformScope, session_scope, set_process_engine
 from tests.factories.certificates import certify
 from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database
@@ -142,11 +142,11 @@ def quiet(app_engine: Engine, worker_engine: Engine, platform: Platform, databas
     """A tenant for whom nothing is due."""
     make_tenant(app_engine, platform, "alpha")
     execute(database, "DELETE FROM audit_unsealed; INSERT INTO audit_keys (public_key, private_sealed) VALUES ('', '')")
-    use_engine(worker_engine)
+    set_process_engine(worker_engine)
     with session_scope(PlatformScope()) as session:
         session.execute(redecisions.COLLECT)
     yield database
-    use_engine(None)
+    set_process_engine(None)
 
 
 def execute(database: Database, sql: LiteralString) -> None:

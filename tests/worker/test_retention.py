@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from cli.health import platform_alarms
 from nac.clock import utc_now
-from nac.db import TenantScope, session_scope, use_engine
+from nac.db import TenantScope, session_scope, set_process_engine
 from nac.exports import service
 from nac.models import ExportJob
 from nac.settings import load_settings
@@ -44,13 +44,13 @@ def test_export_that_somebody_starts_is_done_by_the_worker(
 
     def job() -> ExportJob:
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-            return service.list_jobs(session, tenant_id=tenant_id)[0]
+            return service.list_exports(session, tenant_id=tenant_id)[0]
 
     with worker(database, redis_server, tmp_path):
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
             since, until = utc_now() - timedelta(days=2), utc_now()
             asked = {"log": "auth", "format": "jsonl", "since": since, "until": until}
-            service.start(session, actor=ACTOR, tenant_id=tenant_id, **asked)
+            service.start_export(session, actor=ACTOR, tenant_id=tenant_id, **asked)
         wait_for(lambda: job().state == "done", tmp_path)
     (part,) = job().parts
     content = (tmp_path / "exports" / str(tenant_id) / str(job().id) / part["file"]).read_bytes()
@@ -75,7 +75,7 @@ def test_jobs_take_their_settings_from_the_environment(
     monkeypatch.setenv("ADMIT_EXPORT_DIR", str(tmp_path / "elsewhere"))
     hour = utc_now().hour
     closed, open_now = (f"{(hour + ahead) % 24:02}:00-{(hour + ahead + 3) % 24:02}:00" for ahead in (6, 23))
-    use_engine(worker_engine)
+    set_process_engine(worker_engine)
     try:
         prune()
         assert not stray.exists()
@@ -97,4 +97,4 @@ def test_jobs_take_their_settings_from_the_environment(
         prune()
         assert stray.exists()
     finally:
-        use_engine(None)
+        set_process_engine(None)

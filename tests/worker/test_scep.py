@@ -6,7 +6,7 @@ from sqlalchemy import Engine, select
 
 from nac.certificates import repository as certificates
 from nac.clock import utc_now
-from nac.db import TenantScope, session_scope, use_engine
+from nac.db import TenantScope, session_scope, set_process_engine
 from nac.models import Certificate, ScepTransaction
 from nac.scep.pruning import RETENTION
 from tests.factories.certificates import Certified
@@ -34,12 +34,12 @@ def test_transactions_of_long_ago_go_and_their_certificates_stay(
     for tenant in (alpha, bravo):
         for age in (old, young):
             _transact(app_engine, tenant, age)
-    use_engine(worker_engine)
+    set_process_engine(worker_engine)
     try:
         for _ in range(2):
             prune_transactions()
     finally:
-        use_engine(None)
+        set_process_engine(None)
     for tenant in (alpha, bravo):
         with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
             assert session.scalars(select(ScepTransaction.transaction_id)).all() == [str(young)]

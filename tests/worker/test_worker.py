@@ -15,9 +15,9 @@ import pytest
 import redis
 from sqlalchemy import Engine
 
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.clock import epoch_seconds
-from nac.db import TenantScope, session_scope, use_engine
+from nac.db import TenantScope, session_scope, set_process_engine
 from nac.secrets import MasterKeyFile, Sealer
 from tests.factories.certificates import certify
 from tests.factories.tenancy import Platform, make_tenant
@@ -233,7 +233,9 @@ def test_worker_renews_what_ends_soon_and_warns_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    signing = Signing(Sealer(MasterKeyFile.create(tmp_path / "keys" / "master.key")), "http://status.admit.example")
+    signing = SigningContext(
+        Sealer(MasterKeyFile.create(tmp_path / "keys" / "master.key")), "http://status.admit.example"
+    )
     broken, alpha = (
         certify(app_engine, make_tenant(app_engine, platform, slug).id, signing=signing) for slug in ("a-broken", "b")
     )
@@ -269,12 +271,12 @@ def test_worker_renews_what_ends_soon_and_warns_once(
         wait_for(lambda: logged in (tmp_path / "worker.log").read_text(), tmp_path)
     # What was done is not done again.
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
-    use_engine(worker_engine)
+    set_process_engine(worker_engine)
     try:
         renew()
         warn()
     finally:
-        use_engine(None)
+        set_process_engine(None)
     assert (found(renewed), found(issuing), found(told), found(warned)) == (1, 2, 2, 1)
 
 

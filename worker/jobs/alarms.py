@@ -17,7 +17,7 @@ def publish() -> None:
     with session_scope(PlatformScope()) as session:
         told = [
             {"code": alarm.code, "detail": alarm.detail, "since": alarm.since.isoformat()}
-            for alarm in service.standing(session)
+            for alarm in service.list_alarms(session)
         ]
     with redis.Redis.from_url(load_settings(required=("REDIS_URL",)).redis_url) as client:
         client.set(ALARMS_KEY, json.dumps(told), ex=20 * ALARMS_INTERVAL_SECONDS)

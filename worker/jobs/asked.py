@@ -6,7 +6,7 @@ from functools import cache
 from celery import shared_task
 from sqlalchemy import Engine
 
-from nac.db import PlatformScope, make_engine, session_scope, wait_budget
+from nac.db import PlatformScope, limit_waiting, make_engine, session_scope
 from nac.errors import Unavailable
 from nac.jobs import runner, service
 from nac.secrets import MasterKeyFile, Sealer
@@ -25,7 +25,7 @@ def run() -> None:
     """Do what waits, one after the other."""
     sealer = Sealer(MasterKeyFile(load_settings().master_key_file))
     deadline = time.monotonic() + _SECONDS
-    with wait_budget(LONG_STATEMENT_SECONDS):
+    with limit_waiting(LONG_STATEMENT_SECONDS):
         while runner.run_next(HANDLERS, unseal=sealer.open, app_engine=_app_engine()) and time.monotonic() < deadline:
             pass
 

@@ -5,8 +5,8 @@ from functools import cache
 
 from celery import shared_task
 
-from nac.audit.keys import keys
-from nac.audit.sealing import AT_ONCE, seal_waiting
+from nac.audit.chain_seals import BATCH_SIZE, seal_waiting_entries
+from nac.audit.keys import load_or_create_keys
 from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
 from nac.secrets import MasterKeyFile, Sealer
@@ -21,7 +21,7 @@ def seal() -> None:
     until = time.monotonic() + _SECONDS
     while time.monotonic() < until:
         with session_scope(PlatformScope()) as session:
-            if seal_waiting(session, keys=keys(session, _sealer()), now=utc_now()) < AT_ONCE:
+            if seal_waiting_entries(session, keys=load_or_create_keys(session, _sealer()), now=utc_now()) < BATCH_SIZE:
                 return
 
 

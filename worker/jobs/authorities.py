@@ -29,9 +29,9 @@ _TURN_SECONDS = 200.0
 def refresh_status() -> None:
     """Ask the external authorities of all tenants whatever is due; one turn at a time, whatever it takes."""
     with session_scope(PlatformScope()) as session:
-        if not external_status.take_turn(session):
+        if not external_status.try_lock_refresh(session):
             return
-        waiting = [TenantId(tenant_id) for tenant_id in external_status.tenants(session)]
+        waiting = [TenantId(tenant_id) for tenant_id in external_status.list_tenants(session)]
         if waiting:
             asyncio.run(_refresh(waiting, load_settings().outbound_reach))
 
@@ -55,7 +55,7 @@ async def _refresh_one(tenant_id: TenantId, web: HttpClient, places: asyncio.Sem
     async with places:
         try:
             async with asyncio.timeout(_TENANT_SECONDS):
-                await external_status.refresh(tenant_id, web, now=utc_now())
+                await external_status.refresh_tenant_status(tenant_id, web, now=utc_now())
         except TimeoutError:
             _log.warning(
                 "external authorities of tenant %s take longer than %d s; the rest is asked at the next turn",

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from celery import shared_task
 
-from nac.certificates import expiry, intents, publication, renewal, rollover
+from nac.certificates import expiry, intents, publication, rollover, server_renewal
 from nac.certificates.authorities import finish_tenant_authorities
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import AdmitError, DatabaseUnavailable, Unavailable
@@ -54,25 +54,27 @@ def _renew(tenant_id: TenantId) -> None:
         # The root's key may be offline; the server's certificate needs it not.
         _log.warning("the issuing authority of tenant %s ends soon and needs a person: %s", tenant_id, exc)
     with session_scope(TenantScope(tenant_id)) as session:
-        plan = renewal.plan_renewal(session, actor=_ACTOR, tenant_id=tenant_id, signing=_signing(), now=utc_now())
+        plan = server_renewal.plan_renewal(
+            session, actor=_ACTOR, tenant_id=tenant_id, signing=_signing(), now=utc_now()
+        )
     if plan is not None:
         with session_scope(TenantScope(tenant_id)) as session:
-            renewal.carry_out(session, plan, actor=_ACTOR, signing=_signing(), now=utc_now())
+            server_renewal.execute_renewal(session, plan, actor=_ACTOR, signing=_signing(), now=utc_now())
 
 
 def _roll_over(tenant_id: TenantId) -> None:
     with session_scope(TenantScope(tenant_id)) as session:
-        if not rollover.is_due(session, tenant_id=tenant_id, now=utc_now()):
+        if not rollover.is_rollover_due(session, tenant_id=tenant_id, now=utc_now()):
             return
         plan = rollover.plan_rollover(session, tenant_id=tenant_id, signing=_signing())
     with session_scope(TenantScope(tenant_id)) as session:
-        rollover.carry_out(session, plan, actor=_ACTOR, signing=_signing(), now=utc_now())
+        rollover.execute_rollover(session, plan, actor=_ACTOR, signing=_signing(), now=utc_now())
 
 
 def _warn(tenant_id: TenantId) -> None:
     with session_scope(TenantScope(tenant_id)) as session:
         slug = session.get_one(Tenant, tenant_id).slug
-        notices = expiry.warn(session, actor=_ACTOR, tenant_id=tenant_id, now=utc_now())
+        notices = expiry.record_warnings(session, actor=_ACTOR, tenant_id=tenant_id, now=utc_now())
     for (kind, days), count in Counter((notice.subject.kind, notice.days) for notice in notices).items():
         _log.warning(
             "tenant %s: %d of kind %s end within %d days: ./admit cert expiring -t %s --kind %s --days %d",
@@ -82,7 +84,7 @@ def _warn(tenant_id: TenantId) -> None:
 
 def _settle(tenant_id: TenantId) -> None:
     with session_scope(TenantScope(tenant_id)) as session:
-        done = intents.settle(session, actor=_ACTOR, tenant_id=tenant_id, now=utc_now())
+        done = intents.abandon_stale_intents(session, actor=_ACTOR, tenant_id=tenant_id, now=utc_now())
     _log.warning(
         "tenant %s: %d certificates and %d authorities were to be signed and were not finished",
         tenant_id,
@@ -112,7 +114,7 @@ def _tenants() -> Iterator[TenantId]:
 def settle() -> None:
     """Give up what was to be signed and was not finished; each of it is in the audit log."""
     with session_scope(PlatformScope()) as session:
-        waiting = intents.tenants_to_settle(session)
+        waiting = intents.list_tenants_with_stale_intents(session)
     _for_each_tenant(_settle, "what it did not finish to sign cannot be given up", waiting)
 
 
@@ -121,7 +123,7 @@ def publish() -> None:
     """Lists of the revoked and signers of OCSP answers, for every authority for which one is due."""
     deadline = time.monotonic() + _SECONDS
     with session_scope(PlatformScope()) as session:
-        waiting = publication.due(session, now=utc_now())
+        waiting = publication.list_due(session, now=utc_now())
     if not waiting:
         return
     signing = _signing()
@@ -131,11 +133,11 @@ def publish() -> None:
         _publish(work, signing)
 
 
-def _publish(work: publication.Due, signing: Signing) -> None:
+def _publish(work: publication.DuePublication, signing: SigningContext) -> None:
     tenant_id, authority_id = TenantId(work.tenant_id), work.authority_id
     try:
         with session_scope(TenantScope(tenant_id)) as session:
-            publication.publish(
+            publication.publish_status(
                 session, actor=_ACTOR, tenant_id=tenant_id, authority_id=authority_id, signing=signing, now=utc_now()
             )
     except DatabaseUnavailable:
@@ -143,9 +145,9 @@ def _publish(work: publication.Due, signing: Signing) -> None:
     except Exception:  # house-rule: whatever is wrong with one authority, the others publish
         _log.exception("authority %s of tenant %s cannot publish", authority_id, tenant_id)
         with session_scope(TenantScope(tenant_id)) as session:
-            publication.postpone(session, tenant_id=tenant_id, authority_id=authority_id, now=utc_now())
+            publication.postpone_publication(session, tenant_id=tenant_id, authority_id=authority_id, now=utc_now())
 
 
-def _signing() -> Signing:
+def _signing() -> SigningContext:
     """Read when it is needed: a worker that has nothing to sign needs no key."""
-    return Signing.from_settings(load_settings())
+    return SigningContext.from_settings(load_settings())

@@ -5,10 +5,10 @@ import time
 from celery import shared_task
 
 from nac.db import PlatformScope, TenantScope, session_scope
-from nac.endpoints import work
-from nac.endpoints.discovery import BATCH, expire_discovered
-from nac.endpoints.enrichment import enrich as enrich_tenant
-from nac.endpoints.expiry import note_expired
+from nac.endpoints import enrichment_queue
+from nac.endpoints.discovered_expiry import BATCH_SIZE, expire_discovered
+from nac.endpoints.enrichment import enrich_batch
+from nac.endpoints.expiry import record_expired_approvals
 from nac.errors import Unavailable
 from nac.ids import TenantId
 from worker.turns import all_tenants, take_turns
@@ -22,10 +22,10 @@ def enrich() -> None:
     """Discovered endpoints, vendors, profiles and groups by rule, of all tenants where something changed."""
     deadline = time.monotonic() + _SECONDS
     with session_scope(PlatformScope()) as session:
-        waiting = [TenantId(tenant_id) for tenant_id in work.tenants(session)]
+        waiting = [TenantId(tenant_id) for tenant_id in enrichment_queue.list_tenants(session)]
     take_turns(
         waiting,
-        lambda session, tenant_id: enrich_tenant(session, tenant_id=tenant_id) > 0,
+        lambda session, tenant_id: enrich_batch(session, tenant_id=tenant_id) > 0,
         until=deadline,
         complaint="what is found out about its endpoints cannot be worked out",
     )
@@ -37,7 +37,7 @@ def enrich() -> None:
 def expire() -> None:
     """Forget discovered endpoints that were not seen for long."""
     for tenant in all_tenants():
-        while _expire_batch(TenantId(tenant.id)) == BATCH:
+        while _expire_batch(TenantId(tenant.id)) == BATCH_SIZE:
             continue
 
 
@@ -47,7 +47,7 @@ def tell_expired() -> None:
     deadline = time.monotonic() + _SECONDS
     while time.monotonic() < deadline:
         with session_scope(PlatformScope()) as session:
-            if not note_expired(session):
+            if not record_expired_approvals(session):
                 return
 
 

@@ -7,8 +7,8 @@ from celery import shared_task
 from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
 from nac.errors import Unavailable
-from nac.exports import running
-from nac.exports.files import Folder
+from nac.exports import runner
+from nac.exports.export_folder import ExportFolder
 from nac.retention import clock
 from nac.settings import load_settings
 
@@ -20,12 +20,12 @@ _SECONDS = 60
 def run() -> None:
     """Go on with the export whose turn it is."""
     settings = load_settings()
-    limits = running.Limits(
+    limits = runner.ExportLimits(
         least_free_bytes=settings.export_least_free_bytes,
         seconds=_SECONDS,
         tenant_max_bytes=settings.export_tenant_max_bytes,
     )
-    running.run_next(Folder(settings.export_dir), limits)
+    runner.run_next_export(ExportFolder(settings.export_dir), limits)
 
 
 @shared_task(
@@ -37,4 +37,6 @@ def prune() -> None:
     with session_scope(PlatformScope()) as session:
         if not clock.is_clock_trusted(session):
             return
-    running.prune(Folder(settings.export_dir), kept=timedelta(days=settings.export_kept_days), now=utc_now())
+    runner.prune_exports(
+        ExportFolder(settings.export_dir), kept=timedelta(days=settings.export_kept_days), now=utc_now()
+    )

@@ -8,8 +8,8 @@ from celery import shared_task
 
 from nac.db import PlatformScope, session_scope
 from nac.errors import Unavailable
-from nac.feeds import turns
-from nac.feeds.delivering import Ways, deliver
+from nac.feeds import delivery_turns
+from nac.feeds.delivery import DeliveryContext, deliver_feed
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
 
@@ -23,18 +23,22 @@ _TURN_SECONDS = 120.0
 def deliver_all() -> None:
     """Send what is due; of the processes of one worker this one alone is busy with it."""
     with session_scope(PlatformScope()) as session:
-        turns.restart_restored(session)
+        delivery_turns.restart_restored_feeds(session)
     with session_scope(PlatformScope()) as session:
-        if not turns.take_turn(session, socket.gethostname()) or not turns.due(session):
+        if not delivery_turns.try_lock_machine(session, socket.gethostname()) or not delivery_turns.list_due(session):
             return
         settings = load_settings()
-        ways = Ways(settings.outbound_reach, cache(lambda: Sealer(MasterKeyFile(settings.master_key_file))))
-        asyncio.run(turns.serve(session, partial(deliver, ways=ways, seconds=_FEED_SECONDS), seconds=_TURN_SECONDS))
+        ways = DeliveryContext(settings.outbound_reach, cache(lambda: Sealer(MasterKeyFile(settings.master_key_file))))
+        asyncio.run(
+            delivery_turns.deliver_due(
+                session, partial(deliver_feed, ways=ways, seconds=_FEED_SECONDS), seconds=_TURN_SECONDS
+            )
+        )
 
 
 @shared_task(name="feeds.prune", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5)
 def prune() -> None:
     """Forget what nobody has to be sent any more, and bound what waits."""
-    for step in (turns.fold, turns.prune):
+    for step in (delivery_turns.fold_marks, delivery_turns.prune_marks):
         with session_scope(PlatformScope()) as session:
             step(session)

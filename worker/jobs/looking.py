@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from celery import current_app, shared_task
 from sqlalchemy import text
 
-from nac.certificates.publication import LIST_EVERY
+from nac.certificates.publication import LIST_INTERVAL
 from nac.db import PlatformScope, session_scope
 
 _WAITING = text("SELECT waiting_work(:list_every)")
@@ -17,7 +17,7 @@ def waiting() -> Sequence[str]:
     """Names of jobs."""
     # Planned once for a connection, by indexes: it finds nothing nearly always.
     with session_scope(PlatformScope(), by_key=True) as session:
-        return session.scalars(_WAITING, {"list_every": LIST_EVERY}).all()
+        return session.scalars(_WAITING, {"list_every": LIST_INTERVAL}).all()
 
 
 @shared_task(name="worker.look", ignore_result=True)

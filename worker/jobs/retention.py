@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from nac.errors import Unavailable
-from nac.exports.files import Folder
+from nac.exports.export_folder import ExportFolder
 from nac.retention import clock
 from nac.retention.enforcement import enforce_retention
 from nac.retention.row_deletion import DeletionWindow
@@ -23,6 +23,6 @@ def enforce() -> None:
         at=clock.read_clock(),
         window=DeletionWindow(*settings.retention_window),
         seconds=_SECONDS,
-        folder=Folder(settings.export_dir),
+        folder=ExportFolder(settings.export_dir),
         database_max_bytes=settings.database_max_bytes,
     )

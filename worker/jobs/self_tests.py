@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.self_tests import runner
 from nac.settings import load_settings
 
@@ -11,6 +11,6 @@ from nac.settings import load_settings
 def run() -> None:
     settings = load_settings()
     platform = runner.SelfTestPlatform(
-        Signing.from_settings(settings), settings.radius_host, settings.reject_delay_seconds
+        SigningContext.from_settings(settings), settings.radius_host, settings.reject_delay_seconds
     )
     runner.run_waiting(platform)

@@ -2,8 +2,8 @@
 
 from celery import shared_task
 
-from nac.account_mails.letters import Letters
-from nac.account_mails.writing import Writer
+from nac.account_mails.mail_writer import AccountMailWriter
+from nac.account_mails.mailer import AccountMailer
 from nac.errors import Unavailable
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
@@ -14,8 +14,8 @@ from nac.sign_in import failure_audit, pruning
 def write_mails() -> None:
     """Look up what was asked for, and queue the mails."""
     settings = load_settings()
-    letters = Letters(settings.portal_url, Sealer(MasterKeyFile(settings.master_key_file)).seal)
-    Writer(letters).write_waiting()
+    letters = AccountMailer(settings.portal_url, Sealer(MasterKeyFile(settings.master_key_file)).seal)
+    AccountMailWriter(letters).write_waiting()
 
 
 @shared_task(name="sign_in.tell", ignore_result=True)

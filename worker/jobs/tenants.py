@@ -5,7 +5,7 @@ from datetime import timedelta
 from celery import shared_task
 
 from nac.clock import utc_now
-from nac.db import wait_budget
+from nac.db import limit_waiting
 from nac.errors import Unavailable
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
@@ -39,7 +39,7 @@ def purge() -> None:
     """Carry deletions out whose days are over, each after a file of all of it was written."""
     settings = load_settings(required=("DATABASE_WORKER_URL", "MASTER_KEY_FILE"))
     folder = settings.export_dir / "tenants"
-    with wait_budget(LONG_STATEMENT_SECONDS):
+    with limit_waiting(LONG_STATEMENT_SECONDS):
         purge_due(folder=folder, sealer=Sealer(MasterKeyFile(settings.master_key_file)), now=utc_now())
     kept = timedelta(days=settings.export_kept_days)
     delete_last_files(folder, kept=kept)

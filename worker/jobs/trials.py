@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from nac.certificates.signing import Signing
+from nac.certificates.signing import SigningContext
 from nac.settings import load_settings
 from nac.trials.lifecycle import TrialEnvironment, process_trials
 from nac.trials.service import SignUpContext
@@ -12,6 +12,6 @@ from nac.trials.service import SignUpContext
 def keep() -> None:
     """Tenants that were not finished, reminders, limits, ends."""
     settings = load_settings()
-    signing = Signing.from_settings(settings)
+    signing = SigningContext.from_settings(settings)
     desk = SignUpContext(settings.trials, settings.portal_url, signing.sealer.seal)
     process_trials(TrialEnvironment(desk, signing, settings.radius_host))

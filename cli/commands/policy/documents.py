@@ -13,9 +13,9 @@ from cli.mistakes import mistakes_listed
 from cli.output import Row, json_option, show_json, show_list, show_one, tenant_option
 from nac.dictionary import DictionaryDamaged, read_dictionary
 from nac.engine import Policy as CompiledPolicy
-from nac.engine import ReplyDictionary, compile_policy, read_policy_text
-from nac.engine.attributes import CATALOGUE, Attribute, open_attributes
-from nac.engine.operators import operators_of
+from nac.engine import ReplyDictionary, compile_policy, parse_policy_text
+from nac.engine.attributes import ATTRIBUTE_CATALOGUE, PolicyAttribute, list_open_attributes
+from nac.engine.operators import list_operators
 from nac.models import Policy, PolicyVersion
 from nac.nases import service as nases
 from nac.policies import service as policies
@@ -112,7 +112,7 @@ def save(file: BinaryIO, tenant: str, slug: str, name: str, comment: str, as_jso
     domain = Domain()
     with mistakes_listed(as_json=as_json), domain.tenant(tenant) as (session, tenant_id):
         text = read_text(file)
-        document = read_policy_text(text)
+        document = parse_policy_text(text)
         slug = slug or policies.find_policy(session, tenant_id=tenant_id).slug
         if slug not in {policy.slug for policy in policies.list_policies(session, tenant_id=tenant_id)}:
             policies.create_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=slug, name=name)
@@ -154,7 +154,7 @@ def show(tenant: str, slug: str, number: int | None, as_json: bool) -> None:
         slug = policies.find_policy(session, tenant_id=tenant_id, slug=slug).slug
         version = policies.require_version(session, tenant_id=tenant_id, slug=slug, number=number)
     if as_json:
-        read = order_keys(version.document) if version.written is None else read_policy_text(version.written)
+        read = order_keys(version.document) if version.written is None else parse_policy_text(version.written)
         show_json({"slug": slug, **version_row(version), "replayed": version.replayed, "document": read})
     elif version.written is None:
         click.echo(json.dumps(order_keys(version.document), indent=2, ensure_ascii=False))
@@ -183,7 +183,7 @@ def attributes(as_json: bool) -> None:
 
     docs/reference/policy.md says what the operators mean.
     """
-    found = [*CATALOGUE.values(), *open_attributes()]
+    found = [*ATTRIBUTE_CATALOGUE.values(), *list_open_attributes()]
     rows: list[Row] = [
         {
             "attribute": attribute.name,
@@ -195,7 +195,7 @@ def attributes(as_json: bool) -> None:
         for attribute in found
     ]
     if as_json:
-        rows = [{**row, "operators": operators_of(attribute)} for row, attribute in zip(rows, found, strict=True)]
+        rows = [{**row, "operators": list_operators(attribute)} for row, attribute in zip(rows, found, strict=True)]
     show_list(rows, as_json=as_json)
     if not as_json:
         # In a column of the table they would make its lines wider than any terminal.
@@ -210,9 +210,9 @@ def schema() -> None:
     show_json(policy_schema())
 
 
-def _by_operators(found: Iterable[Attribute]) -> dict[tuple[str, ...], dict[str, None]]:
+def _by_operators(found: Iterable[PolicyAttribute]) -> dict[tuple[str, ...], dict[str, None]]:
     """The kinds that each set of operators applies to, and the attributes to which more do than to their kind."""
     told: dict[tuple[str, ...], dict[str, None]] = {}
     for attribute in found:
-        told.setdefault(operators_of(attribute), {})[attribute.kind] = None
+        told.setdefault(list_operators(attribute), {})[attribute.kind] = None
     return told

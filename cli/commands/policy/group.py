@@ -4,7 +4,7 @@ from typing import BinaryIO
 
 import click
 
-from nac.engine import Mistake, PolicyErrors, read_policy_text
+from nac.engine import DocumentMistake, PolicyErrors, parse_policy_text
 from nac.engine.document import MAX_DOCUMENT_BYTES
 
 slug_option = click.option(
@@ -24,13 +24,15 @@ def read_text(file: BinaryIO) -> bytes:
     text = file.read(MAX_DOCUMENT_BYTES + 1)
     if len(text) > MAX_DOCUMENT_BYTES:
         limit = MAX_DOCUMENT_BYTES // 1024
-        raise PolicyErrors([Mistake("", f"larger than {limit} kB, the most that is read; use groups instead of lists")])
+        raise PolicyErrors(
+            [DocumentMistake("", f"larger than {limit} kB, the most that is read; use groups instead of lists")]
+        )
     return text
 
 
 def read_document(file: BinaryIO) -> object:
     """What a file says in JSON, never None. Raises PolicyErrors."""
-    document = read_policy_text(read_text(file))
+    document = parse_policy_text(read_text(file))
     if document is None:
-        raise PolicyErrors([Mistake("", "must be an object, not null")])
+        raise PolicyErrors([DocumentMistake("", "must be an object, not null")])
     return document

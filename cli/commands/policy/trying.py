@@ -12,7 +12,7 @@ from cli.mistakes import list_mistakes, mistakes_listed
 from cli.output import json_option, printable, show_json, tenant_option
 from nac.decisions import service as decisions
 from nac.decisions.service import LoggedDecision
-from nac.engine import Mistake, PolicyErrors, read_moment
+from nac.engine import DocumentMistake, PolicyErrors, parse_moment
 from nac.ids import TenantId
 from nac.policies import service as policies
 from nac.policies.explanation import explain_rule
@@ -62,7 +62,7 @@ class _Moment(click.ParamType[int]):
         if isinstance(value, int):
             return value
         try:
-            return read_moment(value)
+            return parse_moment(value)
         except ValueError as error:
             self.fail(f"{value!r} {error}", param, ctx)
 
@@ -141,7 +141,7 @@ def _recorded_line(recorded: LoggedDecision) -> str:
 
 
 def _read_both(request_file: BinaryIO | None, draft: BinaryIO | None, *, as_json: bool) -> tuple[object, object | None]:
-    mistakes: list[tuple[str, Mistake]] = []
+    mistakes: list[tuple[str, DocumentMistake]] = []
     read: dict[str, object] = {}
     for side, file in ((REQUEST_SIDE, request_file), (POLICY_SIDE, draft)):
         if file is not None:
@@ -154,8 +154,8 @@ def _read_both(request_file: BinaryIO | None, draft: BinaryIO | None, *, as_json
     return read.get(REQUEST_SIDE), read.get(POLICY_SIDE)
 
 
-def _listed(mistakes: list[tuple[str, Mistake]], *, as_json: bool) -> click.exceptions.Exit:
-    placed = [Mistake(f"{side}: {mistake.place or 'document'}", mistake.message) for side, mistake in mistakes]
+def _listed(mistakes: list[tuple[str, DocumentMistake]], *, as_json: bool) -> click.exceptions.Exit:
+    placed = [DocumentMistake(f"{side}: {mistake.place or 'document'}", mistake.message) for side, mistake in mistakes]
     list_mistakes(placed, as_json=as_json, what="What was given")
     return click.exceptions.Exit(BAD_INPUT)
 

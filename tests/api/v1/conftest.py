@@ -43,7 +43,7 @@ def make_token(app_engine: Engine) -> MakeToken:
             scope if owner.tenant_id is None else TenantScope(owner.tenant_id), engine=app_engine
         ) as session:
             held = permissions_at(owner.level)
-            return tokens.make_token(
+            return tokens.create_token(
                 session,
                 actor=ACTOR,
                 held=held,

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, event, text
 
 from nac.accounts.owners import Owner
 from nac.clock import utc_now
-from nac.db import PlatformScope, process_engine, seeking, session_scope
+from nac.db import PlatformScope, bounded_search, get_process_engine, session_scope
 from nac.ids import MspId, TenantId
 from nac.msps import service as msps
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
@@ -159,7 +159,7 @@ def test_pages_have_each_entry_once_also_those_of_one_moment(api: httpx.Client, 
 
 @pytest.mark.parametrize("where", ["msp", "platform"])
 def test_rare_ones_are_looked_for_bit_by_bit(api: httpx.Client, write, tokens, monkeypatch, where: str) -> None:
-    monkeypatch.setattr(seeking, "LOOKED_THROUGH", 3)
+    monkeypatch.setattr(bounded_search, "MAX_SCANNED_ROWS", 3)
     write(where, "r", 100, actor="person:rare")
     for number in range(8):
         write(where, "o", number)
@@ -176,7 +176,7 @@ def test_rare_ones_are_looked_for_bit_by_bit(api: httpx.Client, write, tokens, m
 
 def test_what_comes_while_a_page_is_read_repeats_nothing(api: httpx.Client, write, tokens, monkeypatch) -> None:
     """Between any two statements of a page."""
-    monkeypatch.setattr(seeking, "LOOKED_THROUGH", 3)
+    monkeypatch.setattr(bounded_search, "MAX_SCANNED_ROWS", 3)
     for number, target in enumerate("abcdefgh", -100):
         write("msp", target, number, actor="person:bob")
     disturbed = False
@@ -189,7 +189,7 @@ def test_what_comes_while_a_page_is_read_repeats_nothing(api: httpx.Client, writ
         write("msp", "x", -200, actor="person:bob")
         write("msp", "y", -200, actor="person:bob")
 
-    engine = process_engine()
+    engine = get_process_engine()
     event.listen(engine, "after_cursor_execute", disturb)
     try:
         found, after = "", ""

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine
 
 from api.v1.certificate_models import parse_alternative_names, parse_signing_request
-from nac.certificates import issuing
+from nac.certificates import issuance
 from nac.certificates.errors import CertificateRefused
 from pki.signing_requests import SigningRequest
 from tests.factories.certificates import Certified
@@ -166,7 +166,7 @@ def test_change_that_fails_after_its_intent_may_be_asked_for_again(
 
     headers = {"Idempotency-Key": "k"}
     with monkeypatch.context() as patch:
-        patch.setattr(issuing, "issue", fail)
+        patch.setattr(issuance, "issue", fail)
         failed = api.post(CERTIFICATES, json={"name": "laptop-1"}, headers=headers)
         assert failed.json()["detail"] == "The token is away."
     intended = api.get(CERTIFICATES, params={"status": "intended"}).json()["items"]

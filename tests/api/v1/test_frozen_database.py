@@ -23,7 +23,7 @@ from api.connections import HttpWithFiles
 from api.enrolment import main as enrolment
 from api.main import create_app
 from api.public import main as public
-from nac.db import CONNECTIONS_MOST
+from nac.db import MAX_CONNECTIONS
 from nac.ids import TenantId
 from nac.settings import Settings
 from tests.api.conftest import publish_all
@@ -142,16 +142,16 @@ def test_database_freezes_in_transactions_and_api_recovers(
 ) -> None:
     """Each has changed something already, and waits for a lock."""
     # One token stands for many owners.
-    monkeypatch.setattr("api.thread_limits.MAX_OWNER_REQUESTS", CONNECTIONS_MOST)
+    monkeypatch.setattr("api.thread_limits.MAX_OWNER_REQUESTS", MAX_CONNECTIONS)
     app = create_app(settings_of_public(database, tmp_path))
-    with served(app, http=HttpWithFiles) as client, ThreadPoolExecutor(CONNECTIONS_MOST) as clients:
+    with served(app, http=HttpWithFiles) as client, ThreadPoolExecutor(MAX_CONNECTIONS) as clients:
         client.headers["Authorization"] = f"Bearer {msp_token}"
         assert add(client, 0).status_code == 201
         with psycopg.connect(database.superuser_url, autocommit=True) as other:
             other.execute("BEGIN; LOCK TABLE audit_log IN ACCESS EXCLUSIVE MODE")
-            asked = [clients.submit(timed, add, client, number) for number in range(CONNECTIONS_MOST)]
+            asked = [clients.submit(timed, add, client, number) for number in range(MAX_CONNECTIONS)]
             waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'audit_log'::regclass AND NOT granted"
-            until(lambda: other.execute(waiting).fetchone() == (CONNECTIONS_MOST,), "transactions that wait")
+            until(lambda: other.execute(waiting).fetchone() == (MAX_CONNECTIONS,), "transactions that wait")
             with cluster.frozen():
                 answers = [each.result() for each in asked]
             other.execute("ROLLBACK")

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from api import application
 from api.main import create_app
 from nac.accounts.owners import Owner
-from nac.certificates.issuing import SERVER_PROFILE, dns_names_of
-from nac.certificates.renewal import server_names
+from nac.certificates.issuance import SERVER_PROFILE, get_dns_names
+from nac.certificates.server_renewal import expected_server_names
 from nac.db import TenantScope, make_engine, session_scope
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority, Site, Tenant
@@ -93,7 +93,7 @@ def test_who_asks_again_by_the_same_key_gets_the_tenant_whole(
             assert sorted(session.scalars(AUTHORITIES)) == ["issuing", "root"], slug
             assert session.scalars(select(Site.policy_id)).one() is not None
             server = select(Certificate).where(Certificate.profile == SERVER_PROFILE, Certificate.status == "valid")
-            assert dns_names_of(session.scalars(server).one()) == NAMES
+            assert get_dns_names(session.scalars(server).one()) == NAMES
     # Without authorities, with them alone, and whole but for the answer.
     unfinished = ("its certificates do not exist yet.", 409)
     assert set(begun) == {unfinished, ("it is active.", 201)}
@@ -108,7 +108,7 @@ def test_worker_makes_the_server_certificate_with_the_names_that_were_asked_for(
             tenant_id = session.scalar(select(Tenant.id).where(Tenant.slug == slug))
         if tenant_id is not None:
             with session_scope(TenantScope(TenantId(tenant_id)), engine=app_engine) as session:
-                assert server_names(session, TenantId(tenant_id)) == NAMES
+                assert expected_server_names(session, TenantId(tenant_id)) == NAMES
             return
     raise AssertionError("nothing was begun")
 

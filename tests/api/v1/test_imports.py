@@ -259,7 +259,7 @@ def test_who_takes_a_file_slowly_holds_no_transaction(
 
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         for number in range(3):
-            endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac=f"00005e00530{number}", groups=[])
+            endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac=f"00005e00530{number}", groups=[])
     monkeypatch.setattr(csv_writer, "_PAGE_ROWS", 1)
     for write in (csv_writer.endpoints_csv, csv_writer.nases_csv, csv_writer.users_csv):
         parts = [(held, part) for part in write(read, tenant_id=tenant_id)]

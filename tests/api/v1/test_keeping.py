@@ -63,7 +63,7 @@ def test_operator_sets_limits_and_sees_what_is_wrong(api: httpx.Client, operator
     assert api.delete(f"{limits}/auth", headers=operator).json()["default_days"] == 90
     assert api.post("/v1/platform/retention/trust-clock", headers=operator).status_code == 204
     with session_scope(PlatformScope(), engine=worker_engine) as session:
-        alarms.tell(session, code="clock-jumped", detail="It did.", now=utc_now())
+        alarms.raise_alarm(session, code="clock-jumped", detail="It did.", now=utc_now())
     status = api.get("/v1/platform/status", headers=operator).json()
     assert [(each["code"], each["cell"]) for each in status["alarms"]] == [("clock-jumped", None)]
     assert [(each["name"], each["silent"]) for each in status["cells"]] == [("cell-1", False)]

@@ -17,7 +17,7 @@ from api.v1.routers import ROUTES
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
-from nac.db import process_engine
+from nac.db import get_process_engine
 from nac.models import ApiToken
 from tests.factories.tenancy import Platform
 from tests.statements import counted
@@ -147,13 +147,13 @@ def test_look_up_is_one_transaction_of_two_statements(api: httpx.Client, some: N
     path = f"{ALPHA}/sessions?user=nobody"
     # The first request notes that the token was used.
     assert api.get(path).status_code == 200
-    with counted(process_engine()) as statements:
+    with counted(get_process_engine()) as statements:
         assert api.get(path).status_code == 200
     assert len(statements) == 2, statements
 
 
 def test_read_holds_one_connection_and_gives_it_back(api: httpx.Client, some: None) -> None:
-    engine, held = process_engine(), []
+    engine, held = get_process_engine(), []
 
     def note(*_: object) -> None:
         held.append(engine.pool.checkedout())  # type: ignore[attr-defined]

@@ -43,7 +43,7 @@ def _sealed(owner_engine, api, tenant_id) -> None:
     """The slot's secret, as a cell seals it."""
     with Session(owner_engine) as session, session.begin():
         slot = cells.require_slot(session, tenant_id=tenant_id)
-        slot.secret_sealed = SIGNING.sealer.seal(b"the-secret-of-before-01", cells.secret_context(slot))
+        slot.secret_sealed = SIGNING.sealer.seal(b"the-secret-of-before-01", cells.slot_secret_context(slot))
 
 
 @pytest.fixture

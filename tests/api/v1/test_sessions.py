@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from api.v1.paging import SortedPaging
-from nac.db import process_engine
+from nac.db import get_process_engine
 from nac.ids import TenantId
 from nac.models import AuthLog, EndedSession, RadiusSession
 from nac.session_class import encode_class
@@ -157,7 +157,7 @@ def test_page_takes_as_many_statements_as_a_row(api: httpx.Client, put) -> None:
     api.get(SESSIONS)
     for minutes in range(4):
         put(minutes)
-        with counted(process_engine()) as statements:
+        with counted(get_process_engine()) as statements:
             api.get(SESSIONS)
         counts.append(len(statements))
     assert len(set(counts)) == 1

@@ -22,8 +22,8 @@ from api.enrolment import main as enrolment
 from api.main import create_app
 from api.public import main as public
 from nac.accounts.owners import Owner
-from nac.db import CONNECTIONS_MOST
-from nac.enrolment.tokens import Token
+from nac.db import MAX_CONNECTIONS
+from nac.enrolment.secret_text import EnrolmentSecretText
 from nac.ids import TenantId
 from nac.settings import Settings
 from tests.api.served import served, served_on_port, settings_of_public
@@ -98,7 +98,7 @@ def told(refused: list[httpx.Response]) -> Refused:
 @pytest.mark.parametrize(
     ("ask", "table", "served_most", "good"),
     [
-        pytest.param(lambda api, _: api.get(ENDPOINTS), "endpoints", CONNECTIONS_MOST, 200, id="GET in one turn"),
+        pytest.param(lambda api, _: api.get(ENDPOINTS), "endpoints", MAX_CONNECTIONS, 200, id="GET in one turn"),
         pytest.param(
             lambda api, _: api.get("/v1/tenants/alpha/authorities/x/download"),
             "tenants",
@@ -194,7 +194,7 @@ def test_links_leave_threads_to_devices(
     public_url: str,
     device: str,
 ) -> None:
-    link = f"/enrol/{Token.make().reveal()}"
+    link = f"/enrol/{EnrolmentSecretText.make().reveal()}"
     with (
         served(_hurry(make(replace(patient, public_url=public_url, connections_per_source=0)), hurried)) as client,
         held_up(client, database, "enrolment_secrets", lambda c, _: c.get(link), served_most=MAX_LINK_REQUESTS) as (
@@ -242,13 +242,13 @@ def test_devices_that_find_no_thread_are_told_so_and_links_go_on(
             assert told(refused) == {(503, content_type, "5")}
             assert client.get("/healthz").status_code == 200
         assert len({each.result().status_code for each in asked}) == 1
-        assert client.get(f"/enrol/{Token.make().reveal()}").status_code == 404
+        assert client.get(f"/enrol/{EnrolmentSecretText.make().reveal()}").status_code == 404
 
 
 def test_forms_that_come_slowly_take_nobodys_place(database: Database, patient: Settings, hurried: Settings) -> None:
     """Behind a link that is none, even."""
     app = _hurry(public.create_app(replace(patient, public_url="http://127.0.0.1", connections_per_source=0)), hurried)
-    link = f"/enrol/{Token.make().reveal()}"
+    link = f"/enrol/{EnrolmentSecretText.make().reveal()}"
     with served_on_port(app) as url, ExitStack() as slow:
         port = int(url.rpartition(":")[2])
         for _ in range(2 * MAX_LINK_REQUESTS):

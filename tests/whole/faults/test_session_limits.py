@@ -41,7 +41,7 @@ def limited(instance):
         given = {"actor": ACTOR, "tenant_id": tenant_id, "slug": "bench"}
         policies.save_draft(session, **given, document=_ONE_AT_A_TIME)
         policies.publish_policy(session, **given)
-        xact = cells.current_xact(session)
+        xact = cells.get_current_xact(session)
     scope = TenantScope(tenant_id)
     cells.wait_until_live(scope, tenant_id=tenant_id, xact=xact, timeout_seconds=30, engine=engine)
     yield made

@@ -67,7 +67,7 @@ class Tenant:
             policies.save_draft(session, document=document, **named)
             policies.publish_policy(session, **named)
             sites.assign_policy(session, **named | {"slug": "main"}, policy_id=policy.id)
-            xact = cells.current_xact(session)
+            xact = cells.get_current_xact(session)
         cells.wait_until_live(
             scope, tenant_id=self.made.tenant_id, xact=xact, timeout_seconds=PATIENCE_SECONDS, engine=engine
         )

@@ -9,8 +9,8 @@ from loadtest.packet import Secret
 from loadtest.radius_client import Target
 from nac.cells import service as cells
 from nac.certificates import service as certificates
-from nac.certificates.export import pem_files
-from nac.certificates.issuing import issue_client
+from nac.certificates.certificate_files import build_pem_files
+from nac.certificates.issuance import issue_client
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.endpoints import service as endpoints
@@ -96,7 +96,7 @@ class Office:
             tenant = provision_tenant(session, actor=ACTOR, slug="office", msp_id=msp.id, signing=installation.signing)
             self.tenant_id = tenant.id
             slot = cells.require_slot(session, tenant_id=tenant.id)
-            secret = Secret(installation.sealer.open(slot.secret_sealed, cells.secret_context(slot)))
+            secret = Secret(installation.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)))
             self.target = Target(installation.settings.listen_address, slot.auth_port, slot.acct_port, secret)
             site = sites.require_default(session, tenant_id=tenant.id)
             nases.create_nas(
@@ -137,9 +137,9 @@ class Office:
                 signing=self._instance.installation.signing,
                 now=utc_now(),
             )
-            xact = cells.current_xact(session)
+            xact = cells.get_current_xact(session)
         self._wait_until_live(xact)
-        files = pem_files(issued)
+        files = build_pem_files(issued)
         chain, key = self._folder / f"{name}.pem", self._folder / f"{name}.key"
         chain.write_bytes(files["cert"])
         key.write_bytes(files["key"])
@@ -158,7 +158,7 @@ class Office:
     def revoke(self, name: str) -> None:
         """Returns when the cell knows."""
         with session_scope(TenantScope(self.tenant_id), engine=self._instance.installation.engine) as session:
-            certificates.revoke(
+            certificates.revoke_certificate(
                 session,
                 actor=ACTOR,
                 tenant_id=self.tenant_id,
@@ -166,7 +166,7 @@ class Office:
                 reason="keyCompromise",
                 now=utc_now(),
             )
-            xact = cells.current_xact(session)
+            xact = cells.get_current_xact(session)
         self._wait_until_live(xact)
 
     def is_known(self, mac: str) -> bool:

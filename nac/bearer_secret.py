@@ -1,0 +1,63 @@
+"""Random secrets as text: a public id and a secret, of letters and digits that forms, URLs and ASN.1 strings can
+contain.
+
+Lookups use the public id, so secrets are never compared with others. The secret has 130 random bits, so a plain SHA-256
+is safe and a slow hash is unnecessary.
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+_PUBLIC_ID_OCTETS = 10
+_SECRET_OCTETS = 17
+_SECRET_CHARACTERS = 26
+_PART_PATTERN = re.compile(r"[a-z0-9]+")
+_PUBLIC_ID_CHARACTERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class BearerSecret:
+    """A bearer secret. Each kind has its own class."""
+
+    public_id: str
+    secret: str = field(repr=False)
+
+    prefix: ClassVar[str] = ""
+    separator: ClassVar[str] = "-"
+    # Separates the digests of different kinds.
+    purpose: ClassVar[bytes]
+
+    @classmethod
+    def make(cls) -> Self:
+        return cls(_base32(_PUBLIC_ID_OCTETS), _base32(_SECRET_OCTETS)[:_SECRET_CHARACTERS])
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Parse a text; None if it is not of this kind."""
+        parts = text.removeprefix(cls.prefix).split(cls.separator) if text.startswith(cls.prefix) else []
+        if [len(part) for part in parts] != [_PUBLIC_ID_CHARACTERS, _SECRET_CHARACTERS]:
+            return None
+        return cls(*parts) if all(_PART_PATTERN.fullmatch(part) for part in parts) else None
+
+    def __str__(self) -> str:
+        """Return the text without the secret, for messages and logs."""
+        return f"{self.prefix}{self.public_id}"
+
+    def reveal(self) -> str:
+        return f"{self.prefix}{self.public_id}{self.separator}{self.secret}"
+
+    def digest(self) -> bytes:
+        return hashlib.sha256(self.purpose + self.public_id.encode() + b"\0" + self.secret.encode()).digest()
+
+    def is_of(self, digest: bytes) -> bool:
+        """Compare in constant time."""
+        return hmac.compare_digest(self.digest(), digest)
+
+
+def _base32(octets: int) -> str:
+    return base64.b32encode(secrets.token_bytes(octets)).decode().rstrip("=").lower()

@@ -1,0 +1,216 @@
+"""Revocation of many certificates: of a device, a user or an authority. One transaction, in batches.
+
+Suspends and reinstates certificates of a device or user likewise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+from cryptography import x509
+from sqlalchemy import ColumnElement, select, update
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.certificates import intents, repository
+from nac.certificates.errors import CertificateStatusConflict
+from nac.certificates.service import HOLD_REASON, REVOCATION_REASONS, RevocationReason, require_authority
+from nac.certificates.status_changes import record_status_change
+from nac.coa_requests import request_queue
+from nac.endpoints.service import require_by_mac
+from nac.errors import InvalidInput
+from nac.ids import TenantId
+from nac.models import AuthorityIntent, Certificate, CertificateAuthority
+from nac.users.service import require_by_name
+from pki.serials import serial_bytes
+
+BATCH_SIZE = 1_000
+# RFC 5280 5.3.1: cACompromise is only for authorities.
+AuthorityRevocationReason = RevocationReason | Literal["cACompromise"]
+AUTHORITY_REVOCATION_REASONS: tuple[AuthorityRevocationReason, ...] = (*REVOCATION_REASONS, "cACompromise")
+
+
+@dataclass(slots=True)
+class RevocationResult:
+    """Counts of a bulk change."""
+
+    authorities: int = 0
+    certificates: int = 0
+    # Live sessions that NASes are requested to end.
+    disconnects: int = 0
+
+
+class _StatusChange(NamedTuple):
+    """A status change: from statuses, to status, reason, and time (None for a reinstatement)."""
+
+    verb: str
+    before: tuple[str, ...]
+    status: Literal["valid", "suspended", "revoked"]
+    reason: str
+    since: datetime | None
+
+
+def issued_to_clause(
+    session: Session, *, tenant_id: TenantId, mac: str | None = None, user_name: str | None = None
+) -> ColumnElement[bool]:
+    """Return the condition for certificates of the endpoint or, without `mac`, of the user. Raises NotFound."""
+    if mac is not None:
+        return Certificate.endpoint_id == require_by_mac(session, tenant_id=tenant_id, mac=mac).id
+    return Certificate.user_id == require_by_name(session, tenant_id=tenant_id, name=user_name or "").id
+
+
+def revoke_all(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    which: ColumnElement[bool],
+    now: datetime,
+    reason: str = "unspecified",
+) -> RevocationResult:
+    """Revoke certificates permanently; `which` comes from `issued_to`."""
+    return _revoke_where(session, actor, tenant_id, which, now, _require_reason(reason))
+
+
+def suspend_all(
+    session: Session, *, actor: str, tenant_id: TenantId, which: ColumnElement[bool], now: datetime
+) -> RevocationResult:
+    """Suspend certificates until `reinstate_all`; `which` comes from `issued_to`."""
+    return _change_where(
+        session, actor, tenant_id, which, _StatusChange("suspend", ("valid",), "suspended", HOLD_REASON, now)
+    )
+
+
+def reinstate_all(session: Session, *, actor: str, tenant_id: TenantId, which: ColumnElement[bool]) -> RevocationResult:
+    """Reinstate all suspended certificates, however they were suspended. Revoked ones stay revoked."""
+    return _change_where(
+        session, actor, tenant_id, which, _StatusChange("reinstate", ("suspended",), "valid", "", None)
+    )
+
+
+def revoke_authority(
+    session: Session, *, actor: str, tenant_id: TenantId, which: str, now: datetime, reason: str = "unspecified"
+) -> RevocationResult:
+    """Revoke the authority, those below it and all their certificates permanently; stop trusting an external one."""
+    tenant = repository.lock_tenant(session, tenant_id)
+    authority = require_authority(session, tenant_id=tenant_id, which=which)
+    if authority.status == "revoked":
+        raise CertificateStatusConflict(f"Authority {authority.name} is already revoked.", place="authority")
+    checked = _require_reason(reason, AUTHORITY_REVOCATION_REASONS)
+    rows = _with_descendants(authority, repository.list_authorities(session, tenant_id))
+    for row in rows:
+        row.status, row.revoked_at, row.revocation_reason = "revoked", now, checked
+        audit.append(
+            session,
+            actor=actor,
+            action="authority.revoke",
+            target=row.name,
+            tenant_id=tenant_id,
+            after={"id": str(row.id), "subject": row.subject, "reason": checked},
+        )
+    # radiusd forgets them later; policies reject them at once.
+    tenant.trust_generation += 1
+    record_status_change(
+        session,
+        *(row for row in rows if row.kind != "external"),
+        *_revoke_cross_certificates(session, rows, now, checked),
+    )
+    ids = [row.id for row in rows]
+    done = _revoke_where(session, actor, tenant_id, Certificate.authority_id.in_(ids), now, checked)
+    done.authorities = len(rows)
+    return done
+
+
+def _revoke_cross_certificates(
+    session: Session, rows: Sequence[CertificateAuthority], now: datetime, reason: str
+) -> list[AuthorityIntent]:
+    """Revoke the cross-certificates, too; with them, devices that trust the old root would still accept the chain."""
+    intents_ = []
+    for row in rows:
+        if row.cross_der is not None:
+            serial = serial_bytes(x509.load_der_x509_certificate(row.cross_der).serial_number)
+            intent = repository.require_cross_intent(session, row.tenant_id, serial)
+            intent.revoked_at, intent.revocation_reason = now, reason
+            intents_.append(intent)
+    return intents_
+
+
+def _require_reason(reason: str, known: Sequence[str] = REVOCATION_REASONS) -> str:
+    if reason not in known:
+        raise InvalidInput(f"Unknown reason {reason!r}.", place="reason", remedy=f"Use {', '.join(known)}.")
+    return reason
+
+
+def _with_descendants(
+    authority: CertificateAuthority, rows: Sequence[CertificateAuthority]
+) -> list[CertificateAuthority]:
+    authorities = [authority]
+    for above in authorities:
+        authorities += [
+            row for row in rows if row.issuer_id == above.id and row not in authorities and row.status != "revoked"
+        ]
+    return authorities
+
+
+def _revoke_where(
+    session: Session, actor: str, tenant_id: TenantId, which: ColumnElement[bool], now: datetime, reason: str
+) -> RevocationResult:
+    change = _StatusChange("revoke", ("valid", "suspended"), "revoked", reason, now)
+    return _change_where(session, actor, tenant_id, which, change)
+
+
+def _change_where(
+    session: Session, actor: str, tenant_id: TenantId, which: ColumnElement[bool], change: _StatusChange
+) -> RevocationResult:
+    if change.since is not None:
+        # Waits for running signatures and abandons the rest.
+        intents.abandon_intents(session, actor=actor, tenant_id=tenant_id, which=which, now=change.since)
+    done = RevocationResult()
+    authorities: dict[UUID, UUID] = {}
+    query = (
+        select(Certificate.id, Certificate.serial, Certificate.authority_id, Certificate.common_name)
+        .where(Certificate.tenant_id == tenant_id, which, Certificate.status.in_(change.before))
+        .order_by(Certificate.serial)
+        .limit(BATCH_SIZE)
+        .with_for_update()
+    )
+    while batch := session.execute(query).all():
+        session.execute(
+            update(Certificate)
+            .where(Certificate.id.in_([row.id for row in batch]))
+            .values(status=change.status, revoked_at=change.since, revocation_reason=change.reason),
+            execution_options={"synchronize_session": False},
+        )
+        after = {"status": change.status, "reason": change.reason}
+        audit.append_many(
+            session,
+            [
+                {
+                    "actor": actor,
+                    "action": f"certificate.{change.verb}",
+                    "target": row.serial.hex(),
+                    "tenant_id": tenant_id,
+                    "after": after | {"common_name": row.common_name},
+                }
+                for row in batch
+            ],
+        )
+        done.certificates += len(batch)
+        serials = [row.serial for row in batch]
+        if change.status == "valid":
+            request_queue.withdraw_for_certificates(session, tenant_id=tenant_id, serials=serials)
+        else:
+            done.disconnects += request_queue.queue_disconnects(
+                session,
+                tenant_id=tenant_id,
+                serials=serials,
+                reason=f"certificate-{change.status}",
+                asked_by=actor,
+            )
+        authorities |= {row.authority_id: row.id for row in batch}
+    session.expire_all()
+    for one_of_each in authorities.values():
+        record_status_change(session, session.get_one(Certificate, one_of_each))
+    return done

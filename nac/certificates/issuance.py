@@ -1,0 +1,406 @@
+"""Issuing in two steps: `reserve` records the certificate, `sign` commits the record and signs.
+
+A signature cannot be undone, so the row is committed first and survives any failure. Return the certificate to the
+client only after the second commit.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, get_args
+from uuid import UUID, uuid4
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from sqlalchemy.orm import Session, SessionTransaction
+
+from nac.audit import service as audit
+from nac.certificates import intents, repository
+from nac.certificates.errors import (
+    AuthorityNotFound,
+    CertificateNotFound,
+    CertificateRefused,
+    CertificateStatusConflict,
+    DuplicateKey,
+    translate_pki_errors,
+)
+from nac.certificates.profiles import get_certificate_settings, resolve_profile
+from nac.certificates.public_lookups import build_locations
+from nac.certificates.server_names import SERVER_PROFILE, require_no_server_name
+from nac.certificates.signing import SigningContext, build_issuer
+from nac.db import commit_intent
+from nac.errors import Conflict
+from nac.ids import TenantId
+from nac.models import Certificate
+from pki.errors import PkiError
+from pki.issuance import Issuer, check_sans, issue, plan_validity
+from pki.keys import PrivateKey, PublicKey, generate_key, key_pem, public_key_digest, require_acceptable
+from pki.names import San, build_general_names, build_san, read_common_name, read_organisation, read_sans, subject_name
+from pki.openssl_names import format_one_line
+from pki.profiles import CertificateProfile
+from pki.serials import random_serial, serial_bytes
+
+ClientProfile = Literal["eap-client-user", "eap-client-device", "radsec-nas"]
+# The holder keeps its key private.
+CLIENT_PROFILES: tuple[ClientProfile, ...] = get_args(ClientProfile)
+# An administrator can also issue certificates for RADIUS servers of the tenant; nobody can enrol for these or renew
+# them.
+IssuableProfile = ClientProfile | Literal["radsec-server"]
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateReservation:
+    """A serial number recorded for a certificate to sign."""
+
+    tenant_id: TenantId
+    serial: bytes
+    profile: str
+    # The tenant's profile at the time of the reservation.
+    rules: CertificateProfile
+    subject: x509.Name
+    sans: tuple[San, ...]
+    not_before: datetime
+    not_after: datetime
+    # Its key is already open, so an unusable key leaves no intent behind.
+    issuer: Issuer = field(repr=False)
+    root: x509.Certificate
+    # The transaction of the reservation: not committed while the session is in it.
+    made_in: SessionTransaction | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedCertificate:
+    """A certificate for a device. The key is not stored: this is the only copy."""
+
+    serial: bytes
+    profile: str
+    common_name: str
+    certificate: x509.Certificate
+    # Authorities between certificate and root, starting with the issuer.
+    intermediates: tuple[x509.Certificate, ...]
+    root: x509.Certificate
+    # None if the requester has it (PKCS#10).
+    key: PrivateKey | None = field(repr=False)
+
+
+def reserve_certificate(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    profile: str,
+    common_name: str,
+    sans: Iterable[San] = (),
+    signing: SigningContext,
+    now: datetime,
+    not_before: datetime | None = None,
+    not_after: datetime | None = None,
+    public_key: PublicKey | None = None,
+    renews: Certificate | None = None,
+    endpoint_id: UUID | None = None,
+    user_id: UUID | None = None,
+    secret_id: UUID | None = None,
+) -> CertificateReservation:
+    """Check the request and record it as `intended`. Raises CertificateRefused, or Conflict if there is no authority.
+
+    `public_key`, if known, is reserved for this certificate.
+    """
+    signer = repository.get_signer(session, tenant_id, now)
+    if signer is None:
+        raise Conflict(
+            "The tenant has no active issuing authority.",
+            place="authority",
+            remedy="Create one with ./admit ca rollover.",
+        )
+    rules = resolve_profile(profile, signer.profiles)
+    issuer = build_issuer(signer.authority, signing)
+    with translate_pki_errors():
+        subject = subject_name(common_name, organisation=read_organisation(issuer.certificate.subject))
+        checked = check_sans(rules, sans)
+        # Reject here what `issue` would reject.
+        build_general_names(checked)
+        if public_key is not None:
+            require_acceptable(public_key)
+        validity = plan_validity(rules, issuer=issuer.certificate, now=now, not_before=not_before, not_after=not_after)
+    if profile != SERVER_PROFILE:
+        require_no_server_name(signer.servers, common_name=common_name, sans=checked)
+    details = {"profile": profile, "subject": format_one_line(subject), "authority": str(signer.authority.id)}
+    serial = serial_bytes(random_serial())
+    repository.create_intent(
+        session,
+        {
+            "id": uuid4(),
+            "tenant_id": tenant_id,
+            "authority_id": signer.authority.id,
+            "serial": serial,
+            "profile": profile,
+            "common_name": read_common_name(subject),
+            "subject": details["subject"],
+            "public_key_sha256": None if public_key is None else public_key_digest(public_key),
+            "not_before": validity.not_before,
+            "not_after": validity.not_after,
+            "renews_id": None if renews is None else renews.id,
+            "endpoint_id": endpoint_id,
+            "user_id": user_id,
+            "secret_id": secret_id,
+        },
+    )
+    _audit(session, actor, "intend", tenant_id, serial, details)
+    return CertificateReservation(
+        tenant_id=tenant_id,
+        serial=serial,
+        profile=profile,
+        rules=rules,
+        subject=subject,
+        sans=checked,
+        not_before=validity.not_before,
+        not_after=validity.not_after,
+        issuer=issuer,
+        root=x509.load_der_x509_certificate(signer.root_der),
+        made_in=session.get_transaction(),
+    )
+
+
+def sign_certificate(
+    session: Session,
+    reservation: CertificateReservation,
+    *,
+    actor: str,
+    public_key: PublicKey,
+    signing: SigningContext,
+    now: datetime,
+) -> Certificate:
+    """Sign a reservation, once. Commits the transaction first if it contains the reservation.
+
+    Raises CertificateStatusConflict if the intent was abandoned meanwhile.
+    """
+    if session.get_transaction() is reservation.made_in:
+        commit_intent(session)
+    # Waits for a running revocation of the authority.
+    repository.lock_tenant_shared(session, reservation.tenant_id)
+    intent = repository.lock_intent(session, reservation.tenant_id, reservation.serial)
+    if intent is None:
+        raise CertificateNotFound(f"Serial number {reservation.serial.hex()} is not reserved.", place="serial")
+    row = intent.row
+    if row.status == "abandoned":
+        raise CertificateStatusConflict("The certificate was abandoned meanwhile.", place="serial", remedy="Try again.")
+    if row.status != "intended":
+        raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is already signed.", place="serial")
+    if not intent.authority_signs:
+        raise AuthorityNotFound("The authority can no longer sign.", place="authority", remedy="Try again.")
+    with translate_pki_errors():
+        certificate = issue(
+            reservation.rules,
+            public_key=public_key,
+            subject=reservation.subject,
+            sans=reservation.sans,
+            issuer=reservation.issuer,
+            now=now,
+            serial=int.from_bytes(reservation.serial),
+            locations=build_locations(signing.public_url, row.authority_id),
+            not_before=reservation.not_before,
+            not_after=reservation.not_after,
+        )
+    row.certificate_der = certificate.public_bytes(Encoding.DER)
+    row.public_key_sha256 = public_key_digest(public_key)
+    row.status = "valid"
+    details = {
+        "profile": row.profile,
+        "subject": row.subject,
+        "names": [str(item) for item in reservation.sans],
+        "not_before": row.not_before.isoformat(),
+        "not_after": row.not_after.isoformat(),
+        "authority": str(row.authority_id),
+    }
+    _audit(session, actor, "issue", row.tenant_id, row.serial, details)
+    return row
+
+
+def issue_client(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    profile: IssuableProfile,
+    common_name: str,
+    sans: Iterable[San] = (),
+    public_key: PublicKey | None = None,
+    renews: Certificate | None = None,
+    signing: SigningContext,
+    now: datetime,
+    not_before: datetime | None = None,
+    not_after: datetime | None = None,
+    endpoint_id: UUID | None = None,
+    user_id: UUID | None = None,
+    secret_id: UUID | None = None,
+) -> IssuedCertificate:
+    """Issue a certificate for a key from a signing request, or for a new key, which is returned and not stored.
+
+    Commits in between, like `sign`. `not_before` and `not_after` (aware) override the validity of the profile; they
+    may be in the past or future. Raises DuplicateKey if another certificate has the key, except the one that this one
+    `renews`.
+    """
+    if public_key is not None:
+        _require_new_key(session, actor, tenant_id, public_key_digest(public_key), renews, now)
+    reservation = reserve_certificate(
+        session,
+        actor=actor,
+        tenant_id=tenant_id,
+        profile=profile,
+        common_name=common_name,
+        sans=sans,
+        signing=signing,
+        now=now,
+        not_before=not_before,
+        not_after=not_after,
+        public_key=public_key,
+        renews=renews,
+        endpoint_id=endpoint_id,
+        user_id=user_id,
+        secret_id=secret_id,
+    )
+    key = None
+    if public_key is None:
+        key = generate_key(reservation.rules.key)
+        public_key = key.public_key()
+    row = sign_certificate(session, reservation, actor=actor, public_key=public_key, signing=signing, now=now)
+    assert row.certificate_der is not None
+    return IssuedCertificate(
+        serial=row.serial,
+        profile=row.profile,
+        common_name=row.common_name,
+        certificate=x509.load_der_x509_certificate(row.certificate_der),
+        intermediates=(reservation.issuer.certificate,),
+        root=reservation.root,
+        key=key,
+    )
+
+
+def _require_new_key(
+    session: Session, actor: str, tenant_id: TenantId, digest: bytes, renews: Certificate | None, now: datetime
+) -> None:
+    """Raise DuplicateKey if another certificate has the key: two devices could not be told apart."""
+    if renews is not None and renews.public_key_sha256 == digest:
+        return
+    if not repository.is_key_certified(session, tenant_id, digest):
+        return
+    # An unfinished intent: the device tries again and gets a new one.
+    same_key, age = Certificate.public_key_sha256 == digest, intents.STALE_AFTER
+    intents.abandon_intents(session, actor=actor, tenant_id=tenant_id, which=same_key, now=now, older_than=age)
+    if repository.is_key_certified(session, tenant_id, digest):
+        raise DuplicateKey("Another certificate already has this key.", place="key", remedy="Create a new key.")
+
+
+def issue_server(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    dns_names: Sequence[str],
+    signing: SigningContext,
+    now: datetime,
+    present_from: datetime | None = None,
+) -> Certificate:
+    """Issue an EAP server certificate. Its key stays here, sealed, for the cell.
+
+    The cell presents the valid certificate with the latest `present_from` in the past (None: now). Commits in
+    between, like `sign`.
+    """
+    reservation = reserve_server(
+        session, actor=actor, tenant_id=tenant_id, dns_names=dns_names, signing=signing, now=now
+    )
+    if present_from is not None and present_from >= reservation.not_after:
+        raise CertificateRefused(
+            "The certificate expires before the cell would present it.",
+            place="present_from",
+            remedy=f"Choose a time before {reservation.not_after:%Y-%m-%d %H:%M} UTC.",
+        )
+    return sign_server(session, reservation, actor=actor, signing=signing, now=now, present_from=present_from)
+
+
+def require_server_names(session: Session, *, tenant_id: TenantId, dns_names: Sequence[str]) -> None:
+    """Raise CertificateRefused if `reserve_server` would reject the names."""
+    rules = resolve_profile(SERVER_PROFILE, get_certificate_settings(session, tenant_id).profiles)
+    try:
+        build_general_names(check_sans(rules, [build_san("dns", name) for name in dns_names]))
+    except PkiError as exc:
+        raise CertificateRefused(str(exc), place="server_names") from exc
+
+
+def reserve_server(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    dns_names: Sequence[str],
+    signing: SigningContext,
+    now: datetime,
+) -> CertificateReservation:
+    """Reserve a server certificate for `sign_server`."""
+    with translate_pki_errors():
+        sans = tuple(build_san("dns", name) for name in dns_names)
+    # A common name has at most 64 characters, an alternative name 253. Supplicants check the latter.
+    common_name = next((item.value for item in sans if len(item.value) <= 64), "radius")
+    return reserve_certificate(
+        session,
+        actor=actor,
+        tenant_id=tenant_id,
+        profile=SERVER_PROFILE,
+        common_name=common_name,
+        sans=sans,
+        signing=signing,
+        now=now,
+    )
+
+
+def sign_server(
+    session: Session,
+    reservation: CertificateReservation,
+    *,
+    actor: str,
+    signing: SigningContext,
+    now: datetime,
+    present_from: datetime | None = None,
+) -> Certificate:
+    key = generate_key(reservation.rules.key)
+    row = sign_certificate(session, reservation, actor=actor, public_key=key.public_key(), signing=signing, now=now)
+    row.key_sealed = signing.sealer.seal(key_pem(key), f"certificate:{row.id}")
+    repository.present_server(session, row, present_from or now)
+    return row
+
+
+def get_dns_names(server: Certificate) -> list[str]:
+    """Return the DNS names that devices can check."""
+    assert server.certificate_der is not None
+    return [item.value for item in read_sans(x509.load_der_x509_certificate(server.certificate_der))]
+
+
+def load_with_chain(session: Session, row: Certificate, key: PrivateKey | None) -> IssuedCertificate:
+    """Return a signed certificate with the authorities above it."""
+    if row.certificate_der is None:
+        raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is not signed.", place="serial")
+    authorities = []
+    current: UUID | None = row.authority_id
+    while current is not None:
+        authority = repository.get_authority(session, row.tenant_id, current)
+        if authority is None:
+            raise AuthorityNotFound(place="authority")
+        authorities.append(x509.load_der_x509_certificate(authority.certificate_der))
+        current = authority.issuer_id
+    *intermediates, root = authorities
+    return IssuedCertificate(
+        serial=row.serial,
+        profile=row.profile,
+        common_name=row.common_name,
+        certificate=x509.load_der_x509_certificate(row.certificate_der),
+        intermediates=tuple(intermediates),
+        root=root,
+        key=key,
+    )
+
+
+def _audit(
+    session: Session, actor: str, verb: str, tenant_id: TenantId, serial: bytes, details: Mapping[str, Any]
+) -> None:
+    action = f"certificate.{verb}"
+    audit.append(session, actor=actor, action=action, target=serial.hex(), tenant_id=tenant_id, after=details)

@@ -1,0 +1,160 @@
+"""Automatic renewal of the cell's server certificate, under the same names.
+
+A new certificate is issued when a third of the old one's life is left, at most 45 days before its end. The cell
+presents it after a third of the rest. Both are valid for weeks, so administrators who pin the certificate have time.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.certificates import repository
+from nac.certificates.authorities import first_server_names
+from nac.certificates.errors import CertificateStatusConflict
+from nac.certificates.issuance import CertificateReservation, get_dns_names, reserve_server, sign_server
+from nac.certificates.server_names import SERVER_PROFILE
+from nac.certificates.signing import SigningContext
+from nac.db import commit_intent
+from nac.ids import TenantId
+from nac.models import Certificate, CertificateAuthority, Tenant
+
+_MAX_LEAD = timedelta(days=45)
+# Skip a renewal that gains less.
+_MIN_GAIN = timedelta(hours=1)
+_NOT_SERVER_DETAIL = "The certificate is not a valid server certificate."
+_ISSUE_REMEDY = "Issue another one with ./admit cert issue --profile server."
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRenewalPlan:
+    reservation: CertificateReservation
+    # Hexadecimal; "" if there was none.
+    succeeds: str
+    present_from: datetime
+
+
+def renewal_lead(not_before: datetime, not_after: datetime) -> timedelta:
+    """Return how long before its end a server certificate is renewed."""
+    return min(_MAX_LEAD, (not_after - not_before) / 3)
+
+
+def expected_server_names(session: Session, tenant_id: TenantId) -> list[str]:
+    """Return the names that devices expect: those of the last server certificate, even if it is revoked."""
+    last = repository.get_newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True)
+    return get_dns_names(last) if last else list(first_server_names(session, session.get_one(Tenant, tenant_id)))
+
+
+def plan_renewal(
+    session: Session, *, actor: str, tenant_id: TenantId, signing: SigningContext, now: datetime
+) -> ServerRenewalPlan | None:
+    """Reserve the next server certificate. Returns None if it is not due or the authority ends as soon."""
+    repository.lock_tenant(session, tenant_id)
+    old = repository.get_newest_server(session, tenant_id, SERVER_PROFILE)
+    authority = repository.get_active_issuing(session, tenant_id)
+    if authority is None or (old is None and _had_server(session, tenant_id)):
+        return None
+    present_from = now
+    root = _get_root(session, authority)
+    if old is not None and root.id == _get_root(session, session.get_one(CertificateAuthority, old.authority_id)).id:
+        wait = renewal_lead(old.not_before, old.not_after)
+        if old.not_after - now > wait or authority.not_after < max(now, old.not_after) + _MIN_GAIN:
+            return None
+        staged = now + wait / 3
+        present_from = staged if staged < old.not_after else now
+    elif old is not None and root.cross_der is None:
+        # Devices that trust only the old root would reject it: a person decides when.
+        return None
+    # Otherwise the creation of the authorities was interrupted and the server certificate is missing.
+    names = expected_server_names(session, tenant_id)
+    reservation = reserve_server(session, actor=actor, tenant_id=tenant_id, dns_names=names, signing=signing, now=now)
+    return ServerRenewalPlan(reservation, old.serial.hex() if old else "", present_from)
+
+
+def _had_server(session: Session, tenant_id: TenantId) -> bool:
+    """Whether the tenant had a server certificate. Then a person revoked it on purpose."""
+    return repository.get_newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True) is not None
+
+
+def _get_root(session: Session, issuing: CertificateAuthority) -> CertificateAuthority:
+    return session.get_one(CertificateAuthority, issuing.issuer_id)
+
+
+def execute_renewal(
+    session: Session, plan: ServerRenewalPlan, *, actor: str, signing: SigningContext, now: datetime
+) -> Certificate:
+    """Sign a planned renewal. Raises CertificateStatusConflict if another process was faster."""
+    tenant_id = plan.reservation.tenant_id
+    commit_intent(session)
+    repository.lock_tenant(session, tenant_id)
+    newest = repository.get_newest_server(session, tenant_id, SERVER_PROFILE)
+    if (newest.serial.hex() if newest else "") != plan.succeeds:
+        raise CertificateStatusConflict("The server certificate already has a successor.", place="serial")
+    row = sign_server(session, plan.reservation, actor=actor, signing=signing, now=now, present_from=plan.present_from)
+    audit.append(
+        session,
+        actor=actor,
+        action="certificate.renew",
+        target=row.serial.hex(),
+        tenant_id=row.tenant_id,
+        after={"succeeds": plan.succeeds, "present_from": plan.present_from.isoformat()},
+    )
+    return row
+
+
+def lock_server_certificate(session: Session, *, tenant_id: TenantId, serial: bytes) -> Certificate:
+    """Lock a server certificate and its presentation until the transaction ends."""
+    repository.lock_tenant(session, tenant_id)
+    row = repository.get_by_serial(session, tenant_id, serial, lock=True)
+    if row is None or row.profile != SERVER_PROFILE:
+        raise CertificateStatusConflict(_NOT_SERVER_DETAIL, place="serial")
+    return row
+
+
+def present_server_certificate(
+    session: Session, *, actor: str, tenant_id: TenantId, serial: bytes, now: datetime
+) -> Certificate:
+    """Present this server certificate now instead of any other."""
+    row = lock_server_certificate(session, tenant_id=tenant_id, serial=serial)
+    if row.status != "valid" or row.key_sealed is None:
+        raise CertificateStatusConflict(_NOT_SERVER_DETAIL, place="serial")
+    if row.not_after <= now:
+        raise CertificateStatusConflict(
+            f"The certificate expired on {row.not_after:%Y-%m-%d}.", place="serial", remedy=_ISSUE_REMEDY
+        )
+    before = row.present_from
+    repository.present_server(session, row, now)
+    audit.append(
+        session,
+        actor=actor,
+        action="certificate.present",
+        target=row.serial.hex(),
+        tenant_id=tenant_id,
+        before={"present_from": before and before.isoformat()},
+        after={"present_from": now.isoformat()},
+    )
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedServerNames:
+    """Names that are missing in a new certificate: devices that check one of these reject it."""
+
+    names: tuple[str, ...]
+    # Serial number (hexadecimal) of the previously presented certificate.
+    before: str
+
+
+def get_presented_server(session: Session, *, tenant_id: TenantId) -> Certificate | None:
+    """Return the server certificate that the cell presents now or later."""
+    return repository.get_newest_server(session, tenant_id, SERVER_PROFILE)
+
+
+def find_removed_names(before: Certificate | None, after: Certificate) -> RemovedServerNames | None:
+    """Compare the names. Returns None if `after` has all names of `before`."""
+    if before is None:
+        return None
+    kept = set(get_dns_names(after))
+    gone = tuple(name for name in get_dns_names(before) if name not in kept)
+    return RemovedServerNames(gone, before.serial.hex()) if gone else None

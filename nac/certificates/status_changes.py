@@ -1,0 +1,36 @@
+"""Effects of a status change. Every change of a status must call `status_changed`."""
+
+from datetime import datetime
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from nac.models import AuthorityIntent, Certificate, CertificateAuthority, RevocationWork
+from pki.revocation import REVOCATION_REASONS, Revocation
+
+# PostgreSQL notifies processes that cache statuses, after the commit; the payload is an authority's id.
+STATUS_CHANNEL = "certificate_status"
+
+
+def record_status_change(session: Session, *rows: Certificate | CertificateAuthority | AuthorityIntent) -> None:
+    """Publish the status changes of `rows`. Call it in the same transaction, in the tenant's scope.
+
+    An AuthorityIntent stands for a cross-certificate. After the commit, OCSP responses are current, and the worker
+    signs new lists.
+    """
+    lists = {
+        issuer: row.tenant_id
+        for row in rows
+        if (issuer := row.authority_id if isinstance(row, Certificate) else row.issuer_id) is not None
+    }
+    session.add_all(RevocationWork(tenant_id=tenant_id, authority_id=issuer) for issuer, tenant_id in lists.items())
+    session.flush()
+    # A revoked authority invalidates everything it issued.
+    concerned = lists.keys() | {row.id for row in rows if isinstance(row, CertificateAuthority)}
+    for authority_id in sorted(concerned):
+        session.execute(select(func.pg_notify(STATUS_CHANNEL, str(authority_id))))
+
+
+def build_revocation(at: datetime, reason: str) -> Revocation:
+    """Return a revocation entry; unknown reasons become `unspecified`."""
+    return Revocation(at, reason if reason in REVOCATION_REASONS else "unspecified")

@@ -1,0 +1,140 @@
+"""Orders and pages of lists. A page begins after the key of a row, even if that row no longer exists.
+
+An order has one column and, for equal values, another unique one; both ascend or descend together, like an index. NULL
+is always last.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import ColumnElement, Select, and_, literal, or_, tuple_
+from sqlalchemy.orm import InstrumentedAttribute
+
+SortKey = tuple[Any, ...]
+SortColumn = InstrumentedAttribute[Any]
+Query = TypeVar("Query", bound=Select[*tuple[Any, ...]])
+Row = TypeVar("Row")
+
+DESCENDING_PREFIX: Final = "-"
+_DEFAULT_LIMIT: Final = 1_000
+
+
+class PlainRow:
+    """A row of plain columns by name. Creating entities would take most of the time of reading many rows."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SortOrder:
+    # Name in requests; -name if descending.
+    name: str
+    # The last one is unique; only the first can be NULL.
+    columns: tuple[SortColumn, ...]
+
+    @property
+    def goes_down(self) -> bool:
+        return self.name.startswith(DESCENDING_PREFIX)
+
+    def row_key(self, row: Any) -> SortKey:  # noqa: ANN401 -- an entity, or several in a sequence
+        """Return the key for a page after this row."""
+        entities = row if isinstance(row, Sequence) else (row,)
+        return tuple(
+            next(getattr(each, column.key) for each in entities if isinstance(each, (column.parent.class_, PlainRow)))
+            for column in self.columns
+        )
+
+    def apply_to(self, query: Query, entity: Any = None) -> Query:  # noqa: ANN401 -- an alias, as SQLAlchemy makes them
+        """Sort a query; `entity` replaces the entity of the columns."""
+        return query.order_by(*self.by(entity))
+
+    def by(self, entity: Any = None) -> list[ColumnElement[Any]]:  # noqa: ANN401 -- as above
+        columns = self.columns if entity is None else [getattr(entity, column.key) for column in self.columns]
+        return [self._directed(column) for column in columns]
+
+    def behind(self, key: SortKey) -> ColumnElement[bool]:
+        first, *others = self.columns
+        if not is_nullable(first):
+            return self._is_past(self.columns, key)
+        if key[0] is None:
+            return and_(first.is_(None), self._is_past(others, key[1:]))
+        return or_(self._is_past(self.columns, key), first.is_(None))
+
+    def _directed(self, column: SortColumn) -> ColumnElement[Any]:
+        directed = column.desc() if self.goes_down else column.asc()
+        return directed.nulls_last() if self.goes_down and is_nullable(column) else directed
+
+    def _is_past(self, columns: Sequence[SortColumn], key: SortKey) -> ColumnElement[bool]:
+        values = [literal(value, column.type) for column, value in zip(columns, key, strict=True)]
+        if len(values) == 1:
+            return columns[0] < values[0] if self.goes_down else columns[0] > values[0]
+        ours, theirs = tuple_(*columns), tuple_(*values)
+        return ours < theirs if self.goes_down else ours > theirs
+
+
+@dataclass(frozen=True, slots=True)
+class PageSpan:
+    """A number of rows of a list in an order."""
+
+    order: SortOrder
+    limit: int = _DEFAULT_LIMIT
+    # None: from the start.
+    after: SortKey | None = None
+
+    def of(self, query: Query) -> Query:
+        query = self.order.apply_to(query).limit(self.limit)
+        return query if self.after is None else query.where(self.order.behind(self.after))
+
+    def cut(self, rows: Iterable[Row]) -> list[Row]:
+        """Return the rows of `of` from a complete short list. Columns must not be NULL."""
+        key, down = self.order.row_key, self.order.goes_down
+        found = sorted(rows, key=key, reverse=down)
+        if self.after is not None:
+            found = [row for row in found if (key(row) < self.after if down else key(row) > self.after)]
+        return found[: self.limit]
+
+
+class SortOrders:
+    """The orders of one list. `names` has columns by name, each ascending and descending; the first name is the
+    default.
+    """
+
+    def __init__(self, names: Mapping[str, tuple[SortColumn, ...]], *, default: str = "") -> None:
+        both = chain.from_iterable((name, DESCENDING_PREFIX + name) for name in names)
+        self._orders = {each: SortOrder(each, names[each.removeprefix(DESCENDING_PREFIX)]) for each in both}
+        self.default = default or next(iter(names))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._orders)
+
+    def __getitem__(self, name: str) -> SortOrder:
+        return self._orders[name]
+
+    def first(self, limit: int = _DEFAULT_LIMIT) -> PageSpan:
+        """Return a span from the start, in the default order."""
+        return PageSpan(self._orders[self.default], limit)
+
+    def behind(self, *key: object, limit: int = _DEFAULT_LIMIT) -> PageSpan:
+        """Return a span after a key, in the default order."""
+        return PageSpan(self._orders[self.default], limit, key)
+
+    def pages(
+        self,
+        fetch: Callable[[PageSpan], Sequence[Row]],
+        entity: Callable[[Row], Any] = lambda row: row,
+        *,
+        size: int = _DEFAULT_LIMIT,
+        after: SortKey | None = None,
+    ) -> Iterator[Sequence[Row]]:
+        """Yield all pages in the default order. `entity` returns the part of a row with the columns."""
+        span = PageSpan(self._orders[self.default], size, after)
+        while page := fetch(span):
+            yield page
+            span = self.behind(*span.order.row_key(entity(page[-1])), limit=size)
+
+
+def is_nullable(column: SortColumn) -> bool:
+    return bool(column.property.columns[0].nullable)

@@ -1,0 +1,146 @@
+"""Deadlines for PostgreSQL: each statement has one on the client's side.
+
+A frozen server, or one behind a dead network, sends nothing and closes nothing. Its kernel still acknowledges packets,
+so keepalives and tcp_user_timeout do not help; unix sockets have neither.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import monotonic
+from traceback import clear_frames
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg.abc import PQGen
+from psycopg.errors import ConnectionTimeout, _WaitTimeout
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
+from sqlalchemy.util.queue import Queue
+
+STATEMENT_SECONDS: Final = 120.0
+CONNECT_SECONDS: Final = 5.0
+# A healthy server answers within it. The driver's minimum for connecting is the same.
+_MIN_SECONDS: Final = 2.0
+_INTERVAL_SECONDS: Final = 0.1
+_Value = TypeVar("_Value")
+
+
+class ServerSilent(psycopg.OperationalError):
+    """PostgreSQL did not answer in time. The connection is closed, but the statement may still complete."""
+
+
+class WaitBudget:
+    """Seconds that a request can still wait for a thread, a connection and an answer of PostgreSQL.
+
+    Each answer restores the whole budget, so that requests with many statements can finish. After a timeout nothing is
+    left, so that further attempts fail at once.
+    """
+
+    __slots__ = ("_full", "left")
+
+    def __init__(self, seconds: float) -> None:
+        self._full = self.left = seconds
+
+    @property
+    def spare(self) -> float:
+        """Seconds that can be spent before a statement."""
+        return max(0.0, self.left - _MIN_SECONDS)
+
+    def spend(self, seconds: float) -> None:
+        """Deduct time spent on anything but PostgreSQL's answer, and leave a minimum for the answer."""
+        if self.left:
+            self.left = max(_MIN_SECONDS, self.left - seconds)
+
+    def restore(self) -> None:
+        self.left = self._full
+
+    def exhaust(self) -> None:
+        self.left = 0.0
+
+
+_budget: ContextVar[WaitBudget | None] = ContextVar("wait_budget", default=None)
+
+
+@contextmanager
+def limit_waiting(seconds: float, *, spent: float = 0) -> Iterator[None]:
+    """Limit all waiting for PostgreSQL in this block, instead of the engines' limits; `spent` has already passed."""
+    budget = WaitBudget(seconds)
+    budget.spend(spent)
+    token = _budget.set(budget)
+    try:
+        yield
+    finally:
+        _budget.reset(token)
+
+
+class BoundedConnection(psycopg.Connection[Any]):
+    """A connection that gives up after `statement_seconds` without an answer, or when the budget is spent."""
+
+    statement_seconds = STATEMENT_SECONDS
+
+    def wait(self, gen: PQGen[_Value], interval: float = _INTERVAL_SECONDS, timeout: float | None = None) -> _Value:
+        """Wait for an answer. Raises ServerSilent. A `timeout` is for events that may never occur, such as
+        notifications.
+        """
+        if timeout is not None:
+            return super().wait(gen, interval, timeout)
+        budget = _budget.get()
+        seconds = self.statement_seconds if budget is None else budget.left
+        if not seconds:
+            self.pgconn.finish()
+            raise _silent_error()
+        try:
+            value = super().wait(gen, interval, seconds)
+        except _WaitTimeout:
+            self.pgconn.finish()
+            if budget is not None:
+                budget.exhaust()
+            raise _silent_error(seconds) from None
+        if budget is not None:
+            budget.restore()
+        return value
+
+
+def connect(*arguments: Any, statement_seconds: float = STATEMENT_SECONDS, **parameters: Any) -> BoundedConnection:  # noqa: ANN401
+    """Like `psycopg.connect`. Raises ServerSilent or another OperationalError."""
+    budget = _budget.get()
+    seconds = CONNECT_SECONDS if budget is None else min(CONNECT_SECONDS, budget.left)
+    if not seconds:
+        raise _silent_error()
+    try:
+        connection = BoundedConnection.connect(*arguments, **parameters, connect_timeout=math.ceil(seconds))
+    except ConnectionTimeout as exc:
+        if budget is not None:
+            budget.exhaust()
+        # The frames hold the socket, and PostgreSQL would keep a session until garbage collection.
+        clear_frames(exc.__traceback__)
+        raise _silent_error(seconds) from None
+    connection.statement_seconds = statement_seconds
+    if budget is not None:
+        budget.restore()
+    return connection
+
+
+def _silent_error(seconds: float | None = None) -> ServerSilent:
+    return ServerSilent(
+        "PostgreSQL does not answer." if seconds is None else f"PostgreSQL did not answer within {seconds:.3g} s."
+    )
+
+
+class _IdleQueue(Queue[ConnectionPoolEntry]):
+    def get(self, block: bool = True, timeout: float | None = None) -> ConnectionPoolEntry:
+        budget = _budget.get()
+        if not block or budget is None:
+            return super().get(block, timeout)
+        began = monotonic()
+        try:
+            return super().get(block, budget.spare if timeout is None else min(timeout, budget.spare))
+        finally:
+            budget.spend(monotonic() - began)
+
+
+class BoundedPool(QueuePool):
+    """A pool that waits for a connection no longer than the budget allows."""
+
+    _queue_class = _IdleQueue
