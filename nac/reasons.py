@@ -209,12 +209,12 @@ REASONS = _index_by_code(
         "supplicant-alert",
         "The device cancelled the login",
         "Usually the device does not trust the server certificate: install the tenant's root and the server name in "
-        "its network profile. The detail has the TLS alert of the device, such as unknown_ca.",
+        "its network profile. The detail has the reason of the device.",
     ),
     Reason(
         "tls-failed",
         "Secure connection failed",
-        "The TLS handshake between the device and Admit failed. Try again. If it fails again, update the device and "
+        "The device and Admit agreed on no secure connection. Try again. If it fails again, update the device and "
         "send the detail to the operator.",
     ),
     Reason(

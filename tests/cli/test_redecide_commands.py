@@ -54,8 +54,8 @@ def test_settings_are_shown_and_changed(alpha):
     result = alpha.run("redecide", "set", *OF, "--per-second", "0", "--every-minutes", "2", "--json")
     told = json.loads(result.stdout)
     assert result.exit_code == 2
-    assert "per_second is 1 to 500, not 0." in told["message"]
-    assert "every_minutes is 5 to 1440, or 0 for never, not 2." in told["message"]
+    assert "per_second must be 1 to 500, not 0." in told["message"]
+    assert "every_minutes must be 5 to 1440, or 0 for never, not 2." in told["message"]
     assert alpha.json("redecide", "set", *OF) == changed
 
 
@@ -86,7 +86,7 @@ def _written(tmp_path, document):
 
 def test_run_is_started_listed_shown_and_stopped(alpha, live):
     started = alpha.json("redecide", "start", *OF)
-    assert (started["state"], started["cause"]) == ("deciding", "asked for")
+    assert (started["state"], started["cause"]) == ("deciding", "requested")
     assert [run["id"] for run in alpha.json("redecide", "list", *OF)] == [started["id"]]
     again = alpha.run("redecide", "start", *OF, "--json")
     assert (again.exit_code, json.loads(again.stdout)["place"]) == (1, "redecision")

@@ -131,7 +131,7 @@ def test_what_cannot_be_asked_is_told(
 ) -> None:
     assert alpha.json("ca", "refresh", "-t", "alpha") == []
     own = alpha.run("ca", "refresh", "issuing", "-t", "alpha")
-    assert (own.exit_code, "Admit made this authority" in own.stderr) == (2, True)
+    assert (own.exit_code, "Admit created this authority" in own.stderr) == (2, True)
     imported = _import(alpha, tmp_path, corporate)
     nowhere = alpha.run("ca", "refresh", "-t", "alpha", "--json")
     assert (nowhere.exit_code, json.loads(nowhere.stdout)[0]["asked"]) == (1, [])

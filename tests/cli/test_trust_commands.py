@@ -44,7 +44,7 @@ def test_imported_authorities_are_listed_shown_and_removed(alpha: Admit, files: 
     for verb in (("remove",), ("set", "--crl-url", "http://crl.example/2")):
         own = alpha.run("ca", *verb, "root", "-t", "alpha")
         assert own.exit_code == 2
-        assert "Admit made this authority" in own.stderr
+        assert "Admit created this authority" in own.stderr
     gone = alpha.json("ca", "remove", imported[0]["id"], "-t", "alpha")
     assert gone == {"removed": [row["id"] for row in imported]}
     assert len(alpha.json("ca", "list", "-t", "alpha")) == 2

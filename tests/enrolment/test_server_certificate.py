@@ -127,8 +127,8 @@ def test_what_cannot_be_renewed_or_read_is_logged_and_tried_again(
     caretaker = CertificateMaintainer(settings, clock=lambda: seconds)
     # The folder is missing.
     caretaker.look()
-    assert "cannot be renewed" in caplog.text
-    assert "cannot be read" in caplog.text
+    assert "cannot renew the server's certificate" in caplog.text
+    assert "cannot read the server's certificate" in caplog.text
     keys(tmp_path)
     seconds += 3600
     caretaker.look()

@@ -109,7 +109,7 @@ def test_worker_that_dies_on_the_way_leaves_all_as_it_was(net, monkeypatch):
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(runner.dispatch, "feed", die)
+        patch.setattr(runner.dispatch, "queue_requests", die)
         with pytest.raises(Killed):
             net.turn()
     [run] = net.runs
