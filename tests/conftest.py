@@ -1,4 +1,4 @@
-"""Fixtures that every test may use. PostgreSQL is real, private to the run, and made by migrating."""
+"""Fixtures for all tests. PostgreSQL is real, private to the run, and set up by migrations."""
 
 import gc
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tests.postgres import Cluster, Database, Engines
 from tests.preparing import Preparation
 from tests.standing import Standing, laid_again
 
-# Nothing of what is imported and collected is garbage, and all of it stays: to look for some takes a fifth of the time.
+# Imported and collected objects are never garbage. Searching them takes a fifth of the time.
 gc.disable()
 
 
@@ -28,14 +28,14 @@ def pytest_collection_finish() -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     effort.take_part(is_part="not long" in config.option.markexpr)
-    # How long an example takes says on a busy machine nothing of what is tested.
+    # On a busy machine the duration of an example says nothing about the code.
     slow = [HealthCheck.too_slow]
     settings.register_profile(
         "admit",
         deadline=None,
         max_examples=effort.examples(100),
         suppress_health_check=slow,
-        # The same examples each time, so that what fails was changed; the long run looks for new ones.
+        # Use the same examples each time, so that only changes cause failures. The long run uses new examples.
         derandomize=not effort.is_whole(),
         print_blob=True,
     )
@@ -45,12 +45,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(preparation.close)
 
 
-# What all files of such folders share takes up to 15 seconds of a processor to start and to stop.
+# Shared setup of such folders takes up to 15 seconds of CPU time to start and stop.
 _SHARING = ("tests/isolation", "tests/two_cells", "tests/whole")
 
 
 class WholeFiles(LoadFileScheduling):
-    """Each file in one process, and so each folder whose files share what is dear."""
+    """Schedule each file, or each folder with expensive shared fixtures, in one process."""
 
     def _split_scope(self, nodeid: str) -> str:
         return _sharing(nodeid) or super()._split_scope(nodeid)
@@ -65,7 +65,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFi
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest in one process begins first."""
+    """Start the slowest groups first."""
     items.sort(key=lambda item: (not _sharing(item.nodeid), item.get_closest_marker("early") is None))
 
 
@@ -77,7 +77,7 @@ def cheap_secrets() -> Iterator[None]:
 
 @pytest.fixture
 def costs_in_use(cheap_secrets: None) -> Iterator[None]:
-    """Of passwords and passphrases, for tests that are about them."""
+    """Use production costs of passwords and passphrases, for tests about them."""
     with costs.in_use():
         yield
 
@@ -115,7 +115,7 @@ def database(migrated_database: Database, lasting_standing: Standing) -> Iterato
 
 @pytest.fixture
 def standing(database: Database, lasting_standing: Standing) -> Standing:
-    """Makes what a test starts from, or lays it down again."""
+    """Create a test's starting data, or restore a saved copy of it."""
     return lasting_standing
 
 

@@ -1,4 +1,4 @@
-"""Hashes of passwords and keys of passphrases: dear on purpose in the product, cheap in tests of anything else."""
+"""Password hashes and passphrase keys: expensive in the product, cheap in all other tests."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ _SCRYPT, _ROUNDS = file_key._SCRYPT, bundles._ROUNDS
 
 
 class _Cheap:
-    """Whatever a new hash is to cost. One that is there is verified at its own cost."""
+    """Hashes at minimum cost. Existing hashes are verified at their own cost."""
 
     verify_phc_encoded = Argon2id.verify_phc_encoded
 
@@ -34,7 +34,7 @@ def cheap() -> Iterator[None]:
 
 @contextmanager
 def in_use() -> Iterator[None]:
-    """Within `cheap`: as the product has it."""
+    """Within `cheap`: use the production cost."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passwords, "Argon2id", Argon2id)
         patch.setattr(file_key, "_SCRYPT", _SCRYPT)

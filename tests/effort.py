@@ -1,11 +1,11 @@
-"""How much of what could be tried is tried: all of it in a run with the marker `long`, else a part."""
+"""How many examples run: all with the marker `long`, otherwise a part."""
 
 _PART, _LEAST = 8, 8
 _is_whole = True
 
 
 def take_part(*, is_part: bool) -> None:
-    """Before any test is imported."""
+    """Select the part before any test is imported."""
     global _is_whole
     _is_whole = not is_part
 
@@ -15,5 +15,5 @@ def is_whole() -> bool:
 
 
 def examples(number: int, *, least: int = _LEAST) -> int:
-    """Made-up ones of a property."""
+    """Generated examples of a property."""
     return number if _is_whole else max(least, number // _PART)

@@ -1,4 +1,4 @@
-"""Processes of this tree, forked from the tests' own: what a new one imports for a second is there already."""
+"""Processes forked from the test process: imports, which take about a second, are already done."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ def forked(work: Callable[[], object]) -> ForkProcess:
 
 
 def start_forked(main: Main, environment: Mapping[str, str], log: Path) -> ForkProcess:
-    """As `subprocess.Popen` of a program whose `main` this is, in a session of its own; its output goes to the log."""
+    """Start like `subprocess.Popen`, for a program with this `main`, in its own session. Output goes to the log."""
 
     def work() -> None:
         os.setsid()
@@ -34,7 +34,7 @@ def start_forked(main: Main, environment: Mapping[str, str], log: Path) -> ForkP
 
 
 def run_forked(main: Main, environment: Mapping[str, str], *, seconds: float = 60) -> subprocess.CompletedProcess[str]:
-    """As `subprocess.run` of such a program, with its output."""
+    """Run like `subprocess.run`, for such a program, with its output."""
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = forked(lambda: _run(main, environment, output, errors))
         process.join(seconds)
@@ -48,13 +48,13 @@ def _run(main: Main, environment: Mapping[str, str], output: IO[str], errors: IO
     os.environ.clear()
     os.environ.update(environment)
     sys.stdout, sys.stderr = _takes(output, 1), _takes(errors, 2)
-    # What pytest has set up is no program's.
+    # pytest's setup must not affect the program.
     logging.getLogger().handlers.clear()
     warnings.simplefilter("ignore")
     sys.exit(main())
 
 
 def _takes(file: IO[str], descriptor: int) -> IO[str]:
-    """What is written to the descriptor goes into the file."""
+    """Redirect the descriptor to the file."""
     os.dup2(file.fileno(), descriptor)
     return os.fdopen(descriptor, "w", buffering=1, closefd=False)

@@ -1,4 +1,4 @@
-"""Processes that stand still: what is connected to them hangs instead of failing."""
+"""Frozen processes: clients connected to them hang instead of failing."""
 
 import os
 import signal
@@ -10,10 +10,10 @@ from cli import procfs
 
 @contextmanager
 def frozen(root: int) -> Iterator[None]:
-    """The process and its children (SIGSTOP), until the block ends."""
+    """Freeze the process and its children (SIGSTOP) until the block ends."""
     stopped: list[int] = []
     try:
-        # The parent first: it then starts no other child.
+        # The parent first, so that it starts no other child.
         _stop(root, stopped)
         for process in procfs.list_processes():
             if process.parent == root:

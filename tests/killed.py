@@ -1,4 +1,4 @@
-"""A process that dies at a commit: `kill -9`, right before it or right after."""
+"""A process that dies at a commit: `kill -9`, right before or right after it."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ _MOST = 60
 
 
 def killed_at_commit(work: Callable[[], object], *, at: int, when: str) -> bool:
-    """Do `work`, with engines of its own, in a process that dies at its commit number `at`; whether it came so far."""
+    """Run `work`, with its own engines, in a process killed at commit number `at`. Return whether it got there."""
     with tempfile.TemporaryDirectory(prefix="admit-killed-") as left:
         return _dies(work, at=at, when=when, left=left)
 
@@ -25,7 +25,7 @@ def killed_at_commit(work: Callable[[], object], *, at: int, when: str) -> bool:
 def _dies(work: Callable[[], object], *, at: int, when: str, left: str) -> bool:
     child = os.fork()
     if child == 0:
-        # What it leaves behind goes with it.
+        # Its leftovers are deleted with it.
         tempfile.tempdir = left
         commits = count(1)
 
@@ -41,7 +41,7 @@ def _dies(work: Callable[[], object], *, at: int, when: str, left: str) -> bool:
         except BaseException:
             traceback.print_exc()
         finally:
-            # Whatever went wrong, the tests go on in the parent alone.
+            # After any error the tests continue only in the parent.
             os._exit(status)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
@@ -52,8 +52,8 @@ def _dies(work: Callable[[], object], *, at: int, when: str, left: str) -> bool:
 
 
 def deaths(work: Callable[[], object], *, is_whole: bool = False) -> Iterator[tuple[int, str]]:
-    """Each death of `work`, which goes on where it was: before and after its first commit, its second, and so on, until
-    it ends by itself; by turns before and after where neither this nor the run (tests.effort) is whole."""
+    """Yield after each death of `work`, which is run again: before and after its first commit, its second, and so on,
+    until it completes. Unless this is set to whole or the run is long (tests.effort), before and after alternate."""
     for at in range(1, _MOST):
         for when in (BEFORE, AFTER) if is_whole or effort.is_whole() else ((BEFORE, AFTER)[at % 2],):
             if not killed_at_commit(work, at=at, when=when):

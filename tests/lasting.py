@@ -1,8 +1,5 @@
-"""Engines for what a test starts in its own process, again and again: applications and commands.
-
-Each of them makes an engine and throws it away. A new one compiles every statement anew, and its connections learn of
-every table anew: most of what such a test would do.
-"""
+"""Shared engines for applications and commands that tests start repeatedly in one process. A new engine compiles every
+statement and learns every table again, which takes most of a test's time."""
 
 from collections.abc import Sequence
 
@@ -24,7 +21,7 @@ def lasting_engine(
     keeps_all: bool = False,
     statement_seconds: float = STATEMENT_SECONDS,
 ) -> Engine:
-    """In place of `make_engine`: the same one for the same arguments; who disposes of it gives nothing up."""
+    """Replaces `make_engine`: returns the same engine for the same arguments, and ignores `dispose`."""
     key = url, pool_size, application_name, wait_seconds, keeps_all, statement_seconds, *settings
     if key not in _engines:
         given = {"pool_size": pool_size, "application_name": application_name, "settings": settings}

@@ -1,21 +1,19 @@
-"""Free ports of loopback in a row, for what is started with its first port.
-
-From looking to binding takes seconds: each of pytest's processes looks among ports of its own.
-"""
+"""Consecutive free loopback ports. Binding happens seconds after the search, so each pytest process searches its own
+range."""
 
 import os
 import socket
 from contextlib import ExitStack
 from random import SystemRandom
 
-# Below the kernel's ephemeral ports (ip(7)), from which the other tests' free ports come.
+# Below the kernel's ephemeral ports (ip(7)), which the other tests use.
 _PORTS = range(20_000, 32_000)
 _PARTS = 8
 _random = SystemRandom()
 
 
 def free_row(*, udp: int, tcp: int = 0) -> int:
-    """The first of so many UDP ports, and of so many TCP ports of the same numbers."""
+    """Return the first of this many free UDP ports, and of this many TCP ports with the same numbers."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     size = len(_PORTS) // _PARTS
     own = _PORTS[worker % _PARTS * size :][:size]

@@ -1,4 +1,4 @@
-"""A private PostgreSQL cluster for one test run: a temporary directory, a unix socket, no care for durability."""
+"""A private PostgreSQL cluster for one test run: a temporary directory, a unix socket, no durability."""
 
 import os
 import pwd
@@ -20,9 +20,9 @@ from tests.frozen import frozen
 from tests.waiting import PATIENCE_SECONDS
 
 _DATABASE = "admit"
-# Migrated, and never connected to: every other database is a copy.
+# Migrated and never connected to: every other database is a copy.
 _PATTERN = "admit_pattern"
-# Names where a stopped cluster is, or is being made, that has the pattern already (tests/preparing.py).
+# Names the folder of a stopped cluster with the template database, or of one in preparation (tests/preparing.py).
 PREPARED = "TESTS_CLUSTER"
 _PREPARED_SECONDS = 60
 _ROLES_SQL = Path(__file__).parents[1] / "migrations" / "roles.sql"
@@ -64,7 +64,7 @@ class Database:
 
 
 def _copy_prepared(data: Path) -> bool:
-    """Whether there is one, or was being made and came in time."""
+    """Return whether a prepared cluster exists, or was completed in time."""
     place = Path(os.environ.get(PREPARED, "/nowhere/data"))
     latest = time.monotonic() + _PREPARED_SECONDS
     while not place.exists():
@@ -81,10 +81,10 @@ def _binaries() -> Path:
 
 
 class Cluster:
-    """PostgreSQL refuses to run as root: there it runs as `postgres` or, where that user is missing, `nobody`."""
+    """PostgreSQL refuses to run as root: then it runs as `postgres` or, if that user is missing, `nobody`."""
 
     def __init__(self, **settings: str) -> None:
-        """`settings` of PostgreSQL, beside those that make tests fast."""
+        """`settings` of PostgreSQL, in addition to the fast test defaults."""
         self._settings = settings
         self.directory = Path(tempfile.mkdtemp(prefix="admit-pg-"))
         self._user: dict[str, object] = {}
@@ -143,7 +143,7 @@ class Cluster:
                 time.sleep(0.05)
 
     def frozen(self) -> AbstractContextManager[None]:
-        """All processes of the cluster stand still until the block ends."""
+        """Freeze all processes of the cluster until the block ends."""
         assert self._process is not None
         return frozen(self._process.pid)
 
@@ -153,7 +153,7 @@ class Cluster:
         self._ensure_pattern()
         database = self._create(name, template=_PATTERN)
         with self._maintained() as connection:
-            # Who may connect is no part of a copy.
+            # Connection rights are not copied.
             connection.execute(
                 "UPDATE pg_database copy SET datacl = pattern.datacl FROM pg_database pattern "
                 "WHERE pattern.datname = %s AND copy.datname = %s",
@@ -178,7 +178,7 @@ class Cluster:
         return psycopg.connect(Database("postgres", self.directory).superuser_url, autocommit=True)
 
     def become_prepared(self, place: Path) -> None:
-        """Stops, and leaves its data there, with all that `create_database` needs."""
+        """Stop and leave the data in place, with all that `create_database` needs."""
         self._ensure_pattern()
         assert self._process is not None
         self._process.send_signal(signal.SIGINT)
@@ -187,7 +187,7 @@ class Cluster:
         (self.directory / "data").rename(place)
 
     def stop(self) -> None:
-        """Immediate: nothing here is worth a checkpoint."""
+        """Stop immediately: no data here needs a checkpoint."""
         if self._process is not None:
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait(30)
@@ -199,7 +199,7 @@ class Cluster:
 
 
 class Engines:
-    """One for each role, for all tests of a process: connections and what they know of tables are not thrown away."""
+    """One engine per role for all tests of a process, to keep connections and their cached tables."""
 
     def __init__(self, database: Database) -> None:
         self.app = make_engine(database.app_url)

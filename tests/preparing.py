@@ -1,4 +1,4 @@
-"""What pytest's processes would each make for itself, made once while they collect the tests: a migrated cluster."""
+"""Work shared by pytest's processes, done once during collection: a migrated cluster."""
 
 import os
 import shutil
@@ -11,11 +11,11 @@ from tests.postgres import PREPARED, Cluster
 
 
 class Preparation:
-    """Under way from the start; who needs it waits (tests.postgres). Where it fails they make their own."""
+    """Runs from the start, and tests wait for it (tests.postgres). If it fails, each process makes its own cluster."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="admit-prepared-"))
-        # A cluster's own folder is closed to others, and its owner has to reach it.
+        # A cluster's own folder is closed to other users, and its owner must reach it.
         self._folder.chmod(0o755)
         os.environ[PREPARED] = str(self._folder / "data")
         command = [sys.executable, "-m", "tests.preparing", self._folder]

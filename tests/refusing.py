@@ -1,4 +1,4 @@
-"""How what cannot serve refuses to start, and what makes it refuse."""
+"""Start-up failures: their message, and conditions that cause them."""
 
 import socket
 import subprocess
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 def assert_one_sentence(done: subprocess.CompletedProcess[str], *parts: str) -> None:
-    """Nothing but the refusal on standard error: no trace, no second error, no more than two sentences."""
+    """Check that standard error has only the error: no traceback, no second error, at most two sentences."""
     assert done.returncode != 0, done.stdout
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     assert len(lines) == 1, done.stderr
@@ -16,7 +16,7 @@ def assert_one_sentence(done: subprocess.CompletedProcess[str], *parts: str) -> 
 
 @contextmanager
 def bound(kind: socket.SocketKind, port: int) -> Iterator[None]:
-    """A port of loopback that is somebody else's."""
+    """A loopback port held by another program."""
     with socket.socket(socket.AF_INET, kind) as holder:
         holder.bind(("127.0.0.1", port))
         if kind == socket.SOCK_STREAM:

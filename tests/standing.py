@@ -1,10 +1,7 @@
-"""What most tests start from, made once by the services and laid down again as rows, in a tenth of the time.
-
-A state of the database is the list of what was made of an empty one, one after the other. Where the database is in
-a state that was seen before, and nothing has been written since, what is made next would be the same again. So it is
-kept as the rows of the tables that it changed. No trigger runs for them: who waits for what tells of a change makes it
-by the services.
-"""
+"""Standard starting data: created once through the services, then restored as rows in a tenth of the time. A database
+state is the list of steps applied to an empty database. If the database is in a known state and has not been
+written to since, the next step has the same result, so its changed rows are saved and restored. No triggers run on
+restore: a test that needs their notifications uses the services."""
 
 import inspect
 from collections.abc import Callable
@@ -20,21 +17,21 @@ from tests.postgres import Database
 
 T = TypeVar("T")
 
-# Functions of the session, so that each of their statements is planned once.
+# Functions of the session, so that each statement is planned once.
 _TABLES = """
 SELECT relname, array_agg(attname ORDER BY attnum) FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
 WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
     AND relname <> 'alembic_version' AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
 GROUP BY relname ORDER BY relname
 """
-# Who has registered has just been heard of.
+# A registered cell has just been seen.
 _HEARD = sql.SQL("UPDATE cells SET agent_seen_at = now();")
 _FUNCTION = "CREATE FUNCTION pg_temp.{} () RETURNS xid8 LANGUAGE plpgsql AS $body$ BEGIN {} RETURN {}; END $body$"
 _NOW = "SELECT pg_snapshot_xmin(s)::text, pg_snapshot_xmax(s)::text FROM pg_current_snapshot() s"
 _MOST_STATES = 100
 
 State = tuple[str, ...]
-# By table: what tells its rows from others.
+# By table: the columns that identify its rows.
 Prints = dict[str, str]
 
 
@@ -46,10 +43,8 @@ class Kept:
 
 
 class Standing:
-    """Empties the database, and lays down in it what was made before.
-
-    Its connection stays open: a new one has to learn of every table first, which takes longer than many a test.
-    """
+    """Empties the database and restores saved states in it. Its connection stays open, because a new one must learn
+    every table first, which takes longer than many tests."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -60,7 +55,7 @@ class Standing:
         self._kept: dict[State, Kept] = {}
         self._seen: set[State] = set()
         self._state: State | None = None
-        # The first transaction that could have written since the database came into the state.
+        # The first transaction that could have written since the database reached this state.
         self._mark = ""
 
     def close(self) -> None:
@@ -70,20 +65,18 @@ class Standing:
             self._forget()
 
     def empty(self) -> None:
-        """Deletes every row but the schema's version; triggers and foreign keys rest meanwhile."""
+        """Delete every row except the schema's version, with triggers and foreign keys disabled."""
         try:
             self._connection().execute("SELECT pg_temp.empty()")
         except psycopg.OperationalError:
-            # The test has had the server started again.
+            # The test has restarted the server.
             self.close()
             self._connection().execute("SELECT pg_temp.empty()")
         self._be(())
 
     def __call__(self, make: Callable[..., T], *given: Any, **named: Any) -> T:
-        """`make(...)`, or its rows and the value that it had.
-
-        What it makes has to be the same for arguments that read the same, engines aside.
-        """
+        """Run `make(...)`, or restore its rows and value. Its result must be the same for arguments with the same
+        repr, engines aside."""
         arguments = (*enumerate(given), *named.items())
         rest = [(name, value) for name, value in arguments if not isinstance(value, Engine)]
         before = self._state if self._is_untouched() else None
@@ -110,7 +103,7 @@ class Standing:
         kept = self._kept[state]
         call = sql.SQL("SELECT pg_temp.{}()::text").format(kept.function)
         (own,) = self._connection().execute(call).fetchone()
-        # Else autovacuum came in between, or whoever writes to the database beside the test.
+        # Otherwise autovacuum, or another writer, has interfered.
         is_alone = own == self._mark
         self._be(state)
         self._state = self._state if is_alone else None
@@ -142,7 +135,7 @@ class Standing:
         self._be(state)
 
     def _prints(self) -> Prints:
-        """Of the tables that have rows."""
+        """Fingerprints of the tables that have rows."""
         each = sql.SQL(
             "SELECT {name}, md5(string_agg(t::text, ',' ORDER BY t::text)) FROM {table} t HAVING count(*) > 0"
         )
@@ -166,7 +159,7 @@ class Standing:
 
 
 def laid_again(fixture: Callable[..., T]) -> Callable[..., T]:
-    """What such a fixture makes is laid down where it was made before."""
+    """Restore the result of such a fixture where it was created before."""
     signature = inspect.signature(fixture)
     standing = inspect.Parameter("standing", inspect.Parameter.KEYWORD_ONLY)
 

@@ -1,4 +1,4 @@
-"""Which statements a piece of code sends: by one engine, or by any of the process (`Engine` itself)."""
+"""Statements that a piece of code sends, by one engine or by any of the process (`Engine` itself)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The documents work: JSON examples are valid, command lines are accepted, links resolve, the index is complete."""
+"""The documents work: JSON examples are valid, commands are accepted, links resolve, the index is complete."""
 
 import json
 import re
@@ -45,7 +45,7 @@ def blocks(page: Path) -> list[str]:
 
 
 def examples(page: Path) -> list[dict[str, object]]:
-    """Whole documents, and sections of a policy that stand by themselves."""
+    """Complete documents, and standalone sections of a policy."""
     texts = [part for block in blocks(page) for part in block.split("\n\n") if part.lstrip()[:1] in ("{", '"')]
     return [json.loads(text if text.lstrip().startswith("{") else f"{{{text}}}") for text in texts]
 
@@ -70,7 +70,7 @@ def test_example_is_valid(page, example):
     if example.keys() <= set(TemplateDocument.__struct_fields__):
         assert list_parts(parse_template(example))
     elif example.keys() <= SECTIONS:
-        # Sections by themselves speak of the example of their page.
+        # Standalone sections refer to the example of their page.
         whole = next((each for each in examples(page) if "rules" in each), {}) | example
         assert [error.message for error in Draft202012Validator(policy_schema()).iter_errors(whole)] == []
         policy = compile_policy(whole, replies=installed_dictionary())
@@ -82,7 +82,7 @@ def test_example_is_valid(page, example):
     elif first in ("error", "valid"):
         assert example.keys() <= {"error", "place", "message", "remedy", "mistakes", "valid"}
     elif first == "@timestamp":
-        # What is left out on the way back was no field.
+        # A key that is missing after the round trip was no field.
         assert json.loads(to_json(from_json(json.dumps(example)))) == example
     elif first == "decision":
         assert msgspec.convert(example, WebhookResponse).decision == example["decision"]
@@ -98,7 +98,7 @@ def described():
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_command_line_is_taken(line, monkeypatch):
+def test_command_line_is_accepted(line, monkeypatch):
     monkeypatch.setattr("cli.commands.api._operations", lambda context: described())
     monkeypatch.setenv("ADMIT_API_URL", "http://127.0.0.1:9")
     _, *arguments = shlex.split(line, comments=True)
@@ -132,7 +132,7 @@ def targets(page: Path) -> list[tuple[Path, str]]:
 
 @cache
 def anchors(page: Path) -> set[str]:
-    """As GitHub forms them: lower case without punctuation, spaces as hyphens, a number for each repetition."""
+    """Anchors as on GitHub: lower case without punctuation, spaces as hyphens, a number for each repetition."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     found: Counter[str] = Counter()
     result = set()

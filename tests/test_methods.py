@@ -1,4 +1,4 @@
-"""What a person may write as an offer."""
+"""Valid input for authentication methods."""
 
 import pytest
 
@@ -20,17 +20,17 @@ def methods(text):
         (",".join(reversed(METHODS)), METHODS),
     ],
 )
-def test_methods_are_read_in_any_order_and_kept_in_one(text, parsed):
+def test_methods_are_accepted_in_any_order(text, parsed):
     assert methods(text) == parsed
 
 
 @pytest.mark.parametrize("text", ["", ",", " , "])
-def test_no_method_at_all_is_refused(text):
+def test_empty_methods_are_rejected(text):
     with pytest.raises(InvalidInput, match=r"^methods: At least one is required\. Use one or more of: mab, eap-tls,"):
         methods(text)
 
 
-def test_everything_unknown_is_named_at_once():
+def test_all_unknown_methods_are_listed():
     with pytest.raises(InvalidInput) as caught:
         parse_offer(methods="eap-tls,peap,leap", tls_versions="1.1,1.3,ssl")
     assert str(caught.value) == (
@@ -39,12 +39,12 @@ def test_everything_unknown_is_named_at_once():
     )
 
 
-def test_what_is_not_given_stays_as_it_is():
+def test_omitted_methods_are_unchanged():
     assert parse_offer(methods=None, tls_versions="1.3") == (None, ("1.3",))
     assert parse_offer(methods="mab", tls_versions=None) == (("mab",), None)
 
 
-def test_risks_are_told_of_what_is_off_by_default_alone():
+def test_only_non_default_methods_have_risks():
     assert list_risks(DEFAULT_METHODS) == []
     assert list_risks(METHODS) == list(METHOD_RISKS.values())
     assert list_risks(("mab", "peap-mschapv2")) == [METHOD_RISKS["peap-mschapv2"]]

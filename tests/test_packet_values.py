@@ -1,4 +1,4 @@
-"""Credentials by name, over every attribute that radiusd's dictionaries have."""
+"""Detection of credentials by name, over every attribute of radiusd's dictionaries."""
 
 import re
 
@@ -15,11 +15,11 @@ def dictionary():
     return installed_dictionary()
 
 
-def test_what_the_dictionaries_encrypt_is_kept_nowhere(dictionary):
+def test_encrypted_attributes_are_not_stored(dictionary):
     assert [a.name for a in dictionary.attributes.values() if a.encrypt and is_recordable(a.name)] == []
 
 
-def test_what_sounds_like_a_secret_is_kept_nowhere(dictionary):
+def test_secret_sounding_attributes_are_not_stored(dictionary):
     assert [a.name for a in dictionary.attributes.values() if _SUSPECT.search(a.name) and is_recordable(a.name)] == []
 
 
@@ -31,12 +31,12 @@ def test_what_sounds_like_a_secret_is_kept_nowhere(dictionary):
         *("Attr-2", "Attr-3", "Attr-26.311.11", "Motorola-Canopy-VLSMMGPASS"),
     ],
 )
-def test_credential_is_seen_by_nobody(name):
+def test_credential_is_visible_to_nobody(name):
     assert not is_visible(name)
 
 
 @pytest.mark.parametrize(
     "name", ["EAP-Key-Name", "Framed-Protocol", "Filter-Id", "Attr-26.9.1", "Attr-30", "Framed-IP-Netmask", "Class"]
 )
-def test_what_is_no_credential_is_seen(name):
+def test_other_attributes_are_visible(name):
     assert is_visible(name)

@@ -14,7 +14,7 @@ def test_var_dir_alone_gives_the_defaults():
     assert "loopback" in settings.outbound_reach.why_not("127.0.0.1")
 
 
-def test_outbound_networks_are_read_as_written():
+def test_outbound_networks_are_parsed():
     settings = load_settings({"ADMIT_VAR_DIR": "/x", "ADMIT_OUTBOUND_NETWORKS": "127.0.0.1 !10.0.0.0/8"})
     assert str(settings.outbound_reach) == "127.0.0.1/32 !10.0.0.0/8"
 
@@ -33,12 +33,12 @@ def test_outbound_networks_are_read_as_written():
         ({"DEMO": "no", "LISTEN_ADDRESS": "198.51.100.1", "TRIALS": "yes"}, True),
     ],
 )
-def test_trials_are_offered_with_private_demo_only(given: dict[str, str], are_offered: bool):
+def test_trials_need_a_private_demo(given: dict[str, str], are_offered: bool):
     variables = {f"ADMIT_{name}": value for name, value in given.items()}
     assert load_settings({"ADMIT_VAR_DIR": "/x"} | variables).trials.offered is are_offered
 
 
-def test_every_mistake_is_reported_at_once():
+def test_all_errors_are_reported_at_once():
     with pytest.raises(SettingsError) as caught:
         load_settings(
             {
@@ -91,26 +91,26 @@ def test_every_mistake_is_reported_at_once():
         ("CONNECTIONS_PER_SOURCE", "0", "many"),
     ],
 )
-def test_value_at_the_limit_passes_and_its_neighbour_does_not(name: str, good: str, bad: str):
+def test_value_at_the_limit_passes_and_beyond_fails(name: str, good: str, bad: str):
     load_settings({"ADMIT_VAR_DIR": "/x", f"ADMIT_{name}": good})
     with pytest.raises(SettingsError, match=f"ADMIT_{name} is {bad!r}"):
         load_settings({"ADMIT_VAR_DIR": "/x", f"ADMIT_{name}": bad})
 
 
-def test_slots_of_both_families_are_bounded_by_radiusds_descriptors():
+def test_slots_of_both_families_fit_radiusd_descriptors():
     variables = {"ADMIT_VAR_DIR": "/x", "ADMIT_LISTEN_ADDRESS": "::"}
     assert load_settings(variables | {"ADMIT_CELL_SLOTS": "190"}).cell_slots == 190
     with pytest.raises(SettingsError, match="at most 190"):
         load_settings(variables | {"ADMIT_CELL_SLOTS": "191"})
 
 
-def test_slots_that_do_not_fit_above_the_first_port_are_refused():
+def test_slots_beyond_the_port_range_are_rejected():
     load_settings({"ADMIT_VAR_DIR": "/x", "ADMIT_CELL_FIRST_PORT": "65470"})
     with pytest.raises(SettingsError, match="ports up to 65537"):
         load_settings({"ADMIT_VAR_DIR": "/x", "ADMIT_CELL_FIRST_PORT": "65472"})
 
 
-def test_place_of_authorities_keys_needs_all_of_its_settings():
+def test_key_store_location_needs_all_of_its_settings():
     token = {
         "ADMIT_PKCS11_MODULE": "/usr/lib/softhsm/libsofthsm2.so",
         "ADMIT_PKCS11_TOKEN": "admit",
@@ -124,7 +124,7 @@ def test_place_of_authorities_keys_needs_all_of_its_settings():
             load_settings({name: value for name, value in whole.items() if name != missing})
 
 
-def test_name_that_is_no_setting_is_a_mistake_and_the_nearest_is_named():
+def test_unknown_setting_error_names_the_nearest():
     with pytest.raises(SettingsError) as caught:
         load_settings(
             {"ADMIT_VAR_DIR": "/x"} | {"ADMIT_OUTBOUND_NETWORK": "!10.0.0.0/8", "ADMIT_ZZZZZZ": "1", "ADMITTED": "yes"}

@@ -1,4 +1,4 @@
-"""Waiting for conditions, never for time: what must come true by itself, and by when."""
+"""Waiting for conditions with a deadline, never for a fixed time."""
 
 import time
 from collections.abc import Callable
@@ -6,18 +6,16 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# Patience for what takes a second or two on a quiet machine.
+# Timeout for work that takes a second or two on an idle machine.
 PATIENCE_SECONDS = 40.0
 _PAUSE_SECONDS = 0.03
-# What is waited for long is looked for less often: a look takes a processor that others need.
+# Long waits poll less often, because polling takes CPU time from others.
 _PAUSE_SHARE = 0.05
 
 
 def until(condition: Callable[[], T], what: str, *, seconds: float = PATIENCE_SECONDS) -> T:
-    """The first true value of `condition`; AssertionError with `what` where none comes in time.
-
-    What a process that is just coming back says wrongly (OSError) counts as not yet.
-    """
+    """Return the first true value of `condition`. Raise AssertionError with `what` on a timeout. An OSError of a
+    restarting process counts as not yet."""
     begun = time.monotonic()
     deadline = begun + seconds
     while True:
@@ -33,7 +31,7 @@ def until(condition: Callable[[], T], what: str, *, seconds: float = PATIENCE_SE
 
 
 def next_second() -> None:
-    """Into the next one of the clock: what is kept for a second is not kept any more."""
+    """Wait for the next second of the clock, so that caches of one second expire."""
     time.sleep(1.02 - time.time() % 1)
 
 

@@ -1,4 +1,4 @@
-"""Two MSPs, the first with two tenants, and a way to call services as somebody."""
+"""Two MSPs, the first with two tenants, and a helper that calls services as a given actor."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -27,7 +27,7 @@ PLATFORM = Owner()
 class Field:
     acme: Owner
     bolt: Owner
-    # Of acme; the last one of bolt.
+    # The first two belong to acme, the last one to bolt.
     alpha: Owner
     bravo: Owner
     foreign: Owner
@@ -63,19 +63,19 @@ def within(app_engine: Engine) -> Within:
 
 
 def come_in(app_engine: Engine, member: Member) -> None:
-    """With a password, and by this membership."""
+    """Return an actor that signed in with a password through this membership."""
     with session_scope(PersonScope(member.person.id), engine=app_engine) as session:
         people.set_password(session, actor=ACTOR, person_id=member.person.id, password="correct horse battery")
         members_repository.accept_memberships(session, [member.membership.id])
 
 
 def whole(owner: Owner) -> dict[str, object]:
-    """Of somebody who may everything there."""
+    """Return an actor with all permissions on its scope."""
     return {"actor": ACTOR, "owner": owner, "held": permissions_at(owner.level)}
 
 
 @pytest.fixture
 def session(within: Within, field: Field) -> Iterator[Session]:
-    """Of acme."""
+    """Return a database session scoped to acme."""
     with within(field.acme) as session:
         yield session

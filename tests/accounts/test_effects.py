@@ -1,4 +1,4 @@
-"""What permissions can lead to, derived from what the routes declare."""
+"""Privilege escalation paths, derived from the effects that routes declare."""
 
 import pytest
 
@@ -13,11 +13,11 @@ from nac.tenant_files import file_permissions, tables
 _STRONG = (Effect.RULES, Effect.AUTHORIZATION, Effect.SECRETS, Effect.RIGHTS, Effect.SIGN_IN, Effect.DISCLOSURE)
 
 
-def test_each_effect_of_each_route_takes_a_guard() -> None:
+def test_each_route_effect_has_a_guard() -> None:
     assert {route.operation: route.unguarded() for route in declared() if route.unguarded()} == {}
 
 
-def test_route_that_escalates_is_found() -> None:
+def test_escalating_route_is_detected() -> None:
     weak = RouteDeclaration(
         "x", frozenset({Permission.SITE_MANAGE}), frozenset(), frozenset({Effect.FACTS, Effect.RULES})
     )
@@ -27,12 +27,12 @@ def test_route_that_escalates_is_found() -> None:
     } == {Effect.FACTS}
 
 
-def test_change_cannot_be_declared_without_an_effect() -> None:
+def test_change_without_a_declared_effect_is_rejected() -> None:
     with pytest.raises(TypeError, match="effect"):
         ChangesTenant(Permission.SITE_MANAGE)  # type: ignore[call-arg]
 
 
-def test_route_that_changes_something_declares_it() -> None:
+def test_changing_route_declares_its_effect() -> None:
     told = described_routes.collect_routes(application()).values()
     changing = [each for each in told if "change" in each.uses and each.method != "get"]
     assert len(changing) > 150
@@ -40,11 +40,11 @@ def test_route_that_changes_something_declares_it() -> None:
 
 
 def _declares(asks: object) -> bool:
-    """Of one's own account nobody needs a permission."""
+    """No permission is needed for a user's own account."""
     return isinstance(asks, RequiresChangePermission) or not hasattr(asks, "permission")
 
 
-def test_strong_effects_are_reached_by_their_guards_only() -> None:
+def test_strong_effects_require_their_guards() -> None:
     found = declared()
     for permission in Permission:
         reached = {each.effect for each in find_reached_effects(found, permission)}
@@ -66,7 +66,7 @@ def _reaches(found: list[RouteDeclaration], permission: Permission, effect: Effe
     return any(each.effect is effect for each in find_reached_effects(found, permission))
 
 
-def test_pairs_that_lead_to_more_are_found() -> None:
+def test_escalating_permission_pairs_are_detected() -> None:
     found = {(pair.first, pair.second): pair for pair in find_permission_pairs(declared())}
     both = found[Permission.SITE_MANAGE, Permission.POLICY_PUBLISH]
     assert {tuple(each) for each in both.reached} == {("updateSite", Effect.RULES)}
@@ -74,6 +74,6 @@ def test_pairs_that_lead_to_more_are_found() -> None:
     assert (Permission.SITE_READ, Permission.SITE_MANAGE) not in found
 
 
-def test_rights_of_tenant_files_name_all_their_tables() -> None:
+def test_tenant_file_permissions_cover_all_tables() -> None:
     assert file_permissions.CONTENT_PERMISSIONS.keys() == tables.CONTENT_TABLES
     assert file_permissions.LOG_PERMISSIONS.keys() == set(tables.LOG_TABLES)

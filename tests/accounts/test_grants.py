@@ -1,4 +1,4 @@
-"""Who may do what where: each near miss beside its hit."""
+"""Permission checks by scope, each allowed case next to a denied one."""
 
 from uuid import UUID
 
@@ -25,7 +25,7 @@ EVERYTHING = frozenset(Permission)
 SOME = frozenset({Permission.ENDPOINT_READ, Permission.MSP_READ, Permission.TENANT_CREATE})
 
 
-def who(*grants: Grant) -> Principal:
+def principal_with(*grants: Grant) -> Principal:
     return Principal("person:ann@example.com", grants)
 
 
@@ -38,7 +38,7 @@ def who(*grants: Grant) -> Principal:
             Grant(SOME, msp_id=ACME, chosen=frozenset({A1.tenant_id, B1.tenant_id})),
             SOME,
             NOTHING,
-            # Chosen, but another MSP's: moved there, say.
+            # A chosen tenant of another MSP, for example after a move.
             NOTHING,
             frozenset({Permission.MSP_READ}),
             NOTHING,
@@ -57,24 +57,24 @@ def who(*grants: Grant) -> Principal:
         (Grant(NOTHING), NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING),
     ],
 )
-def test_grant_holds_in_its_place_alone(grant: Grant, a1, a2, b1, acme, bolt, platform) -> None:
-    principal = who(grant)
+def test_grant_applies_only_in_its_scope(grant: Grant, a1, a2, b1, acme, bolt, platform) -> None:
+    principal = principal_with(grant)
     assert (principal.on_tenant(A1), principal.on_tenant(A2), principal.on_tenant(B1)) == (a1, a2, b1)
     on_msps = tuple(principal.on_msp(MspRef(each)) for each in (ACME, BOLT))
     assert (*on_msps, principal.on_platform()) == (acme, bolt, platform)
 
 
-def test_without_grants_nothing_is_permitted() -> None:
-    nobody = who()
+def test_no_grants_means_no_permissions() -> None:
+    nobody = principal_with()
     assert not nobody.on_tenant(A1)
     assert not nobody.on_msp(MspRef(ACME))
     assert not nobody.on_platform()
     assert nobody.tenants_of(ACME) == frozenset()
 
 
-def test_grants_add_up_in_their_places() -> None:
+def test_grants_in_a_scope_add_up() -> None:
     read, block = frozenset({Permission.ENDPOINT_READ}), frozenset({Permission.ENDPOINT_UNBLOCK})
-    both = who(Grant(read, msp_id=ACME), Grant(block, tenant_id=A1.tenant_id))
+    both = principal_with(Grant(read, msp_id=ACME), Grant(block, tenant_id=A1.tenant_id))
     assert both.on_tenant(A1) == read | block
     assert both.on_tenant(A2) == read
     assert both.on_msp(MspRef(ACME)) == read
@@ -86,19 +86,19 @@ def test_missing_permission_is_named() -> None:
         require_permissions({Permission.SITE_READ}, Permission.SITE_MANAGE)
 
 
-def test_nobody_gives_more_than_he_has() -> None:
+def test_user_cannot_grant_more_than_they_have() -> None:
     require_may_grant({Permission.SITE_READ, Permission.NAS_READ}, {Permission.NAS_READ})
     with pytest.raises(PermissionMissing, match=r"nas\.manage, site\.manage"):
         require_may_grant({Permission.SITE_READ}, {Permission.SITE_MANAGE, Permission.NAS_MANAGE})
 
 
 @pytest.mark.parametrize("role", BUILT_IN_ROLES.values(), ids=list(BUILT_IN_ROLES))
-def test_role_gives_nothing_above_the_highest_level_that_it_may_be_given_at(role) -> None:
+def test_role_excludes_permissions_above_its_level(role) -> None:
     assert role.permissions <= permissions_at(max(role.levels))
     assert all(role.at(level) for level in role.levels)
 
 
-def test_roles_are_what_their_names_say() -> None:
+def test_builtin_roles_match_their_names() -> None:
     operator, admin, technician, tenant, help_desk, auditor = BUILT_IN_ROLES.values()
     assert operator.permissions == EVERYTHING
     assert admin.permissions == permissions_at(PermissionLevel.MSP)

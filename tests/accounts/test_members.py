@@ -1,4 +1,4 @@
-"""Members with their roles, and what follows from these for a person."""
+"""Members, their roles, and the effect on a user."""
 
 from uuid import uuid4
 
@@ -25,7 +25,7 @@ def principal(app_engine: Engine, person_id) -> Principal:
         return Principal("person", members.list_grants(session, person_id=person_id))
 
 
-def test_one_person_has_roles_in_many_places(app_engine: Engine, within: Within, field: Field) -> None:
+def test_user_can_have_roles_in_many_scopes(app_engine: Engine, within: Within, field: Field) -> None:
     with within(field.acme) as session:
         member = members.create_member(
             session, **whole(field.acme), email=ANN, role="msp-technician", tenants=["alpha"]
@@ -46,7 +46,7 @@ def test_one_person_has_roles_in_many_places(app_engine: Engine, within: Within,
     assert not ann.on_platform()
 
 
-def test_members_are_listed_for_their_owner_alone(within: Within, field: Field) -> None:
+def test_members_are_listed_only_for_their_owner(within: Within, field: Field) -> None:
     added = {}
     for number, owner in enumerate(field.all()):
         with within(owner) as session:
@@ -62,7 +62,7 @@ def test_members_are_listed_for_their_owner_alone(within: Within, field: Field) 
                     members.delete_member(session, **whole(owner), membership_id=added[other].membership.id)
 
 
-def test_pages_go_on_with_the_last_id(within: Within, field: Field) -> None:
+def test_next_page_starts_after_the_last_id(within: Within, field: Field) -> None:
     with within(field.acme) as session:
         for number in range(5):
             members.create_member(session, **whole(field.acme), email=f"p{number}@example.com", role="auditor")
@@ -85,7 +85,7 @@ def test_pages_go_on_with_the_last_id(within: Within, field: Field) -> None:
         ({"role": "auditor", "email": "ann@" + "x" * 200 + ".com"}, InvalidInput),
     ],
 )
-def test_mistakes_are_refused_with_their_place(within: Within, field: Field, given, error) -> None:
+def test_invalid_fields_are_rejected_with_their_path(within: Within, field: Field, given, error) -> None:
     given = {"email": ANN} | given
     with within(field.acme) as session:
         if error is None:
@@ -97,12 +97,12 @@ def test_mistakes_are_refused_with_their_place(within: Within, field: Field, giv
         assert not members.list_members(session, owner=field.acme)
 
 
-def test_tenant_has_no_tenants_to_choose(within: Within, field: Field) -> None:
+def test_tenant_owner_cannot_choose_tenants(within: Within, field: Field) -> None:
     with within(field.alpha) as session, pytest.raises(InvalidInput, match="Only an MSP"):
         members.create_member(session, **whole(field.alpha), email=ANN, role="auditor", tenants=["alpha"])
 
 
-def test_member_is_added_once(within: Within, field: Field) -> None:
+def test_adding_a_member_twice_is_rejected(within: Within, field: Field) -> None:
     with within(field.acme) as session:
         members.create_member(session, **whole(field.acme), email=ANN, role="auditor")
         with pytest.raises(AlreadyExists):
@@ -110,7 +110,7 @@ def test_member_is_added_once(within: Within, field: Field) -> None:
         assert [each.role for each in members.list_members(session, owner=field.acme)] == ["auditor"]
 
 
-def test_nobody_gives_takes_or_changes_more_than_he_has(within: Within, field: Field) -> None:
+def test_user_cannot_change_roles_above_their_own(within: Within, field: Field) -> None:
     less = {"actor": ACTOR, "owner": field.acme, "held": BUILT_IN_ROLES["msp-technician"].permissions}
     with within(field.acme) as session:
         admin = members.create_member(session, **whole(field.acme), email=ANN, role="msp-admin")
@@ -126,7 +126,7 @@ def test_nobody_gives_takes_or_changes_more_than_he_has(within: Within, field: F
     assert roles == {"ann@example.com": "msp-admin", "bob@example.com": "msp-admin"}
 
 
-def test_last_who_manages_members_stays(app_engine: Engine, within: Within, field: Field) -> None:
+def test_last_member_manager_cannot_be_removed(app_engine: Engine, within: Within, field: Field) -> None:
     with within(field.acme) as session:
         added = members.create_member(session, **whole(field.acme), email=ANN, role="msp-admin")
         other = members.create_member(session, **whole(field.acme), email="bob@example.com", role="auditor")
@@ -144,7 +144,7 @@ def test_last_who_manages_members_stays(app_engine: Engine, within: Within, fiel
             with pytest.raises(members.LastManager):
                 call()
         members.update_member(session, **whole(field.acme), membership_id=bob, role="msp-admin")
-        # Only added: perhaps nobody.
+        # The member is only added and may never have signed in.
         with pytest.raises(members.LastManager):
             members.delete_member(session, **whole(field.acme), membership_id=ann)
     come_in(app_engine, other)
@@ -160,7 +160,7 @@ def test_last_who_manages_members_stays(app_engine: Engine, within: Within, fiel
     assert left == {"bob@example.com", "nobody@example.com"}
 
 
-def test_role_of_the_last_manager_keeps_what_makes_it_one(app_engine: Engine, within: Within, field: Field) -> None:
+def test_last_manager_role_keeps_its_permission(app_engine: Engine, within: Within, field: Field) -> None:
     own = {"owner": field.acme, "slug": "boss"}
     with within(field.acme) as session:
         custom_roles.create_role(session, **whole(field.acme), slug="boss", name="Boss", permissions=["member.manage"])
@@ -176,7 +176,7 @@ def test_role_of_the_last_manager_keeps_what_makes_it_one(app_engine: Engine, wi
         custom_roles.update_role(session, **whole(field.acme) | own, permissions=["member.read"])
 
 
-def test_role_goes_only_by_who_has_it_and_where_nobody_would_get_it(within: Within, field: Field) -> None:
+def test_role_deletion_needs_its_permissions_and_no_use(within: Within, field: Field) -> None:
     role = {"slug": "kicker", "name": "Kicker", "permissions": ["session.disconnect"]}
     less = {"actor": ACTOR, "owner": field.acme, "held": frozenset({Permission.SITE_READ})}
     with within(field.acme) as session:
@@ -194,7 +194,7 @@ def test_role_goes_only_by_who_has_it_and_where_nobody_would_get_it(within: With
         custom_roles.delete_role(session, **whole(field.acme), slug="kicker")
 
 
-def test_whoever_is_added_is_told_of_once_it_has_come_in(app_engine: Engine, within: Within, field: Field) -> None:
+def test_new_member_is_notified_after_commit(app_engine: Engine, within: Within, field: Field) -> None:
     with within(PLATFORM) as session:
         known = people.get_or_create_person(session, email=ANN, name="Ann")
         people.set_disabled(session, actor=ACTOR, person_id=known, disabled=True)
@@ -213,7 +213,7 @@ def test_whoever_is_added_is_told_of_once_it_has_come_in(app_engine: Engine, wit
         assert {(each.visible_name, each.visible_status) for each in listed} == {("Ann", "disabled"), ("", "invited")}
 
 
-def test_role_of_ones_own(app_engine: Engine, within: Within, field: Field) -> None:
+def test_custom_role_can_be_assigned(app_engine: Engine, within: Within, field: Field) -> None:
     wanted = ["session.read", "session.disconnect"]
     with within(field.acme) as session:
         custom_roles.create_role(
@@ -246,13 +246,13 @@ def test_role_of_ones_own(app_engine: Engine, within: Within, field: Field) -> N
         ("acme", [], InvalidInput),
     ],
 )
-def test_role_holds_what_means_something_there(within: Within, field: Field, owner, permissions, error) -> None:
+def test_role_rejects_permissions_that_do_not_apply(within: Within, field: Field, owner, permissions, error) -> None:
     owner = getattr(field, owner)
     with within(owner) as session, pytest.raises(error):
         custom_roles.create_role(session, **whole(owner), slug="own", name="Own", permissions=permissions)
 
 
-def test_role_is_made_and_changed_within_what_one_has(within: Within, field: Field) -> None:
+def test_role_is_limited_to_the_creator_permissions(within: Within, field: Field) -> None:
     less = {"actor": ACTOR, "owner": field.acme, "held": frozenset({Permission.SITE_READ})}
     with within(field.acme) as session:
         with pytest.raises(PermissionMissing):
@@ -267,10 +267,10 @@ def test_role_is_made_and_changed_within_what_one_has(within: Within, field: Fie
             )
 
 
-def test_account_belongs_to_the_person(app_engine: Engine, within: Within, field: Field) -> None:
+def test_account_is_managed_only_by_its_user(app_engine: Engine, within: Within, field: Field) -> None:
     with within(field.acme) as session:
         person = members.create_member(session, **whole(field.acme), email=ANN, role="auditor").person
-        # The MSP sees who it is and changes nothing of it.
+        # The MSP can read the account but cannot change it.
         with pytest.raises(people.PersonNotFound):
             people.require_person(session, person_id=uuid4())
     with session_scope(PersonScope(person.id), engine=app_engine) as session:

@@ -1,4 +1,4 @@
-"""How many there may be, where many ask for one more at the same time."""
+"""Quotas under concurrent requests."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -99,7 +99,7 @@ _KINDS = (
 
 
 def made_at_once(make: Callable[[int], object]) -> int:
-    """Of so many that begin at the same moment; whoever is refused is told so."""
+    """Start this many calls at the same moment and collect the rejections."""
     begin = Barrier(_AT_ONCE)
 
     def one(number: int) -> bool:
@@ -115,7 +115,7 @@ def made_at_once(make: Callable[[int], object]) -> int:
 
 
 @pytest.mark.parametrize(("service", "bound", "make", "whose"), _KINDS, ids=[kind[2].__name__ for kind in _KINDS])
-def test_twenty_at_once_find_the_room_that_there_is(
+def test_twenty_concurrent_requests_respect_the_quota(
     within: Within, field: Field, monkeypatch: pytest.MonkeyPatch, service: Any, bound: str, make: Make, whose: str
 ) -> None:
     monkeypatch.setattr(service, bound, _MOST)
@@ -130,7 +130,7 @@ def test_twenty_at_once_find_the_room_that_there_is(
     assert made_at_once(add) == 1
 
 
-def test_passkeys_of_a_person_are_counted_one_after_the_other(
+def test_concurrent_passkeys_respect_the_quota(
     app_engine: Engine,
     ann: Person,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
@@ -150,7 +150,7 @@ def test_passkeys_of_a_person_are_counted_one_after_the_other(
     assert made_at_once(add) == 2
 
 
-def test_jobs_that_are_tried_again_take_room_as_new_ones(
+def test_retried_jobs_count_against_the_quota(
     within: Within, field: Field, owner_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "MAX_WAITING", 2)

@@ -1,4 +1,4 @@
-"""What there is not is refused after the same work as what is another's, so that the time it takes tells nothing."""
+"""Unknown and foreign ids take the same work to reject, so response times reveal nothing."""
 
 import sys
 from collections import Counter
@@ -25,7 +25,7 @@ _GRANTS = {
 
 
 def _calls(refuse: Any, asked: Caller, refusal: type[Exception]) -> Counter[str]:
-    """Which functions are called, and how often."""
+    """Count the calls of each function."""
     called = Counter[str]()
 
     def note(frame: Any, event: str, argument: Any) -> None:
@@ -46,14 +46,16 @@ def _calls(refuse: Any, asked: Caller, refusal: type[Exception]) -> Counter[str]
 
 
 @pytest.mark.parametrize("grant", _GRANTS.values(), ids=_GRANTS)
-def test_unknown_ones_are_refused_after_the_same_calls_as_anothers(grant: Grant) -> None:
-    def asked(tenant: TenantRef | None = None, msp: MspRef | None = None) -> Caller:
+def test_unknown_and_foreign_ids_take_the_same_calls(grant: Grant) -> None:
+    def make_caller(tenant: TenantRef | None = None, msp: MspRef | None = None) -> Caller:
         return Caller(Principal("token:x", (grant,)), RequestOrigin(None, "r"), tenant, msp, Mock(), Mock())
 
     anothers = MspId(uuid4())
     refuse: Any = ReadsTenant(Permission.SESSION_READ).on_tenant
-    found = [_calls(refuse, asked(place), TenantNotFound) for place in (None, TenantRef(TenantId(uuid4()), anothers))]
+    found = [
+        _calls(refuse, make_caller(place), TenantNotFound) for place in (None, TenantRef(TenantId(uuid4()), anothers))
+    ]
     assert found[0] == found[1] != Counter()
     refuse = ReadsMsp(Permission.MEMBER_READ).on_msp
-    found = [_calls(refuse, asked(msp=place), MspNotFound) for place in (None, MspRef(anothers))]
+    found = [_calls(refuse, make_caller(msp=place), MspNotFound) for place in (None, MspRef(anothers))]
     assert found[0] == found[1] != Counter()

@@ -1,4 +1,4 @@
-"""Tokens of programs."""
+"""API tokens."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -55,9 +55,7 @@ def test_token_acts_for_its_owner_with_its_own_permissions(app_engine: Engine, w
     assert not msp.on_msp(MspRef(field.bolt.msp_id))
 
 
-def test_wrong_revoked_and_expired_tokens_are_told_apart_in_the_log_alone(
-    app_engine: Engine, within: Within, field: Field
-) -> None:
+def test_rejected_token_reason_appears_only_in_the_log(app_engine: Engine, within: Within, field: Field) -> None:
     good, revoked = make(within, field.alpha), make(within, field.alpha)
     with within(field.alpha) as session:
         for _ in range(2):
@@ -79,7 +77,7 @@ def test_wrong_revoked_and_expired_tokens_are_told_apart_in_the_log_alone(
 
 
 def made_by_ann(app_engine: Engine, within: Within, field: Field) -> tuple[Member, tokens.CreatedToken]:
-    """She is an administrator of acme, the token is of its tenant alpha."""
+    """Ann administers acme; the token belongs to its tenant alpha."""
     with within(field.acme) as session:
         ann = members.create_member(session, **whole(field.acme), email="ann@example.com", role="msp-admin")
     with within(field.alpha) as session:
@@ -88,7 +86,7 @@ def made_by_ann(app_engine: Engine, within: Within, field: Field) -> tuple[Membe
         return ann, tokens.create_token(session, **whole(field.alpha), name="hers", maker=maker, **wanted)
 
 
-def test_token_is_good_while_its_maker_has_what_it_may_do(app_engine: Engine, within: Within, field: Field) -> None:
+def test_token_is_limited_by_its_creator_permissions(app_engine: Engine, within: Within, field: Field) -> None:
     ann, made = made_by_ann(app_engine, within, field)
     alpha = TenantRef(field.alpha.tenant_id, field.acme.msp_id)
     member = {"membership_id": ann.membership.id}
@@ -122,10 +120,8 @@ def test_token_is_good_while_its_maker_has_what_it_may_do(app_engine: Engine, wi
     assert held() == "maker-gone"
 
 
-def test_token_that_a_provider_vouched_for_needs_what_its_owner_gave(
-    app_engine: Engine, within: Within, field: Field
-) -> None:
-    """Its maker has more, by himself, than the tenant whose provider named him."""
+def test_provider_token_is_limited_to_its_owner_grants(app_engine: Engine, within: Within, field: Field) -> None:
+    """The creator has more permissions of their own than the tenant whose provider signed them in."""
     ann, _ = made_by_ann(app_engine, within, field)
     with within(field.alpha) as session:
         maker = TokenMaker(ann.person.id, "person:ann@example.com", via=field.alpha)
@@ -138,7 +134,7 @@ def test_token_that_a_provider_vouched_for_needs_what_its_owner_gave(
     assert show(app_engine, made.text).maker == maker
 
 
-def test_token_of_a_token_ends_with_it(app_engine: Engine, within: Within, field: Field) -> None:
+def test_child_token_ends_with_its_parent(app_engine: Engine, within: Within, field: Field) -> None:
     ann, first = made_by_ann(app_engine, within, field)
     program = show(app_engine, first.text)
     line = [first]
@@ -167,7 +163,7 @@ def test_token_of_a_token_ends_with_it(app_engine: Engine, within: Within, field
         tokens.create_token(session, **whole(field.alpha), name="late", parent_id=line[-1].row.id, **wanted)
 
 
-def test_token_is_revoked_once(app_engine: Engine, within: Within, field: Field) -> None:
+def test_token_is_revoked_only_once(app_engine: Engine, within: Within, field: Field) -> None:
     made = make(within, field.alpha)
 
     def revoke(_: int) -> None:
@@ -199,7 +195,7 @@ def test_last_use_is_written_once_a_minute(app_engine: Engine, within: Within, f
     assert last_used()[0] > first
 
 
-def test_secret_is_stored_nowhere(database: Database, within: Within, field: Field) -> None:
+def test_secret_is_never_stored(database: Database, within: Within, field: Field) -> None:
     made = make(within, field.alpha)
     secret = made.text.rpartition("_")[2]
     with psycopg.connect(database.owner_url) as connection:
@@ -210,7 +206,7 @@ def test_secret_is_stored_nowhere(database: Database, within: Within, field: Fie
     assert secret not in repr(made)
 
 
-def test_tokens_are_their_owners_alone(within: Within, field: Field) -> None:
+def test_tokens_are_visible_only_to_their_owner(within: Within, field: Field) -> None:
     made = {owner: make(within, owner, ["endpoint.read"]) for owner in field.all()}
     for owner in field.all():
         with within(owner) as session:
@@ -232,7 +228,7 @@ def test_tokens_are_their_owners_alone(within: Within, field: Field) -> None:
         ({"held": frozenset({Permission.SITE_READ})}, PermissionMissing),
     ],
 )
-def test_mistakes_make_no_token(within: Within, field: Field, given, error) -> None:
+def test_invalid_fields_create_no_token(within: Within, field: Field, given, error) -> None:
     right = {"name": "x", "permissions": ["endpoint.read"], "expires_at": utc_now() + DAY}
     with within(field.alpha) as session:
         with pytest.raises(error):
@@ -241,14 +237,14 @@ def test_mistakes_make_no_token(within: Within, field: Field, given, error) -> N
 
 
 @pytest.mark.parametrize(("days", "told"), [(-1, "is in the past"), (400, "is more than 366 days away")])
-def test_end_of_a_token_that_cannot_be_is_told(within: Within, field: Field, days: int, told: str) -> None:
+def test_invalid_expiry_is_rejected_with_a_reason(within: Within, field: Field, days: int, told: str) -> None:
     given = {"name": "x", "permissions": ["endpoint.read"], "expires_at": utc_now() + days * DAY}
     with within(field.alpha) as session, pytest.raises(InvalidInput, match=told) as refused:
         tokens.create_token(session, **whole(field.alpha), **given)
     assert refused.value.place == "expires_at"
 
 
-def test_number_of_tokens_is_bounded(within: Within, field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_tokens_is_limited(within: Within, field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "MAX_TOKENS_PER_OWNER", 2)
     first, _ = make(within, field.alpha), make(within, field.alpha)
     with pytest.raises(Conflict):
@@ -259,7 +255,7 @@ def test_number_of_tokens_is_bounded(within: Within, field: Field, monkeypatch: 
 
 
 @given(st.text() | st.from_regex(r"\Aadmit_[a-z0-9]{15,17}_[a-z0-9]{25,27}\Z"))
-def test_text_is_read_as_it_was_made_and_nothing_else_is(text: str) -> None:
+def test_only_the_exact_token_text_is_parsed(text: str) -> None:
     parsed = TokenText.parse(text)
     assert parsed is None or parsed.reveal() == text
     made = TokenText.make()

@@ -1,4 +1,4 @@
-"""Row-level security of accounts, without the services' own filters."""
+"""Row-level security of accounts, without the filters of the services."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -22,7 +22,8 @@ TABLES = (Person, Membership, MembershipTenant, CustomRole, ApiToken, SignIn)
 
 @pytest.fixture
 def filled(app_engine: Engine, within: Within, field: Field) -> dict[Owner, members.Member]:
-    """A member, a token and, but on the platform, a role of each owner; of acme one that has chosen a tenant."""
+    """Create a member, a token and a role for each owner (no role on the platform). One acme member has a chosen
+    tenant."""
     found = {}
     for number, owner in enumerate(field.all()):
         with within(owner) as session:
@@ -45,7 +46,7 @@ def seen(session: Session) -> dict[str, int]:
     return {table.__tablename__: len(session.scalars(select(table)).all()) for table in TABLES}
 
 
-def test_owner_sees_its_own(within: Within, field: Field, filled: dict[Owner, members.Member]) -> None:
+def test_owner_sees_only_its_rows(within: Within, field: Field, filled: dict[Owner, members.Member]) -> None:
     for owner in (field.bolt, field.alpha, field.bravo, field.foreign):
         with within(owner) as session:
             assert seen(session) == {
@@ -61,7 +62,7 @@ def test_owner_sees_its_own(within: Within, field: Field, filled: dict[Owner, me
         assert session.scalars(select(Person.email)).all() == [filled[field.acme].person.email]
 
 
-def test_person_sees_the_account_and_its_memberships(
+def test_user_sees_their_account_and_memberships(
     app_engine: Engine, field: Field, filled: dict[Owner, members.Member]
 ) -> None:
     with session_scope(PersonScope(filled[field.acme].person.id), engine=app_engine) as session:
@@ -79,7 +80,7 @@ def test_person_sees_the_account_and_its_memberships(
         assert not any(seen(session).values())
 
 
-def test_credential_shows_its_row_alone(app_engine: Engine, within: Within, field: Field, filled) -> None:
+def test_credential_sees_only_its_row(app_engine: Engine, within: Within, field: Field, filled) -> None:
     with within(field.alpha) as session:
         (token,) = tokens.list_tokens(session, owner=field.alpha)
     with session_scope(CredentialScope(token.public_id), engine=app_engine) as session:
@@ -88,16 +89,18 @@ def test_credential_shows_its_row_alone(app_engine: Engine, within: Within, fiel
         assert {name: number for name, number in seen(session).items() if number} == {"sign_ins": 1}
 
 
-def test_without_scope_nothing_is_seen(app_engine: Engine, filled: dict[Owner, members.Member]) -> None:
+def test_session_without_scope_sees_nothing(app_engine: Engine, filled: dict[Owner, members.Member]) -> None:
     with Session(app_engine) as session:
         assert not any(seen(session).values())
 
 
-def test_no_row_of_another_owner_is_written(within: Within, field: Field, filled: dict[Owner, members.Member]) -> None:
+def test_writing_a_row_of_another_owner_is_rejected(
+    within: Within, field: Field, filled: dict[Owner, members.Member]
+) -> None:
     foreign = filled[field.bolt]
     for row in (
         Membership(person_id=filled[field.acme].person.id, created_by="x", role="msp-admin", **field.bolt.columns()),
-        # On the platform.
+        # Rows of the platform.
         Membership(person_id=filled[field.acme].person.id, created_by="x", role="platform-operator"),
         MembershipTenant(membership_id=foreign.membership.id, tenant_id=field.alpha.tenant_id),
         MembershipTenant(membership_id=filled[field.acme].membership.id, tenant_id=field.foreign.tenant_id),

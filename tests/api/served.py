@@ -1,4 +1,4 @@
-"""An application served by a real uvicorn on a unix socket or a port of loopback, and a client for it."""
+"""An application served by uvicorn on a unix socket or a loopback port, and a client for it."""
 
 import socket
 import tempfile
@@ -24,19 +24,19 @@ from tests.waiting import PATIENCE_SECONDS
 
 _AS_SERVED: dict[str, Any] = {"http": BoundedHttp, "log_level": "critical", "lifespan": "on"}
 
-# A connection for each request: the pool of httpx may close a kept one that another thread has just taken (EBADF).
+# One connection per request: httpx may close a pooled one that another thread has just taken (EBADF).
 _NONE_KEPT = httpx.Limits(max_keepalive_connections=0)
-# So long an application may take to stop.
+# Shutdown timeout of an application in seconds.
 status_listener._POLL_SECONDS = 0.02
 application.make_engine = lasting_engine
 
 
 def settings_of_public(database: Database, folder: Path, **variables: str) -> Settings:
-    """Of the process `public`, with the key that opens what SEALER sealed."""
+    """Settings of the `public` process, with the key that opens values sealed by SEALER."""
     usual = {
         "ADMIT_VAR_DIR": "/nonexistent",
         "ADMIT_DATABASE_URL": database.app_url,
-        # Redis is away: nothing public depends on it.
+        # Redis is down: nothing public depends on it.
         "ADMIT_REDIS_URL": "unix:///nonexistent",
         "ADMIT_MASTER_KEY_FILE": str(write_master_key(folder)),
         "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
@@ -49,11 +49,11 @@ def settings_of_public(database: Database, folder: Path, **variables: str) -> Se
 
 @contextmanager
 def served(app: FastAPI, **changes: Any) -> Iterator[httpx.Client]:
-    """`changes` are of uvicorn's configuration."""
+    """Serve the application. `changes` override uvicorn's configuration."""
     with tempfile.TemporaryDirectory(prefix="admit-api-") as folder:
         path = str(Path(folder) / "api.sock")
         with running(uvicorn.Server(uvicorn.Config(app, uds=path, **_AS_SERVED | {"http": HttpWithFiles} | changes))):
-            # No TLS here: to read all authorities that there are takes longer than many a test.
+            # No TLS here: loading all CA certificates takes longer than many tests.
             transport = httpx.HTTPTransport(uds=path, verify=False, limits=_NONE_KEPT)
             with httpx.Client(transport=transport, base_url="http://api", trust_env=False, timeout=60) as client:
                 yield client
@@ -61,7 +61,7 @@ def served(app: FastAPI, **changes: Any) -> Iterator[httpx.Client]:
 
 @contextmanager
 def served_on_port(app: FastAPI, **changes: Any) -> Iterator[str]:
-    """For clients that speak TCP alone; the URL without a path. `changes` are of uvicorn's configuration."""
+    """Serve on TCP and return the URL without a path. `changes` override uvicorn's configuration."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         config = uvicorn.Config(app, fd=listener.fileno(), **_AS_SERVED | changes)
@@ -71,7 +71,7 @@ def served_on_port(app: FastAPI, **changes: Any) -> Iterator[str]:
 
 @contextmanager
 def running(server: uvicorn.Server) -> Iterator[None]:
-    """In a thread, until the block ends."""
+    """Run the server in a thread until the block ends."""
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -1,4 +1,4 @@
-"""Connections of whoever knows no end: a request is bounded before any application sees it."""
+"""Limits on connections and requests before any application sees them."""
 
 import json
 import socket
@@ -31,8 +31,8 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
         yield host, int(port)
 
 
-def _told_at_the_end(address: tuple[str, int], beginning: bytes, more: bytes) -> bytes:
-    """Until the connection is closed, which it is."""
+def _read_to_end(address: tuple[str, int], beginning: bytes, more: bytes) -> bytes:
+    """Read until the server closes the connection."""
     told = b""
     with socket.create_connection(address, timeout=10) as sock:
         try:
@@ -42,7 +42,7 @@ def _told_at_the_end(address: tuple[str, int], beginning: bytes, more: bytes) ->
             while part := sock.recv(4096):
                 told += part
         except (ConnectionResetError, BrokenPipeError):
-            # Who goes on sending may not see what was said.
+            # A client that is still sending may miss the response.
             return told
     return told
 
@@ -66,15 +66,15 @@ def _require_problem(told: bytes, status: int) -> None:
     ],
     ids=["headers", "one header", "path", "trailers"],
 )
-def test_request_without_an_end_is_cut_off(address: tuple[str, int], beginning: bytes, more: bytes) -> None:
-    told = _told_at_the_end(address, beginning, more)
+def test_unterminated_request_is_cut_off(address: tuple[str, int], beginning: bytes, more: bytes) -> None:
+    told = _read_to_end(address, beginning, more)
     if told and b" 200 OK" not in told:
         _require_problem(told, 413 if b"POST" in beginning else 431)
 
 
 @pytest.mark.parametrize("beginning", [b"", b"GET /slow HTTP/1.1\r\n"])
-def test_who_does_not_come_to_the_point_is_hung_up_on(address: tuple[str, int], beginning: bytes) -> None:
-    told = _told_at_the_end(address, beginning, b"")
+def test_slow_request_is_disconnected(address: tuple[str, int], beginning: bytes) -> None:
+    told = _read_to_end(address, beginning, b"")
     if beginning:
         _require_problem(told, 408)
     else:
@@ -104,8 +104,8 @@ _POST = b"POST /length HTTP/1.1\r\nHost: x\r\n"
         _POST + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n",
     ],
 )
-def test_what_is_no_http_is_told_so(address: tuple[str, int], request_: bytes) -> None:
-    _require_problem(_told_at_the_end(address, request_, b""), 400)
+def test_non_http_bytes_get_an_error_response(address: tuple[str, int], request_: bytes) -> None:
+    _require_problem(_read_to_end(address, request_, b""), 400)
 
 
 @pytest.mark.parametrize(
@@ -121,19 +121,19 @@ def test_what_is_no_http_is_told_so(address: tuple[str, int], request_: bytes) -
         (_POST + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", 200),
     ],
 )
-def test_odd_http_is_answered_as_any_other(address: tuple[str, int], request_: bytes, status: int) -> None:
-    told = _told_at_the_end(address, request_, b"")
+def test_unusual_http_is_served_normally(address: tuple[str, int], request_: bytes, status: int) -> None:
+    told = _read_to_end(address, request_, b"")
     assert told.startswith(b"HTTP/1.1 %d " % status), told
 
 
-def test_answer_that_takes_long_and_several_requests_of_a_connection_are_served(address: tuple[str, int]) -> None:
+def test_slow_responses_and_pipelined_requests_are_served(address: tuple[str, int]) -> None:
     half = b"x" * (connections.MAX_REQUEST_BYTES // 2)
     with httpx.Client(base_url="http://{}:{}".format(*address), trust_env=False) as client:
         assert client.get("/slow").status_code == 200
         assert [client.post("/length", content=half).json() for _ in range(4)] == [len(half)] * 4
     head = b"GET /slow HTTP/1.1\r\nHost: x\r\n"
     with socket.create_connection(address, timeout=10) as sock:
-        # Both at once: the second is answered after the first.
+        # Both are sent at once; the second is answered after the first.
         sock.sendall(head + b"\r\n" + head + b"Connection: close\r\n\r\n")
         answer = b""
         while part := sock.recv(4096):

@@ -1,4 +1,4 @@
-"""Lists of revoked certificates over HTTP."""
+"""Certificate revocation lists over HTTP."""
 
 from datetime import timedelta
 from email.utils import format_datetime
@@ -20,7 +20,7 @@ from tests.factories.certificates import Certified, certify
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 
 
-def test_list_of_root_and_issuing_authority_is_handed_to_anybody(client: httpx.Client, alpha: Certified):
+def test_root_and_issuing_crl_are_public(client: httpx.Client, alpha: Certified):
     for authority in (alpha.authorities.root, alpha.authorities.issuing):
         reply = client.get(f"/crl/{authority.id}.crl")
         assert (reply.status_code, reply.headers["content-type"]) == (200, "application/pkix-crl")
@@ -32,7 +32,7 @@ def test_list_of_root_and_issuing_authority_is_handed_to_anybody(client: httpx.C
         assert (head.headers["content-length"], head.content) == (str(len(reply.content)), b"")
 
 
-def test_certificate_names_the_addresses_that_answer(client: httpx.Client, app_engine: Engine, alpha: Certified):
+def test_certificate_lists_the_serving_addresses(client: httpx.Client, app_engine: Engine, alpha: Certified):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issued = alpha.issue(session)
     for certificate, issuer in ((issued.certificate, issued.intermediates[0]), (issued.intermediates[0], issued.root)):
@@ -51,7 +51,7 @@ def test_certificate_names_the_addresses_that_answer(client: httpx.Client, app_e
 
 
 @pytest.mark.parametrize("header", ["etag", "last-modified"])
-def test_list_that_is_known_is_not_sent_again_until_it_changes(
+def test_unchanged_crl_returns_not_modified(
     client: httpx.Client, app_engine: Engine, worker_engine: Engine, alpha: Certified, header: str
 ):
     path = f"/crl/{alpha.authorities.issuing.id}.crl"
@@ -68,7 +68,7 @@ def test_list_that_is_known_is_not_sent_again_until_it_changes(
     assert len(x509.load_der_x509_crl(reply.content)) == 1
 
 
-def test_list_that_the_next_one_overtakes_is_the_next_one(
+def test_crl_replaced_during_a_request_is_the_new_one(
     client: httpx.Client, app_engine: Engine, worker_engine: Engine, alpha: Certified, monkeypatch: pytest.MonkeyPatch
 ):
     def overtaken(session: Session, *, authority_id: UUID) -> PublishedList:
@@ -95,19 +95,15 @@ def test_list_that_the_next_one_overtakes_is_the_next_one(
         ({"If-Modified-Since": "yesterday"}, 200),
         ({"If-Modified-Since": format_datetime(utc_now() + timedelta(days=1))}, 200),
         ({"If-Modified-Since": f"Mon, 1 Jan {'9' * 20} 00:00:00 GMT"}, 200),
-        # The tag goes before the date (RFC 9110 13.2.2).
+        # The ETag takes precedence over the date (RFC 9110 13.2.2).
         ({"If-None-Match": '"7"', "If-Modified-Since": format_datetime(utc_now() + timedelta(days=1))}, 200),
     ],
 )
-def test_conditions_are_read_as_http_has_them(
-    client: httpx.Client, alpha: Certified, headers: dict[str, str], status: int
-):
+def test_conditional_headers_follow_http(client: httpx.Client, alpha: Certified, headers: dict[str, str], status: int):
     assert client.get(f"/crl/{alpha.authorities.root.id}.crl", headers=headers).status_code == status
 
 
-def test_authority_that_has_not_published_yet_and_one_that_is_not_here_are_not_found(
-    client: httpx.Client, app_engine: Engine, platform: Platform
-):
+def test_unpublished_or_unknown_authority_is_not_found(client: httpx.Client, app_engine: Engine, platform: Platform):
     new = certify(app_engine, make_tenant(app_engine, platform, "new").id)
     for authority_id in (new.authorities.root.id, uuid4()):
         reply = client.get(f"/crl/{authority_id}.crl")
@@ -115,5 +111,5 @@ def test_authority_that_has_not_published_yet_and_one_that_is_not_here_are_not_f
 
 
 @pytest.mark.parametrize("path", ["/crl/x.crl", "/crl/%00.crl", "/crl/.crl", "/ca/x.cer", "/crl/1"])
-def test_path_of_no_authority_is_no_fault_of_ours(client: httpx.Client, path: str):
+def test_invalid_authority_path_is_not_found(client: httpx.Client, path: str):
     assert client.get(path).status_code in (404, 422)

@@ -1,4 +1,4 @@
-"""Every list of the API comes in pages and orders, whatever route has it."""
+"""Every list operation of the API supports pages and sort orders."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from cli import openapi
 
-# What is no list of rows that come and go, or is short by its nature.
+# Responses that are not lists of rows, or are always short.
 OTHERWISE = {
     "listCertificateProfiles": "a fixed set: those that are built in",
     "listMyGrants": "one document of what the asker may do where",
@@ -28,7 +28,7 @@ def described() -> dict[str, Any]:
 
 
 def lists(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Operation and answer of whatever answers with rows."""
+    """Yield operation and response of each operation that returns rows."""
     for operations in document["paths"].values():
         operation = operations.get("get", {})
         content = operation.get("responses", {}).get("200", {}).get("content", {}).get("application/json")
@@ -46,7 +46,7 @@ def resolved(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]
     return schema
 
 
-def test_every_list_comes_in_pages_and_orders(described: dict[str, Any]) -> None:
+def test_every_list_has_pages_and_orders(described: dict[str, Any]) -> None:
     found = {name: (operation, schema) for name, operation, schema in lists(described)}
     assert len(found) > 60
     for name, (operation, schema) in found.items():

@@ -1,4 +1,4 @@
-"""Names in /openapi.json stay apart in generated clients: as modules, classes, methods and constructors."""
+"""Names in /openapi.json stay distinct in generated clients: modules, classes, methods and constructors."""
 
 import re
 from collections import Counter
@@ -18,7 +18,7 @@ def described() -> dict[str, Any]:
 
 
 def _plain(name: str) -> str:
-    """What generators leave of a name, whatever case they write it in; modules of some languages ignore case."""
+    """Normalise a name as generators do. Modules of some languages ignore case."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
@@ -32,7 +32,7 @@ def _operations(described: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _inline(owner: str, schema: dict[str, Any]) -> Iterator[str]:
-    """Enumerations and objects without a name of their own, which generators call by where they are."""
+    """Enumerations and objects without a name, which generators name by position."""
     for field, part in schema.get("properties", {}).items():
         for inner in (part, part.get("items", {}), *part.get("anyOf", ())):
             if len(inner.get("enum", ())) > 1 or inner.get("properties"):
@@ -40,34 +40,34 @@ def _inline(owner: str, schema: dict[str, Any]) -> Iterator[str]:
                 break
 
 
-def test_schemas_and_their_inline_parts_have_names_of_their_own(described: dict[str, Any]) -> None:
+def test_schemas_and_inline_parts_have_unique_names(described: dict[str, Any]) -> None:
     schemas = described["components"]["schemas"]
     inline = [name for owner, schema in schemas.items() for name in _inline(owner, schema)]
     assert len(inline) > 50
     assert _twice([*schemas, *inline]) == []
 
 
-def test_constructors_have_names_of_their_own(described: dict[str, Any]) -> None:
-    """Go makes NewSite for Site."""
+def test_constructors_have_unique_names(described: dict[str, Any]) -> None:
+    """Go generates NewSite for Site."""
     schemas = described["components"]["schemas"]
     assert _twice([*schemas, *(f"New{name}" for name in schemas)]) == []
 
 
-def test_operations_have_names_and_one_tag_each(described: dict[str, Any]) -> None:
-    """Go would make the types of a request once for each tag."""
+def test_operations_have_a_unique_name_and_one_tag(described: dict[str, Any]) -> None:
+    """Go would generate the request types once for each tag."""
     operations = list(_operations(described))
     assert _twice(operation["operationId"] for operation in operations) == []
     assert [each["operationId"] for each in operations if len(each["tags"]) != 1] == []
     assert _twice(tag["name"] for tag in described["tags"]) == []
 
 
-def test_no_schema_is_named_by_a_makeshift(described: dict[str, Any]) -> None:
+def test_schema_names_are_not_placeholders(described: dict[str, Any]) -> None:
     odd = [name for name in described["components"]["schemas"] if re.search(r"\d$|Output$|^Api", name)]
     assert set(odd) <= {"Pkcs12"}
 
 
-def test_numbers_tell_their_size(described: dict[str, Any]) -> None:
-    """Go would read an integer of which nothing is told into 32 bits."""
+def test_numbers_declare_their_size(described: dict[str, Any]) -> None:
+    """Go would read an integer without a format into 32 bits."""
 
     def unsized(part: Any, where: str) -> Iterator[str]:
         if isinstance(part, dict):
@@ -84,7 +84,7 @@ def test_numbers_tell_their_size(described: dict[str, Any]) -> None:
     assert list(unsized(fields["schemas"], "")) + list(unsized(fields["paths"], "")) == []
 
 
-def test_public_operations_say_that_they_take_no_credential(described: dict[str, Any]) -> None:
+def test_public_operations_declare_no_security(described: dict[str, Any]) -> None:
     public = [told for told in collect_routes(openapi.application()).values() if isinstance(told.asks, AllowsAnyone)]
     assert len(public) > 9
     for operation in _operations(described):

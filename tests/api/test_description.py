@@ -1,4 +1,4 @@
-"""The OpenAPI document lists the refusals of each operation."""
+"""The OpenAPI document lists the error responses of each operation."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ def described() -> dict[str, Any]:
     return openapi.description()
 
 
-def test_every_route_tells_its_refusals_as_problems(described: dict[str, Any]) -> None:
+def test_every_route_documents_its_problem_responses(described: dict[str, Any]) -> None:
     for path, operations in described["paths"].items():
         for method, operation in operations.items():
             responses = operation["responses"]
@@ -25,6 +25,6 @@ def test_every_route_tells_its_refusals_as_problems(described: dict[str, Any]) -
 
 
 def _answer(document: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
-    """Refusals are told once for all operations."""
+    """Error responses are defined once for all operations."""
     name = answer.get("$ref", "").rpartition("/")[2]
     return document["components"]["responses"][name] if name else answer

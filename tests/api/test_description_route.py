@@ -1,4 +1,4 @@
-"""/openapi.json as clients fetch it."""
+"""Clients fetch /openapi.json."""
 
 import gzip
 from pathlib import Path
@@ -8,7 +8,7 @@ from tests.api.served import served, settings_of_public
 from tests.postgres import Database
 
 
-def test_description_is_made_once_and_not_sent_to_who_has_it(database: Database, tmp_path: Path) -> None:
+def test_description_is_built_once_and_cached_by_etag(database: Database, tmp_path: Path) -> None:
     app = create_app(settings_of_public(database, tmp_path))
     with served(app) as client:
         plain = client.get("/openapi.json", headers={"Accept-Encoding": "identity"})
@@ -24,7 +24,7 @@ def test_description_is_made_once_and_not_sent_to_who_has_it(database: Database,
         assert client.get("/openapi.json").json() == plain.json()
 
 
-def test_answers_of_the_api_are_kept_nowhere(database: Database, tmp_path: Path) -> None:
+def test_api_responses_are_not_cacheable(database: Database, tmp_path: Path) -> None:
     with served(create_app(settings_of_public(database, tmp_path))) as client:
         answer = client.get("/v1/tenants/alpha")
         assert answer.headers["cache-control"] == "no-store"

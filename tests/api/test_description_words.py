@@ -1,4 +1,4 @@
-"""What /openapi.json says of each thing: words, permissions, headers, examples, good names."""
+"""Texts in /openapi.json: descriptions, permissions, headers, examples and names."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def _operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, 
             yield path, method, operation
 
 
-def test_everything_is_told_in_words(described: dict[str, Any]) -> None:
+def test_everything_has_a_description(described: dict[str, Any]) -> None:
     missing = [
         f"{name}.{field}"
         for name, schema in described["components"]["schemas"].items()
@@ -53,12 +53,12 @@ def test_each_operation_names_its_permission(described: dict[str, Any]) -> None:
     assert listing["post"]["security"] == [{"bearer": []}, {"cookie": [], "csrf": []}]
 
 
-def test_page_of_permissions_is_what_the_code_says() -> None:
+def test_permissions_page_matches_the_code() -> None:
     told = permissions.PAGE.read_text(encoding="utf-8")
     assert told == permissions.page(), f"permissions or routes have changed: {permissions.REMEDY}"
 
 
-def test_headers_are_told_where_they_occur(described: dict[str, Any]) -> None:
+def test_headers_are_documented_where_they_occur(described: dict[str, Any]) -> None:
     known = described["components"]["headers"].keys()
     for path, method, operation in _operations(described):
         for status, answer in operation["responses"].items():

@@ -1,4 +1,4 @@
-"""HEAD on the wire: what GET says of itself, and nothing of what it would bring."""
+"""HEAD on the wire: the headers of GET without its body."""
 
 import socket
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def _pieces() -> Iterator[str]:
 
 @pytest.fixture
 def app(tmp_path: Path) -> FastAPI:
-    """Routes of each kind that there are."""
+    """An application with one route of each kind."""
     app = FastAPI()
     MADE.clear()
     (tmp_path / "file").write_bytes(b"x" * 10_000_000)
@@ -57,40 +57,40 @@ def client(app: FastAPI) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_what_is_behind_sees_a_get(client: httpx.Client) -> None:
+def test_application_receives_a_get(client: httpx.Client) -> None:
     reply = client.head("/method")
     assert (reply.status_code, reply.headers["seen"], reply.headers["content-length"]) == (200, "GET", "3")
 
 
-def test_stream_is_not_produced(client: httpx.Client) -> None:
+def test_stream_body_is_not_produced(client: httpx.Client) -> None:
     reply = client.head("/stream")
     assert (reply.status_code, reply.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
-    # The connection goes on.
+    # The connection stays open.
     assert client.get("/both").text == "got"
     assert len(MADE) < 10
 
 
-def test_file_is_told_whole_whatever_part_is_asked_for(client: httpx.Client) -> None:
+def test_file_head_ignores_range_requests(client: httpx.Client) -> None:
     reply = client.head("/file", headers={"Range": "bytes=0-9"})
     assert (reply.status_code, reply.headers["content-length"]) == (200, "10000000")
     assert client.get("/file", headers={"Range": "bytes=0-9"}).status_code == 206
 
 
 @pytest.mark.parametrize(("path", "status"), [("/posted", 405), ("/none", 404), ("/once", 405)])
-def test_what_is_refused_by_get_or_for_head_has_no_body_either(client: httpx.Client, path: str, status: int) -> None:
+def test_rejected_head_has_no_body(client: httpx.Client, path: str, status: int) -> None:
     reply = client.head(path)
     assert (reply.status_code, reply.content) == (status, b"")
     assert client.get("/both").text == "got"
     assert MADE == []
 
 
-def test_what_goes_wrong_has_no_body_either(client: httpx.Client) -> None:
-    """Behind it the server closes the connection, as it does behind a GET."""
+def test_failed_head_has_no_body(client: httpx.Client) -> None:
+    """The server then closes the connection, as it does after a GET."""
     reply = client.head("/wrong")
     assert (reply.status_code, reply.content) == (500, b"")
 
 
-def test_allow_names_head_where_get_is(public_settings: Settings) -> None:
+def test_allow_lists_head_where_get_is_supported(public_settings: Settings) -> None:
     with served(create_app(public_settings)) as client:
         assert client.post("/healthz").headers["allow"] == "GET, HEAD"
         assert client.head("/v1/sign-in").headers["allow"] == "POST"
@@ -103,8 +103,8 @@ def test_allow_names_head_where_get_is(public_settings: Settings) -> None:
             assert head.headers["x-request-id"]
 
 
-def test_nothing_comes_behind_the_head(app: FastAPI) -> None:
-    """As it is on the wire: a client that reads a body here would take it for the next answer."""
+def test_no_bytes_follow_the_headers(app: FastAPI) -> None:
+    """Checked on the wire: a client would read a body here as the next response."""
     with served_on_port(app) as url:
         port = int(url.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port)) as connection:

@@ -51,25 +51,25 @@ def client(app: FastAPI) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_process_that_answers_is_alive(client: httpx.Client):
+def test_responding_process_is_live(client: httpx.Client):
     reply = client.get("/healthz")
     assert (reply.status_code, reply.json()) == (200, {"status": "alive"})
 
 
-def test_migrated_database_makes_ready(client: httpx.Client):
+def test_migrated_database_is_ready(client: httpx.Client):
     reply = client.get("/readyz")
     assert (reply.status_code, reply.json()) == (200, {"status": "ready", "redis": "answers"})
 
 
-def test_all_connections_in_use_do_not_make_unready(app: FastAPI, client: httpx.Client) -> None:
-    """A table is locked, say: the database is well, and no balancer takes the process out."""
+def test_exhausted_connections_do_not_affect_readiness(app: FastAPI, client: httpx.Client) -> None:
+    """A locked table, for example: the database is healthy and the load balancer must keep the process."""
     with ExitStack() as held:
         for _ in range(MAX_CONNECTIONS):
             held.enter_context(app.state.engine.connect())
         assert client.get("/readyz").status_code == 200
 
 
-def test_many_that_probe_while_redis_hangs_keep_nobody_from_it(client: httpx.Client, redis_server: RedisServer) -> None:
+def test_probes_during_a_redis_hang_do_not_block(client: httpx.Client, redis_server: RedisServer) -> None:
     client.get("/readyz")
     os.kill(redis_server.pid, signal.SIGSTOP)
     try:
@@ -80,7 +80,7 @@ def test_many_that_probe_while_redis_hangs_keep_nobody_from_it(client: httpx.Cli
     assert {(each.status_code, each.json().get("redis")) for each in answers} == {(200, "does not answer")}
 
 
-def test_redis_away_is_reported_and_not_required(client: httpx.Client, redis_server: RedisServer):
+def test_redis_outage_is_reported_but_still_ready(client: httpx.Client, redis_server: RedisServer):
     redis_server.stop()
     reply = client.get("/readyz")
     assert (reply.status_code, reply.json()["redis"]) == (200, "does not answer")
@@ -88,7 +88,7 @@ def test_redis_away_is_reported_and_not_required(client: httpx.Client, redis_ser
     assert client.get("/readyz").json()["redis"] == "answers"
 
 
-def test_database_away_is_not_ready_but_alive(tmp_path: Path, redis_server: RedisServer):
+def test_database_outage_is_live_but_not_ready(tmp_path: Path, redis_server: RedisServer):
     nowhere = settings(f"postgresql://admit_app@/admit?host={tmp_path}", redis_server.url, tmp_path)
     with served(create_app(nowhere)) as client:
         reply = client.get("/readyz")
@@ -99,7 +99,7 @@ def test_database_away_is_not_ready_but_alive(tmp_path: Path, redis_server: Redi
 
 
 @pytest.mark.parametrize(("revision", "code"), [("9999_future", "schema-too-new"), (None, "schema-too-old")])
-def test_other_schema_is_not_ready(client: httpx.Client, database: Database, revision: str | None, code: str):
+def test_other_schema_version_is_not_ready(client: httpx.Client, database: Database, revision: str | None, code: str):
     with psycopg.connect(database.owner_url) as connection:
         before = connection.execute("DELETE FROM alembic_version RETURNING version_num").fetchall()
         if revision:
@@ -114,7 +114,7 @@ def test_other_schema_is_not_ready(client: httpx.Client, database: Database, rev
     assert reply.json()["remedy"]
 
 
-def test_unknown_path_is_a_problem(client: httpx.Client):
+def test_unknown_path_returns_a_problem(client: httpx.Client):
     reply = client.get("/nothing/here")
     assert reply.headers["content-type"] == "application/problem+json"
     assert reply.json() == {
@@ -127,19 +127,19 @@ def test_unknown_path_is_a_problem(client: httpx.Client):
     }
 
 
-def test_slash_too_many_leads_nowhere(client: httpx.Client):
-    """Least of all to the host that the request names."""
+def test_trailing_slash_does_not_redirect(client: httpx.Client):
+    """In particular not to the host that the request names."""
     reply = client.get("/healthz/", headers={"Host": "elsewhere.example"})
     assert (reply.status_code, reply.json()["code"]) == (404, "not-found")
 
 
-def test_wrong_method_is_a_problem_that_names_the_right_one(client: httpx.Client):
+def test_wrong_method_returns_a_problem_with_allow(client: httpx.Client):
     reply = client.post("/healthz")
     assert (reply.status_code, reply.headers["allow"]) == (405, "GET, HEAD")
     assert reply.json()["code"] == "method-not-allowed"
 
 
-def test_wrong_method_names_those_of_all_routes_of_the_path(app: FastAPI, client: httpx.Client):
+def test_wrong_method_lists_the_methods_of_all_routes(app: FastAPI, client: httpx.Client):
     app.get("/thing/{name}")(lambda name: name)
     app.delete("/thing/{name}")(lambda name: name)
     assert client.post("/thing/a").headers["allow"] == "DELETE, GET, HEAD"
@@ -153,7 +153,7 @@ def _raise(exc: Exception) -> None:
     raise exc
 
 
-def test_errors_of_ours_are_rendered_with_their_code_and_remedy(app: FastAPI, client: httpx.Client):
+def test_domain_errors_have_a_code_and_a_remedy(app: FastAPI, client: httpx.Client):
     app.get("/gone")(lambda: _raise(NotFound("Tenant 'x' does not exist.", place="slug", remedy="List them.")))
     app.get("/used")(lambda: _raise(InUse("Two sites use it.")))
     assert client.get("/gone").json() == {
@@ -168,7 +168,7 @@ def test_errors_of_ours_are_rendered_with_their_code_and_remedy(app: FastAPI, cl
     assert (client.get("/used").status_code, client.get("/used").json()["code"]) == (409, "in-use")
 
 
-def test_invalid_body_names_every_mistake(app: FastAPI, client: httpx.Client):
+def test_invalid_body_lists_every_error(app: FastAPI, client: httpx.Client):
     @app.post("/ports")
     def ports(bodies: list[Body]) -> int:
         return len(bodies)
@@ -178,14 +178,14 @@ def test_invalid_body_names_every_mistake(app: FastAPI, client: httpx.Client):
     assert [mistake["place"] for mistake in reply.json()["mistakes"]] == ["[0].port", "[2].port"]
 
 
-def test_unforeseen_error_tells_the_caller_nothing_of_it(app: FastAPI, client: httpx.Client):
+def test_unexpected_error_reveals_no_details(app: FastAPI, client: httpx.Client):
     app.get("/bug")(lambda: _raise(RuntimeError("password=hunter2")))
     reply = client.get("/bug")
     assert (reply.status_code, reply.json()["code"]) == (500, "internal-error")
     assert "hunter2" not in reply.text
 
 
-def test_start_without_database_setting_is_refused(monkeypatch: pytest.MonkeyPatch):
+def test_start_without_database_setting_fails(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("ADMIT_DATABASE_URL", raising=False)
     monkeypatch.setenv("ADMIT_VAR_DIR", "/nonexistent")
     with pytest.raises(SettingsError, match="ADMIT_DATABASE_URL is required"):

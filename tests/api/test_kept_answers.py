@@ -1,4 +1,4 @@
-"""What took long to make is given again, and tells of when it is; what did not is always new."""
+"""Slow responses are cached with their time; fast ones are always computed."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ class Clock:
 
 
 class Maker:
-    """Takes `seconds` of the clock for each answer, and numbers them."""
+    """Takes `seconds` of the clock for each response, and numbers the responses."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self.made, self._clock, self.seconds = 0, clock, seconds
@@ -32,7 +32,7 @@ class Maker:
     ("took", "later", "is_kept"),
     [(0.09, 0, False), (0.5, 49, True), (0.5, 51, False), (60, 599, True), (60, 601, False)],
 )
-def test_an_answer_is_kept_for_a_hundred_times_as_long_as_it_took(took: float, later: float, is_kept: bool) -> None:
+def test_response_is_cached_100_times_its_duration(took: float, later: float, is_kept: bool) -> None:
     clock = Clock()
     kept, make = SlowResultCache[int](clock=clock), Maker(clock, took)
     first = kept.get("a", make)
@@ -42,7 +42,7 @@ def test_an_answer_is_kept_for_a_hundred_times_as_long_as_it_took(took: float, l
     assert kept.get("b", make).value == make.made
 
 
-def test_who_asks_while_it_is_made_waits_for_it_or_takes_the_one_before() -> None:
+def test_concurrent_caller_waits_or_gets_the_stale_response() -> None:
     clock, begun, goes_on = Clock(), threading.Event(), threading.Event()
     kept, make = SlowResultCache[int](clock=clock), Maker(clock, 1)
 
@@ -65,7 +65,7 @@ def test_who_asks_while_it_is_made_waits_for_it_or_takes_the_one_before() -> Non
         assert kept.get("a", make).value == 1
         goes_on.set()
         assert again.result(10).value == kept.get("a", make).value == 2
-        # Of days ago nobody has it, though another is made.
+        # A response that is days old is never returned, even while a new one is computed.
         clock.now += 259_200
         begun.clear()
         goes_on.clear()
@@ -77,7 +77,7 @@ def test_who_asks_while_it_is_made_waits_for_it_or_takes_the_one_before() -> Non
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_what_failed_or_was_made_fast_is_nobody_elses(fails: bool) -> None:
+def test_failed_and_fast_responses_are_not_shared(fails: bool) -> None:
     clock, begun, goes_on = Clock(), threading.Event(), threading.Event()
     kept, make = SlowResultCache[int](clock=clock), Maker(clock, 0)
 
@@ -98,7 +98,7 @@ def test_what_failed_or_was_made_fast_is_nobody_elses(fails: bool) -> None:
     assert kept.get("a", make).value == make.made
 
 
-def test_of_very_many_those_are_forgotten_that_nobody_asks_for() -> None:
+def test_unused_cache_entries_are_evicted() -> None:
     clock = Clock()
     kept, make = SlowResultCache[int](clock=clock), Maker(clock, 6)
     for number in range(64):

@@ -1,4 +1,4 @@
-"""What one source may ask for, and how."""
+"""Rate and size limits for one source address."""
 
 import asyncio
 import socket
@@ -30,7 +30,7 @@ class Clock:
         return self.now
 
 
-def test_bucket_gives_a_burst_and_then_as_much_as_comes_in() -> None:
+def test_bucket_allows_a_burst_then_refills() -> None:
     clock = Clock()
     buckets = SourceTokenBuckets(5, clock=clock)
     assert [buckets.take("a") for _ in range(10)] == [0.0] * 10
@@ -44,7 +44,7 @@ def test_bucket_gives_a_burst_and_then_as_much_as_comes_in() -> None:
     assert [buckets.take("a") for _ in range(11)].count(0.0) == 10
 
 
-def test_sources_are_bounded_and_the_silent_ones_are_forgotten() -> None:
+def test_idle_sources_are_evicted() -> None:
     buckets = SourceTokenBuckets(0.5, most=2, clock=Clock())
     assert [buckets.take(source) > 0 for source in ("a", "b", "a", "c", "a", "b")] == [0, 0, 1, 0, 1, 0]
 
@@ -59,7 +59,7 @@ def test_sources_are_bounded_and_the_silent_ones_are_forgotten() -> None:
         ("somewhere", "somewhere"),
     ],
 )
-def test_network_of_a_household_is_one_source(address: str, source: str) -> None:
+def test_household_network_is_one_source(address: str, source: str) -> None:
     assert get_source(address) == source
 
 
@@ -69,7 +69,7 @@ def limited(public_settings: Settings) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_who_asks_too_much_is_told_when_to_come_again(limited: httpx.Client, alpha: Certified):
+def test_rate_limited_client_gets_retry_after(limited: httpx.Client, alpha: Certified):
     path = f"/ca/{alpha.authorities.root.id}.cer"
     replies = [limited.get(path) for _ in range(6)]
     assert [reply.status_code for reply in replies[:2]] == [200, 200]
@@ -77,7 +77,7 @@ def test_who_asks_too_much_is_told_when_to_come_again(limited: httpx.Client, alp
     assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
     assert refused.json()["code"] == "too-many-requests"
     assert limited.post(f"/ocsp/{alpha.authorities.root.id}", content=b"x").status_code == 429
-    # Probes are not counted.
+    # Health probes are not counted.
     assert limited.get("/readyz").status_code == 200
 
 
@@ -105,9 +105,7 @@ def test_body_is_read_up_to_its_limit() -> None:
         _read(b"x", slow=True)
 
 
-def test_client_that_stops_in_the_middle_of_its_request_is_hung_up_on(
-    public_settings: Settings, alpha: Certified, monkeypatch: pytest.MonkeyPatch
-):
+def test_stalled_request_is_disconnected(public_settings: Settings, alpha: Certified, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ocsp, "_BODY_TIMEOUT_SECONDS", 0.3)
     with served_on_port(create_app(public_settings)) as url:
         host, port = url.removeprefix("http://").split(":")
@@ -132,7 +130,7 @@ def test_client_that_stops_in_the_middle_of_its_request_is_hung_up_on(
     method=st.sampled_from(["GET", "HEAD", "POST", "PUT", "OPTIONS"]),
     body=st.binary(max_size=200),
 )
-def test_no_request_makes_the_server_fail(
+def test_no_request_crashes_the_server(
     client: httpx.Client, alpha: Certified, kind: str, known: bool, rest: str, method: str, body: bytes
 ):
     path = f"/{kind}/{alpha.authorities.issuing.id if known else ''}/".encode() + rest.encode("utf-8", "surrogatepass")

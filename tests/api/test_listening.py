@@ -1,4 +1,4 @@
-"""HTTP processes that listen on `::` take IPv4 as well."""
+"""HTTP processes that listen on `::` also accept IPv4."""
 
 import http.client
 import socket
@@ -33,7 +33,7 @@ def status_of(host: str, port: int) -> int:
     return status
 
 
-def test_public_process_answers_over_both_families(settings: Settings) -> None:
+def test_public_process_listens_on_both_families(settings: Settings) -> None:
     listeners = open_listeners(settings.listen_address, settings.public_port)
     server = create_server(create_app(settings), settings)
     thread = threading.Thread(target=server.run, args=(listeners,))
@@ -47,13 +47,13 @@ def test_public_process_answers_over_both_families(settings: Settings) -> None:
         thread.join()
 
 
-def test_one_address_is_one_listener(settings: Settings) -> None:
+def test_same_address_is_bound_once(settings: Settings) -> None:
     [listener] = open_listeners("127.0.0.1", settings.public_port)
     with listener:
         assert listener.getsockname() == ("127.0.0.1", settings.public_port)
 
 
-def test_port_that_is_taken_over_ipv4_ends_the_process(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+def test_taken_ipv4_port_ends_the_process(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(SystemExit):

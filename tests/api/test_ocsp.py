@@ -1,4 +1,4 @@
-"""The OCSP responder over HTTP, asked and read with the `cryptography` package."""
+"""The OCSP responder over HTTP, queried and verified with the `cryptography` package."""
 
 import base64
 import random
@@ -86,7 +86,7 @@ def _key_bits(issuer: CertificateAuthority) -> bytes:
 
 
 class Asking:
-    """Of one authority, at its address."""
+    """An OCSP client of one authority, at its address."""
 
     def __init__(self, client: httpx.Client, authority: CertificateAuthority) -> None:
         self._client = client
@@ -108,7 +108,7 @@ class Asking:
 
 
 def require_signed(answer: OCSPResponse, issuer: CertificateAuthority) -> None:
-    """By a delegate that the issuer itself has certified for that."""
+    """Require a signature by a delegate that the issuer itself has certified."""
     (signer,) = answer.certificates
     signer.verify_directly_issued_by(certificate_of(issuer))
     assert (
@@ -156,9 +156,7 @@ def test_issued_certificate_is_good(
     assert abs(answer.this_update_utc - utc_now()) < timedelta(minutes=1)
 
 
-def test_revoked_certificate_is_revoked_with_time_and_reason(
-    app_engine: Engine, asking: Asking, alpha: Certified, serial: int
-):
+def test_revoked_certificate_has_time_and_reason(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
     assert asking(serial).certificate_status is OCSPCertStatus.GOOD
     act(app_engine, alpha, revoke_certificate, serial, now=alpha.now, reason="keyCompromise")
     until(lambda: asking(serial).certificate_status is OCSPCertStatus.REVOKED, "the revocation shows")
@@ -170,7 +168,7 @@ def test_revoked_certificate_is_revoked_with_time_and_reason(
     assert answer.revocation_time_utc == alpha.now.replace(microsecond=0)
 
 
-def test_suspended_certificate_is_on_hold_until_it_is_reinstated(
+def test_suspended_certificate_is_on_hold_until_reinstated(
     app_engine: Engine, asking: Asking, alpha: Certified, serial: int
 ):
     act(app_engine, alpha, suspend_certificate, serial, now=alpha.now)
@@ -181,7 +179,7 @@ def test_suspended_certificate_is_on_hold_until_it_is_reinstated(
     until(lambda: asking(serial).certificate_status is OCSPCertStatus.GOOD, "it is good again")
 
 
-def test_unspecified_reason_is_left_out(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
+def test_unspecified_reason_is_omitted(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
     act(app_engine, alpha, revoke_certificate, serial, now=alpha.now)
     answer = asking(serial)
     assert (answer.certificate_status, answer.revocation_reason) == (OCSPCertStatus.REVOKED, None)
@@ -197,7 +195,7 @@ def test_unknown_serial_is_unknown(asking: Asking, alpha: Certified, nonce: byte
     require_signed(answer, alpha.authorities.issuing)
 
 
-def test_certificate_that_is_only_intended_is_unknown(app_engine: Engine, asking: Asking, alpha: Certified):
+def test_intended_certificate_is_unknown(app_engine: Engine, asking: Asking, alpha: Certified):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         reserved = alpha.reserve(session)
     assert asking(int.from_bytes(reserved.serial)).certificate_status is OCSPCertStatus.UNKNOWN
@@ -219,7 +217,7 @@ def test_root_answers_for_the_issuing_authority(app_engine: Engine, client: http
     )
 
 
-def test_old_root_answers_for_the_new_one_that_it_certified(app_engine: Engine, client: httpx.Client, alpha: Certified):
+def test_old_root_answers_for_the_cross_certified_root(app_engine: Engine, client: httpx.Client, alpha: Certified):
     root = alpha.authorities.root
     signed, reserved = 0x7788, 0x7799
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -232,7 +230,9 @@ def test_old_root_answers_for_the_new_one_that_it_certified(app_engine: Engine, 
     assert asking(reserved).certificate_status is OCSPCertStatus.UNKNOWN
 
 
-def test_nothing_of_a_revoked_authority_is_good(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
+def test_certificates_of_a_revoked_authority_are_not_good(
+    app_engine: Engine, asking: Asking, alpha: Certified, serial: int
+):
     assert asking(serial).certificate_status is OCSPCertStatus.GOOD
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         row = session.get_one(CertificateAuthority, alpha.authorities.issuing.id)
@@ -241,9 +241,7 @@ def test_nothing_of_a_revoked_authority_is_good(app_engine: Engine, asking: Aski
     until(lambda: asking(serial).certificate_status is OCSPCertStatus.REVOKED, "it is revoked too")
 
 
-def test_nothing_is_said_for_a_tenant_that_was_purged(
-    app_engine: Engine, asking: Asking, alpha: Certified, serial: int
-):
+def test_purged_tenant_gets_no_answers(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
     assert asking(serial).certificate_status is OCSPCertStatus.GOOD
     with session_scope(PlatformScope(), engine=app_engine) as session:
         for carry_out in (tenants.delete_tenant, tenants.purge_tenant):
@@ -251,16 +249,16 @@ def test_nothing_is_said_for_a_tenant_that_was_purged(
     until(lambda: asking(serial).response_status is OCSPResponseStatus.UNAUTHORIZED, "the kept answer is gone")
 
 
-def test_retired_authority_answers_on(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
+def test_retired_authority_still_answers(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         session.get_one(CertificateAuthority, alpha.authorities.issuing.id).status = "retired"
     assert asking(serial).certificate_status is OCSPCertStatus.GOOD
 
 
-def test_question_about_another_issuer_is_unauthorized(
+def test_request_for_another_issuer_is_unauthorized(
     client: httpx.Client, app_engine: Engine, alpha: Certified, bravo: Certified
 ):
-    """Also once the answer for the right one is kept, with and without a nonce."""
+    """Also when the response of the right issuer is cached, with and without a nonce."""
     own, foreign = issue(app_engine, alpha), issue(app_engine, bravo)
     asking = Asking(client, alpha.authorities.issuing)
     for serial in (own, foreign):
@@ -271,7 +269,7 @@ def test_question_about_another_issuer_is_unauthorized(
             assert reply.headers["cache-control"] == "no-store"
 
 
-def test_authority_of_one_tenant_says_nothing_of_the_serials_of_another(
+def test_authority_does_not_answer_for_another_tenant(
     client: httpx.Client, app_engine: Engine, alpha: Certified, bravo: Certified
 ):
     foreign = issue(app_engine, bravo)
@@ -280,16 +278,16 @@ def test_authority_of_one_tenant_says_nothing_of_the_serials_of_another(
         assert Asking(client, authority)(foreign).certificate_status is OCSPCertStatus.UNKNOWN
 
 
-def test_serial_of_the_same_tenants_other_authority_is_unknown(client: httpx.Client, alpha: Certified, serial: int):
+def test_serial_of_a_sibling_authority_is_unknown(client: httpx.Client, alpha: Certified, serial: int):
     assert Asking(client, alpha.authorities.root)(serial).certificate_status is OCSPCertStatus.UNKNOWN
 
 
-def test_authority_that_is_not_here_is_unauthorized(client: httpx.Client, alpha: Certified, serial: int):
+def test_unknown_authority_is_unauthorized(client: httpx.Client, alpha: Certified, serial: int):
     reply = client.post(f"/ocsp/{uuid4()}", content=question(alpha.authorities.issuing, serial))
     assert load_der_ocsp_response(reply.content).response_status is OCSPResponseStatus.UNAUTHORIZED
 
 
-def test_authority_without_a_signer_asks_to_come_again(
+def test_authority_without_a_signer_returns_try_later(
     app_engine: Engine, asking: Asking, alpha: Certified, serial: int
 ):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -298,7 +296,7 @@ def test_authority_without_a_signer_asks_to_come_again(
 
 
 def _several(*requests: bytes) -> bytes:
-    """One request for what several asked."""
+    """Combine several requests into one."""
     singles = b""
     for request in requests:
         outer = next(der.iter_children(request)).content
@@ -307,9 +305,7 @@ def _several(*requests: bytes) -> bytes:
     return der.sequence(der.sequence(der.encode(der.SEQUENCE, singles)))
 
 
-def test_several_certificates_are_answered_in_their_order(
-    app_engine: Engine, asking: Asking, alpha: Certified, serial: int
-):
+def test_several_certificates_are_answered_in_order(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
     bad = issue(app_engine, alpha)
     act(app_engine, alpha, revoke_certificate, bad, now=alpha.now)
     issuing = alpha.authorities.issuing
@@ -324,7 +320,7 @@ def test_several_certificates_are_answered_in_their_order(
         ]
 
 
-def test_one_foreign_certificate_among_several_makes_all_unauthorized(
+def test_one_foreign_certificate_makes_all_unauthorized(
     asking: Asking, alpha: Certified, bravo: Certified, serial: int
 ):
     request = _several(question(alpha.authorities.issuing, serial), question(bravo.authorities.issuing, serial))
@@ -337,7 +333,7 @@ def test_one_foreign_certificate_among_several_makes_all_unauthorized(
     [b"", b"0", b"\x30\x00", b"not DER at all", bytes(MAX_REQUEST_BYTES)],
     ids=["nothing", "half", "empty", "text", "zeroes"],
 )
-def test_what_is_no_request_is_malformed(asking: Asking, serial: int, request_bytes: bytes):
+def test_invalid_request_is_malformed(asking: Asking, serial: int, request_bytes: bytes):
     asking(serial)
     for reply in (asking.post(request_bytes), asking.get(request_bytes)):
         assert load_der_ocsp_response(reply.content).response_status is OCSPResponseStatus.MALFORMED_REQUEST
@@ -345,19 +341,19 @@ def test_what_is_no_request_is_malformed(asking: Asking, serial: int, request_by
 
 
 @pytest.mark.parametrize("octets", [0, 129])
-def test_nonce_beyond_the_bounds_is_malformed(asking: Asking, alpha: Certified, serial: int, octets: int):
+def test_oversized_nonce_is_malformed(asking: Asking, alpha: Certified, serial: int, octets: int):
     reply = asking.post(question(alpha.authorities.issuing, serial, nonce=bytes(octets)))
     assert load_der_ocsp_response(reply.content).response_status is OCSPResponseStatus.MALFORMED_REQUEST
 
 
-def test_more_certificates_than_the_bound_are_malformed(asking: Asking, alpha: Certified, serial: int):
+def test_too_many_certificates_are_malformed(asking: Asking, alpha: Certified, serial: int):
     one = question(alpha.authorities.issuing, serial)
     for count, status in ((MAX_CERTIFICATES, "SUCCESSFUL"), (MAX_CERTIFICATES + 1, "MALFORMED_REQUEST")):
         answer = load_der_ocsp_response(asking.post(_several(*[one] * count)).content)
         assert answer.response_status.name == status
 
 
-def test_larger_body_is_not_read(asking: Asking, client: httpx.Client):
+def test_oversized_body_is_not_read(asking: Asking, client: httpx.Client):
     reply = asking.post(bytes(MAX_REQUEST_BYTES + 1))
     assert (reply.status_code, reply.headers["connection"]) == (413, "close")
     assert load_der_ocsp_response(reply.content).response_status is OCSPResponseStatus.MALFORMED_REQUEST
@@ -365,7 +361,7 @@ def test_larger_body_is_not_read(asking: Asking, client: httpx.Client):
     assert (chunked.status_code, chunked.headers["connection"]) == (413, "close")
 
 
-def test_get_may_be_kept_for_minutes_and_is_known_again(asking: Asking, alpha: Certified, serial: int):
+def test_get_response_is_cacheable_with_etag(asking: Asking, alpha: Certified, serial: int):
     reply = asking.get(question(alpha.authorities.issuing, serial))
     assert load_der_ocsp_response(reply.content).certificate_status is OCSPCertStatus.GOOD
     assert reply.headers["cache-control"] == "max-age=300, public, no-transform, must-revalidate"
@@ -377,8 +373,8 @@ def test_get_may_be_kept_for_minutes_and_is_known_again(asking: Asking, alpha: C
 
 
 @pytest.mark.parametrize("quoted", [True, False])
-def test_get_takes_base64_as_clients_write_it(asking: Asking, client: httpx.Client, alpha: Certified, quoted: bool):
-    """With slashes and pluses as they are, or quoted; with and without padding."""
+def test_get_accepts_all_base64_spellings(asking: Asking, client: httpx.Client, alpha: Certified, quoted: bool):
+    """With slashes and pluses raw or quoted; with and without padding."""
     issuing = alpha.authorities.issuing
     chosen = random.Random(1)
     serials = [chosen.getrandbits(120) for _ in range(40)]
@@ -392,7 +388,7 @@ def test_get_takes_base64_as_clients_write_it(asking: Asking, client: httpx.Clie
 
 
 @pytest.mark.parametrize("nonce", [None, b"n" * 32])
-def test_answer_with_a_nonce_or_about_what_is_not_known_is_not_kept(
+def test_nonce_and_unknown_responses_are_not_cacheable(
     asking: Asking, alpha: Certified, serial: int, nonce: bytes | None
 ):
     number = serial if nonce else 4711
@@ -401,13 +397,13 @@ def test_answer_with_a_nonce_or_about_what_is_not_known_is_not_kept(
     assert "etag" not in reply.headers
 
 
-def test_answer_without_a_nonce_is_signed_once_and_with_one_each_time(asking: Asking, alpha: Certified, serial: int):
+def test_response_without_a_nonce_is_signed_once(asking: Asking, alpha: Certified, serial: int):
     asking(serial)
     until(lambda: asking(serial).signature == asking(serial).signature, "the answer is kept")
     assert asking(serial, nonce=b"a").signature != asking(serial, nonce=b"a").signature
 
 
-def test_kept_answers_ask_the_database_nothing(
+def test_cached_responses_need_no_database(
     public_app: FastAPI, monkeypatch: pytest.MonkeyPatch, asking: Asking, alpha: Certified, serial: int
 ):
     until(lambda: asking(serial).signature == asking(serial).signature, "the answer is kept")
@@ -424,7 +420,7 @@ def test_kept_answers_ask_the_database_nothing(
     assert asking(4711).response_status is OCSPResponseStatus.INTERNAL_ERROR
 
 
-def test_lost_connection_for_changes_hides_no_revocation(
+def test_lost_change_feed_hides_no_revocation(
     app_engine: Engine, database: Database, asking: Asking, alpha: Certified, serial: int
 ):
     until(lambda: asking(serial).signature == asking(serial).signature, "the answer is kept")
@@ -440,13 +436,13 @@ def test_lost_connection_for_changes_hides_no_revocation(
     until(lambda: asking(good).signature == asking(good).signature, "answers are kept again")
 
 
-def test_database_away_means_come_again(public_settings: Settings, tmp_path: Path, alpha: Certified, serial: int):
+def test_database_outage_returns_try_later(public_settings: Settings, tmp_path: Path, alpha: Certified, serial: int):
     nowhere = replace(public_settings, database_url=f"postgresql://admit_app@/admit?host={tmp_path}")
     with served(create_app(nowhere)) as client:
         assert Asking(client, alpha.authorities.issuing)(serial).response_status is OCSPResponseStatus.TRY_LATER
 
 
-def test_many_at_once_each_get_their_own_answer(
+def test_concurrent_requests_get_their_own_responses(
     app_engine: Engine, client: httpx.Client, asking: Asking, alpha: Certified
 ):
     serials = [issue(app_engine, alpha) for _ in range(12)]
@@ -468,24 +464,20 @@ def test_many_at_once_each_get_their_own_answer(
     assert wrong == []
 
 
-def test_long_spellings_of_an_id_are_not_remembered(client: httpx.Client, alpha: Certified) -> None:
+def test_long_id_spellings_are_not_cached(client: httpx.Client, alpha: Certified) -> None:
     authority_id = str(alpha.authorities.issuing.id)
     assert client.post(f"/ocsp/{authority_id}", content=b"").status_code == 200
     assert client.post(f"/ocsp/{authority_id}{'-' * 60_000}", content=b"").status_code == 404
 
 
-def test_path_without_an_authority_is_not_there_and_other_methods_are_told_the_right_ones(
-    client: httpx.Client, asking: Asking
-):
+def test_missing_authority_404_and_other_methods_405(client: httpx.Client, asking: Asking):
     assert client.post("/ocsp/alpha", content=b"").status_code == 404
     reply = client.put(asking.path, content=b"")
     assert (reply.status_code, reply.headers["allow"]) == (405, "GET, HEAD, POST")
 
 
-def test_signing_key_of_another_place_does_not_answer(
-    owner_engine: Engine, asking: Asking, alpha: Certified, serial: int
-):
-    """A row that was copied to another authority's does not open."""
+def test_signing_key_of_another_row_is_rejected(owner_engine: Engine, asking: Asking, alpha: Certified, serial: int):
+    """A sealed key copied to another authority's row does not open."""
     with owner_engine.begin() as connection:
         connection.execute(
             text("UPDATE ocsp_signers s SET key_sealed = o.key_sealed FROM ocsp_signers o WHERE o.id <> s.id")

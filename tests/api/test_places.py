@@ -1,4 +1,4 @@
-"""How much one source may hold at a time: connections, or requests under way behind a proxy."""
+"""Concurrency limits per source: connections, or requests in progress behind a proxy."""
 
 import logging
 import socket
@@ -18,7 +18,7 @@ from tests.api.served import served_on_port
 from tests.waiting import until
 
 
-def test_source_has_so_many_places_and_gets_them_back() -> None:
+def test_source_slots_are_limited_and_released() -> None:
     places = ConcurrencyLimit(2, what="connections")
     first, second = places.take("192.0.2.1"), places.take("192.0.2.1")
     assert first is not None
@@ -31,7 +31,7 @@ def test_source_has_so_many_places_and_gets_them_back() -> None:
     assert places.take("192.0.2.1") is None
 
 
-def test_household_shares_its_places_and_all_share_those_that_there_are() -> None:
+def test_household_shares_slots_within_the_total() -> None:
     places = ConcurrencyLimit(1, what="connections", most_in_all=2)
     assert places.take("2001:db8::1") is not None
     assert places.take("2001:db8::2") is None
@@ -39,12 +39,12 @@ def test_household_shares_its_places_and_all_share_those_that_there_are() -> Non
     assert places.take("192.0.2.1") is None
 
 
-def test_no_limit_where_none_is_wanted() -> None:
+def test_zero_disables_the_limit() -> None:
     places = ConcurrencyLimit(0, what="connections")
     assert None not in [places.take("192.0.2.1") for _ in range(1000)]
 
 
-def test_refusals_are_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+def test_rejections_are_logged_at_intervals(caplog: pytest.LogCaptureFixture) -> None:
     now = 100.0
     places = ConcurrencyLimit(1, what="connections", clock=lambda: now)
     with caplog.at_level(logging.WARNING, "admit.api"):
@@ -66,14 +66,14 @@ def test_refusals_are_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> N
         ("", [], ["127.0.0.1", "::1"]),
     ],
 )
-def test_networks_hold_their_addresses(text: str, inside: list[str], outside: list[str]) -> None:
+def test_networks_contain_their_addresses(text: str, inside: list[str], outside: list[str]) -> None:
     networks = NetworkSet(text)
     assert all(address in networks for address in inside)
     assert not any(address in networks for address in outside)
 
 
 class Held:
-    """An application whose requests wait until they are told to go on."""
+    """An application whose requests wait until they are released."""
 
     def __init__(self) -> None:
         self.app = FastAPI()
@@ -109,7 +109,7 @@ def held() -> Iterator[Held]:
     held.go_on.set()
 
 
-def test_one_address_has_so_many_connections_and_others_are_served_meanwhile(held: Held) -> None:
+def test_full_source_does_not_block_other_sources(held: Held) -> None:
     http = BoundedHttp.with_limit(ConcurrencyLimit(3, what="connections"), proxies=NetworkSet(""))
     with served_on_port(held.app, http=http) as url, ExitStack() as stack:
         address = url.removeprefix("http://").split(":")
@@ -121,18 +121,18 @@ def test_one_address_has_so_many_connections_and_others_are_served_meanwhile(hel
         with httpx.Client(transport=other, trust_env=False) as client:
             assert client.get(url).json() == "here"
         stack.close()
-        # Whoever lets go of them may come again.
+        # A source that releases its connections may connect again.
         until(lambda: _is_served(url), "a connection in the place of one that was closed")
 
 
-def test_requests_under_way_are_counted_by_the_client_that_a_proxy_names(held: Held) -> None:
+def test_proxied_requests_count_for_the_named_client(held: Held) -> None:
     held.app.add_middleware(SourceRateLimit, per_second=0, at_once=2)
     http = BoundedHttp.with_limit(ConcurrencyLimit(2, what="connections"), proxies=NetworkSet("127.0.0.1"))
     with (
         served_on_port(held.app, http=http, proxy_headers=True, forwarded_allow_ips="127.0.0.1") as url,
         ExitStack() as stack,
     ):
-        # The proxy has more connections than one source may.
+        # The proxy has more connections than one source may have.
         host, port = url.removeprefix("http://").split(":")
         for _ in range(2):
             waiting = stack.enter_context(socket.create_connection((host, int(port)), timeout=10))

@@ -1,4 +1,4 @@
-"""The API as several processes, started by the command that the supervisor gets."""
+"""The API as several processes, started by the supervisor's command."""
 
 import os
 import signal
@@ -18,13 +18,13 @@ from tests.ports import free_row
 from tests.postgres import Database
 from tests.waiting import until
 
-# Each process imports all of the API.
+# Each process imports the whole API.
 _PATIENCE_SECONDS = 120
 
 
 @pytest.fixture
 def parent(database: Database, tmp_path: Path) -> Iterator[tuple[int, str]]:
-    """Its pid, and the address of the API."""
+    """Yield its pid and the address of the API."""
     port = free_row(udp=1, tcp=4)
     variables = {
         "ADMIT_VAR_DIR": str(tmp_path),
@@ -45,20 +45,20 @@ def parent(database: Database, tmp_path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _serving(parent: int) -> set[int]:
-    """Its children but multiprocessing's own helper."""
+    """Child processes, except multiprocessing's own helper."""
     children = [each.pid for each in list_processes() if each.parent == parent]
     return {pid for pid in children if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
 def _is_well(url: str) -> bool:
     try:
-        # No TLS: to read all authorities that there are takes longer than to ask.
+        # No TLS: loading all CA certificates takes longer than a request.
         return httpx.get(f"{url}/healthz", trust_env=False, timeout=5, verify=False).status_code == 200  # noqa: S501
     except httpx.TransportError:
         return False
 
 
-def test_killed_process_comes_back_and_the_others_answer_meanwhile(parent: tuple[int, str]) -> None:
+def test_killed_process_restarts_while_others_serve(parent: tuple[int, str]) -> None:
     pid, url = parent
     until(lambda: _is_well(url), "answers", seconds=_PATIENCE_SECONDS)
     first = until(lambda: len(_serving(pid)) == 2 and _serving(pid), "two processes")

@@ -1,4 +1,4 @@
-"""The PROXY protocol: what a balancer says of the client is read to the byte, and nothing else is taken for it."""
+"""The PROXY protocol is parsed to the byte, and anything else is rejected."""
 
 import asyncio
 import ipaddress
@@ -14,7 +14,7 @@ SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 
 
 def binary(source: str, *, command: int = 0x21, family: int | None = None, more: bytes = b"") -> bytes:
-    """A header of version 2; `more` are fields behind the addresses."""
+    """Build a version 2 header; `more` holds the fields after the addresses."""
     address = ipaddress.ip_address(source)
     family = (0x11 if address.version == 4 else 0x21) if family is None else family
     body = address.packed * 2 + struct.pack("!HH", 4711, 443) + more
@@ -22,7 +22,7 @@ def binary(source: str, *, command: int = 0x21, family: int | None = None, more:
 
 
 def read(data: bytes, *, at_once: int = 1 << 20) -> tuple[tuple[str, int] | None, bytes]:
-    """What is read of it, and what is left."""
+    """Return the parsed header and the remaining bytes."""
     left = data
 
     async def receive(most: int) -> bytes:
@@ -50,9 +50,7 @@ def read(data: bytes, *, at_once: int = 1 << 20) -> tuple[tuple[str, int] | None
         (binary("192.0.2.7", family=0x31), None),
     ],
 )
-def test_header_names_the_client_and_ends_where_it_ends(
-    header: bytes, client: tuple[str, int] | None, at_once: int
-) -> None:
+def test_header_names_the_client_and_its_exact_end(header: bytes, client: tuple[str, int] | None, at_once: int) -> None:
     assert read(header + b"\x16\x03\x01", at_once=at_once) == (client, b"\x16\x03\x01")
 
 
@@ -76,7 +74,7 @@ def test_header_names_the_client_and_ends_where_it_ends(
         binary("192.0.2.7")[:-1],
     ],
 )
-def test_what_is_no_header_is_refused(data: bytes) -> None:
+def test_invalid_header_is_rejected(data: bytes) -> None:
     with pytest.raises(ProxyHeaderDamaged):
         read(data)
 
@@ -85,7 +83,7 @@ def test_what_is_no_header_is_refused(data: bytes) -> None:
     beginning=st.sampled_from([b"", SIGNATURE, SIGNATURE + b"\x21\x11", SIGNATURE + b"\x21\x21\x00", b"PROXY TCP4 "]),
     rest=st.binary(max_size=300),
 )
-def test_bytes_of_any_kind_are_read_or_refused(beginning: bytes, rest: bytes) -> None:
+def test_arbitrary_bytes_are_parsed_or_rejected(beginning: bytes, rest: bytes) -> None:
     try:
         client, _ = read(beginning + rest)
     except ProxyHeaderDamaged:

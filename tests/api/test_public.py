@@ -14,7 +14,7 @@ from tests.api.served import served
 from tests.factories.certificates import Certified
 
 
-def test_authority_is_handed_to_anybody(client: httpx.Client, alpha: Certified):
+def test_authority_certificate_is_public(client: httpx.Client, alpha: Certified):
     issuing = alpha.authorities.issuing
     reply = client.get(f"/ca/{issuing.id}.cer")
     assert (reply.status_code, reply.content) == (200, issuing.certificate_der)
@@ -23,7 +23,7 @@ def test_authority_is_handed_to_anybody(client: httpx.Client, alpha: Certified):
 
 
 @pytest.mark.parametrize("path", [f"/ca/{UUID(int=1)}.cer", "/v1/tenants", "/openapi.json"])
-def test_what_is_not_public_is_not_there(client: httpx.Client, path: str):
+def test_private_routes_are_not_found(client: httpx.Client, path: str):
     reply = client.get(path)
     assert (reply.status_code, reply.headers["content-type"]) == (404, "application/problem+json")
 
@@ -36,7 +36,7 @@ def test_what_is_not_public_is_not_there(client: httpx.Client, path: str):
         (create_enrolment, "/.well-known/est/alpha/cacerts"),
     ],
 )
-def test_strangers_are_not_told_where_the_database_is(
+def test_strangers_cannot_see_the_database_address(
     public_settings: Settings, tmp_path: Path, create: Callable[..., Any], path: str, caplog: pytest.LogCaptureFixture
 ):
     away = replace(public_settings, database_url=f"postgresql://admit_app@/admit?host={tmp_path}")

@@ -1,4 +1,4 @@
-"""Whoever asks the API is told its operations, not commands of a shell that is not theirs."""
+"""Remedies in API errors name API operations and not shell commands."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from api.remedies import COMMAND_OPERATIONS, replace_commands, replace_problem_c
 from api.v1.routers import V1
 
 ROOT = Path(__file__).resolve().parents[2]
-# Said to whoever runs the installation.
+# Texts for the operator of the installation.
 _OF_THE_INSTALLATION = {"api", "up"}
 
 
@@ -35,7 +35,7 @@ _OF_THE_INSTALLATION = {"api", "up"}
         ("An 'open quote: ./admit ca list", "An 'open quote: listAuthorities"),
     ],
 )
-def test_commands_become_operations(told: str, wanted: str) -> None:
+def test_commands_are_translated_to_operations(told: str, wanted: str) -> None:
     assert replace_commands(told) == wanted
     mistakes = [{"remedy": told, "place": "./admit endpoint list"}]
     assert replace_problem_commands({"remedy": told, "mistakes": mistakes}) == {
@@ -45,7 +45,7 @@ def test_commands_become_operations(told: str, wanted: str) -> None:
 
 
 class _Counted:
-    """A pattern that tells how many characters it has looked through."""
+    """A pattern that counts the characters it has scanned."""
 
     def __init__(self, pattern: re.Pattern[str], looked: list[int]) -> None:
         self._pattern, self._looked = pattern, looked
@@ -57,24 +57,22 @@ class _Counted:
 
 
 @pytest.mark.parametrize("part", ["'", '"', "'a ", '" \'a" ', "'x\n", "'a 'b' ", "./admit ca list 'a "])
-def test_nothing_is_looked_through_twice_however_many_quotations_do_not_end(
-    monkeypatch: pytest.MonkeyPatch, part: str
-) -> None:
+def test_unterminated_quotes_are_scanned_once(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     text = "./admit ca list " + part * (1_000_000 // len(part))
     looked: list[int] = []
     for quote, pattern in remedies._QUOTE_ENDS.items():
         monkeypatch.setitem(remedies._QUOTE_ENDS, quote, _Counted(pattern, looked))
     monkeypatch.setattr(remedies, "_REPLACED_PATTERN", _Counted(remedies._REPLACED_PATTERN, looked))
     assert replace_commands(text).startswith("listAuthorities ")
-    # By each of the two, and for what commands begin with.
+    # Once by each of the two patterns, and once for the command prefix.
     assert sum(looked) <= len(text) * (2 + len(remedies._QUOTE_ENDS))
 
 
-def test_operations_are_there() -> None:
+def test_named_operations_exist() -> None:
     assert set(COMMAND_OPERATIONS.values()) <= {route.operation_id for router in V1 for route in router.routes}
 
 
-def test_each_command_that_services_name_has_an_operation() -> None:
+def test_each_command_in_remedies_has_an_operation() -> None:
     named = {
         found[1]
         for file in (ROOT / "nac").rglob("*.py")

@@ -1,4 +1,4 @@
-"""Routes found by the segments of a path are those that would be found one after the other."""
+"""The route index finds the same routes as a linear search."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ def _first(routes: Sequence[BaseRoute], path: str, method: str) -> tuple[BaseRou
     return None
 
 
-def test_every_route_of_the_api_is_found_at_its_path() -> None:
+def test_every_api_route_is_found_at_its_path() -> None:
     index = RouteIndex(ROUTES)
     missed = []
     for route in ROUTES:
@@ -62,7 +62,7 @@ def test_every_route_of_the_api_is_found_at_its_path() -> None:
         ("/" + "a/" * 5_000, "GET"),
     ],
 )
-def test_the_same_route_is_found_as_without(path: str, method: str) -> None:
+def test_index_matches_the_linear_search(path: str, method: str) -> None:
     routes: list[BaseRoute] = [
         Route("/a/b", _answer, methods=["GET"]),
         Route("/a/{any}", _answer, methods=["GET"]),
@@ -77,7 +77,7 @@ def test_the_same_route_is_found_as_without(path: str, method: str) -> None:
     assert _first([RouteIndex(routes), *routes], path, method) == _first(routes, path, method)
 
 
-def test_a_path_that_is_a_route_word_for_word_is_no_value_of_another() -> None:
+def test_literal_path_is_not_read_as_a_parameter() -> None:
     def home(request: Request) -> Response:
         return Response(request.scope["route"].path)
 

@@ -1,4 +1,4 @@
-"""What people call things is not what the API calls others: where a route has a word in a name's place."""
+"""Names are rejected where a route has a fixed word in the same position."""
 
 from collections import defaultdict
 
@@ -7,7 +7,7 @@ from fastapi.routing import APIRoute
 from api.v1.routers import ROUTES
 from nac.reserved_names import RESERVED_NAMES
 
-# Parameters beside which words stand, and that no name of somebody's choice can be.
+# Parameters next to fixed words that no user-chosen name can equal.
 NO_NAMES = {
     "authority": "an id, or root or issuing",
     "cell": "which whoever runs the installation names in its settings",
@@ -20,7 +20,7 @@ NO_NAMES = {
 }
 
 
-def test_words_beside_names_are_taken() -> None:
+def test_words_next_to_name_parameters_are_reserved() -> None:
     words: defaultdict[str, set[str]] = defaultdict(set)
     for parameter, beside in _beside_parameters():
         words[parameter] |= beside

@@ -1,4 +1,4 @@
-"""Clients that we did not write ask the running application: openssl and GnuTLS."""
+"""Third-party OCSP clients query the running application: openssl and GnuTLS."""
 
 import base64
 import subprocess
@@ -24,7 +24,7 @@ from tests.factories.tenancy import ACTOR, Platform, make_tenant
 
 @dataclass(frozen=True)
 class Published:
-    """Files of a tenant's chain and of three certificates; the addresses of its authorities."""
+    """Files of a tenant's chain and of three certificates, and the addresses of its authorities."""
 
     folder: Path
     ocsp: str
@@ -65,7 +65,7 @@ def published(
 
 @pytest.mark.parametrize("digest", ["-sha1", "-sha256"])
 @pytest.mark.parametrize("nonce", ["-nonce", "-no_nonce"])
-def test_openssl_learns_the_status_and_verifies_the_answer(published: Published, digest: str, nonce: str):
+def test_openssl_gets_and_verifies_the_status(published: Published, digest: str, nonce: str):
     for name, told in (("good", "good"), ("revoked", "revoked"), ("suspended", "revoked")):
         asked = ["-issuer", "issuing.pem", digest, "-cert", f"{name}.pem", "-url", published.ocsp]
         found = published.run("openssl", "ocsp", *asked, nonce, "-CAfile", "root.pem", "-verify_other", "issuing.pem")
@@ -75,7 +75,7 @@ def test_openssl_learns_the_status_and_verifies_the_answer(published: Published,
     assert "Reason: certificateHold" in found.stdout
 
 
-def test_openssl_asks_about_several_at_once_and_about_what_nobody_has(published: Published):
+def test_openssl_queries_known_and_unknown_serials_at_once(published: Published):
     asked = ["-issuer", "issuing.pem", "-cert", "good.pem", "-cert", "revoked.pem", "-serial", "0x1234"]
     trust = ["-CAfile", "root.pem", "-verify_other", "issuing.pem"]
     found = published.run("openssl", "ocsp", *asked, "-url", published.ocsp, *trust)
@@ -84,14 +84,14 @@ def test_openssl_asks_about_several_at_once_and_about_what_nobody_has(published:
         assert line in found.stdout
 
 
-def test_openssl_is_told_that_it_asks_about_another_issuer(published: Published):
+def test_openssl_reports_a_wrong_issuer(published: Published):
     asked = ["-issuer", "root.pem", "-cert", "issuing.pem", "-url", published.ocsp, "-CAfile", "root.pem"]
     found = published.run("openssl", "ocsp", *asked)
     assert "unauthorized (6)" in found.stdout + found.stderr
 
 
 @pytest.mark.parametrize("options", [("--nonce",), ()], ids=["nonce", "no nonce"])
-def test_gnutls_learns_the_status_and_verifies_the_answer(published: Published, options: tuple[str, ...]):
+def test_gnutls_gets_and_verifies_the_status(published: Published, options: tuple[str, ...]):
     for name, told in (("good", "good"), ("revoked", "revoked")):
         asked = [f"--ask={published.ocsp}", "--load-cert", f"{name}.pem", "--load-issuer", "issuing.pem"]
         found = published.run("ocsptool", *asked, *options, "--load-trust", "chain.pem")
@@ -100,8 +100,8 @@ def test_gnutls_learns_the_status_and_verifies_the_answer(published: Published, 
         assert f"Certificate Status: {told}" in text, text
 
 
-def test_openssl_reads_what_get_answers(published: Published):
-    """It has no option for GET: the URL is built from its request (RFC 6960 A.1)."""
+def test_openssl_reads_the_get_response(published: Published):
+    """openssl has no option for GET: the URL is built from its request (RFC 6960 A.1)."""
     published.run("openssl", "ocsp", "-issuer", "issuing.pem", "-cert", "good.pem", "-no_nonce", "-reqout", "request")
     written = quote(base64.b64encode((published.folder / "request").read_bytes()), safe="")
     published.fetch(f"{published.ocsp}/{written}", "answer")
@@ -111,7 +111,7 @@ def test_openssl_reads_what_get_answers(published: Published):
     assert "good.pem: good" in found.stdout
 
 
-def test_openssl_checks_the_whole_chain_against_fetched_lists(published: Published):
+def test_openssl_verifies_the_chain_against_fetched_crls(published: Published):
     options = []
     for name, url in zip(("root", "issuing"), published.lists, strict=True):
         published.fetch(url, f"{name}.der")
@@ -124,7 +124,7 @@ def test_openssl_checks_the_whole_chain_against_fetched_lists(published: Publish
         assert ("certificate revoked" in found.stderr) == (name != "good")
 
 
-def test_gnutls_checks_the_chain_against_the_list(published: Published):
+def test_gnutls_verifies_the_chain_against_the_crl(published: Published):
     published.fetch(published.lists[1], "issuing.der")
     found = published.run("certtool", "--crl-info", "--inder", "--infile", "issuing.der")
     assert "Revoked certificates (2)" in found.stdout, found.stdout + found.stderr

@@ -1,4 +1,4 @@
-"""Audit logs of two tenants, an MSP and the platform, and what somebody with the whole database may do to them."""
+"""Audit logs of two tenants, an MSP and the platform, and an attacker with full database access."""
 
 import json
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class Log:
         return [json.loads(row["entry"])["target"] for row in rows]
 
     def tamper(self, sql: str, *parameters: object) -> None:
-        """As the owner of the database may, who can switch triggers off."""
+        """Tamper as the database owner, who can disable triggers."""
         with psycopg.connect(self.database.superuser_url, autocommit=True) as connection:
             connection.execute("SET session_replication_role = replica")
             connection.execute(sql.encode(), parameters)

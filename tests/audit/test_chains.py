@@ -1,5 +1,4 @@
-"""Entries are sealed in the order in which they come to be seen, each in its owner's chain; an export is verified by
-our own verifier and by one that has nothing of ours."""
+"""Entries are sealed in commit order, in a chain per owner. Our verifier and an independent one check an export."""
 
 import json
 import re
@@ -30,7 +29,7 @@ from tests.audit.conftest import Log
 STRANGE = {'é\u2028"\\': [1, 2.5, 10**30, None, True, {"deep": "x\ty"}], "": ""}
 
 
-def test_each_owner_has_a_chain_of_its_own(log: Log) -> None:
+def test_each_owner_has_its_own_chain(log: Log) -> None:
     for owner, target in ((log.alpha, "a"), (log.bravo, "b"), (log.msp, "m"), (log.platform, "p")):
         log.write(owner, f"{target}1", f"{target}2", after=STRANGE)
     assert log.seal() == 8
@@ -43,8 +42,8 @@ def test_each_owner_has_a_chain_of_its_own(log: Log) -> None:
         assert log.targets(owner)[-2:] == [f"{target}1", f"{target}2"]
 
 
-def test_another_transaction_is_not_waited_for(log: Log) -> None:
-    """What began first and ends last comes last."""
+def test_sealing_does_not_wait_for_another_transaction(log: Log) -> None:
+    """The transaction that started first and ends last comes last."""
     with session_scope(PlatformScope(), engine=log.app) as session:
         audit.append(session, actor="test:x", action="thing.set", target="late", **log.alpha.columns())
         log.write(log.alpha, "early")
@@ -54,7 +53,7 @@ def test_another_transaction_is_not_waited_for(log: Log) -> None:
     assert verify_export(log.export(log.alpha)).findings == []
 
 
-def test_two_who_seal_at_once_do_not_meet(log: Log) -> None:
+def test_concurrent_sealers_do_not_conflict(log: Log) -> None:
     log.write(log.alpha, *map(str, range(50)))
     with session_scope(PlatformScope(), engine=log.worker) as session:
         session.execute(text("SELECT pg_try_advisory_xact_lock(hashtext('audit'), hashtext('seal'))"))
@@ -70,14 +69,14 @@ def test_two_who_seal_at_once_do_not_meet(log: Log) -> None:
     assert verify_export(log.export(log.alpha)).findings == []
 
 
-def test_rolled_back_change_leaves_nothing(log: Log) -> None:
+def test_rolled_back_change_leaves_no_entry(log: Log) -> None:
     with session_scope(PlatformScope(), engine=log.app) as session:
         audit.append(session, actor="test:x", action="thing.set", target="never", **log.alpha.columns())
         session.rollback()
     assert log.seal() == 0
 
 
-def test_export_goes_on_where_an_earlier_one_ended(log: Log) -> None:
+def test_export_resumes_where_an_earlier_one_ended(log: Log) -> None:
     log.write(log.alpha, "1", "2")
     log.seal()
     first = log.export(log.alpha)
@@ -93,7 +92,7 @@ def test_export_goes_on_where_an_earlier_one_ended(log: Log) -> None:
         log.export(log.alpha, behind=10**9)
 
 
-def test_purged_tenant_leaves_all_chains_whole(log: Log) -> None:
+def test_purged_tenant_leaves_all_chains_intact(log: Log) -> None:
     log.write(log.bravo, "b")
     with session_scope(PlatformScope(), engine=log.app) as session:
         tenants.delete_tenant(session, actor="test:x", tenant_id=log.alpha.tenant_id)
@@ -106,7 +105,7 @@ def test_purged_tenant_leaves_all_chains_whole(log: Log) -> None:
     ]
 
 
-def test_walls(log: Log) -> None:
+def test_chains_are_isolated_by_owner(log: Log) -> None:
     log.write(log.alpha, "a")
     log.write(log.bravo, "b")
     log.seal()
@@ -131,7 +130,7 @@ def test_walls(log: Log) -> None:
         connection.execute("DELETE FROM audit_seals")
 
 
-def test_verifier_of_the_documents_needs_nothing_of_ours(log: Log, tmp_path: Path) -> None:
+def test_documented_verifier_is_independent(log: Log, tmp_path: Path) -> None:
     """The script in docs/how-to/audit.md uses jq, awk, sha256sum and openssl. It names the broken link."""
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "audit.md").read_text()
     script = re.search(r"```sh\n(.*?)```", page, re.DOTALL)
@@ -160,7 +159,7 @@ def test_verifier_of_the_documents_needs_nothing_of_ours(log: Log, tmp_path: Pat
         assert (done.returncode == 0) == good, (name, done.stdout, done.stderr)
         assert (verify_export(content).findings == []) == good, name
         assert "".join(re.findall(r"^(?:not|entry|the head).*\n", done.stdout, re.MULTILINE)) == told, name
-    # What is whole is signed by the key that was kept, or by another.
+    # Intact entries are signed by the saved key, or by another.
     kept, other = tmp_path / "kept.pem", tmp_path / "other.pem"
     kept.write_text(json.loads(lines[-1])["public_key"])
     subject = Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
@@ -173,7 +172,7 @@ def test_verifier_of_the_documents_needs_nothing_of_ours(log: Log, tmp_path: Pat
 
 
 @given(st.lists(st.text(max_size=60), max_size=6))
-def test_verifier_takes_anything(lines: list[str]) -> None:
+def test_verifier_handles_arbitrary_files(lines: list[str]) -> None:
     begin = json.dumps({"form": "admit-audit-1", "chain": "platform", "after": 0, "previous": "00" * 32})
     for given_lines in (lines, [begin, *lines]):
         with suppress(InvalidInput):
@@ -187,7 +186,7 @@ def test_verifier_takes_anything(lines: list[str]) -> None:
         max_leaves=8,
     )
 )
-def test_verifier_takes_any_line(value: object) -> None:
+def test_verifier_handles_arbitrary_lines(value: object) -> None:
     begin = json.dumps(
         {"form": "admit-audit-1", "chain": "platform", "after": 0, "previous": first_hash("platform").hex()}
     )
@@ -198,7 +197,7 @@ def test_verifier_takes_any_line(value: object) -> None:
             assert verify_export([begin, json.dumps(row)]).findings
 
 
-def test_differences_are_told_name_by_name() -> None:
+def test_differences_are_reported_field_by_field() -> None:
     assert list_differences({"a": 1, "b": {"c": 1, "d": 2}, "e": [1]}, {"a": 1, "b": {"c": 3}, "f": {"g": 1}}) == [
         ("b.c", 1, 3),
         ("b.d", 2, None),
@@ -208,7 +207,7 @@ def test_differences_are_told_name_by_name() -> None:
     assert list_differences(None, None) == []
 
 
-def test_entry_that_went_before_it_was_sealed_is_told(log: Log) -> None:
+def test_entry_removed_before_sealing_is_reported(log: Log) -> None:
     log.write(log.alpha, "gone", "stays")
     log.tamper("DELETE FROM audit_log WHERE target = 'gone'")
     log.seal()
@@ -219,7 +218,7 @@ def test_entry_that_went_before_it_was_sealed_is_told(log: Log) -> None:
         assert session.get(PlatformAlarm, "audit-entry-missing") is not None
 
 
-def test_kept_head_with_a_forged_signature_is_none(log: Log) -> None:
+def test_saved_head_with_a_forged_signature_is_rejected(log: Log) -> None:
     head = json.loads(log.export(log.alpha)[-1])
     with pytest.raises(InvalidInput, match="signature"):
         parse_known_head(json.dumps(head | {"head": head["head"].replace('"position":', '"position":1')}))

@@ -1,4 +1,4 @@
-"""What somebody does to the log who has the whole database, and who finds it."""
+"""Tampering with the log by someone with full database access, and its detection."""
 
 import json
 from collections.abc import Callable
@@ -99,7 +99,7 @@ def cut_end(log: Log) -> None:
     )
 
 
-def _hash_anew(log: Log) -> bytes:
+def _rehash(log: Log) -> bytes:
     rows = log.query(
         f"SELECT position, entry_id, hash FROM audit_seals WHERE chain_id = {_CHAIN} ORDER BY 1", log.alpha.tenant_id
     )
@@ -116,10 +116,10 @@ def _hash_anew(log: Log) -> bytes:
     return digest
 
 
-def write_anew(log: Log) -> None:
-    """With all hashes, which anybody can work out; the head as well, but for its signature."""
+def rewrite_log(log: Log) -> None:
+    """Rewrite with all hashes, which anyone can compute, and the head without a valid signature."""
     edit(log)
-    digest = _hash_anew(log)
+    digest = _rehash(log)
     log.tamper("UPDATE audit_chains SET hash = %s WHERE tenant_id = %s", digest, log.alpha.tenant_id)
 
 
@@ -127,10 +127,10 @@ def write_anew(log: Log) -> None:
     "attack",
     [
         *(edit, edit_time, delete_entry, delete_with_place, delete_and_close_up, swap, swap_contents, insert),
-        *(take_from_another_chain, cut_end, write_anew),
+        *(take_from_another_chain, cut_end, rewrite_log),
     ],
 )
-def test_what_was_done_to_sealed_entries_is_found(sealed: Log, attack: Callable[[Log], None]) -> None:
+def test_tampered_sealed_entries_are_detected(sealed: Log, attack: Callable[[Log], None]) -> None:
     assert verify_export(sealed.export(sealed.alpha)).findings == []
     attack(sealed)
     findings = verify_export(sealed.export(sealed.alpha)).findings
@@ -138,10 +138,10 @@ def test_what_was_done_to_sealed_entries_is_found(sealed: Log, attack: Callable[
     assert verify_export(sealed.export(sealed.bravo)).findings == []
 
 
-def test_head_that_was_replaced_is_signed_for_no_more(sealed: Log, worker_engine: Engine) -> None:
+def test_replaced_head_is_not_signed_again(sealed: Log, worker_engine: Engine) -> None:
     before = sealed.query("SELECT hash FROM audit_chains WHERE tenant_id = %s", sealed.alpha.tenant_id)[0][0]
     edited = sealed.query("SELECT after FROM audit_log WHERE target = 'two'")[0][0]
-    write_anew(sealed)
+    rewrite_log(sealed)
     sealed.write(sealed.alpha, "after")
     sealed.write(sealed.bravo, "other")
     for _ in range(2):
@@ -150,13 +150,13 @@ def test_head_that_was_replaced_is_signed_for_no_more(sealed: Log, worker_engine
     assert sealed.targets(sealed.bravo)[-1] == "other"
     with session_scope(PlatformScope(), engine=worker_engine) as session:
         assert [alarm.code for alarm in alarms.list_alarms(session)] == [BROKEN_CHAIN_ALARM]
-    # Put back as it was, it goes on.
+    # It continues once the head is restored.
     sealed.tamper("UPDATE audit_log SET after = %s::jsonb WHERE target = 'two'", json.dumps(edited))
     restore(sealed, before)
 
 
 def restore(log: Log, head: bytes) -> None:
-    digest = _hash_anew(log)
+    digest = _rehash(log)
     assert digest == head
     log.tamper("UPDATE audit_chains SET hash = %s WHERE tenant_id = %s", head, log.alpha.tenant_id)
     log.seal()
@@ -166,16 +166,16 @@ def restore(log: Log, head: bytes) -> None:
         assert alarms.list_alarms(session) == []
 
 
-def test_key_that_was_replaced_signs_nothing(sealed: Log) -> None:
-    """Another key of the same database's owner is none that the master key has sealed."""
+def test_replaced_key_signs_nothing(sealed: Log) -> None:
+    """Another key of the same database owner was not sealed by the master key."""
     sealed.tamper("UPDATE audit_keys SET public_key = %s", bytes(32))
     sealed.write(sealed.alpha, "after")
     with pytest.raises(Exception, match="altered"):
         sealed.seal()
 
 
-def test_earlier_state_is_found_by_who_has_a_later_head(sealed: Log) -> None:
-    """A head of before, put back with its signature, is a good one: only a head that was kept elsewhere tells."""
+def test_rollback_is_detected_with_a_later_head(sealed: Log) -> None:
+    """An earlier head restored with its signature is valid. Only a head saved elsewhere reveals it."""
     columns = "position, hash, sealed_at, signature"
     before = sealed.query(f"SELECT {columns} FROM audit_chains WHERE tenant_id = %s", sealed.alpha.tenant_id)[0]
     sealed.write(sealed.alpha, "later")
@@ -191,7 +191,7 @@ def test_earlier_state_is_found_by_who_has_a_later_head(sealed: Log) -> None:
     lines = sealed.export(sealed.alpha)
     assert verify_export(lines).findings == []
     assert "entries were deleted" in verify_export(lines, known=[kept]).findings[0]
-    # Also once it has gone on from there.
+    # Also once the chain has continued from there.
     sealed.write(sealed.alpha, "instead", "of it")
     sealed.seal()
     lines = sealed.export(sealed.alpha)

@@ -43,12 +43,12 @@ def _hosts(app_engine: Engine) -> list[str]:
         return [cell.host for cell in cells.list_cells(session)]
 
 
-def test_cell_registered_again_by_its_host_keeps_its_id(cell_engine: Engine, app_engine: Engine) -> None:
+def test_cell_reregistered_by_its_host_keeps_its_id(cell_engine: Engine, app_engine: Engine) -> None:
     assert _register(cell_engine, "host-1") == _register(cell_engine, "host-1")
     assert _hosts(app_engine) == ["host-1"]
 
 
-def test_cell_of_an_agent_that_was_just_seen_is_refused_to_another_host(
+def test_cell_with_a_live_agent_rejects_another_host(
     cell_engine: Engine, app_engine: Engine, owner_engine: Engine
 ) -> None:
     cell_id = _register(cell_engine, "host-1")
@@ -61,9 +61,7 @@ def test_cell_of_an_agent_that_was_just_seen_is_refused_to_another_host(
     assert _hosts(app_engine) == ["host-1"]
 
 
-def test_moved_cell_is_taken_over_once_its_predecessor_is_silent_and_that_one_then_hears_of_it(
-    cell_engine: Engine, owner_engine: Engine
-) -> None:
+def test_moved_cell_is_taken_over_from_a_silent_agent(cell_engine: Engine, owner_engine: Engine) -> None:
     cell_id = _register(cell_engine, "host-1")
     _silence(owner_engine, cells.SILENT_SECONDS + 1)
     assert _register(cell_engine, "host-2") == cell_id
@@ -73,7 +71,7 @@ def test_moved_cell_is_taken_over_once_its_predecessor_is_silent_and_that_one_th
         _register(cell_engine, "host-1")
 
 
-def test_cell_that_was_left_in_order_is_taken_over_at_once(cell_engine: Engine, app_engine: Engine) -> None:
+def test_cleanly_stopped_cell_is_taken_over_at_once(cell_engine: Engine, app_engine: Engine) -> None:
     cell_id = _register(cell_engine, "host-1")
     for host in ("host-2", "host-1"):
         with session_scope(CellScope(cell_id), engine=cell_engine) as session:
@@ -87,7 +85,7 @@ def _silence(owner_engine: Engine, seconds: int) -> None:
         connection.execute(update(Cell).values(agent_seen_at=utc_now() - timedelta(seconds=seconds)))
 
 
-def test_slots_get_ports_and_secrets_of_their_own(cell_engine: Engine) -> None:
+def test_slots_get_their_own_ports_and_secrets(cell_engine: Engine) -> None:
     slots = _slots(cell_engine, make_cell(cell_engine, slots=3, first_port=20000))
     assert [(slot.number, slot.auth_port, slot.acct_port) for slot in slots] == [
         (0, 20000, 20001),
@@ -103,7 +101,7 @@ def test_slots_get_ports_and_secrets_of_their_own(cell_engine: Engine) -> None:
     assert len(secrets) == 3
 
 
-def test_slots_ensured_again_keep_secrets_and_follow_ports(cell_engine: Engine) -> None:
+def test_ensured_slots_keep_secrets_and_follow_ports(cell_engine: Engine) -> None:
     cell_id = make_cell(cell_engine, slots=2)
     before = [slot.secret_sealed for slot in _slots(cell_engine, cell_id)]
     _ensure(cell_engine, cell_id, 3, first_port=30000)
@@ -112,7 +110,7 @@ def test_slots_ensured_again_keep_secrets_and_follow_ports(cell_engine: Engine) 
     assert [slot.auth_port for slot in after] == [30000, 30002, 30004]
 
 
-def test_fewer_slots_retire_the_free_ones_and_refuse_a_tenants(app_engine: Engine, cell_engine: Engine) -> None:
+def test_fewer_slots_retire_free_ones_and_reject_used_ones(app_engine: Engine, cell_engine: Engine) -> None:
     platform = make_platform(app_engine, cell_engine, slots=3)
     make_tenant(app_engine, platform, "alpha")
     _ensure(cell_engine, platform.cell_id, 1)
@@ -121,7 +119,7 @@ def test_fewer_slots_retire_the_free_ones_and_refuse_a_tenants(app_engine: Engin
         _ensure(cell_engine, platform.cell_id, 0)
 
 
-def test_retired_slots_come_back_with_new_secrets(app_engine: Engine, cell_engine: Engine) -> None:
+def test_retired_slots_return_with_new_secrets(app_engine: Engine, cell_engine: Engine) -> None:
     platform = make_platform(app_engine, cell_engine, slots=1)
     tenant = make_tenant(app_engine, platform, "alpha")
     with session_scope(PlatformScope(), engine=app_engine) as session:
@@ -138,7 +136,7 @@ def test_retired_slots_come_back_with_new_secrets(app_engine: Engine, cell_engin
     assert _slots(cell_engine, platform.cell_id)[0].status == "free"
 
 
-def test_dictionary_of_cell_is_loaded_for_its_tenant(app_engine: Engine, cell_engine: Engine) -> None:
+def test_cell_dictionary_is_loaded_for_its_tenant(app_engine: Engine, cell_engine: Engine) -> None:
     platform = make_platform(app_engine, cell_engine)
     tenant = make_tenant(app_engine, platform, "alpha")
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
@@ -164,7 +162,7 @@ def _change(app_engine: Engine, tenant_id: TenantId, slug: str) -> str:
         return cells.get_current_xact(session)
 
 
-def test_change_is_live_once_the_cell_has_read_past_it(app_engine: Engine, cell_engine: Engine) -> None:
+def test_change_is_live_once_the_cell_has_read_it(app_engine: Engine, cell_engine: Engine) -> None:
     platform = make_platform(app_engine, cell_engine)
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     xact = _change(app_engine, tenant_id, "one")
@@ -177,9 +175,7 @@ def test_change_is_live_once_the_cell_has_read_past_it(app_engine: Engine, cell_
         assert cells.is_live(session, tenant_id=tenant_id, xact=later) is False
 
 
-def test_waiting_returns_when_the_cell_confirms_and_raises_when_it_does_not(
-    app_engine: Engine, cell_engine: Engine
-) -> None:
+def test_waiting_ends_on_confirmation_or_times_out(app_engine: Engine, cell_engine: Engine) -> None:
     platform = make_platform(app_engine, cell_engine)
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     xact = _change(app_engine, tenant_id, "one")
@@ -192,10 +188,10 @@ def test_waiting_returns_when_the_cell_confirms_and_raises_when_it_does_not(
     agent.join()
 
 
-def test_cells_are_told_of_a_change_that_somebody_waits_for(app_engine: Engine, cell_engine: Engine) -> None:
+def test_cells_are_notified_of_an_awaited_change(app_engine: Engine, cell_engine: Engine) -> None:
     platform = make_platform(app_engine, cell_engine)
     tenant_id = make_tenant(app_engine, platform, "alpha").id
-    # Nothing of a cell's, so no trigger tells it.
+    # No row of a cell changes, so no trigger notifies it.
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         xact = cells.get_current_xact(session)
     url = app_engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
@@ -208,7 +204,7 @@ def test_cells_are_told_of_a_change_that_somebody_waits_for(app_engine: Engine, 
         assert len(list(listener.notifies(timeout=5, stop_after=1))) == 1
 
 
-def test_liveness_of_tenant_without_cell_is_an_error(app_engine: Engine, cell_engine: Engine) -> None:
+def test_liveness_of_a_tenant_without_cell_is_an_error(app_engine: Engine, cell_engine: Engine) -> None:
     platform = make_platform(app_engine, cell_engine)
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     with session_scope(PlatformScope(), engine=app_engine) as session:

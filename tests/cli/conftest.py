@@ -21,7 +21,7 @@ from tests.standing import Standing
 
 
 class Admit:
-    """`./admit`, in this process."""
+    """`./admit` in this process."""
 
     def run(self, *arguments: str, text: str = "") -> Result:
         return CliRunner().invoke(admit, arguments, input=text)
@@ -48,7 +48,7 @@ def cli(
     layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "is_separated": False}
     (tmp_path / "layout.json").write_text(json.dumps(layout))
     (tmp_path / "admit.env").touch()
-    # No cell confirms anything here; one look is enough.
+    # No cell confirms anything here, so one check is enough.
     monkeypatch.setattr("cli.domain._LIVE_SECONDS", 0)
     monkeypatch.setattr("cli.domain.make_engine", lasting_engine)
     standing(make_cell, cell_engine, slots=2, seal_with=SEALER.seal)
@@ -68,7 +68,7 @@ def alpha(standing: Standing, cli: Admit) -> Admit:
 
 @pytest.fixture
 def with_dictionary(alpha: Admit, standing: Standing, owner_engine: Engine, cell_engine: Engine) -> Admit:
-    """Alpha in a cell that has told what its radiusd knows, without which no reply is checked."""
+    """Alpha in a cell that has reported radiusd's dictionary. Replies are checked only with one."""
     with Session(owner_engine) as session:
         cell_id = session.scalars(select(Cell.id)).one()
     standing(give_dictionary, cell_engine, cell_id)

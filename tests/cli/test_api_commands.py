@@ -44,7 +44,7 @@ def token_file(app_engine: Engine, platform: Platform, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def app(migrated_database: Database, tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
-    """That makes its description once."""
+    """An application that builds its description once."""
     return create_app(settings_of_public(migrated_database, tmp_path_factory.mktemp("api")))
 
 
@@ -56,13 +56,13 @@ def api(app: FastAPI, app_engine: Engine, platform: Platform, token_file: Path) 
         yield lambda *arguments, text="": CliRunner().invoke(admit, (*given, *arguments), input=text)
 
 
-def told(result: Result) -> dict[str, object]:
+def parse_output(result: Result) -> dict[str, object]:
     assert result.exit_code == 0, result.output
     document: dict[str, object] = json.loads(result.stdout)
     return document
 
 
-def test_help_names_every_operation_and_its_options(api: Api) -> None:
+def test_help_lists_every_operation_and_its_options(api: Api) -> None:
     listed = api("--help").output
     assert "list-endpoints" in listed
     assert "create-tenant-token" in listed
@@ -76,13 +76,15 @@ def test_options_become_path_query_and_body(api: Api) -> None:
     for number in range(3):
         mac = f"00:00:5e:00:53:0{number}"
         options = ("--name", "Printer", "--attributes", '{"floor": "2"}', "--valid-until", "2099-01-01T00:00:00Z")
-        made = told(api("create-endpoint", "alpha", "--mac", mac, *options, "--json"))
+        made = parse_output(api("create-endpoint", "alpha", "--mac", mac, *options, "--json"))
         assert (made["mac"], made["name"], made["attributes"]) == (mac, "Printer", {"floor": "2"})
-    changed = told(api("update-endpoint", "alpha", "00:00:5e:00:53:00", "--valid-until", "null", "--json"))
+    changed = parse_output(api("update-endpoint", "alpha", "00:00:5e:00:53:00", "--valid-until", "null", "--json"))
     assert changed["valid_until"] is None
-    page = told(api("list-endpoints", "alpha", "--limit", "2", "--status", "active", "--status", "blocked", "--json"))
+    page = parse_output(
+        api("list-endpoints", "alpha", "--limit", "2", "--status", "active", "--status", "blocked", "--json")
+    )
     assert len(page["items"]) == 2  # type: ignore[arg-type]
-    every = told(api("list-endpoints", "alpha", "--limit", "2", "--all", "--json"))
+    every = parse_output(api("list-endpoints", "alpha", "--limit", "2", "--all", "--json"))
     assert [each["mac"][-1] for each in every["items"]] == ["0", "1", "2"]  # type: ignore[attr-defined]
     table = api("list-endpoints", "alpha", "--limit", "2")
     assert "00:00:5e:00:53:01" in table.stdout
@@ -90,9 +92,9 @@ def test_options_become_path_query_and_body(api: Api) -> None:
     assert api("delete-endpoint", "alpha", "00:00:5e:00:53:00").exit_code == 0
 
 
-def test_body_from_a_file_and_states(api: Api) -> None:
+def test_body_comes_from_a_file_with_if_match(api: Api) -> None:
     body = json.dumps({"mac": "00:00:5e:00:53:09", "name": "x"})
-    made = told(api("create-endpoint", "alpha", "--body", "-", "--name", "y", "--json", text=body))
+    made = parse_output(api("create-endpoint", "alpha", "--body", "-", "--name", "y", "--json", text=body))
     assert made["name"] == "y"
     shown = api("get-endpoint", "alpha", "00:00:5e:00:53:09")
     tag = shown.stderr.split("ETag: ")[1].strip()
@@ -112,14 +114,14 @@ def test_body_from_a_file_and_states(api: Api) -> None:
         (("get-endpoint", "../../x", "00:00:5e:00:53:01"), 2, "text-refused"),
     ],
 )
-def test_refusals_have_the_apis_words_and_a_status(
+def test_api_errors_are_printed_with_an_exit_status(
     api: Api, arguments: tuple[str, ...], status: int, error: str
 ) -> None:
     refused = api(*arguments, "--json")
     assert (refused.exit_code, json.loads(refused.stdout)["error"]) == (status, error), refused.output
 
 
-def test_each_of_several_mistakes_is_an_object_of_its_own(api: Api, tmp_path: Path) -> None:
+def test_each_of_several_errors_is_its_own_object(api: Api, tmp_path: Path) -> None:
     body = tmp_path / "endpoints.json"
     body.write_text(
         json.dumps({"operation": "put", "items": [{"mac": "xyz"}, {"mac": "00005e005301", "groups": ["no"]}]})
@@ -130,11 +132,11 @@ def test_each_of_several_mistakes_is_an_object_of_its_own(api: Api, tmp_path: Pa
     assert [each["place"] for each in told["mistakes"]] == ["items[0].mac", "items[1].groups"]
     assert told["mistakes"][1]["message"] == "Unknown group 'no'."
     assert "createEndpointGroup" in told["mistakes"][1]["remedy"]
-    # A person has them all, a line each.
+    # In text output each error has a line.
     assert "items[1].groups: Unknown group 'no'." in refused.stderr
 
 
-def test_what_is_no_api_and_no_token_are_told(api: Api, token_file: Path) -> None:
+def test_invalid_url_and_missing_token_are_reported(api: Api, token_file: Path) -> None:
     token_file.write_text("admit_x")
     refused = api("get-tenant", "alpha", "--json")
     assert (refused.exit_code, json.loads(refused.stdout)["error"]) == (1, "token-refused")
@@ -143,23 +145,23 @@ def test_what_is_no_api_and_no_token_are_told(api: Api, token_file: Path) -> Non
     assert CliRunner().invoke(admit, ("api", "--url", "ftp://x", "get-tenant", "alpha")).exit_code == 2
 
 
-def test_who_gives_no_token_is_told_how_a_command_takes_one(api: Api, token_file: Path) -> None:
+def test_missing_token_error_explains_the_options(api: Api, token_file: Path) -> None:
     token_file.write_text("")
     refused = api("get-tenant", "alpha", "--json")
     said = json.loads(refused.stdout)
     assert (refused.exit_code, said["error"], "ADMIT_API_TOKEN" in said["remedy"]) == (1, "not-signed-in", True)
 
 
-def test_other_media_come_and_go_as_they_are(tmp_path: Path) -> None:
-    """Of routes that take and give something else than JSON."""
+def test_other_media_types_are_passed_through(tmp_path: Path) -> None:
+    """Routes that accept and return something other than JSON."""
     app = FastAPI()
 
-    class Told(BaseModel):
+    class StoredFile(BaseModel):
         octets: int
 
     @app.post("/files/{name}", operation_id="putFile", openapi_extra=_BINARY)
-    async def put_file(name: str, request: Request) -> Told:
-        return Told(octets=len(await request.body()))
+    async def put_file(name: str, request: Request) -> StoredFile:
+        return StoredFile(octets=len(await request.body()))
 
     @app.get("/files/{name}", operation_id="getFile", response_class=PlainTextResponse)
     def get_file(name: str) -> PlainTextResponse:

@@ -1,4 +1,4 @@
-"""The mirror's name is the machine's own: these use documentation names (RFC 2606)."""
+"""The mirror's name depends on the machine: these tests use documentation names (RFC 2606)."""
 
 from pathlib import Path
 
@@ -66,32 +66,32 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_source_of_the_release_derives_backports(name: str):
+def test_release_source_derives_backports(name: str):
     parse, text, expected = CASES[name]
     assert derive_backports(parse(text), "bookworm") == expected
 
 
-def test_existing_backports_derives_nothing():
+def test_existing_backports_derive_nothing():
     known = parse_deb822(DEB822.replace("bookworm-updates", "bookworm-backports"))
     assert derive_backports(known, "bookworm") is None
 
 
-def test_disabled_backports_is_as_none():
+def test_disabled_backports_count_as_missing():
     disabled = "Enabled: no\n" + FROM_DEB822
     assert derive_backports(parse_deb822(DEB822) + parse_deb822(disabled), "bookworm") == FROM_DEB822
 
 
-def test_backports_without_main_is_as_none():
+def test_backports_without_main_count_as_missing():
     contrib = FROM_DEB822.replace("Components: main", "Components: contrib")
     assert derive_backports(parse_deb822(DEB822) + parse_deb822(contrib), "bookworm") == FROM_DEB822
 
 
-def test_other_release_is_refused_with_a_remedy():
+def test_other_release_is_rejected_with_a_remedy():
     with pytest.raises(Refused, match=r"bookworm main.*Add a source for bookworm-backports"):
         derive_backports(parse_deb822(DEB822.replace("bookworm", "trixie")), "bookworm")
 
 
-def test_derived_entry_read_back_is_the_backports_source():
+def test_derived_entry_is_read_as_backports():
     assert derive_backports(parse_deb822(DEB822) + parse_deb822(FROM_DEB822), "bookworm") is None
 
 
@@ -101,7 +101,7 @@ def test_files_are_read_as_apt_reads_them(tmp_path: Path):
     (tmp_path / "sources.list").write_text("deb http://first.example/d bookworm main\n")
     (folder / "b.sources").write_text(DEB822)
     (folder / "a.list").write_text("deb http://a.example/d bookworm main\n")
-    # apt ignores other endings, editors' copies among them.
+    # apt ignores other suffixes, such as editors' backups.
     (folder / "a.list.bak").write_text("deb http://ignored.example/d bookworm main\n")
     uris = [source.uris[0] for source in read_sources(tmp_path)]
     assert uris == [

@@ -1,4 +1,4 @@
-"""`./admit audit verify`, which needs no installation at all."""
+"""`./admit audit verify`, which needs no installation."""
 
 import json
 from pathlib import Path

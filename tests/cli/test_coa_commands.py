@@ -1,4 +1,4 @@
-"""`./admit session disconnect` and `./admit coa`: what a person and a script see, and with which exit status."""
+"""`./admit session disconnect` and `./admit coa`: output for users and scripts, and exit statuses."""
 
 import json
 import re
@@ -14,7 +14,7 @@ MAC = "00:a0:c0:00:00:01"
 
 @pytest.fixture
 def live(alpha, database):
-    """Two sessions of one device; their ids."""
+    """Return the ids of two sessions of one device."""
     with psycopg.connect(database.owner_url) as connection:
         rows = connection.execute(
             "INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, mac, started_at, updated_at, nas_address, "
@@ -25,7 +25,7 @@ def live(alpha, database):
     return [row[0] for row in rows]
 
 
-def test_sessions_are_asked_to_end_listed_and_withdrawn(alpha, live):
+def test_session_disconnects_are_sent_listed_and_cancelled(alpha, live):
     asked = alpha.json("session", "disconnect", *OF, "--mac", "00A0.C000.0001")
     assert [row["session"] for row in asked] == live
     first = asked[0]
@@ -56,12 +56,12 @@ def test_sessions_are_asked_to_end_listed_and_withdrawn(alpha, live):
 
 
 @pytest.mark.parametrize(("option", "kind"), [("--bounce", "bounce"), ("--reauthenticate", "reauthenticate")])
-def test_other_kinds_are_asked(alpha, live, option, kind):
+def test_other_request_kinds_are_sent(alpha, live, option, kind):
     [row] = alpha.json("session", "disconnect", *OF, "--session", str(live[1]), option)
     assert (row["kind"], row["session"]) == (kind, live[1])
 
 
-def test_answer_of_the_nas_is_explained(alpha, live, database):
+def test_nas_response_is_explained(alpha, live, database):
     alpha.json("session", "disconnect", *OF, "--session", str(live[0]))
     with psycopg.connect(database.owner_url) as connection:
         connection.execute("UPDATE coa_requests SET state = 'refused', answer_code = 42, error_cause = 501")
@@ -76,24 +76,24 @@ def test_answer_of_the_nas_is_explained(alpha, live, database):
     ("arguments", "status", "error"),
     [
         ((), 2, "invalid-input"),
-        # There may be one soon: the same again may be done.
+        # A session may start soon, so a retry is allowed.
         (("--user", "nobody"), 1, "no-live-session"),
         (("--session", "999999"), 2, "session-not-found"),
         (("--nas", "nowhere"), 2, "nas-not-found"),
     ],
 )
-def test_what_cannot_be_asked_is_a_mistake(alpha, live, arguments, status, error):
+def test_invalid_requests_are_rejected(alpha, live, arguments, status, error):
     result = alpha.run("session", "disconnect", *OF, *arguments, "--json")
     assert (result.exit_code, json.loads(result.stdout)["error"]) == (status, error)
 
 
-def test_two_kinds_at_once_are_refused(alpha, live):
+def test_two_kinds_at_once_are_rejected(alpha, live):
     result = alpha.run("session", "disconnect", *OF, "--session", str(live[1]), "--bounce", "--reauthenticate")
     assert (result.exit_code, "give one of them" in result.output) == (2, True)
     assert alpha.json("coa", "list", *OF) == []
 
 
-def test_nas_and_tenant_are_set_up_for_nat(alpha):
+def test_nas_and_tenant_are_configured_for_nat(alpha):
     nas = alpha.json("nas", "add", "Branch", *OF, "--identifier", "branch", "--behind-nat", "--signs-coa-answers")
     assert (nas["behind_nat"], nas["signs_coa_answers"]) == (True, True)
     assert alpha.json("tenant", "set", "alpha", "--nat-session-seconds", "600")["nat_session_seconds"] == 600
@@ -102,7 +102,7 @@ def test_nas_and_tenant_are_set_up_for_nat(alpha):
     assert alpha.json("tenant", "set", "alpha", "--nat-session-seconds", "0")["nat_session_seconds"] == 0
 
 
-def test_members_of_json_are_those_that_the_page_for_scripts_names(alpha, live):
+def test_json_fields_match_the_scripting_page(alpha, live):
     page = (CHECKOUT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
     named = dict(re.findall(r"^\| (a session|usage|a request|a re-decision) \| (.*) \|$", page, re.MULTILINE))
     [request] = alpha.json("session", "disconnect", *OF, "--session", str(live[0]))

@@ -1,4 +1,4 @@
-"""`./admit decisions`: what a help desk is told of a reject."""
+"""`./admit decisions`: how a help desk sees a rejection."""
 
 import re
 from datetime import timedelta
@@ -44,7 +44,7 @@ def logged(alpha: Admit, owner_engine: Engine) -> Admit:
     return alpha
 
 
-def test_reject_is_told_with_title_detail_and_advice(logged: Admit) -> None:
+def test_rejection_has_title_detail_and_advice(logged: Admit) -> None:
     shown = logged.run("decisions", "-t", "alpha", "--mac", "00-11-22-33-44-55").stdout
     first, why, advice = shown.splitlines()
     assert "deny    00:11:22:33:44:55  mab, from core-1" in first
@@ -52,14 +52,14 @@ def test_reject_is_told_with_title_detail_and_advice(logged: Admit) -> None:
     assert advice.strip() == f"-> {ADVICE}"
 
 
-def test_newest_come_first_and_a_device_cannot_steer_the_terminal(logged: Admit) -> None:
+def test_newest_come_first_and_control_characters_are_escaped(logged: Admit) -> None:
     shown = logged.run("decisions", "-t", "alpha").stdout
     assert "VLAN 40, 10.1.0.21, pap, Ann\\x1b[2J" in shown.splitlines()[0]
     assert "\x1b" not in shown
     assert "rule 'Staff'" in shown.splitlines()[1]
 
 
-def test_json_holds_the_advice_of_rejects_alone(logged: Admit) -> None:
+def test_json_has_advice_only_for_rejections(logged: Admit) -> None:
     permitted, rejected = logged.json("decisions", "-t", "alpha")
     assert (permitted["addresses"], rejected["addresses"]) == (["10.1.0.21"], [])
     assert (rejected["verdict"], rejected["title"], rejected["advice"]) == ("deny", "Device is blocked", ADVICE)
@@ -85,11 +85,11 @@ def test_json_holds_the_advice_of_rejects_alone(logged: Admit) -> None:
         (("--site", "main"), 0),
     ],
 )
-def test_options_narrow_the_list(logged: Admit, options: tuple[str, ...], count: int) -> None:
+def test_options_filter_the_list(logged: Admit, options: tuple[str, ...], count: int) -> None:
     assert len(logged.json("decisions", "-t", "alpha", *options)) == count
 
 
-def test_certificate_and_port_are_told_of_eap_tls(alpha: Admit, owner_engine: Engine) -> None:
+def test_eap_tls_shows_certificate_and_port(alpha: Admit, owner_engine: Engine) -> None:
     with Session(owner_engine) as session, session.begin():
         tenant_id = session.scalars(select(Tenant.id)).one()
         shown = {"method": "eap-tls", "identity": "anonymous", "certificate_serial": "0a1b", "nas_port": "ge-0/0/1"}
@@ -101,7 +101,7 @@ def test_certificate_and_port_are_told_of_eap_tls(alpha: Admit, owner_engine: En
     assert alpha.json("decisions", "-t", "alpha")[0]["certificate"] == "laptop-1\x1b[2J"
 
 
-def test_outer_name_is_told_where_it_is_another(alpha: Admit, owner_engine: Engine) -> None:
+def test_outer_name_is_shown_if_different(alpha: Admit, owner_engine: Engine) -> None:
     with Session(owner_engine) as session, session.begin():
         tenant_id = session.scalars(select(Tenant.id)).one()
         for identity in ("anna", "anonymous"):
@@ -114,7 +114,7 @@ def test_outer_name_is_told_where_it_is_another(alpha: Admit, owner_engine: Engi
     assert first.endswith("eap-ttls-pap, anonymous, from core-1")
 
 
-def test_what_was_searched_is_said_where_it_is_not_all(logged: Admit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_search_range_is_reported(logged: Admit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nac.decisions.service.MAX_SEARCHED_ROWS", 1)
     result = logged.run("decisions", "-t", "alpha", "--nas", "nothing")
     assert result.stdout == "none\n"
@@ -124,7 +124,7 @@ def test_what_was_searched_is_said_where_it_is_not_all(logged: Admit, monkeypatc
 
 
 @pytest.mark.parametrize("options", [("--since", "yesterday"), ("--reason", "x"), ("--limit", "0")])
-def test_option_that_means_nothing_is_refused_with_what_may_be_said(logged: Admit, options: tuple[str, ...]) -> None:
+def test_invalid_option_value_lists_the_valid_ones(logged: Admit, options: tuple[str, ...]) -> None:
     result = logged.run("decisions", "-t", "alpha", *options)
     assert result.exit_code == 2
     assert options[0] in result.stderr
@@ -145,7 +145,7 @@ MONITORED = [
 
 
 @pytest.mark.parametrize(("verdict", "by", "rule", "words"), MONITORED)
-def test_what_would_be_is_told_in_monitor_mode(alpha: Admit, owner_engine: Engine, verdict, by, rule, words) -> None:
+def test_monitor_mode_shows_the_would_be_result(alpha: Admit, owner_engine: Engine, verdict, by, rule, words) -> None:
     with Session(owner_engine) as session, session.begin():
         tenant_id = session.scalars(select(Tenant.id)).one()
         site_id = session.scalars(select(Site.id)).one()
@@ -160,7 +160,7 @@ def test_what_would_be_is_told_in_monitor_mode(alpha: Admit, owner_engine: Engin
     assert alpha.json("decisions", "-t", "alpha", "--rejects") == []
 
 
-def test_quarantine_is_told(alpha: Admit, owner_engine: Engine) -> None:
+def test_quarantine_is_shown(alpha: Admit, owner_engine: Engine) -> None:
     with Session(owner_engine) as session, session.begin():
         tenant_id = session.scalars(select(Tenant.id)).one()
         values = {"permitted": True, "verdict": "quarantine", "reason": "rule-quarantined", "rule_name": "Sick"}
@@ -172,17 +172,17 @@ def test_quarantine_is_told(alpha: Admit, owner_engine: Engine) -> None:
     assert (row["verdict"], row["permitted"], row["monitored"], row["advice"]) == ("quarantine", True, False, "")
 
 
-def test_nothing_found_is_said(alpha: Admit) -> None:
+def test_empty_result_is_reported(alpha: Admit) -> None:
     assert alpha.run("decisions", "-t", "alpha").stdout == "none\n"
 
 
 @pytest.mark.parametrize("code", REASONS)
-def test_help_desk_is_told_in_its_own_words(code: str) -> None:
+def test_help_desk_texts_avoid_jargon(code: str) -> None:
     reason = REASONS[code]
-    # What a technician wants as well may stand in parentheses.
+    # Technical terms may stand in parentheses.
     plain = re.sub(r"\([^)]*\)", "", f"{reason.title}. {reason.advice}")
     assert not re.search(r"OpenSSL|FreeRADIUS|radiusd|handshake|\bEKU\b|\bX509|TLS alert|unknown_ca|rlm_", plain)
 
 
-def test_device_with_a_certificate_is_not_told_of_groups_alone() -> None:
+def test_certificate_device_advice_is_not_only_groups() -> None:
     assert "certificate" in REASONS["fallback-denied"].advice

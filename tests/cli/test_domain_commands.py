@@ -1,4 +1,4 @@
-"""The commands about tenants and their things, as a person runs them, on a real database and without a cell."""
+"""Commands for tenants and their resources, on a real database and without a cell."""
 
 import json
 from pathlib import Path
@@ -12,9 +12,9 @@ from nac.models import AuditEntry, Policy, Tenant
 from tests.cli.conftest import Admit
 
 
-def test_tenant_created_is_shown_with_ports_and_secret(cli: Admit) -> None:
+def test_created_tenant_is_shown_with_ports_and_secret(cli: Admit) -> None:
     assert cli.json("msp", "create", "acme", "--name", "Acme Ltd")["name"] == "Acme Ltd"
-    # That of the trials is meant by nobody who names none.
+    # The MSP of trials is never the default.
     cli.json("msp", "create", "trials")
     created = cli.json("tenant", "create", "alpha", "--name", "Alpha GmbH")
     assert (created["auth_port"], created["acct_port"], created["status"]) == (18120, 18121, "active")
@@ -25,13 +25,13 @@ def test_tenant_created_is_shown_with_ports_and_secret(cli: Admit) -> None:
     assert "radius_secret" not in listed[0]
 
 
-def test_tenant_without_msp_is_refused_in_one_sentence(cli: Admit) -> None:
+def test_tenant_without_msp_is_rejected(cli: Admit) -> None:
     result = cli.run("tenant", "create", "alpha")
     assert result.exit_code == 1
     assert result.stderr == "Error: msp: There is no MSP yet. Create one: ./admit msp create SLUG\n"
 
 
-def test_tenants_beyond_free_slots_are_refused(alpha: Admit) -> None:
+def test_tenants_beyond_free_slots_are_rejected(alpha: Admit) -> None:
     alpha.json("tenant", "create", "bravo")
     result = alpha.run("tenant", "create", "charlie")
     assert result.exit_code == 1
@@ -42,7 +42,7 @@ def test_tenants_beyond_free_slots_are_refused(alpha: Admit) -> None:
     assert "Try again in 30 seconds." in result.stderr
 
 
-def test_suspend_resume_delete_and_purge(alpha: Admit) -> None:
+def test_tenant_is_suspended_resumed_deleted_and_purged(alpha: Admit) -> None:
     for verb, status in (("suspend", "suspended"), ("resume", "active"), ("delete", "deleting")):
         assert alpha.json("tenant", verb, "alpha") == {"slug": "alpha", "status": status}
     refused = alpha.run("tenant", "delete", "alpha", "--purge", text="n\n")
@@ -52,7 +52,7 @@ def test_suspend_resume_delete_and_purge(alpha: Admit) -> None:
     assert alpha.run("tenant", "show", "alpha").exit_code == 2
 
 
-def test_msp_is_suspended_with_its_tenants_resumed_and_removed(alpha: Admit) -> None:
+def test_msp_is_suspended_with_tenants_resumed_and_deleted(alpha: Admit) -> None:
     assert alpha.json("msp", "suspend", "acme", "--with-tenants")["status"] == "suspended"
     assert alpha.json("tenant", "list")[0]["status"] == "suspended"
     assert "The MSP is suspended." in alpha.run("tenant", "create", "bravo").stderr
@@ -66,14 +66,14 @@ def test_msp_is_suspended_with_its_tenants_resumed_and_removed(alpha: Admit) -> 
     assert alpha.json("msp", "list") == []
 
 
-def test_change_that_no_cell_confirms_is_stored_and_said_so(alpha: Admit) -> None:
+def test_unconfirmed_change_is_stored_and_reported(alpha: Admit) -> None:
     result = alpha.run("site", "add", "berlin", "-t", "alpha")
     assert result.exit_code == 0
     assert "has not confirmed it in time" in result.stderr
     assert [site["slug"] for site in alpha.json("site", "list", "-t", "alpha")] == ["berlin", "main"]
 
 
-def test_site_is_put_into_monitor_mode_with_a_fallback_of_its_own(alpha: Admit, tmp_path: Path) -> None:
+def test_site_enters_monitor_mode_with_its_fallback(alpha: Admit, tmp_path: Path) -> None:
     alpha.json("site", "add", "berlin", "-t", "alpha", "--monitor")
     of = {row["slug"]: row for row in alpha.json("site", "list", "-t", "alpha")}
     assert (of["berlin"]["mode"], of["main"]["mode"]) == ("monitor", "enforce")
@@ -84,7 +84,7 @@ def test_site_is_put_into_monitor_mode_with_a_fallback_of_its_own(alpha: Admit, 
     assert both.exit_code == 2
 
 
-def test_mistakes_of_a_fallback_are_listed_and_nothing_is_stored(with_dictionary: Admit) -> None:
+def test_invalid_fallback_lists_errors_and_stores_nothing(with_dictionary: Admit) -> None:
     bad = '{"verdict": "permit", "vlan": "0", "role": ""}'
     arguments = ("site", "set", "main", "-t", "alpha", "--monitor", "--fallback", "-")
     result = with_dictionary.run(*arguments, text=bad)
@@ -103,7 +103,7 @@ def test_mistakes_of_a_fallback_are_listed_and_nothing_is_stored(with_dictionary
     assert with_dictionary.json("site", "list", "-t", "alpha")[0]["fallback"] is None
 
 
-def test_vendors_are_listed_and_one_that_nobody_knows_is_noted(alpha: Admit) -> None:
+def test_vendors_are_listed_and_unknown_ones_noted(alpha: Admit) -> None:
     rows = {row["vendor"]: row for row in alpha.json("nas", "vendors")}
     assert rows["aruba"]["role"] == "Aruba-User-Role"
     assert rows["unifi"]["role"] == "roles by RADIUS are not supported; use vlan"
@@ -115,7 +115,7 @@ def test_vendors_are_listed_and_one_that_nobody_knows_is_noted(alpha: Admit) -> 
     assert "Note: Unknown vendor 'acme': the NAS gets standard RADIUS attributes" in other.stderr
 
 
-def test_nas_that_cannot_do_what_its_site_answers_is_added_with_a_note(with_dictionary: Admit) -> None:
+def test_nas_without_support_for_its_policy_is_noted(with_dictionary: Admit) -> None:
     of_alpha = ("-t", "alpha")
     document = {"fallback": {"verdict": "permit", "acl": "GUEST"}}
     checked = with_dictionary.run("policy", "check", "-", *of_alpha, text=json.dumps(document))
@@ -132,7 +132,7 @@ def test_nas_that_cannot_do_what_its_site_answers_is_added_with_a_note(with_dict
     assert again.exit_code == 1
 
 
-def test_nas_added_listed_changed_and_removed(alpha: Admit) -> None:
+def test_nas_is_created_listed_updated_and_deleted(alpha: Admit) -> None:
     result = alpha.run(
         "nas", "add", "core-1", "-t", "alpha", "--address", "192.0.2.7", "--secret", text="sixteen-octets-x\n" * 2
     )
@@ -173,7 +173,7 @@ def test_nas_added_listed_changed_and_removed(alpha: Admit) -> None:
     assert alpha.run("nas", "list", "-t", "alpha").stdout == "none\n"
 
 
-def test_exempt_nas_shows_that_it_signs_until_it_is_enforced(alpha: Admit, owner_engine: Engine) -> None:
+def test_exempt_nas_shows_signing_until_enforced(alpha: Admit, owner_engine: Engine) -> None:
     nas = ("192.0.2.7", "-t", "alpha")
     alpha.json("nas", "add", "core-1", "-t", "alpha", "--address", nas[0], "--without-message-authenticator")
     assert alpha.json("nas", "list", "-t", "alpha")[0]["signing"] == ""
@@ -197,7 +197,7 @@ def test_exempt_nas_shows_that_it_signs_until_it_is_enforced(alpha: Admit, owner
     assert "Message-Authenticator" not in alpha.run("nas", "set", *nas, "--reachable").stderr
 
 
-def test_endpoint_with_groups_blocked_unblocked_and_removed(alpha: Admit) -> None:
+def test_endpoint_lifecycle_with_groups_and_blocking(alpha: Admit) -> None:
     of_alpha = ("-t", "alpha")
     alpha.json("endpoint-group", "add", "printers", *of_alpha)
     added = alpha.json("endpoint", "add", "0011.2233.4455", *of_alpha, "--group", "printers", "--name", "Printer")
@@ -211,7 +211,7 @@ def test_endpoint_with_groups_blocked_unblocked_and_removed(alpha: Admit) -> Non
     assert alpha.json("endpoint", "list", *of_alpha) == []
 
 
-def test_user_added_with_password_asked_for_and_removed(alpha: Admit) -> None:
+def test_user_is_created_with_a_prompted_password(alpha: Admit) -> None:
     result = alpha.run("user", "add", "Ann", "-t", "alpha", "--chap", text="correct horse\n" * 2)
     assert result.exit_code == 0, result.output
     listed = alpha.json("user", "list", "-t", "alpha")
@@ -220,7 +220,7 @@ def test_user_added_with_password_asked_for_and_removed(alpha: Admit) -> None:
     assert alpha.json("user", "list", "-t", "alpha") == []
 
 
-def test_user_gets_an_nt_hash_only_where_asked_for(alpha: Admit) -> None:
+def test_nt_hash_is_stored_only_on_request(alpha: Admit) -> None:
     of_alpha = ("-t", "alpha", "--password", "correct horse")
     assert alpha.json("user", "add", "ann", *of_alpha)["mschap"] is False
     assert alpha.json("user", "add", "ben", *of_alpha, "--allow-mschap")["mschap"] is True
@@ -229,7 +229,7 @@ def test_user_gets_an_nt_hash_only_where_asked_for(alpha: Admit) -> None:
     assert alpha.json("user", "password", "ben", *of_alpha, "--no-mschap")["mschap"] is False
 
 
-def test_tenant_is_told_the_risk_of_what_it_offers(alpha: Admit) -> None:
+def test_weak_methods_show_their_risk(alpha: Admit) -> None:
     result = alpha.run(
         "tenant", "set", "alpha", "--methods", "eap-tls,peap-mschapv2", "--tls-versions", "1.3", "--json"
     )
@@ -242,7 +242,7 @@ def test_tenant_is_told_the_risk_of_what_it_offers(alpha: Admit) -> None:
     assert alpha.json("tenant", "show", "alpha")["tls_versions"] == ["1.3"]
 
 
-def test_limits_of_failures_are_set_and_shown(alpha: Admit) -> None:
+def test_failure_limits_are_set_and_shown(alpha: Admit) -> None:
     limits = {
         "failure_limit": 50,
         "failure_window_seconds": 120,
@@ -257,7 +257,7 @@ def test_limits_of_failures_are_set_and_shown(alpha: Admit) -> None:
     assert "password_failure_limit" in result.stderr
 
 
-def test_offer_with_mistakes_is_refused_with_all_of_them_and_stores_nothing(alpha: Admit) -> None:
+def test_invalid_methods_list_all_errors_and_store_nothing(alpha: Admit) -> None:
     before = alpha.json("tenant", "show", "alpha")
     result = alpha.run("tenant", "set", "alpha", "--methods", "eap-tls,leap", "--tls-versions", "1.1")
     assert result.exit_code == 2
@@ -267,7 +267,7 @@ def test_offer_with_mistakes_is_refused_with_all_of_them_and_stores_nothing(alph
     assert alpha.json("tenant", "show", "alpha") == before
 
 
-def test_user_is_blocked_unblocked_and_given_another_password(alpha: Admit, app_engine: Engine) -> None:
+def test_user_is_blocked_unblocked_and_gets_a_password(alpha: Admit, app_engine: Engine) -> None:
     alpha.json("user", "add", "ann", "-t", "alpha", "--password", "correct horse")
     assert alpha.json("user", "block", "Ann", "-t", "alpha")["disabled"] is True
     assert alpha.json("user", "unblock", "ann", "-t", "alpha")["disabled"] is False
@@ -279,7 +279,7 @@ def test_user_is_blocked_unblocked_and_given_another_password(alpha: Admit, app_
     assert actions == ["user.change-password", "user.enable", "user.disable"]
 
 
-def test_site_is_removed_once_another_one_is_the_default(alpha: Admit) -> None:
+def test_site_is_deleted_after_another_becomes_default(alpha: Admit) -> None:
     refused = alpha.run("site", "remove", "main", "-t", "alpha")
     assert (refused.exit_code, "./admit site make-default" in refused.stderr) == (1, True)
     alpha.json("site", "add", "berlin", "-t", "alpha")
@@ -290,7 +290,7 @@ def test_site_is_removed_once_another_one_is_the_default(alpha: Admit) -> None:
     assert [site["slug"] for site in alpha.json("site", "list", "-t", "alpha")] == ["berlin"]
 
 
-def test_site_is_listed_with_its_policy_and_whether_it_is_the_default(alpha: Admit, owner_engine: Engine) -> None:
+def test_sites_list_policy_and_default_flag(alpha: Admit, owner_engine: Engine) -> None:
     with Session(owner_engine) as session, session.begin():
         tenant_id = session.scalars(select(Tenant.id)).one()
         session.add(Policy(tenant_id=tenant_id, slug="office", name="Office"))
@@ -305,13 +305,13 @@ def test_site_is_listed_with_its_policy_and_whether_it_is_the_default(alpha: Adm
     ]
 
 
-def test_nas_added_names_its_site(alpha: Admit) -> None:
+def test_created_nas_names_its_site(alpha: Admit) -> None:
     added = alpha.json("nas", "add", "core-1", "-t", "alpha", "--identifier", "core-1")
     assert (added["site"], "site_id" in added) == ("main", False)
     assert [added] == alpha.json("nas", "list", "-t", "alpha")
 
 
-def test_nas_of_a_tenant_without_default_site_needs_a_site(alpha: Admit, owner_engine: Engine) -> None:
+def test_nas_needs_a_site_without_a_default(alpha: Admit, owner_engine: Engine) -> None:
     with owner_engine.begin() as connection:
         connection.execute(update(Tenant).values(default_site_id=None))
     result = alpha.run("nas", "add", "core-1", "-t", "alpha", "--identifier", "core-1")
@@ -334,9 +334,7 @@ def test_nas_of_a_tenant_without_default_site_needs_a_site(alpha: Admit, owner_e
         (("tenant", "create", "new", "--msp", "none"), "./admit msp list"),
     ],
 )
-def test_what_is_not_there_is_told_with_the_command_that_lists_them(
-    alpha: Admit, arguments: tuple[str, ...], listing: str
-) -> None:
+def test_unknown_name_error_names_the_list_command(alpha: Admit, arguments: tuple[str, ...], listing: str) -> None:
     result = alpha.run(*arguments)
     assert result.exit_code == 2
     assert result.stderr.rstrip().endswith(f": {listing}")
@@ -363,7 +361,7 @@ def test_what_is_not_there_is_told_with_the_command_that_lists_them(
         (("site", "list", "-t", "nobody"), "tenant: Tenant 'nobody' does not exist."),
     ],
 )
-def test_bad_input_ends_with_one_sentence_and_status_2(
+def test_invalid_input_prints_one_sentence_and_exits_2(
     alpha: Admit, arguments: tuple[str, ...], complaint: str
 ) -> None:
     result = alpha.run(*arguments)
@@ -372,7 +370,7 @@ def test_bad_input_ends_with_one_sentence_and_status_2(
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_changes_are_audited_with_the_person(alpha: Admit, app_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_are_audited_with_the_user(alpha: Admit, app_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDO_USER", "ann")
     alpha.json("site", "add", "berlin", "-t", "alpha")
     with session_scope(PlatformScope(), engine=app_engine) as session:
@@ -380,7 +378,7 @@ def test_changes_are_audited_with_the_person(alpha: Admit, app_engine: Engine, m
     assert (entry.actor, entry.action, entry.target) == ("cli:ann", "site.add", "berlin")
 
 
-def test_audit_log_shows_values_as_people_write_them(alpha: Admit) -> None:
+def test_audit_log_shows_readable_values(alpha: Admit) -> None:
     assert alpha.run("tenant", "set", "alpha", "--methods", "mab,eap-tls").exit_code == 0
     assert alpha.run("nas", "add", "core", "--tenant", "alpha", "--identifier", "core").exit_code == 0
     listed = alpha.run("audit", "list", "--tenant", "alpha").stdout

@@ -1,4 +1,4 @@
-"""`./admit endpoint` and `endpoint-group`: what a person and a script see, and with which exit status."""
+"""`./admit endpoint` and `endpoint-group`: output for users and scripts, and exit statuses."""
 
 import json
 
@@ -13,7 +13,7 @@ BROTHER, AXIS, PHONE = "00:1b:a9:01:02:03", "00:40:8c:01:02:03", "02:aa:bb:cc:dd
 
 @pytest.fixture
 def seen(alpha, database):
-    """Three devices that the worker has made endpoints of."""
+    """Three devices that the worker has turned into endpoints."""
     with psycopg.connect(database.owner_url) as connection:
         for mac, vendor, profile in ((BROTHER, "Brother", "printer"), (AXIS, "Axis", "camera"), (PHONE, "", "mobile")):
             connection.execute(
@@ -42,7 +42,7 @@ def macs(found):
     return [row["mac"] for row in found]
 
 
-def test_inbox_tells_what_a_decision_goes_by(seen):
+def test_inbox_shows_what_decisions_use(seen):
     rows = seen.json("endpoint", "inbox", *OF)
     assert macs(rows) == [BROTHER, AXIS, PHONE]
     assert [row["random"] for row in rows] == [False, False, True]
@@ -66,7 +66,7 @@ def test_inbox_tells_what_a_decision_goes_by(seen):
     assert macs(seen.json("endpoint", "list", *OF, "--status", "discovered")) == [BROTHER, AXIS, PHONE]
 
 
-def test_many_are_classified_after_a_look(seen):
+def test_many_are_classified_after_a_preview(seen):
     seen.json("endpoint-group", "add", "things", *OF)
     wanted = ("endpoint", "classify", *OF, "--no-random", "--approve", "--group", "things")
     assert macs(seen.json(*wanted, "--dry-run")) == [BROTHER, AXIS]
@@ -97,14 +97,14 @@ def test_many_are_classified_after_a_look(seen):
         (("show", "x", *OF), 2, "MAC address"),
     ],
 )
-def test_what_cannot_be_done_is_told_with_its_exit_status(seen, arguments, status, said):
+def test_failed_operations_have_their_exit_status(seen, arguments, status, said):
     done = seen.run("endpoint", *arguments)
     assert done.exit_code == status
     assert said in done.stderr
     assert "long enough" not in done.stderr
 
 
-def test_show_tells_all_that_is_known_and_why(seen):
+def test_show_prints_all_known_values_and_sources(seen):
     seen.json("endpoint", "posture", "set", BROTHER, *OF, "mdm.compliant=true", "mdm.build=7", "--source", "intune")
     shown = seen.json("endpoint", "show", BROTHER, *OF)
     assert (shown["profile"], shown["confidence"], shown["identity"], shown["psk"]) == ("printer", 75, "x", False)
@@ -116,12 +116,12 @@ def test_show_tells_all_that_is_known_and_why(seen):
         assert line in table
 
 
-def test_posture_that_nobody_repeated_is_shown_as_stale():
+def test_unrepeated_posture_is_shown_as_stale():
     shown = posture_rows({"mdm.compliant": {"value": True, "source": "intune", "at": 0, "until": 60}})
     assert shown == {"mdm.compliant": "true, told by intune, stale since 1970-01-01T00:01:00+00:00"}
 
 
-def test_set_changes_what_is_given(seen):
+def test_set_updates_only_given_fields(seen):
     seen.json("endpoint", "add", BROTHER, *OF, "--owner", "IT", "--attribute", "floor=2")
     seen.json("endpoint", "set", BROTHER, *OF, "--name", "Printer", "--until", "2099-01-31", "--profile", "camera")
     shown = seen.json("endpoint", "show", BROTHER, *OF)
@@ -169,7 +169,7 @@ def test_group_has_a_rule_and_a_passphrase(seen, tmp_path):
     assert seen.json("endpoint-group", "set", "printers", *OF, "--no-rule", "--no-psk")["rule"] == ""
 
 
-def test_what_is_exported_can_be_imported(seen, tmp_path):
+def test_exported_file_can_be_imported(seen, tmp_path):
     file = tmp_path / "devices.csv"
     file.write_text(f"mac,name,groups,attribute.floor\n{BROTHER},Printer,printers;all,2\n{AXIS},Camera,,\n")
     refused = seen.run("endpoint", "import", str(file), *OF)
@@ -193,7 +193,7 @@ def test_what_is_exported_can_be_imported(seen, tmp_path):
         assert (shown["name"], shown["groups"], shown["attributes"]) == ("Printer", ["all", "printers"], {"floor": "2"})
 
 
-def test_file_that_is_no_text_is_refused(seen, tmp_path):
+def test_non_text_file_is_rejected(seen, tmp_path):
     file = tmp_path / "devices.csv"
     file.write_bytes(b"mac\n\xff\n")
     done = seen.run("endpoint", "import", str(file), *OF)

@@ -7,7 +7,7 @@ from cryptography import x509
 from tests.cli.conftest import Admit
 
 
-def test_secret_is_shown_once_listed_without_and_revoked(alpha: Admit) -> None:
+def test_secret_is_shown_once_then_revoked(alpha: Admit) -> None:
     made = alpha.json("enrol", "secret", "-t", "alpha", "--id", "kiosk", "--name", "kiosk-1", "--uses", "3")
     assert made["url"] == "https://127.0.0.1:8462/.well-known/est/alpha"
     assert (made["user"], made["most_uses"], made["status"]) == ("kiosk", 3, "open")
@@ -17,20 +17,20 @@ def test_secret_is_shown_once_listed_without_and_revoked(alpha: Admit) -> None:
     assert alpha.json("enrol", "revoke", "kiosk", "-t", "alpha")["status"] == "revoked"
 
 
-def test_challenge_of_scep_is_one_word(alpha: Admit) -> None:
+def test_scep_challenge_is_one_word(alpha: Admit) -> None:
     made = alpha.json("enrol", "secret", "-t", "alpha", "--kind", "scep", "--profile", "user", "--name", "eve")
     assert made["url"] == "http://127.0.0.1:8461/scep/alpha"
     assert made["challenge"].startswith(made["id"])
     assert made["profile"] == "eap-client-user"
 
 
-def test_link_carries_its_secret_in_the_path_alone(alpha: Admit) -> None:
+def test_link_has_its_secret_only_in_the_path(alpha: Admit) -> None:
     made = alpha.json("enrol", "link", "-t", "alpha", "--name", "Eve's phone", "--ssid", "Office", "--life", "2h")
     assert made["url"].startswith(f"http://127.0.0.1:8461/enrol/{made['id']}-")
     assert (made["kind"], made["common_name"], made["ssid"]) == ("link", "Eve's phone", "Office")
 
 
-def test_user_and_endpoint_give_their_names(alpha: Admit) -> None:
+def test_user_and_endpoint_set_the_names(alpha: Admit) -> None:
     alpha.json("endpoint", "add", "00:00:5e:00:53:01", "-t", "alpha")
     made = alpha.json("enrol", "secret", "-t", "alpha", "--endpoint", "00-00-5E-00-53-01")
     assert made["common_name"] == "00005e005301"
@@ -56,7 +56,7 @@ def test_user_and_endpoint_give_their_names(alpha: Admit) -> None:
         (("profile", "--form", "wpa_supplicant", "--device-folder", "a b", "--out", "/nonexistent/x"), "absolute path"),
     ],
 )
-def test_mistake_is_told_and_makes_nothing(alpha: Admit, arguments: tuple[str, ...], complaint: str) -> None:
+def test_invalid_enrolment_is_rejected(alpha: Admit, arguments: tuple[str, ...], complaint: str) -> None:
     result = alpha.run("enrol", *arguments, "-t", "alpha")
     assert result.exit_code in (1, 2)
     assert complaint in result.stderr
@@ -99,6 +99,6 @@ def test_profile_is_exported_for_each_system(alpha: Admit, tmp_path: Path, form:
     assert "There is already" in again.stderr
 
 
-def test_renewal_with_the_same_key_is_a_choice(alpha: Admit) -> None:
+def test_renewal_with_the_same_key_is_optional(alpha: Admit) -> None:
     assert alpha.json("enrol", "renewal", "-t", "alpha", "--same-key")["renewal_keeps_key"] is True
     assert alpha.json("enrol", "renewal", "-t", "alpha", "--new-key")["renewal_keeps_key"] is False

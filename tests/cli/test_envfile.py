@@ -6,7 +6,7 @@ from cli import envfile
 from cli.fail import Refused
 
 
-def test_values_written_and_read_are_the_same(tmp_path: Path):
+def test_values_round_trip(tmp_path: Path):
     values = {"ADMIT_VAR_DIR": "/var/x", "ADMIT_DATABASE_URL": "postgresql://admit_app@/admit?host=/run/x", "EMPTY": ""}
     envfile.write(tmp_path / "admit.env", values)
     assert envfile.read(tmp_path / "admit.env") == values
@@ -17,7 +17,7 @@ def test_written_file_is_private(tmp_path: Path):
     assert (tmp_path / "admit.env").stat().st_mode & 0o777 == 0o600
 
 
-def test_planted_link_is_replaced_and_not_followed(tmp_path: Path):
+def test_planted_symlink_is_replaced_and_not_followed(tmp_path: Path):
     victim = tmp_path / "victim"
     victim.write_text("untouched")
     (tmp_path / "admit.env").symlink_to(victim)
@@ -26,7 +26,7 @@ def test_planted_link_is_replaced_and_not_followed(tmp_path: Path):
     assert not (tmp_path / "admit.env").is_symlink()
 
 
-def test_missing_file_reads_as_empty(tmp_path: Path):
+def test_missing_file_is_empty(tmp_path: Path):
     assert envfile.read(tmp_path / "admit.env") == {}
 
 
@@ -38,13 +38,13 @@ def test_missing_file_reads_as_empty(tmp_path: Path):
         ("A=1\n\n# note\nA=2\n", "f:4: A is set twice"),
     ],
 )
-def test_bad_line_is_refused_with_its_place(text: str, complaint: str):
+def test_invalid_line_is_rejected_with_its_number(text: str, complaint: str):
     with pytest.raises(Refused) as caught:
         envfile.parse(text, place="f")
     assert str(caught.value).startswith(complaint)
 
 
-def test_caller_s_variables_win_over_the_file(monkeypatch: pytest.MonkeyPatch):
+def test_environment_overrides_the_file(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ADMIT_CELL_SLOTS", "8")
     merged = envfile.with_process_environment({"ADMIT_CELL_SLOTS": "32", "ADMIT_API_PORT": "1"})
     assert merged["ADMIT_CELL_SLOTS"] == "8"

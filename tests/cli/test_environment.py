@@ -1,4 +1,4 @@
-"""The environment that `./admit up` composes for its processes."""
+"""The environment that `./admit up` builds for its processes."""
 
 from pathlib import Path
 
@@ -16,14 +16,14 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def up(layout: Layout, **choices: str) -> bool:
-    """Whether trials are offered after `./admit up` with these choices."""
+    """Return whether trials are offered after `./admit up` with these choices."""
     given = {f"ADMIT_{name}": value for name, value in choices.items()}
     values = environment.compose(layout, given, Passwords(b"seed"))
     envfile.write(layout.env_file, values)
     return load_settings(values).trials.offered
 
 
-def test_trials_follow_the_demo_from_up_to_up(layout: Layout) -> None:
+def test_trials_follow_the_demo_between_runs(layout: Layout) -> None:
     assert up(layout)
     assert up(layout)
     assert not up(layout, DEMO="no")
@@ -32,7 +32,7 @@ def test_trials_follow_the_demo_from_up_to_up(layout: Layout) -> None:
     assert not up(layout, LISTEN_ADDRESS="192.0.2.7")
 
 
-def test_trials_that_a_person_set_stay_without_the_demo(layout: Layout) -> None:
+def test_manually_enabled_trials_stay_without_the_demo(layout: Layout) -> None:
     up(layout, DEMO="no")
     envfile.write(layout.env_file, envfile.read(layout.env_file) | {"ADMIT_TRIALS": "yes"})
     assert up(layout)

@@ -1,4 +1,4 @@
-"""What is said of a change that radiusd does not run with; that it does is shown in tests/whole/test_up.py."""
+"""Messages for a change that radiusd does not apply. tests/whole/test_up.py covers applied changes."""
 
 import json
 from datetime import timedelta
@@ -53,25 +53,21 @@ def complaint(settings: Settings, sealer: Sealer, cell_id: CellId) -> str:
     return str(raised.value)
 
 
-def test_cell_of_another_machine_cannot_be_seen(settings: Settings, sealer: Sealer, cell_id: CellId) -> None:
+def test_cell_of_another_machine_is_not_visible(settings: Settings, sealer: Sealer, cell_id: CellId) -> None:
     assert "on another machine" in complaint(settings, sealer, CellId(cell_id + 1))
 
 
-def test_agent_that_does_not_report_is_not_waited_for(settings: Settings, sealer: Sealer, cell_id: CellId) -> None:
+def test_agent_that_does_not_report_is_not_awaited(settings: Settings, sealer: Sealer, cell_id: CellId) -> None:
     assert "does not report: ./admit status" in complaint(settings, sealer, cell_id)
     report(settings, seconds_ago=60)
     assert "does not report: ./admit status" in complaint(settings, sealer, cell_id)
 
 
-def test_failure_of_this_exchange_is_told_as_radiusd_tells_it(
-    settings: Settings, sealer: Sealer, cell_id: CellId
-) -> None:
+def test_failed_exchange_shows_the_radiusd_error(settings: Settings, sealer: Sealer, cell_id: CellId) -> None:
     report(settings, alarms=[exchange_alarm(seconds_ahead=1)])
     assert complaint(settings, sealer, cell_id).endswith("radiusd says no")
 
 
-def test_exchange_that_takes_longer_is_said_to_be_not_in_force_yet(
-    settings: Settings, sealer: Sealer, cell_id: CellId
-) -> None:
+def test_slow_exchange_is_reported_as_pending(settings: Settings, sealer: Sealer, cell_id: CellId) -> None:
     report(settings, alarms=[exchange_alarm(seconds_ahead=-60)])
     assert complaint(settings, sealer, cell_id).endswith("The alarms say why: ./admit status")

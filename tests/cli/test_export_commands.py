@@ -1,4 +1,4 @@
-"""`./admit export`: what people see of it while a worker does it."""
+"""`./admit export` while a worker runs the job."""
 
 import gzip
 import json
@@ -31,7 +31,7 @@ def logged(alpha: Admit, owner_engine: Engine) -> Admit:
 
 @pytest.fixture
 def works(worker_engine: Engine, tmp_path: Path) -> Iterator[None]:
-    """A worker beside the commands."""
+    """A worker next to the commands."""
     ends = threading.Event()
 
     def work() -> None:
@@ -48,7 +48,7 @@ def works(worker_engine: Engine, tmp_path: Path) -> Iterator[None]:
 START = ("export", "start", "--tenant", "alpha", "--log", "auth", "--since", "1d")
 
 
-def test_export_is_waited_for_and_put_where_it_is_wanted(logged: Admit, works: None, tmp_path: Path) -> None:
+def test_export_is_awaited_and_saved_to_the_path(logged: Admit, works: None, tmp_path: Path) -> None:
     output = tmp_path / "wanted" / "here"
     row = logged.json(*START, "--format", "jsonl", "--output", str(output))
     assert (row["state"], row["rows"], row["percent"], row["error"]) == ("done", 2, 100, "")
@@ -75,7 +75,7 @@ def test_export_is_started_shown_listed_and_cancelled(logged: Admit) -> None:
     assert logged.json("export", "list", "-t", "alpha", "--state", "queued") == []
 
 
-def test_export_that_fails_is_told_to_whoever_waits(logged: Admit, worker_engine: Engine, tmp_path: Path) -> None:
+def test_failed_export_is_reported_to_the_waiting_user(logged: Admit, worker_engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "exports").write_text("in the way")
     folder, limits = ExportFolder(tmp_path / "exports"), runner.ExportLimits(0, 60)
     thread = threading.Thread(
@@ -98,5 +98,5 @@ def test_export_that_fails_is_told_to_whoever_waits(logged: Admit, worker_engine
         ("export", "download-path", "-t", "alpha", "999"),
     ],
 )
-def test_mistake_ends_with_2(alpha: Admit, options: tuple[str, ...]) -> None:
+def test_invalid_input_exits_with_2(alpha: Admit, options: tuple[str, ...]) -> None:
     assert alpha.run(*options).exit_code == 2

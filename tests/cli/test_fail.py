@@ -1,4 +1,4 @@
-"""Errors that a person or a program can act on."""
+"""Errors that a user or a program can act on."""
 
 import json
 
@@ -9,13 +9,13 @@ from tests.cli.conftest import Admit
 NOBODY = ("user", "show", "nobody", "--tenant", "alpha")
 
 
-def test_person_is_told_in_a_sentence(alpha: Admit) -> None:
+def test_text_error_is_a_sentence(alpha: Admit) -> None:
     result = alpha.run(*NOBODY)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "User 'nobody' does not exist" in result.stderr
 
 
-def test_program_gets_code_place_and_remedy_too(alpha: Admit) -> None:
+def test_json_error_has_code_path_and_remedy(alpha: Admit) -> None:
     result = alpha.run(*NOBODY, "--json")
     assert result.exit_code == 2
     told = json.loads(result.stdout)
@@ -25,7 +25,7 @@ def test_program_gets_code_place_and_remedy_too(alpha: Admit) -> None:
     assert "User 'nobody' does not exist" in result.stderr
 
 
-def test_status_tells_mistakes_from_what_stands_in_the_way(alpha: Admit) -> None:
+def test_exit_status_separates_input_errors_from_conflicts(alpha: Admit) -> None:
     assert alpha.run("user-group", "add", "staff", "--tenant", "alpha").exit_code == 0
     assert alpha.run("user-group", "add", "staff", "--tenant", "alpha").exit_code == 1
     again = alpha.run("tenant", "create", "alpha")
@@ -35,7 +35,7 @@ def test_status_tells_mistakes_from_what_stands_in_the_way(alpha: Admit) -> None
         assert alpha.run(*wrong, "--tenant", "alpha").exit_code == 2, wrong
 
 
-def test_program_gets_each_of_several_mistakes(alpha: Admit) -> None:
+def test_json_lists_each_of_several_errors(alpha: Admit) -> None:
     result = alpha.run("endpoint", "classify", "zz", "--approve", "--group", "none", "--tenant", "alpha", "--json")
     assert result.exit_code == 2
     told = json.loads(result.stdout)
@@ -51,9 +51,7 @@ def test_program_gets_each_of_several_mistakes(alpha: Admit) -> None:
         (("--mac",), "--mac", "requires an argument"),
     ],
 )
-def test_program_gets_what_is_wrong_with_an_option_as_json_too(
-    alpha: Admit, given: tuple[str, ...], place: str, said: str
-) -> None:
+def test_invalid_option_is_reported_in_json(alpha: Admit, given: tuple[str, ...], place: str, said: str) -> None:
     result = alpha.run("decisions", "--tenant", "alpha", "--json", *given)
     assert result.exit_code == 2
     told = json.loads(result.stdout)
@@ -62,7 +60,7 @@ def test_program_gets_what_is_wrong_with_an_option_as_json_too(
     assert said in result.stderr
 
 
-def test_program_gets_what_is_missing_or_too_much_as_json_too(alpha: Admit) -> None:
+def test_missing_or_extra_arguments_are_reported_in_json(alpha: Admit) -> None:
     missing = alpha.run("endpoint", "add", "--tenant", "alpha", "--json")
     assert (missing.exit_code, json.loads(missing.stdout)["place"]) == (2, "MAC")
     unknown = alpha.run("endpoint", "paint", "--json")

@@ -13,11 +13,11 @@ URL = "https://siem.corp.example/events"
 T = ("-t", "alpha")
 
 
-def test_webhook_is_added_shown_and_removed(alpha: Admit) -> None:
+def test_webhook_is_created_shown_and_deleted(alpha: Admit) -> None:
     made = alpha.json("feed", "add-webhook", "siem", URL, *T, "--kind", "audit", "--kind", "coa", "--batch", "50")
     assert made["secret"].startswith("whsec_")
     shown = alpha.json("feed", "show", "siem", *T)
-    # Once.
+    # The secret is shown once.
     assert shown == {name: value for name, value in made.items() if name != "secret"}
     assert (shown["kind"], shown["destination"], shown["state"]) == ("webhook", "https://siem.corp.example/...", "ok")
     assert shown["settings"]["kinds"] == ["audit", "coa"]
@@ -33,7 +33,7 @@ def test_webhook_is_added_shown_and_removed(alpha: Admit) -> None:
     assert "Unknown feed 'siem'" in again.output
 
 
-def test_syslog_is_added_with_all_that_it_takes(alpha: Admit, tmp_path: Path) -> None:
+def test_syslog_is_created_with_all_options(alpha: Admit, tmp_path: Path) -> None:
     mine = self_signed("nac.example")
     for name, text in (("ca", mine.certificate), ("certificate", mine.certificate), ("key", mine.key)):
         (tmp_path / name).write_text(text)
@@ -82,7 +82,7 @@ def test_syslog_is_added_with_all_that_it_takes(alpha: Admit, tmp_path: Path) ->
         (("replay", "siem", "--from", "soon"), ["neither an age"]),
     ],
 )
-def test_mistakes_are_told(alpha: Admit, arguments: tuple[str, ...], told: list[str]) -> None:
+def test_errors_are_printed(alpha: Admit, arguments: tuple[str, ...], told: list[str]) -> None:
     result = alpha.run("feed", *arguments, *T)
     assert result.exit_code == 2
     assert all(each in result.output for each in told), result.output
@@ -90,21 +90,21 @@ def test_mistakes_are_told(alpha: Admit, arguments: tuple[str, ...], told: list[
 
 
 @pytest.mark.parametrize("text", ["Authorization\n", "A: x\nA: y\n", "Host: x\n", "A:\n"])
-def test_headers_that_are_none_are_refused(alpha: Admit, tmp_path: Path, text: str) -> None:
+def test_invalid_headers_are_rejected(alpha: Admit, tmp_path: Path, text: str) -> None:
     (tmp_path / "headers").write_text(text)
     result = alpha.run("feed", "add-webhook", "siem", URL, *T, "--header-file", str(tmp_path / "headers"))
     assert result.exit_code == 2
     assert alpha.json("feed", "list", *T) == []
 
 
-def test_mistake_of_several_is_an_object_for_programs(alpha: Admit) -> None:
+def test_each_of_several_errors_is_an_object_in_json(alpha: Admit) -> None:
     result = alpha.run("feed", "add-webhook", "siem", "ftp:x", "--batch", "0", *T, "--json")
     told = json.loads(result.stdout)
     assert told["error"] == "several-mistakes"
     assert {mistake["place"] for mistake in told["mistakes"]} == {"url", "batch"}
 
 
-def test_webhook_is_set_anew(alpha: Admit, tmp_path: Path) -> None:
+def test_webhook_is_updated(alpha: Admit, tmp_path: Path) -> None:
     (tmp_path / "headers").write_text("Authorization: Bearer s3cret\n\nX-Team:  network \n")
     made = alpha.json("feed", "add-webhook", "siem", URL, *T, "--header-file", str(tmp_path / "headers"))
     assert made["settings"]["headers"] == {"Authorization": "(sealed)", "X-Team": "(sealed)"}
@@ -131,7 +131,7 @@ def test_webhook_is_set_anew(alpha: Admit, tmp_path: Path) -> None:
     assert "s3cret" not in str([made, shown, again])
 
 
-def test_syslog_is_set_anew(alpha: Admit) -> None:
+def test_syslog_is_updated(alpha: Admit) -> None:
     alpha.json("feed", "add-syslog", "siem", "siem.corp.example", *T, "--bom")
     shown = alpha.json("feed", "set", "siem", *T, "--host", "other.example", "--port", "16514", "--no-bom")
     assert shown["destination"] == "other.example:16514"
@@ -151,7 +151,7 @@ def test_address_or_headers_come_from_standard_input(alpha: Admit) -> None:
     assert result.exit_code == 2
 
 
-def test_feed_is_paused_resumed_replayed_and_given_a_new_secret(alpha: Admit) -> None:
+def test_feed_is_paused_resumed_replayed_and_rotated(alpha: Admit) -> None:
     first = alpha.json("feed", "add-webhook", "siem", URL, *T)["secret"]
     assert alpha.json("feed", "pause", "siem", *T, "--because", "maintenance")["state"] == "paused"
     assert alpha.json("feed", "show", "siem", *T)["paused_because"] == "maintenance"
@@ -166,7 +166,7 @@ def test_feed_is_paused_resumed_replayed_and_given_a_new_secret(alpha: Admit) ->
     assert alpha.run("feed", "add-webhook", "siem", URL, *T).exit_code == 1
 
 
-def test_test_says_whether_it_arrived(alpha: Admit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_test_reports_whether_it_arrived(alpha: Admit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "hook").mkdir()
     (tmp_path / "ca.pem").write_text(LOCALHOST.certificate)
     with WebhookReceiver(tmp_path / "hook").listening() as receiver:

@@ -20,7 +20,7 @@ def slapd():
 
 @pytest.fixture
 def corp(alpha: Admit, slapd: Slapd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Admit:
-    """Alpha with an identity source, on loopback."""
+    """Alpha with an identity source on loopback."""
     monkeypatch.setenv("ADMIT_OUTBOUND_NETWORKS", "127.0.0.0/8")
     (tmp_path / "ca.pem").write_text(slapd.ca_certificate)
     settings = {"urls": [slapd.ldaps], "bind_dn": SERVICE_DN, "base_dn": f"ou=people,{BASE}"}
@@ -34,7 +34,7 @@ def corp(alpha: Admit, slapd: Slapd, tmp_path: Path, monkeypatch: pytest.MonkeyP
     return alpha
 
 
-def test_source_is_listed_changed_and_removed(corp: Admit):
+def test_source_is_listed_updated_and_deleted(corp: Admit):
     changed = corp.json("identity-source", "set", "corp", *OF_ALPHA, "--set", "time_limit_seconds=5", "--disable")
     assert (changed["settings"]["time_limit_seconds"], changed["enabled"]) == (5.0, False)
     assert SERVICE_PASSWORD not in json.dumps(corp.json("identity-source", "list", *OF_ALPHA))
@@ -44,7 +44,7 @@ def test_source_is_listed_changed_and_removed(corp: Admit):
     assert corp.json("identity-source", "list", *OF_ALPHA) == []
 
 
-def test_secret_is_asked_for_again_where_it_would_go_somewhere_else(corp: Admit, tmp_path: Path):
+def test_secret_is_needed_again_for_a_new_address(corp: Admit, tmp_path: Path):
     elsewhere = ("identity-source", "set", "corp", *OF_ALPHA, "--set", 'urls=["ldaps://mallory.example"]')
     refused = corp.run(*elsewhere)
     assert refused.exit_code == 2
@@ -55,9 +55,7 @@ def test_secret_is_asked_for_again_where_it_would_go_somewhere_else(corp: Admit,
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "169.254.169.254", "[::ffff:127.0.0.1]"])
-def test_source_on_a_refused_address_is_neither_added_nor_asked(
-    corp: Admit, monkeypatch: pytest.MonkeyPatch, host: str
-):
+def test_blocked_source_address_is_rejected_and_not_contacted(corp: Admit, monkeypatch: pytest.MonkeyPatch, host: str):
     monkeypatch.delenv("ADMIT_OUTBOUND_NETWORKS")
     settings = ("--set", f'urls=["ldaps://{host}"]', "--set", "base_dn=dc=corp")
     result = corp.run("identity-source", "add", "inner", *OF_ALPHA, "--kind", "ldap", *settings)
@@ -70,7 +68,7 @@ def test_source_on_a_refused_address_is_neither_added_nor_asked(
     assert "ADMIT_OUTBOUND_NETWORKS" in asked.stdout
 
 
-def test_every_mistake_of_the_settings_is_told_at_once_and_nothing_stored(alpha: Admit):
+def test_every_settings_error_is_listed_and_nothing_stored(alpha: Admit):
     wrong = (
         "--set",
         "urls=ldap://plain.example",
@@ -88,7 +86,7 @@ def test_every_mistake_of_the_settings_is_told_at_once_and_nothing_stored(alpha:
     assert alpha.json("identity-source", "list", *OF_ALPHA) == []
 
 
-def test_test_tells_each_step_and_the_groups(corp: Admit):
+def test_test_prints_each_step_and_the_groups(corp: Admit):
     result = corp.run(
         "identity-source", "test", "corp", *OF_ALPHA, "--user", "anna", "--json", text="anna's password\n"
     )
@@ -105,13 +103,13 @@ def test_test_tells_each_step_and_the_groups(corp: Admit):
     ("user", "password", "reason"),
     [("anna", "wrong", "wrong-password"), ("nobody", "anna's password", "unknown-user")],
 )
-def test_test_that_does_not_hold_says_why_and_ends_with_1(corp: Admit, user: str, password: str, reason: str):
+def test_failed_test_prints_the_reason_and_exits_1(corp: Admit, user: str, password: str, reason: str):
     result = corp.run("identity-source", "test", "corp", *OF_ALPHA, "--user", user, text=f"{password}\n")
     assert result.exit_code == 1
     assert reason in result.stdout
 
 
-def test_user_from_password_file_is_shown_changed_and_listed(alpha: Admit):
+def test_user_with_password_file_is_shown_updated_and_listed(alpha: Admit):
     alpha.json("user-group", "add", "staff", *OF_ALPHA)
     added = alpha.run("user", "add", "Ann", *OF_ALPHA, "--password-file", "-", text="correct horse\n")
     assert added.exit_code == 0, added.output
@@ -133,7 +131,7 @@ def test_user_from_password_file_is_shown_changed_and_listed(alpha: Admit):
     assert alpha.run("user", "show", "bob", *OF_ALPHA).exit_code == 2
 
 
-def test_file_of_users_is_added_as_a_whole(alpha: Admit, tmp_path: Path):
+def test_user_file_is_stored_as_a_whole(alpha: Admit, tmp_path: Path):
     alpha.json("user-group", "add", "staff", *OF_ALPHA)
     alpha.json("user-group", "add", "it", *OF_ALPHA)
     rows = (
@@ -154,14 +152,14 @@ def test_file_of_users_is_added_as_a_whole(alpha: Admit, tmp_path: Path):
         ("identity-source", "add", "corp", "--kind", "ldap", "--secret-file"),
     ],
 )
-def test_file_that_is_no_text_is_refused(alpha: Admit, tmp_path: Path, command: tuple[str, ...]):
+def test_non_text_file_is_rejected(alpha: Admit, tmp_path: Path, command: tuple[str, ...]):
     (tmp_path / "latin-1").write_bytes("name,password\nJürgen,correct horse\n".encode("latin-1"))
     result = alpha.run(*command[:2], *OF_ALPHA, *command[2:], str(tmp_path / "latin-1"))
     assert result.exit_code == 2
     assert "latin-1: The file is not UTF-8 text. Save it as UTF-8." in result.stderr
 
 
-def test_file_with_broken_rows_tells_every_row_and_stores_nothing(alpha: Admit, tmp_path: Path):
+def test_file_with_invalid_rows_lists_each_and_stores_nothing(alpha: Admit, tmp_path: Path):
     alpha.run("user", "add", "taken", *OF_ALPHA, "--password", "correct horse")
     rows = [
         "name,password,groups,valid_until,disabled",
@@ -200,7 +198,7 @@ def test_file_with_broken_rows_tells_every_row_and_stores_nothing(alpha: Admit, 
         ('name,password\n"a', ""),
     ],
 )
-def test_file_that_is_no_list_of_users_is_refused(alpha: Admit, tmp_path: Path, content: str, column: str):
+def test_file_that_is_not_a_user_list_is_rejected(alpha: Admit, tmp_path: Path, content: str, column: str):
     (tmp_path / "users.csv").write_text(content)
     result = alpha.run("user", "add", "--import", str(tmp_path / "users.csv"), *OF_ALPHA, "--json")
     assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""`./admit import`: a preview, then the file itself."""
+"""`./admit import`: a preview, then the file."""
 
 import json
 from pathlib import Path
@@ -9,10 +9,10 @@ from tests.imports.test_forms import CLIENTS, NODES
 OF_ALPHA = ("-t", "alpha")
 
 
-def test_file_is_previewed_and_then_brought_in(alpha: Admit, tmp_path: Path):
+def test_file_is_previewed_and_then_imported(alpha: Admit, tmp_path: Path):
     (tmp_path / "nodes").write_text(NODES)
     asked = ("import", "packetfence-nodes", str(tmp_path / "nodes"), *OF_ALPHA)
-    # The groups that it names are not there.
+    # The groups that it names do not exist.
     preview = alpha.run(*asked, "--dry-run")
     assert (preview.exit_code, "line 2: groups: Unknown group 'printers'" in preview.stderr) == (2, True)
     assert "line 4: 00:00:5e:00:53:03 was skipped: its status is unreg" in preview.stdout
@@ -25,7 +25,7 @@ def test_file_is_previewed_and_then_brought_in(alpha: Admit, tmp_path: Path):
     assert listed == {"00:00:5e:00:53:01": ["printers"], "00:00:5e:00:53:02": ["staff"]}
 
 
-def test_file_that_cannot_be_read_is_refused_with_its_line(alpha: Admit, tmp_path: Path):
+def test_unreadable_file_is_rejected_with_its_line(alpha: Admit, tmp_path: Path):
     (tmp_path / "clients.conf").write_text(CLIENTS + "$INCLUDE more\n")
     result = alpha.run("import", "freeradius-clients", str(tmp_path / "clients.conf"), *OF_ALPHA, "--json")
     assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""What is installed is told by a `dpkg-query` of the test: the far edge."""
+"""A fake `dpkg-query` of the test reports what is installed."""
 
 from pathlib import Path
 
@@ -26,20 +26,20 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return install
 
 
-def test_complete_machine_is_said_to_be_so(machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_complete_machine_is_reported(machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     machine()
     ensure_packages(Progress(), install=False, log=tmp_path / "log")
     assert "FreeRADIUS 3.2.7, PostgreSQL 15.1, Redis 15.1" in capsys.readouterr().out
     assert not (tmp_path / "log").exists()
 
 
-def test_no_install_names_all_that_is_missing(machine, tmp_path: Path):
+def test_no_install_lists_all_missing_packages(machine, tmp_path: Path):
     machine(eapoltest=None, freeradius_utils=None)
     with pytest.raises(Refused, match=r"missing: freeradius-utils, eapoltest\..*without --no-install"):
         ensure_packages(Progress(), install=False, log=tmp_path / "log")
 
 
-def test_tests_need_a_directory_server_and_up_does_not(machine, tmp_path: Path):
+def test_only_tests_need_a_directory_server(machine, tmp_path: Path):
     machine()
     more = [package.name for package in NEEDED_BY_TESTS if package not in NEEDED]
     assert {"slapd", "curl", "network-manager"} <= set(more)
@@ -55,7 +55,7 @@ def test_old_freeradius_counts_as_missing(machine, tmp_path: Path):
         ensure_packages(Progress(), install=False, log=tmp_path / "log")
 
 
-def test_freeradius_that_drops_values_is_refused_and_not_replaced(machine, tmp_path: Path):
+def test_freeradius_that_drops_values_is_rejected_and_kept(machine, tmp_path: Path):
     machine(freeradius="3.2.10+dfsg-1")
     with pytest.raises(Refused, match=r"FreeRADIUS 3\.2\.10 drops the values"):
         ensure_packages(Progress(), install=True, log=tmp_path / "log")

@@ -1,4 +1,4 @@
-"""`./admit job`: what a person and a script see, and with which exit status."""
+"""`./admit job`: output for users and scripts, and exit statuses."""
 
 import json
 

@@ -20,13 +20,13 @@ def var(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def open_up(path: Path) -> None:
-    """pytest makes its temporary folders for their owner alone."""
+    """pytest makes its temporary folders private to their owner."""
     for folder in (path, *path.parents):
         if folder.stat().st_mode & 0o005 != 0o005:
             folder.chmod(folder.stat().st_mode | 0o055)
 
 
-def test_before_the_first_start_there_is_none(var: Path):
+def test_before_the_first_start_there_is_no_layout(var: Path):
     assert find_layout() is None
     with pytest.raises(Refused, match=r"Nothing runs here\. Start it: \./admit up"):
         require_layout()
@@ -49,7 +49,7 @@ def test_root_in_an_open_folder_gives_each_process_a_user(var: Path):
 
 
 @as_root
-def test_root_in_a_closed_folder_gives_postgresql_alone_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_root_in_a_closed_folder_drops_only_postgresql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     monkeypatch.setenv("ADMIT_VAR_DIR", str(closed / "var"))
@@ -67,21 +67,21 @@ def test_root_in_a_closed_folder_gives_postgresql_alone_away(tmp_path: Path, mon
 
 
 @as_person
-def test_person_runs_everything_alone(var: Path):
+def test_normal_user_runs_all_processes(var: Path):
     made = make_layout()
     assert not made.is_separated
     assert {made.account(process) for process in RIGHTS} == {None}
     assert made.postgres == var / "postgres"
 
 
-def test_arrangement_is_the_same_when_asked_again(var: Path):
+def test_layout_is_stable(var: Path):
     open_up(var.parent)
     made = make_layout()
     assert find_arrangement() == made
     assert make_layout() == made
 
 
-def test_arrangement_in_which_nothing_was_started_is_none_yet(var: Path):
+def test_layout_without_a_start_counts_as_missing(var: Path):
     open_up(var.parent)
     made = make_layout()
     assert find_layout() is None
@@ -102,13 +102,13 @@ def test_path_too_long_for_a_socket_gets_a_short_folder(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("name", ["with blank", "semi;colon", 'quo"te', "per%cent", "new\nline"])
-def test_path_that_configurations_cannot_hold_is_refused(name: str, monkeypatch: pytest.MonkeyPatch):
+def test_path_unsafe_in_configurations_is_rejected(name: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ADMIT_VAR_DIR", f"/tmp/{name}")
     with pytest.raises(Refused, match="Move or rename"):
         make_layout()
 
 
-def test_damaged_file_is_refused_with_its_place(var: Path):
+def test_damaged_file_is_rejected_with_its_line(var: Path):
     var.mkdir()
     (var / "layout.json").write_text("{")
     with pytest.raises(Refused, match=r"layout\.json: It is damaged"):
@@ -116,7 +116,7 @@ def test_damaged_file_is_refused_with_its_place(var: Path):
 
 
 @as_root
-def test_data_whose_var_is_gone_is_set_aside(var: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_data_without_its_var_folder_is_set_aside(var: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     left = tmp_path / "lib" / "postgres"
     left.mkdir(parents=True)
     orphan = layouts.Layout(var, tmp_path / "run", left, None, is_separated=False)

@@ -1,4 +1,4 @@
-"""Each house rule has a near miss beside the hit."""
+"""Each house rule has a violation and a near miss."""
 
 from pathlib import Path
 
@@ -56,7 +56,7 @@ DOCUMENT_MISSES = [
 
 
 @pytest.mark.parametrize("name", HITS)
-def test_breach_is_found_with_its_rule(name: str):
+def test_violation_is_reported_with_its_rule(name: str):
     path, text = HITS[name]
     findings = check_python(path, text)
     assert [finding.rule for finding in findings] == [name.split()[0]]
@@ -64,11 +64,11 @@ def test_breach_is_found_with_its_rule(name: str):
 
 
 @pytest.mark.parametrize("name", MISSES)
-def test_near_miss_is_left_alone(name: str):
+def test_near_miss_is_not_reported(name: str):
     assert check_python(*MISSES[name]) == []
 
 
-def test_escape_with_a_reason_is_heeded():
+def test_suppression_with_a_reason_is_honoured():
     line = "session.commit()  # house: allow commit -- a test of the escape\n"
     assert check_python("nac/x.py", line) == []
 
@@ -76,24 +76,24 @@ def test_escape_with_a_reason_is_heeded():
 @pytest.mark.parametrize(
     "escape", ["# house: allow commit", "# house: allow commit -- ", "# house: allow clock -- wrong rule"]
 )
-def test_escape_without_reason_or_for_another_rule_is_not_heeded(escape: str):
+def test_suppression_without_reason_or_of_another_rule_fails(escape: str):
     assert len(check_python("nac/x.py", f"session.commit()  {escape}\n")) == 1
 
 
 @pytest.mark.parametrize(
     "labels", [("files", "pythonhosted", "org"), ("pypi", "org"), ("deb", "debian", "org"), ("ghcr", "io")]
 )
-def test_registry_host_is_found_in_any_file(labels: tuple[str, ...]):
+def test_registry_host_is_reported_in_any_file(labels: tuple[str, ...]):
     (finding,) = check_registry_hosts("docs/x.md", f"nothing\nsee https://{'.'.join(labels)}/simple\n")
     assert (finding.rule, finding.line) == ("registry-host", 2)
 
 
 @pytest.mark.parametrize("text", ["https://www.debian.org/", "mirror.example", "numpy.org", "1.2.3.4", "a.pypi.orgs"])
-def test_other_hosts_are_left_alone(text: str):
+def test_other_hosts_are_not_reported(text: str):
     assert check_registry_hosts("README.md", text) == []
 
 
-def test_repository_is_checked_without_what_was_made(tmp_path: Path):
+def test_generated_files_are_not_checked(tmp_path: Path):
     for folder in ("nac", ".venv", "tests", "nac/__pycache__", "var/demo"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "x.py").write_text("session.commit()\n")

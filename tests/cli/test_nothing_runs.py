@@ -1,4 +1,4 @@
-"""Every command that needs what `./admit up` starts, in a checkout where nothing was started or all has ended."""
+"""Commands that need a running instance, in a checkout where nothing was started or all has stopped."""
 
 import json
 from pathlib import Path
@@ -26,21 +26,21 @@ COMMANDS = (
 
 @pytest.fixture
 def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """As `./admit down` leaves it."""
+    """The state after `./admit down`."""
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
     layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "is_separated": False}
     (tmp_path / "layout.json").write_text(json.dumps(layout))
     url = f"postgresql://admit_app@/admit?host={tmp_path}"
     (tmp_path / "admit.env").write_text(f"ADMIT_VAR_DIR={tmp_path}\nADMIT_DATABASE_URL={url}\n")
     for name in ("ADMIT_DATABASE_URL", "ADMIT_MASTER_KEY_FILE"):
-        # Remembered, so that what the command puts into the environment goes again.
+        # Save the environment, so that changes by the command are undone.
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     return tmp_path
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_command_says_how_to_start_when_all_has_ended(ended: Path, command: tuple[str, ...]) -> None:
+def test_stopped_instance_error_says_how_to_start(ended: Path, command: tuple[str, ...]) -> None:
     result = CliRunner().invoke(admit, [word.format(var=ended) for word in command])
     assert result.exit_code == 1
     assert ("nothing-runs" in result.stdout) if "--json" in command else (result.stdout == "")
@@ -49,7 +49,7 @@ def test_command_says_how_to_start_when_all_has_ended(ended: Path, command: tupl
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, ("logs",)], ids=" ".join)
-def test_command_says_how_to_start_after_a_first_start_that_failed(ended: Path, command: tuple[str, ...]) -> None:
+def test_failed_first_start_error_says_how_to_start(ended: Path, command: tuple[str, ...]) -> None:
     (ended / "admit.env").unlink()
     (ended / "log").mkdir()
     result = CliRunner().invoke(admit, [word.format(var=ended) for word in command])
@@ -57,7 +57,7 @@ def test_command_says_how_to_start_after_a_first_start_that_failed(ended: Path, 
 
 
 @pytest.mark.parametrize("command", [("tenant", "list"), ("logs",)], ids=" ".join)
-def test_command_says_how_to_start_before_the_first_start(
+def test_never_started_error_says_how_to_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path / "var"))

@@ -1,4 +1,4 @@
-"""What commands print for people."""
+"""Command output for users."""
 
 import json
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -11,7 +11,7 @@ from cli.output import show_json, show_list, show_one
 
 
 @pytest.mark.parametrize("value", ["\x1b[2J", ["\x1b[2J"], ("\x1b[2J",), {"key": "\x1b[2J"}])
-def test_nothing_that_is_shown_steers_the_terminal(value):
+def test_output_escapes_control_characters(value):
     @click.command()
     def show():
         show_one({"name": value}, as_json=False)
@@ -20,7 +20,7 @@ def test_nothing_that_is_shown_steers_the_terminal(value):
     assert "\x1b" not in CliRunner().invoke(show, color=True).output
 
 
-def test_list_of_objects_is_shown_as_json_of_them():
+def test_list_of_objects_is_shown_as_json():
     row = {"drift": [{"part": "settings.silent_days", "wanted": 7, "found": None}]}
     shown = CliRunner().invoke(click.command()(lambda: show_one(row, as_json=False))).output
     assert shown == 'drift  {"part": "settings.silent_days", "wanted": 7, "found": null}\n'
@@ -29,7 +29,7 @@ def test_list_of_objects_is_shown_as_json_of_them():
 @pytest.mark.parametrize(
     "show", [lambda row: show_list([row], as_json=True), show_json, lambda row: show_one(row, as_json=True)]
 )
-def test_moments_of_json_are_iso_8601_with_t_and_offset(show):
+def test_json_times_are_iso_8601_with_offset(show):
     at = datetime(2026, 11, 23, 4, 5, 6, 70, UTC)
     elsewhere = at.astimezone(timezone(timedelta(hours=2)))
     row = {"at": at, "inner": {"list": [elsewhere, at.replace(tzinfo=None)]}, "day": date(2026, 11, 23), "text": "a b"}

@@ -1,9 +1,9 @@
-"""`./admit person` and `./admit member`: the first people of an installation."""
+"""`./admit person` and `./admit member`: the first users of an installation."""
 
 from nac.sign_in.secret_texts import LinkText
 
 
-def test_first_person_is_made_with_a_link_and_a_role(alpha):
+def test_first_user_is_created_with_a_link_and_a_role(alpha):
     made = alpha.json("person", "add", "Ann@Example.com", "--name", "Ann")
     assert (made["email"], made["has_password"]) == ("ann@example.com", False)
     assert LinkText.parse(made["token"])
@@ -12,13 +12,13 @@ def test_first_person_is_made_with_a_link_and_a_role(alpha):
     for of, role in (((), "platform-operator"), (("--msp", "acme"), "msp-admin"), (("-t", "alpha"), "auditor")):
         member = alpha.json("member", "add", "ann@example.com", *of, "--role", role)
         assert [each["role"] for each in alpha.json("member", "list", *of)] == [role]
-        # Nobody has come in by it: it is no last manager's (tests/accounts has those that stay).
+        # Nobody has signed in with it, so this is no last manager. tests/accounts covers those.
         removed = alpha.run("member", "remove", member["id"], *of)
         assert removed.exit_code == 0, removed.output
     assert [each["email"] for each in alpha.json("person", "list")] == ["ann@example.com"]
 
 
-def test_person_is_disabled_signed_out_and_given_new_factors(alpha):
+def test_user_is_disabled_signed_out_and_reset(alpha):
     alpha.json("person", "add", "ann@example.com")
     assert alpha.json("person", "disable", "ann@example.com")["status"] == "disabled"
     assert alpha.json("person", "enable", "ann@example.com")["status"] == "active"

@@ -1,4 +1,4 @@
-"""`./admit pool`: what a person and a script see, and with which exit status."""
+"""`./admit pool`: output for users and scripts, and exit statuses."""
 
 import json
 
@@ -14,7 +14,7 @@ def guests(alpha):
     return alpha.json("pool", "add", "guests", *OF, "--range", "10.1.0.0/29", "--exclude", "10.1.0.6")
 
 
-def test_pool_is_added_shown_changed_and_removed(alpha, guests):
+def test_pool_is_created_shown_updated_and_deleted(alpha, guests):
     assert {key: guests[key] for key in ("size", "free", "used", "ready", "quarantined", "reserved")} == {
         "size": 5,
         "free": 5,
@@ -45,7 +45,7 @@ def test_prefixes_have_their_lengths(alpha):
     assert (row["prefix_length"], row["size"], row["attribute"]) == (64, 16, "Framed-IPv6-Prefix")
 
 
-def test_site_has_pools_of_its_own(alpha, guests):
+def test_site_has_its_own_pools(alpha, guests):
     alpha.json("site", "add", "branch", *OF)
     row = alpha.json("pool", "add", "guests", *OF, "--site", "branch", "--range", "10.2.0.0/29")
     assert (row["site"], row["size"]) == ("branch", 6)
@@ -79,7 +79,7 @@ def test_site_has_pools_of_its_own(alpha, guests):
         (("release", "printer"), 2, "invalid-input", "address"),
     ],
 )
-def test_mistake_is_told_with_its_place_and_nothing_is_stored(alpha, guests, arguments, status, error, place):
+def test_invalid_pool_is_rejected_and_not_stored(alpha, guests, arguments, status, error, place):
     before = alpha.json("pool", "list", *OF)
     result = alpha.run("pool", *arguments, *OF, "--json")
     assert result.exit_code == status, result.output
@@ -119,7 +119,7 @@ def test_address_of_another_device_is_not_reserved(alpha, guests, database):
     assert (refused.exit_code, "Reserved for a device: 10.1.0.2" in refused.output) == (1, True)
 
 
-def test_address_that_a_device_still_has_is_in_no_other_pool(alpha, guests, database):
+def test_leased_address_cannot_move_to_another_pool(alpha, guests, database):
     with psycopg.connect(database.owner_url) as connection:
         connection.execute("UPDATE pool_addresses SET state = 'leased', mac = %s WHERE number = 0", (MAC,))
     assert alpha.json("pool", "remove", "guests", *OF)["gone"] is False

@@ -18,7 +18,7 @@ def settings(first_port: int, api_port: int, **more: str) -> Settings:
     return load_settings({f"ADMIT_{name}": value for name, value in values.items()})
 
 
-def test_taken_cell_port_is_named_with_the_way_out():
+def test_taken_cell_port_is_named_with_a_remedy():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
         holder.bind(("127.0.0.1", 0))
         port = holder.getsockname()[1]
@@ -26,17 +26,17 @@ def test_taken_cell_port_is_named_with_the_way_out():
             require_free_ports(settings(port - 3, free_port(socket.SOCK_STREAM)))
 
 
-def test_taken_api_port_is_named_with_the_way_out():
+def test_taken_api_port_is_named_with_a_remedy():
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
         port = holder.getsockname()[1]
         with pytest.raises(Refused, match=rf"TCP port {port} of 127.0.0.1 is taken.*--api-port"):
-            # The second of the API's three.
+            # The second of the API's three ports.
             require_free_ports(settings(free_port(socket.SOCK_DGRAM), port - 1))
 
 
-def test_port_is_free_again_once_its_holder_has_gone():
+def test_port_is_free_after_its_holder_exits():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
         holder.bind(("127.0.0.1", 0))
         port = holder.getsockname()[1]
@@ -44,7 +44,7 @@ def test_port_is_free_again_once_its_holder_has_gone():
     assert first_taken("127.0.0.1", [port], socket.SOCK_DGRAM) is None
 
 
-def test_port_that_is_taken_in_one_family_is_taken_for_both():
+def test_port_taken_in_one_family_counts_as_taken():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
         holder.bind(("127.0.0.1", 0))
         port = holder.getsockname()[1]
@@ -52,7 +52,7 @@ def test_port_that_is_taken_in_one_family_is_taken_for_both():
     assert first_taken("::", [port], socket.SOCK_DGRAM) is None
 
 
-def test_address_of_another_machine_is_refused():
+def test_address_of_another_machine_is_rejected():
     # RFC 5737: documentation, on no machine.
     with pytest.raises(Refused, match=r"no address 192\.0\.2\.1"):
         require_free_ports(settings(18120, 8460, LISTEN_ADDRESS="192.0.2.1"))

@@ -50,15 +50,15 @@ def test_process_marked_for_this_var_is_a_stray(nursery: Nursery, tmp_path: Path
     assert exported_by_a_person not in found
 
 
-def test_caller_itself_is_never_a_stray(tmp_path: Path):
-    # A child that carries both marks looks for strays: it must not find itself.
+def test_caller_is_never_a_stray(tmp_path: Path):
+    # A child with both marks looks for strays. It must not find itself.
     code = f"from pathlib import Path; from cli import procfs; print(procfs.find_strays(Path({str(tmp_path)!r}), []))"
     environment = {"ADMIT_VAR_DIR": str(tmp_path), "SUPERVISOR_PROCESS_NAME": "x"}
     said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert said.stdout == "[]\n"
 
 
-def test_server_without_its_environment_is_known_by_its_folder(tmp_path: Path):
+def test_server_without_environment_is_matched_by_folder(tmp_path: Path):
     # PostgreSQL's children and radiusd overwrite the memory that /proc shows as their environment.
     program = tmp_path / "redis-server"
     shutil.copy("/bin/sleep", program)
@@ -71,7 +71,7 @@ def test_server_without_its_environment_is_known_by_its_folder(tmp_path: Path):
     assert found == {server.pid}
 
 
-def test_end_kills_what_does_not_heed(nursery: Nursery, tmp_path: Path):
+def test_end_kills_a_process_that_ignores_sigterm(nursery: Nursery, tmp_path: Path):
     pid = nursery.start(STUBBORN, ADMIT_VAR_DIR=str(tmp_path), SUPERVISOR_PROCESS_NAME="x")
     started = time.monotonic()
     procfs.end(procfs.find_strays(tmp_path, []), patience_seconds=0.3)
@@ -79,7 +79,7 @@ def test_end_kills_what_does_not_heed(nursery: Nursery, tmp_path: Path):
     assert 0.3 <= time.monotonic() - started < 5
 
 
-def test_end_of_a_process_that_is_gone_already_is_no_error():
+def test_end_of_an_exited_process_is_no_error():
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
     procfs.end([procfs.Process(child.pid, os.getpid(), "python")], patience_seconds=0)
@@ -96,7 +96,7 @@ def test_memory_counts_descendants(nursery: Nursery):
         procfs.end([procfs.Process(child, parent.pid, "python")])
 
 
-def test_start_of_a_process_is_told_and_none_of_what_is_not_there():
+def test_start_time_is_known_only_for_existing_processes():
     with subprocess.Popen(["/bin/sleep", "60"]) as child:
         assert abs(procfs.started_at(child.pid) - epoch_seconds()) < 5
         child.kill()

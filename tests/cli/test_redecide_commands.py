@@ -1,4 +1,4 @@
-"""`./admit redecide` and `./admit session change`: what a person and a script see, and with which exit status."""
+"""`./admit redecide` and `./admit session change`: output for users and scripts, and exit statuses."""
 
 import json
 
@@ -16,7 +16,7 @@ def owner(alpha, database):
 
 @pytest.fixture
 def live(owner):
-    """A session; its id."""
+    """Return the id of a session."""
     return owner.execute(
         "INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, mac, started_at, updated_at, nas_address, "
         "identity) SELECT id, 'switch|192.0.2.1', 's', '00a0c0000001', '00a0c0000001', now(), now(), '192.0.2.1', "
@@ -26,7 +26,7 @@ def live(owner):
 
 @pytest.fixture
 def waiting(owner, live):
-    """A run that waits for a person; its id."""
+    """Return the id of a run that waits for approval."""
     run = owner.execute(
         "INSERT INTO redecisions (tenant_id, scope, state, waits_for, sessions, disconnects) "
         "SELECT id, 'all', 'waiting', 'ceiling', 1, 1 FROM tenants RETURNING id"
@@ -41,7 +41,7 @@ def waiting(owner, live):
     return run
 
 
-def test_settings_are_shown_and_changed(alpha):
+def test_settings_are_shown_and_updated(alpha):
     assert alpha.json("redecide", "set", *OF) == {
         "mode": "send",
         "per_second": 20,
@@ -59,7 +59,7 @@ def test_settings_are_shown_and_changed(alpha):
     assert alpha.json("redecide", "set", *OF) == changed
 
 
-def test_what_is_live_is_previewed_by_what_is_in_force(alpha, live):
+def test_live_sessions_are_previewed_by_the_active_policy(alpha, live):
     told = alpha.json("redecide", "preview", *OF, "--in-force")
     assert (told["sessions"], told["cannot_be_redecided"]) == (1, {"no-class": 1})
     assert (told["changes"], told["may_disconnect"], told["over_ceiling"], told["mode"]) == ([], 0, False, "send")
@@ -68,7 +68,7 @@ def test_what_is_live_is_previewed_by_what_is_in_force(alpha, live):
     assert "They exclude each other." in refused.stderr + refused.stdout
 
 
-def test_draft_with_mistakes_is_refused_with_their_places(with_dictionary, tmp_path):
+def test_invalid_draft_is_rejected_with_paths(with_dictionary, tmp_path):
     with_dictionary.json(
         "policy", "save", *OF, "-s", "corp", str(_written(tmp_path, {"fallback": {"verdict": "deny"}}))
     )
@@ -84,7 +84,7 @@ def _written(tmp_path, document):
     return file
 
 
-def test_run_is_started_listed_shown_and_stopped(alpha, live):
+def test_run_is_started_listed_shown_and_cancelled(alpha, live):
     started = alpha.json("redecide", "start", *OF)
     assert (started["state"], started["cause"]) == ("deciding", "requested")
     assert [run["id"] for run in alpha.json("redecide", "list", *OF)] == [started["id"]]
@@ -95,7 +95,7 @@ def test_run_is_started_listed_shown_and_stopped(alpha, live):
     assert "Stopped by cli:" in alpha.run("redecide", "show", *OF, str(started["id"])).output
 
 
-def test_what_waits_is_shown_in_words_and_approved(alpha, waiting, owner):
+def test_waiting_run_is_explained_and_approved(alpha, waiting, owner):
     text = alpha.run("redecide", "show", *OF, str(waiting)).output
     assert "1 to disconnect:" in text
     assert "before  permit by staff, VLAN 20" in text
@@ -106,12 +106,12 @@ def test_what_waits_is_shown_in_words_and_approved(alpha, waiting, owner):
 
 
 @pytest.mark.parametrize("verb", ["show", "approve", "stop"])
-def test_run_that_is_not_there_is_a_mistake(alpha, verb):
+def test_unknown_run_is_an_error(alpha, verb):
     result = alpha.run("redecide", verb, *OF, "4711", "--json")
     assert (result.exit_code, json.loads(result.stdout)["error"]) == (2, "redecision-not-found")
 
 
-def test_session_is_changed_by_attributes_of_the_dictionary(with_dictionary, live, owner):
+def test_session_is_changed_by_dictionary_attributes(with_dictionary, live, owner):
     given = ("--set", "Session-Timeout=600", "--set", "Tunnel-Private-Group-Id:1=30")
     [asked] = with_dictionary.json("session", "change", *OF, "--session", str(live), *given)
     assert (asked["kind"], asked["session"]) == ("change", live)
@@ -125,7 +125,7 @@ def test_session_is_changed_by_attributes_of_the_dictionary(with_dictionary, liv
     ("given", "place"),
     [("Session-Timeout", "set"), ("Frobnication=1", "attributes[0]"), ("Session-Timeout=soon", "attributes[0]")],
 )
-def test_what_no_nas_could_be_asked_is_a_mistake(with_dictionary, live, owner, given, place):
+def test_unsupported_request_is_an_error(with_dictionary, live, owner, given, place):
     result = with_dictionary.run("session", "change", *OF, "--session", str(live), "--set", given, "--json")
     assert (result.exit_code, json.loads(result.stdout)["place"]) == (2, place)
     assert owner.execute("SELECT count(*) FROM coa_requests").fetchone() == (0,)

@@ -1,4 +1,4 @@
-"""`./admit ca refresh`: the worker asks, and what came of it is shown."""
+"""`./admit ca refresh`: the worker fetches, and the command shows the result."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def turning(worker_engine: Engine, tenant_id: TenantId) -> Iterator[None]:
-    """A worker that takes one turn after the other."""
+    """A worker that runs continuously."""
     ending = threading.Event()
 
     async def turn() -> None:
@@ -84,7 +84,7 @@ def _import(alpha: Admit, folder: Path, corporate: Issuer, *more: str) -> str:
     return str(row["id"])
 
 
-def test_list_is_fetched_now_and_its_age_or_the_error_is_told(
+def test_crl_is_fetched_now_and_its_age_or_error_is_shown(
     alpha: Admit, tenant_id: TenantId, worker_engine: Engine, publisher: Publisher, corporate: Issuer, tmp_path: Path
 ) -> None:
     publisher.pages["/crl"] = (200, make_crl(by=corporate, serials=(b"\1",)))
@@ -104,7 +104,7 @@ def test_list_is_fetched_now_and_its_age_or_the_error_is_told(
     assert "status 503" in row["crl_failure"]
 
 
-def test_certificates_that_were_seen_are_asked_about_by_ocsp(
+def test_seen_certificates_are_checked_by_ocsp(
     alpha: Admit,
     tenant_id: TenantId,
     owner_engine: Engine,
@@ -126,7 +126,7 @@ def test_certificates_that_were_seen_are_asked_about_by_ocsp(
     assert alpha.json("ca", "show", imported, "-t", "alpha")["ocsp_checked_at"] >= row["ocsp_checked_at"]
 
 
-def test_what_cannot_be_asked_is_told(
+def test_impossible_refresh_is_reported(
     alpha: Admit, corporate: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert alpha.json("ca", "refresh", "-t", "alpha") == []
@@ -137,7 +137,7 @@ def test_what_cannot_be_asked_is_told(
     assert (nowhere.exit_code, json.loads(nowhere.stdout)[0]["asked"]) == (1, [])
     alpha.json("ca", "set", imported, "-t", "alpha", "--crl-url", "http://crl.example/")
     monkeypatch.setattr(_ca_trust, "_ANSWERED_SECONDS", 0)
-    # Nobody turns here.
+    # No worker runs here.
     late = alpha.run("ca", "refresh", "-t", "alpha")
     assert late.exit_code != 0
     assert "The worker has not asked all within 0 s. See ./admit status" in late.stderr

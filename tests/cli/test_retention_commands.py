@@ -1,4 +1,4 @@
-"""`./admit retention`: what is kept, and what people may say of it."""
+"""`./admit retention`: retention periods, budgets and holds."""
 
 from datetime import timedelta
 
@@ -28,7 +28,7 @@ def measured(alpha: Admit, owner_engine: Engine) -> Admit:
     return alpha
 
 
-def test_each_log_is_shown_with_what_is_in_force_and_used(measured: Admit) -> None:
+def test_each_log_shows_its_settings_and_usage(measured: Admit) -> None:
     logs = {row["log"]: row for row in measured.json("retention", "show", "-t", "alpha")}
     assert list(logs) == list(LOG_NAMES)
     auth = logs["auth"]
@@ -41,7 +41,7 @@ def test_each_log_is_shown_with_what_is_in_force_and_used(measured: Admit) -> No
     assert "auth: Nearly full." in measured.run("retention", "show", "-t", "alpha").stdout
 
 
-def test_what_is_set_is_in_force_and_recorded(measured: Admit, owner_engine: Engine) -> None:
+def test_new_settings_take_effect_and_are_audited(measured: Admit, owner_engine: Engine) -> None:
     command = ("retention", "set", "-t", "alpha", "--log", "auth")
     row = measured.json(*command, "--days", "60", "--bytes", "2GB", "--export", "parquet")
     assert (row["days"], row["bytes"], row["export"]) == (60, 2 << 30, "parquet")
@@ -56,7 +56,7 @@ def test_what_is_set_is_in_force_and_recorded(measured: Admit, owner_engine: Eng
     assert [entry.after["days"] for entry in entries if entry.after] == [60, None]
 
 
-def test_shortening_asks_because_days_will_be_deleted(measured: Admit) -> None:
+def test_shorter_retention_needs_confirmation(measured: Admit) -> None:
     command = ("retention", "set", "-t", "alpha", "--log", "auth", "--days", "30")
     refused = measured.run(*command, text="n\n")
     assert refused.exit_code == 1
@@ -64,16 +64,14 @@ def test_shortening_asks_because_days_will_be_deleted(measured: Admit) -> None:
     assert measured.json("retention", "show", "-t", "alpha")[0]["days"] == 90
     row = measured.json(*command, "--yes")
     today = utc_now().date()
-    # Less takes effect later, and more at once, before any worker has seen it.
+    # A decrease takes effect later; an increase takes effect at once, before any worker runs.
     assert (row["days"], row["kept_from"]) == (30, str(today - timedelta(days=90)))
     assert row["kept_from_later"] == str(today - timedelta(days=30))
-    # For people each notice is a sentence below.
+    # In text output each notice is a sentence.
     assert measured.run(*command, "--yes").stdout.splitlines()[-1] == "auth: Nearly full."
 
 
-def test_smaller_budget_asks_and_nothing_is_locked_meanwhile(
-    measured: Admit, owner_engine: Engine, monkeypatch
-) -> None:
+def test_smaller_budget_prompts_without_holding_locks(measured: Admit, owner_engine: Engine, monkeypatch) -> None:
     def answer(question: str) -> None:
         asked.append(question)
         with owner_engine.connect() as connection:
@@ -107,18 +105,18 @@ def test_smaller_budget_asks_and_nothing_is_locked_meanwhile(
         (("--log", "audit", "--days", "90"), "'audit' is not one of"),
     ],
 )
-def test_mistake_is_named_with_its_remedy(alpha: Admit, options: tuple[str, ...], said: str) -> None:
+def test_invalid_value_is_reported_with_its_remedy(alpha: Admit, options: tuple[str, ...], said: str) -> None:
     result = alpha.run("retention", "set", "-t", "alpha", *options)
     assert result.exit_code == 2
     assert said in result.stderr
 
 
-def test_every_mistake_is_named_at_once(alpha: Admit) -> None:
+def test_all_errors_are_reported_at_once(alpha: Admit) -> None:
     result = alpha.run("retention", "set", "-t", "alpha", "--log", "auth", "--days", "1", "--bytes", "1")
     assert (result.exit_code, "2 mistakes" in result.stderr) == (2, True)
 
 
-def test_limits_of_the_platform_bound_what_tenants_have(alpha: Admit) -> None:
+def test_platform_limits_bound_tenant_settings(alpha: Admit) -> None:
     alpha.json("retention", "set", "-t", "alpha", "--log", "auth", "--days", "700", "--yes")
     refused = alpha.run("retention", "limits", "set", "--log", "auth", "--ceiling-days", "400")
     assert alpha.json("retention", "limits", "show")[0]["ceiling_days"] == 730

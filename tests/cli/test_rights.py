@@ -1,4 +1,4 @@
-"""The table of rights and its document say the same."""
+"""The table of rights matches its document."""
 
 import re
 
@@ -18,6 +18,6 @@ def test_document_has_the_rights_of_every_process() -> None:
     }
 
 
-def test_no_process_has_the_owners_role_or_shares_a_user() -> None:
+def test_no_process_has_the_owner_role_or_a_shared_user() -> None:
     assert not [name for name, each in RIGHTS.items() if "admit_owner" in each.databases.values()]
     assert len({each.account for each in RIGHTS.values()}) == len(RIGHTS)

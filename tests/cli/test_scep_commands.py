@@ -5,17 +5,17 @@ import pytest
 from tests.cli.conftest import Admit
 
 
-def test_what_is_entered_in_an_mdm_is_shown(alpha: Admit) -> None:
+def test_mdm_settings_are_shown(alpha: Admit) -> None:
     shown = alpha.json("scep", "show", "-t", "alpha")
     assert shown["url"].endswith("/scep/alpha")
     assert shown["webhook"] is None
-    # The registration authority is made once.
+    # The registration authority is created once.
     assert alpha.json("scep", "show", "-t", "alpha") == shown
     listed = {row["serial"]: row["profile"] for row in alpha.json("cert", "list", "-t", "alpha")}
     assert listed[shown["ra_serial"]] == "scep-ra"
 
 
-def test_webhook_is_set_shown_and_removed(alpha: Admit) -> None:
+def test_webhook_is_set_shown_and_deleted(alpha: Admit) -> None:
     url = "https://intune.corp.example/scep"
     made = alpha.json("scep", "webhook", "-t", "alpha", "--url", url, "--network", "10.1.0.0/16", "--timeout", "2")
     assert (made["webhook"], made["networks"], made["timeout_seconds"]) == (url, ["10.1.0.0/16"], 2.0)
@@ -36,14 +36,14 @@ def test_webhook_is_set_shown_and_removed(alpha: Admit) -> None:
         (("--url", "https://x.example/", "--profile", "root"), "eap-client-device"),
     ],
 )
-def test_webhook_that_cannot_be_is_refused(alpha: Admit, arguments: tuple[str, ...], told: str) -> None:
+def test_invalid_webhook_is_rejected(alpha: Admit, arguments: tuple[str, ...], told: str) -> None:
     result = alpha.run("scep", "webhook", "-t", "alpha", *arguments)
     assert result.exit_code == 2
     assert told in result.output
     assert "no SCEP webhook" in alpha.run("scep", "webhook", "-t", "alpha").output
 
 
-def test_certificate_of_the_webhooks_authority_is_read_from_a_file(alpha: Admit, tmp_path: Path) -> None:
+def test_webhook_ca_certificate_is_read_from_a_file(alpha: Admit, tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     file.write_text("no certificate")
     result = alpha.run("scep", "webhook", "-t", "alpha", "--url", "https://x.example/", "--ca-file", str(file))

@@ -1,4 +1,4 @@
-"""`./admit secret-rotation`: what a person and a script see, and with which exit status."""
+"""`./admit secret-rotation`: output for users and scripts, and exit statuses."""
 
 import json
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ def saw(alpha, owner_engine: Engine):
     return see
 
 
-def test_rotation_is_begun_looked_at_and_finished(alpha, saw):
+def test_rotation_is_started_shown_and_finished(alpha, saw):
     begun = alpha.json("secret-rotation", "begin", *OF, "--secret", NEW, "--hours", "24", "--at-end", "wait")
     assert (begun["of"], begun["state"], begun["at_end"], begun["nases"]) == ("tenant", "preparing", "wait", "")
     assert begun["plan"][0].startswith("Wait until the state is open")
@@ -78,6 +78,6 @@ def test_rotation_of_a_nas_is_cancelled(alpha):
         (("reveal",), "no rotation"),
     ],
 )
-def test_what_cannot_be_is_told(alpha, arguments, told):
+def test_invalid_rotation_is_reported(alpha, arguments, told):
     result = alpha.run("secret-rotation", *arguments, *OF)
     assert (result.exit_code, told in result.output) == (2, True), result.output

@@ -1,4 +1,4 @@
-"""`./admit session` and `./admit usage`: what a help desk sees of who is on the network."""
+"""`./admit session` and `./admit usage`: how a help desk sees the network."""
 
 import json
 from datetime import timedelta
@@ -47,7 +47,7 @@ def there(alpha: Admit, owner_engine: Engine) -> Admit:
     return alpha
 
 
-def test_live_sessions_are_listed_and_with_all_the_ended_ones(there: Admit) -> None:
+def test_live_sessions_are_listed_and_ended_ones_with_all(there: Admit) -> None:
     (live,) = there.json("session", "list", "-t", "alpha")
     assert (live["mac"], live["nas"], live["address"], live["stop"]) == (
         "02:a0:c0:00:00:01",
@@ -70,7 +70,7 @@ def test_live_sessions_are_listed_and_with_all_the_ended_ones(there: Admit) -> N
         (("--address", "192.0.2.9"), 1),
         (("--address", "192.0.2.0/24"), 1),
         (("--address", "2001:db8::/32"), 0),
-        # It is not registered.
+        # The device is not registered.
         (("--nas", "switch-1"), 2),
         (("--nas", "switch-1", "--limit", "1"), 1),
         (("--since", "10m"), 1),
@@ -80,11 +80,11 @@ def test_live_sessions_are_listed_and_with_all_the_ended_ones(there: Admit) -> N
         (("--limit", "1"), 1),
     ],
 )
-def test_options_narrow(there: Admit, options: tuple[str, ...], count: int) -> None:
+def test_options_filter_the_list(there: Admit, options: tuple[str, ...], count: int) -> None:
     assert len(there.json("session", "list", "-t", "alpha", "--all", *options)) == count
 
 
-def test_device_cannot_steer_the_terminal(there: Admit) -> None:
+def test_device_values_cannot_control_the_terminal(there: Admit) -> None:
     shown = there.run("session", "list", "-t", "alpha").stdout
     assert "Ann\\x1b[2J" in shown
     assert "\x1b" not in shown
@@ -98,13 +98,13 @@ def test_session_is_shown_by_its_id(there: Admit) -> None:
 
 
 @pytest.mark.parametrize("options", [("--address", "nine"), ("--site", "nowhere"), ("--nas", "none"), ("--mac", "x")])
-def test_mistake_is_named(there: Admit, options: tuple[str, ...]) -> None:
+def test_invalid_option_is_named(there: Admit, options: tuple[str, ...]) -> None:
     result = there.run("session", "list", "-t", "alpha", *options)
     assert result.exit_code == 2
     assert options[1] in result.output
 
 
-def test_usage_is_summed_up_by_what_is_asked(there: Admit) -> None:
+def test_usage_is_aggregated_as_requested(there: Admit) -> None:
     (device,) = there.json("usage", "-t", "alpha", "--by", "endpoint")
     assert device == {
         "endpoint": "02:a0:c0:00:00:01",
@@ -120,7 +120,7 @@ def test_usage_is_summed_up_by_what_is_asked(there: Admit) -> None:
     assert (ends_first.exit_code, json.loads(ends_first.stdout)["place"]) == (2, "until")
 
 
-def test_tenant_says_how_long_a_silent_session_is_waited_for(alpha: Admit) -> None:
+def test_tenant_sets_the_session_timeout(alpha: Admit) -> None:
     set_up = alpha.json("tenant", "set", "alpha", "--silent-reports", "5")
     assert (set_up["silent_reports"], set_up["silent_days"]) == (5, 7)
     assert alpha.json("tenant", "set", "alpha", "--silent-days", "60")["silent_days"] == 60
@@ -138,7 +138,7 @@ def test_tenant_says_how_long_a_silent_session_is_waited_for(alpha: Admit) -> No
     assert alpha.json("tenant", "show", "alpha")["silent_days"] == 60
 
 
-def test_tenant_takes_its_realms_off_names(alpha: Admit) -> None:
+def test_tenant_sets_the_realms_to_strip(alpha: Admit) -> None:
     assert alpha.json("tenant", "set", "alpha", "--realms", "CORP, corp.example")["realms"] == ["corp", "corp.example"]
     assert alpha.json("tenant", "show", "alpha")["realms"] == ["corp", "corp.example"]
     result = alpha.run("tenant", "set", "alpha", "--realms", "a b", "--json")

@@ -1,4 +1,4 @@
-"""The documentation site builds without a warning and loads nothing from elsewhere."""
+"""The documentation site builds without warnings and loads no external resources."""
 
 import re
 import subprocess
@@ -40,7 +40,7 @@ def test_every_page_is_built_with_search(site):
     assert (site / "search" / "search_index.json").stat().st_size > 100_000
 
 
-def test_pages_load_nothing_from_elsewhere(site):
+def test_pages_load_no_external_resources(site):
     found = {page.name: _LOADED.findall(page.read_text(encoding="utf-8")) for page in site.rglob("*.html")}
     assert {name: links for name, links in found.items() if links} == {}
 
@@ -65,7 +65,7 @@ def test_diagrams_use_the_local_mermaid(site):
         ("* item\n\ntext\n  * no item", "* item\n\ntext\n  * no item"),
     ],
 )
-def test_blocks_are_separated_as_github_reads_them(markdown, separated):
+def test_blocks_are_separated_as_on_github(markdown, separated):
     assert "\n".join(separate_blocks(markdown.split("\n"))) == separated
 
 

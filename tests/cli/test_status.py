@@ -1,4 +1,4 @@
-"""What `./admit status` says of a cell; the processes themselves are asked in `tests/whole/test_up.py`."""
+"""`./admit status` for a cell. `tests/whole/test_up.py` covers the processes."""
 
 import os
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ def shown(capsys: pytest.CaptureFixture[str], **values: object) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_counters_are_told_with_whose_they_are_and_since_when(capsys: pytest.CaptureFixture[str]) -> None:
+def test_counters_have_their_owner_and_start_time(capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(capsys, counters=COUNTERS, radiusd_pid=os.getpid(), agent_pid=os.getpid())
     began = f"{datetime.fromtimestamp(started_at(os.getpid()), UTC):%Y-%m-%d %H:%M:%S} UTC"
     first = lines.index(f"  counted since the last start of radiusd, at {began}")
@@ -26,18 +26,18 @@ def test_counters_are_told_with_whose_they_are_and_since_when(capsys: pytest.Cap
     assert lines[first + 3].strip() == "auth_shipped 102, radiusd_log_bad_message_authenticator 4"
 
 
-def test_lines_are_short_and_hold_a_counter_together(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_are_short_and_do_not_split_a_counter(capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(capsys, counters={f"radiusd_log_some_event_{number}": 10**9 for number in range(40)})
     assert max(map(len, lines)) <= 100
     assert sum(line.count(" 1000000000") for line in lines) == 40
     assert not [line for line in lines if line.strip().startswith("1000000000")]
 
 
-def test_nothing_counted_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_counters_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(capsys, counters={"access_requests": 0})
     assert lines[lines.index("  counted since the last start of radiusd") + 1].strip() == "nothing"
 
 
-def test_verifier_is_told_with_its_memory_or_as_missing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_verifier_shows_its_memory_or_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     assert any(line.startswith(f"  verifier  pid {os.getpid()}, ") for line in shown(capsys, verifier_pid=os.getpid()))
     assert "  verifier  does not run" in shown(capsys)

@@ -1,4 +1,4 @@
-"""With a real supervisord, private to the test."""
+"""Tests with a real supervisord, private to the test."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ SLEEPER = (sys.executable, "-c", "import time; time.sleep(600)")
 
 @pytest.fixture
 def layout() -> Iterator[Layout]:
-    # Short: pytest's own temporary folders do not fit into a unix socket's address.
+    # Short, because pytest's own temporary folders do not fit into a unix socket's address.
     with tempfile.TemporaryDirectory(prefix="admit-") as name:
         var = Path(name)
         made = Layout(var, var / "run", var / "postgres", None, is_separated=False)
@@ -43,11 +43,11 @@ def sleeper(layout: Layout, name: str = "sleeper", **more: bool) -> Program:
 
 
 def wait_for(running: Supervisor, name: str, state: str) -> supervisor.State:
-    def found() -> supervisor.State | None:
+    def reached_state() -> supervisor.State | None:
         is_now = running.states()[name]
         return is_now if is_now.state == state else None
 
-    return until(found, f"{name} {state}")
+    return until(reached_state, f"{name} {state}")
 
 
 def test_without_supervisor_there_are_no_states(layout: Layout):
@@ -55,7 +55,7 @@ def test_without_supervisor_there_are_no_states(layout: Layout):
     assert not Supervisor(layout).is_up()
 
 
-def test_programs_start_as_configured_and_carry_the_environment(layout: Layout):
+def test_programs_start_with_their_config_and_environment(layout: Layout):
     running = start(layout, sleeper(layout, starts_with_supervisor=True), sleeper(layout, "later"))
     state = wait_for(running, "sleeper", "RUNNING")
     assert running.states()["later"].state == "STOPPED"
@@ -66,7 +66,7 @@ def test_programs_start_as_configured_and_carry_the_environment(layout: Layout):
     wait_for(running, "later", "RUNNING")
 
 
-def test_killed_program_comes_back(layout: Layout):
+def test_killed_program_restarts(layout: Layout):
     running = start(layout, sleeper(layout, starts_with_supervisor=True))
     first = wait_for(running, "sleeper", "RUNNING").pid
     os.kill(first, signal.SIGKILL)
@@ -83,7 +83,7 @@ def test_stop_ends_supervisor_and_programs(layout: Layout):
     assert not running.is_up()
 
 
-def test_stop_ends_what_a_killed_supervisor_left_behind(layout: Layout):
+def test_stop_ends_orphans_of_a_killed_supervisor(layout: Layout):
     running = start(layout, sleeper(layout, starts_with_supervisor=True))
     orphan = wait_for(running, "sleeper", "RUNNING").pid
     os.kill(int((layout.run / "supervisord.pid").read_text()), signal.SIGKILL)
@@ -93,7 +93,7 @@ def test_stop_ends_what_a_killed_supervisor_left_behind(layout: Layout):
     assert not procfs.is_running(orphan)
 
 
-def test_worker_has_a_process_left_beside_feeds_and_another_long_job(layout: Layout):
+def test_worker_keeps_a_process_free_for_short_jobs(layout: Layout):
     [worker] = [each for each in programs(layout, Passwords(b"seed")) if each.name == "worker"]
     [processes] = [word.partition("=")[2] for word in worker.command if word.startswith("--processes=")]
     assert int(processes) >= 3

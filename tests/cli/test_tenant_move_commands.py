@@ -1,4 +1,4 @@
-"""`./admit tenant-move`: what a person and a script see of each step, and with which exit status."""
+"""`./admit tenant-move`: output of each step for users and scripts, and exit statuses."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -35,7 +35,7 @@ def refused(alpha):
 
 @pytest.fixture
 def answers(owner_engine: Engine):
-    """As the agent of the new cell tells once radiusd has the tenant's secret."""
+    """Report as the agent of the new cell does once radiusd has the tenant's secret."""
 
     def answers() -> None:
         with Session(owner_engine) as session, session.begin():
@@ -44,7 +44,7 @@ def answers(owner_engine: Engine):
     return answers
 
 
-def test_tenant_goes_over_in_three_steps(move, refused, answers, alpha, owner_engine: Engine):
+def test_tenant_moves_in_three_steps(move, refused, answers, alpha, owner_engine: Engine):
     places = {"before": BEFORE, "after": AFTER}
     assert move("prepare", "alpha", "--to", "cell-2") == {"state": "prepared", "ready": False} | places | {
         "at_nases": ANY,
@@ -74,7 +74,7 @@ def test_tenant_goes_over_in_three_steps(move, refused, answers, alpha, owner_en
     assert actions == ["tenant.prepare-move", "tenant.switch-move", "tenant.finish-move"]
 
 
-def test_tenant_that_was_switched_goes_back(move, answers, alpha):
+def test_switched_tenant_moves_back(move, answers, alpha):
     move("prepare", "alpha", "--to", "cell-2")
     answers()
     move("switch", "alpha")
@@ -82,7 +82,7 @@ def test_tenant_that_was_switched_goes_back(move, answers, alpha):
     assert alpha.json("tenant", "show", "alpha")["auth_port"] == 18120
 
 
-def test_silent_cell_is_left_only_if_that_is_said(move, refused, answers, owner_engine: Engine):
+def test_silent_cell_is_left_only_with_force(move, refused, answers, owner_engine: Engine):
     move("prepare", "alpha", "--to", "cell-2")
     answers()
     with Session(owner_engine) as session, session.begin():
@@ -104,7 +104,7 @@ def test_silent_cell_is_left_only_if_that_is_said(move, refused, answers, owner_
         (("show", "alpha"), "not moving"),
     ],
 )
-def test_what_cannot_be_is_told(move, refused, arguments, words):
+def test_invalid_move_is_reported(move, refused, arguments, words):
     exit_code, told = refused(*arguments)
     assert exit_code != 0
     assert words in told

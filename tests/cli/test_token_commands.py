@@ -1,11 +1,11 @@
-"""`./admit token`: what a person and a script see, and with which exit status."""
+"""`./admit token`: output for users and scripts, and exit statuses."""
 
 import json
 
 from nac.api_tokens.token_text import TokenText
 
 
-def test_token_is_made_listed_and_revoked(alpha):
+def test_token_is_created_listed_and_revoked(alpha):
     for of in (("-t", "alpha"), ("--msp", "acme"), ()):
         made = alpha.json("token", "make", "monitoring", *of, "--role", "auditor", "--permission", "endpoint.unblock")
         assert TokenText.parse(made["token"])
@@ -16,7 +16,7 @@ def test_token_is_made_listed_and_revoked(alpha):
         assert alpha.run("token", "revoke", made["id"], "-t", "alpha").exit_code == (0 if of == ("-t", "alpha") else 2)
 
 
-def test_mistakes_end_with_2_and_a_remedy(alpha):
+def test_errors_exit_with_2_and_a_remedy(alpha):
     for arguments in (
         ("-t", "alpha", "--role", "msp-admin"),
         ("-t", "alpha", "--permission", "tenant.create"),

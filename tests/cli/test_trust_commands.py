@@ -25,7 +25,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
     return made[0], made[1]
 
 
-def test_imported_authorities_are_listed_shown_and_removed(alpha: Admit, files: tuple[str, str]) -> None:
+def test_external_authorities_are_listed_shown_and_deleted(alpha: Admit, files: tuple[str, str]) -> None:
     imported = alpha.json("ca", "import", "-t", "alpha", *files, "--crl-url", "http://crl.example/1")
     assert [(row["name"], row["kind"], row["revocations"]) for row in imported] == [
         ("Corp Root", "external", "no list"),
@@ -50,7 +50,7 @@ def test_imported_authorities_are_listed_shown_and_removed(alpha: Admit, files: 
     assert len(alpha.json("ca", "list", "-t", "alpha")) == 2
 
 
-def test_every_mistake_of_an_upload_is_listed(alpha: Admit, files: tuple[str, str], tmp_path: Path) -> None:
+def test_every_upload_error_is_listed(alpha: Admit, files: tuple[str, str], tmp_path: Path) -> None:
     own = tmp_path / "own.pem"
     alpha.run("ca", "export", "issuing", "-t", "alpha", "--out", str(own))
     nothing = tmp_path / "nothing"
@@ -62,7 +62,7 @@ def test_every_mistake_of_an_upload_is_listed(alpha: Admit, files: tuple[str, st
     assert len(alpha.json("ca", "list", "-t", "alpha")) == 2
 
 
-def test_all_of_a_user_and_an_authority_are_revoked(alpha: Admit, tmp_path: Path) -> None:
+def test_user_and_authority_certificates_are_revoked(alpha: Admit, tmp_path: Path) -> None:
     issue = ("cert", "issue", "-t", "alpha", "--profile", "device", "--name", "x", "--out", str(tmp_path))
     serial = alpha.json(*issue)["serial"]
     done = alpha.json("ca", "revoke", "issuing", "-t", "alpha", "--yes", "--reason", "cACompromise")
@@ -88,7 +88,7 @@ def test_all_of_a_user_and_an_authority_are_revoked(alpha: Admit, tmp_path: Path
         (72, -1, "no answer", "3 days old, overdue, failed"),
     ],
 )
-def test_list_tells_how_old_the_word_of_an_authority_is_and_whether_fetching_fails(
+def test_list_shows_the_crl_age_and_fetch_errors(
     hours_old: int | None, hours_left: int | None, failure: str, told: str
 ) -> None:
     now = utc_now()
@@ -100,9 +100,7 @@ def test_list_tells_how_old_the_word_of_an_authority_is_and_whether_fetching_fai
 
 
 @pytest.mark.parametrize(("answer", "complaint"), [("", "nobody answered"), ("n\n", "It was not done")])
-def test_authority_is_not_revoked_unasked_which_programs_are_told_too(
-    alpha: Admit, answer: str, complaint: str
-) -> None:
+def test_revoking_an_authority_needs_confirmation(alpha: Admit, answer: str, complaint: str) -> None:
     refused = alpha.run("ca", "revoke", "issuing", "-t", "alpha", "--json", text=answer)
     assert (refused.exit_code, json.loads(refused.stdout)["error"]) == (1, "refused")
     assert "Revoke alpha Issuing CA (issuing) and all" in refused.stderr
@@ -111,5 +109,5 @@ def test_authority_is_not_revoked_unasked_which_programs_are_told_too(
     assert alpha.run("ca", "revoke", str(UUID(int=0)), "-t", "alpha").exit_code == 2
 
 
-def test_hard_failure_of_status_is_a_setting_of_the_tenant(alpha: Admit) -> None:
+def test_status_hard_fail_is_a_tenant_setting(alpha: Admit) -> None:
     assert alpha.json("tenant", "set", "alpha", "--status-failure", "hard")["status_failure"] == "hard"

@@ -1,4 +1,4 @@
-"""`./admit up` where it cannot serve: one clear sentence, exit status not 0, and nothing is started."""
+"""`./admit up` on an unusable machine: one clear sentence, a non-zero exit status, and nothing is started."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.faults
 
 @pytest.fixture
 def unstarted():
-    """An instance that was never up."""
+    """An instance that was never started."""
     instance = Instance()
     yield instance
     instance.close()
@@ -25,8 +25,8 @@ def unstarted():
 @pytest.mark.parametrize(
     ("kind", "offset", "option"), [(socket.SOCK_DGRAM, 5, "--first-port"), (socket.SOCK_STREAM, 0, "--api-port")]
 )
-def test_up_refuses_a_taken_port_and_starts_nothing(unstarted, kind, offset, option):
-    """One of the cell's ports, or the API's, belongs to somebody else."""
+def test_up_rejects_a_taken_port_and_starts_nothing(unstarted, kind, offset, option):
+    """Another program holds one port of the cell or the API."""
     port = unstarted.first_port + offset
     with bound(kind, port):
         done = unstarted.try_up()
@@ -35,7 +35,7 @@ def test_up_refuses_a_taken_port_and_starts_nothing(unstarted, kind, offset, opt
 
 
 @pytest.mark.long
-def test_first_start_that_failed_leaves_nothing_half_arranged(unstarted):
+def test_failed_first_start_leaves_no_partial_layout(unstarted):
     with bound(socket.SOCK_DGRAM, unstarted.first_port):
         assert unstarted.try_up().returncode == 1
     for command in (("tenant", "list"), ("logs",), ("demo",)):
@@ -45,7 +45,7 @@ def test_first_start_that_failed_leaves_nothing_half_arranged(unstarted):
 
 
 @pytest.mark.parametrize("name", ["/proc/admit/var", "/dev/null/var"])
-def test_folder_that_cannot_be_made_is_refused_in_a_sentence(name):
+def test_uncreatable_folder_is_reported_in_a_sentence(name):
     environment = os.environ | {"ADMIT_VAR_DIR": name}
     command = [CHECKOUT / "admit", "up", "--no-install", "--no-demo"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
@@ -61,8 +61,8 @@ def test_folder_that_cannot_be_made_is_refused_in_a_sentence(name):
         pytest.param("4.0.0", "3.2.7", marks=pytest.mark.long),
     ],
 )
-def test_up_refuses_another_freeradius_and_starts_nothing(unstarted, tmp_path, version, why):
-    """dpkg knows another FreeRADIUS: one that is open to attacks, one that does not work, one that nobody tested."""
+def test_up_rejects_another_freeradius_and_starts_nothing(unstarted, tmp_path, version, why):
+    """dpkg reports a vulnerable, broken or untested FreeRADIUS."""
     real = shutil.which("dpkg-query")
     fake = tmp_path / "dpkg-query"
     fake.write_text(f'#!/bin/sh\n{real} "$@" | sed -E "s/^(freeradius[^ ]* [^ ]* ).*/\\\\1{version}+dfsg-1/"\n')

@@ -1,4 +1,4 @@
-"""`./admit watch` where it cannot begin; tests/agent/test_live_agent.py watches a real agent."""
+"""`./admit watch` where it cannot start. tests/agent/test_live_agent.py covers a real agent."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from nac.events.live_stream import StreamNotice
 OF = ("watch", "-t", "alpha")
 
 
-def test_without_redis_it_is_refused_with_the_remedy(alpha):
+def test_without_redis_watch_fails_with_a_remedy(alpha):
     result = alpha.run(*OF)
     assert result.exit_code == 1
     assert "ADMIT_REDIS_URL" in result.stderr
@@ -22,7 +22,7 @@ def test_without_redis_it_is_refused_with_the_remedy(alpha):
         (("--kind", "prophecy"), 2, "prophecy"),
     ],
 )
-def test_mistake_is_told_before_it_begins(alpha, monkeypatch, options, status, said):
+def test_invalid_option_is_reported_before_the_start(alpha, monkeypatch, options, status, said):
     monkeypatch.setenv("ADMIT_REDIS_URL", "unix:///nonexistent/redis.sock")
     result = alpha.run(*OF, *options)
     assert (result.exit_code, said in result.stderr) == (status, True)
@@ -39,5 +39,5 @@ def test_mistake_is_told_before_it_begins(alpha, monkeypatch, options, status, s
         (StreamNotice("left-out"), "may be missing"),
     ],
 )
-def test_what_is_said_of_the_watching(notice, said):
+def test_watch_status_messages_are_printed(notice, said):
     assert said in _sentence(notice, "alpha")

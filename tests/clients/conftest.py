@@ -1,4 +1,4 @@
-"""A real API on a port of loopback, for clients that generators make of its description."""
+"""A real API on a loopback port, for clients generated from its description."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ __all__ = ["make_token", "tenant_id"]
 
 class Api(NamedTuple):
     url: str
-    # Of the tenant alpha, and of the platform.
+    # Tokens of the tenant alpha and of the platform.
     token: str
     platform_token: str
 

@@ -1,4 +1,5 @@
-"""One conversation with a real API by the generated package `admit_client`: round_trip.py URL TOKEN PLATFORM_TOKEN."""
+"""One conversation with a real API through the generated package `admit_client`: round_trip.py URL TOKEN
+PLATFORM_TOKEN."""
 
 import importlib
 import pkgutil
@@ -17,29 +18,29 @@ def main(url: str, token: str, platform_token: str) -> None:
         importlib.import_module(module.name)
     with AuthenticatedClient(url, token) as api, AuthenticatedClient(url, platform_token) as platform:
         _sites(api)
-        # A body that may be left out, without and with it.
+        # An optional body, without and with it.
         for given in ({}, {"body": RadiusSecretRequest(next_=False)}):
             secret = reveal_radius_secret.sync_detailed("alpha", client=api, **given)
             assert isinstance(secret.parsed, RadiusServer), secret
             assert (secret.parsed.secret, secret.parsed.text) == ("the-secret-of-alpha-01", ""), secret
-        # A schema whose name another one's field would have taken.
+        # A schema whose name once collided with another schema's field.
         cells = list_cells.sync(client=platform)
         assert isinstance(cells, CellPage), cells
         assert [cell.status for cell in cells.items] == [CellStatus.ACTIVE], cells
 
 
 def _sites(api: AuthenticatedClient) -> None:
-    # What was made is where Location says.
+    # Location points to the created resource.
     made = create_site.sync_detailed("alpha", client=api, body=SiteInput(slug="north", name="North"))
     assert made.status_code == 201, made
     assert made.headers["location"] == "/v1/tenants/alpha/sites/north"
     read = get_site.sync_detailed("alpha", "north", client=api)
     assert read.parsed == made.parsed, read
-    # What is left out of a change stays.
+    # Omitted fields of an update do not change.
     change = SiteUpdate(time_zone="Europe/Berlin")
     changed = update_site.sync("alpha", "north", client=api, body=change, if_match=read.headers["etag"])
     assert (changed.name, changed.time_zone) == ("North", "Europe/Berlin"), changed
-    # A body that names something unknown is a problem with the field as place.
+    # A body with an unknown reference returns a problem with the field's path.
     refused = update_site.sync_detailed("alpha", "north", client=api, body=SiteUpdate(policy="unknown"))
     assert refused.status_code == 422, refused
     assert isinstance(refused.parsed, Problem)

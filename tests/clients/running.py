@@ -1,4 +1,4 @@
-"""Programs that make clients, and the packages from npm that they need."""
+"""Client generators, and the npm packages that they need."""
 
 import fcntl
 import os
@@ -18,14 +18,14 @@ _SECONDS = 300
 
 
 def write_description(folder: Path) -> Path:
-    """The OpenAPI document as a file."""
+    """Write the OpenAPI document to a file."""
     file = folder / "openapi.json"
     file.write_text(openapi.text(), encoding="utf-8")
     return file
 
 
 def run(*command: str | Path, folder: Path) -> str:
-    """Returns its output; fails with it where the program fails."""
+    """Return the program's output. If it fails, fail with that output."""
     own = str(Path(sys.executable).parent)
     environment = os.environ | {"PATH": f"{own}{os.pathsep}{_node_folder()}{os.pathsep}{os.environ['PATH']}"}
     environment.pop("PYTHONPATH", None)
@@ -51,7 +51,7 @@ def _node_folder() -> Path:
 
 
 def node_modules() -> Path:
-    """What the lock file names, installed once beside the Python environment and again where the lock changes."""
+    """Install the packages of the lock file next to the Python environment, again after each change of it."""
     folder = Path(sys.prefix) / "typescript"
     folder.mkdir(exist_ok=True)
     marker = folder / "installed.json"

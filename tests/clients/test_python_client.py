@@ -1,4 +1,4 @@
-"""A Python client as openapi-python-client makes it: all of it is made, can be imported, and talks to a real API."""
+"""A Python client by openapi-python-client: complete, importable, and able to talk to a real API."""
 
 import shutil
 import sys
@@ -12,7 +12,7 @@ _ROUND_TRIP = Path(__file__).with_name("round_trip.py")
 
 def test_generated_python_client_talks_to_the_api(api: Api, tmp_path: Path) -> None:
     to = tmp_path / "admit_client"
-    # A warning means that an operation, an answer or a schema is left out.
+    # A warning means that an operation, a response or a schema is left out.
     made = ("--meta", "none", "--fail-on-warning", "--output-path", to)
     path = write_description(tmp_path)
     run("openapi-python-client", "generate", "--path", path, "--config", SETTINGS, *made, folder=tmp_path)

@@ -1,4 +1,4 @@
-"""A TypeScript client as openapi-typescript and openapi-fetch make it: it compiles, and talks to a real API."""
+"""A TypeScript client by openapi-typescript and openapi-fetch: it compiles and talks to a real API."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Asking about live sessions: which ones, what about them, how often, and who asked."""
+"""CoA requests for live sessions: selection, kinds, rate, and audit."""
 
 import pytest
 from sqlalchemy import Engine, select
@@ -40,7 +40,7 @@ def scoped(app_engine: Engine, tenants):
 
 @pytest.fixture
 def live(owner_engine: Engine, tenants):
-    """A live session; its id."""
+    """Return the id of a live session."""
 
     def live(mac=MAC, *, user="anna", tenant=0, **more) -> int:
         values = {"mac": mac, "mac_key": mac, "identity": user, "started_at": utc_now(), "flags": []}
@@ -61,13 +61,13 @@ def live(owner_engine: Engine, tenants):
 
 
 @pytest.fixture
-def asked(scoped, tenants):
-    def asked(kind="disconnect", **wanted):
+def request_coa(scoped, tenants):
+    def request_coa(kind="disconnect", **wanted):
         with scoped() as session:
             found = service.create_requests(session, actor=ACTOR, tenant_id=tenants[0], kind=kind, **wanted)
             return [request.session_row for request in found]
 
-    return asked
+    return request_coa
 
 
 def waiting(session: Session) -> set[tuple[str, str]]:
@@ -75,16 +75,16 @@ def waiting(session: Session) -> set[tuple[str, str]]:
     return {(row.mac or "", row.reason) for row in rows}
 
 
-def test_those_that_fit_are_asked_about_once_at_a_time(asked, live, scoped, tenants):
+def test_matching_sessions_are_requested_once_at_a_time(request_coa, live, scoped, tenants):
     one, two = live(), live(OTHER)
     live(OTHER, user="bert", stopped_at=utc_now())
     live(tenant=1)
-    assert asked(mac="00-A0-C0-00-00-01") == [one]
-    assert asked(row=two) == [two]
+    assert request_coa(mac="00-A0-C0-00-00-01") == [one]
+    assert request_coa(row=two) == [two]
     with pytest.raises(service.NoLiveSession):
-        asked(row=two, mac=MAC)
-    assert asked(user="ANNA") == [one, two]
-    assert asked("bounce", user="anna") == [one, two]
+        request_coa(row=two, mac=MAC)
+    assert request_coa(user="ANNA") == [one, two]
+    assert request_coa("bounce", user="anna") == [one, two]
     with scoped() as session:
         requests = service.list_requests(session, tenant_id=tenants[0])
         assert [(request.kind, request.session_row) for request in requests] == [
@@ -96,7 +96,7 @@ def test_those_that_fit_are_asked_about_once_at_a_time(asked, live, scoped, tena
         newest = requests[0]
         assert (newest.state, newest.reason, newest.asked_by) == ("queued", "requested", ACTOR)
         assert (newest.mac, newest.identity, newest.nas_key) == (OTHER, "anna", "switch|192.0.2.1")
-        # At once: nothing that the cell must learn first.
+        # The request is sent at once, because the cell has nothing to learn first.
         assert newest.after_xact is None
         entries = session.scalars(
             select(AuditEntry).where(AuditEntry.action.like("session.%")).order_by(AuditEntry.id)
@@ -109,10 +109,10 @@ def test_those_that_fit_are_asked_about_once_at_a_time(asked, live, scoped, tena
         ]
 
 
-def test_pages_and_states(asked, live, scoped, tenants):
+def test_pages_and_states_are_listed(request_coa, live, scoped, tenants):
     for number in range(3):
         live(f"00a0c000000{number}", user=f"u{number}")
-        asked(user=f"u{number}")
+        request_coa(user=f"u{number}")
     with scoped() as session:
         page = service.list_requests(session, tenant_id=tenants[0], span=service.ORDERS.first(2))
         rest = service.list_requests(session, tenant_id=tenants[0], span=service.ORDERS.behind(page[-1].id))
@@ -122,13 +122,13 @@ def test_pages_and_states(asked, live, scoped, tenants):
             service.list_requests(session, tenant_id=tenants[0], states=["lost"])
 
 
-def test_requests_of_a_nas(asked, live, scoped, tenants, owner_engine):
+def test_requests_of_a_nas_are_listed(request_coa, live, scoped, tenants, owner_engine):
     with Session(owner_engine) as session, session.begin():
         known = make_row(session, Nas.__table__, tenants[0], name="Switch 3", address="192.0.2.3")
     live(nas_id=known["id"], user="anna", nas_key="s3|192.0.2.3")
     live(OTHER, user="bert", nas_key="unheard|192.0.2.4")
     for user in ("anna", "bert"):
-        asked(user=user)
+        request_coa(user=user)
 
     def users(nas):
         return [request.identity for request in service.list_requests(session, tenant_id=tenants[0], nas=nas)]
@@ -154,55 +154,55 @@ def test_requests_of_a_nas(asked, live, scoped, tenants, owner_engine):
         ({"user": "anna", "attributes": [{"attribute": "Class", "value": "0x00"}]}, InvalidInput, "Only a change has"),
     ],
 )
-def test_what_cannot_be_asked_is_told(asked, live, wanted, error, told):
+def test_invalid_requests_are_rejected(request_coa, live, wanted, error, told):
     live()
     with pytest.raises(error, match=told):
-        asked(**wanted)
+        request_coa(**wanted)
 
 
-def test_queue_of_what_people_ask_has_an_end(asked, live, monkeypatch):
+def test_queue_of_user_requests_is_bounded(request_coa, live, monkeypatch):
     live()
     live(OTHER, user="bert")
     monkeypatch.setattr(request_queue, "MAX_WAITING", 1)
-    asked(user="anna")
+    request_coa(user="anna")
     with pytest.raises(Conflict, match="Too many requests to NASes are waiting: 1"):
-        asked(user="bert")
+        request_coa(user="bert")
 
 
-def test_what_waits_for_blocks_is_not_counted_to_a_person(asked, live, scoped, tenants, monkeypatch):
+def test_requests_caused_by_blocks_do_not_count(request_coa, live, scoped, tenants, monkeypatch):
     live()
     bert = live(OTHER, user="bert")
     monkeypatch.setattr(request_queue, "MAX_WAITING", 1)
     with scoped() as session:
         request_queue.queue_block_disconnects(session, tenant_id=tenants[0], macs=[MAC, OTHER], asked_by=ACTOR)
-    assert asked(user="bert") == [bert]
+    assert request_coa(user="bert") == [bert]
 
 
-def test_change_is_checked_against_what_the_cell_knows(asked, live, platform, cell_engine, scoped, tenants):
+def test_change_is_checked_against_the_cell_dictionary(request_coa, live, platform, cell_engine, scoped, tenants):
     live()
     good = [{"attribute": "Session-Timeout", "value": "600"}, {"attribute": "Filter-Id", "value": "guests"}]
     with pytest.raises(Conflict, match="has not uploaded its attribute dictionaries"):
-        asked("change", user="anna", attributes=good)
+        request_coa("change", user="anna", attributes=good)
     give_dictionary(cell_engine, platform.cell_id)
     with pytest.raises(InvalidInput, match="is no value of Session-Timeout") as caught:
-        asked("change", user="anna", attributes=[good[1], good[0] | {"value": "soon"}])
+        request_coa("change", user="anna", attributes=[good[1], good[0] | {"value": "soon"}])
     assert caught.value.place == "attributes[1]"
     wrong = [{"attribute": "No-Such", "value": "1"}, good[1], good[0] | {"value": "soon"}]
     with pytest.raises(SeveralMistakes) as several:
-        asked("change", user="anna", attributes=wrong)
+        request_coa("change", user="anna", attributes=wrong)
     assert [mistake.place for mistake in several.value.mistakes] == ["attributes[0]", "attributes[2]"]
-    assert len(asked("change", user="anna", attributes=good)) == 1
-    # Another one, and the first once more: all of them count, in their order.
+    assert len(request_coa("change", user="anna", attributes=good)) == 1
+    # Another attribute, then the first one again: all of them count, in order.
     for attributes in (good[:1], good):
-        assert len(asked("change", user="anna", attributes=attributes)) == 1
+        assert len(request_coa("change", user="anna", attributes=attributes)) == 1
     with scoped() as session:
         changes = service.list_requests(session, tenant_id=tenants[0])
         assert [coa_row(request)["attributes"] for request in changes] == [good, good[:1], good]
 
 
-def test_withdrawn_request_is_sent_no_more(asked, live, scoped, tenants):
+def test_cancelled_request_is_not_sent(request_coa, live, scoped, tenants):
     live()
-    asked(user="anna")
+    request_coa(user="anna")
     with scoped() as session:
         [request] = service.list_requests(session, tenant_id=tenants[0])
         given = {"actor": ACTOR, "tenant_id": tenants[0], "request_id": request.id}
@@ -216,7 +216,7 @@ def test_withdrawn_request_is_sent_no_more(asked, live, scoped, tenants):
         service.withdraw_request(session, **given | {"tenant_id": tenants[1]})
 
 
-def test_block_by_hand_by_inbox_and_by_file_asks_for_the_end_of_the_sessions(live, scoped, tenants):
+def test_every_way_to_block_disconnects_the_sessions(live, scoped, tenants):
     third = "00a0c0000003"
     for mac in (MAC, OTHER, third):
         live(mac)
@@ -236,22 +236,22 @@ def test_block_by_hand_by_inbox_and_by_file_asks_for_the_end_of_the_sessions(liv
         assert waiting(session) == blocked(MAC, OTHER, third)
         rows = session.scalars(select(CoaRequest)).all()
         assert len(rows) == 6
-        # Not before the cell knows that they are blocked.
+        # Only once the cell knows that they are blocked.
         assert {row.after_xact for row in rows} == {cells.get_current_xact(session)}
     with scoped(1) as session:
         assert waiting(session) == set()
 
 
-def test_session_is_found_among_more_than_are_asked_about_at_once(asked, live, monkeypatch):
+def test_session_is_found_beyond_one_batch(request_coa, live, monkeypatch):
     oldest, _ = live(), live(OTHER)
     monkeypatch.setattr(service, "MAX_SESSIONS", 0)
     with pytest.raises(Conflict, match="More than 0 sessions match"):
-        asked(user="anna")
+        request_coa(user="anna")
     monkeypatch.setattr(service, "MAX_SESSIONS", 1)
-    assert asked(row=oldest, user="anna") == [oldest]
+    assert request_coa(row=oldest, user="anna") == [oldest]
 
 
-def test_unblocked_device_is_asked_off_no_more(live, scoped, tenants):
+def test_unblocked_device_is_no_longer_disconnected(live, scoped, tenants):
     for mac in (MAC, OTHER):
         live(mac)
     given = {"actor": ACTOR, "tenant_id": tenants[0]}
@@ -265,7 +265,7 @@ def test_unblocked_device_is_asked_off_no_more(live, scoped, tenants):
         assert {row.detail for row in session.scalars(select(CoaRequest))} == {"The block or revocation was undone."}
 
 
-def test_as_many_devices_are_unblocked_at_once_as_a_file_has(live, scoped, tenants):
+def test_a_whole_file_of_devices_is_unblocked_at_once(live, scoped, tenants):
     live()
     with scoped() as session:
         request_queue.queue_block_disconnects(session, tenant_id=tenants[0], macs=[MAC], asked_by=ACTOR)
@@ -274,8 +274,8 @@ def test_as_many_devices_are_unblocked_at_once_as_a_file_has(live, scoped, tenan
         assert waiting(session) == set()
 
 
-def test_each_reason_to_end_a_session_waits_for_itself(live, scoped, tenants):
-    """Of those that are asked together, the first at each NAS comes before the second at any."""
+def test_each_disconnect_reason_waits_separately(live, scoped, tenants):
+    """Among simultaneous requests, the first at each NAS precedes the second at any NAS."""
     for user, nas_key in (("a", "switch|192.0.2.1"), ("b", "switch|192.0.2.1"), ("c", "other|192.0.2.2")):
         live(user=user, nas_key=nas_key)
     given = {"actor": ACTOR, "tenant_id": tenants[0]}
@@ -292,9 +292,9 @@ def test_each_reason_to_end_a_session_waits_for_itself(live, scoped, tenants):
         assert rows == [(reason, *rest) for reason in ("endpoint-blocked", "requested") for rest in each]
 
 
-def test_cell_moves_a_request_on_and_makes_none(asked, live, platform, cell_engine, tenants):
+def test_cell_updates_requests_but_creates_none(request_coa, live, platform, cell_engine, tenants):
     live()
-    asked(user="anna")
+    request_coa(user="anna")
     with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
         request = session.scalars(select(CoaRequest)).one()
         request.state = "sending"
@@ -306,7 +306,7 @@ def test_cell_moves_a_request_on_and_makes_none(asked, live, platform, cell_engi
             session.connection().execute(CoaRequest.__table__.update().values({column: value}))
 
 
-def test_every_error_cause_of_the_rfc_is_explained():
+def test_every_rfc_error_cause_is_explained():
     assert set(ERROR_CAUSES) == {201, 202, *range(401, 408), *range(501, 509)}
     assert explain_error_cause(503).startswith("Error-Cause 503: The NAS does not know this session.")
     assert explain_error_cause(999).startswith("Error-Cause 999: Not defined in RFC 5176.")

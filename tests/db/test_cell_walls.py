@@ -1,4 +1,4 @@
-"""Cells share a database role; what one sees and writes of another is nothing."""
+"""Cells share a database role but cannot see or write each other's rows."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -10,7 +10,7 @@ from nac.ids import CellId, TenantId
 from tests.factories.tenancy import make_cell, make_platform, make_tenant
 from tests.standing import laid_again
 
-# What a cell writes, as the agent of cell A would for `cell` and `tenant`.
+# Rows that the agent of cell A would write for `cell` and `tenant`.
 WRITES = {
     "auth_log": (
         "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason) "
@@ -71,18 +71,18 @@ def two(app_engine, cell_engine) -> Cells:
 
 
 def run_as(database, cell_id: CellId, statement: str, **values: UUID | int) -> int:
-    """Rows changed by a transaction in the scope of the cell, as the role that cells share."""
+    """Count the rows changed by a transaction in the scope of the cell, as the role that cells share."""
     with psycopg.connect(database.cell_url) as connection:
         connection.execute("SELECT set_config('admit.cell_id', %s, true)", [str(cell_id)])
         return connection.execute(statement, values).rowcount
 
 
 @pytest.mark.parametrize("table", WRITES)
-def test_cell_writes_nothing_of_another_cell(database, two: Cells, table: str) -> None:
+def test_cell_cannot_insert_rows_of_another_cell(database, two: Cells, table: str) -> None:
     assert run_as(database, two.a, WRITES[table], cell=two.a, tenant=two.tenant_of_a) == 1
     attempts = [{"cell": two.b, "tenant": two.tenant_of_b}]
     if table in ("auth_log", "accounting_log"):
-        # The other's tenant in one's own name, and one's own in the other's.
+        # The other cell's tenant under its own id, and its own tenant under the other's id.
         attempts += [{"cell": two.a, "tenant": two.tenant_of_b}, {"cell": two.b, "tenant": two.tenant_of_a}]
     for values in attempts:
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
@@ -90,7 +90,7 @@ def test_cell_writes_nothing_of_another_cell(database, two: Cells, table: str) -
 
 
 @pytest.mark.parametrize("table", CHANGES)
-def test_cell_changes_nothing_of_another_cell(database, two: Cells, table: str) -> None:
+def test_cell_cannot_update_another_cell(database, two: Cells, table: str) -> None:
     for cell, tenant in ((two.a, two.tenant_of_a), (two.b, two.tenant_of_b)):
         if table in WRITES:
             run_as(database, cell, WRITES[table], cell=cell, tenant=tenant)
@@ -99,7 +99,7 @@ def test_cell_changes_nothing_of_another_cell(database, two: Cells, table: str) 
 
 
 @pytest.mark.parametrize("table", ["slots", "journal_positions", "quarantined_records", "cells"])
-def test_cell_sees_nothing_of_another_cell(database, two: Cells, table: str) -> None:
+def test_cell_cannot_see_another_cell(database, two: Cells, table: str) -> None:
     column = "id" if table == "cells" else "cell_id"
     for cell in (two.a, two.b):
         if table in WRITES:
@@ -110,13 +110,13 @@ def test_cell_sees_nothing_of_another_cell(database, two: Cells, table: str) -> 
 
 
 @pytest.mark.parametrize("statement", ["DELETE FROM journal_positions", "DELETE FROM slots", "DELETE FROM cells"])
-def test_cell_cannot_delete_what_is_known_of_it(database, two: Cells, statement: str) -> None:
+def test_cell_cannot_delete_its_records(database, two: Cells, statement: str) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         run_as(database, two.a, statement)
 
 
-def test_dictionary_cannot_be_passed_off_as_another(database, two: Cells) -> None:
-    """Cells share dictionaries by their hash: the database computes it, too."""
+def test_dictionary_hash_cannot_be_forged(database, two: Cells) -> None:
+    """Cells share dictionaries by hash, so the database computes it too."""
     with pytest.raises(psycopg.errors.CheckViolation, match="ck_dictionaries_sha256"):
         run_as(
             database,
@@ -126,7 +126,7 @@ def test_dictionary_cannot_be_passed_off_as_another(database, two: Cells) -> Non
 
 
 @pytest.mark.parametrize("free_slots", [0, 1])
-def test_cell_counts_sessions_and_tells_of_them_for_its_own_tenants_alone(database, two: Cells, free_slots):
+def test_cell_reports_sessions_only_of_its_own_tenants(database, two: Cells, free_slots):
     for _ in range(free_slots):
         run_as(database, two.a, WRITES["slots"], cell=two.a)
     for cell, tenant in ((two.a, two.tenant_of_a), (two.b, two.tenant_of_b)):

@@ -1,4 +1,4 @@
-"""The change feed as agents follow it: by snapshot, so that the order of commits does not matter."""
+"""The change feed for agents. It uses snapshots, so the order of commits does not matter."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ _NEW = """
     ORDER BY id
 """
 _COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = 'endpoints'::regclass AND attnum > 0 AND NOT attisdropped"
-# Functions of triggers that see rows as they were and as they are: whether they join both, and by what.
+# Trigger functions that see old and new rows: whether they join both, and by which column.
 _COMPARING = """
     SELECT DISTINCT p.proname, p.prosrc ~ ('JOIN (' || t.tgoldtable || '|' || t.tgnewtable || ')\\M'),
         'enable_nestloop=off' = ANY (coalesce(p.proconfig, '{}'))
@@ -69,7 +69,7 @@ def follower(database: Database, platform: Platform, tenant_id: TenantId) -> Ite
         yield Follower(connection, platform.cell_id)
 
 
-def test_endpoint_added_blocked_and_removed_is_told_each_time(
+def test_endpoint_create_block_and_delete_are_each_published(
     app_engine: Engine, tenant_id: TenantId, follower: Follower
 ) -> None:
     for change in (
@@ -83,7 +83,7 @@ def test_endpoint_added_blocked_and_removed_is_told_each_time(
         assert follower.read() == []
 
 
-def test_row_written_without_change_is_not_told(app_engine: Engine, tenant_id: TenantId, follower: Follower) -> None:
+def test_unchanged_row_write_is_not_published(app_engine: Engine, tenant_id: TenantId, follower: Follower) -> None:
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         session.execute(update(Site).values(name=Site.name))
     assert follower.read() == []
@@ -114,7 +114,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize(("column", "value"), [*READ_BY_CELLS.items(), *OTHERS.items()])
-def test_change_of_a_device_is_told_where_cells_read_it(
+def test_device_change_is_published_if_cells_read_it(
     database: Database, app_engine: Engine, tenant_id: TenantId, follower: Follower, column: str, value: str
 ) -> None:
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
@@ -125,11 +125,11 @@ def test_change_of_a_device_is_told_where_cells_read_it(
         names = {row[0] for row in connection.execute(_COLUMNS)}
     macs = {"0011223344aa", "0011223344ab"} if column == "mac" else {"0011223344aa"}
     assert sorted(follower.read()) == ([("endpoint", mac) for mac in sorted(macs)] if column in READ_BY_CELLS else [])
-    # A column that is new belongs into one of the two lists.
+    # A new column belongs in one of the two lists.
     assert names == {*READ_BY_CELLS, *OTHERS, "id", "tenant_id", "created_at"}
 
 
-def test_devices_and_memberships_of_one_statement_are_all_told(
+def test_devices_and_memberships_of_a_statement_are_published(
     app_engine: Engine, tenant_id: TenantId, follower: Follower
 ) -> None:
     macs = [f"{number:012x}" for number in range(1, 2_502)]
@@ -149,9 +149,7 @@ def test_devices_and_memberships_of_one_statement_are_all_told(
     assert sorted(follower.read()) == [("endpoint", mac) for mac in macs]
 
 
-def test_rows_of_a_statement_are_never_compared_each_with_each(
-    database: Database, app_engine: Engine, tenant_id: TenantId
-) -> None:
+def test_trigger_never_compares_all_pairs_of_rows(database: Database, app_engine: Engine, tenant_id: TenantId) -> None:
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         session.execute(insert(Endpoint), [{"tenant_id": tenant_id, "mac": f"{each:012x}"} for each in range(50)])
     plans: list[str] = []
@@ -160,7 +158,7 @@ def test_rows_of_a_statement_are_never_compared_each_with_each(
         connection.execute("SET auto_explain.log_min_duration = 0")
         connection.execute("SET auto_explain.log_nested_statements = on")
         connection.execute("SET auto_explain.log_level = notice")
-        # The plan for one row is kept for all that follow.
+        # The plan for one row is kept for all later ones.
         connection.execute("UPDATE endpoints SET name = 'one' WHERE mac = '000000000001'")
         connection.add_notice_handler(lambda said: plans.append(said.message_primary or ""))
         connection.execute("UPDATE endpoints SET name = 'all'")
@@ -168,14 +166,14 @@ def test_rows_of_a_statement_are_never_compared_each_with_each(
     assert "Hash Cond: (b.id = c.id)" in told or "Hash Cond: (c.id = b.id)" in told
 
 
-def test_functions_that_join_rows_before_and_after_a_statement_do_without_nested_loops(database: Database) -> None:
+def test_trigger_functions_avoid_nested_loops(database: Database) -> None:
     with psycopg.connect(database.owner_url) as connection:
         found = connection.execute(_COMPARING).fetchall()
     assert {name for name, *_ in found} >= {"record_endpoint_changes", "note_certificates", "note_sessions"}
     assert [name for name, joins, bounded in found if joins and not bounded] == []
 
 
-def test_change_of_key_tells_old_and_new(app_engine: Engine, tenant_id: TenantId, follower: Follower) -> None:
+def test_key_change_publishes_old_and_new(app_engine: Engine, tenant_id: TenantId, follower: Follower) -> None:
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         users.create_user(session, actor=ACTOR, tenant_id=tenant_id, name="Ann", password="correct horse")
     assert follower.read() == [("user", "ann")]
@@ -184,7 +182,7 @@ def test_change_of_key_tells_old_and_new(app_engine: Engine, tenant_id: TenantId
     assert sorted(follower.read()) == [("user", "ann"), ("user", "beth")]
 
 
-def test_membership_and_removal_of_group_tell_the_member(
+def test_group_membership_and_deletion_publish_the_member(
     app_engine: Engine, tenant_id: TenantId, follower: Follower
 ) -> None:
     who = {"actor": ACTOR, "tenant_id": tenant_id}
@@ -200,7 +198,7 @@ def test_membership_and_removal_of_group_tell_the_member(
     assert follower.read() == [("endpoint", "001122334455")]
 
 
-def test_renaming_of_a_group_tells_its_members(app_engine: Engine, tenant_id: TenantId, follower: Follower) -> None:
+def test_group_rename_publishes_its_members(app_engine: Engine, tenant_id: TenantId, follower: Follower) -> None:
     who = {"actor": ACTOR, "tenant_id": tenant_id}
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         for groups in (ENDPOINT_GROUPS, USER_GROUPS):
@@ -217,7 +215,7 @@ def test_renaming_of_a_group_tells_its_members(app_engine: Engine, tenant_id: Te
     assert sorted(follower.read()) == [("endpoint", "001122334455"), ("user", "ann-5")]
 
 
-def test_publishing_a_version_tells_the_policy_and_a_draft_does_not(
+def test_publishing_a_version_is_published_but_not_a_draft(
     app_engine: Engine, tenant_id: TenantId, follower: Follower
 ) -> None:
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
@@ -236,9 +234,7 @@ def test_publishing_a_version_tells_the_policy_and_a_draft_does_not(
     assert set(follower.read()) == {("policy", str(policy.id))}
 
 
-def test_transaction_that_commits_late_is_still_told(
-    app_engine: Engine, tenant_id: TenantId, follower: Follower
-) -> None:
+def test_late_commit_is_still_published(app_engine: Engine, tenant_id: TenantId, follower: Follower) -> None:
     who = {"actor": ACTOR, "tenant_id": tenant_id}
     with session_scope(TenantScope(tenant_id), engine=app_engine) as slow:
         endpoints.create_endpoint(slow, **who, mac="001122334401")
@@ -249,14 +245,14 @@ def test_transaction_that_commits_late_is_still_told(
     assert follower.read() == []
 
 
-def test_change_rolled_back_is_not_told(app_engine: Engine, tenant_id: TenantId, follower: Follower) -> None:
+def test_rolled_back_change_is_not_published(app_engine: Engine, tenant_id: TenantId, follower: Follower) -> None:
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac="001122334455")
         session.rollback()
     assert follower.read() == []
 
 
-def test_tenant_of_another_cell_is_not_told(
+def test_tenant_of_another_cell_is_not_published(
     app_engine: Engine, cell_engine: Engine, platform: Platform, database: Database, tenant_id: TenantId
 ) -> None:
     with psycopg.connect(database.cell_url, autocommit=True) as connection:
@@ -266,9 +262,7 @@ def test_tenant_of_another_cell_is_not_told(
         assert follower.read() == []
 
 
-def test_tenant_arriving_and_leaving_is_told_by_its_slot(
-    app_engine: Engine, platform: Platform, follower: Follower
-) -> None:
+def test_tenant_arrival_and_departure_use_its_slot(app_engine: Engine, platform: Platform, follower: Follower) -> None:
     bravo = make_tenant(app_engine, platform, "bravo")
     assert ("slot", "1") in follower.read()
     with session_scope(PlatformScope(), engine=app_engine) as session:

@@ -1,4 +1,4 @@
-"""What a unique constraint is called to whoever comes upon it."""
+"""Error messages of unique constraints and references."""
 
 import psycopg
 import pytest
@@ -17,9 +17,9 @@ WHERE x.indisunique AND t.relnamespace = 'public'::regnamespace AND NOT t.relisp
     AND t.relname <> 'alembic_version'
 GROUP BY i.relname
 """
-# Drawn by lot, or counted.
+# Random values or counters.
 _NO_CHANCE = {"id", "public_id", "token_sha256", "code_sha256", "number"}
-# Written by cells and the worker alone, or by statements that take what is there into account.
+# Written only by cells and the worker, or by statements that handle existing rows.
 _NOT_ASKED_FOR = {
     "pk_audit_seals",
     "pk_audit_unsealed",
@@ -62,7 +62,7 @@ _NOT_ASKED_FOR = {
 }
 
 
-def test_each_that_a_request_can_come_upon_has_a_sentence_and_a_field(database: Database) -> None:
+def test_each_reachable_constraint_has_a_message_and_a_field(database: Database) -> None:
     with psycopg.connect(database.owner_url) as connection:
         found: dict[str, list[str]] = dict(connection.execute(_UNIQUE).fetchall())
     asked_for = {name for name, columns in found.items() if not _NO_CHANCE & set(columns)} - _NOT_ASKED_FOR
@@ -93,7 +93,7 @@ def test_each_reference_has_a_word_and_a_field(database: Database) -> None:
         of_column = find_referenced_noun(f"fk_{table}_{column}")
         assert of_column is not None, name
         assert of_column.what == named.what, name
-    # Whose rows keep what they refer to; the others go with it.
+    # Their rows block the deletion of a referenced row; other rows are deleted with it.
     assert {table for _, table, deletes, _ in found if deletes in "ar"} >= TABLE_LABELS.keys()
 
 
@@ -115,7 +115,7 @@ def test_each_reference_has_a_word_and_a_field(database: Database) -> None:
         ),
     ],
 )
-def test_no_constraint_is_told_by_its_name(app_engine: Engine, statement: str, told: str) -> None:
+def test_constraint_names_are_never_shown(app_engine: Engine, statement: str, told: str) -> None:
     def change() -> None:
         with session_scope(PlatformScope(), engine=app_engine) as session:
             for each in statement.split(";"):

@@ -1,4 +1,4 @@
-"""PostgreSQL ends connections, and nobody's request is lost by it."""
+"""PostgreSQL closes connections, and no request fails because of it."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ def engine(database: Database) -> Iterator[Engine]:
 
 @pytest.fixture
 def cut(database: Database) -> Iterator[Callable[[], int]]:
-    """Ends all connections of the engine; how many there were. They are gone when it returns."""
+    """Close all connections of the engine and return their number. They are gone on return."""
     with psycopg.connect(database.superuser_url, autocommit=True) as connection:
 
         def end() -> int:
@@ -45,7 +45,7 @@ def ask(engine: Engine) -> int:
         return session.scalar(text("SELECT 1"))
 
 
-def test_connections_that_were_cut_a_moment_ago_cost_no_request(engine: Engine, cut: Callable[[], int]) -> None:
+def test_recently_cut_connections_fail_no_request(engine: Engine, cut: Callable[[], int]) -> None:
     barrier = Barrier(4)
 
     def at_once(_: int) -> int:
@@ -60,9 +60,7 @@ def test_connections_that_were_cut_a_moment_ago_cost_no_request(engine: Engine, 
 
 
 @pytest.mark.parametrize(("keeps_all", "left"), [(True, 4), (False, 2)])
-def test_connections_that_many_needed_at_once_are_kept_where_that_is_wanted(
-    database: Database, keeps_all: bool, left: int
-) -> None:
+def test_surplus_connections_are_kept_if_configured(database: Database, keeps_all: bool, left: int) -> None:
     engine = make_engine(database.app_url, pool_size=2, application_name=_NAME, keeps_all=keeps_all)
     barrier = Barrier(4)
 
@@ -76,7 +74,7 @@ def test_connections_that_many_needed_at_once_are_kept_where_that_is_wanted(
     engine.dispose()
 
 
-def test_cut_that_the_pool_has_not_seen_is_made_good_before_anything_was_done(
+def test_unnoticed_cut_is_retried_before_any_statement(
     engine: Engine, cut: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engines, "_has_pending_data", lambda connection: False)
@@ -86,7 +84,7 @@ def test_cut_that_the_pool_has_not_seen_is_made_good_before_anything_was_done(
     assert ask(engine) == 1
 
 
-def test_cut_in_the_middle_is_told_and_nothing_is_done_twice(engine: Engine, cut: Callable[[], int]) -> None:
+def test_cut_in_a_transaction_fails_and_runs_nothing_twice(engine: Engine, cut: Callable[[], int]) -> None:
     sent = []
 
     def note(connection: Connection, cursor, statement, *_: object) -> None:
@@ -106,16 +104,14 @@ def test_cut_in_the_middle_is_told_and_nothing_is_done_twice(engine: Engine, cut
     assert ask(engine) == 1
 
 
-def test_server_that_is_away_is_told(database: Database) -> None:
+def test_unreachable_server_is_reported(database: Database) -> None:
     gone = make_engine(database.app_url.replace("host=", "host=/nonexistent"))
     with pytest.raises(DatabaseUnavailable):
         ask(gone)
 
 
-def test_connection_that_is_gone_when_something_else_goes_wrong_is_told_as_such(
-    engine: Engine, cut: Callable[[], int]
-) -> None:
-    """Its rollback fails: that is the database's failure, and no error of the driver's that nobody knows."""
+def test_lost_connection_during_another_error_is_an_outage(engine: Engine, cut: Callable[[], int]) -> None:
+    """The rollback fails. This is reported as a database outage and not as an unknown driver error."""
 
     def go_wrong() -> None:
         with session_scope(CredentialScope(""), engine=engine) as session:

@@ -1,4 +1,4 @@
-"""PostgreSQL stands still: every wait for it ends, and the same engine works again once it goes on."""
+"""PostgreSQL freezes: every wait ends, and the same engine works again afterwards."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ from tests.waiting import until
 
 _NAME = "admit-frozen"
 _STATEMENT_SECONDS = 1.0
-# A busy machine is late.
+# Allows for a busy machine.
 _MARGIN_SECONDS = 3.0
 
 
@@ -64,14 +64,14 @@ def test_frozen_server_fails_statement_and_recovers(
     engine: Engine, cluster: Cluster, work: Callable[[Engine], int]
 ) -> None:
     assert work(engine) == 1
-    # The connection of before does not answer, nor does a new one.
+    # Neither the old connection nor a new one responds.
     with cluster.frozen(), fails_within(_STATEMENT_SECONDS + CONNECT_SECONDS):
         work(engine)
     assert work(engine) == 1
 
 
 @pytest.mark.parametrize("end", ["statement", "commit", "rollback"])
-def test_server_freezes_in_transaction_and_statement_fails(engine: Engine, cluster: Cluster, end: str) -> None:
+def test_freeze_in_a_transaction_fails_the_statement(engine: Engine, cluster: Cluster, end: str) -> None:
     def work(freezing: ExitStack) -> None:
         with session_scope(CredentialScope(""), engine=engine) as session:
             session.execute(text("SELECT 1"))
@@ -86,7 +86,7 @@ def test_server_freezes_in_transaction_and_statement_fails(engine: Engine, clust
     assert ask(engine) == 1
 
 
-def test_frozen_while_connections_open_and_pool_recovers(engine: Engine, cluster: Cluster) -> None:
+def test_pool_recovers_from_a_freeze_during_connect(engine: Engine, cluster: Cluster) -> None:
     with cluster.frozen(), ThreadPoolExecutor(8) as threads:
 
         def fail(_: int) -> float:
@@ -99,13 +99,13 @@ def test_frozen_while_connections_open_and_pool_recovers(engine: Engine, cluster
         assert list(threads.map(lambda _: ask(engine), range(8))) == [1] * 8
 
 
-def test_connections_not_made_in_time_are_closed(engine: Engine, cluster: Cluster, database: Database) -> None:
+def test_connections_not_opened_in_time_are_closed(engine: Engine, cluster: Cluster, database: Database) -> None:
     caught = []
     with cluster.frozen():
         for _ in range(3):
             with limit_waiting(2), pytest.raises(DatabaseSilent) as failed:
                 ask(engine)
-            # An error that is kept, in a log say, keeps no connection.
+            # A stored error, for example in a log, keeps no connection open.
             caught.append(failed.value)
     with psycopg.connect(database.superuser_url, autocommit=True) as other:
         count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
@@ -125,7 +125,7 @@ def test_silent_statement_leaves_other_connections_open(engine: Engine, database
     assert backend() != kept
 
 
-def test_server_freezes_before_scope_changes_and_is_silent(engine: Engine, cluster: Cluster) -> None:
+def test_freeze_before_a_scope_change_times_out(engine: Engine, cluster: Cluster) -> None:
     with (
         ExitStack() as freezing,
         fails_within(_STATEMENT_SECONDS),
@@ -136,7 +136,7 @@ def test_server_freezes_before_scope_changes_and_is_silent(engine: Engine, clust
     assert ask(engine) == 1
 
 
-def test_budget_is_restored_by_each_answer(engine: Engine) -> None:
+def test_budget_is_restored_by_each_response(engine: Engine) -> None:
     with limit_waiting(1.5):
         for _ in range(4):
             with session_scope(CredentialScope(""), engine=engine) as session:
@@ -148,7 +148,7 @@ def test_budget_overrides_deadline_of_engine(engine: Engine) -> None:
         session.execute(text("SELECT pg_sleep(1.5)"))
 
 
-def test_silent_server_is_not_waited_for_twice(engine: Engine, cluster: Cluster) -> None:
+def test_silent_server_is_not_awaited_twice(engine: Engine, cluster: Cluster) -> None:
     ask(engine)
     with cluster.frozen(), limit_waiting(1):
         with fails_within(1):

@@ -1,4 +1,4 @@
-"""More than PostgreSQL takes parameters of is asked for all the same."""
+"""Queries with more values than PostgreSQL allows parameters."""
 
 from uuid import UUID
 

@@ -27,15 +27,13 @@ def _write(owner_engine: Engine, at: datetime) -> str:
 
 
 @pytest.mark.parametrize("days", [-1, 0, 6])
-def test_row_of_yesterday_today_and_next_week_has_its_partition(owner_engine: Engine, days: int) -> None:
-    """They were made with the database, which may have been yesterday."""
+def test_rows_of_recent_and_coming_days_have_a_partition(owner_engine: Engine, days: int) -> None:
+    """The partitions were created with the database, possibly yesterday."""
     at = utc_now() + timedelta(days=days)
     assert _write(owner_engine, at) == f"auth_log_{at:%Y%m%d}"
 
 
-def test_row_of_stray_time_goes_to_default_partition_and_moves_when_its_day_is_made(
-    owner_engine: Engine, worker_engine: Engine
-) -> None:
+def test_stray_row_moves_from_default_to_its_new_partition(owner_engine: Engine, worker_engine: Engine) -> None:
     first = utc_now().date() + timedelta(days=10)
     days = [f"{first + timedelta(days=number):%Y%m%d}" for number in range(3)]
     at = datetime.combine(first + timedelta(days=1), time(23, 59, 59), UTC)
@@ -58,7 +56,7 @@ def _drop_partitions(connection: Connection, day: str) -> None:
 
 
 @pytest.mark.parametrize(("first", "days"), [(-8, 1), (14, 2), (0, 16), (15, 1), (0, 0), (0, 2**31 - 1)])
-def test_partitions_of_days_that_nobody_writes_to_are_refused(worker_engine: Engine, first: int, days: int) -> None:
+def test_partitions_beyond_the_allowed_days_are_rejected(worker_engine: Engine, first: int, days: int) -> None:
     ensure = select(func.ensure_log_partitions(utc_now().date() + timedelta(days=first), days))
     with (
         pytest.raises(InvalidInput, match=r"log partitions are made for the days from|out of range"),
@@ -68,7 +66,7 @@ def test_partitions_of_days_that_nobody_writes_to_are_refused(worker_engine: Eng
 
 
 @pytest.mark.parametrize(("first", "days"), [(-7, 1), (13, 2)])
-def test_partitions_of_the_first_and_last_day_allowed_are_made(
+def test_partitions_of_first_and_last_allowed_day_are_created(
     owner_engine: Engine, worker_engine: Engine, first: int, days: int
 ) -> None:
     day = utc_now().date() + timedelta(days=first)
@@ -80,19 +78,19 @@ def test_partitions_of_the_first_and_last_day_allowed_are_made(
             _drop_partitions(connection, made)
 
 
-def test_only_the_worker_makes_partitions(app_engine: Engine, cell_engine: Engine) -> None:
+def test_only_the_worker_creates_partitions(app_engine: Engine, cell_engine: Engine) -> None:
     for engine in (app_engine, cell_engine):
         with Session(engine) as session, pytest.raises(ProgrammingError, match="permission denied"):
             session.execute(select(func.ensure_log_partitions(utc_now().date(), 1)))
 
 
-def test_partition_made_later_is_closed_to_roles(database: Database, app_engine: Engine) -> None:
+def test_later_partition_is_closed_to_roles(database: Database, app_engine: Engine) -> None:
     today = f"auth_log_{utc_now():%Y%m%d}"
     with app_engine.connect() as connection:
         assert connection.scalar(select(func.has_table_privilege(today, "SELECT"))) is False
 
 
-def test_audit_entry_is_listed_in_scope_newest_first(app_engine: Engine) -> None:
+def test_audit_entries_in_scope_are_listed_newest_first(app_engine: Engine) -> None:
     tenant_id, other = TenantId(uuid4()), TenantId(uuid4())
     with session_scope(PlatformScope(), engine=app_engine) as session:
         for target, owner in (("one", tenant_id), ("two", other), ("three", tenant_id)):
@@ -104,7 +102,7 @@ def test_audit_entry_is_listed_in_scope_newest_first(app_engine: Engine) -> None
         assert [entry.target for entry in older] == ["one"]
 
 
-def test_audit_entry_of_another_tenant_is_refused(app_engine: Engine) -> None:
+def test_audit_entry_of_another_tenant_is_rejected(app_engine: Engine) -> None:
     with (
         pytest.raises(Exception, match="row-level security"),
         session_scope(TenantScope(TenantId(uuid4())), engine=app_engine) as session,
@@ -115,7 +113,7 @@ def test_audit_entry_of_another_tenant_is_refused(app_engine: Engine) -> None:
 @pytest.mark.parametrize(
     "statement", ["UPDATE audit_log SET actor = 'x'", "DELETE FROM audit_log", "TRUNCATE audit_log"]
 )
-def test_audit_log_changed_even_by_owner_is_refused(owner_engine: Engine, statement: str) -> None:
+def test_audit_log_update_is_rejected_even_for_its_owner(owner_engine: Engine, statement: str) -> None:
     with Session(owner_engine) as session:
         audit.append(session, actor="cli:ann", action="msp.create", target="x", msp_id=MspId(uuid4()))
         with pytest.raises(Exception, match="audit_log is append-only"):

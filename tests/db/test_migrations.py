@@ -12,7 +12,7 @@ from nac.errors import SchemaTooNew, SchemaTooOld
 from tests.postgres import Cluster, Database
 
 
-def test_models_against_migrated_database_do_not_differ(database: Database) -> None:
+def test_models_match_the_migrated_database(database: Database) -> None:
     command.check(alembic_config(database.owner_url))
 
 
@@ -23,11 +23,11 @@ def test_migrated_database_is_accepted_by_every_role(database: Database, role: s
     engine.dispose()
 
 
-def test_migrated_database_migrated_again_stays_as_it_is(database: Database) -> None:
+def test_migrating_twice_changes_nothing(database: Database) -> None:
     upgrade_schema(database.owner_url)
 
 
-def test_migration_that_waits_holds_no_lock_of_those_before_it_and_loses_no_row(cluster: Cluster) -> None:
+def test_waiting_migration_holds_no_locks_and_loses_no_rows(cluster: Cluster) -> None:
     url = cluster.create_database("older", migrated=False).owner_url
     command.upgrade(alembic_config(url), "0001")
     engine = make_engine(url, pool_size=2)
@@ -51,16 +51,14 @@ def test_migration_that_waits_holds_no_lock_of_those_before_it_and_loses_no_row(
     engine.dispose()
 
 
-def test_database_not_migrated_is_refused(cluster: Cluster) -> None:
+def test_unmigrated_database_is_rejected(cluster: Cluster) -> None:
     engine = make_engine(cluster.create_database("bare", migrated=False).owner_url)
     with pytest.raises(SchemaTooOld, match="schema none, but this version needs 0"):
         require_current_schema(engine)
     engine.dispose()
 
 
-def test_database_of_newer_version_is_refused_by_processes_and_by_migration(
-    database: Database, owner_engine: Engine
-) -> None:
+def test_newer_database_is_rejected_by_processes_and_migration(database: Database, owner_engine: Engine) -> None:
     with owner_engine.begin() as connection:
         current = connection.scalar(text("SELECT version_num FROM alembic_version"))
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
@@ -74,6 +72,6 @@ def test_database_of_newer_version_is_refused_by_processes_and_by_migration(
             connection.execute(text("UPDATE alembic_version SET version_num = :current"), {"current": current})
 
 
-def test_revisions_known_without_alembic_are_those_of_alembic() -> None:
+def test_built_in_revisions_match_alembic() -> None:
     scripts = ScriptDirectory.from_config(alembic_config()).walk_revisions()
     assert list_revisions() == [script.revision for script in scripts][::-1]

@@ -1,4 +1,4 @@
-"""Pages of every order: each row once and in order, while rows come and go."""
+"""Pages in every order: each row once and in order while rows come and go."""
 
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -47,7 +47,7 @@ LISTS: dict[str, SortOrders] = {
     "tokens": TOKENS,
     "users": USERS,
 }
-# What is computed from which column.
+# Computed columns and their sources.
 WRITTEN = {"common_name_key": "common_name"}
 POOLS = {
     "Text": ["", "a", "A", "aa", "b b", "ä", "日本", "🙂", "z" * 200],
@@ -59,7 +59,7 @@ POOLS = {
 
 
 class Crowd:
-    """Rows of a list that come and go, in a transaction of their own."""
+    """Rows of a list that are inserted and deleted in their own transactions."""
 
     def __init__(self, session: Session, tenant_id: object, order: SortOrder, random: Random) -> None:
         self.session, self.tenant_id, self.order, self.random = session, tenant_id, order, random
@@ -79,7 +79,7 @@ class Crowd:
                     made = make_row(self.session, self.entity.__table__, self.tenant_id, **given)
                     assert made
             except IntegrityError:
-                # It is one of a kind, and there already.
+                # The kind is unique and already exists.
                 continue
 
     def page(self, limit: int, after: tuple | None = None) -> list:
@@ -99,7 +99,9 @@ class Crowd:
 @pytest.mark.parametrize("noun", LISTS)
 @given(random=st.randoms(use_true_random=False), limit=st.integers(1, 7))
 @settings(max_examples=examples(2, least=1), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_walk_gives_each_row_once_and_in_order(owner_engine: Engine, alpha, noun: str, random: Random, limit) -> None:
+def test_paging_returns_each_row_once_and_in_order(
+    owner_engine: Engine, alpha, noun: str, random: Random, limit
+) -> None:
     for name in LISTS[noun].names:
         with Session(owner_engine) as session, session.begin() as transaction:
             crowd = Crowd(session, alpha.tenant_id, LISTS[noun][name], random)
@@ -125,8 +127,8 @@ def test_walk_gives_each_row_once_and_in_order(owner_engine: Engine, alpha, noun
 @pytest.mark.parametrize("noun", LISTS)
 @given(random=st.randoms(use_true_random=False), limit=st.integers(1, 4), most=st.integers(1, 5))
 @settings(max_examples=examples(2, least=1), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_search_goes_on_where_it_ended(owner_engine: Engine, alpha, noun: str, random: Random, limit, most) -> None:
-    """Bit by bit it finds what a list of all of them has, once each, and looks through no more than it may."""
+def test_search_resumes_where_it_stopped(owner_engine: Engine, alpha, noun: str, random: Random, limit, most) -> None:
+    """In steps the search finds every matching row once, and each step reads a bounded number of rows."""
     for name in LISTS[noun].names:
         with Session(owner_engine) as session, session.begin() as transaction:
             crowd = Crowd(session, alpha.tenant_id, LISTS[noun][name], random)
@@ -156,7 +158,7 @@ def test_search_goes_on_where_it_ended(owner_engine: Engine, alpha, noun: str, r
 
 
 def _assert_sorted(rows: list, order: SortOrder) -> None:
-    """By what the columns say, NULL last; of addresses PostgreSQL knows better."""
+    """Check the order of the columns, NULL last. PostgreSQL compares addresses."""
     values = [order.row_key(row) for row in rows]
     known = [each for each in values if each[0] is not None]
     assert values[: len(known)] == known

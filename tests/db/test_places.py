@@ -1,4 +1,4 @@
-"""Rows taken by their place, whatever PostgreSQL believes of the table."""
+"""Rows are read by their position, whatever statistics PostgreSQL has of the table."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ def macs(number: int) -> list[str]:
 
 @pytest.fixture
 def unexpected(database: Database, app_engine: Engine, platform: Platform) -> TenantId:
-    """A tenant that has rows since PostgreSQL looked at the table last, which it found full of another's."""
+    """A tenant with rows since the last ANALYZE, when the table held only another tenant's rows."""
     known, unexpected = (make_tenant(app_engine, platform, slug).id for slug in ("known", "unexpected"))
     with session_scope(TenantScope(known), engine=app_engine) as session:
         enrichment_queue.enqueue(session, tenant_id=known, macs=macs(WAITING))
@@ -39,7 +39,7 @@ def plan(session: Session, statement: object, **given: object) -> str:
     return "\n".join(session.scalars(statement, given))  # type: ignore[call-overload]
 
 
-def test_rows_are_found_by_their_place_alone(worker_engine: Engine, unexpected: TenantId) -> None:
+def test_rows_are_found_only_by_position(worker_engine: Engine, unexpected: TenantId) -> None:
     with session_scope(TenantScope(unexpected), engine=worker_engine) as session:
         places = session.scalars(text("SELECT ctid::text FROM endpoint_work")).all()
         assert len(places) == WAITING
@@ -48,16 +48,16 @@ def test_rows_are_found_by_their_place_alone(worker_engine: Engine, unexpected: 
         assert "Index Scan" in plan(session, _BY_NUMBER, numbers=[1])
 
 
-def test_a_tenant_that_is_new_is_expected_to_have_a_share(worker_engine: Engine, unexpected: TenantId) -> None:
+def test_new_tenant_is_estimated_to_own_a_share(worker_engine: Engine, unexpected: TenantId) -> None:
     with session_scope(TenantScope(unexpected), engine=worker_engine) as session:
         asked = text("EXPLAIN (FORMAT JSON) SELECT FROM endpoint_work WHERE tenant_id = :tenant")
         (expected,) = session.scalars(asked, {"tenant": unexpected}).one()
-    # A two-hundredth of the table or so (PostgreSQL's selfuncs.h), not the one row of a value that is not there.
+    # About 1/200 of the table (PostgreSQL's selfuncs.h), and not the single row of an absent value.
     assert expected["Plan"]["Plan Rows"] >= WAITING // 200
 
 
 @pytest.mark.parametrize("limit", [1, WAITING - 1, WAITING, WAITING + 1])
-def test_what_came_first_is_taken_and_the_rest_stays(worker_engine: Engine, unexpected: TenantId, limit: int) -> None:
+def test_first_rows_are_taken_and_the_rest_stays(worker_engine: Engine, unexpected: TenantId, limit: int) -> None:
     take: Callable[..., set[str]] = enrichment_queue.take_batch
     with session_scope(TenantScope(unexpected), engine=worker_engine) as session:
         assert take(session, tenant_id=unexpected, limit=limit) == set(macs(WAITING)[:limit])

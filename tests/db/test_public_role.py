@@ -1,7 +1,5 @@
-"""The role of the processes that strangers reach: all that it can do, so that a migration that adds to it shows.
-
-That it can do what those processes need is shown by their own tests, which run them in it.
-"""
+"""Rights of the role for public processes. The full list makes added rights in migrations visible. Tests of those
+processes run in this role and show that it suffices."""
 
 import psycopg
 import pytest
@@ -27,11 +25,11 @@ COLUMNS = {
     "enrolment_secrets": "last_used_at uses",
     "tenants": "created_at",
 }
-# With their owner's rights: what they tell is in test_walls_have_no_doors.py.
+# Functions with their owner's rights; test_walls_have_no_doors.py covers their results.
 DOORS = {"certificate_statuses(uuid,bytea[])", "enrolment_authorities()"}
 
 
-def test_rights_of_the_public_role_are_these_and_no_more(database: Database) -> None:
+def test_public_role_has_exactly_these_rights(database: Database) -> None:
     with psycopg.connect(database.superuser_url) as connection:
         tables = connection.execute(
             "SELECT table_name, string_agg(privilege_type, ' ' ORDER BY privilege_type)"
@@ -55,7 +53,7 @@ def test_rights_of_the_public_role_are_these_and_no_more(database: Database) -> 
 @pytest.mark.parametrize(
     "table", ["people", "users", "slots", "sign_ins", "api_tokens", "nases", "policies", "sessions", "auth_log"]
 )
-def test_public_role_does_not_see_what_is_not_enrolment(database: Database, table: str) -> None:
+def test_public_role_sees_only_enrolment_data(database: Database, table: str) -> None:
     with (
         psycopg.connect(database.public_url) as connection,
         pytest.raises(psycopg.errors.InsufficientPrivilege, match="permission denied"),

@@ -1,4 +1,4 @@
-"""Row-level security, proved for each table of the metadata: a new tenant table is covered the day it is written."""
+"""Row-level security for each table of the metadata: new tenant tables are covered automatically."""
 
 from dataclasses import dataclass
 from uuid import UUID, uuid4
@@ -20,7 +20,7 @@ from tests.postgres import Database
 from tests.standing import laid_again
 
 _TENANT_TABLES = {table.name: table for table in Base.metadata.tables.values() if "tenant_id" in table.columns}
-# Rows of these may be nobody's; tested by name below.
+# Rows of these tables may have no owner. They are tested by name below.
 _SHARED = {
     *("slots", "audit_log", "replica_changes", "quarantined_records", "purged_tenants"),
     # tests/templates/test_walls.py
@@ -36,7 +36,7 @@ _SHARED = {
     "audit_chains",
 }
 OWNED = sorted(_TENANT_TABLES.keys() - _SHARED)
-# What a cell writes; the rest it only reads.
+# Cells write these tables and only read the others.
 LOGS = {
     *("auth_log", "accounting_log", "sessions", "endpoint_sightings", "endpoint_evidence", "endpoint_work"),
     "policy_hits",
@@ -44,7 +44,7 @@ LOGS = {
     *("nas_restarts", "session_history", "usage_hours"),
     *("secret_sightings", "nas_signatures"),
 }
-# No cell's business.
+# Not readable by cells.
 NOT_FOR_CELLS = {
     *("authority_intents", "certificate_settings", "expiry_warnings"),
     *("ocsp_signers", "revocation_lists", "revocation_work"),
@@ -57,7 +57,7 @@ NOT_FOR_CELLS = {
 }
 
 
-# The worker alone writes them, or triggers alone do.
+# Written only by the worker or by triggers.
 NOT_FOR_APP = {"retention_notices", "log_sizes", "early_deletions", "event_notes", "endpoint_expiries"}
 
 
@@ -65,7 +65,7 @@ NOT_FOR_APP = {"retention_notices", "log_sizes", "early_deletions", "event_notes
 class TwoTenants:
     alpha: TenantId
     bravo: TenantId
-    # alpha's cell; bravo lives in the other one.
+    # Alpha's cell. Bravo lives in the other one.
     cell_id: CellId
 
 
@@ -90,7 +90,7 @@ def _tenants_seen(session: Session, table: Table) -> set[UUID]:
 
 @pytest.mark.parametrize("name", OWNED)
 @pytest.mark.parametrize("role", ["admit_app", "admit_worker"])
-def test_tenant_scope_sees_own_rows_alone(
+def test_tenant_scope_sees_only_its_rows(
     request: pytest.FixtureRequest, owner_engine: Engine, two: TwoTenants, role: str, name: str
 ) -> None:
     engine = request.getfixturevalue(f"{role.removeprefix('admit_')}_engine")
@@ -130,7 +130,7 @@ def test_tenant_scope_cannot_insert_rows_of_another(
 
 
 def _referred(owner_engine: Engine, name: str, tenant_id: TenantId) -> dict[str, UUID]:
-    """What a cell's row refers to and others have written."""
+    """Rows that a cell's row references and that others have written."""
     referred = {"secret_sightings": ("rotation_id", "secret_rotations"), "nas_signatures": ("nas_id", "nases")}
     if name not in referred:
         return {}
@@ -140,7 +140,7 @@ def _referred(owner_engine: Engine, name: str, tenant_id: TenantId) -> dict[str,
 
 
 @pytest.mark.parametrize("name", sorted(LOGS))
-def test_cell_writes_journal_rows_of_its_tenants_alone(
+def test_cell_writes_journal_rows_only_of_its_tenants(
     owner_engine: Engine, cell_engine: Engine, two: TwoTenants, name: str
 ) -> None:
     table = _TENANT_TABLES[name]
@@ -158,13 +158,13 @@ def test_cell_writes_journal_rows_of_its_tenants_alone(
 
 
 @pytest.mark.parametrize("name", sorted(NOT_FOR_CELLS))
-def test_cell_cannot_read_what_is_not_for_it(database: Database, name: str) -> None:
+def test_cell_cannot_read_private_tables(database: Database, name: str) -> None:
     with psycopg.connect(database.cell_url) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute(psycopg.sql.SQL("SELECT FROM {}").format(psycopg.sql.Identifier(name)))
 
 
 @pytest.mark.parametrize("name", sorted(set(OWNED) - LOGS - NOT_FOR_CELLS))
-def test_cell_sees_rows_of_its_tenants_alone_and_changes_none(
+def test_cell_sees_only_rows_of_its_tenants_read_only(
     database: Database, owner_engine: Engine, cell_engine: Engine, two: TwoTenants, name: str
 ) -> None:
     table = _TENANT_TABLES[name]
@@ -180,7 +180,7 @@ def test_cell_sees_rows_of_its_tenants_alone_and_changes_none(
             connection.rollback()
 
 
-def test_every_table_has_row_security_but_those_that_hold_nothing_of_tenants(owner_engine: Engine) -> None:
+def test_every_table_with_tenant_data_has_row_security(owner_engine: Engine) -> None:
     with owner_engine.connect() as connection:
         open_tables = connection.scalars(
             text(
@@ -192,10 +192,8 @@ def test_every_table_has_row_security_but_those_that_hold_nothing_of_tenants(own
 
 
 @pytest.mark.parametrize("table", ["endpoint_group_members", "nases", "certificates", "policy_versions", "sites"])
-def test_reference_to_row_of_another_tenant_is_refused_even_for_owner(
-    owner_engine: Engine, two: TwoTenants, table: str
-) -> None:
-    """Row-level security does not reach foreign keys; the keys themselves hold the tenant."""
+def test_cross_tenant_reference_is_rejected_even_for_owner(owner_engine: Engine, two: TwoTenants, table: str) -> None:
+    """Row-level security does not apply to foreign keys, so the keys include the tenant."""
     target = _TENANT_TABLES[table]
     policy = _TENANT_TABLES["policies"]
     with Session(owner_engine) as session:
@@ -216,7 +214,7 @@ def test_cell_cannot_read_signing_keys(database: Database) -> None:
         connection.execute("SELECT key_sealed FROM certificate_authorities")
 
 
-def test_cell_cannot_give_itself_a_tenant(cell_engine: Engine, two: TwoTenants) -> None:
+def test_cell_cannot_assign_itself_a_tenant(cell_engine: Engine, two: TwoTenants) -> None:
     slots = Base.metadata.tables["slots"]
     values = {
         "id": uuid4(),
@@ -234,7 +232,7 @@ def test_cell_cannot_give_itself_a_tenant(cell_engine: Engine, two: TwoTenants) 
         session.execute(slots.update().values(tenant_id=two.bravo))
 
 
-def test_cell_sees_own_slots_and_itself_alone(cell_engine: Engine, two: TwoTenants) -> None:
+def test_cell_sees_only_itself_and_its_slots(cell_engine: Engine, two: TwoTenants) -> None:
     tables = Base.metadata.tables
     with session_scope(CellScope(two.cell_id), engine=cell_engine) as session:
         assert session.scalars(select(tables["slots"].c.cell_id)).all() == [two.cell_id]
@@ -242,7 +240,7 @@ def test_cell_sees_own_slots_and_itself_alone(cell_engine: Engine, two: TwoTenan
         assert session.scalars(select(tables["tenants"].c.id)).all() == [two.alpha]
 
 
-def test_tenant_sees_own_slot_its_cell_and_own_audit_alone(app_engine: Engine, two: TwoTenants) -> None:
+def test_tenant_sees_only_its_slot_cell_and_audit(app_engine: Engine, two: TwoTenants) -> None:
     tables = Base.metadata.tables
     with session_scope(TenantScope(two.alpha), engine=app_engine) as session:
         assert session.scalars(select(tables["slots"].c.tenant_id)).all() == [two.alpha]
@@ -260,12 +258,12 @@ def test_scope_holds_in_every_transaction_of_a_session(app_engine: Engine, two: 
         assert session.scalars(select(tenants.c.id)).all() == []
 
 
-def test_partition_read_past_its_table_is_refused(database: Database) -> None:
+def test_direct_partition_read_is_rejected(database: Database) -> None:
     with psycopg.connect(database.app_url) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute("SELECT * FROM auth_log_default")
 
 
-def test_shipper_copies_into_temporary_table_and_inserts_from_it(database: Database, two: TwoTenants) -> None:
+def test_shipper_inserts_from_a_temporary_table(database: Database, two: TwoTenants) -> None:
     with psycopg.connect(database.cell_url) as connection:
         connection.execute("SELECT set_config('admit.cell_id', %s, true)", [str(two.cell_id)])
         connection.execute(

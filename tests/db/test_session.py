@@ -39,7 +39,7 @@ def _write_and_fail(session: Session) -> None:
     raise ZeroDivisionError
 
 
-def test_scope_left_commits_and_error_rolls_back(app_engine: Engine) -> None:
+def test_leaving_a_scope_commits_and_an_error_rolls_back(app_engine: Engine) -> None:
     with session_scope(PlatformScope(), engine=app_engine) as session:
         session.add(Msp(slug="kept", name="Kept"))
     with pytest.raises(ZeroDivisionError), session_scope(PlatformScope(), engine=app_engine) as session:
@@ -48,7 +48,7 @@ def test_scope_left_commits_and_error_rolls_back(app_engine: Engine) -> None:
         assert session.scalars(select(Msp.slug)).all() == ["kept"]
 
 
-def test_process_engine_is_used_where_none_is_given(app_engine: Engine) -> None:
+def test_process_engine_is_the_default(app_engine: Engine) -> None:
     set_process_engine(None)
     with pytest.raises(RuntimeError, match="use_engine"):
         get_process_engine()
@@ -75,12 +75,12 @@ def test_process_engine_is_used_where_none_is_given(app_engine: Engine) -> None:
         ("SELECT nonsense", AdmitError, "nonsense"),
     ],
 )
-def test_driver_error_leaves_as_ours(app_engine: Engine, statement: str, error: type[AdmitError], message: str) -> None:
+def test_driver_error_is_translated(app_engine: Engine, statement: str, error: type[AdmitError], message: str) -> None:
     with pytest.raises(error, match=message), session_scope(PlatformScope(), engine=app_engine) as session:
         session.execute(text(statement))
 
 
-def test_database_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
+def test_unresponsive_database_is_unavailable(tmp_path: Path) -> None:
     engine = make_engine(f"postgresql://admit_app@/admit?host={tmp_path}")
     with (
         pytest.raises(DatabaseUnavailable, match="Check that PostgreSQL is running"),
@@ -95,9 +95,7 @@ def test_database_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
     ("asked", "settings"),
     [("", ("off", "4MB")), ("&options=-cwork_mem%3D8MB", ("off", "8MB")), ("&options=-cjit%3Don", ("on", "4MB"))],
 )
-def test_statements_are_not_compiled_unless_the_url_says_so(
-    database: Database, asked: str, settings: tuple[str, str]
-) -> None:
+def test_jit_is_off_unless_the_url_enables_it(database: Database, asked: str, settings: tuple[str, str]) -> None:
     engine = make_engine(database.app_url + asked)
     with engine.connect() as connection:
         told = connection.execute(text("SELECT current_setting('jit'), current_setting('work_mem')")).one()
@@ -105,7 +103,7 @@ def test_statements_are_not_compiled_unless_the_url_says_so(
     assert told == settings
 
 
-def test_transaction_of_a_credential_goes_on_as_another_and_sees_nothing_of_it_any_more(app_engine: Engine) -> None:
+def test_credential_transaction_switches_to_the_caller_scope(app_engine: Engine) -> None:
     asked = text(
         "SELECT scope_credential_id(), scope_tenant_id()::text, scope_is_platform(), pg_current_xact_id()::text"
     )
@@ -124,7 +122,7 @@ def test_transaction_of_a_credential_goes_on_as_another_and_sees_nothing_of_it_a
         continue_in_scope(session, TenantScope(tenant_id))
 
 
-def test_who_asks_is_planned_once_and_what_is_asked_for_as_the_connection_says(database: Database) -> None:
+def test_credential_scope_uses_cached_query_plans(database: Database) -> None:
     engine = make_engine(database.app_url, settings=("plan_cache_mode=force_custom_plan",))
     mode = text("SHOW plan_cache_mode")
     with session_scope(CredentialScope("shown"), engine=engine) as session:
@@ -138,8 +136,8 @@ def test_who_asks_is_planned_once_and_what_is_asked_for_as_the_connection_says(d
 
 @pytest.mark.parametrize("is_snapshot", [False, True])
 @pytest.mark.parametrize("shown", ["", "x'; SELECT set_config('admit.platform', 'on', true); --", "\\' \"ä", "$1 %s"])
-def test_scope_is_what_it_says_whatever_it_is(app_engine: Engine, shown: str, is_snapshot: bool) -> None:
-    # The second may come by another connection of the pool, which has never heard of a credential.
+def test_scope_values_are_taken_literally(app_engine: Engine, shown: str, is_snapshot: bool) -> None:
+    # The second query may use another pooled connection, which has never seen a credential.
     asked = text(
         "SELECT coalesce(current_setting('admit.credential_id', true), ''), scope_is_platform(),"
         " current_setting('transaction_isolation')"
@@ -151,19 +149,19 @@ def test_scope_is_what_it_says_whatever_it_is(app_engine: Engine, shown: str, is
         assert session.execute(asked).one() == ("", True, "read committed")
 
 
-def test_url_of_another_database_is_refused() -> None:
+def test_url_of_another_database_type_is_rejected() -> None:
     with pytest.raises(InvalidInput, match="Unsupported database mysql"):
         make_engine("mysql://localhost/x")
 
 
-def test_error_tells_code_title_place_and_remedy() -> None:
+def test_error_has_code_title_path_and_remedy() -> None:
     error = NoFreeSlot(remedy="Start another cell.")
     assert (error.code, error.status) == ("no-free-slot", 409)
     assert str(error) == "No cell has a free slot. Start another cell."
     assert str(InvalidInput("Too long.", place="name")) == "name: Too long."
 
 
-def test_connections_that_are_all_in_use_are_an_outage(database: Database):
+def test_exhausted_connections_are_an_outage(database: Database):
     engine = make_engine(database.app_url, pool_size=1, wait_seconds=0.1)
     try:
         with ExitStack() as taken:
@@ -176,7 +174,7 @@ def test_connections_that_are_all_in_use_are_an_outage(database: Database):
         engine.dispose()
 
 
-def test_transactions_of_a_connection_that_gave_a_snapshot_begin_in_one_message(database: Database):
+def test_snapshot_transactions_begin_in_one_message(database: Database):
     engine = make_engine(database.app_url, pool_size=1)
     try:
         with session_scope(PlatformScope(), engine=engine, is_snapshot=True) as session:

@@ -1,4 +1,4 @@
-"""What could lead past row-level security: what roles may, functions with their owner's rights, loose references."""
+"""Ways around row-level security: role rights, functions with owner rights, and loose references."""
 
 import psycopg
 import pytest
@@ -7,7 +7,7 @@ from nac.db.base import Base
 from tests.postgres import Database
 
 ROLES = ("admit_app", "admit_public", "admit_cell", "admit_worker")
-# What the application may call that sees more than its scope, and why that tells nothing of a tenant's.
+# Functions for the application that see beyond its scope, and why they reveal no tenant data.
 DOORS = {
     "begin_sign_in_attempt(bytea[],integer[])": "counts digests of what was tried",
     "forgive_sign_in_attempt(bytea[],bytea[])": "as above",
@@ -40,7 +40,7 @@ DOORS = {
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_role_cannot_step_around_row_level_security(database: Database, role: str) -> None:
+def test_role_cannot_bypass_row_level_security(database: Database, role: str) -> None:
     with psycopg.connect(database.superuser_url) as connection:
         attributes = connection.execute(
             "SELECT rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication FROM pg_roles"
@@ -48,7 +48,7 @@ def test_role_cannot_step_around_row_level_security(database: Database, role: st
             [role],
         ).fetchone()
         assert attributes == (False,) * 5
-        # Nor become somebody who can.
+        # Nor become a role that can.
         assert connection.execute(
             "SELECT count(*) FROM pg_auth_members WHERE member = %s::regrole", [role]
         ).fetchone() == (0,)
@@ -63,13 +63,13 @@ def test_role_cannot_step_around_row_level_security(database: Database, role: st
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(statement)
             connection.rollback()
-        # It does not switch them off: a statement that they would narrow is an error then.
+        # The role does not disable policies: a statement that they would filter is then an error.
         connection.execute("SET row_security = off")
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
             connection.execute("SELECT count(id) FROM tenants")
 
 
-def test_functions_with_their_owners_rights_are_known(database: Database) -> None:
+def test_functions_with_owner_rights_are_known(database: Database) -> None:
     with psycopg.connect(database.superuser_url) as connection:
         found = connection.execute(
             "SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace"
@@ -81,11 +81,11 @@ def test_functions_with_their_owners_rights_are_known(database: Database) -> Non
             " AND NOT coalesce('security_invoker=true' = ANY (reloptions), false)"
         ).fetchone()
     assert {name for (name,) in found} == DOORS.keys()
-    # A view reads with its owner's rights where it does not say otherwise.
+    # A view reads with its owner's rights unless it says otherwise.
     assert views == (0,)
 
 
-def test_tables_of_tenants_and_msps_have_policies_that_name_a_scope(database: Database) -> None:
+def test_tenant_and_msp_tables_have_scoped_policies(database: Database) -> None:
     owned = {
         table.name
         for table in Base.metadata.tables.values()
@@ -107,9 +107,9 @@ def test_tables_of_tenants_and_msps_have_policies_that_name_a_scope(database: Da
     assert set(open_ones) == BY_WHAT_IS_SEEN.keys()
 
 
-# Policies that name no scope themselves.
+# Policies that name no scope.
 BY_WHAT_IS_SEEN = {("membership_tenants", "member_scope"): "of memberships that are seen, which are in scope"}
-# References without the tenant, and what holds them instead.
+# References without the tenant, and what protects them instead.
 LOOSE = {
     "membership_tenants.membership_id": "the policy asks for a membership of the MSP in scope",
     "memberships.msp_id,custom_role_id": "the MSP's; the tenant's has a reference of its own",
@@ -118,8 +118,8 @@ LOOSE = {
 }
 
 
-def test_no_reference_leads_from_one_tenants_row_to_anothers() -> None:
-    """Row-level security does not reach foreign keys: those between tenants' tables hold the tenant themselves."""
+def test_no_reference_crosses_tenants() -> None:
+    """Row-level security does not apply to foreign keys, so keys between tenant tables include the tenant."""
     loose = set()
     for table in Base.metadata.tables.values():
         if "tenant_id" not in table.columns:

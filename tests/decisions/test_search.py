@@ -1,4 +1,4 @@
-"""Looking through the auth log stretch by stretch."""
+"""Searching the auth log in steps."""
 
 from datetime import datetime, timedelta
 from itertools import product
@@ -20,7 +20,7 @@ from tests.statements import counted
 
 NOW = utc_now()
 MAC = "02a0c0000001"
-# Days ago: some in one moment, gaps of every length, one before all partitions, one of a clock that is wrong.
+# Days ago: some rows at the same time, gaps of all lengths, one before all partitions, one with a wrong clock.
 AGES = (-3, 0, 0, 0, 0.1, 0.2, 1, 3, 3, 9, 20, 21, 22, 70, 300, 301, 9_000)
 
 
@@ -71,8 +71,8 @@ def bounds(since=None, before=None, *, oldest_first: bool) -> dict:
     ("hurried", "oldest_first"),
     [(True, True), (False, False), *(pytest.param(each, not each, marks=pytest.mark.long) for each in (True, False))],
 )
-def test_going_on_finds_every_row_once_in_order(search, monkeypatch, hurried: bool, oldest_first: bool) -> None:
-    """With partitions of a year, or of what the tests have."""
+def test_continued_search_finds_every_row_once_in_order(search, monkeypatch, hurried: bool, oldest_first: bool) -> None:
+    """With partitions of a year, or those of the tests."""
     if hurried:
         monkeypatch.setattr(log_search, "BUDGET_SECONDS", 0)
         monkeypatch.setattr(log_search, "_INITIAL_DAYS", 8)
@@ -95,14 +95,14 @@ def test_going_on_finds_every_row_once_in_order(search, monkeypatch, hurried: bo
         assert sorted(int(each.log.detail) for each in rows) == list(found), (limit, wanted)
 
 
-def test_search_that_finds_nothing_takes_few_statements(search, app_engine: Engine) -> None:
+def test_empty_search_takes_few_statements(search, app_engine: Engine) -> None:
     with counted(app_engine) as statements:
         assert search(mac="02a0c0000009").next is None
     assert len(statements) <= 7
 
 
-def test_a_search_is_planned_for_what_it_looks_for(app_engine: Engine, tenant_id: TenantId, search) -> None:
-    """However often it was asked: PostgreSQL keeps plans of what comes again on a connection."""
+def test_search_is_planned_for_its_values(app_engine: Engine, tenant_id: TenantId, search) -> None:
+    """Also after many repetitions, when PostgreSQL would reuse a plan of the connection."""
     kept = "SELECT count(*), coalesce(sum(generic_plans), 0) FROM pg_prepared_statements WHERE statement LIKE %s"
     for _ in range(20):
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:

@@ -1,4 +1,4 @@
-"""The auth log as people read it, on rows of every kind that a cell writes."""
+"""Reading the auth log, with rows of every kind that a cell writes."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -47,7 +47,7 @@ def read(app_engine: Engine, tenant: Tenant):
     return read
 
 
-def test_pages_hold_every_row_once_newest_first_also_within_one_moment(write, read) -> None:
+def test_pages_list_every_row_once_despite_equal_times(write, read) -> None:
     for number in range(7):
         write(minutes_ago=number // 3, identity=str(number))
     seen, before = [], None
@@ -70,7 +70,7 @@ def test_pages_hold_every_row_once_newest_first_also_within_one_moment(write, re
         ({}, {"printer", "Ann"}),
     ],
 )
-def test_filters_find_what_fits_all_of_them(write, read, filters, found) -> None:
+def test_filters_are_combined(write, read, filters, found) -> None:
     write(identity="printer", mac="001122334455", minutes_ago=10)
     write(identity="Ann", reason="wrong-password", mac="001122334466")
     assert {decision.log.identity for decision in read(**filters)} == found
@@ -90,13 +90,13 @@ def test_filters_find_what_fits_all_of_them(write, read, filters, found) -> None
         ({"site": "main"}, {"refused"}),
     ],
 )
-def test_certificate_nas_site_and_verdict_find_theirs(write, read, app_engine, tenant, filters, found) -> None:
+def test_certificate_nas_site_and_verdict_filters_match(write, read, app_engine, tenant, filters, found) -> None:
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         site_id = sites.require_by_slug(session, tenant_id=tenant.id, slug="main").id
     shown = {"method": "eap-tls", "certificate_serial": "0a1b"}
     facts = {"certificate.common_name": ["Laptop-1"]}
     write(**shown, identity="anonymous", permitted=True, request=facts, nas_identifier="core-1")
-    # As a revoked one: the log has its number alone.
+    # For a revoked certificate the log has only the number.
     write(**shown, identity="refused", nas_address="192.0.2.7", site_id=site_id)
     write(identity="other", certificate_serial="")
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
@@ -106,32 +106,32 @@ def test_certificate_nas_site_and_verdict_find_theirs(write, read, app_engine, t
     assert {decision.certificate.lower() for decision in decisions} - {""} <= {"laptop-1"}
 
 
-def test_certificate_without_a_common_name_is_shown_by_its_alternative_name(write, read) -> None:
+def test_certificate_without_common_name_shows_its_san(write, read) -> None:
     shown = {"method": "eap-tls", "certificate_serial": "0a1c"}
     write(**shown, request={"identity": ["anna@corp.example"], "certificate.san.upn": ["anna@corp.example"]})
     assert read()[0].certificate == "anna@corp.example"
 
 
-def test_filter_without_bound_looks_at_the_newest_rows_alone(write, read, monkeypatch) -> None:
+def test_unbounded_filter_reads_only_the_newest_rows(write, read, monkeypatch) -> None:
     monkeypatch.setattr(decisions, "MAX_SEARCHED_ROWS", 2)
     for minutes in range(4):
         write(minutes_ago=minutes, identity="ann", mac="001122334455", nas_identifier="core-1")
     assert len(read(nas="core-1")) == 2
-    # The near misses: what bounds itself, and what an index finds.
+    # Near misses: bounded filters, and those that an index serves.
     assert len(read(nas="core-1", since=NOW - timedelta(hours=1))) == 4
     for more in ({"user": "ann"}, {"mac": "001122334455"}, {"rejects": True}, {"reason": "unknown-mac"}):
         assert len(read(nas="core-1", **more)) == len(read(**more)) == 4
     assert len(read()) == 4
 
 
-def test_unknown_site_and_serial_that_is_none_do_no_harm(write, read) -> None:
+def test_unknown_site_and_invalid_serial_match_nothing(write, read) -> None:
     write(certificate_serial="not hex", request={"certificate.common_name": []})
     assert read()[0].certificate == ""
     with pytest.raises(NotFound, match="site"):
         read(site="nowhere")
 
 
-def test_bad_mac_is_refused(read) -> None:
+def test_invalid_mac_is_rejected(read) -> None:
     with pytest.raises(InvalidInput):
         read(mac="00:11")
 
@@ -141,7 +141,7 @@ def test_rows_of_another_tenant_are_not_found(write, read) -> None:
     assert read() == []
 
 
-def test_nas_and_site_are_named_and_what_is_gone_or_unknown_names_itself(app_engine, tenant, write, read) -> None:
+def test_deleted_nas_and_site_keep_their_logged_names(app_engine, tenant, write, read) -> None:
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         site = sites.require_by_slug(session, tenant_id=tenant.id, slug="main")
         nas = nases.create_nas(
@@ -163,6 +163,6 @@ def test_nas_and_site_are_named_and_what_is_gone_or_unknown_names_itself(app_eng
     ]
 
 
-def test_reason_of_another_version_stands_for_itself(write, read) -> None:
+def test_reason_of_another_version_is_shown_as_is(write, read) -> None:
     write(reason="of-the-future")
     assert read()[0].reason == ("of-the-future", "of-the-future", "")

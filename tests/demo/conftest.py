@@ -1,4 +1,4 @@
-"""What the tools said of a real cell, and the demo on a real database without a cell."""
+"""Recorded tool output of a real cell, and the demo on a real database without a cell."""
 
 import json
 import os
@@ -23,13 +23,13 @@ RECORDED = Path(__file__).parent / "recorded"
 
 
 def recorded(name: str) -> str:
-    """Output of eapol_test or radclient against the demo's cell; of the former, the lines that tell what happened."""
+    """Output of eapol_test or radclient against the demo's cell; for eapol_test only the lines about events."""
     return (RECORDED / f"{name}.txt").read_text()
 
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same for each installation, and so is its master key: what was made in one may be laid down in another."""
+    """The folder and the master key are the same for each installation, so saved data of one fits another."""
     home = tmp_path_factory.mktemp("demo") / "home"
     MasterKeyFile.create(home.parent / "master.key")
     return home
@@ -39,7 +39,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def domain(
     database: Database, cell_engine: Engine, standing: Standing, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Domain]:
-    """An installation whose cell has registered and died: nothing answers."""
+    """An installation whose cell has registered and died: nothing responds."""
     for name in [name for name in os.environ if name.startswith("ADMIT_")]:
         monkeypatch.delenv(name)
     home.mkdir()
@@ -56,7 +56,7 @@ def domain(
     layout = {"run": str(home), "postgres": str(home), "database_account": None, "is_separated": False}
     (home / "layout.json").write_text(json.dumps(layout))
     (home / "admit.env").touch()
-    # No cell confirms anything here; one look is enough.
+    # No cell confirms anything here, so one check is enough.
     monkeypatch.setattr("cli.domain._LIVE_SECONDS", 0)
     monkeypatch.setattr("cli.domain.make_engine", lasting_engine)
     standing(_register_cell, cell_engine, key_file)
@@ -71,7 +71,7 @@ def _register_cell(engine: Engine, key_file: Path) -> None:
 
 @pytest.fixture
 def seeded(domain: Domain, standing: Standing, home: Path) -> Demo:
-    """The demo, made in `domain`: its rows and its files are laid down where they were made before."""
+    """The demo in `domain`: its rows and files are restored from an earlier copy."""
     made, kept = home / "demo", home.parent / "demo"
     demo = standing(_seed)
     if made.exists():

@@ -1,4 +1,4 @@
-"""Reading what eapol_test and radclient print."""
+"""Parsing the output of eapol_test and radclient."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.demo.conftest import recorded
 VLAN_20 = (("Tunnel-Type:1", "VLAN"), ("Tunnel-Medium-Type:1", "IEEE-802"), ("Tunnel-Private-Group-Id:1", "20"))
 
 
-def test_permit_of_radclient_has_code_vlan_and_attributes() -> None:
+def test_radclient_accept_has_code_vlan_and_attributes() -> None:
     answer = read_radclient(recorded("radclient_permit"))
     assert answer is not None
     assert (answer.code, answer.vlan) == ("Access-Accept", "20")
@@ -18,7 +18,7 @@ def test_permit_of_radclient_has_code_vlan_and_attributes() -> None:
     assert words(answer) == "permit VLAN 20"
 
 
-def test_reject_and_silence_of_radclient_differ() -> None:
+def test_radclient_reject_and_timeout_differ() -> None:
     assert words(read_radclient(recorded("radclient_reject"))) == "reject"
     assert read_radclient(recorded("radclient_silence")) is None
 
@@ -53,24 +53,24 @@ def test_vlan_name_without_tag_keeps_its_first_letter() -> None:
     assert answer.attributes == (("Tunnel-Private-Group-Id:0", "guests"),)
 
 
-def test_reauthentications_are_told_one_by_one() -> None:
+def test_reauthentications_are_listed_separately() -> None:
     result = read_eapol_result(recorded("tls13_resumed"), 0.5)
     assert (result.success, result.mppe_ok, result.resumed_count) == (True, True, 3)
     assert [answer.vlan for answer in result.answers] == ["30"] * 4
     assert eap_words(result) == "4 x permit VLAN 30, 3600 s, keys"
 
 
-def test_permit_of_tls_1_2_has_keys_and_timeout() -> None:
+def test_tls_1_2_accept_has_keys_and_timeout() -> None:
     assert eap_words(read_eapol_result(recorded("tls12_permit"), 0.1)) == "permit VLAN 30, 3600 s, keys"
 
 
-def test_permit_whose_keys_differ_is_not_told_as_good() -> None:
+def test_accept_with_mismatched_keys_is_a_failure() -> None:
     output = recorded("tls12_permit").replace("MPPE keys OK: 1  mismatch: 0", "MPPE keys OK: 0  mismatch: 1")
     told = eap_words(read_eapol_result(output.replace("SUCCESS\n", "FAILURE\n"), 0.1))
     assert told == "permit VLAN 30, 3600 s, no keys, but the supplicant failed"
 
 
-def test_reauthentication_on_another_vlan_is_told() -> None:
+def test_reauthentication_on_another_vlan_is_reported() -> None:
     before, accept, after = recorded("tls13_resumed").rpartition("013330")
     told = eap_words(read_eapol_result(f"{before}013331{after}", 0.5))
     assert accept
@@ -85,29 +85,29 @@ def test_reject_carries_eap_failure(name: str) -> None:
     assert eap_words(result) == "reject, EAP-Failure"
 
 
-def test_reject_without_eap_failure_is_told() -> None:
+def test_reject_without_eap_failure_is_reported() -> None:
     output = recorded("tls13_expired").replace("   Attribute 79 (EAP-Message)", "   Attribute 18 (Reply-Message)")
     assert eap_words(read_eapol_result(output, 1.0)) == "reject, no EAP-Failure"
 
 
-def test_alert_of_the_supplicant_is_named() -> None:
+def test_supplicant_alert_is_named() -> None:
     assert read_eapol_result(recorded("tls13_distrust"), 1.0).alert == "sent unknown CA"
     assert read_eapol_result(recorded("tls12_permit"), 1.0).alert == ""
 
 
-def test_mac_by_eap_md5_is_permitted_without_keys() -> None:
+def test_mac_by_eap_md5_is_accepted_without_keys() -> None:
     result = read_eapol_result(recorded("md5_permit"), 0.1)
     assert result.success
     assert eap_words(result, keys=False) == "permit VLAN 20"
 
 
 @pytest.mark.parametrize("name", ["silence", "tls12_unanswered"])
-def test_no_answer_is_silence_and_no_reject(name: str) -> None:
+def test_no_response_is_a_timeout_and_no_reject(name: str) -> None:
     result = read_eapol_result(recorded(name), 2.0)
     assert (result.answers, result.attributes, result.access_reject_has_eap_failure) == ((), (), False)
     assert eap_words(result) == "silence"
 
 
-def test_eapol_test_that_ended_half_way_is_an_error() -> None:
+def test_interrupted_eapol_test_is_an_error() -> None:
     with pytest.raises(ToolFailed, match="did not finish"):
         read_eapol_result("Segmentation fault", 0.1)

@@ -1,4 +1,4 @@
-"""A row is as expected to the letter or it is wrong, and one wrong row makes the exit status 1."""
+"""A row matches exactly or is wrong, and one wrong row makes the exit status 1."""
 
 import json
 from dataclasses import replace
@@ -39,7 +39,7 @@ GOOD = Seen("permit VLAN 20", 0.0123)
 PERMITTED = Evidence([decided("rule-permitted")])
 
 
-def test_row_as_expected_is_ok() -> None:
+def test_matching_row_is_ok() -> None:
     row = compare(check(), GOOD, PERMITTED)
     assert (row.ok, row.got, row.reason, row.milliseconds) == (True, "permit VLAN 20", "rule-permitted", 12)
 
@@ -55,19 +55,19 @@ def test_row_as_expected_is_ok() -> None:
         (GOOD, Evidence([decided("rule-permitted")] * 2), "rule-permitted (2 of 1 rows)"),
     ],
 )
-def test_row_that_differs_in_anything_is_wrong(seen: Seen, evidence: Evidence, reason: str) -> None:
+def test_row_with_any_difference_is_wrong(seen: Seen, evidence: Evidence, reason: str) -> None:
     row = compare(check(), seen, evidence)
     assert (row.ok, row.reason) == (False, reason)
 
 
-def test_silence_that_was_logged_all_the_same_is_wrong() -> None:
+def test_logged_timeout_is_wrong() -> None:
     silence = check(expected="silence", reason="", records=0)
     assert compare(silence, Seen("silence", 2.0), Evidence()).ok
     row = compare(silence, Seen("silence", 2.0), Evidence([decided("unknown-mac")]))
     assert (row.ok, row.reason) == (False, "unknown-mac (1 of 0 rows)")
 
 
-def test_row_of_a_reject_bears_what_a_help_desk_is_told() -> None:
+def test_rejected_row_has_the_help_desk_advice() -> None:
     row = compare(check(), GOOD, Evidence([decided("unknown-mac")]))
     assert (row.title, row.advice) == (REASONS["unknown-mac"].title, REASONS["unknown-mac"].advice)
     told = render(replace(board(GOOD), rows=(row,)))
@@ -76,13 +76,13 @@ def test_row_of_a_reject_bears_what_a_help_desk_is_told() -> None:
     assert (permitted.title, permitted.advice) == ("", "")
 
 
-def test_what_the_database_adds_is_compared_too() -> None:
+def test_database_values_are_compared_too() -> None:
     resumed = check(expected="permit VLAN 20, 1 resumed", tell=lambda evidence: f", {len(evidence.decisions)} resumed")
     assert compare(resumed, GOOD, PERMITTED).ok
 
 
 @pytest.mark.usefixtures("seeded")
-def test_tool_that_fails_makes_its_own_row_wrong_and_no_other(domain: Domain) -> None:
+def test_failing_tool_affects_only_its_row(domain: Domain) -> None:
     def fail(mark: str) -> Seen:
         raise ToolFailed("It did not end within 3 s.", place="eapol_test")
 
@@ -121,7 +121,7 @@ def board(*seen: Seen) -> Board:
     )
 
 
-def test_exit_status_is_zero_only_if_every_row_is_as_expected(capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_status_is_zero_only_if_every_row_matches(capsys: pytest.CaptureFixture[str]) -> None:
     assert show(board(GOOD, GOOD), as_json=False) == 0
     assert show(board(GOOD, Seen("reject", 1.0)), as_json=False) == 1
     assert show(board(GOOD, Seen("reject", 1.0)), as_json=True) == 1
@@ -130,7 +130,7 @@ def test_exit_status_is_zero_only_if_every_row_is_as_expected(capsys: pytest.Cap
 
 
 @pytest.mark.usefixtures("seeded")
-def test_start_tells_which_rows_differ_and_the_way_back(
+def test_start_lists_wrong_rows_and_the_remedy(
     domain: Domain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed = check(sent="stolen printer", expected="reject")
@@ -145,7 +145,7 @@ def test_start_tells_which_rows_differ_and_the_way_back(
         assert ("./admit demo --reset" in told) == differing
 
 
-def test_start_tells_why_the_demo_cannot_be_shown(
+def test_start_explains_why_the_demo_is_unavailable(
     domain: Domain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(domain: Domain) -> None:
@@ -156,7 +156,7 @@ def test_start_tells_why_the_demo_cannot_be_shown(
     assert "Everything runs, but the demo cannot be shown: There is a tenant 'alpha'" in capsys.readouterr().out
 
 
-def test_json_is_the_board_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_only_the_board(capsys: pytest.CaptureFixture[str]) -> None:
     show(board(GOOD), as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert told["ok"] is True
@@ -165,7 +165,7 @@ def test_json_is_the_board_and_nothing_else(capsys: pytest.CaptureFixture[str]) 
     assert told["database_url"] == "postgresql://x"
 
 
-def test_wrong_row_tells_what_was_expected() -> None:
+def test_wrong_row_shows_the_expected_values() -> None:
     lines = render(board(Seen("reject", 1.0))).splitlines()
     wrong = next(index for index, line in enumerate(lines) if "FAIL" in line)
     assert "expected: permit VLAN 20, reason rule-permitted" in lines[wrong + 1]
@@ -184,7 +184,7 @@ def test_commands_can_be_pasted() -> None:
     assert "radclient -x 127.0.0.1:18120 auth s3cret" in text
 
 
-def test_last_board_is_shown_again_only_if_it_was_well(domain: Domain, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_a_successful_board_is_shown_again(domain: Domain, capsys: pytest.CaptureFixture[str]) -> None:
     file = domain.settings.var_dir / "demo" / "board.json"
     assert last_board(domain.settings) is None
     assert not show_last(domain.settings)
@@ -200,7 +200,7 @@ def test_last_board_is_shown_again_only_if_it_was_well(domain: Domain, capsys: p
 
 
 @pytest.mark.usefixtures("seeded")
-def test_quick_board_names_the_checks_that_it_leaves_out(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quick_board_names_the_skipped_checks(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = check(expected="silence", reason="", records=0, act=lambda mark: Seen("silence", 0.1))
     monkeypatch.setattr("cli.demo.board.all_checks", lambda demo: [quick, replace(quick, recorded_after_seconds=30)])
     found = run_board(domain, with_long=False)

@@ -1,4 +1,4 @@
-"""The demo's tenants on a real database: made once, mended where something is missing."""
+"""The demo's tenants on a real database: created once, repaired where something is missing."""
 
 import stat
 import subprocess
@@ -32,7 +32,7 @@ from nac.users import service as users
 
 pytestmark = pytest.mark.early
 
-# What programs rely on.
+# Fields that programs rely on.
 FIELDS = {
     *("slug", "radius_host", "auth_port", "acct_port", "radius_secret", "ca_pem", "client_cert", "client_key"),
     *("client_identity", "revoked_cert", "revoked_key", "expired_cert", "expired_key"),
@@ -65,7 +65,7 @@ def test_second_seed_changes_nothing(domain: Domain, seeded: Demo) -> None:
     assert {path: path.stat().st_mtime_ns for path in domain.settings.var_dir.rglob("demo/*/*")} == written
 
 
-def test_tenants_share_nothing_that_opens_a_door(seeded: Demo) -> None:
+def test_tenants_share_no_credentials(seeded: Demo) -> None:
     alpha, bravo = seeded.tenants
     assert (alpha.slug, bravo.slug) == ("alpha", "bravo")
     assert alpha.server.secret != bravo.server.secret
@@ -76,7 +76,7 @@ def test_tenants_share_nothing_that_opens_a_door(seeded: Demo) -> None:
     assert certificate(alpha.ca) != certificate(bravo.ca)
 
 
-def test_certificates_are_what_they_are_called(domain: Domain, seeded: Demo) -> None:
+def test_certificates_match_their_names(domain: Domain, seeded: Demo) -> None:
     now = utc_now()
     for tenant in seeded.tenants:
         assert status(domain, tenant, tenant.device.certificate) == "valid"
@@ -87,7 +87,7 @@ def test_certificates_are_what_they_are_called(domain: Domain, seeded: Demo) -> 
         assert x509.ExtendedKeyUsageOID.CLIENT_AUTH not in usages.value
 
 
-def test_wrong_usage_certificate_is_older_than_the_one_the_cell_presents(domain: Domain, seeded: Demo) -> None:
+def test_wrong_usage_certificate_predates_the_active_one(domain: Domain, seeded: Demo) -> None:
     tenant = seeded.tenants[0]
     with domain.tenant(tenant.slug) as (session, tenant_id):
         servers = [
@@ -98,7 +98,7 @@ def test_wrong_usage_certificate_is_older_than_the_one_the_cell_presents(domain:
     assert newest.serial.hex() != f"{certificate(tenant.misused.certificate).serial_number:x}"
 
 
-def test_openssl_verifies_the_chain_that_devices_are_given(seeded: Demo) -> None:
+def test_openssl_verifies_the_device_chain(seeded: Demo) -> None:
     tenant = seeded.tenants[0]
     command = ["openssl", "verify", "-CAfile", tenant.ca, "-untrusted", tenant.device.certificate, "-purpose"]
     for credential, good in ((tenant.device, True), (tenant.misused, False)):
@@ -108,13 +108,13 @@ def test_openssl_verifies_the_chain_that_devices_are_given(seeded: Demo) -> None
         assert (done.returncode == 0) is good, done.stdout + done.stderr
 
 
-def test_files_are_their_owners_alone(domain: Domain, seeded: Demo) -> None:
+def test_files_are_private_to_their_owner(domain: Domain, seeded: Demo) -> None:
     files = list(domain.settings.var_dir.rglob("demo/*/*"))
     assert len(files) > 20
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 
 
-def test_lost_key_is_replaced_by_a_new_certificate_and_no_other(domain: Domain, seeded: Demo) -> None:
+def test_only_the_certificate_of_a_lost_key_is_replaced(domain: Domain, seeded: Demo) -> None:
     before = seeded.tenants[0]
     kept, lost = before.revoked.certificate.read_bytes(), before.device.certificate.read_bytes()
     before.device.key.unlink()
@@ -124,7 +124,7 @@ def test_lost_key_is_replaced_by_a_new_certificate_and_no_other(domain: Domain, 
     assert after.revoked.certificate.read_bytes() == kept
 
 
-def test_certificate_revoked_meanwhile_is_replaced(domain: Domain, seeded: Demo) -> None:
+def test_revoked_certificate_is_replaced(domain: Domain, seeded: Demo) -> None:
     tenant = seeded.tenants[0]
     with domain.tenant(tenant.slug) as (session, tenant_id):
         serial = f"{certificate(tenant.device.certificate).serial_number:x}"
@@ -133,7 +133,7 @@ def test_certificate_revoked_meanwhile_is_replaced(domain: Domain, seeded: Demo)
     assert status(domain, tenant, tenant.device.certificate) == "valid"
 
 
-def test_lost_password_is_replaced_and_the_user_with_it(domain: Domain, seeded: Demo) -> None:
+def test_lost_password_replaces_the_user(domain: Domain, seeded: Demo) -> None:
     before = seeded.tenants[0]
     (before.folder / "sam.password").unlink()
     after = seed(domain).tenants[0]
@@ -143,7 +143,7 @@ def test_lost_password_is_replaced_and_the_user_with_it(domain: Domain, seeded: 
         assert users.require_by_name(session, tenant_id=tenant_id, name="sam").password_sealed is not None
 
 
-def test_token_that_is_lost_or_good_no_more_is_replaced_by_another(domain: Domain, seeded: Demo) -> None:
+def test_lost_or_invalid_token_is_replaced(domain: Domain, seeded: Demo) -> None:
     first = seeded
     (first.tenants[0].folder / "api_token").unlink()
     second = seed(domain)
@@ -156,7 +156,7 @@ def test_token_that_is_lost_or_good_no_more_is_replaced_by_another(domain: Domai
     assert seed(domain).tenants[1].api_token != second.tenants[1].api_token
 
 
-def test_policy_that_a_person_has_published_stays(domain: Domain, seeded: Demo) -> None:
+def test_policy_published_by_a_user_stays(domain: Domain, seeded: Demo) -> None:
     own = {"pinned_denies": [], "rules": [], "fallback": {"verdict": "deny"}}
     with domain.tenant("alpha") as (session, tenant_id):
         scope = {"actor": "test", "tenant_id": tenant_id, "slug": "office"}
@@ -167,7 +167,7 @@ def test_policy_that_a_person_has_published_stays(domain: Domain, seeded: Demo) 
         assert policies.require_version(session, tenant_id=tenant_id, slug="office").document == own
 
 
-def test_tenant_of_the_same_name_elsewhere_is_left_alone(domain: Domain) -> None:
+def test_same_named_tenant_elsewhere_is_not_changed(domain: Domain) -> None:
     with domain.platform() as session:
         other = msps.create_msp(session, actor="test", slug="other")
         provision_tenant(session, actor="test", slug="alpha", msp_id=other.id, signing=domain.signing)
@@ -177,7 +177,7 @@ def test_tenant_of_the_same_name_elsewhere_is_left_alone(domain: Domain) -> None
         assert [tenant.slug for tenant in tenants.list_tenants(session)] == ["alpha"]
 
 
-def test_tenants_removed_are_made_anew_whatever_became_of_them(domain: Domain, seeded: Demo) -> None:
+def test_removed_tenants_are_recreated_from_any_state(domain: Domain, seeded: Demo) -> None:
     first = seeded.tenants
     with domain.tenant("alpha") as (session, tenant_id):
         tenants.suspend_tenant(session, actor=domain.actor, tenant_id=tenant_id)
@@ -189,7 +189,7 @@ def test_tenants_removed_are_made_anew_whatever_became_of_them(domain: Domain, s
         assert tenants.require_by_slug(session, slug="alpha").status == "active"
 
 
-def test_removal_leaves_a_tenant_of_the_same_name_elsewhere_alone(domain: Domain) -> None:
+def test_removal_keeps_a_same_named_tenant_elsewhere(domain: Domain) -> None:
     with domain.platform() as session:
         msp_id = msps.create_msp(session, actor=domain.actor, slug="other", name="Other").id
         provision_tenant(session, actor=domain.actor, slug="alpha", msp_id=msp_id, signing=domain.signing)
@@ -198,7 +198,7 @@ def test_removal_leaves_a_tenant_of_the_same_name_elsewhere_alone(domain: Domain
         assert tenants.require_by_slug(session, slug="alpha").msp_id == msp_id
 
 
-def test_every_field_of_the_json_is_there_and_every_file_exists(seeded: Demo) -> None:
+def test_json_has_every_field_and_every_file_exists(seeded: Demo) -> None:
     for tenant in seeded.tenants:
         told = describe(tenant)
         assert told.keys() >= FIELDS
@@ -208,7 +208,7 @@ def test_every_field_of_the_json_is_there_and_every_file_exists(seeded: Demo) ->
         assert b"-----BEGIN CERTIFICATE-----" in Path(files["client_cert"]).read_bytes()
 
 
-def test_each_run_tells_a_challenge_that_nobody_has_used(domain: Domain, seeded: Demo) -> None:
+def test_each_run_returns_an_unused_challenge(domain: Domain, seeded: Demo) -> None:
     first, second = scep_of(domain, "alpha"), scep_of(domain, "alpha")
     assert first["scep_url"] == second["scep_url"] == f"{domain.settings.public_url}/scep/alpha"
     assert first["scep_challenge"] != second["scep_challenge"]
@@ -218,7 +218,7 @@ def test_each_run_tells_a_challenge_that_nobody_has_used(domain: Domain, seeded:
             redeem_secret(session, tenant_id=tenant_id, kind="scep", name=name, secret=secret, now=utc_now())
 
 
-def test_est_secret_is_another_one_each_time_and_its_server_is_known_by_a_file(domain: Domain, seeded: Demo) -> None:
+def test_est_secret_is_new_each_time_with_a_server_ca_file(domain: Domain, seeded: Demo) -> None:
     settings = domain.settings
     keys = settings.enrolment_certificate_file.parent
     keys.mkdir(parents=True)
@@ -233,7 +233,7 @@ def test_est_secret_is_another_one_each_time_and_its_server_is_known_by_a_file(d
     server.verify_directly_issued_by(ca)
 
 
-def test_every_reason_of_the_demo_is_tried_for_both_tenants(seeded: Demo) -> None:
+def test_every_demo_reason_is_tried_for_both_tenants(seeded: Demo) -> None:
     checks = all_checks(seeded)
     for tenant in seeded.tenants:
         reasons = {check.reason for check in checks if check.tenant == tenant.slug}

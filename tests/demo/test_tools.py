@@ -1,4 +1,4 @@
-"""The tools themselves, against sockets of the test."""
+"""The tools, run against sockets of the test."""
 
 import socket
 import threading
@@ -26,7 +26,7 @@ SECRET = "a secret of the test"
 
 @dataclass
 class Listener:
-    """Keeps what arrives and answers with `reply`, if any."""
+    """Records what arrives and responds with `reply`, if any."""
 
     server: Server
     reply: bytes = b""
@@ -61,33 +61,33 @@ def listener() -> Iterator[Listener]:
         thread.join()
 
 
-def test_radclient_without_answer_is_none(listener: Listener) -> None:
+def test_radclient_without_response_is_a_timeout(listener: Listener) -> None:
     assert radclient(listener.server, "auth", [("User-Name", "a")], timeout_seconds=1) is None
     assert packet.MESSAGE_AUTHENTICATOR in dict(packet.attributes_of(listener.requests[0]))
 
 
-def test_wrong_secret_is_tried_from_an_address_of_our_own(listener: Listener) -> None:
+def test_wrong_secret_is_tried_from_an_own_address(listener: Listener) -> None:
     request = {"User-Name": "x", "User-Password": "y"} | from_own_address(listener.server)
     assert radclient(listener.server, "auth", request.items(), timeout_seconds=1) is None
     assert listener.senders == {str(DEMO_ADDRESS)}
-    # From where nothing would come back.
+    # An address from which no response would return.
     for host in ("::1", "192.0.2.1"):
         assert from_own_address(replace(listener.server, host=host)) == {}
 
 
-def test_radclient_with_a_bad_value_is_an_error_and_no_silence(listener: Listener) -> None:
+def test_radclient_with_an_invalid_value_is_an_error(listener: Listener) -> None:
     with pytest.raises(ToolFailed, match="Session-Timeout"):
         radclient(listener.server, "auth", [("Session-Timeout", "an hour")], timeout_seconds=1)
     assert listener.requests == []
 
 
-def test_radclient_sends_values_as_they_are(listener: Listener) -> None:
+def test_radclient_sends_values_unchanged(listener: Listener) -> None:
     name = 'DOMAIN\\o"hara'
     radclient(listener.server, "auth", [("User-Name", name)], timeout_seconds=1)
     assert dict(packet.attributes_of(listener.requests[0]))[packet.USER_NAME] == name.encode()
 
 
-def test_eapol_without_answer_is_no_success(listener: Listener) -> None:
+def test_eapol_without_response_is_no_success(listener: Listener) -> None:
     mac = "00:00:5e:00:53:01"
     result = eapol(listener.server, md5_supplicant("00005e005301"), mac=mac, port_id="port-7", timeout_seconds=1)
     assert not result.success
@@ -97,7 +97,7 @@ def test_eapol_without_answer_is_no_success(listener: Listener) -> None:
     assert sent[packet.CALLING_STATION_ID] == b"00-00-5E-00-53-01"
 
 
-def test_old_nas_sends_a_valid_request_but_for_message_authenticator(listener: Listener) -> None:
+def test_old_nas_request_lacks_only_message_authenticator(listener: Listener) -> None:
     def ask() -> bool:
         return ask_without_message_authenticator(
             listener.server, user_name="printer", password="of the printer", port_id="p", timeout_seconds=0.3
@@ -116,7 +116,7 @@ def test_old_nas_sends_a_valid_request_but_for_message_authenticator(listener: L
     assert ask()
 
 
-def test_old_nas_tells_a_closed_port_from_silence() -> None:
+def test_old_nas_separates_a_closed_port_from_a_timeout() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
@@ -126,7 +126,7 @@ def test_old_nas_tells_a_closed_port_from_silence() -> None:
         )
 
 
-def test_supplicant_file_with_a_quote_in_a_value_is_refused() -> None:
+def test_supplicant_file_with_a_quoted_value_is_rejected() -> None:
     with pytest.raises(ValueError, match="cannot hold"):
         tls_supplicant(identity='a" b', trusted=Path("ca"), certificate=Path("c"), key=Path("k"))
 

@@ -1,7 +1,5 @@
-"""radiusd's own dictionary and value parser, called in its shared library: what it says is the truth to test against.
-
-Signatures and layouts are those of FreeRADIUS 3.2.7 (libradius.h).
-"""
+"""radiusd's own dictionary and value parser, called in its shared library as the reference. Signatures and layouts are
+those of FreeRADIUS 3.2.7 (libradius.h)."""
 
 import ctypes
 from pathlib import Path
@@ -39,7 +37,7 @@ class Library:
         ):  # fmt: skip
             function = getattr(self._lib, name)
             function.restype, function.argtypes = result, arguments
-        # What is not an address must not become a question to a name server.
+        # A value that is not an address must not cause a DNS lookup.
         ctypes.c_bool.in_dll(self._lib, "fr_hostname_lookups").value = False
         if self._lib.dict_init(str(FOLDER).encode(), b"dictionary") < 0:
             raise RuntimeError("radiusd's library cannot read its dictionaries")
@@ -47,20 +45,20 @@ class Library:
         self._request = self._lib.rad_alloc(None, True)
 
     def find(self, name: str) -> tuple[int, int, str] | None:
-        """(vendor, number, type) of the attribute that radiusd makes for this name."""
+        """Return (vendor, number, type) of the attribute that radiusd makes for this name."""
         found = self._canonical(name)
         return (found.contents.vendor, found.contents.number, TYPES[found.contents.type]) if found else None
 
     def encode(self, name: str, value: str, tag: int | None) -> bytes | None:
-        """The octets of the attribute in a packet; None where radiusd does not parse the value."""
+        """Return the octets of the attribute in a packet, or None if radiusd does not parse the value."""
         return self.encode_pair(value.replace("\\", "\\\\"), name, tag)
 
     def request_vector(self) -> bytes:
-        """The authenticator of the request that is answered, with which passwords are encrypted."""
+        """The authenticator of the answered request, with which passwords are encrypted."""
         return ctypes.string_at(self._request + _VECTOR_OFFSET, 16)
 
     def encode_pair(self, quoted: str, name: str, tag: int | None) -> bytes | None:
-        """The same for a value as rlm_python3 hands it over: escapes and all, as in double quotes."""
+        """Encode a value as rlm_python3 passes it: with escapes, as in double quotes."""
         found = self._canonical(name)
         if not found:
             return None
@@ -77,7 +75,7 @@ class Library:
             self._lib.fr_pair_list_free(ctypes.byref(pair))
 
     def _canonical(self, name: str):
-        """As rlm_python3 finds it: by name, then the last definition of that number."""
+        """Look up as rlm_python3 does: by name, then the last definition of that number."""
         found = self._lib.dict_attrbyname(name.encode())
         if not found:
             return None

@@ -1,4 +1,4 @@
-"""Whatever our check accepts, radiusd accepts, and encodes into as many octets as we count."""
+"""radiusd accepts every value that our check accepts, and encodes it into the counted number of octets."""
 
 import socket
 import subprocess
@@ -107,12 +107,12 @@ def test_good_pair_is_accepted_and_encodes_as_counted(dictionary, radiusd, name,
 @pytest.mark.parametrize(
     ("name", "value", "tag", "words"), REFUSED, ids=[f"{row[0]}-{row[1][:16]!a}" for row in REFUSED]
 )
-def test_bad_pair_is_refused_with_a_sentence(dictionary, name, value, tag, words):
+def test_bad_pair_is_rejected_with_a_sentence(dictionary, name, value, tag, words):
     with pytest.raises(ValueError, match=words):
         dictionary.check(name, value, tag)
 
 
-def test_every_attribute_has_the_number_and_type_radiusd_gives_it(dictionary, radiusd):
+def test_every_attribute_has_the_radiusd_number_and_type(dictionary, radiusd):
     assert len(dictionary.attributes) > 7000
     ours = {a.name: (a.vendor, a.number, a.type) for a in dictionary.attributes.values() if not a.nested}
     assert ours == {name: radiusd.find(name) for name in ours}
@@ -120,7 +120,7 @@ def test_every_attribute_has_the_number_and_type_radiusd_gives_it(dictionary, ra
     assert all(radiusd.find(name) is not None for name in nested)
 
 
-def test_every_named_value_encodes_to_the_number_we_know(dictionary, radiusd):
+def test_every_named_value_encodes_to_its_number(dictionary, radiusd):
     compared = 0
     for attribute in dictionary.attributes.values():
         width = {"byte": 1, "short": 2, "integer": 4}.get(attribute.type)
@@ -132,7 +132,7 @@ def test_every_named_value_encodes_to_the_number_we_know(dictionary, radiusd):
             except ValueError:
                 continue
             if name.isdigit():
-                # radiusd reads "56" as the number, though some dictionary calls another number so.
+                # radiusd reads "56" as the number, even if a dictionary names another number so.
                 number = int(name)
             octets = radiusd.encode(attribute.name, name, None)
             assert octets is not None, (attribute.name, name)
@@ -182,7 +182,7 @@ def pairs(draw):
 
 @settings(deadline=None, max_examples=examples(1500))
 @given(pairs())
-def test_whatever_the_check_accepts_radiusd_accepts_and_encodes_as_counted(pair):
+def test_radiusd_accepts_and_encodes_all_accepted_values(pair):
     name, value, tag = pair
     try:
         DICTIONARY.check(name, value, tag)
@@ -191,7 +191,7 @@ def test_whatever_the_check_accepts_radiusd_accepts_and_encodes_as_counted(pair)
     octets = RADIUSD.encode(name, value, tag)
     assert octets is not None
     assert len(octets) == DICTIONARY.encoded_bytes(name, value, tag)
-    # A value cut short, or spilled over several attributes, would not be what the policy says.
+    # A truncated value, or one split over several attributes, would differ from the policy.
     attribute = DICTIONARY.attributes[name]
     if attribute.type == "string" and not attribute.encrypt:
         assert octets.endswith(value.encode())
@@ -199,7 +199,7 @@ def test_whatever_the_check_accepts_radiusd_accepts_and_encodes_as_counted(pair)
 
 @settings(deadline=None, max_examples=examples(300))
 @given(names, st.text(max_size=300), st.none() | st.integers(-1, 40))
-def test_check_of_anything_raises_value_error_alone(name, value, tag):
+def test_check_of_any_value_raises_only_value_error(name, value, tag):
     try:
         DICTIONARY.check(name, value, tag)
     except ValueError as error:
@@ -210,7 +210,7 @@ def test_check_of_anything_raises_value_error_alone(name, value, tag):
 
 
 def _radclient(pairs_of_packets: str) -> str:
-    """What radclient says of these packets. It reads all of them before it sends the first, here to nobody."""
+    """Return radclient's output for these packets. It reads all of them before it sends the first, to nobody here."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
         nobody.bind(("127.0.0.1", 0))
         target = f"127.0.0.1:{nobody.getsockname()[1]}"
@@ -223,14 +223,14 @@ def _line(name: str, value: str, tag: int | None) -> str:
     return f'{name}{"" if tag is None else f":{tag}"} = "{value}"'
 
 
-def test_radclient_itself_reads_every_accepted_pair():
-    # Tunnel-Password is encrypted with the request that a reply answers (RFC 2868 3.5): radclient cannot send it.
+def test_radclient_reads_every_accepted_pair():
+    # Tunnel-Password is encrypted with the request (RFC 2868 3.5), so radclient cannot send it.
     sent = [row for row in ACCEPTED if row[0] != "Tunnel-Password"]
     output = _radclient("\n\n".join(_line(name, value, tag) for name, value, tag in sent))
     assert "Error parsing" not in output
     assert output.count("Sent Access-Request") == len(sent)
 
 
-def test_radclient_itself_refuses_what_v3_of_the_survey_let_through():
+def test_radclient_rejects_known_invalid_pairs():
     for name, value, tag in (("Session-Timeout", "notanumber", None), ("Tunnel-Type", "VLANX", 1)):
         assert "Error parsing" in _radclient(_line(name, value, tag))

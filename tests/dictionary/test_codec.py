@@ -17,6 +17,6 @@ def test_dictionary_survives_storage(dictionary):
     "text",
     [b"", b"{", b"[]", b"null", b"\xff", b'{"format": 2}', b'{"format": 1}', b'{"format": 1, "attributes": [[1]]}'],
 )
-def test_unknown_or_damaged_json_is_refused(text):
+def test_unknown_or_damaged_json_is_rejected(text):
     with pytest.raises(DictionaryUnreadable):
         from_json(text)

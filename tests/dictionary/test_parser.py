@@ -1,4 +1,4 @@
-"""Keywords that the shared dictionaries hardly use, and files that cannot be read."""
+"""Rare keywords of the shared dictionaries, and unreadable files."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_vendor_blocks_and_the_old_form_agree(tmp_path):
         "ATTRIBUTE Plain 200 string\n",
     )
     assert [dictionary.attributes[name].vendor for name in ("old-way", "new-way", "plain")] == [9999, 9999, 0]
-    # 2 + 4 + 3 of headers, then "x", and one block of 16 behind tag and salt.
+    # 2 + 4 + 3 of headers, then "x", and one block of 16 after tag and salt.
     assert dictionary.encoded_bytes("Old-Way", "x", None) == 10
     assert dictionary.encoded_bytes("New-Way", "x", 1) == 9 + 1 + 2 + 16
 
@@ -67,12 +67,12 @@ def test_fixed_octets_have_one_length(tmp_path):
         "VENDOR Acme 1 layout",
     ],
 )
-def test_line_that_radiusd_would_not_read_is_named(tmp_path, line):
+def test_line_unreadable_to_radiusd_is_named(tmp_path, line):
     with pytest.raises(DictionaryDamaged, match="dictionary, line 2"):
         read(tmp_path, f"# first\n{line}\n")
 
 
-def test_missing_file_and_value_of_nothing_are_named(tmp_path):
+def test_missing_file_and_orphan_value_are_named(tmp_path):
     with pytest.raises(DictionaryDamaged, match="absent"):
         read(tmp_path, "$INCLUDE absent\n")
     with pytest.raises(DictionaryDamaged, match="Colour"):

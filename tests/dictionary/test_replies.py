@@ -12,7 +12,7 @@ def mistakes(document, dictionary):
     return {mistake.place: mistake.message for mistake in caught.value.mistakes}
 
 
-def test_policy_mistakes_and_dictionary_mistakes_come_in_one_answer(dictionary):
+def test_policy_and_dictionary_errors_are_listed_together(dictionary):
     found = mistakes(
         {
             "rules": [
@@ -54,7 +54,7 @@ def test_good_policy_compiles_against_the_dictionary(dictionary):
     assert ("Cisco-AVPair", ":=", "a=b\\\\c") in find_vendor("").render(outcome.results).pairs()
 
 
-def test_reply_beyond_the_room_of_a_packet_is_refused(dictionary):
+def test_reply_larger_than_a_packet_is_rejected(dictionary):
     def outcome(count):
         reply = [{"attribute": "Filter-Id", "operator": "+=", "value": "x" * 253} for _ in range(count)]
         return compile_outcome({"verdict": "permit", "reply": reply}, replies=dictionary)
@@ -70,7 +70,7 @@ def of_permit(dictionary, **results):
     return {mistake.place.lstrip("."): mistake.message for mistake in caught.value.mistakes}
 
 
-def test_entry_that_no_attribute_of_the_vendor_holds_is_refused(dictionary):
+def test_entry_too_long_for_the_vendor_attribute_is_rejected(dictionary):
     room = 247 - len("ip:inacl#10=permit ")
     compile_outcome({"verdict": "permit", "downloadable_acl": ["permit " + "x" * room]}, replies=dictionary)
     found = of_permit(dictionary, downloadable_acl=["permit " + "x" * (room + 1)])
@@ -78,7 +78,7 @@ def test_entry_that_no_attribute_of_the_vendor_holds_is_refused(dictionary):
     assert found["downloadable_acl"].endswith("(RFC 2865 5) (cisco)")
 
 
-def test_entries_beyond_the_packet_of_one_vendor_are_refused(dictionary):
+def test_entries_beyond_one_vendor_packet_are_rejected(dictionary):
     """Each of Cisco's attributes spends 21 octets on header, name and number."""
     entries = [f"permit tcp any host 192.0.2.{number} eq 443" for number in range(1, 70)]
     compile_outcome({"verdict": "permit", "downloadable_acl": entries[:60]}, replies=dictionary)
@@ -87,13 +87,13 @@ def test_entries_beyond_the_packet_of_one_vendor_are_refused(dictionary):
     assert "the limit of a reply is 3596 (RFC 2865 3) (cisco)" in found["downloadable_acl"]
 
 
-def test_what_is_too_much_in_sum_is_told_at_the_largest(dictionary):
+def test_total_size_error_names_the_largest_entry(dictionary):
     reply = [{"attribute": "Filter-Id", "operator": "+=", "value": "x" * 253} for _ in range(14)]
     compile_outcome({"verdict": "permit", "reply": reply}, replies=dictionary)
     assert list(of_permit(dictionary, reply=reply, vlan="x" * 32, session_timeout=60)) == ["reply"]
 
 
-def test_passphrase_is_counted_before_there_is_one(dictionary):
+def test_future_passphrase_is_counted(dictionary):
     reply = [{"attribute": "Class", "operator": "+=", "value": "0x" + "01" * 253} for _ in range(13)]
     reply.append({"attribute": "Class", "operator": "+=", "value": "0x" + "01" * 200})
     compile_outcome({"verdict": "permit", "reply": reply}, replies=dictionary)

@@ -1,4 +1,4 @@
-"""Two tenants of one cell, and a worker's turn by hand."""
+"""Two tenants of one cell, and a manual run of the worker."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ def session(app_engine: Engine, tenant_id: TenantId) -> Iterator[Session]:
 
 @pytest.fixture
 def change(app_engine: Engine, tenant_id: TenantId) -> Callable[..., object]:
-    """Call a service in a transaction of its own."""
+    """Call a service in its own transaction."""
 
     def change(service: Callable[..., object], **given: object) -> object:
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
@@ -58,7 +58,7 @@ def change(app_engine: Engine, tenant_id: TenantId) -> Callable[..., object]:
 
 @pytest.fixture
 def work(worker_engine: Engine, tenant_id: TenantId) -> Callable[[], int]:
-    """All that waits for the worker, as its job does it; returns how much it was."""
+    """Run all pending work of the worker, and return its amount."""
 
     def work(of: TenantId = tenant_id) -> int:
         done = 0
@@ -80,7 +80,7 @@ def owner(database: Database, two: Two) -> Iterator[psycopg.Connection]:
 
 @pytest.fixture
 def see(owner: psycopg.Connection, tenant_id: TenantId) -> Callable[..., None]:
-    """As the shipper tells of an address: a sighting, evidence as (source, key, value), and work."""
+    """Report an address as the shipper does: a sighting, evidence as (source, key, value), and work."""
 
     def see(mac: str, *evidence: tuple[str, str, str], days_ago: float = 0, of: TenantId = tenant_id) -> None:
         owner.execute(

@@ -1,4 +1,4 @@
-"""Several people and the worker at the same endpoints at once: nobody undoes what another has decided."""
+"""Several users and the worker change the same endpoints at once, and no decision is lost."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,7 +15,7 @@ from nac.models import Endpoint
 from tests.factories.tenancy import ACTOR
 
 MAC = "001ba9010203"
-# Long enough for a second transaction to run into the first one's rows.
+# Long enough for a second transaction to reach the first one's rows.
 MEANWHILE_SECONDS = 0.5
 
 
@@ -36,9 +36,7 @@ def meanwhile():
         yield begin
 
 
-def test_file_with_a_device_that_is_being_discovered_is_taken(
-    session, change, see, worker_engine, tenant_id, meanwhile
-):
+def test_file_import_beside_discovery_succeeds(session, change, see, worker_engine, tenant_id, meanwhile):
     see(MAC)
     with session_scope(TenantScope(tenant_id), engine=worker_engine) as worker:
         assert enrich_batch(worker, tenant_id=tenant_id) == 1
@@ -54,7 +52,7 @@ def test_file_with_a_device_that_is_being_discovered_is_taken(
         (endpoints.create_endpoint, {"mac": MAC}, AlreadyExists),
     ],
 )
-def test_device_that_is_being_blocked_is_not_approved_over_it(
+def test_concurrent_block_is_not_overwritten_by_approval(
     session, app_engine, change, see, work, tenant_id, meanwhile, service, given, refusal
 ):
     see(MAC)

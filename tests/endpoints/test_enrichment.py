@@ -1,4 +1,4 @@
-"""What the worker makes of what is seen: endpoints, vendors, profiles, members of groups by rule."""
+"""The worker turns sightings into endpoints, vendors, profiles, and members of rule-based groups."""
 
 from threading import Thread
 
@@ -26,7 +26,7 @@ def rule(attribute, value, operator="equals"):
     return {"attribute": attribute, "operator": operator, "value": value}
 
 
-def found(session, mac=BROTHER):
+def get_endpoint(session, mac=BROTHER):
     session.expire_all()
     return session.scalars(select(Endpoint).where(Endpoint.mac == mac)).one()
 
@@ -38,14 +38,14 @@ def members(session, tenant_id, name):
 
 
 def changes(owner):
-    """What cells hear of."""
+    """Changes that cells receive."""
     return [key for (key,) in owner.execute("DELETE FROM replica_changes WHERE noun = 'endpoint' RETURNING key")]
 
 
-def test_address_that_is_seen_is_discovered_with_vendor_and_profile(session, see, work):
+def test_seen_address_is_discovered_with_vendor_and_profile(session, see, work):
     see(BROTHER, HOSTNAME)
     assert work() == 1
-    endpoint = found(session)
+    endpoint = get_endpoint(session)
     assert (endpoint.status, endpoint.vendor) == ("discovered", "Brother industries, LTD.")
     assert (endpoint.found_profile, endpoint.found_confidence) == ("printer", 72)
     assert [reason["field"] for reason in endpoint.found_why] == ["vendor", "dhcp.hostname"]
@@ -53,16 +53,16 @@ def test_address_that_is_seen_is_discovered_with_vendor_and_profile(session, see
     assert work() == 0
 
 
-def test_discovery_is_of_its_tenant_alone(session, app_engine, two, see, work):
+def test_discovery_affects_only_its_tenant(session, app_engine, two, see, work):
     see(BROTHER, of=two.bravo)
     assert work() == 0
     assert work(two.bravo) == 1
     assert session.scalars(select(Endpoint)).all() == []
     with session_scope(TenantScope(two.bravo), engine=app_engine) as other:
-        assert found(other).vendor == "Brother industries, LTD."
+        assert get_endpoint(other).vendor == "Brother industries, LTD."
 
 
-def test_only_tenants_with_work_are_looked_at(worker_engine, two, see, work):
+def test_only_tenants_with_work_are_processed(worker_engine, two, see, work):
     def tenants():
         with session_scope(PlatformScope(), engine=worker_engine) as session:
             return set(waiting.list_tenants(session))
@@ -74,25 +74,25 @@ def test_only_tenants_with_work_are_looked_at(worker_engine, two, see, work):
     assert tenants() == set()
 
 
-def test_new_evidence_changes_the_profile_and_the_cell_hears_of_it_once(session, owner, see, work):
+def test_new_evidence_updates_the_profile_once(session, owner, see, work):
     see(BROTHER)
     work()
     changes(owner)
     see(BROTHER, HOSTNAME)
     work()
-    assert found(session).found_confidence == 72
+    assert get_endpoint(session).found_confidence == 72
     assert changes(owner) == [BROTHER]
     see(BROTHER)
     work()
     assert changes(owner) == []
 
 
-def test_approved_endpoint_is_profiled_and_keeps_what_people_said(session, change, see, work):
+def test_approved_endpoint_is_profiled_and_keeps_user_values(session, change, see, work):
     change(endpoints.create_endpoint, mac=BROTHER, name="Printer")
     change(endpoints.update_endpoint, mac=BROTHER, profile="camera")
     see(BROTHER, HOSTNAME)
     work()
-    endpoint = found(session)
+    endpoint = get_endpoint(session)
     assert (endpoint.status, endpoint.name, endpoint.profile, endpoint.found_profile) == (
         "active",
         "Printer",
@@ -101,7 +101,7 @@ def test_approved_endpoint_is_profiled_and_keeps_what_people_said(session, chang
     )
 
 
-def test_full_inbox_takes_no_more_and_forgets_them(session, owner, see, work, monkeypatch):
+def test_full_inbox_drops_new_devices(session, owner, see, work, monkeypatch):
     monkeypatch.setattr(enrichment, "MAX_DISCOVERED", 4)
     monkeypatch.setattr(enrichment, "MAX_DISCOVERED_RANDOM", 2)
     for number in range(4):
@@ -111,14 +111,14 @@ def test_full_inbox_takes_no_more_and_forgets_them(session, owner, see, work, mo
         see(f"001ba900000{number}", HOSTNAME)
     work()
     macs = sorted(session.scalars(select(Endpoint.mac)))
-    # Addresses that are made up leave room for the others.
+    # Random addresses leave room for the others.
     assert macs == ["001ba9000000", "001ba9000001", "02aa00000000", "02aa00000001"]
     for table in ("endpoint_sightings", "endpoint_evidence"):
         left = owner.execute(f"SELECT replace(mac::text, ':', '') FROM {table} ORDER BY 1").fetchall()
         assert [mac for (mac,) in left] == macs
 
 
-def test_devices_not_seen_for_long_are_forgotten_and_approved_ones_never(session, owner, change, see, work, tenant_id):
+def test_unseen_devices_expire_but_approved_ones_never(session, owner, change, see, work, tenant_id):
     ages = {BROTHER: 29, AXIS: 31, PHONE: 2, "02aabbccddff": 0.5}
     for mac, days in ages.items():
         see(mac, HOSTNAME, days_ago=days)
@@ -129,13 +129,13 @@ def test_devices_not_seen_for_long_are_forgotten_and_approved_ones_never(session
     assert sorted(session.scalars(select(Endpoint.mac))) == ["0004f2000001", BROTHER, "02aabbccddff"]
     session.commit()
     assert owner.execute("SELECT count(*) FROM endpoint_evidence").fetchone() == (2,)
-    # Seen again, it is news.
+    # Seen again, it is new.
     see(AXIS)
     work()
-    assert found(session, AXIS).status == "discovered"
+    assert get_endpoint(session, AXIS).status == "discovered"
 
 
-def test_group_by_rule_holds_whom_the_rule_means_and_says_why(session, change, see, work, tenant_id):
+def test_rule_based_group_has_matching_members_with_reasons(session, change, see, work, tenant_id):
     see(BROTHER, HOSTNAME)
     see(AXIS)
     work()
@@ -144,7 +144,7 @@ def test_group_by_rule_holds_whom_the_rule_means_and_says_why(session, change, s
     assert members(session, tenant_id, "brothers") == []
     work()
     assert members(session, tenant_id, "brothers") == [BROTHER]
-    why = endpoints.explain_rule_memberships(session, tenant_id=tenant_id, endpoint=found(session))
+    why = endpoints.explain_rule_memberships(session, tenant_id=tenant_id, endpoint=get_endpoint(session))
     assert [(each.attribute, each.seen) for each in why["brothers"]] == [
         ("endpoint.vendor", ("Brother industries, LTD.",))
     ]
@@ -167,7 +167,7 @@ def test_group_by_rule_holds_whom_the_rule_means_and_says_why(session, change, s
         ({"all": [rule("endpoint.vendor", "Brother", "starts_with"), rule("endpoint.name", "x")]}, False),
     ],
 )
-def test_rule_reads_what_is_known_of_the_endpoint(session, change, see, work, tenant_id, condition, joins):
+def test_rule_reads_known_endpoint_values(session, change, see, work, tenant_id, condition, joins):
     change(ENDPOINT_GROUPS.create, name="g")
     change(group_rules.update_group_rule, name="g", rule=condition)
     see(BROTHER)
@@ -176,7 +176,7 @@ def test_rule_reads_what_is_known_of_the_endpoint(session, change, see, work, te
     assert members(session, tenant_id, "g") == ([BROTHER] if joins else [])
 
 
-def test_member_leaves_when_it_changes(session, change, see, work, tenant_id):
+def test_member_leaves_when_it_no_longer_matches(session, change, see, work, tenant_id):
     change(ENDPOINT_GROUPS.create, name="second")
     change(group_rules.update_group_rule, name="second", rule=rule("endpoint.attribute.floor", "2"))
     change(endpoints.create_endpoint, mac=BROTHER, attributes={"floor": "2"})
@@ -187,7 +187,7 @@ def test_member_leaves_when_it_changes(session, change, see, work, tenant_id):
     assert members(session, tenant_id, "second") == []
 
 
-def test_new_rule_is_worked_out_in_batches_for_all(session, change, work, tenant_id, monkeypatch):
+def test_new_rule_is_applied_in_batches(session, change, work, tenant_id, monkeypatch):
     monkeypatch.setattr(enrichment, "BATCH_SIZE", 3)
     macs = [f"001ba90000{number:02x}" for number in range(10)]
     for mac in macs:
@@ -211,14 +211,14 @@ def test_new_rule_is_worked_out_in_batches_for_all(session, change, work, tenant
         ("brother", "must be an object"),
     ],
 )  # fmt: skip
-def test_rule_with_mistakes_is_refused_with_all_of_them(session, who, condition, complaint):
+def test_invalid_rule_is_rejected_with_all_errors(session, who, condition, complaint):
     ENDPOINT_GROUPS.create(session, **who, name="g")
     with pytest.raises(InvalidRule, match=f"(?s){complaint}"):
         group_rules.update_group_rule(session, **who, name="g", rule=condition)
     assert ENDPOINT_GROUPS.require(session, tenant_id=who["tenant_id"], name="g").rule is None
 
 
-def test_people_put_nobody_into_a_group_by_rule_and_no_rule_over_their_members(session, who):
+def test_rule_and_manual_members_exclude_each_other(session, who):
     for name in ("ruled", "chosen"):
         ENDPOINT_GROUPS.create(session, **who, name=name)
     group_rules.update_group_rule(session, **who, name="ruled", rule={"all": []})
@@ -229,7 +229,7 @@ def test_people_put_nobody_into_a_group_by_rule_and_no_rule_over_their_members(s
         group_rules.update_group_rule(session, **who, name="chosen", rule={"all": []})
 
 
-def test_rule_taken_away_leaves_an_empty_group_and_is_audited(session, change, work, tenant_id):
+def test_removing_a_rule_empties_the_group_and_is_audited(session, change, work, tenant_id):
     change(endpoints.create_endpoint, mac=BROTHER)
     change(ENDPOINT_GROUPS.create, name="all")
     change(group_rules.update_group_rule, name="all", rule={"all": []})
@@ -241,7 +241,7 @@ def test_rule_taken_away_leaves_an_empty_group_and_is_audited(session, change, w
     assert (entry.action, entry.before) == ("endpoint-group.set-rule", {"rule": {"all": []}})
 
 
-def test_setting_other_groups_leaves_those_by_rule(session, change, work, tenant_id):
+def test_setting_other_groups_keeps_rule_based_ones(session, change, work, tenant_id):
     change(endpoints.create_endpoint, mac=BROTHER)
     change(ENDPOINT_GROUPS.create, name="all")
     change(group_rules.update_group_rule, name="all", rule={"all": []})
@@ -258,7 +258,7 @@ def test_two_workers_share_no_work_of_a_tenant(worker_engine, two, see, work):
     assert work() == 0
 
 
-def test_rule_taken_away_while_it_is_worked_out_leaves_no_member(session, change, work, tenant_id, monkeypatch):
+def test_rule_removed_during_a_run_leaves_no_member(session, change, work, tenant_id, monkeypatch):
     change(endpoints.create_endpoint, mac=BROTHER)
     change(ENDPOINT_GROUPS.create, name="all")
     change(group_rules.update_group_rule, name="all", rule={"all": []})
@@ -280,7 +280,7 @@ def test_rule_taken_away_while_it_is_worked_out_leaves_no_member(session, change
     assert members(session, tenant_id, "all") == []
 
 
-def test_endpoint_removed_while_it_is_worked_on_holds_up_nothing(session, change, see, work, monkeypatch):
+def test_endpoint_deleted_during_a_run_blocks_nothing(session, change, see, work, monkeypatch):
     see(BROTHER)
     see(AXIS)
     work()
@@ -301,7 +301,7 @@ def test_endpoint_removed_while_it_is_worked_on_holds_up_nothing(session, change
     assert [endpoint.mac for endpoint in session.scalars(select(Endpoint))] == [AXIS]
 
 
-def test_tenant_that_cannot_be_worked_on_holds_up_no_other(session, worker_engine, two, see, monkeypatch):
+def test_failing_tenant_does_not_block_others(session, worker_engine, two, see, monkeypatch):
     see(BROTHER)
     see(AXIS, of=two.bravo)
     looked_at = []

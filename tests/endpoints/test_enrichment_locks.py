@@ -1,4 +1,4 @@
-"""After a bulk import people go on to change its rows: enrichment holds few of them at a time."""
+"""Users can change imported rows during enrichment, because it locks few of them at a time."""
 
 from collections.abc import Iterator
 from threading import Thread
@@ -40,7 +40,7 @@ def process_engine(worker_engine: Engine) -> Iterator[Engine]:
 
 
 def free(owner: psycopg.Connection) -> int:
-    """Rows that somebody else could change now."""
+    """Rows that another transaction could change now."""
     with owner.transaction(force_rollback=True):
         return len(owner.execute("SELECT id FROM endpoints FOR UPDATE SKIP LOCKED").fetchall())
 
@@ -83,6 +83,6 @@ def test_rows_change_during_enrichment_and_few_are_locked(
     worker.join()
     assert 0 < max(locked) <= _HELD_MOST
     assert owner.execute("SELECT count(*) FROM endpoints WHERE vendor = ''").fetchone() == (0,)
-    # Whatever people wrote meanwhile has stayed.
+    # Concurrent changes by users are kept.
     noted = owner.execute("SELECT count(*) FROM endpoints WHERE notes <> ''").fetchone()
     assert noted == (min(len(locked), len(_MACS)),)

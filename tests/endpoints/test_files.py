@@ -1,4 +1,4 @@
-"""Endpoints out of files: everything of a good one, nothing of a bad one and all that is wrong with it."""
+"""Endpoint files: a valid one is stored whole, an invalid one not at all, with all its errors."""
 
 import json
 from contextlib import suppress
@@ -46,7 +46,7 @@ def stored(session, tenant_id):
 
 
 @pytest.mark.parametrize("text", [CSV, CSV.replace("\n", "\r\n"), "\ufeff" + CSV, JSON, JSON.replace("\n", "\r\n")])
-def test_file_of_either_form_is_stored_whole(session, who, tenant_id, text):
+def test_file_of_either_format_is_stored_whole(session, who, tenant_id, text):
     done = load(session, who, text, make_groups=True)
     assert (done.added, done.changed, done.groups_made) == (2, 0, ("plotters", "printers"))
     found = stored(session, tenant_id)
@@ -80,11 +80,11 @@ def test_file_of_either_form_is_stored_whole(session, who, tenant_id, text):
         ('{"mac": "001ba9010203", "groups": [1], "attributes": {"a": 1}, "name": "\\u0000"}',
          ["line 1: groups", "line 1: name", "line 1: attributes"]),
         ("{" * 100_000, ["line 1"]),
-        # In UTC of the year 10,000, which could not be read again.
+        # In UTC this is the year 10,000, which could not be read back.
         ("mac,valid_until\n001ba9010203,9999-12-31T23:59-12:00\n", ["line 2: valid_until"]),
     ],
 )  # fmt: skip
-def test_every_mistake_is_told_at_once_and_nothing_is_stored(session, who, tenant_id, text, places):
+def test_all_errors_are_listed_and_nothing_is_stored(session, who, tenant_id, text, places):
     with pytest.raises(InvalidFile) as refused:
         load(session, who, text)
     assert sorted(mistake.place for mistake in refused.value.mistakes) == sorted(places)
@@ -92,19 +92,19 @@ def test_every_mistake_is_told_at_once_and_nothing_is_stored(session, who, tenan
     assert ENDPOINT_GROUPS.list_all(session, tenant_id=tenant_id) == []
 
 
-def test_mistakes_are_told_in_the_order_of_the_lines(session, who):
+def test_errors_are_listed_by_line(session, who):
     with pytest.raises(InvalidFile) as refused:
         load(session, who, "mac\n" + "00:1b\n" * 11)
     assert [mistake.place for mistake in refused.value.mistakes] == [f"line {number}: mac" for number in range(2, 13)]
 
 
-def test_made_up_addresses_are_taken_if_that_is_said_and_blocked_ones_always(session, who, tenant_id):
+def test_random_addresses_need_consent_unless_blocked(session, who, tenant_id):
     load(session, who, "mac,status\n02aabbccddee,blocked\n")
     load(session, who, "mac\n02aabbccddff\n", allow_random=True)
     assert [status for _, status, *_ in stored(session, tenant_id).values()] == ["blocked", "active"]
 
 
-def test_endpoints_that_are_there_are_mistakes_or_updated(session, who, tenant_id):
+def test_existing_endpoints_are_errors_or_updated(session, who, tenant_id):
     for name in ("printers", "old"):
         ENDPOINT_GROUPS.create(session, **who, name=name)
     endpoints.create_endpoint(session, **who, mac="001ba9010203", name="Old", groups=["old"], owner="X")
@@ -134,7 +134,7 @@ def test_thousands_of_rows_are_stored_in_few_statements(session, who, app_engine
     assert len(statements) < 50
 
 
-def test_members_beyond_the_parameters_of_a_statement_leave_their_groups(session, who, tenant_id):
+def test_members_beyond_the_parameter_limit_leave_groups(session, who, tenant_id):
     ENDPOINT_GROUPS.create(session, **who, name="old")
     endpoint = endpoints.create_endpoint(session, **who, mac="001ba9010203", name="Old", groups=["old"])
     many = [endpoint.id, *(uuid4() for _ in range(70_000))]
@@ -149,7 +149,7 @@ _VALUES = st.recursive(
 _LINES = st.dictionaries(st.sampled_from((*COLUMNS, "attributes", "x")), _VALUES)
 
 
-def test_whatever_the_file_holds_it_is_stored_or_refused(session, who):
+def test_any_file_is_stored_or_rejected(session, who):
     @settings(max_examples=examples(200), deadline=None)
     @given(st.lists(_LINES.map(json.dumps), max_size=4).map("\n".join) | st.text(max_size=200))
     def tried(text):

@@ -1,4 +1,4 @@
-"""Deciding about many discovered devices at once: all of them or none, seen before it is done, and in the audit log."""
+"""Bulk decisions about discovered devices: all or none, with a preview and an audit entry."""
 
 from datetime import timedelta
 
@@ -30,7 +30,7 @@ def statuses(session):
 
 
 @pytest.mark.parametrize(("action", "status"), [("approve", "active"), ("block", "blocked"), ("ignore", "ignored")])
-def test_those_that_a_filter_means_are_decided_about_together(session, who, seen, action, status):
+def test_filtered_devices_are_decided_together(session, who, seen, action, status):
     done = inbox.classify_endpoints(
         session, **who, wanted=EndpointCriteria(random=False), decision=InboxDecision(action)
     )
@@ -41,7 +41,7 @@ def test_those_that_a_filter_means_are_decided_about_together(session, who, seen
     assert entry.after["macs"] == ["00:1b:a9:01:02:03", "00:40:8c:01:02:03"]
 
 
-def test_approved_ones_get_groups_and_an_end(session, who, seen, tenant_id):
+def test_approved_devices_get_groups_and_an_expiry(session, who, seen, tenant_id):
     until = utc_now() + timedelta(days=7)
     ENDPOINT_GROUPS.create(session, **who, name="printers")
     inbox.classify_endpoints(
@@ -56,7 +56,7 @@ def test_approved_ones_get_groups_and_an_end(session, who, seen, tenant_id):
     assert names == {endpoint.id: ("printers",)}
 
 
-def test_dry_run_tells_and_changes_nothing(session, who, seen):
+def test_dry_run_reports_and_changes_nothing(session, who, seen):
     before = len(audit.list_entries(session))
     told = inbox.classify_endpoints(
         session, **who, wanted=EndpointCriteria(random=False), decision=InboxDecision("block"), dry_run=True
@@ -66,7 +66,7 @@ def test_dry_run_tells_and_changes_nothing(session, who, seen):
     assert len(audit.list_entries(session)) == before
 
 
-def test_made_up_addresses_are_not_approved_in_passing(session, who, seen):
+def test_random_addresses_are_not_approved_in_bulk(session, who, seen):
     with pytest.raises(RandomAddress, match="02:aa:bb:cc:dd:ee"):
         inbox.classify_endpoints(
             session,
@@ -81,7 +81,7 @@ def test_made_up_addresses_are_not_approved_in_passing(session, who, seen):
     assert statuses(session)[PHONE] == "active"
 
 
-def test_made_up_addresses_can_be_blocked(session, who, seen):
+def test_random_addresses_can_be_blocked(session, who, seen):
     inbox.classify_endpoints(session, **who, wanted=EndpointCriteria(random=True), decision=InboxDecision("block"))
     assert statuses(session)[PHONE] == "blocked"
 
@@ -96,13 +96,13 @@ def test_made_up_addresses_can_be_blocked(session, who, seen):
         (EndpointCriteria(macs=(BROTHER,)), InboxDecision("approve", (), utc_now() - timedelta(1)), InvalidInput),
     ],
 )
-def test_what_cannot_be_done_is_done_to_none(session, who, seen, wanted, decision, error):
+def test_invalid_bulk_action_changes_nothing(session, who, seen, wanted, decision, error):
     with pytest.raises(error):
         inbox.classify_endpoints(session, **who, wanted=wanted, decision=decision)
     assert set(statuses(session).values()) == {"discovered"}
 
 
-def test_every_mistake_is_told_at_once(session, who, seen):
+def test_all_errors_are_listed_at_once(session, who, seen):
     wanted = EndpointCriteria(macs=(BROTHER, PHONE, "001ba9999999", "nonsense"))
     decision = InboxDecision("approve", ("nobody",), utc_now() - timedelta(1))
     with pytest.raises(SeveralMistakes) as caught:
@@ -118,7 +118,7 @@ def test_every_mistake_is_told_at_once(session, who, seen):
     assert set(statuses(session).values()) == {"discovered"}
 
 
-def test_dry_run_refuses_what_would_be_refused(session, who, seen):
+def test_dry_run_rejects_what_the_action_rejects(session, who, seen):
     with pytest.raises(UnknownGroup):
         inbox.classify_endpoints(
             session,
@@ -129,7 +129,7 @@ def test_dry_run_refuses_what_would_be_refused(session, who, seen):
         )
 
 
-def test_ignored_one_can_be_approved_by_its_address_and_one_decided_about_not_again(session, who, seen):
+def test_ignored_device_can_be_approved_by_address_once(session, who, seen):
     inbox.classify_endpoints(session, **who, wanted=EndpointCriteria(macs=(BROTHER,)), decision=InboxDecision("ignore"))
     assert (
         inbox.classify_endpoints(
@@ -146,13 +146,13 @@ def test_ignored_one_can_be_approved_by_its_address_and_one_decided_about_not_ag
         )
 
 
-def test_more_than_a_transaction_may_change_is_refused(session, who, seen, monkeypatch):
+def test_more_devices_than_the_limit_are_rejected(session, who, seen, monkeypatch):
     monkeypatch.setattr(inbox, "MAX_CLASSIFIED", 1)
     with pytest.raises(InvalidInput, match="more than 1"):
         inbox.classify_endpoints(session, **who, wanted=EndpointCriteria(random=False), decision=InboxDecision("block"))
 
 
-def test_other_tenants_devices_are_not_in_the_inbox(session, who, two, see, work):
+def test_devices_of_other_tenants_are_not_in_the_inbox(session, who, two, see, work):
     see(BROTHER, of=two.bravo)
     work(two.bravo)
     assert (

@@ -31,7 +31,7 @@ def test_passphrase_of_a_group_is_sealed_for_it(session, who):
         passphrases.update_group_psk(session, **who, name="nobody", passphrase=SECRET, seal=seal)
 
 
-def test_audit_log_tells_that_there_is_one_and_not_which(session, who):
+def test_audit_log_records_the_change_without_the_passphrase(session, who):
     endpoints.create_endpoint(session, **who, mac=MAC)
     ENDPOINT_GROUPS.create(session, **who, name="sensors")
     passphrases.update_endpoint_psk(session, **who, mac=MAC, passphrase=SECRET, seal=seal)
@@ -43,12 +43,12 @@ def test_audit_log_tells_that_there_is_one_and_not_which(session, who):
 
 
 @pytest.mark.parametrize("text", ["a" * 8, "a" * 63, '~ !"#$%&'])
-def test_passphrase_that_wireless_networks_take_is_taken(text):
+def test_valid_wpa_passphrase_is_accepted(text):
     assert passphrases.require_passphrase(text) == text
 
 
 @pytest.mark.parametrize("text", ["", "a" * 7, "a" * 64, "passwörter", "tab\tinside", "eight chars\0"])
-def test_other_text_is_refused_and_not_repeated(text):
+def test_invalid_passphrase_is_rejected_and_not_repeated(text):
     with pytest.raises(InvalidInput) as refused:
         passphrases.require_passphrase(text)
     assert not text or text not in str(refused.value)

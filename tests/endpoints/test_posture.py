@@ -1,4 +1,4 @@
-"""What others say of an endpoint: typed, bounded, and gone when it is stale."""
+"""Posture reported by other systems: typed, bounded, and ignored when stale."""
 
 from datetime import timedelta
 
@@ -34,7 +34,7 @@ def test_values_are_kept_with_their_type_source_and_time(tell):
     assert {(each["source"], each["until"] - each["at"]) for each in told.values()} == {("mdm-1", 3600)}
 
 
-def test_later_word_stands_and_none_takes_away(tell):
+def test_latest_value_wins_and_null_removes(tell):
     tell({"mdm.compliant": True, "mdm.owner": "Anna"})
     told = tell({"mdm.compliant": False, "mdm.owner": None}, source="mdm-2")
     assert {name: (each["value"], each["source"]) for name, each in told.items()} == {"mdm.compliant": (False, "mdm-2")}
@@ -52,20 +52,20 @@ def test_later_word_stands_and_none_takes_away(tell):
         ({"mdm.a": True}, "x", 400, ["lifetime"]),
     ],
 )
-def test_every_mistake_is_told_and_nothing_stored(tell, session, tenant_id, values, source, lifetime, places):
+def test_all_errors_are_listed_and_nothing_is_stored(tell, session, tenant_id, values, source, lifetime, places):
     with pytest.raises(InvalidPosture) as refused:
         tell(values, source, lifetime=timedelta(days=lifetime))
     assert [mistake.place for mistake in refused.value.mistakes] == places
     assert endpoints.require_by_mac(session, tenant_id=tenant_id, mac=MAC).posture == {}
 
 
-def test_endpoint_has_no_more_values_than_its_record_can_hold(tell):
+def test_number_of_values_per_endpoint_is_limited(tell):
     tell({f"mdm.v{number}": number for number in range(posture.MAX_FIELDS)})
     with pytest.raises(InvalidPosture, match="can have"):
         tell({"mdm.one-more": 1})
 
 
-def test_change_is_audited_and_a_repetition_is_not(tell, session):
+def test_only_a_changed_value_is_audited(tell, session):
     tell({"mdm.compliant": True})
     entry = audit.list_entries(session)[0]
     assert (entry.action, entry.after) == ("endpoint.set-posture", {"source": "mdm-1", "mdm.compliant": True})

@@ -19,7 +19,7 @@ def _groups(session: Session, endpoint: Endpoint) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("form", ["00:11:22:33:44:55", "0011.2233.4455", "00-11-22-33-44-55", "001122334455"])
-def test_mac_in_every_form_is_one_endpoint(session: Session, who: dict[str, object], form: str) -> None:
+def test_mac_in_every_format_is_one_endpoint(session: Session, who: dict[str, object], form: str) -> None:
     endpoint = endpoints.create_endpoint(session, **who, mac=form, name="Printer")
     session.expire_all()
     assert session.get_one(Endpoint, endpoint.id).mac == "001122334455"
@@ -30,17 +30,17 @@ def test_mac_in_every_form_is_one_endpoint(session: Session, who: dict[str, obje
 @pytest.mark.parametrize(
     "mac", ["", "00:11:22:33:44", "00:11:22:33:44:gg", "01:00:5e:00:00:01", "000000000000", "f" * 12]
 )
-def test_what_is_no_station_address_is_refused(session: Session, who: dict[str, object], mac: str) -> None:
+def test_non_station_address_is_rejected(session: Session, who: dict[str, object], mac: str) -> None:
     with pytest.raises(InvalidInput, match="mac"):
         endpoints.create_endpoint(session, **who, mac=mac)
 
 
-def test_attribute_with_bad_name_is_refused(session: Session, who: dict[str, object]) -> None:
+def test_invalid_attribute_name_is_rejected(session: Session, who: dict[str, object]) -> None:
     with pytest.raises(InvalidInput, match="'Own er'"):
         endpoints.create_endpoint(session, **who, mac="001122334455", attributes={"Own er": "ann", "floor": "2"})
 
 
-def test_unknown_groups_are_refused_all_at_once(session: Session, who: dict[str, object]) -> None:
+def test_unknown_groups_are_all_listed(session: Session, who: dict[str, object]) -> None:
     ENDPOINT_GROUPS.create(session, **who, name="printers")
     with pytest.raises(UnknownGroup, match="'cameras', 'doors'"):
         endpoints.create_endpoint(session, **who, mac="001122334455", groups=["printers", "doors", "cameras"])
@@ -60,7 +60,7 @@ def test_groups_are_replaced_and_audited(session: Session, who: dict[str, object
     assert _groups(session, endpoint) == ()
 
 
-def test_group_removed_leaves_its_members(session: Session, who: dict[str, object]) -> None:
+def test_deleted_group_leaves_its_members(session: Session, who: dict[str, object]) -> None:
     ENDPOINT_GROUPS.create(session, **who, name="printers")
     endpoint = endpoints.create_endpoint(session, **who, mac="001122334455", groups=["printers"])
     ENDPOINT_GROUPS.remove(session, **who, name="printers")
@@ -69,14 +69,14 @@ def test_group_removed_leaves_its_members(session: Session, who: dict[str, objec
         ENDPOINT_GROUPS.remove(session, **who, name="printers")
 
 
-def test_group_twice_is_refused(session: Session, who: dict[str, object]) -> None:
+def test_duplicate_group_is_rejected(session: Session, who: dict[str, object]) -> None:
     ENDPOINT_GROUPS.create(session, **who, name="printers")
     with pytest.raises(AlreadyExists):
         ENDPOINT_GROUPS.create(session, **who, name="printers")
 
 
 @pytest.mark.parametrize("name", [".", "..", " ", "a\nb"])
-def test_group_that_no_path_could_name_is_refused(session: Session, who: dict[str, object], name: str) -> None:
+def test_group_name_unusable_in_a_path_is_rejected(session: Session, who: dict[str, object], name: str) -> None:
     with pytest.raises(InvalidInput):
         ENDPOINT_GROUPS.create(session, **who, name=name)
 
@@ -101,7 +101,7 @@ def test_list_pages_by_mac(session: Session, who: dict[str, object], tenant_id: 
     assert [found.mac[-2:] for found, _ in rest] == ["03"]
 
 
-def test_endpoint_removed_is_gone(session: Session, who: dict[str, object], tenant_id: TenantId) -> None:
+def test_deleted_endpoint_is_not_found(session: Session, who: dict[str, object], tenant_id: TenantId) -> None:
     endpoints.create_endpoint(session, **who, mac="001122334455")
     endpoints.delete_endpoint(session, **who, mac="001122334455")
     with pytest.raises(NotFound):
@@ -112,15 +112,13 @@ PHONE, PRINTER = "02aabbccddee", "001ba9010203"
 
 
 @pytest.mark.parametrize("mac", [PHONE, "0631f1010203", "3a0000000001", "fe0000000001"])
-def test_made_up_address_is_approved_only_if_that_is_said(session: Session, who: dict[str, object], mac: str) -> None:
+def test_random_address_is_approved_only_with_consent(session: Session, who: dict[str, object], mac: str) -> None:
     with pytest.raises(endpoints.RandomAddress, match="random"):
         endpoints.create_endpoint(session, **who, mac=mac)
     assert endpoints.create_endpoint(session, **who, mac=mac, allow_random=True).status == "active"
 
 
-def test_discovered_device_that_is_added_is_approved(
-    session: Session, who: dict[str, object], tenant_id: TenantId
-) -> None:
+def test_adding_a_discovered_device_approves_it(session: Session, who: dict[str, object], tenant_id: TenantId) -> None:
     session.add(Endpoint(tenant_id=tenant_id, mac=PRINTER, status="discovered", vendor="Brother"))
     session.flush()
     added = endpoints.create_endpoint(session, **who, mac=PRINTER, name="Printer", owner="IT", notes="2nd floor")
@@ -129,7 +127,7 @@ def test_discovered_device_that_is_added_is_approved(
         endpoints.create_endpoint(session, **who, mac=PRINTER)
 
 
-def test_what_is_set_changes_and_the_rest_stays(session: Session, who: dict[str, object]) -> None:
+def test_update_changes_only_given_fields(session: Session, who: dict[str, object]) -> None:
     until = utc_now() + timedelta(days=30)
     endpoints.create_endpoint(
         session, **who, mac=PRINTER, name="Printer", valid_until=until, attributes={"floor": "2", "room": "7"}
@@ -149,7 +147,7 @@ def test_what_is_set_changes_and_the_rest_stays(session: Session, who: dict[str,
         endpoints.update_endpoint(session, **who, mac=PRINTER, valid_until=utc_now() - timedelta(days=1))
 
 
-def test_profile_that_a_person_sets_stands_over_the_found_one(session: Session, who: dict[str, object]) -> None:
+def test_manual_profile_overrides_the_detected_one(session: Session, who: dict[str, object]) -> None:
     endpoint = endpoints.create_endpoint(session, **who, mac=PRINTER)
     endpoint.found_profile, endpoint.found_confidence = "printer", 60
     endpoints.update_endpoint(session, **who, mac=PRINTER, profile="camera")
@@ -160,9 +158,7 @@ def test_profile_that_a_person_sets_stands_over_the_found_one(session: Session, 
         endpoints.update_endpoint(session, **who, mac=PRINTER, profile="toaster")
 
 
-def test_what_was_not_decided_about_cannot_be_unblocked(
-    session: Session, who: dict[str, object], tenant_id: TenantId
-) -> None:
+def test_undecided_device_cannot_be_unblocked(session: Session, who: dict[str, object], tenant_id: TenantId) -> None:
     session.add(Endpoint(tenant_id=tenant_id, mac=PRINTER, status="discovered"))
     session.flush()
     with pytest.raises(InvalidInput, match="discovered, not blocked"):
@@ -192,7 +188,7 @@ def _add(session: Session, tenant_id: TenantId, mac: str, **values: object) -> N
         ({"macs": ("001ba9000003", "001ba9000009")}, ["03"]),
     ],
 )
-def test_list_holds_what_is_asked_for(
+def test_list_is_filtered(
     session: Session, who: dict[str, object], tenant_id: TenantId, wanted: dict[str, object], found: list[str]
 ) -> None:
     ENDPOINT_GROUPS.create(session, **who, name="printers")

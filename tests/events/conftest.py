@@ -7,5 +7,5 @@ __all__ = ["alpha", "journal", "make", "owner", "platform"]
 
 @pytest.fixture
 def alpha(make) -> Tenant:
-    """Another one in each test: Redis keeps what was told of those before."""
+    """A new tenant in each test, because Redis keeps events of earlier ones."""
     return make("alpha")

@@ -1,4 +1,4 @@
-"""An event is the same whether it is made of what the agent ships or of what PostgreSQL keeps, and fits the schema."""
+"""Events are identical from the agent's journal and from PostgreSQL, and match the schema."""
 
 import json
 import re
@@ -33,7 +33,7 @@ ALPHA = EventTenant("6b1f4f0e-1111-4222-8333-444455556666", "alpha")
 
 
 def checked(event):
-    """Its JSON, which fits the schema and is one line, read again."""
+    """Return the parsed JSON after checking that it matches the schema and is one line."""
     line = to_json(event)
     assert from_json(line) == event
     assert b"\n" not in line
@@ -42,7 +42,7 @@ def checked(event):
     return document
 
 
-def test_file_is_made_of_the_code():
+def test_schema_file_matches_the_code():
     schema = json.loads(FILE.read_text())
     Draft202012Validator.check_schema(schema)
     assert schema == json.loads(json.dumps(event_schema())), (
@@ -56,11 +56,11 @@ def stored(engine, tenant_id, model):
 
 
 def distinct(records):
-    """Of each moment one, so that rows and records find each other."""
+    """Keep one record per time, so that rows and records can be matched."""
     return list({record.at: record for record in records}.values())
 
 
-def test_decision_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, journal):
+def test_journal_decision_equals_the_log_decision(app_engine, owner, alpha, journal):
     tenant = EventTenant(str(alpha.id), "alpha")
 
     @settings(max_examples=examples(100))
@@ -89,7 +89,7 @@ def as_shipped(record, line):
     return record
 
 
-def test_accounting_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, journal):
+def test_journal_accounting_equals_the_log_accounting(app_engine, owner, alpha, journal):
     tenant = EventTenant(str(alpha.id), "alpha")
 
     @settings(max_examples=examples(100))
@@ -113,7 +113,7 @@ def test_accounting_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, 
         assert told["event"]["id"] == f"accounting:{record.at}-{row.id}"
 
 
-def test_nothing_secret_of_a_reply_or_a_packet_is_told():
+def test_reply_and_packet_secrets_are_omitted():
     secret = "hunter2-hunter2"
     record = auth(
         type("T", (), {"slot": 0, "id": ALPHA.id}),
@@ -127,7 +127,7 @@ def test_nothing_secret_of_a_reply_or_a_packet_is_told():
 
 
 @pytest.mark.parametrize("name", ["aabbccddeeff", "AA-BB-CC-DD-EE-FF", "aabb.ccdd.eeff", "AA:BB:CC:DD:EE:FF"])
-def test_device_that_names_itself_by_its_address_is_no_user(name):
+def test_device_named_by_its_address_is_no_user(name):
     alpha = type("T", (), {"slot": 0, "id": ALPHA.id})
     told = checked(authentication.from_record(auth(alpha, identity=name), number=1, tenant=ALPHA))
     assert "user" not in told
@@ -136,7 +136,7 @@ def test_device_that_names_itself_by_its_address_is_no_user(name):
     assert checked(other)["user"] == {"name": "00-11-22-33-44-55"}
 
 
-def test_long_values_are_cut():
+def test_long_values_are_truncated():
     record = auth(type("T", (), {"slot": 0, "id": ALPHA.id}), identity="ü" * 70_000, detail="d" * 70_000)
     told = checked(authentication.from_record(record, number=1, tenant=ALPHA))
     assert len(told["user"]["name"]) == MAX_TEXT
@@ -147,7 +147,7 @@ def note(kind, what, said, **values):
     return EventNote(**({"id": 7, "at": NOW, "kind": kind, "what": what, "happened_at": NOW, "said": said} | values))
 
 
-# Words that devices and people choose, and what may be missing (null in PostgreSQL).
+# Free text of devices and users, and optional values (null in PostgreSQL).
 WORDS = TEXT.filter(lambda value: "\0" not in value)
 NOTES = {
     (sessions, "session", ("started", "ended", "stale", "resumed")): st.fixed_dictionaries(
@@ -204,7 +204,7 @@ NOTES = {
 
 
 @given(st.data())
-def test_note_of_anything_makes_an_event_that_fits_the_schema(data):
+def test_any_note_makes_an_event_that_matches_the_schema(data):
     (module, kind, whats), said = data.draw(st.sampled_from(list(NOTES.items())))
     what = data.draw(st.sampled_from(whats))
     told = checked(module.from_note(note(kind, what, data.draw(said)), tenant=ALPHA))
@@ -241,7 +241,7 @@ def coa_row(**values):
     return CoaRequest(**(given | values))
 
 
-def test_request_that_was_refused_tells_why():
+def test_rejected_request_has_a_reason():
     told = checked(coa.from_request(coa_row(), tenant=ALPHA))
     assert told["event"]["outcome"] == "failure"
     assert told["event"]["code"] == "503"
@@ -249,18 +249,18 @@ def test_request_that_was_refused_tells_why():
     assert told["admit"]["step"] == 2
 
 
-def test_request_that_was_done_is_a_success():
+def test_completed_request_is_a_success():
     row = coa_row(state="acknowledged", error_cause=None, answer_code=41)
     told = checked(coa.from_request(row, tenant=ALPHA))
     assert (told["event"]["outcome"], told["event"]["action"]) == ("success", "request-acknowledged")
 
 
-def test_request_that_waits_is_no_result_yet():
+def test_waiting_request_has_no_result_yet():
     with pytest.raises(ValueError, match="not ended"):
         coa.from_request(coa_row(state="sending", ended_at=None), tenant=ALPHA)
 
 
-def test_change_tells_its_members_and_no_credential():
+def test_change_lists_its_members_and_no_credential():
     after = {"mac": "00:1b:a9:00:00:01", "groups": ["a"], "reply": [{"User-Password": "very secret", "vlan": "20"}]}
     row = AuditEntry(
         id=3,
@@ -293,12 +293,12 @@ def test_test_of_a_feed_is_an_event():
     assert (told["admit"]["kind"], told["admit"]["feed"]) == ("feed", "siem")
 
 
-def test_examples_are_events_of_every_kind_and_the_page_shows_the_first():
+def test_examples_cover_every_kind_and_match_the_page():
     lines = (CHECKOUT / "docs" / "reference" / "events.examples.jsonl").read_bytes().splitlines()
     documents = [json.loads(line) for line in lines]
     for line, document in zip(lines, documents, strict=True):
         assert [error.message for error in VALIDATOR.iter_errors(document)] == []
-        # With no field that this version does not know.
+        # Without fields that are unknown to this version.
         assert json.loads(to_json(from_json(line))) == document
     kinds = sorted(document["admit"]["kind"] for document in documents)
     assert kinds == sorted(event_schema()["$defs"]["Event"]["properties"]["admit"]["discriminator"]["mapping"])
@@ -310,7 +310,7 @@ def test_examples_are_events_of_every_kind_and_the_page_shows_the_first():
 
 
 def fields(schema, part, path=""):
-    """Dotted names of all that has no parts of its own."""
+    """Dotted names of all leaf fields."""
     part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     options = part.get("anyOf", [part])
     if len(options) > 1:

@@ -1,4 +1,4 @@
-"""What a listener makes of entries of its streams, whatever they hold, and which events a filter lets through."""
+"""Listeners parse any stream entry, and filters select events."""
 
 from uuid import UUID
 
@@ -36,7 +36,7 @@ ENTRIES = st.dictionaries(
         (EventFilter(rejects=True, user="anna"), []),
     ],
 )
-def test_filter_lets_through_what_fits(wanted, heard, alpha):
+def test_filter_passes_matching_events(wanted, heard, alpha):
     tenant = EventTenant(str(alpha.id), "alpha")
     of_carl = {"nas_id": "11111111-0000-4000-8000-000000000000", "site_id": "22222222-0000-4000-8000-000000000000"}
     events = [
@@ -57,7 +57,7 @@ def test_filter_lets_through_what_fits(wanted, heard, alpha):
 
 
 @given(st.lists(ENTRIES, max_size=5))
-def test_entries_of_any_form_are_read_or_left_out(entries):
+def test_any_entry_is_parsed_or_skipped(entries):
     tenant = UUID(int=1)
     state = ListenerState([tenant], ALL_EVENTS, 0.0)
     (stream,) = state.streams
@@ -66,7 +66,7 @@ def test_entries_of_any_form_are_read_or_left_out(entries):
     assert not entries or state.positions[stream] == b"%d-0" % (len(entries) - 1)
 
 
-def test_event_of_a_later_version_or_a_broken_one_is_left_out_and_the_others_are_heard(alpha):
+def test_later_version_or_broken_event_is_skipped(alpha):
     event = to_json(authentication.from_record(auth(alpha), number=1, tenant=EventTenant(str(alpha.id), "alpha")))
     later = event.replace(b'"kind":"authentication"', b'"kind":"prophecy"')
     more = event.replace(b'"admit":{', b'"admit":{"more":1,')
@@ -80,6 +80,6 @@ def test_event_of_a_later_version_or_a_broken_one_is_left_out_and_the_others_are
     assert [each.line for each in heard[3:]] == [event, more]
 
 
-def test_listening_is_to_some_tenants():
+def test_listener_receives_only_its_tenants():
     with pytest.raises(ValueError, match="1 to 100"):
         next(listen("unix:///nonexistent/redis.sock", []))

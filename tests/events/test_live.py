@@ -1,4 +1,4 @@
-"""Listeners hear what a real shipper brings to PostgreSQL, over a real Redis, and never slow it."""
+"""Listeners receive what a real shipper brings to PostgreSQL, over a real Redis, without slowing it down."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ from tests.redis_server import RedisServer
 from tests.replica.reading import ROOT
 from tests.waiting import until
 
-# Shorter than in earnest, for what is waited for here.
+# Shorter than in production, to save waiting time.
 QUICK = {
     radius.agent.live: {"ASK_SECONDS": 0.1, "RETRY_SECONDS": 0.1, "TIMEOUT_SECONDS": 0.3, "PER_SECOND": 20_000},
     nac.events.live_stream: {
@@ -68,7 +68,7 @@ def redis_server():
 
 @pytest.fixture
 def own_redis():
-    """One to be stopped."""
+    """A separate Redis that the test may stop."""
     server = RedisServer()
     server.start()
     yield server
@@ -109,7 +109,7 @@ def shipping(tmp_path, database, platform, feed):
 
 
 class Listener:
-    """`listen` in a thread; what it heard so far."""
+    """Runs `listen` in a thread and keeps the received events."""
 
     def __init__(self, url, *tenants, wanted=ALL_EVENTS):
         self.heard = []
@@ -156,7 +156,7 @@ def stored(engine, tenant_id, model):
         return session.scalars(select(model).where(model.tenant_id == tenant_id)).all()
 
 
-def test_what_is_heard_is_what_the_log_says_in_its_order(app_engine, platform, database, tmp_path, alpha, redis_server):
+def test_received_events_match_the_log_in_order(app_engine, platform, database, tmp_path, alpha, redis_server):
     tenant = EventTenant(str(alpha.id), "alpha")
     with (
         running(feed_of(redis_server, alpha)) as feed,
@@ -167,7 +167,7 @@ def test_what_is_heard_is_what_the_log_says_in_its_order(app_engine, platform, d
         until(lambda: feed.wanted, "the agent knows that somebody listens")
         journal.ship(*(auth(alpha, at=AT + n, identity=f"anna-{n}\0") for n in range(120)))
         journal.ship(accounting(alpha, "Start"), accounting(alpha, "Stop", at=AT + 1, seconds=60))
-        # So large that its row is cut.
+        # So large that its row is truncated.
         journal.ship(auth(alpha, at=AT + 500, detail="d" * 40_000))
         listener.wait_events(123)
     logged = [authentication.from_log(row, tenant=tenant) for row in stored(app_engine, alpha.id, AuthLog)]
@@ -178,7 +178,7 @@ def test_what_is_heard_is_what_the_log_says_in_its_order(app_engine, platform, d
     assert listener.left_out == 0
 
 
-def test_tenant_hears_nothing_of_another(platform, database, tmp_path, alpha, bravo, redis_server):
+def test_tenant_receives_no_events_of_another(platform, database, tmp_path, alpha, bravo, redis_server):
     with (
         running(feed_of(redis_server, alpha, bravo)) as feed,
         shipping(tmp_path, database, platform, feed) as journal,
@@ -197,7 +197,7 @@ def test_tenant_hears_nothing_of_another(platform, database, tmp_path, alpha, br
     assert {heard.tenant_id for heard in both.heard if isinstance(heard, LiveEvent)} == {alpha.id, bravo.id}
 
 
-def test_nobody_who_listens_costs_neither_ids_nor_entries(platform, database, tmp_path, alpha, redis_server):
+def test_without_listeners_no_ids_or_entries_are_used(platform, database, tmp_path, alpha, redis_server):
     client = redis.Redis.from_url(redis_server.url)
     with running(feed_of(redis_server, alpha)) as feed, shipping(tmp_path, database, platform, feed) as journal:
         until(lambda: feed._ask_at > feed._answered_at, "Redis was asked")
@@ -225,7 +225,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("state", FAILURES)
-def test_shipping_goes_on_while_redis_does_not(state, platform, database, tmp_path, alpha, owner, own_redis):
+def test_shipping_continues_without_redis(state, platform, database, tmp_path, alpha, owner, own_redis):
     fail, mend = FAILURES[state]
     with (
         running(feed_of(own_redis, alpha)) as feed,
@@ -245,12 +245,12 @@ def test_shipping_goes_on_while_redis_does_not(state, platform, database, tmp_pa
         until(lambda: feed.wanted and not feed._waiting and not feed._unsent, "all is sent")
         journal.ship(auth(alpha, at=AT - 1, identity="afterwards"))
         until(lambda: "afterwards" in [event.user.name for event in listener.events if event.user], "it goes on")
-    # Where nobody knows how many are missing, at least that is told.
+    # If the number of missing events is unknown, at least the gap is reported.
     uncounted = any(notice.kind == "left-out" and notice.count is None for notice in listener.notices)
     assert uncounted or len(listener.events) + listener.left_out == 2 * MOST_WAITING + 1
 
 
-def test_redis_that_takes_nothing_is_complained_of_once(alpha, own_redis, caplog):
+def test_redis_that_rejects_writes_is_logged_once(alpha, own_redis, caplog):
     with redis.Redis.from_url(own_redis.url) as client, running(feed_of(own_redis, alpha)) as feed:
         client.set(interest_key(alpha.id), "1")
         until(lambda: feed.counters["entries"], "the agent knows that somebody listens")
@@ -263,8 +263,8 @@ def test_redis_that_takes_nothing_is_complained_of_once(alpha, own_redis, caplog
     assert "live events again" in caplog.messages[1]
 
 
-def test_key_that_cannot_be_written_holds_up_no_other(platform, database, tmp_path, alpha, bravo, redis_server, caplog):
-    """Somebody else's value, or one that an ACL keeps us from."""
+def test_unwritable_key_does_not_block_others(platform, database, tmp_path, alpha, bravo, redis_server, caplog):
+    """The key holds another type, or an ACL forbids it."""
     with (
         running(feed_of(redis_server, alpha, bravo)) as feed,
         shipping(tmp_path, database, platform, feed) as journal,
@@ -287,9 +287,7 @@ def test_key_that_cannot_be_written_holds_up_no_other(platform, database, tmp_pa
     assert listener.left_out == 0
 
 
-def test_what_others_note_is_heard_while_somebody_listens(
-    app_engine, cell_engine, platform, alpha, bravo, redis_server
-):
+def test_notes_by_others_are_received_while_listening(app_engine, cell_engine, platform, alpha, bravo, redis_server):
     def add(tenant, mac):
         with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
             endpoints.create_endpoint(session, actor="test", tenant_id=tenant.id, mac=mac)
@@ -315,7 +313,7 @@ def test_what_others_note_is_heard_while_somebody_listens(
     assert {event.organization.name for event in listener.events} == {"alpha"}
 
 
-def test_many_notes_of_one_tenant_leave_room_to_another_and_are_counted(
+def test_notes_of_one_tenant_are_limited_and_counted(
     app_engine, cell_engine, owner, platform, alpha, bravo, monkeypatch
 ):
     monkeypatch.setattr("radius.agent.live_notes.MOST_NOTES", 10)
@@ -333,20 +331,20 @@ def test_many_notes_of_one_tenant_leave_room_to_another_and_are_counted(
     notes.look()
     told = Counter(each.told.tenant_id for each in feed._waiting)
     assert told == {str(alpha.id): 5, str(bravo.id): 2}
-    # The newest ones, behind those that were left out.
+    # The newest notes, after those that were dropped.
     assert [each.number for each in feed._waiting if each.told.tenant_id == str(alpha.id)] == list(range(25, 30))
     assert feed.counters["left_out"] == 25
 
 
-def test_listener_that_does_not_read_is_told_what_it_missed(platform, database, tmp_path, alpha, redis_server):
+def test_slow_listener_gets_the_number_of_missed_events(platform, database, tmp_path, alpha, redis_server):
     client = redis.Redis.from_url(redis_server.url)
     with running(feed_of(redis_server, alpha)) as feed, shipping(tmp_path, database, platform, feed) as journal:
         slow = listen(redis_server.url, [alpha.id])
         until(lambda: StreamNotice("listening", alpha.id) in [next(slow) for _ in range(3)], "the slow one listens")
         until(lambda: feed.wanted, "the agent knows that somebody listens")
-        # As another listener does, which reads.
+        # Another listener, which does read.
         client.set(interest_key(alpha.id), "1", ex=60)
-        # Each batch is an entry of its own at least.
+        # Each batch is at least one entry.
         for batch in range(MAX_ENTRIES + 10):
             journal.ship(auth(alpha, at=AT + batch, identity=f"{batch}"))
             until(lambda: not feed._waiting and not feed._unsent, "all is sent")
@@ -366,7 +364,7 @@ def test_listener_that_does_not_read_is_told_what_it_missed(platform, database, 
     client.close()
 
 
-def test_agent_that_ends_and_its_successor_are_told(platform, database, tmp_path, alpha, redis_server):
+def test_agent_end_and_its_successor_are_published(platform, database, tmp_path, alpha, redis_server):
     with Listener(redis_server.url, alpha) as listener:
         for _ in range(2):
             feed = feed_of(redis_server, alpha)
@@ -379,9 +377,7 @@ def test_agent_that_ends_and_its_successor_are_told(platform, database, tmp_path
     assert [notice.count for notice in listener.notices if notice.kind == "left-out"] == [None]
 
 
-def test_shipper_killed_again_and_again_tells_each_event_once_and_none_that_is_not_stored(
-    database, platform, journal, alpha, app_engine, redis_server
-):
+def test_killed_shipper_publishes_each_stored_event_once(database, platform, journal, alpha, app_engine, redis_server):
     dice = random.Random(5)
     command = [sys.executable, "-m", "tests.agent.shipping_process", database.cell_url, str(platform.cell_id)]
     command += [str(journal.directory), redis_server.url, str(alpha.id)]
@@ -413,7 +409,7 @@ def test_shipper_killed_again_and_again_tells_each_event_once_and_none_that_is_n
     assert set(ids) <= logged
 
 
-def test_interest_lapses_with_the_listener(alpha, redis_server):
+def test_interest_expires_with_the_listener(alpha, redis_server):
     client = redis.Redis.from_url(redis_server.url)
     client.flushall()
     with running(feed_of(redis_server, alpha)) as feed:
@@ -426,7 +422,7 @@ def test_interest_lapses_with_the_listener(alpha, redis_server):
     client.close()
 
 
-def test_listener_whose_interest_lapsed_is_told_although_another_listens(alpha, redis_server):
+def test_listener_with_expired_interest_gets_a_notice(alpha, redis_server):
     with redis.Redis.from_url(redis_server.url) as client, running(feed_of(redis_server, alpha)) as feed:
         slow = listen(redis_server.url, [alpha.id])
         with closing(slow):
@@ -439,7 +435,7 @@ def test_listener_whose_interest_lapsed_is_told_although_another_listens(alpha, 
                 assert [notice.kind for notice in other.notices] == ["listening"]
 
 
-def test_event_that_cannot_be_made_is_left_out_alone(platform, database, tmp_path, alpha, redis_server, monkeypatch):
+def test_only_the_failing_event_is_skipped(platform, database, tmp_path, alpha, redis_server, monkeypatch):
     real = authentication.from_record
 
     def sometimes(record, **given):
@@ -463,7 +459,7 @@ def test_event_that_cannot_be_made_is_left_out_alone(platform, database, tmp_pat
     assert listener.left_out == 1
 
 
-def test_event_stream_hears_the_same(platform, database, tmp_path, alpha, redis_server):
+def test_event_stream_receives_the_same(platform, database, tmp_path, alpha, redis_server):
     async def first_event(journal, feed):
         async with aclosing(listen_async(redis_server.url, [alpha.id])) as stream:
             async for each in stream:

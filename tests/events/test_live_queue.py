@@ -1,4 +1,4 @@
-"""What waits to be told to listeners: bounded, and shared among tenants."""
+"""The queue for listeners is bounded, and shared fairly among tenants."""
 
 import pytest
 
@@ -12,12 +12,12 @@ def bravo(make):
 
 
 def feed_of(*tenants):
-    """One that Redis never hears of."""
+    """A queue that never reaches Redis."""
     slugs = {str(tenant.id): name for tenant, name in zip(tenants, ("alpha", "bravo"), strict=False)}
     return LiveFeed("unix:///nonexistent/redis.sock", lambda: slugs, cell="cell-1")
 
 
-def test_queue_is_bounded_and_what_it_forgets_is_counted(alpha):
+def test_queue_is_bounded_and_counts_dropped_events(alpha):
     feed = feed_of(alpha)
     feed.wanted = frozenset([str(alpha.id)])
     stream = AuthStream(feed)
@@ -34,14 +34,14 @@ def test_queue_is_bounded_and_what_it_forgets_is_counted(alpha):
     assert [each.number for each in feed._waiting][-1] == 3 * MOST_WAITING - 1
 
 
-def test_tenant_with_much_to_tell_costs_no_other_its_events(alpha, bravo):
+def test_busy_tenant_costs_no_other_its_events(alpha, bravo):
     noisy, quiet = str(alpha.id), str(bravo.id)
     feed = feed_of(alpha, bravo)
     feed.wanted = frozenset([noisy, quiet])
     stream = AuthStream(feed)
     for batch in range(3):
         work = stream.begin(frozenset([noisy, quiet]))
-        # The quiet one's is the oldest of each batch.
+        # The quiet tenant's event is the oldest of each batch.
         work.live.note(0, quiet, b"q", cleaned=False)
         for number in range(2 * MOST_WAITING):
             work.live.note(1 + number, noisy, b"n", cleaned=False)
@@ -52,7 +52,7 @@ def test_tenant_with_much_to_tell_costs_no_other_its_events(alpha, bravo):
         assert feed.counters["left_out"] == (batch + 1) * (2 * MOST_WAITING + 1) - MOST_WAITING
     waiting = [each for each in feed._waiting if each.told.tenant_id == noisy]
     assert [each.number for each in feed._waiting if each.told.tenant_id == quiet] == [0, 1, 2]
-    # Listeners are told the number of what they are sent next, and what is sent is of both in turn.
+    # Listeners get the number of their next event, and both tenants are sent in turn.
     assert (feed._number_of(quiet), feed._number_of(noisy)) == (0, waiting[0].number)
     assert [each.told.tenant_id == quiet for each in feed._waiting.take(8)].count(True) == 3
     assert feed._number_of(quiet) == 3

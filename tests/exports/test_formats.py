@@ -1,4 +1,4 @@
-"""What is exported reads back as what was stored: row for row, in each format, by a reader that is not ours."""
+"""Exports read back as the stored rows, in each format, with an independent reader."""
 
 import csv
 import gzip
@@ -27,7 +27,7 @@ Rows = list[dict[str, Any]]
 
 
 def read_csv(path: Path, source: LogSource) -> Rows:
-    """By the rules of RFC 4180; an empty field without quotes is none, and the guard's apostrophe is taken away."""
+    """Read by the rules of RFC 4180. An empty unquoted field is NULL, and the guard apostrophe is removed."""
     kinds = {column.name: column.kind for column in source.columns}
     text = gzip.decompress(path.read_bytes()).decode()
     header, *rows = fields(text)
@@ -35,7 +35,7 @@ def read_csv(path: Path, source: LogSource) -> Rows:
 
 
 def fields(text: str) -> list[list[str | None]]:
-    """None for an empty field without quotes, which Python's reader does not tell from one with them."""
+    """Return None for an empty unquoted field, which Python's reader does not distinguish."""
     rows: list[list[str | None]] = []
     row: list[str | None] = []
     at = 0
@@ -103,7 +103,7 @@ READERS: dict[str, Callable[[Path, LogSource], Rows]] = {"csv": read_csv, "jsonl
 
 
 def stored(exports: Exports, table_name: str, source: LogSource) -> Rows:
-    """Alpha's rows, as the database has them."""
+    """Alpha's rows in the database."""
     table = Base.metadata.tables[table_name]
     with Session(exports.owner) as session:
         rows = session.execute(select(table).where(table.c.tenant_id == exports.alpha)).mappings().all()
@@ -165,7 +165,7 @@ def in_order(rows: Rows) -> list[str]:
 
 
 @pytest.mark.parametrize("form", READERS)
-def test_every_row_of_every_log_comes_back_as_it_was(exports: Exports, form: str) -> None:
+def test_every_row_of_every_log_round_trips(exports: Exports, form: str) -> None:
     add_nasty_rows(exports)
     for log, table in TABLES.items():
         job_id = exports.start(log, form)
@@ -176,13 +176,13 @@ def test_every_row_of_every_log_comes_back_as_it_was(exports: Exports, form: str
         job = exports.job(job_id)
         assert (job.state, job.rows, job.error) == ("done", len(NASTY), "")
         if log in EVENTS:
-            # As docs/reference/events.md has it.
+            # As documented in docs/reference/events.md.
             kind, told = EVENTS[log]
             ids = {f"{kind}:{to_microseconds(row['at'])}-{row['id']}" for row in read}
             assert ids == events(exports, *told)
 
 
-def test_no_field_of_a_table_for_people_begins_as_a_formula(exports: Exports) -> None:
+def test_no_spreadsheet_field_begins_as_a_formula(exports: Exports) -> None:
     add_nasty_rows(exports)
     job_id = exports.start("auth", "csv")
     exports.run()

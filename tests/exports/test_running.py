@@ -1,4 +1,4 @@
-"""Jobs: gone on with by whoever comes next, whatever became of the one before, and never half told."""
+"""Export jobs: resumed after any failure, and never visible half done."""
 
 import hashlib
 import json
@@ -45,7 +45,7 @@ def read(exports: Exports, job_id: int, form: str) -> list[str]:
     return in_order([row for path in exports.files(job_id) for row in READERS[form](path, source)])
 
 
-def test_job_tells_of_its_files_and_they_are_what_it_tells(exports: Exports) -> None:
+def test_job_lists_its_files_and_they_match(exports: Exports) -> None:
     add_rows(exports, 300, days=3)
     job_id = exports.start("auth", "jsonl")
     assert exports.run() == job_id
@@ -67,12 +67,12 @@ def test_job_tells_of_its_files_and_they_are_what_it_tells(exports: Exports) -> 
     assert folder.parent.name == str(exports.alpha)
 
 
-def test_large_day_becomes_several_files_and_jobs_take_turns(exports: Exports, monkeypatch) -> None:
+def test_large_day_becomes_several_files_and_jobs_alternate(exports: Exports, monkeypatch) -> None:
     monkeypatch.setattr(runner, "FILE_ROWS", 60)
     add_rows(exports, 200)
     exports.measure()
     first, second = (exports.start("auth", "csv") for _ in range(2))
-    # No time for a second file: the other one has its turn then.
+    # No time for a second file: the other job runs first.
     turns = []
     while (job_id := exports.run(seconds=0.000001)) is not None:
         turns.append(job_id)
@@ -100,9 +100,7 @@ runner.run_next_export(folder, runner.ExportLimits(0, 60), engine=make_engine(sy
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_export_that_is_killed_is_gone_on_with_and_no_row_is_missing_or_double(
-    exports: Exports, form: str, database
-) -> None:
+def test_killed_export_resumes_without_lost_or_double_rows(exports: Exports, form: str, database) -> None:
     add_rows(exports, 1_600, days=2)
     exports.measure()
     job_id = exports.start("auth", form)
@@ -116,7 +114,7 @@ def test_export_that_is_killed_is_gone_on_with_and_no_row_is_missing_or_double(
     process.stdout.close()
     left = exports.job(job_id)
     assert left.state == "running"
-    # As long as its time lasts nobody else takes it.
+    # No other worker takes it while its lease lasts.
     assert exports.run() is None
     exports.due(job_id)
     assert exports.run() == job_id
@@ -127,7 +125,7 @@ def test_export_that_is_killed_is_gone_on_with_and_no_row_is_missing_or_double(
     assert not [path for path in exports.path(job_id).iterdir() if path.name.startswith(".")]
 
 
-def test_full_disk_is_told_and_the_job_is_tried_again_later(exports: Exports) -> None:
+def test_full_disk_is_reported_and_the_job_is_retried(exports: Exports) -> None:
     add_rows(exports, 10)
     job_id = exports.start("auth", "csv")
     exports.run(least_free_bytes=1 << 60)
@@ -143,7 +141,7 @@ def test_full_disk_is_told_and_the_job_is_tried_again_later(exports: Exports) ->
     assert (job.state, job.rows, job.error) == ("done", 10, "")
 
 
-def test_file_that_cannot_be_written_leaves_nothing_and_fails_in_the_end(exports: Exports) -> None:
+def test_unwritable_file_leaves_nothing_and_fails_finally(exports: Exports) -> None:
     add_rows(exports, 3_000)
     job_id = exports.start("auth", "csv")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -162,8 +160,8 @@ def test_file_that_cannot_be_written_leaves_nothing_and_fails_in_the_end(exports
 
 
 @pytest.mark.parametrize("harm", ["removed", "changed", "elsewhere"])
-def test_file_that_is_not_there_as_it_was_written_is_written_again(exports: Exports, harm: str) -> None:
-    """As a power cut leaves it, or a worker that has another folder."""
+def test_missing_or_changed_file_is_written_again(exports: Exports, harm: str) -> None:
+    """A power cut, or a worker with another folder, can cause this."""
     add_rows(exports, 30, days=3)
     job_id = exports.start("auth", "jsonl")
     for _ in range(2):
@@ -187,9 +185,7 @@ def test_file_that_is_not_there_as_it_was_written_is_written_again(exports: Expo
     assert read(exports, job_id, "jsonl") == in_order(stored(exports, "auth_log", LOG_SOURCES["auth"]))
 
 
-def test_export_that_cannot_be_written_for_whatever_reason_fails_and_others_have_their_turn(
-    exports: Exports, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_export_does_not_block_other_jobs(exports: Exports, monkeypatch: pytest.MonkeyPatch) -> None:
     real = runner.write_rows
 
     def poisoned(connection: psycopg.Connection, *args: Any, **given: Any) -> Any:
@@ -217,8 +213,8 @@ def test_export_that_cannot_be_written_for_whatever_reason_fails_and_others_have
     assert (exports.job(job_id).state, exports.job(job_id).rows) == ("done", 3)
 
 
-def test_day_of_every_log_is_exported_before_deletion_as_deletion_finds_it(exports: Exports) -> None:
-    """Of sessions that is the history alone; what comes into it later is late."""
+def test_day_export_before_deletion_matches_the_deleted_rows(exports: Exports) -> None:
+    """For sessions this is only the history; rows added later are late."""
     tables = {"auth": "auth_log", "accounting": "accounting_log", "sessions": "session_history", "usage": "usage_hours"}
     at = exports.today - 3 * DAY
     for table in [*tables.values(), "sessions"]:
@@ -235,7 +231,7 @@ def test_day_of_every_log_is_exported_before_deletion_as_deletion_finds_it(expor
         assert all(standing_exports.release_day(session, exports.alpha, log, at.date(), **given) for log in LOG_SOURCES)
 
 
-def test_exports_of_a_tenant_have_a_quota_and_removed_ones_make_room(exports: Exports, monkeypatch) -> None:
+def test_tenant_export_quota_counts_and_is_freed(exports: Exports, monkeypatch) -> None:
     add_rows(exports, 300, days=3)
     first = exports.start("auth", "csv")
     exports.run()
@@ -243,12 +239,12 @@ def test_exports_of_a_tenant_have_a_quota_and_removed_ones_make_room(exports: Ex
     second = exports.start("auth", "csv", most_bytes=most)
     exports.run(tenant_max_bytes=most)
     job = exports.job(second)
-    # A file may go beyond it, no more.
+    # One file may exceed the quota, but no more.
     assert (job.state, len(job.parts), job.failures) == ("failed", 1, 1)
     assert f"The tenant's exports have reached the maximum of {most} bytes." in job.error
     with pytest.raises(Conflict, match=f"maximum is {most}"):
         exports.start("auth", "csv", most_bytes=most)
-    # What deletion waits for is not part of it.
+    # Exports before deletion are not counted.
     with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
         standing_exports.create_jobs(session, exports.alpha, "auth", [(exports.today - DAY).date()], format="csv")
     exports.run(tenant_max_bytes=1)
@@ -270,7 +266,7 @@ def test_exports_of_a_tenant_have_a_quota_and_removed_ones_make_room(exports: Ex
         exports.start("auth", "csv")
 
 
-def test_cancelled_job_ends_and_its_files_go(exports: Exports, monkeypatch) -> None:
+def test_cancelled_job_ends_and_its_files_are_deleted(exports: Exports, monkeypatch) -> None:
     add_rows(exports, 30, days=3)
     job_id = exports.start("auth", "csv")
     exports.run(seconds=0.000001)
@@ -290,7 +286,7 @@ def test_cancelled_job_ends_and_its_files_go(exports: Exports, monkeypatch) -> N
     assert not exports.path(job_id).exists()
 
 
-def test_files_are_there_for_their_time_and_those_of_removed_tenants_go(exports: Exports) -> None:
+def test_files_expire_and_follow_deleted_tenants(exports: Exports) -> None:
     add_rows(exports, 3)
     job_id = exports.start("auth", "csv")
     exports.run()
@@ -306,7 +302,7 @@ def test_files_are_there_for_their_time_and_those_of_removed_tenants_go(exports:
     assert list(exports.folder.root.iterdir()) == []
 
 
-def test_jobs_are_forgotten_in_the_end_but_those_that_tell_of_days_that_are_there(exports: Exports) -> None:
+def test_old_jobs_are_deleted_except_those_of_kept_days(exports: Exports) -> None:
     add_rows(exports, 3)
     exports.start("auth", "csv")
     with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
@@ -324,7 +320,7 @@ def test_jobs_are_forgotten_in_the_end_but_those_that_tell_of_days_that_are_ther
         assert [job.since for job in session.query(ExportJob)] == [exports.today - DAY]
 
 
-def test_day_that_nobody_has_measured_becomes_several_files_as_well(exports: Exports, monkeypatch) -> None:
+def test_unmeasured_day_becomes_several_files_too(exports: Exports, monkeypatch) -> None:
     monkeypatch.setattr(runner, "FILE_ROWS", 60)
     add_rows(exports, 200)
     job_id = exports.start("auth", "csv")
@@ -332,7 +328,7 @@ def test_day_that_nobody_has_measured_becomes_several_files_as_well(exports: Exp
     assert (len(exports.job(job_id).parts), exports.job(job_id).rows) == (4, 200)
 
 
-def test_stretch_is_from_its_first_moment_to_before_its_last(exports: Exports) -> None:
+def test_time_range_includes_start_and_excludes_end(exports: Exports) -> None:
     for at in (exports.today - DAY, exports.today - timedelta(microseconds=1), exports.today):
         exports.add("auth_log", at)
     job_id = exports.start("auth", "csv", since=exports.today - DAY, until=exports.today)
@@ -340,7 +336,7 @@ def test_stretch_is_from_its_first_moment_to_before_its_last(exports: Exports) -
     assert exports.job(job_id).rows == 2
 
 
-def test_ended_sessions_are_exported_from_wherever_they_are(exports: Exports) -> None:
+def test_ended_sessions_are_exported_from_both_tables(exports: Exports) -> None:
     at = exports.today - DAY
     exports.add("session_history", at, session_id="old")
     for session_id, flags in (("new", []), ("silent", ["stale"])):
@@ -352,7 +348,7 @@ def test_ended_sessions_are_exported_from_wherever_they_are(exports: Exports) ->
     assert sorted(row["session_id"] for row in rows) == ["new", "old", "silent"]
 
 
-def test_tenants_have_their_turns_however_many_jobs_another_has(exports: Exports) -> None:
+def test_tenants_alternate_however_many_jobs_one_has(exports: Exports) -> None:
     with session_scope(TenantScope(exports.bravo), engine=exports.worker) as session:
         days = [(exports.today - age * DAY).date() for age in range(1, 200)]
         standing_exports.create_jobs(session, exports.bravo, "auth", days, format="csv")
@@ -360,7 +356,7 @@ def test_tenants_have_their_turns_however_many_jobs_another_has(exports: Exports
     turns = 1
     while exports.run() != job_id:
         turns += 1
-    # By chance it may come late, but not behind all.
+    # By chance it may run late, but not after all others.
     assert turns < 60
 
 
@@ -372,7 +368,7 @@ def test_end_is_tomorrow_at_the_latest(exports: Exports) -> None:
     assert (job.state, job.until < exports.today + 3 * DAY) == ("done", True)
 
 
-def test_every_mistake_is_named_and_what_waits_is_bounded(exports: Exports) -> None:
+def test_all_errors_are_listed_and_the_queue_is_bounded(exports: Exports) -> None:
     with pytest.raises(SeveralMistakes) as caught:
         exports.start("audit", "xls", since=exports.today, until=exports.today)
     assert {mistake.place for mistake in caught.value.mistakes} == {"log", "format", "until"}
@@ -397,7 +393,7 @@ while runner.run_next_export(folder, runner.ExportLimits(0, 60), engine=engine):
 
 @pytest.mark.long
 def test_memory_does_not_grow_with_the_rows(exports: Exports, database) -> None:
-    """Of each format the second export has four times as many rows as the first, which fills what is filled once."""
+    """The second export of each format has four times the rows of the first, which fills the caches."""
     with Session(exports.owner) as session, session.begin():
         for age, rows in ((1, 11_000), (2, 40_000)):
             session.execute(
@@ -415,5 +411,5 @@ def test_memory_does_not_grow_with_the_rows(exports: Exports, database) -> None:
     output = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
     peaks = [int(line) for line in output.split()]
     assert len(peaks) == 6
-    # Kilobytes. The rows of each alone are 22 MB.
+    # Kilobytes. The rows of each export take 22 MB.
     assert peaks[-1] - peaks[2] < 10_000, peaks

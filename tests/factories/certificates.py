@@ -1,4 +1,4 @@
-"""Tenants with authorities, and what they issue."""
+"""Tenants with authorities, and the certificates that they issue."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +24,7 @@ SIGNING = SigningContext(SEALER, "http://status.admit.example")
 
 
 def write_master_key(folder: Path) -> Path:
-    """The file with which a process opens what SEALER sealed."""
+    """Write the file with which a process opens values sealed by SEALER."""
     path = folder / "master.key"
     path.touch(mode=0o600)
     path.write_text(MASTER_KEY.hex())

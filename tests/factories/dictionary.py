@@ -1,4 +1,4 @@
-"""What the cells of tests know of RADIUS: the dictionaries of the radiusd that is installed, read once by a process."""
+"""The RADIUS dictionaries for test cells: those of the installed radiusd, read once per process."""
 
 import hashlib
 import zlib
@@ -31,7 +31,7 @@ def _stored() -> dict[str, object]:
 
 
 def give_dictionary(cell_engine: Engine, cell_id: CellId) -> None:
-    """As the cell uploads it; without it no reply is checked and no policy published."""
+    """Store it as the cell uploads it. Without it no reply is checked and no policy published."""
     with session_scope(CellScope(cell_id), engine=cell_engine) as session:
         session.execute(insert(models.Dictionary).values(_stored()).on_conflict_do_nothing())
         session.execute(

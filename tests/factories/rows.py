@@ -1,4 +1,4 @@
-"""A valid row of any table, made up from the metadata."""
+"""A valid row of any table, generated from the metadata."""
 
 from typing import Any
 from uuid import uuid4
@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from nac.clock import utc_now
 from nac.ids import TenantId
 
-# Where a CHECK asks for more than the type says.
+# Values for CHECK constraints that are stricter than the type.
 _BY_NAME: dict[str, Any] = {
     "certificate_authorities.kind": "root",
     "certificate_authorities.status": "active",
@@ -81,15 +81,13 @@ def _is_required(column: Column[Any]) -> bool:
 
 
 def _reference(constraint: ForeignKeyConstraint) -> Column[Any]:
-    """The column that holds the other row's id, beside the tenant's."""
+    """Return the column with the other row's id, next to the tenant's."""
     return next((column for column in constraint.columns if column.name != "tenant_id"), constraint.table.c.tenant_id)
 
 
 def make_row(session: Session, table: Table, tenant_id: TenantId, **values: Any) -> dict[str, Any]:
-    """Insert a row of `table` for the tenant, after one of each table that it must refer to; returns its values.
-
-    `values` are taken as they are.
-    """
+    """Insert a row of `table` for the tenant, after one of each referenced table, and return its values. `values` are
+    used unchanged."""
     row: dict[str, Any] = {"tenant_id": tenant_id} | values
     for constraint in table.foreign_key_constraints:
         column = _reference(constraint)

@@ -1,4 +1,4 @@
-"""What most tests start from: an MSP, a cell with free slots, tenants in it."""
+"""The usual starting data: an MSP, a cell with free slots, and its tenants."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ ACTOR = "test:factory"
 
 
 def seal(plaintext: bytes, context: str) -> bytes:
-    """Reversible and bound to its context, as far as a test needs it; `nac.secrets` has the real one."""
+    """Seal reversibly and bound to the context, as far as tests need it. `nac.secrets` has the real one."""
     return context.encode() + b"|" + plaintext[::-1]
 
 

@@ -1,4 +1,4 @@
-"""A real directory with a few people in it."""
+"""A real directory with a few users in it."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import pytest
 from nac.outbound.reach import OutboundReach
 from tests.identities.slapd import BASE, SERVICE_DN, Slapd, dn_of, group, person, tree
 
-# The tests' servers are on loopback, where sources may usually not be.
+# The tests' servers are on loopback, where sources are normally not allowed.
 HERE = OutboundReach.parse("127.0.0.0/8")
 ANNA, ANNAS_PASSWORD = "anna", "anna's own password"
 
@@ -35,7 +35,7 @@ def directory(running_directory: Slapd) -> Slapd:
 
 @pytest.fixture
 def document(directory: Slapd) -> dict[str, object]:
-    """The settings of a source that asks the directory."""
+    """The settings of a source that uses the directory."""
     return {
         "urls": [directory.ldaps],
         "ca_certificate": directory.ca_certificate,

@@ -1,4 +1,4 @@
-"""Servers that misbehave, which no real one does on demand; and a provider, which is truly outside."""
+"""Misbehaving LDAP servers, which no real server can imitate on demand, and a fake provider."""
 
 import json
 import socket
@@ -12,16 +12,16 @@ from urllib.parse import parse_qs
 from nac.identities.ldap import ber, messages
 
 HOST = "127.0.0.1"
-# Answers a whole request (its LDAP message), piece by piece where it returns a list; None closes the connection.
+# Responds to a whole LDAP message, in pieces if it returns a list. None closes the connection.
 Respond = Callable[[bytes], bytes | list[bytes] | None]
 TRICKLE_SECONDS = 0.02
-# What a compressed body begins with (RFC 1952 2.3.1).
+# The first bytes of a compressed body (RFC 1952 2.3.1).
 GZIP = b"\x1f\x8b"
 
 
 @contextmanager
 def ldap_server(respond: Respond) -> Iterator[str]:
-    """The URL of a server that says what the test says."""
+    """The URL of a server with responses set by the test."""
     listener = socket.create_server((HOST, 0))
     connections: list[socket.socket] = []
 
@@ -102,7 +102,8 @@ def entry(number: int, dn: str, **attributes: str) -> bytes:
 
 @contextmanager
 def provider(certificate: str, key: str, answer: Callable[[str, dict[str, str]], tuple[int, object]]) -> Iterator[str]:
-    """The https address of a provider; `answer` gets path and form and returns status and JSON (bytes as they are)."""
+    """The https address of a provider. `answer` gets path and form and returns status and JSON (bytes are sent
+    unchanged)."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

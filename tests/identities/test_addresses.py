@@ -1,4 +1,4 @@
-"""Which addresses a source may be on."""
+"""Allowed addresses of a source."""
 
 import threading
 
@@ -17,7 +17,7 @@ def listener():
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "2130706433", "[::ffff:127.0.0.1]"])
-def test_directory_on_a_refused_address_is_never_connected_to(listener, host):
+def test_blocked_directory_address_is_never_contacted(listener, host):
     url = f"ldap://{host}:{listener.getsockname()[1]}"
     document = {"urls": [url], "allow_unencrypted": True, "base_dn": "dc=corp"}
     (answer,) = asked_of(lambda: build_source_client("corp", "ldap", document, b"", DEFAULT_REACH), "anna", "secret")
@@ -27,7 +27,7 @@ def test_directory_on_a_refused_address_is_never_connected_to(listener, host):
     assert not came(listener)
 
 
-def test_server_that_speaks_no_tls_is_told_as_such(listener):
+def test_server_without_tls_is_reported(listener):
     def answer():
         connection, _ = listener.accept()
         with connection:
@@ -43,12 +43,12 @@ def test_server_that_speaks_no_tls_is_told_as_such(listener):
     assert "WRONG_VERSION_NUMBER" in told.detail
 
 
-def test_second_server_answers_where_the_first_is_refused(document, directory):
+def test_second_server_is_used_if_the_first_is_blocked(document, directory):
     urls = ["ldaps://169.254.169.254", directory.ldaps]
     assert answered(document | {"urls": urls}, ANNA, ANNAS_PASSWORD).verified
 
 
-def test_provider_on_a_refused_address_is_never_connected_to(listener):
+def test_blocked_provider_address_is_never_contacted(listener):
     here = f"https://localhost:{listener.getsockname()[1]}/"
     settings = {"issuer": "https://login.example", "client_id": "admit", "token_endpoint": here, "jwks_uri": here}
     (answer,) = asked_of(lambda: build_source_client("idp", "oidc", settings, b"x", DEFAULT_REACH), "anna", "secret")

@@ -1,4 +1,4 @@
-"""What servers say, on its way into logs."""
+"""Texts from servers, before they reach logs."""
 
 import asyncio
 
@@ -26,7 +26,7 @@ class Telling:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_words_of_a_server_are_one_line_of_printable_text(fails):
+def test_server_text_becomes_one_printable_line(fails):
     answer = asyncio.run(verify_password(Telling(fails), UserName("anna", "anna"), b"x", source_name="corp"))
     assert answer.reason == ("directory-refused" if fails else "wrong-password")
     assert answer.detail == "no WARNING tenant bravo, source corp: broken [2J "

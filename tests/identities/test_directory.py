@@ -1,4 +1,4 @@
-"""Against a real slapd: who gets in, with which groups, and what is said of those who do not."""
+"""Against a real slapd: accepted users, their groups, and the reasons for rejections."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from tests.identities.slapd import BASE, SERVICE_PASSWORD
 
 
 def asked_of(make, name, password, *, times=1) -> list[VerificationResult]:
-    """Answers of one source that is asked one time after the other."""
+    """Responses of one source to sequential requests."""
 
     async def run():
         source = make()
@@ -38,7 +38,7 @@ def reason(document, name, password, **options) -> str:
 
 
 class TestRightPassword:
-    def test_user_comes_with_name_and_groups_of_the_directory(self, document):
+    def test_user_is_returned_with_name_and_groups(self, document):
         answer = answered(document, "ANNA", ANNAS_PASSWORD)
         assert answer.verified
         assert (answer.source, answer.name) == ("corp", ANNA)
@@ -48,11 +48,11 @@ class TestRightPassword:
         answer = answered(document | {"groups": "search"}, ANNA, ANNAS_PASSWORD)
         assert set(answer.groups) == {"staff", "B, C+D"}
 
-    def test_groups_are_left_out_where_none_or_only_some_are_wanted(self, document):
+    def test_groups_can_be_disabled_or_filtered(self, document):
         assert answered(document | {"groups": "none"}, ANNA, ANNAS_PASSWORD).groups == ()
         assert answered(document | {"only_groups": ["st*"]}, ANNA, ANNAS_PASSWORD).groups == ("staff",)
 
-    def test_directory_that_knows_no_nested_groups_is_told_of(self, document):
+    def test_missing_nested_group_support_is_reported(self, document):
         steps = []
 
         async def run():
@@ -71,25 +71,25 @@ class TestRightPassword:
         assert (answer.verified, answer.groups) == (True, ())
         assert "set groups to memberof or search" in steps[-1]
 
-    def test_attributes_are_called_as_the_source_says(self, document):
+    def test_attributes_are_named_by_the_source_settings(self, document):
         mapped = document | {"attributes": {"department": "departmentNumber", "floor": "roomNumber"}}
         assert answered(mapped, ANNA, ANNAS_PASSWORD).attributes == {"department": ("IT",)}
 
     @pytest.mark.parametrize(("name", "password"), [("zoë", "pässwörd ☕"), ("odd*name)(uid=anna", "odd password")])
-    def test_name_of_any_characters_is_found_as_it_is(self, document, name, password):
+    def test_name_with_special_characters_is_found(self, document, name, password):
         answer = answered(document, name, password)
         assert (answer.verified, answer.name) == (True, name)
 
-    def test_start_tls_serves_as_well(self, document, directory):
+    def test_start_tls_works(self, document, directory):
         assert answered(document | {"urls": [directory.ldap], "start_tls": True}, ANNA, ANNAS_PASSWORD).verified
 
-    def test_realm_is_taken_off_where_the_source_answers_for_it(self, document):
+    def test_own_realm_is_stripped_from_the_name(self, document):
         mine = document | {"realms": ["corp.example", "CORP"]}
         assert answered(mine, "anna@CORP.example", ANNAS_PASSWORD).verified
         assert answered(mine, "corp\\anna", ANNAS_PASSWORD).verified
         assert reason(document, "anna@corp.example", ANNAS_PASSWORD) == "unknown-user"
 
-    def test_connections_are_used_again_and_replaced_when_the_server_was_restarted(self, document, directory):
+    def test_connections_are_reused_and_replaced_after_a_restart(self, document, directory):
         async def run():
             source = build_source_client("corp", "ldap", document, SERVICE_PASSWORD.encode(), HERE)
             name = name_for_realms(ANNA, ())
@@ -102,55 +102,55 @@ class TestRightPassword:
 
         assert [answer.reason for answer in asyncio.run(run())] == ["", ""]
 
-    def test_second_server_answers_where_the_first_is_down(self, document, directory):
+    def test_second_server_is_used_if_the_first_is_down(self, document, directory):
         urls = ["ldaps://127.0.0.1:1", directory.ldaps]
         assert answered(document | {"urls": urls}, ANNA, ANNAS_PASSWORD).verified
 
 
 class TestWrongCredentials:
     @pytest.mark.parametrize("password", ["wrong", "", "\0", "\0" + ANNAS_PASSWORD, ANNAS_PASSWORD + "\0", b"\xff\xfe"])
-    def test_password_that_is_not_the_users_is_wrong(self, document, password):
+    def test_wrong_password_is_rejected(self, document, password):
         assert reason(document, ANNA, password) == "wrong-password"
 
     @pytest.mark.parametrize(
         "name", ["nobody", "*", "anna*", "*)(uid=*", "anna)(|(uid=*", "\\2a", "a\0", "{user}", "admit"]
     )
-    def test_name_that_nobody_has_is_unknown(self, document, name):
+    def test_unknown_name_is_rejected(self, document, name):
         assert reason(document, name, ANNAS_PASSWORD) == "unknown-user"
 
 
 class TestDirectoryAtFault:
-    def test_our_own_account_is_refused(self, document):
+    def test_wrong_service_account_is_an_error(self, document):
         answer = answered(document, ANNA, ANNAS_PASSWORD, secret="not the password")
         assert answer.reason == "directory-refused"
         assert "invalidCredentials" in answer.detail
         assert "not the password" not in answer.detail
 
-    def test_base_that_does_not_exist(self, document):
+    def test_missing_base_dn_is_an_error(self, document):
         answer = answered(document | {"base_dn": f"ou=nowhere,{BASE}"}, ANNA, ANNAS_PASSWORD)
         assert (answer.reason, "noSuchObject" in answer.detail) == ("directory-refused", True)
 
-    def test_filter_that_fits_two_entries(self, document):
+    def test_filter_with_two_matches_is_an_error(self, document):
         answer = answered(document | {"user_filter": "(|(uid={user})(uid=bert))"}, ANNA, ANNAS_PASSWORD)
         assert (answer.reason, "more than one" in answer.detail) == ("directory-refused", True)
 
-    def test_certificate_of_another_authority(self, document):
+    def test_certificate_of_another_ca_is_rejected(self, document):
         answer = answered(document | {"ca_certificate": ""}, ANNA, ANNAS_PASSWORD)
         assert (answer.reason, "certificate" in answer.detail) == ("directory-unavailable", True)
 
-    def test_certificate_for_another_name(self, document, directory):
+    def test_certificate_for_another_name_is_rejected(self, document, directory):
         urls = [f"ldaps://127.0.0.2:{directory.ldaps_port}"]
         assert reason(document | {"urls": urls}, ANNA, ANNAS_PASSWORD) == "directory-unavailable"
 
-    def test_nobody_listens(self, document):
+    def test_closed_port_is_unavailable(self, document):
         answer = answered(document | {"urls": ["ldaps://127.0.0.1:1"]}, ANNA, ANNAS_PASSWORD)
         assert (answer.reason, "refused" in answer.detail) == ("directory-unavailable", True)
 
-    def test_name_without_address(self, document):
+    def test_unresolvable_host_is_unavailable(self, document):
         answer = answered(document | {"urls": ["ldaps://no-such-host.invalid"], "time_limit_seconds": 8}, ANNA, "x")
         assert answer.reason in ("directory-unavailable", "directory-slow")
 
-    def test_server_that_stands_still_is_slow_and_answers_again_afterwards(self, document, directory):
+    def test_frozen_server_times_out_and_recovers(self, document, directory):
         hurried = document | {"time_limit_seconds": 0.5}
 
         async def run():

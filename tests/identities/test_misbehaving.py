@@ -1,4 +1,4 @@
-"""Directories that lie, stall, talk nonsense or too much; and the words with which Active Directory refuses."""
+"""Directories that lie, stall, or send invalid or too much data; and the error codes of Active Directory."""
 
 import os
 
@@ -30,7 +30,7 @@ def document(url, **changed):
 
 
 def honest(message, *, code=0, text=""):
-    """Knows anna, and answers her bind with `code`; binds of others fail."""
+    """A server that knows anna and answers her bind with `code`; other binds fail."""
     number, kind = number_of(message), kind_of(message)
     if kind == _SEARCH:
         return entry(number, ANNA, uid="anna") + result(number, SEARCH_DONE, 0)
@@ -39,13 +39,13 @@ def honest(message, *, code=0, text=""):
     return None
 
 
-def said(respond, **changed):
+def verify_against(respond, **changed):
     with ldap_server(respond) as url:
         return answered(document(url, **changed), "anna", "secret")
 
 
-def test_honest_server_is_believed():
-    assert said(honest).verified
+def test_honest_server_is_trusted():
+    assert verify_against(honest).verified
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_honest_server_is_believed():
         ("99999", "wrong-password"),
     ],
 )
-def test_active_directory_says_why_it_refuses(data, reason):
+def test_active_directory_reasons_are_recognised(data, reason):
     text = f"80090308: LdapErr: DSID-0C090446, comment: AcceptSecurityContext error, data {data}, v4563\0"
-    answer = said(lambda message: honest(message, code=49, text=text))
+    answer = verify_against(lambda message: honest(message, code=49, text=text))
     assert (answer.reason, answer.source) == (reason, "corp")
 
 
@@ -72,7 +72,7 @@ IN_CHAIN = b"1.2.840.113556.1.4.1941"
 
 
 def active_directory(message):
-    """Of the groups below which anna is, at whatever depth, it is asked by the rule that it alone knows."""
+    """Active Directory resolves nested groups by its own matching rule, which the test checks."""
     if kind_of(message) == _SEARCH and IN_CHAIN in message:
         assert ANNA.encode() in message
         number = number_of(message)
@@ -81,9 +81,9 @@ def active_directory(message):
     return honest(message)
 
 
-def test_active_directory_is_asked_for_groups_in_groups():
-    assert said(active_directory, groups="nested").groups == ("WLAN-Staff", "Everybody")
-    assert said(active_directory, groups="nested", only_groups=["WLAN-*"]).groups == ("WLAN-Staff",)
+def test_active_directory_nested_groups_are_resolved():
+    assert verify_against(active_directory, groups="nested").groups == ("WLAN-Staff", "Everybody")
+    assert verify_against(active_directory, groups="nested", only_groups=["WLAN-*"]).groups == ("WLAN-Staff",)
 
 
 @pytest.mark.parametrize(
@@ -100,11 +100,11 @@ def test_active_directory_is_asked_for_groups_in_groups():
         (4096, "directory-refused"),
     ],
 )
-def test_other_results_of_a_bind_admit_nobody(code, reason):
-    assert said(lambda message: honest(message, code=code)).reason == reason
+def test_other_bind_results_admit_nobody(code, reason):
+    assert verify_against(lambda message: honest(message, code=code)).reason == reason
 
 
-def test_direct_bind_asks_as_the_user_and_reads_its_entry():
+def test_direct_bind_uses_the_user_and_reads_its_entry():
     binds = []
 
     def respond(message):
@@ -114,63 +114,63 @@ def test_direct_bind_asks_as_the_user_and_reads_its_entry():
             return result(number, BIND_RESPONSE, 0 if b"anna@corp.example" in message else 49)
         return entry(number, ANNA, uid="anna", memberOf=f"cn=Domain Users,{BASE}") + result(number, SEARCH_DONE, 0)
 
-    answer = said(respond, direct_bind="{user}@corp.example")
+    answer = verify_against(respond, direct_bind="{user}@corp.example")
     assert (answer.verified, answer.groups) == (True, ("Domain Users",))
     assert b"anna@corp.example" in binds[0]
 
 
 class TestLies:
-    def test_server_that_takes_every_password_admits_nobody(self):
+    def test_server_that_accepts_any_password_admits_nobody(self):
         def respond(message):
             number = number_of(message)
             if kind_of(message) == _SEARCH:
                 return entry(number, ANNA, uid="anna") + result(number, SEARCH_DONE, 0)
             return result(number, BIND_RESPONSE, 0)
 
-        answer = said(respond)
+        answer = verify_against(respond)
         assert (answer.reason, "accepts any" in answer.detail) == ("directory-refused", True)
 
     @pytest.mark.parametrize("dn", ["", "uid=root,dc=elsewhere", BASE, f"x{BASE}", "cn=admin,dc=corp,dc=example"])
-    def test_entry_from_elsewhere_is_refused(self, dn):
+    def test_entry_outside_the_base_is_rejected(self, dn):
         def respond(message):
             number = number_of(message)
             return entry(number, dn, uid="anna") + result(number, SEARCH_DONE, 0)
 
-        assert said(respond).reason == "directory-refused"
+        assert verify_against(respond).reason == "directory-refused"
 
-    def test_answer_to_another_question_is_refused(self):
+    def test_response_to_another_request_is_rejected(self):
         def respond(message):
             return result(number_of(message) + 1, SEARCH_DONE, 0)
 
-        assert said(respond).reason == "directory-refused"
+        assert verify_against(respond).reason == "directory-refused"
 
-    def test_more_entries_than_asked_for_are_refused(self):
+    def test_more_entries_than_requested_are_rejected(self):
         def respond(message):
             return entry(number_of(message), ANNA, uid="anna") * 5
 
-        assert said(respond).reason == "directory-refused"
+        assert verify_against(respond).reason == "directory-refused"
 
     def test_referral_is_not_followed(self):
         def respond(message):
             return result(number_of(message), SEARCH_DONE, 10, "ldap://elsewhere.example")
 
-        answer = said(respond)
+        answer = verify_against(respond)
         assert (answer.reason, "referral" in answer.detail) == ("directory-refused", True)
 
 
 class TestTooMuch:
-    def test_message_that_announces_a_gigabyte_is_refused_unread(self):
-        answer = said(lambda message: b"\x30\x84\x40\x00\x00\x00")
+    def test_message_of_a_gigabyte_is_rejected_unread(self):
+        answer = verify_against(lambda message: b"\x30\x84\x40\x00\x00\x00")
         assert (answer.reason, "larger" in answer.detail) == ("directory-refused", True)
 
-    def test_entry_of_megabytes_is_refused(self):
+    def test_entry_of_megabytes_is_rejected(self):
         def respond(message):
             number = number_of(message)
             return entry(number, ANNA, uid="x" * (2 << 20)) + result(number, SEARCH_DONE, 0)
 
-        assert said(respond).reason == "directory-refused"
+        assert verify_against(respond).reason == "directory-refused"
 
-    def test_groups_without_end_are_refused(self):
+    def test_endless_groups_are_rejected(self):
         def respond(message):
             number, kind = number_of(message), kind_of(message)
             if kind == _BIND:
@@ -179,9 +179,9 @@ class TestTooMuch:
                 return b"".join(entry(number, f"cn={place},{BASE}", cn=str(place)) for place in range(2_500))
             return entry(number, ANNA, uid="anna") + result(number, SEARCH_DONE, 0)
 
-        assert said(respond, groups="search").reason == "directory-refused"
+        assert verify_against(respond, groups="search").reason == "directory-refused"
 
-    def test_more_groups_than_a_user_may_have_are_told_as_such(self):
+    def test_too_many_groups_are_reported(self):
         listed = ber.sequence([ber.octets(f"cn={place}") for place in range(2_001)], ber.SET)
         groups = ber.sequence((ber.octets("memberOf"), listed))
 
@@ -193,38 +193,38 @@ class TestTooMuch:
                 number, SEARCH_DONE, 0
             )
 
-        assert said(respond, only_groups=["7"]).reason == "too-many-groups"
+        assert verify_against(respond, only_groups=["7"]).reason == "too-many-groups"
 
-    def test_words_without_end_are_cut(self):
+    def test_endless_text_is_truncated(self):
         def respond(message):
             number = number_of(message)
             return entry(number, f"uid={os.urandom(50_000).hex()}", uid="anna") + result(number, SEARCH_DONE, 0)
 
-        answer = said(respond)
+        answer = verify_against(respond)
         assert (answer.reason, len(answer.detail)) == ("directory-refused", 300)
 
-    def test_name_that_no_log_can_hold_is_made_one_line(self):
+    def test_unloggable_name_becomes_one_line(self):
         def respond(message):
             number = number_of(message)
             if kind_of(message) == _BIND:
                 return honest(message)
             return entry(number, ANNA, uid="\x1b[31man\0na" + "a" * 1000) + result(number, SEARCH_DONE, 0)
 
-        answer = said(respond)
+        answer = verify_against(respond)
         assert (answer.name[:11], len(answer.name)) == (" [31man naa", 300)
 
 
 class TestSilence:
-    def test_server_that_says_nothing_is_slow(self):
-        assert said(lambda message: b"", time_limit_seconds=0.3).reason == "directory-slow"
+    def test_silent_server_times_out(self):
+        assert verify_against(lambda message: b"", time_limit_seconds=0.3).reason == "directory-slow"
 
-    def test_server_that_trickles_octet_by_octet_is_slow(self):
-        """Each octet comes in time; the whole does not."""
+    def test_trickling_server_times_out(self):
+        """Each octet is in time, but the whole response is not."""
         octets = [bytes((octet,)) for octet in ber.octets(bytes(8192), ber.SEQUENCE)]
-        assert said(lambda message: octets, time_limit_seconds=0.3).reason == "directory-slow"
+        assert verify_against(lambda message: octets, time_limit_seconds=0.3).reason == "directory-slow"
 
-    def test_server_that_hangs_up_is_unavailable(self):
-        assert said(lambda message: None).reason == "directory-unavailable"
+    def test_server_that_disconnects_is_unavailable(self):
+        assert verify_against(lambda message: None).reason == "directory-unavailable"
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,11 @@ class TestSilence:
     [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x30\x80", b"\x30\x05hello", b"\x30\x00", b"\x30\xff" + b"\0" * 130],
     ids=repr,
 )
-def test_server_that_speaks_something_else_is_refused_or_slow(garbage):
-    assert said(lambda message: garbage, time_limit_seconds=0.3).reason in ("directory-refused", "directory-slow")
+def test_server_of_another_protocol_is_rejected_or_times_out(garbage):
+    assert verify_against(lambda message: garbage, time_limit_seconds=0.3).reason in (
+        "directory-refused",
+        "directory-slow",
+    )
 
 
 @given(st.binary(max_size=200))
@@ -247,7 +250,7 @@ def test_any_octets_are_a_message_or_malformed(data):
 
 
 @given(st.binary(min_size=1, max_size=20), st.integers(0, 60), st.integers(0, 255))
-def test_real_messages_with_one_octet_changed_are_read_or_malformed(seed, place, octet):
+def test_message_with_one_changed_octet_is_read_or_malformed(seed, place, octet):
     data = bytearray(entry(3, ANNA, uid=seed.hex()))
     data[place % len(data)] = octet
     try:
@@ -258,7 +261,7 @@ def test_real_messages_with_one_octet_changed_are_read_or_malformed(seed, place,
 
 
 @pytest.mark.parametrize("length", [0, 1, 127, 128, 255, 256, 65535, 70000])
-def test_lengths_of_every_form_are_read_back(length):
+def test_lengths_of_every_form_round_trip(length):
     encoded = ber.octets(os.urandom(length))
     assert ber.parse_lengths(encoded) == (len(encoded) - length, length)
     assert len(ber.BerReader(encoded).of(ber.OCTET_STRING)) == length
@@ -284,5 +287,5 @@ def test_bind_without_a_password_is_never_sent(password):
         ("nonsense", ""),
     ],
 )
-def test_group_is_called_by_the_first_value_of_its_name(dn, value):
+def test_group_is_named_by_the_first_value(dn, value):
     assert first_rdn_value(dn) == value

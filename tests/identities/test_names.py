@@ -1,4 +1,4 @@
-"""Names as people type them, with a realm or without."""
+"""User names with or without a realm."""
 
 import pytest
 from hypothesis import given
@@ -26,13 +26,13 @@ REALMS = ("corp", "corp.example")
         ("corp\\" * 1_000 + "anna", "anna"),
     ],
 )
-def test_own_realms_go_and_others_stay(name, left):
+def test_own_realms_are_stripped_and_others_stay(name, left):
     assert strip_realm(name, REALMS) == left
     assert strip_realm(name, ()) == name
 
 
 @given(st.lists(st.sampled_from(["anna", "\\", "@", "corp", "corp.example", "other"]), max_size=8).map("".join))
-def test_what_is_left_has_no_realm_to_take_off(name):
+def test_stripped_name_has_no_realm(name):
     left = strip_realm(name, REALMS)
     assert strip_realm(left, REALMS) == left
 
@@ -47,5 +47,5 @@ def test_what_is_left_has_no_realm_to_take_off(name):
         (("other",), REALMS, None),
     ],
 )
-def test_source_is_asked_about_the_name_without_its_realm(realms, own, found):
+def test_source_is_queried_without_its_realm(realms, own, found):
     assert name_for_realms(r"CORP\anna", realms, own) == found

@@ -1,4 +1,4 @@
-"""Settings are read as a whole: every mistake at once."""
+"""Settings are validated together, with all errors at once."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def places(kind, document):
 
 
 @pytest.mark.parametrize(("kind", "document"), [("ldap", LDAP), ("oidc", OIDC)])
-def test_what_is_needed_is_enough(kind, document):
+def test_required_fields_are_sufficient(kind, document):
     assert read_settings(kind, document).time_limit_seconds == 3
 
 
@@ -50,7 +50,7 @@ def test_what_is_needed_is_enough(kind, document):
         ({"password": "x"}, "password"),
     ],
 )
-def test_each_mistake_of_a_directory_has_its_place(changed, place):
+def test_each_directory_error_has_its_path(changed, place):
     assert places("ldap", LDAP | changed) == [place]
 
 
@@ -64,11 +64,11 @@ def test_each_mistake_of_a_directory_has_its_place(changed, place):
         ({"username": "anna"}, "username"),
     ],
 )
-def test_each_mistake_of_a_provider_has_its_place(changed, place):
+def test_each_provider_error_has_its_path(changed, place):
     assert places("oidc", OIDC | changed) == [place]
 
 
-def test_all_mistakes_are_told_at_once():
+def test_all_errors_are_listed_at_once():
     assert set(places("ldap", {"urls": 5, "connections": "many", "nonsense": 1})) == {
         "urls",
         "connections",
@@ -78,7 +78,7 @@ def test_all_mistakes_are_told_at_once():
 
 
 @pytest.mark.parametrize("changed", [{"start_tls": True}, {"allow_unencrypted": True}])
-def test_plain_ldap_is_taken_with_start_tls_or_where_it_is_asked_for(changed):
+def test_plain_ldap_needs_start_tls_or_an_explicit_option(changed):
     assert read_settings("ldap", LDAP | {"urls": ["ldap://a:389"]} | changed)
 
 
@@ -95,7 +95,7 @@ PLACES = frozenset({"user"})
         "(cn=\\2a\\28)",
     ],
 )
-def test_filter_is_read(text):
+def test_filter_is_parsed(text):
     assert LdapFilter(text, placeholders=PLACES).encode({"user": "anna"})
 
 
@@ -116,12 +116,12 @@ def test_filter_is_read(text):
         "(" * 50,
     ],
 )
-def test_what_is_no_filter_is_refused(text):
+def test_invalid_filter_is_rejected(text):
     with pytest.raises(InvalidLdapFilter):
         LdapFilter(text, placeholders=PLACES)
 
 
 @pytest.mark.parametrize("name", ["anna", "*", "a)(uid=*", "\\2a", "{user}", "(", "zoë", "a*b"])
-def test_name_is_one_value_of_an_equality_whatever_it_holds(name):
+def test_any_name_is_one_escaped_filter_value(name):
     encoded = LdapFilter("(uid={user})", placeholders=PLACES).encode({"user": name})
     assert encoded == ber.sequence((ber.octets("uid"), ber.octets(name)), 0xA3)

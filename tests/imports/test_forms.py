@@ -1,4 +1,4 @@
-"""What is read of each form of file: rows, notes of what was left out, mistakes with their lines, or a refusal."""
+"""Parsing of each file format: rows, notes about skipped parts, errors with lines, or a rejection."""
 
 import re
 
@@ -87,7 +87,7 @@ def noted(document: ImportDocument) -> str:
     return "\n".join(f"{note.line}: {note.text}" for note in document.notes)
 
 
-def test_clients_of_freeradius_become_nases() -> None:
+def test_freeradius_clients_become_nases() -> None:
     found = read("freeradius-clients", CLIENTS)
     assert [(line.number, dict(line.values)) for line in found.nases] == [
         (2, {"name": "north", "address": "192.0.2.7", "vendor": "cisco"}),
@@ -125,7 +125,7 @@ def test_clients_of_freeradius_become_nases() -> None:
         ("", "file"),
     ],
 )
-def test_clients_that_cannot_be_read_are_refused_with_the_line(text: str, place: str) -> None:
+def test_unreadable_clients_are_rejected_with_the_line(text: str, place: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         read("freeradius-clients", text)
     assert refused.value.place == place
@@ -141,7 +141,7 @@ def test_clients_that_cannot_be_read_are_refused_with_the_line(text: str, place:
         ("#\n" * 700_000, "too many parts"),
     ],
 )
-def test_clients_without_measure_are_refused(text: str, told: str) -> None:
+def test_endless_clients_are_rejected(text: str, told: str) -> None:
     with pytest.raises(InvalidInput, match=told):
         read("freeradius-clients", text)
 
@@ -164,19 +164,19 @@ _ENDPOINT = '{"mac": "00:00:5e:00:53:01", "attributes": {"a": ['
         ),
     ],
 )
-def test_what_takes_more_than_its_size_is_refused_with_its_place(form: str, text: str, told: str) -> None:
+def test_oversized_content_is_rejected_with_its_place(form: str, text: str, told: str) -> None:
     with pytest.raises(InvalidInput, match=told):
         read(form, text)
 
 
 @pytest.mark.parametrize("secret", ["$ENV{RADIUS_SECRET_OF_THEM}", '"${a_variable_of_the_file}"'])
-def test_secret_that_is_a_variable_is_not_taken_and_said_to_be_one(secret: str) -> None:
+def test_variable_as_a_secret_is_skipped_and_reported(secret: str) -> None:
     found = read("freeradius-clients", f"client a {{\n ipaddr = 192.0.2.7\n secret = {secret}\n}}")
     assert [line.values.get("secret") for line in found.nases] == [None]
     assert "variables are not expanded" in found.notes[0].text
 
 
-def test_nobody_comes_in_for_ever_because_an_end_cannot_be_read() -> None:
+def test_unreadable_expiry_does_not_mean_no_expiry() -> None:
     text = (
         'ann Cleartext-Password := "testing it", Expiration := "99999 Foo"\n'
         '001122334455 Expiration := "some day"\n'
@@ -188,7 +188,7 @@ def test_nobody_comes_in_for_ever_because_an_end_cannot_be_read() -> None:
     assert [note.text.partition(":")[0] for note in found.notes] == ["ann was skipped", "001122334455 was skipped"]
 
 
-def test_users_of_freeradius_become_users_and_endpoints() -> None:
+def test_freeradius_users_become_users_and_endpoints() -> None:
     found = read("freeradius-users", USERS)
     assert [(line.number, dict(line.values)) for line in found.users] == [
         (2, {"name": "steve", "password": "testing it", "valid_until": "2099-01-31T00:00:00+00:00"}),
@@ -224,14 +224,14 @@ def test_users_of_freeradius_become_users_and_endpoints() -> None:
         ("$INCLUDE other\n", "line 1"),
     ],
 )
-def test_users_that_cannot_be_read_are_refused_with_the_line_and_without_it(text: str, place: str) -> None:
+def test_unreadable_users_are_rejected_with_the_line(text: str, place: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         read("freeradius-users", text)
     assert refused.value.place == place
     assert "hush" not in str(refused.value)
 
 
-def test_nodes_of_packetfence_become_endpoints_of_their_category() -> None:
+def test_packetfence_nodes_become_endpoints_with_category() -> None:
     for text in (NODES, NODES.replace("|", ","), "\ufeff" + NODES.replace("\n", "\r\n")):
         found = read("packetfence-nodes", text)
         assert [dict(line.values) for line in found.endpoints] == [
@@ -253,7 +253,7 @@ def test_nodes_of_packetfence_become_endpoints_of_their_category() -> None:
         assert [note.line for note in found.notes] == [2, 4, 5]
 
 
-def test_endpoints_of_ise_are_taken_where_somebody_sorted_them() -> None:
+def test_ise_endpoints_with_a_static_group_are_imported() -> None:
     for text in (ISE, ISE.replace("MACAddress", "MAC Address").replace("IdentityGroup", "Identity Group", 1)):
         found = read("ise-endpoints", text)
         assert [
@@ -279,7 +279,7 @@ def test_endpoints_of_ise_are_taken_where_somebody_sorted_them() -> None:
         b'"name","password"\nJ\xc3\xbcrgen,"correct horse"',
     ],
 )
-def test_delimiter_and_encoding_are_found_out(content: bytes) -> None:
+def test_delimiter_and_encoding_are_detected(content: bytes) -> None:
     found = read("users", content)
     assert [dict(line.values) for line in found.users] == [{"name": "Jürgen", "password": "correct horse"}]
     assert found.mistakes == []
@@ -304,13 +304,13 @@ def test_delimiter_and_encoding_are_found_out(content: bytes) -> None:
         (b"\xff\xfe\x00", "file"),
     ],
 )
-def test_table_that_is_too_much_is_refused(content: bytes, place: str) -> None:
+def test_oversized_table_is_rejected(content: bytes, place: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         read("users", content)
     assert refused.value.place == place
 
 
-def test_columns_and_rows_that_are_wrong_are_told_with_their_line() -> None:
+def test_invalid_columns_and_rows_are_reported_with_the_line() -> None:
     assert [(each.number, each.field) for each in read("nases", "name,colour\nx,y\n").mistakes] == [(1, "colour")]
     assert [(each.number, each.field) for each in read("endpoints", "name\nx\n").mistakes] == [(1, "mac")]
     found = read("nases", "name,behind_nat\nx,yes\ny\n")
@@ -318,7 +318,7 @@ def test_columns_and_rows_that_are_wrong_are_told_with_their_line() -> None:
 
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "'=1", "'x", "x", "", "x=1"])
-def test_cell_is_no_formula_and_comes_back_as_it_was(cell: str) -> None:
+def test_cell_is_no_formula_and_round_trips(cell: str) -> None:
     written = escape_formula(cell)
     assert not written.startswith(("=", "+", "-", "@", "\t", "\r"))
     assert unescape_formula(written) == cell
@@ -337,7 +337,7 @@ _TEXTS = st.text(max_size=200) | st.lists(_PIECES).map(" ".join) | st.lists(_PIE
 
 
 @pytest.mark.parametrize("form", service.FORMATS)
-def test_whatever_a_file_holds_it_is_rows_or_a_refusal_with_its_place(form: str) -> None:
+def test_any_file_gives_rows_or_a_rejection_with_a_place(form: str) -> None:
     @settings(max_examples=examples(150), deadline=None)
     @given(st.binary(max_size=200) | _TEXTS.map(str.encode))
     def tried(content: bytes) -> None:

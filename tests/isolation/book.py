@@ -1,5 +1,5 @@
-"""For each route a request that is good: what its path, its query and its body say, with `$names` for what belongs to
-whoever is asked about (tests.isolation.things)."""
+"""A valid request for each route: path, query and body, with `$names` for things of the caller
+(tests.isolation.things)."""
 
 import re
 from collections.abc import Mapping
@@ -14,27 +14,27 @@ Things = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Good:
-    """`path` says which thing a parameter is, where that is not the one of the same name."""
+    """`path` names the thing of a parameter if it is not the one of the same name."""
 
     body: Any = None
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, Any] = field(default_factory=dict)
     content: str = ""
-    # Where what is there does not let it be done: what is told instead.
+    # The expected error, if the current state does not allow the operation.
     status: int = 0
 
     def names(self, path: str) -> list[str]:
-        """Of the things that it names, those of the path first."""
+        """Names of the things in it, those of the path first."""
         found = [self.path.get(name, name) for name in _PARAMETER.findall(path)]
         _collect([self.body, dict(self.query), self.content], found)
         return list(dict.fromkeys(found))
 
     def path_names(self, path: str) -> list[str]:
-        """Of its parameters."""
+        """Names of its parameters."""
         return _PARAMETER.findall(path)
 
     def asked(self, path: str, things: Things) -> dict[str, Any]:
-        """As a `Caller` takes it."""
+        """Return the request as a `Caller` sends it."""
         filled = _PARAMETER.sub(lambda found: str(things[self.path.get(found[1], found[1])]), path)
         asked: dict[str, Any] = {"path": f"/v1{filled}"}
         if self.body is not None:
@@ -129,11 +129,11 @@ GOOD: dict[str, Good] = {
     "updateMsp": Good(_RENAMED),
     "suspendMsp": Good({"with_tenants": True}),
     "resumeMsp": Good(),
-    # There are tenants.
+    # Tenants exist.
     "deleteMsp": Good(status=409),
     "updateCell": Good({"labels": ["frankfurt"]}),
     "prepareMove": Good({"cell": "cell-2"}, path={"tenant": "still_tenant"}),
-    # Prepared, and radiusd of the other cell does not run.
+    # Prepared, and radiusd of the other cell is not running.
     "switchMove": Good(status=409),
     "finishMove": Good(status=409),
     "createTenant": Good({"msp": "$msp", "slug": "$new_slug", "name": "$new_name"}),
@@ -175,7 +175,7 @@ GOOD: dict[str, Good] = {
     "rollBackRollout": Good(path={"slug": "stopped_template", "rollout_id": "stopped_rollout"}),
     # Sites, policies.
     "revealRadiusSecret": Good({"snippet": "cisco-iosxe-ibns2", "site": "$site"}),
-    # The window is yet to open, and one at a time.
+    # The window opens later, and only one is allowed at a time.
     "startSecretRotation": Good({"hours": 24}, status=409),
     "finishSecretRotation": Good({}),
     "cancelSecretRotation": Good({}),
@@ -217,7 +217,7 @@ GOOD: dict[str, Good] = {
     "getDeviceSetUp": Good(query={"form": "apple"}),
     "updateRenewalSettings": Good({"keeps_key": True}),
     "updateScepWebhook": Good({"url": "https://mdm.example/$new_name"}),
-    # Devices and people of the network.
+    # Devices and users of the network.
     "classifyEndpoints": Good({"action": "approve", "macs": ["$found_mac"], "groups": ["$group"]}),
     "deleteEndpoint": Good(path={"mac": "found_mac"}),
     "createEndpoint": Good({"mac": "$new_mac", "name": "$new_name", "groups": ["$group"]}),

@@ -1,4 +1,4 @@
-"""Requests to an application in this process, without a server: one at a time."""
+"""Requests to an application in this process, one at a time and without a server."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ class Answer:
 
 
 class Caller:
-    """`app` as somebody calls it; what it would do beside its requests is not begun."""
+    """Calls `app` with one credential. Background work of the application does not start."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app

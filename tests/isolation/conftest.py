@@ -25,7 +25,7 @@ def hall(world: Installation, walls_database: Database) -> Iterator[Hall]:
 
 @pytest.fixture(scope="session")
 def bare_hall(world: Installation, walls_database: Database) -> Iterator[Hall]:
-    """Where row-level security does not bind the application."""
+    """A hall in which row-level security does not apply to the application."""
     yield from _hall(walls_database, behind_walls=False)
 
 

@@ -1,5 +1,5 @@
-"""What a program that makes requests up is given, so that most of them reach something: for each operation the request
-of tests.isolation.book, and an installation that forgets each request once it is answered: deletions eat nothing."""
+"""Input for a request generator (schemathesis): the request of tests.isolation.book for each operation, and an
+installation that undoes each request, so that deletions remove nothing."""
 
 import asyncio
 import json
@@ -21,14 +21,14 @@ _ASKED_AT = {
     PermissionLevel.PLATFORM: "platform",
     None: "acme-1",
 }
-# What is not in place of a parameter that there is something of, is made up.
+# Parameters without an existing thing get generated values.
 _SHARE_OF_GOOD = 0.7
-# Servers that nobody runs here: it is told that they do not answer.
+# Servers that do not run here: the request reports that they do not respond.
 _ASK_OTHERS = {"startSignOn"}
 
 
 class Forgetting:
-    """The application, one request after the other, each of which finds all as it was before the first."""
+    """The application, one request at a time, each with the initial state."""
 
     def __init__(self, world: Installation, hall: Hall) -> None:
         self._app: ASGIApp = world.app
@@ -41,9 +41,9 @@ class Forgetting:
             if isinstance(route.asks, RequiresSelf)
         ]
         self._turn = asyncio.Lock()
-        # How often an operation was answered with a status.
+        # Count of responses by operation and status.
         self.answered: Counter[tuple[str, int]] = Counter()
-        # The beginning of one such answer.
+        # The beginning of one such response.
         self.told: dict[tuple[str, int], bytes] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,7 +59,7 @@ class Forgetting:
 
         kind = ("", 0)
         if any(method == scope["method"] and path.match(scope["path"]) for method, path in self._own):
-            # A token is no person.
+            # A token is not a user.
             others = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
             scope = {**scope, "headers": [*others, *self._cookies]}
         async with self._turn:
@@ -68,7 +68,7 @@ class Forgetting:
 
 
 def document(world: Installation) -> dict[str, Any]:
-    """/openapi.json, its examples things that there are."""
+    """/openapi.json with existing things as examples."""
     told = deepcopy(world.app.openapi())
     _forget_examples(told)
     for operations in told["paths"].values():
@@ -92,10 +92,10 @@ def _exemplify(operation: dict[str, Any], route: Route, things: dict[str, Any]) 
 
 
 def _forget_examples(of: Any) -> None:
-    """Whatever is below it."""
+    """Remove examples at any depth."""
     if isinstance(of, dict):
         for name in ("example", "examples"):
-            # Not of a property of that name.
+            # Except a property of that name.
             if not (isinstance(of.get(name), dict) and "type" in of[name]):
                 of.pop(name, None)
         for inner in of.values():
@@ -106,7 +106,7 @@ def _forget_examples(of: Any) -> None:
 
 
 def configuration(world: Installation, *, always: bool) -> str:
-    """schemathesis.toml: who asks, and what is in place of each parameter of a path, `always` or mostly."""
+    """schemathesis.toml: the credential, and the value of each path parameter, `always` or mostly."""
     lines: list[str] = []
     dictionaries: list[str] = []
     for route in BY_NAME.values():
@@ -135,7 +135,7 @@ def configuration(world: Installation, *, always: bool) -> str:
 
 
 def as_whom(world: Installation, route: Route, things: dict[str, Any]) -> dict[str, str]:
-    """Headers of an operator of the platform, of a person where the route is about whoever asks."""
+    """Headers of a platform operator, or of a user if the route is about the caller."""
     if isinstance(route.asks, RequiresSelf):
         return {"Cookie": f"admit={things['cookie']}", "Admit-CSRF": things["csrf"]}
     return {"Authorization": f"Bearer {world.tokens['platform', 'platform-operator']}"}

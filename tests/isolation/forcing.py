@@ -1,5 +1,5 @@
-"""Without the service layer's scope: whoever asks may everything everywhere, and services are told to be the place that
-is asked for; what the database lets be seen is still what belongs to the asker."""
+"""Runs without the service layer's scope: the caller has all permissions everywhere, and services use the requested
+scope. The database must still show only the caller's rows."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _EVERYTHING = frozenset(Permission)
 
 @contextmanager
 def forced(scope: Scope) -> Iterator[None]:
-    """Each route is run in this scope, as if it were that of the tenant, the MSP or the platform that it is about."""
+    """Run each route in this scope, as if it were that of the tenant, MSP or platform of the request."""
 
     def access(asks: RequiresPermission, asked: Caller, owner: Owner) -> Access:
         principal = Principal(asked.principal.actor, (Grant(_EVERYTHING),))
@@ -43,13 +43,13 @@ def forced(scope: Scope) -> Iterator[None]:
         patch.setattr(RequiresPermission, "on_tenant", on_tenant)
         patch.setattr(RequiresPermission, "on_msp", on_msp)
         patch.setattr(RequiresPermission, "on_platform", on_platform)
-        # Its own, which would go on as the platform.
+        # Its own job, which would continue as the platform.
         patch.setattr(OperatesMsp, "on_msp", on_platform)
         yield
 
 
 def seen_of(mark: str, answer: Answer, asked: Any) -> set[str]:
-    """Names of the place with this mark (a pattern) that the answer tells and the request has not told itself."""
+    """Names of the place with this mark (a pattern) in the response that are not in the request."""
     said = str(asked)
     found = re.findall(rf"[\w.@-]*\b{mark}\b[\w.@-]*", answer.text)
     return {each for each in found if each not in said}

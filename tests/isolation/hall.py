@@ -1,8 +1,5 @@
-"""The database as requests find it who see one installation each, for themselves alone: what they do is looked at, and
-then it was not.
-
-All happens on one connection, in one transaction that is rolled back; sessions commit savepoints of it.
-"""
+"""A database in which each request sees one installation of its own, and its changes are rolled back. Everything runs
+on one connection in one transaction; sessions commit savepoints."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -22,14 +19,14 @@ _TOUCHED = text(
     "SELECT DISTINCT coalesce(p.inhparent, s.relid)::regclass::text FROM pg_stat_xact_user_tables s"
     " LEFT JOIN pg_inherits p ON p.inhrelid = s.relid WHERE n_tup_ins + n_tup_upd + n_tup_del > 0"
 )
-# What narrows a statement to the tenant or MSP that the service was given.
+# The conditions by which a statement is limited to the tenant or MSP of the service.
 _NARROWING = re.compile(r"(?:\b\w+\.)?\b(?:tenant_id|msp_id) = (%\(\w+\)s(?:::UUID)?)")
 
 Rows = dict[str, str]
 
 
 class Hall:
-    """`behind_walls`: with row-level security, as it is. Else the application's role steps around it."""
+    """`behind_walls`: with row-level security. Otherwise the application's role bypasses it."""
 
     def __init__(self, database: Database, *, behind_walls: bool) -> None:
         self.behind_walls = behind_walls
@@ -37,7 +34,7 @@ class Hall:
         self.connection = self._engine.connect()
         self.connection.connection.driver_connection.prepare_threshold = None
         self._before: dict[str, Rows] = {}
-        # Whether what is asked is to be stripped, and whether it is now.
+        # Whether conditions are removed at all, and whether they are now.
         self.strips = self.is_stripped = False
         event.listen(self._engine, "before_cursor_execute", self._strip, retval=True)
 
@@ -46,14 +43,14 @@ class Hall:
         self._engine.dispose()
 
     def _strip(self, connection, cursor, statement, parameters, context, executemany):
-        # What a statement writes stays as it is.
+        # Values written by a statement do not change.
         if self.is_stripped and not statement.startswith("INSERT"):
             statement = _NARROWING.sub(r"\1 IS NOT NULL", statement)
         return statement, parameters
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Requests of this block meet each other; nobody else meets them."""
+        """Requests of this block see each other's changes; nobody else does."""
         connection = self.connection
         outer = connection.begin()
         if not self.behind_walls:
@@ -74,7 +71,7 @@ class Hall:
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """Of an open block: what is done in this one is forgotten already at its end."""
+        """Within an open block: changes of this inner block are undone at its end."""
         point = self.connection.begin_nested()
         try:
             yield
@@ -82,12 +79,12 @@ class Hall:
             point.rollback()
 
     def touched(self) -> list[str]:
-        """Tables, of the open block."""
+        """Tables touched in the open block."""
         with self._as_superuser():
             return sorted(self.connection.scalars(_TOUCHED))
 
     def changed(self) -> dict[str, set[str]]:
-        """Whose rows the open block has changed, by table; "" where they are nobody's."""
+        """Owners of the rows that the open block has changed, by table; "" for rows without an owner."""
         with self._as_superuser():
             tables = sorted(self.connection.scalars(_TOUCHED))
             now = rows_of(self.connection, tables)
@@ -99,7 +96,7 @@ class Hall:
         }
 
     def remember(self) -> None:
-        """How all is before."""
+        """Record the initial state."""
         tables = self.connection.scalars(
             text(
                 "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'public'::regnamespace"
@@ -117,11 +114,11 @@ class Hall:
 
 
 def _forget_scope(session: Session, transaction: Any, connection: Connection) -> None:
-    """Another transaction's, which here ends with a savepoint; the session's own is set after this."""
+    """Forget another transaction's scope, which ends with a savepoint here. The session sets its own afterwards."""
     connection.execute(_NO_SCOPE)
 
 
-# How the owner of a row is found where no column says it.
+# How to find the owner of a row without an owner column.
 _OWNERS = {
     "tenants": "t.id",
     "msps": "t.id",
@@ -132,7 +129,7 @@ _OWNERS = {
 
 @cache
 def _columns(connection: Connection) -> dict[str, list[str]]:
-    """Of each table."""
+    """Columns of each table."""
     found = connection.execute(
         text(
             "SELECT oid::regclass::text, array_agg(attname::text) FROM pg_class JOIN pg_attribute ON attrelid = oid"
@@ -143,7 +140,7 @@ def _columns(connection: Connection) -> dict[str, list[str]]:
 
 
 def rows_of(connection: Connection, tables: Sequence[str]) -> dict[str, Rows]:
-    """Of each table, a digest of each owner's rows."""
+    """Return a digest of each owner's rows, for each table."""
     found: dict[str, Rows] = {table: {} for table in tables}
     if tables:
         query = " UNION ALL ".join(_digests(connection, table) for table in tables)

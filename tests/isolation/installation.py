@@ -1,4 +1,4 @@
-"""One installation for all tests of a process: it is made once, and none of them changes it."""
+"""One installation for all tests of a process: created once, never changed by them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,11 +81,11 @@ BY_NAME = {route.name: route for routes in ROUTES.values() for route in routes}
 
 @dataclass(frozen=True)
 class Place:
-    """A tenant or an MSP, or the platform, by the slug that paths name it with."""
+    """A tenant, an MSP or the platform, by its slug in paths."""
 
     slug: str
     owner: Owner
-    # The MSP that a tenant is of.
+    # The MSP of a tenant.
     msp: str = ""
 
     @property
@@ -112,7 +112,7 @@ class Installation:
     call: Caller
     places: dict[str, Place] = field(default_factory=dict)
     things: dict[str, dict[str, Any]] = field(default_factory=dict)
-    # By the place and role that each is of.
+    # Tokens by place and role.
     tokens: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def of_level(self, level: PermissionLevel | None) -> list[Place]:
@@ -123,7 +123,7 @@ class Installation:
         return self.call(route.method, headers=headers, **route.good.asked(route.path, things))
 
     def things_of(self, slug: str) -> dict[str, Any]:
-        """Of an MSP and of the platform with those of a tenant, which they are asked about too."""
+        """Things of an MSP and of the platform, with those of one of their tenants, which requests may name too."""
         place = self.places[slug]
         if place.level is PermissionLevel.TENANT:
             return self.things[slug]
@@ -136,7 +136,7 @@ class Installation:
 
 
 def may(place: Place, role: str, permission: Permission, at: Place) -> bool:
-    """As the roles are documented, worked out apart from the code under test."""
+    """Return whether the documented roles allow it, independent of the code under test."""
     return place.covers(at) and permission in BUILT_IN_ROLES[role].permissions
 
 
@@ -199,7 +199,7 @@ def _fill(made: Installation, engines: Engines) -> None:
         things = made.things[slug]
         things |= {"follower": f"{slug}-1", "second_tenant": f"{slug}-2"}
         filler.msp(things)
-        # What is asked by MSPs and by the platform names tenants and their files.
+        # Requests of MSPs and the platform name tenants and their files.
         first, second = made.things[f"{slug}-1"], made.things[f"{slug}-2"]
         ask("prepareMove", {"still_tenant": first["tenant"]})
         first |= {"still_tenant": second["tenant"], "leaving_tenant": things["leaving_tenant"]}
@@ -208,7 +208,7 @@ def _fill(made: Installation, engines: Engines) -> None:
     things["person_id"] = made.things[MSPS[0]]["person_id"]
     things["entry_id"] = ask("listPlatformAudit", things)["items"][0]["id"]
     with engines.owner.begin() as connection:
-        # As most requests find theirs: that it was used is known, and no request has to note it.
+        # The tokens have been used recently, so no request has to record their use.
         connection.execute(update(ApiToken).values(last_used_at=utc_now() + timedelta(hours=1)))
     with session_scope(PlatformScope(), engine=engines.worker) as session:
         while seal_waiting_entries(session, keys=load_or_create_keys(session, SEALER), now=utc_now()):

@@ -1,6 +1,5 @@
-"""Good requests at one's own place that name, one at a time, what belongs to another: in the path, the query and the
-body. They are answered as if there were no such thing, and with the service layer's narrowing taken out of each
-statement they still reach nothing."""
+"""Valid requests at the caller's own place that name, one at a time, something of another tenant: in path, query and
+body. They return the same as for unknown things. Without the service layer's filters they still reach nothing."""
 
 from typing import Any
 
@@ -13,14 +12,14 @@ from tests.isolation.hall import Hall
 from tests.isolation.installation import ROUTES, Installation, Place, Route
 from tests.isolation.things import nobodys
 
-# Who asks, and whose thing is named.
+# The caller, and the owner of the named thing.
 PAIRS = {
     PermissionLevel.TENANT: ("acme-1", "tenant-admin", "bolt-1"),
     PermissionLevel.MSP: ("acme", "msp-admin", "bolt"),
 }
-# A tenant's and an MSP's slug is in the names of the network: there is one of each.
+# Slugs of tenants and MSPs are global names.
 ONE_OF_ALL = {("createTenant", "new_slug"), ("createTenantOfMsp", "new_slug")}
-# Whose place it is, the tests of routes ask.
+# The route tests cover whose place it is.
 _PLACES = {"tenant": PermissionLevel.TENANT, "msp": PermissionLevel.MSP}
 
 
@@ -55,9 +54,7 @@ def _ask(world: Installation, hall: Hall, route: Route, things: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_things_of_another_are_answered_as_things_that_there_are_not(
-    world: Installation, hall: Hall, noun: str
-) -> None:
+def test_foreign_things_are_reported_as_unknown(world: Installation, hall: Hall, noun: str) -> None:
     for route, name in _tries(world, noun):
         slug, other = _pair(route)
         mine, theirs, no_ones = world.things_of(slug), world.things_of(other), nobodys()
@@ -75,9 +72,7 @@ def test_things_of_another_are_answered_as_things_that_there_are_not(
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_statements_that_lost_their_narrowing_reach_nothing_of_another(
-    world: Installation, hall: Hall, noun: str
-) -> None:
+def test_unfiltered_statements_reach_no_foreign_rows(world: Installation, hall: Hall, noun: str) -> None:
     hall.strips = True
     try:
         for route in ROUTES[noun]:
@@ -96,7 +91,7 @@ def test_statements_that_lost_their_narrowing_reach_nothing_of_another(
         hall.strips = False
 
 
-def test_without_row_level_security_lost_narrowing_is_noticed(world: Installation, bare_hall: Hall) -> None:
+def test_lost_filters_are_noticed_without_row_security(world: Installation, bare_hall: Hall) -> None:
     bare_hall.strips = True
     found = set()
     try:
@@ -111,7 +106,7 @@ def test_without_row_level_security_lost_narrowing_is_noticed(world: Installatio
     assert {"listSites", "listEndpoints", "listPolicies", "listNases", "listFeeds"} <= found
 
 
-def test_places_in_lists_of_another_show_nothing_of_it(world: Installation, hall: Hall) -> None:
+def test_foreign_cursors_reveal_nothing(world: Installation, hall: Hall) -> None:
     found = 0
     for route in (route for routes in ROUTES.values() for route in routes):
         if route.level is not PermissionLevel.TENANT or not route.name.startswith("list"):
@@ -133,7 +128,7 @@ def test_places_in_lists_of_another_show_nothing_of_it(world: Installation, hall
     assert found > 5
 
 
-def test_idempotency_keys_of_another_answer_nothing(world: Installation, hall: Hall) -> None:
+def test_foreign_idempotency_keys_replay_nothing(world: Installation, hall: Hall) -> None:
     (route,) = (route for routes in ROUTES.values() for route in routes if route.name == "createSite")
     with hall.open():
         answers = [

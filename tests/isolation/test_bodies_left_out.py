@@ -1,4 +1,4 @@
-"""A body in which nothing has to be said may be left out: of each such operation, from the description."""
+"""A body without required fields is optional, for each such operation of the description."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.isolation.installation import BY_NAME, ROUTES, Installation
 
 
 def _bodies(world: Installation) -> dict[str, dict[str, Any]]:
-    """Of each POST, by its name."""
+    """The body schema of each POST, by its name."""
     return {
         operations["post"]["operationId"]: operations["post"]["requestBody"]
         for operations in world.app.openapi()["paths"].values()
@@ -18,22 +18,22 @@ def _bodies(world: Installation) -> dict[str, dict[str, Any]]:
     }
 
 
-def _says_nothing(world: Installation, body: dict[str, Any]) -> bool:
-    """Whether `{}` is of its form."""
+def _is_all_optional(world: Installation, body: dict[str, Any]) -> bool:
+    """Return whether `{}` matches the schema."""
     schema = body["content"].get("application/json", {}).get("schema", {})
     name = schema.get("$ref", "").rpartition("/")[2]
     return bool(name) and not world.app.openapi()["components"]["schemas"][name].get("required")
 
 
-def test_what_may_be_left_out_is_told(world: Installation) -> None:
+def test_optional_bodies_are_documented(world: Installation) -> None:
     bodies = _bodies(world)
     told = {name for name, body in bodies.items() if body["required"] is False}
-    assert told == {name for name, body in bodies.items() if _says_nothing(world, body)}
+    assert told == {name for name, body in bodies.items() if _is_all_optional(world, body)}
     assert len(told) > 20
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_who_sends_no_body_is_answered_as_who_sends_an_empty_one(world: Installation, hall: Hall, noun: str) -> None:
+def test_missing_body_is_treated_as_an_empty_one(world: Installation, hall: Hall, noun: str) -> None:
     told = {name for name, body in _bodies(world).items() if body["required"] is False}
     for route in (each for each in ROUTES[noun] if each.name in told):
         things = things_of(world, route)

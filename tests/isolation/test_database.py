@@ -1,5 +1,5 @@
-"""Every route without the service layer's scope: what the service is told to be is another's place, and row-level
-security alone stands before it. The same without row-level security shows that each of them would be noticed."""
+"""Each route without the service layer's scope: the service gets another owner's place, and only row-level security
+protects it. Without row-level security, the same tests notice each leak."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from tests.isolation.forcing import forced, seen_of
 from tests.isolation.hall import Hall
 from tests.isolation.installation import ROUTES, Installation, Route
 
-# Who asks, and whose route it is.
+# The caller, and the owner of the route's place.
 PAIRS = {
     PermissionLevel.TENANT: (("acme-1", "bolt-1"), ("acme-1", "acme-2")),
     PermissionLevel.MSP: (("acme", "bolt"), ("acme-1", "acme"), ("bolt-1", "acme")),
@@ -20,7 +20,7 @@ PAIRS = {
 }
 _ADMINISTRATORS = {PermissionLevel.TENANT: "tenant-admin", PermissionLevel.MSP: "msp-admin"}
 
-# Answer the same whoever's place it is.
+# Routes with the same response for every owner.
 FOR_ALL = {
     "listPolicyAttributes": "what every policy may ask for",
     "getPolicySchema": "of every policy",
@@ -31,7 +31,7 @@ FOR_ALL = {
     "getRetentionLimits": "as above",
     "trustClock": "of the servers' clock; no row of anybody's",
 }
-# No transaction but the platform's enters an account or an MSP (nac.db.enter_person, enter_msp).
+# Only transactions of the platform enter an account or an MSP (nac.db.enter_person, enter_msp).
 ENTERING = (
     *("createPerson", "getPerson", "updatePerson", "deletePersonSessions", "resetPersonFactors", "createPasswordLink"),
     "suspendMsp",
@@ -39,11 +39,11 @@ ENTERING = (
 
 
 @dataclass(frozen=True)
-class Told:
+class Outcome:
     answer: Answer | None
-    # Names and ids of the other's place.
+    # Names and ids of the other owner's place.
     seen: frozenset[str]
-    # Whose rows it changed, where they are not the asker's.
+    # The owners of changed rows, other than the caller.
     changed: dict[str, set[str]]
 
     @property
@@ -55,7 +55,7 @@ class Told:
         return f"{sorted(self.seen)} {self.changed} {answer}"
 
 
-def _told(world: Installation, hall: Hall, route: Route, pair: tuple[str, str]) -> Told:
+def _run_route(world: Installation, hall: Hall, route: Route, pair: tuple[str, str]) -> Outcome:
     asker, other = (world.places.get(slug) for slug in pair)
     assert asker is not None
     assert other is not None
@@ -68,12 +68,12 @@ def _told(world: Installation, hall: Hall, route: Route, pair: tuple[str, str]) 
         try:
             answer = world.ask(route, things, world.tokens[asker.slug, _ADMINISTRATORS[asker.level]])
         except Exception:
-            # A service that finds no row where one must be: nothing is answered.
+            # A service that does not find a required row returns nothing.
             assert hall.behind_walls
         changed = {table: owners - own for table, owners in hall.changed().items() if owners - own}
     mark = r"(?:bolt-1|platform\.example)" if other.level is PermissionLevel.PLATFORM else other.slug
     seen = seen_of(mark, answer, asked) if answer else set()
-    return Told(answer, frozenset(each for each in seen if asker.slug not in each), changed)
+    return Outcome(answer, frozenset(each for each in seen if asker.slug not in each), changed)
 
 
 def _routes(noun: str) -> list[tuple[Route, Any]]:
@@ -82,18 +82,18 @@ def _routes(noun: str) -> list[tuple[Route, Any]]:
 
 @pytest.mark.parametrize("every_pair", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("noun", ROUTES)
-def test_services_that_ask_for_anothers_rows_get_nothing_of_the_database(
+def test_unscoped_services_get_no_foreign_rows(
     world: Installation, hall: Hall, bare_hall: Hall, noun: str, every_pair: bool
 ) -> None:
-    """Each route by one pair, another than the route before, or by all of them."""
+    """Each route uses another pair than the previous one, or all pairs in a long run."""
     for number, (route, pairs) in enumerate(_routes(noun)):
-        without = _told(world, bare_hall, route, pairs[0])
+        without = _run_route(world, bare_hall, route, pairs[0])
         assert without.answer is not None
         expected = {route.good.status} if route.good.status else {200, 201, 202, 204}
         expected = {403} if route.name in ENTERING else expected
         assert without.answer.status in expected, (route.name, str(without))
         for pair in pairs if every_pair else [pairs[number % len(pairs)]]:
-            told = _told(world, hall, route, pair)
+            told = _run_route(world, hall, route, pair)
             assert not told.seen, (route.name, pair, str(told))
             assert not told.changed, (route.name, pair, str(told))
             if route.name not in (*FOR_ALL, *ENTERING) and told.answer is not None:
@@ -101,17 +101,15 @@ def test_services_that_ask_for_anothers_rows_get_nothing_of_the_database(
                 assert is_noticed or told.answer.body != without.answer.body, (route.name, pair, str(told))
 
 
-def test_without_row_level_security_the_same_requests_find_what_is_anothers(
-    world: Installation, bare_hall: Hall
-) -> None:
-    """That the test above can fail: told apart by names, ids and rows, beside answers that differ."""
+def test_unscoped_services_leak_without_row_security(world: Installation, bare_hall: Hall) -> None:
+    """Proves that the test above can fail: it compares names, ids, rows and responses."""
     found = {"seen": 0, "changed": 0}
     for noun in ("sites", "endpoints", "policies", "certificates", "members", "templates", "jobs", "tenants"):
         for route, pairs in _routes(noun):
-            told = _told(world, bare_hall, route, pairs[0])
+            told = _run_route(world, bare_hall, route, pairs[0])
             found["seen"] += bool(told.seen)
             found["changed"] += bool(told.changed)
-            # A roll-out names nobody.
+            # A rollout names nobody.
             if route.name.startswith("list") and route.name != "listRollouts":
                 assert told.seen, (route.name, str(told))
     assert min(found.values()) > 20, found

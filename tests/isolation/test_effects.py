@@ -1,4 +1,4 @@
-"""What routes write is what they declare that they can lead to: asked of each route of the table."""
+"""Each route writes only tables that match its declared effects."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _E = Effect
 _TRUSTS = (_E.TRUST, _E.TENANTS)
 _RULES = (_E.RULES, _E.DRAFT, _E.TENANTS)
 _ROLL_OUTS = (_E.DRAFT, _E.RULES, _E.REJECTION)
-# Of each table the effects of which a route that writes it declares at least one.
+# A route that writes a table declares at least one of its effects.
 _LEADS: Mapping[str, tuple[Effect, ...]] = {
     "sites": (_E.FACTS, _E.RULES, _E.TENANTS),
     **dict.fromkeys(("policies", "policy_versions"), _RULES),
@@ -47,18 +47,18 @@ _LEADS: Mapping[str, tuple[Effect, ...]] = {
     **dict.fromkeys(("retention_settings", "retention_limits", "retention_holds"), (_E.ERASURE,)),
     **dict.fromkeys(("msps", "cells", "tenant_moves", "trials"), (_E.PLATFORM,)),
 }
-# They say what was done, or what is to be done about a row of the others.
+# These tables record actions, or pending work for rows of other tables.
 _FOLLOW = {
     *("audit_log", "audit_unsealed", "idempotency_keys", "account_mails", "mails", "feed_marks", "self_tests"),
     *("authority_intents", "revocation_work", "endpoint_work", "endpoint_evidence", "endpoint_sightings"),
     *("policy_hits", "redecision_marks", "retention_terms"),
 }
-# The registration authority is made when it is first asked for.
+# The registration authority is created on first use.
 _READS_THAT_WRITE = {"getScep"}
 
 
 def _written(world: Installation, hall: Hall, route: Route) -> set[str]:
-    """Tables that a good request writes; what triggers write is left out."""
+    """Return the tables that a valid request writes, without those that triggers write."""
     things = things_of(world, route)
     asked = route.good.asked(route.path, things)
     with hall.open(), counted(Engine) as statements:
@@ -66,7 +66,7 @@ def _written(world: Installation, hall: Hall, route: Route) -> set[str]:
     return set(chain.from_iterable(map(_WRITTEN.findall, statements)))
 
 
-def test_written_tables_are_in_the_declared_effects(world: Installation, hall: Hall) -> None:
+def test_written_tables_match_the_declared_effects(world: Installation, hall: Hall) -> None:
     wrong, seen = [], set()
     for name, route in BY_NAME.items():
         if not isinstance(route.asks, RequiresPermission):
@@ -81,5 +81,5 @@ def test_written_tables_are_in_the_declared_effects(world: Installation, hall: H
     assert {"sites", "policies", "api_tokens", "certificates", "nases", "coa_requests", "jobs"} <= seen
 
 
-def test_tables_of_effects_are_those_of_the_database() -> None:
+def test_effect_tables_match_the_database() -> None:
     assert {*_LEADS, *_FOLLOW} <= Base.metadata.tables.keys()

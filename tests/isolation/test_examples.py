@@ -1,5 +1,5 @@
-"""Examples of requests in /openapi.json hold: each is sent as it is, to a place that has nothing of what it names, and
-to one that has; one of the two does what is asked."""
+"""Request examples in /openapi.json work. Each is sent unchanged to a place without the named things and to one with
+them, and one of the two succeeds."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from tests.isolation.fed import as_whom, things_of
 from tests.isolation.hall import Hall
 from tests.isolation.installation import BY_NAME, Installation, Route
 
-# Those that nobody is answered with success here, by what they are answered with and why. None for the body's form.
+# Examples that never succeed here, with the expected response and the reason. None: the body format.
 _REFUSED: dict[int, dict[str, tuple[str, ...]]] = {
     401: {
         "no secret, code or passkey is anybody's": (
@@ -41,7 +41,7 @@ _REFUSED: dict[int, dict[str, tuple[str, ...]]] = {
 }
 _BODIES = tomllib.loads((Path(examples.__file__).parent / "bodies.toml").read_text(encoding="utf-8"))
 Steps = tuple[tuple[str, dict[str, str]], ...]
-# What examples name, made by the requests of the book: what others are added to, and these.
+# Things that examples name, created by the requests of the book.
 _PLACES: Steps = (
     ("updateCell", {}),
     ("createEndpointGroup", {"new_name": "printers"}),
@@ -97,7 +97,7 @@ def _send(
     query: Mapping[str, Any] = MappingProxyType({}),
     **more: Any,
 ) -> Answer:
-    """The request of the book, with this body, and with parameters in place of the book's."""
+    """Send the request of the book with this body and these parameters."""
     things = things_of(world, route) | more
     names = {name: name for name in route.good.path_names(route.path) if name in more}
     asked = replace(route.good, path={**route.good.path, **names}).asked(route.path, things)
@@ -124,7 +124,7 @@ def test_each_body_has_an_example(world: Installation) -> None:
     assert not names, "bodies.toml has what is no schema"
 
 
-def test_each_example_of_a_request_is_answered(world: Installation, hall: Hall) -> None:
+def test_each_request_example_gets_a_response(world: Installation, hall: Hall) -> None:
     left = list(_examples(world))
     told: dict[str, Answer] = {}
     for steps in ((), _PLACES, _PLACES + _THINGS):
@@ -142,8 +142,8 @@ def test_each_example_of_a_request_is_answered(world: Installation, hall: Hall) 
     assert found == expected, "\n".join(f"{name}: {told[name].text}" for name in found.keys() - expected.keys())
 
 
-def test_each_example_of_a_parameter_is_of_its_form(world: Installation, hall: Hall) -> None:
-    """All of an operation at once; where there is none of that name, that is told."""
+def test_each_parameter_example_is_valid(world: Installation, hall: Hall) -> None:
+    """All parameters of an operation at once. An unknown name returns that error."""
     wrong = []
     with hall.open():
         for route, operation in _operations(world):

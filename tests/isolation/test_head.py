@@ -1,4 +1,4 @@
-"""HEAD of each route that takes GET, from the table: all that GET is answered with, but the body."""
+"""HEAD of each GET route: the same response without the body."""
 
 import pytest
 
@@ -6,14 +6,14 @@ from tests.isolation.fed import as_whom, things_of
 from tests.isolation.hall import Hall
 from tests.isolation.installation import ROUTES, Installation
 
-# Asked for by GET because a protocol says so, and done for good.
+# A protocol demands GET here, and it changes state.
 _GET_ONLY = {"finishSignOn"}
-# Nobody runs the other server: it is told so in more than one way.
+# The other server does not run; its error message varies.
 _ASKS_OTHERS = {"startSignOn"}
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_head_is_answered_as_get_is_without_the_body(world: Installation, hall: Hall, noun: str) -> None:
+def test_head_equals_get_without_the_body(world: Installation, hall: Hall, noun: str) -> None:
     for route in (each for each in ROUTES[noun] if each.method == "GET" and each.name not in _ASKS_OTHERS):
         things = things_of(world, route)
         asked = route.good.asked(route.path, things)

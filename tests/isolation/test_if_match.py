@@ -1,4 +1,4 @@
-"""What changes a thing that is shown by itself compares it with `If-Match`: each of these routes, from the table."""
+"""Changes of things that have their own GET compare `If-Match`, for each such route."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from tests.isolation.hall import Hall
 from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
 
 _CHANGES = {"PUT", "PATCH", "DELETE"}
-# Of those that change or act, with the reason.
+# Routes that change or act without comparing, with the reason.
 _UNCOMPARED = {
     "asks, and changes nothing that is shown": {
         *("testFeed", "testIdentitySource", "previewRetention", "exportRootKey", "refreshAuthority"),
@@ -28,7 +28,7 @@ _UNCOMPARED = {
         *("deleteTenantSignOnSession", "deleteMspSignOnSession", "deletePersonSessions", "resetPersonFactors"),
     },
 }
-# Those that have no GET of their path, and what shows them; "" where they are only listed.
+# Routes without a GET of their path, and the operation that returns the thing; "" if it is only listed.
 _SHOWN_BY = {
     **dict.fromkeys(("updateEndpointPassphrase", "deleteEndpointPassphrase"), "getEndpoint"),
     **dict.fromkeys(("updateEndpointGroupPassphrase", "deleteEndpointGroupPassphrase"), "getEndpointGroup"),
@@ -48,7 +48,7 @@ _SHOWN_BY = {
 }
 
 
-# Of the path, where another thing is meant than the same route's thing elsewhere.
+# Path parameters that name another thing than usual.
 _ROOT = {"authority": "root"}
 
 
@@ -60,7 +60,7 @@ def _operations(world: Installation) -> Iterator[tuple[str, str, dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def compared(world: Installation) -> set[str]:
-    """Whatever changes something, and each POST of what is shown by itself, or below it."""
+    """All changing routes, and each POST on or below a thing with its own GET."""
     own = {name for names in _UNCOMPARED.values() for name in names}
     shown = {path for path, method, operation in _operations(world) if method == "get" and _has_state(operation)}
     read = {route.path for route in BY_NAME.values() if route.method == "GET"}
@@ -89,7 +89,7 @@ def _headers(world: Installation, **more: str) -> dict[str, str]:
 
 
 def _shown(world: Installation, route: Route, things: dict[str, Any]) -> Answer | None:
-    """None where it is only listed."""
+    """Return None if it is only listed."""
     asked = route.good.asked(route.path, things)
     query = {name: value for name, value in asked.get("query", {}).items() if name == "site"}
     path = asked["path"]
@@ -103,7 +103,7 @@ def _shown(world: Installation, route: Route, things: dict[str, Any]) -> Answer 
     return world.call("GET", path, headers=_headers(world), query=query)
 
 
-def test_what_is_compared_is_told(world: Installation, compared: set[str]) -> None:
+def test_compared_changes_are_documented(world: Installation, compared: set[str]) -> None:
     told = {
         operation["operationId"]
         for _, _, operation in _operations(world)
@@ -112,7 +112,7 @@ def test_what_is_compared_is_told(world: Installation, compared: set[str]) -> No
     assert compared == told
 
 
-def test_what_is_told_to_have_a_state_shows_it(world: Installation, hall: Hall) -> None:
+def test_documented_etags_are_returned(world: Installation, hall: Hall) -> None:
     wrong, seen = [], 0
     with hall.open():
         for operations in world.app.openapi()["paths"].values():
@@ -124,7 +124,7 @@ def test_what_is_told_to_have_a_state_shows_it(world: Installation, hall: Hall) 
             with hall.passing():
                 answer = world.call("GET", headers=_headers(world), **asked)
             seen += answer.status == 200
-            # Files have one as files do.
+            # Files have file ETags.
             if (
                 answer.status == 200
                 and told != ("etag" in answer.headers)
@@ -136,9 +136,7 @@ def test_what_is_told_to_have_a_state_shows_it(world: Installation, hall: Hall) 
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_what_compares_nothing_is_not_done_with_if_match(
-    world: Installation, hall: Hall, compared: set[str], noun: str
-) -> None:
+def test_if_match_is_rejected_where_unsupported(world: Installation, hall: Hall, compared: set[str], noun: str) -> None:
     for route in (each for each in ROUTES[noun] if each.method != "GET" and each.name not in compared):
         things = things_of(world, route)
         asked = route.good.asked(route.path, things)
@@ -154,7 +152,7 @@ def test_what_compares_nothing_is_not_done_with_if_match(
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_change_of_another_state_is_not_made(world: Installation, hall: Hall, compared: set[str], noun: str) -> None:
+def test_change_with_a_stale_etag_is_rejected(world: Installation, hall: Hall, compared: set[str], noun: str) -> None:
     for route in (each for each in ROUTES[noun] if each.name in compared):
         things = things_of(world, route)
         asked = route.good.asked(route.path, things)
@@ -172,6 +170,6 @@ def test_change_of_another_state_is_not_made(world: Installation, hall: Hall, co
             if answer.status == 200 and route.method != "DELETE":
                 after = _shown(world, route, things)
                 assert after is not None
-                # What cells and the worker see is behind the dash.
+                # Values written by cells and the worker follow the dash.
                 states = [each.headers["etag"].strip('"').partition("-")[0] for each in (answer, after)]
                 assert states[0] == states[1], (route, answer.text, after.text)

@@ -1,4 +1,4 @@
-"""Each answer 201 tells where what was made is, and that can be read there: each such route, from the description."""
+"""Each 201 response has a Location where the new thing can be read, for each such route."""
 
 from collections.abc import Iterator
 from urllib.parse import parse_qsl, urlsplit
@@ -9,14 +9,14 @@ from tests.isolation.fed import as_whom, things_of
 from tests.isolation.hall import Hall
 from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
 
-# Those that the requests of the book do not bring to a 201, and the test that looks at their Location.
+# Requests that do not return 201 here, and the test that checks their Location.
 _ELSEWHERE = {
     "createMyPasskey": "tests/sign_in/test_sign_in.py",
     "confirmSignUp": "tests/trials/test_signing_up.py",
 }
-# One is under way already; it is cancelled before.
+# One is already in progress, and is cancelled first.
 _FIRST = {"startSecretRotation": "cancelSecretRotation"}
-# What is shown by what it belongs to: a link by its person, codes by the account.
+# Things returned with their parent: a link with its user, codes with the account.
 _NO_ID = {"createPasswordLink", "startMyTotp", "createMyRecoveryCodes"}
 
 
@@ -27,7 +27,7 @@ def _making(world: Installation, noun: str) -> Iterator[Route]:
             yield route
 
 
-def test_all_that_make_something_describe_a_location(world: Installation) -> None:
+def test_every_create_operation_documents_a_location(world: Installation) -> None:
     made = [route for noun in ROUTES for route in _making(world, noun)]
     assert len(made) > 35
     assert _ELSEWHERE.keys() <= {route.name for route in made}
@@ -37,7 +37,7 @@ def test_all_that_make_something_describe_a_location(world: Installation) -> Non
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_what_was_made_is_read_at_its_location(world: Installation, hall: Hall, noun: str) -> None:
+def test_created_thing_is_readable_at_its_location(world: Installation, hall: Hall, noun: str) -> None:
     for route in _making(world, noun):
         if route.name in _ELSEWHERE:
             continue
@@ -61,7 +61,7 @@ def test_what_was_made_is_read_at_its_location(world: Installation, hall: Hall, 
             assert shown[name] == told[name], (route.name, read.text)
 
 
-def test_replayed_answer_has_the_same_location(world: Installation, hall: Hall) -> None:
+def test_replayed_response_has_the_same_location(world: Installation, hall: Hall) -> None:
     route = BY_NAME["createSite"]
     things = things_of(world, route)
     headers = as_whom(world, route, things) | {"Idempotency-Key": "located"}

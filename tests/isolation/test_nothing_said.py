@@ -1,4 +1,4 @@
-"""What is not said, or is said already: bodies that are none, and changes of nothing, of each route from the table."""
+"""Empty bodies and changes without an effect, for each route."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
 
 _NO_OBJECTS: tuple[bytes | None, ...] = (None, b"null", b"[]", b'"text"', b"5", b"true")
 _ENTRIES = text("SELECT count(*) FROM audit_log")
-# What is shown of a setting is another form of it than the one that is given.
+# These settings are returned in another form than they are sent.
 _SHOWN_OTHERWISE = {
     "updateFeed": {"url", "headers", "ca_certificate", "client_certificate"},
     "updateIdentitySource": {"secret"},
@@ -32,7 +32,7 @@ def _schema(world: Installation, of: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bodies(world: Installation) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Of each operation that reads JSON: its method, its name, what is told of its body."""
+    """Method, name and body schema of each operation that reads JSON."""
     for operations in world.app.openapi()["paths"].values():
         for method, operation in operations.items():
             body = operation.get("requestBody", {})
@@ -50,7 +50,7 @@ def _ask(world: Installation, route: Route, content: bytes | None) -> Answer:
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_body_that_is_none_is_told_with_its_place_and_a_remedy(world: Installation, hall: Hall, noun: str) -> None:
+def test_missing_body_is_reported_with_path_and_remedy(world: Installation, hall: Hall, noun: str) -> None:
     needs = {name: body["required"] is not False for _, name, body in _bodies(world)}
     for route in (each for each in ROUTES[noun] if each.name in needs):
         for content in _NO_OBJECTS:
@@ -58,11 +58,11 @@ def test_body_that_is_none_is_told_with_its_place_and_a_remedy(world: Installati
                 answer = _ask(world, route, content)
             where = (route.name, content, answer.text)
             if content in (None, b"null") and not needs[route.name]:
-                # It is `{}` there.
+                # The body is `{}` there.
                 assert answer.status != 422 or answer.json.get("place") != "body", where
                 continue
             if answer.status in (401, 403):
-                # That somebody is asked for his password again comes before.
+                # The request for the user's password takes precedence.
                 continue
             assert answer.status == 422, where
             told = answer.json.get("mistakes") or [answer.json]
@@ -85,15 +85,15 @@ def _shown(world: Installation, route: Route) -> Answer:
 
 
 def _as_it_is(route: Route, schema: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any]:
-    """What is shown, as far as it can be given."""
+    """Return the current values, as far as they can be sent back."""
     inner = shown.get("settings") if isinstance(shown.get("settings"), dict) else {}
     values = {**inner, **shown} if "settings" not in schema["properties"] else shown
     names = schema["properties"].keys() & values.keys() - _SHOWN_OTHERWISE.get(route.name, set())
     return {name: values[name] for name in names if values[name] not in (None, False) or name != "default"}
 
 
-def test_change_of_nothing_is_answered_with_what_there_is(world: Installation, hall: Hall) -> None:
-    """Or what is missing is told: nowhere is it another thing."""
+def test_empty_change_returns_the_current_state(world: Installation, hall: Hall) -> None:
+    """The only other response names the missing field."""
     seen: set[str] = set()
     for route, schema in _patches(world):
         with hall.open():

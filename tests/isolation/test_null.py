@@ -1,4 +1,4 @@
-"""Each field of each PATCH, from the description: null is refused, or does what the field's description says."""
+"""Each field of each PATCH: null is rejected, or does what the field's description says."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,14 +9,14 @@ from tests.isolation.fed import as_whom, things_of
 from tests.isolation.hall import Hall
 from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
 
-# A secret is not shown. A NAS keeps an identifier or an address. The feed is a webhook and has no settings of syslog.
+# Secrets are never returned. A NAS keeps an identifier or an address. The feed is a webhook without syslog settings.
 _NOT_SHOWN = {("updateNas", "secret")}
 _BESIDE = {("updateNas", "identifier"): {"address": "192.0.2.250"}}
 _OF_SYSLOG = {"port", "facility", "app_name", "hostname", "enterprise", "severities", "bom"}
 
 
 def _patches(world: Installation, noun: str) -> Iterator[tuple[Route, str, dict[str, Any]]]:
-    """Each field: its route, name and schema."""
+    """Route, name and schema of each field."""
     document = world.app.openapi()
     for route in ROUTES[noun]:
         if route.method == "PATCH":
@@ -31,7 +31,7 @@ def _is_nullable(schema: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("noun", [noun for noun in ROUTES if any(each.method == "PATCH" for each in ROUTES[noun])])
-def test_null_in_a_change_is_refused_or_clears(world: Installation, hall: Hall, noun: str) -> None:
+def test_null_in_a_change_is_rejected_or_clears(world: Installation, hall: Hall, noun: str) -> None:
     for route, field, schema in _patches(world, noun):
         things = things_of(world, route)
         asked = route.good.asked(route.path, things)
@@ -58,5 +58,5 @@ def _has_required(world: Installation, route: Route) -> bool:
     return bool(document["components"]["schemas"][body["$ref"].rpartition("/")[2]].get("required"))
 
 
-def test_all_changes_are_tried() -> None:
+def test_all_changes_are_covered() -> None:
     assert sum(route.method == "PATCH" for route in BY_NAME.values()) >= 25

@@ -1,4 +1,4 @@
-"""Routes about oneself: of another person nothing is seen or changed, by the service's own scope or without it."""
+"""Routes about the caller's account show and change nothing of another user, with or without the service's scope."""
 
 from contextlib import suppress
 
@@ -15,7 +15,7 @@ from tests.isolation.things import nobodys
 OWN = [route for routes in ROUTES.values() for route in routes if isinstance(route.asks, RequiresSelf)]
 
 
-def test_things_of_another_person_are_answered_as_things_that_there_are_not(world: Installation, hall: Hall) -> None:
+def test_things_of_another_user_are_reported_as_unknown(world: Installation, hall: Hall) -> None:
     mine, theirs = world.things["acme-1"], world.things["bolt-1"]
     for name in ("session_id", "passkey_id"):
         for route in (route for route in OWN if f"{{{name}}}" in route.path):
@@ -30,10 +30,10 @@ def test_things_of_another_person_are_answered_as_things_that_there_are_not(worl
 
 
 @pytest.mark.parametrize("route", OWN, ids=lambda route: route.name)
-def test_account_of_another_is_not_reached_without_the_services_scope(
+def test_unscoped_service_cannot_reach_another_account(
     world: Installation, hall: Hall, route: Route, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Signed in as one person; the database is told that it is the other one."""
+    """The caller is signed in as one user, and the database scope is set to the other."""
     mine, theirs = world.things["acme-1"], world.things["bolt-1"]
     with hall.open():
         own = world.ask_as_person(ME, theirs, theirs)
@@ -41,7 +41,7 @@ def test_account_of_another_is_not_reached_without_the_services_scope(
     monkeypatch.setattr(OwnAccount, "session", lambda self: session_scope(PersonScope(mine["person_id"])))
     with hall.open():
         with suppress(Exception):
-            # Where a row must be and none is found, nothing is answered; else its answer is the sign-in's own.
+            # Without a required row there is no response; otherwise the response is the caller's own.
             world.ask_as_person(route, theirs, theirs)
         changed = {table: owners for table, owners in hall.changed().items() if theirs["person_id"] in owners}
     if route.name not in BY_COOKIE:
@@ -49,5 +49,5 @@ def test_account_of_another_is_not_reached_without_the_services_scope(
 
 
 ME = next(route for route in OWN if route.name == "getMe")
-# End the sign-in that the request shows.
+# These end the sign-in of the request.
 BY_COOKIE = {"signOut"}

@@ -1,4 +1,4 @@
-"""A body that names something unknown is invalid (422, with the field as place): only what the address names is 404."""
+"""A body with an unknown reference is invalid (422 with the field path). Only unknown things in the path return 404."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from tests.isolation.things import nobodys
 _MAC, _ID = "00:00:5e:00:63:01", "0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10"
 _DOCUMENT = {"rules": [], "fallback": {"verdict": "deny"}}
 _BULK = {"operation": "put", "items": [{"mac": _MAC, "groups": ["nobody"]}], "macs": None, "groups": None}
-# References that the requests of the book do not make: parts of a body laid over the book's, and the place reported.
+# References missing in the requests of the book: body parts that override it, and the reported path.
 _MORE: dict[str, tuple[tuple[dict[str, Any], str], ...]] = {
     "createTenantMember": (({"tenants": ["nobody"]}, "tenants"),),
     "createMspMember": (({"tenants": ["nobody"]}, "tenants"),),
@@ -54,15 +54,15 @@ _MORE: dict[str, tuple[tuple[dict[str, Any], str], ...]] = {
     "updatePool": (({"reserved": {_MAC: "10.250.0.1"}}, "reserved"),),
     "updateTenantSignInRules": (({"local_account": "nobody@nobody.example"}, "local_account"),),
 }
-# Names in bodies that need not exist yet, or whose absence is an answer.
+# Names in bodies that need not exist yet, or whose absence is a valid result.
 _FREE = {
     ("simulatePolicy", "mac"): 200,
     ("updatePool", "mac"): 200,
     ("createTemplateVersion", "group"): 201,
     ("importTenant", "tenant_file"): 202,
-    # Its key is there already.
+    # Its key exists already.
     ("importRootKey", "root_key"): 409,
-    # A live session, of which there may be none.
+    # A live session, which may be missing.
     ("createCoaRequests", "mac"): 409,
     **dict.fromkeys((("updateUsersInBulk", "user_name"), ("updateTenantSignOn", "domain")), 200),
     **dict.fromkeys((("updateMspSignOn", "domain"), ("issueServerCertificate", "domain")), 0),
@@ -82,7 +82,7 @@ def _places(answer: Answer) -> Iterator[str]:
 
 
 def _tries(world: Installation, route: Route) -> Iterator[tuple[str, dict[str, Any]]]:
-    """For each thing that the body of the book names, by its name, the request with nobody's in its place."""
+    """For each thing named in the body of the book, yield the request with an unknown id instead."""
     things = things_of(world, route)
     for name in Good(route.good.body, content=route.good.content).names(""):
         if name.startswith("new_") or name in _NO_REFERENCES or name not in nobodys():
@@ -104,13 +104,13 @@ def test_unknown_thing_in_a_body_is_invalid_input(world: Installation, hall: Hal
 
 
 def _is_field(world: Installation, route: Route, place: str) -> bool:
-    """Whether the place is one of the request's body; of a file, a line."""
+    """Return whether the path is a field of the request's body, or a line of a file."""
     document = world.app.openapi()
     content = document["paths"][f"/v1{route.path}"][route.method.lower()]["requestBody"]["content"]
     if "application/json" not in content:
         return place.startswith("line ")
     names = set(_fields(document, content["application/json"]["schema"]))
-    # Places in a policy document are those of its own schema.
+    # Paths in a policy document follow its own schema.
     return place.partition("[")[0].partition(".")[0] in names | {"rules"}
 
 
@@ -120,7 +120,7 @@ def _fields(document: dict[str, Any], schema: dict[str, Any]) -> Iterator[str]:
     for way in schema.get("oneOf", ()):
         yield from _fields(document, way)
     yield from schema.get("properties", ())
-    # Of a list or an object within it.
+    # A list or an object within it.
     yield from (inner for part in schema.get("properties", {}).values() for inner in _inner(document, part))
 
 
@@ -141,8 +141,8 @@ def test_other_unknown_references_name_their_field(world: Installation, hall: Ha
         assert any(each.startswith(place) for each in _places(answer)), (parts, answer.text)
 
 
-def test_unknown_thing_in_the_address_is_not_found(world: Installation, hall: Hall) -> None:
-    """The near miss: the same requests, with an unknown thing in the path."""
+def test_unknown_thing_in_the_path_is_not_found(world: Installation, hall: Hall) -> None:
+    """The near miss: the same requests with an unknown thing in the path."""
     tried = 0
     for route in BY_NAME.values():
         names = [route.good.path.get(each, each) for each in route.good.path_names(route.path)]
@@ -150,7 +150,7 @@ def test_unknown_thing_in_the_address_is_not_found(world: Installation, hall: Ha
         if route.good.body is None or not names or names[-1] in ("tenant", "msp"):
             continue
         if things[names[-1]] == nobodys()[names[-1]]:
-            # A log, a version or a cell, of which everybody's are called so.
+            # A log, a version or a cell, whose names are the same for all owners.
             continue
         asked = route.good.asked(route.path, things)
         path = Good(path=route.good.path).asked(route.path, {**things, names[-1]: nobodys()[names[-1]]})

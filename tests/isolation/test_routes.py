@@ -1,4 +1,4 @@
-"""Every route of the API, as each role, at each place: generated from the route table."""
+"""Every API route, as each role, at each place, generated from the route table."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from tests.isolation.hall import Hall
 from tests.isolation.installation import BY_NAME, ROUTES, Installation, Place, Route, may
 from tests.isolation.things import nobodys
 
-# What anybody may ask, beside routes that say so themselves.
+# Public routes, in addition to those marked public.
 OPEN = {"/healthz", "/readyz"}
 _PLACE = {PermissionLevel.TENANT: "tenant", PermissionLevel.MSP: "msp"}
 
@@ -41,7 +41,7 @@ def test_every_route_names_one_permission_at_its_level(noun: str) -> None:
         in_path = name is not None and not route.asks.in_body
         assert (f"{{{name}}}" in route.path) == in_path, route
         if isinstance(route.asks, OperatesMsp):
-            # By who runs the platform, about the MSP that the path names.
+            # For platform operators, about the MSP in the path.
             assert route.asks.permission.level is PermissionLevel.PLATFORM, route
         else:
             assert route.asks.permission.level <= route.asks.level, route
@@ -49,12 +49,9 @@ def test_every_route_names_one_permission_at_its_level(noun: str) -> None:
 
 @pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("noun", ROUTES)
-def test_each_role_reaches_its_own_and_nothing_else(
-    world: Installation, hall: Hall, noun: str, everywhere: bool
-) -> None:
-    """About things of nobody: what is asked is whether one may. Each route at one place, another than the route before,
-    by all who may not there and by one who may of each place, and by one role of each other place; or at all of them,
-    by everybody."""
+def test_each_role_reaches_only_its_own_places(world: Installation, hall: Hall, noun: str, everywhere: bool) -> None:
+    """Requests name unknown things, because only permission is tested. A short run tries each route at a varying place
+    with a sample of roles; a long run tries all."""
     for number, route in enumerate(ROUTES[noun]):
         if isinstance(route.asks, RequiresPermission):
             places = world.of_level(route.asks.level)
@@ -66,12 +63,12 @@ def test_each_role_reaches_its_own_and_nothing_else(
 def _reach(
     world: Installation, route: Route, asks: RequiresPermission, places: Sequence[Place], turn: int | None
 ) -> None:
-    """`turn`: which of the roles of a place, where one is enough; None: all of them."""
+    """`turn` selects one role of a place. None: all roles."""
     missing = f"{_PLACE.get(asks.level)}-not-found"
     seen: dict[bool, int] = defaultdict(int)
     unknown: dict[str, Answer] = {}
     for at in places:
-        for (slug, role), token in _who_ask(world, at, asks, turn):
+        for (slug, role), token in _callers(world, at, asks, turn):
             place = world.places[slug]
             answer = _at(world, route, token, at.slug)
             told = (route.method, route.path, at.slug, slug, role, answer.status, answer.text)
@@ -84,7 +81,7 @@ def _reach(
             elif place.covers(at) or asks.level is PermissionLevel.PLATFORM:
                 assert answer.status == 403, told
             else:
-                # The same to each of its roles.
+                # All its roles get the same response.
                 if slug not in unknown:
                     unknown[slug] = _at(world, route, token, "nothing")
                 assert (answer.status, answer.body) == (422 if asks.in_body else 404, unknown[slug].body), told
@@ -92,7 +89,7 @@ def _reach(
     assert all(seen[allowed] for allowed in (True, False)), route
 
 
-def _who_ask(
+def _callers(
     world: Installation, at: Place, asks: RequiresPermission, turn: int | None
 ) -> Iterator[tuple[tuple[str, str], str]]:
     for slug, place in world.places.items():
@@ -107,11 +104,11 @@ def _who_ask(
 
 
 def _at(world: Installation, route: Route, token: str, slug: str) -> Answer:
-    # A tenant of this slug is there already.
+    # A tenant with this slug exists already.
     return world.ask(route, nobodys() | {"tenant": slug, "msp": slug, "new_slug": "acme-1"}, token)
 
 
-def test_msps_that_are_listed_are_those_that_are_shown_by_themselves(world: Installation, hall: Hall) -> None:
+def test_listed_msps_can_be_read_individually(world: Installation, hall: Hall) -> None:
     listed, shown = BY_NAME["listMsps"], BY_NAME["getMsp"]
     found = set()
     with hall.open():
@@ -125,7 +122,7 @@ def test_msps_that_are_listed_are_those_that_are_shown_by_themselves(world: Inst
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_without_a_good_token_nothing_is_answered(world: Installation, hall: Hall, noun: str) -> None:
+def test_request_without_a_valid_token_is_rejected(world: Installation, hall: Hall, noun: str) -> None:
     for route in ROUTES[noun]:
         if isinstance(route.asks, AllowsAnyone):
             continue

@@ -1,5 +1,4 @@
-"""Requests made up from /openapi.json, good and bad ones, of things that there are: nothing is answered with a 5xx, and
-nothing in a way that the document does not tell."""
+"""Requests generated from /openapi.json, valid and invalid: no response is a 5xx or undocumented."""
 
 import json
 import subprocess
@@ -22,14 +21,13 @@ _CHECKS = (
     *("status_code_conformance", "content_type_conformance", "response_schema_conformance"),
     *("response_headers_conformance", "not_a_server_error"),
 )
-# What else it can look at, and why it does not here:
-# negative_data_rejection: a document of JSON Schema says less than a model, and calls some input bad that is read on
-# purpose, such as MAC addresses in any notation. positive_data_acceptance: what is good by its form may be refused.
-# ignored_auth, object_level_authorization: tests/isolation asks every route as everybody. use_after_free,
-# ensure_resource_availability: here nothing is kept. missing_required_header: no route requires one.
-# Of operations that are asked at all. That each can be is seen by tests/isolation.
+# Checks that are disabled, and why. negative_data_rejection: JSON Schema is less strict than a model, and calls some
+# accepted input bad, such as MAC addresses in any notation. positive_data_acceptance: well-formed input may be
+# rejected. ignored_auth, object_level_authorization: tests/isolation covers every route and role. use_after_free,
+# ensure_resource_availability: nothing persists here. missing_required_header: no route requires one. tests/isolation
+# checks that each operation is reachable.
 _SHARE_OF_GOOD = 0.85
-# Those that never answer with success here, and why.
+# Operations that never succeed here, and why.
 _NEVER_GOOD = {
     **dict.fromkeys(("switchMove", "finishMove"), "radiusd of the other cell does not run"),
     **dict.fromkeys(("startSignOn", "finishSignOn"), "nobody runs the other server"),
@@ -83,7 +81,7 @@ def _run(fed: tuple[Installation, Forgetting], folder: Path, *, phases: str, sec
     return done.stdout
 
 
-def test_examples_are_answered_as_the_document_tells(fed: tuple[Installation, Forgetting], tmp_path: Path) -> None:
+def test_examples_get_documented_responses(fed: tuple[Installation, Forgetting], tmp_path: Path) -> None:
     _run(fed, tmp_path, phases="examples", seconds=12, always=True)
 
 
@@ -93,7 +91,7 @@ def test_examples_are_answered_as_the_document_tells(fed: tuple[Installation, Fo
     [("examples", 600, True), ("coverage", 3600, True), ("fuzzing", 2400, False)],
     ids=["examples", "coverage", "fuzzing"],
 )
-def test_whatever_comes_is_answered_as_the_document_tells(
+def test_generated_requests_get_documented_responses(
     fed: tuple[Installation, Forgetting], tmp_path: Path, phases: str, seconds: int, always: bool
 ) -> None:
     told = _run(fed, tmp_path, phases=phases, seconds=seconds, always=always)

@@ -1,4 +1,4 @@
-"""SQL statements of each route for a good request, compared with statements.txt."""
+"""SQL statements of each route for a valid request, compared with statements.txt."""
 
 from pathlib import Path
 
@@ -13,8 +13,8 @@ from tests.statements import counted
 _EXPECTED = Path(__file__).with_name("statements.txt")
 # On a busy machine a route checks a second time whether the change is live.
 _MORE = 1
-# What a scope is set by, which is one message with the transaction's beginning elsewhere (nac.db.session), and what the
-# hall does in place of beginning and ending one.
+# Statements that set a scope, which elsewhere share a message with the transaction's beginning (nac.db.session), and
+# the hall's replacement of begin and end.
 _AROUND = ("SELECT set_config", "SAVEPOINT", "RELEASE SAVEPOINT", "ROLLBACK TO SAVEPOINT")
 
 
@@ -27,7 +27,7 @@ def _ask(world: Installation, route: Route) -> Answer:
 def test_routes_send_the_expected_number_of_statements(world: Installation, hall: Hall, tmp_path: Path) -> None:
     found: dict[str, int] = {}
     with hall.open():
-        # The first request of a token notes that it was used.
+        # The first request of a token records its use.
         _ask(world, BY_NAME["getTenant"])
         for name, route in BY_NAME.items():
             with hall.passing(), counted(Engine) as statements:

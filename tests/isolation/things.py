@@ -1,5 +1,5 @@
-"""Two MSPs, two tenants each, and in each of them one of everything: made by the API, and by rows where time or radiusd
-would make them."""
+"""Two MSPs with two tenants each, and one of every thing in each: created through the API, or as rows where time or
+radiusd would create them."""
 
 import base64
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from tests.dictionary.radiusd_library import FOLDER
 from tests.factories.rows import make_row
 from tests.isolation.book import Things
 
-# Asks, by the operation of this name, about these things; what a successful answer says.
+# Send the operation of this name for these things, and return the successful response.
 Ask = Callable[[str, Things], Any]
 
 MSPS = ("acme", "bolt")
@@ -64,7 +64,7 @@ def _new_root(name: str) -> str:
 
 
 def named(slug: str, number: int) -> dict[str, Any]:
-    """What is told apart by its name; of nobody as well."""
+    """Things that are identified by name; also unknown ones."""
     now = utc_now()
     return {
         "mark": slug,
@@ -100,7 +100,7 @@ def named(slug: str, number: int) -> dict[str, Any]:
 
 @cache
 def nobodys() -> dict[str, Any]:
-    """Such as belong to nobody, under each name that somebody's thing has. Not to be changed."""
+    """Unknown ids, one for each kind of existing thing. Read only."""
     ids = (
         *(
             "member_id",
@@ -146,7 +146,7 @@ def nobodys() -> dict[str, Any]:
 
 
 class Filler:
-    """`ask` as whoever may everything; `owner` reaches each table."""
+    """Creates the things. `ask` has all permissions, and `owner` reaches each table."""
 
     def __init__(self, ask: Ask, owner: Engine, cell_id: int, exports: Path) -> None:
         self._ask = ask
@@ -155,7 +155,7 @@ class Filler:
         self._exports = exports
 
     def member(self, level: str, things: dict[str, Any]) -> None:
-        """Accounts and what belongs to them."""
+        """Accounts and their data."""
         for role in ("slug_of_role", "slug_of_idle_role"):
             if level != "Platform":
                 self._ask(f"create{level}Role", things | {"new_slug": things[role]})
@@ -193,7 +193,7 @@ class Filler:
         things["job_id"] = things["failed_job"]
 
     def person(self, things: dict[str, Any], **via: Any) -> None:
-        """Two sign-ins of a member: one by a password, which is used below, and one by the owner's provider."""
+        """Two sign-ins of a member: one with a password, used below, and one through the owner's provider."""
         mail = f"member@{things['domain']}"
         made = SignInText.make()
         until = utc_now() + timedelta(days=1)
@@ -201,7 +201,7 @@ class Filler:
             person = session.scalars(select(Person).where(Person.email == mail)).one()
             rows = [
                 SignIn(
-                    # Whoever shows it is not noted as seen later.
+                    # Requests with it do not update its last use.
                     last_seen_at=until,
                     public_id=text_.public_id,
                     secret_sha256=text_.digest(),
@@ -233,7 +233,7 @@ class Filler:
         things["cookie"], things["csrf"] = made.reveal(), made.csrf_token()
 
     def msp(self, things: dict[str, Any]) -> None:
-        """After its tenants."""
+        """Fill an MSP, after its tenants."""
         for slug in ("template", "idle_template", "stopped_template"):
             self._ask("createTemplate", things | {"new_slug": things[slug]})
         for slug, follower, rollout in (
@@ -253,13 +253,13 @@ class Filler:
         path = get_path(self._exports, things["export_job"])
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"Files of {things['mark']}")
-        # Of the second one.
+        # A tenant whose deletion is pending.
         things["leaving_tenant"] = f"{things['mark']}-3"
         self._ask("createTenantOfMsp", things | {"new_slug": things["leaving_tenant"]})
         self._ask("deleteTenant", things | {"tenant": things["leaving_tenant"]})
 
     def tenant(self, things: dict[str, Any]) -> None:
-        """Of one that is there."""
+        """Fill an existing tenant."""
         ask = self._ask
         ask("startSecretRotation", things)
         for name in ("site", "idle_site"):

@@ -1,4 +1,4 @@
-"""Jobs whose worker is killed before and after each of its commits: done in the end, all of it, and once."""
+"""Jobs whose worker is killed before and after each commit complete fully and only once."""
 
 import base64
 import io
@@ -34,7 +34,7 @@ _ROWS = 1_500
 def ends(
     database: Database, owner_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Mapping[str, JobHandler], Callable[[], None]], Job]:
-    """What becomes of the only job. After each death its lease is over; `check` is called then."""
+    """Return the final state of the only job. After each death its lease expires, then `check` is called."""
     monkeypatch.setattr(runner, "MAX_LAPSES", 1_000)
 
     def ends(handlers: Mapping[str, JobHandler], check: Callable[[], None]) -> Job:
@@ -59,7 +59,9 @@ def count(engine: Engine, *actions: str) -> list[int]:
         return [session.scalars(query.where(AuditEntry.action == action)).one() for action in actions]
 
 
-def test_many_endpoints_are_there_or_not(app_engine: Engine, owner_engine: Engine, alpha: Certified, ends) -> None:
+def test_bulk_endpoints_are_all_stored_or_none(
+    app_engine: Engine, owner_engine: Engine, alpha: Certified, ends
+) -> None:
     items = [{"mac": f"00005e{number:06x}", "name": f"Printer {number}"} for number in range(_ROWS)]
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         given = {"items": items, "options": {}}
@@ -78,7 +80,7 @@ def test_many_endpoints_are_there_or_not(app_engine: Engine, owner_engine: Engin
 
 
 @pytest.mark.long
-def test_file_of_a_tenant_is_whole(
+def test_tenant_file_is_complete(
     app_engine: Engine, owner_engine: Engine, platform: Platform, alpha: Certified, tmp_path: Path, ends
 ) -> None:
     with session_scope(MspScope(platform.msp_id), engine=app_engine) as session:
@@ -106,7 +108,7 @@ def test_file_of_a_tenant_is_whole(
 
 
 @pytest.mark.long
-def test_tenant_of_a_file_is_there_once(
+def test_tenant_is_imported_once(
     app_engine: Engine, owner_engine: Engine, platform: Platform, alpha: Certified, ends
 ) -> None:
     source = io.BytesIO()

@@ -1,4 +1,4 @@
-"""How far bulk changes are, as others see it while their one transaction is open."""
+"""Progress of bulk changes, visible to others while the single transaction is open."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def tenant_id(app_engine: Engine, platform: Platform) -> TenantId:
     return TenantId(make_tenant(app_engine, platform, "alpha").id)
 
 
-def test_bulk_changes_tell_how_far_they_are(
+def test_bulk_changes_report_their_progress(
     app_engine: Engine,
     worker_engine: Engine,
     owner_engine: Engine,
@@ -73,6 +73,6 @@ def test_bulk_changes_tell_how_far_they_are(
         ("nases.put", {"items": nases}),
     ):
         told = run(operation, **given)
-        # Some of the middle, and never all before it is.
+        # Some values from the middle, and never the total before the end.
         assert told, operation
         assert told[-1] <= _ROWS, operation

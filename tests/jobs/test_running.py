@@ -1,4 +1,4 @@
-"""Jobs that somebody asks for: once, whatever happens to who does them."""
+"""Background jobs run exactly once, whatever happens to the worker."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -87,7 +87,7 @@ def work(worker_engine: Engine, app_engine: Engine) -> Callable[[JobHandler], bo
 
 @pytest.fixture
 def overdue(owner_engine: Engine) -> Callable[[], None]:
-    """Whatever waits for a time does so no longer: leases end, retries are due."""
+    """Make all waiting jobs due: leases expire and retries are due."""
 
     def make() -> None:
         with owner_engine.begin() as connection:
@@ -101,7 +101,7 @@ def slugs(engine: Engine, tenant_id: TenantId) -> set[str]:
         return set(session.scalars(select(Site.slug))) - {"main"}
 
 
-def test_input_is_given_and_result_shown(
+def test_input_is_passed_and_result_returned(
     app_engine: Engine,
     tenant_id: TenantId,
     start: Start,
@@ -122,7 +122,7 @@ def test_input_is_given_and_result_shown(
     assert (mine.input, mine.actor, mine.owner.tenant_id) == ({"names": ["x"], "secret": "hush"}, ACTOR, tenant_id)
     row = job(job_id)
     assert (row.state, row.result, row.input_sealed, row.takes) == ("done", {"made": 1}, None, 1)
-    # It told nothing, and has done all of it.
+    # It reported no progress, and has completed.
     assert (row.done, row.total) == (2, 2)
     assert row.ended_at is not None
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
@@ -138,7 +138,7 @@ def test_input_is_given_and_result_shown(
         (Conflict("It is there."), "conflict", 0),
     ],
 )
-def test_refusal_is_told_and_not_tried_again(
+def test_rejection_is_reported_and_not_retried(
     start: Start,
     job: Callable[[UUID], Job],
     work: Callable[[JobHandler], bool],
@@ -159,7 +159,7 @@ def test_refusal_is_told_and_not_tried_again(
     assert not work(SingleTransactionHandler(refuse))
 
 
-def test_failure_is_tried_again_and_ends(
+def test_failure_is_retried_until_it_fails_finally(
     app_engine: Engine,
     tenant_id: TenantId,
     start: Start,
@@ -184,7 +184,7 @@ def test_failure_is_tried_again_and_ends(
     assert job(job_id).state == "done"
 
 
-def test_what_does_not_answer_is_waited_for(
+def test_unreachable_service_is_retried_later(
     start: Start, job: Callable[[UUID], Job], work: Callable[[JobHandler], bool], overdue: Callable[[], None]
 ) -> None:
     def fail(*_: object) -> None:
@@ -197,7 +197,7 @@ def test_what_does_not_answer_is_waited_for(
     assert job(job_id).state == "queued"
 
 
-def test_job_that_kills_its_worker_fails_in_the_end(
+def test_job_that_kills_its_worker_fails_finally(
     app_engine: Engine,
     tenant_id: TenantId,
     start: Start,
@@ -224,7 +224,7 @@ def test_job_that_kills_its_worker_fails_in_the_end(
     assert job(job_id).state == "done"
 
 
-def test_job_that_goes_on_each_time_may_lose_any_number_of_workers(
+def test_progressing_job_survives_any_number_of_workers(
     start: Start, job: Callable[[UUID], Job], work: Callable[[JobHandler], bool], overdue: Callable[[], None]
 ) -> None:
     job_id = start()
@@ -245,11 +245,11 @@ def test_job_that_goes_on_each_time_may_lose_any_number_of_workers(
     assert job(job_id).state == "done"
 
 
-def test_fault_of_ours_is_tried_again_a_few_times_and_fails(
+def test_internal_error_is_retried_then_fails(
     start: Start, job: Callable[[UUID], Job], work: Callable[[JobHandler], bool], overdue: Callable[[], None]
 ) -> None:
     class Ours(AdmitError):
-        """Something of ours is wrong."""
+        """An internal error."""
 
         status = 500
 
@@ -265,7 +265,7 @@ def test_fault_of_ours_is_tried_again_a_few_times_and_fails(
     assert job(job_id).state == "failed"
 
 
-def test_progress_of_one_transaction_is_seen_at_once_and_goes_with_it(
+def test_progress_is_visible_and_undone_with_its_transaction(
     start: Start, job: Callable[[UUID], Job], work: Callable[[JobHandler], bool], overdue: Callable[[], None]
 ) -> None:
     job_id, seen = start(), []
@@ -286,7 +286,7 @@ def test_progress_of_one_transaction_is_seen_at_once_and_goes_with_it(
     assert work(SingleTransactionHandler(fail))
     assert (job(job_id).state, job(job_id).done) == ("queued", 0)
     overdue()
-    # Whose worker dies leaves it as it was told last, until somebody goes on.
+    # After the worker's death the last progress stays until the job resumes.
     with pytest.raises(KeyboardInterrupt):
         work(SingleTransactionHandler(fail))
     assert (job(job_id).state, job(job_id).done) == ("running", 1_700)
@@ -299,7 +299,7 @@ def test_progress_of_one_transaction_is_seen_at_once_and_goes_with_it(
 @pytest.mark.parametrize(
     ("ended_by", "state"), [({"is_cancelled": True}, "cancelled"), ({"lapses": runner.MAX_LAPSES}, "failed")]
 )
-def test_job_that_ends_after_its_worker_died_tells_nothing_of_what_was_undone(
+def test_progress_of_undone_work_is_cleared_at_the_end(
     start: Start,
     job: Callable[[UUID], Job],
     work: Callable[[JobHandler], bool],
@@ -323,7 +323,7 @@ def test_job_that_ends_after_its_worker_died_tells_nothing_of_what_was_undone(
     assert (job(job_id).state, job(job_id).done) == (state, 0)
 
 
-def test_failed_job_that_was_cancelled_meanwhile_is_tried_again(
+def test_cancelled_failed_job_can_be_retried(
     app_engine: Engine,
     tenant_id: TenantId,
     start: Start,
@@ -341,13 +341,13 @@ def test_failed_job_that_was_cancelled_meanwhile_is_tried_again(
     assert job(job_id).state == "failed"
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         service.retry_job(session, actor=ACTOR, owner=owner, job_id=job_id)
-    # What was wrong with it says nothing of a job that has yet to begin again.
+    # The old error does not apply to a job that is about to restart.
     assert (job(job_id).state, job(job_id).problem) == ("queued", None)
     assert work(SingleTransactionHandler(lambda *_: {"made": 1}))
     assert job(job_id).state == "done"
 
 
-def test_who_was_taken_over_changes_nothing(
+def test_replaced_worker_changes_nothing(
     app_engine: Engine,
     tenant_id: TenantId,
     start: Start,
@@ -355,7 +355,7 @@ def test_who_was_taken_over_changes_nothing(
     work: Callable[[JobHandler], bool],
     overdue: Callable[[], None],
 ) -> None:
-    """One worker stands still beyond its lease; another does the job meanwhile."""
+    """One worker freezes beyond its lease while another one does the job."""
     job_id = start()
 
     def add(session, mine: JobRun, slug: str) -> Mapping[str, object]:
@@ -372,7 +372,7 @@ def test_who_was_taken_over_changes_nothing(
     assert (job(job_id).state, job(job_id).result) == ("done", {"by": "second"})
 
 
-def test_several_transactions_go_on_where_they_were(
+def test_several_transactions_resume_where_they_stopped(
     app_engine: Engine,
     tenant_id: TenantId,
     start: Start,
@@ -380,7 +380,7 @@ def test_several_transactions_go_on_where_they_were(
     work: Callable[[JobHandler], bool],
     overdue: Callable[[], None],
 ) -> None:
-    """The worker dies in the middle; then each turn makes one more."""
+    """The worker dies in the middle. Then each run adds one more."""
     job_id = start(names=["a", "b", "c"])
     died = []
 
@@ -442,14 +442,14 @@ def test_cancelled_job_leaves_nothing(
         cancel(runs)
 
 
-def test_owners_have_their_turns_and_bounds(
+def test_owners_take_turns_within_limits(
     app_engine: Engine,
     platform: Platform,
     tenant_id: TenantId,
     start: Start,
     worker_engine: Engine,
 ) -> None:
-    """Two run at a time, never two of one owner; another's job does not wait for twenty of the first."""
+    """Two jobs run at a time, never two of one owner. Another owner's job does not wait for twenty of the first."""
     other = Owner(tenant_id=TenantId(make_tenant(app_engine, platform, "bravo").id))
     for _ in range(service.MAX_WAITING):
         start()
@@ -469,7 +469,7 @@ def test_owners_have_their_turns_and_bounds(
     assert take() is None
 
 
-def test_those_that_ended_are_forgotten(
+def test_ended_jobs_are_deleted(
     worker_engine: Engine, owner_engine: Engine, start: Start, work: Callable[[JobHandler], bool]
 ) -> None:
     old, new = start(), start()

@@ -1,4 +1,4 @@
-"""Records that count, and reading a whole journal."""
+"""Countable records, and reading a whole journal."""
 
 import msgspec
 
@@ -13,7 +13,7 @@ def numbered(number):
 
 
 def read_all(directory, position=None, **limits):
-    """(payloads, cuts, position) of everything behind `position`."""
+    """Return (payloads, cuts, position) of everything after `position`."""
     reader = JournalReader(directory)
     position = position or SegmentPosition()
     payloads, cuts = [], []

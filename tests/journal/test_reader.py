@@ -8,7 +8,7 @@ from tests.effort import examples
 from tests.journal.reading import decode, numbered, read_all, read_numbers
 
 RECORDS = 12
-# Each example works on files of its own below the one temporary folder of the test.
+# Each example uses its own files below the test's single temporary folder.
 per_example = settings(
     max_examples=examples(150),
     deadline=None,
@@ -36,7 +36,7 @@ def directory(tmp_path):
 
 
 def place(directory, content, *, newer):
-    """A journal of one segment with `content` and, with `newer`, an empty one after it."""
+    """Write a journal of one segment with `content` and, with `newer`, an empty one after it."""
     for old in directory.glob("*.journal"):
         old.unlink()
     (directory / f"{1:020d}.journal").write_bytes(content)
@@ -46,7 +46,7 @@ def place(directory, content, *, newer):
 
 @per_example
 @given(data=st.data(), newer=st.booleans())
-def test_cut_anywhere_every_record_before_it_is_read(data, newer, written, directory):
+def test_truncation_anywhere_keeps_every_earlier_record(data, newer, written, directory):
     content, ends = written
     length = data.draw(st.integers(0, len(content)))
     place(directory, content[:length], newer=newer)
@@ -77,7 +77,7 @@ def test_changed_byte_never_yields_a_wrong_record(data, newer, written, director
 
 @per_example
 @given(max_records=st.integers(1, RECORDS + 1), max_bytes=st.integers(1, 2_000))
-def test_limits_of_a_batch_change_nothing_but_its_size(max_records, max_bytes, written, directory):
+def test_batch_limits_change_only_the_batch_size(max_records, max_bytes, written, directory):
     content, _ = written
     place(directory, content, newer=True)
     assert read_numbers(directory, max_records=max_records, max_bytes=max_bytes) == list(range(RECORDS))
@@ -91,7 +91,7 @@ def test_zeroes_after_a_power_cut_are_no_records(directory, written):
     assert [cut.lost_bytes for cut in cuts] == [4_096]
 
 
-def test_damage_in_the_newest_segment_waits_and_is_said(directory, written):
+def test_damage_in_the_newest_segment_waits_and_is_logged(directory, written):
     content, ends = written
     changed = bytearray(content)
     changed[ends[4] + 12] ^= 0xFF
@@ -102,8 +102,8 @@ def test_damage_in_the_newest_segment_waits_and_is_said(directory, written):
     assert batch.cuts == []
 
 
-def test_segment_of_a_living_writer_is_not_final_although_a_newer_one_exists(directory):
-    """While radiusd is swapped, the old one goes on writing for a moment."""
+def test_segment_of_a_living_writer_is_not_final(directory):
+    """During a swap of radiusd the old process writes for another moment."""
     old = JournalWriter(directory, max_bytes=1 << 30)
     old.append(numbered(1))
     new = JournalWriter(directory, max_bytes=1 << 30)
@@ -119,7 +119,7 @@ def test_segment_of_a_living_writer_is_not_final_although_a_newer_one_exists(dir
     new.close()
 
 
-def test_incomplete_record_is_read_once_it_is_whole(directory, written):
+def test_incomplete_record_is_read_once_complete(directory, written):
     content, ends = written
     place(directory, content[: ends[3] + 5], newer=False)
     reader = JournalReader(directory)
@@ -131,7 +131,7 @@ def test_incomplete_record_is_read_once_it_is_whole(directory, written):
     assert len(reader.read_batch(first.position).payloads) == RECORDS - 4
 
 
-def test_delete_keeps_the_segment_of_the_position_and_the_newest(directory):
+def test_delete_keeps_the_current_and_newest_segments(directory):
     for number in range(4):
         writer = JournalWriter(directory, max_bytes=1 << 30)
         writer.append(numbered(number))
@@ -146,7 +146,7 @@ def test_delete_keeps_the_segment_of_the_position_and_the_newest(directory):
     assert list_segments(directory) == names[3:]
 
 
-def test_backlog_counts_what_is_behind_the_position(directory):
+def test_backlog_counts_bytes_after_the_position(directory):
     writer = JournalWriter(directory, max_bytes=1 << 30)
     for number in range(20):
         writer.append(numbered(number))
@@ -157,8 +157,8 @@ def test_backlog_counts_what_is_behind_the_position(directory):
     writer.close()
 
 
-def test_position_behind_a_segment_that_lost_its_end_goes_on_with_the_next(directory, written):
-    """A power cut may take bytes that were shipped but not yet synced."""
+def test_position_beyond_a_truncated_segment_continues(directory, written):
+    """A power cut may remove bytes that were shipped but not yet synced."""
     content, ends = written
     place(directory, content[: ends[2]], newer=True)
     batch = JournalReader(directory).read_batch(SegmentPosition(f"{1:020d}", ends[5]))

@@ -30,7 +30,7 @@ def directory(tmp_path):
 
 @contextmanager
 def file_size_limit(limit):
-    """The kernel writes short at the limit and refuses beyond it (EFBIG), as a full disk does."""
+    """The kernel writes short at the limit and then fails (EFBIG), as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
@@ -42,7 +42,7 @@ def file_size_limit(limit):
 
 
 def fill(writer):
-    """Append until the journal refuses; returns how many it took."""
+    """Append until the journal rejects a record; return how many it accepted."""
     for number in range(1_000):
         try:
             writer.append(numbered(number))
@@ -51,7 +51,7 @@ def fill(writer):
     raise AssertionError("the journal never was full")
 
 
-def test_appended_records_come_back_in_order(directory):
+def test_appended_records_are_read_in_order(directory):
     writer = JournalWriter(directory, max_bytes=1 << 30)
     for number in range(100):
         writer.append(numbered(number))
@@ -59,7 +59,7 @@ def test_appended_records_come_back_in_order(directory):
     writer.close()
 
 
-def test_each_start_opens_a_segment_of_its_own(directory):
+def test_each_start_opens_a_new_segment(directory):
     for number in range(3):
         writer = JournalWriter(directory, max_bytes=1 << 30)
         writer.append(numbered(number))
@@ -68,7 +68,7 @@ def test_each_start_opens_a_segment_of_its_own(directory):
     assert read_numbers(directory) == [0, 1, 2]
 
 
-def test_segment_beyond_its_size_is_followed_by_the_next(directory):
+def test_full_segment_is_followed_by_the_next(directory):
     writer = JournalWriter(directory, max_bytes=1 << 30, segment_bytes=500)
     for number in range(50):
         writer.append(numbered(number))
@@ -78,7 +78,7 @@ def test_segment_beyond_its_size_is_followed_by_the_next(directory):
     writer.close()
 
 
-def test_clock_stepping_back_still_names_segments_in_order(directory, monkeypatch):
+def test_backward_clock_still_names_segments_in_order(directory, monkeypatch):
     JournalWriter(directory, max_bytes=1 << 30).close()
     monkeypatch.setattr("nac.journal.segment.epoch_microseconds", lambda: 1_000)
     writer = JournalWriter(directory, max_bytes=1 << 30)
@@ -87,7 +87,7 @@ def test_clock_stepping_back_still_names_segments_in_order(directory, monkeypatc
     writer.close()
 
 
-def test_journal_at_its_limit_refuses_and_takes_again_when_there_is_room(directory, monkeypatch):
+def test_full_journal_rejects_until_there_is_room(directory, monkeypatch):
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     writer = JournalWriter(directory, max_bytes=5_000, segment_bytes=1_000)
@@ -103,7 +103,7 @@ def test_journal_at_its_limit_refuses_and_takes_again_when_there_is_room(directo
     reader.close()
 
 
-def test_short_write_is_taken_back_and_the_next_record_is_whole(directory):
+def test_short_write_is_undone_and_the_next_record_is_whole(directory):
     writer = JournalWriter(directory, max_bytes=1 << 30)
     writer.append(numbered(1))
     size = journal_bytes(directory)
@@ -126,7 +126,7 @@ def test_writer_starts_without_room_and_recovers(directory):
     writer.close()
 
 
-def test_record_larger_than_any_packet_is_refused(directory):
+def test_record_larger_than_any_packet_is_rejected(directory):
     writer = JournalWriter(directory, max_bytes=1 << 30)
     huge = AccountingRecord(1, 1, "t", "", "", "", (("Reply-Message", "x" * (1 << 20)),))
     with pytest.raises(JournalError, match="larger"):
@@ -134,7 +134,7 @@ def test_record_larger_than_any_packet_is_refused(directory):
     writer.close()
 
 
-def test_sync_skips_what_has_not_grown(directory):
+def test_sync_skips_unchanged_segments(directory):
     writer = JournalWriter(directory, max_bytes=1 << 30, sync="always")
     synced = {}
     assert sync_segments(directory, synced) == 1
@@ -184,14 +184,14 @@ def test_killed_writer_leaves_every_acknowledged_record(directory):
     assert len(numbers) > acknowledged
 
 
-def test_header_is_all_of_a_fresh_segment(directory):
+def test_fresh_segment_contains_only_the_header(directory):
     JournalWriter(directory, max_bytes=1 << 30).close()
     assert segment_path(directory, list_segments(directory)[0]).read_bytes() == HEADER
     assert os.listdir(directory) == [f"{list_segments(directory)[0]}.journal"]
 
 
-def test_two_writers_after_the_clock_was_set_back_take_different_names(directory):
-    """The newest segment lies in the future, so both want the name behind it."""
+def test_two_writers_after_a_clock_reset_use_different_names(directory):
+    """The newest segment is dated in the future, so both want the next name."""
     JournalWriter(directory, max_bytes=1 << 30).close()
     (newest,) = list_segments(directory)
     segment_path(directory, newest).rename(segment_path(directory, f"{10**19:020d}"))

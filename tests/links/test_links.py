@@ -1,4 +1,4 @@
-"""Links to certificates: a preview takes nothing, a posted form does, and what leaves opens with its password."""
+"""Certificate links: a preview changes nothing, a posted form issues, and the download opens with its password."""
 
 import base64
 import html
@@ -61,7 +61,7 @@ def assert_private(reply: httpx.Response) -> None:
     assert "default-src 'none'" in reply.headers["content-security-policy"]
 
 
-def test_looking_takes_nothing_and_tells_whose_it_is(client: httpx.Client, app_engine: Engine, alpha: Certified):
+def test_preview_changes_nothing_and_names_the_owner(client: httpx.Client, app_engine: Engine, alpha: Certified):
     token = link(app_engine, alpha)
     for _ in range(3):
         reply = client.get(path(token))
@@ -75,7 +75,7 @@ def test_looking_takes_nothing_and_tells_whose_it_is(client: httpx.Client, app_e
 
 
 @pytest.mark.parametrize("legacy", [{}, {"legacy": "yes"}])
-def test_bundle_comes_once_with_its_password_beside_it(
+def test_bundle_is_downloaded_once_with_its_password(
     client: httpx.Client, app_engine: Engine, alpha: Certified, legacy: dict[str, str]
 ):
     token = link(app_engine, alpha)
@@ -102,21 +102,21 @@ def test_bundle_comes_once_with_its_password_beside_it(
     assert signed(app_engine, alpha) == 2
 
 
-def test_apple_profile_holds_identity_root_and_network(client: httpx.Client, app_engine: Engine, alpha: Certified):
+def test_apple_profile_has_identity_root_and_network(client: httpx.Client, app_engine: Engine, alpha: Certified):
     reply = client.post(path(link(app_engine, alpha, ssid="Office")), data=APPLE)
     assert reply.headers["content-type"] == "application/x-apple-aspen-config"
     assert reply.headers["content-disposition"] == 'attachment; filename="Eve-s-phone.mobileconfig"'
     assert_private(reply)
     payloads = {payload["PayloadType"]: payload for payload in plistlib.loads(reply.content)["PayloadContent"]}
     identity = payloads["com.apple.security.pkcs12"]
-    # Releases of iOS and macOS that know no AES in PKCS#12 say that the password is wrong.
+    # iOS and macOS releases without AES support in PKCS#12 report a wrong password.
     assert b"\x2a\x86\x48\x86\xf7\x0d\x01\x0c\x01\x03" in identity["PayloadContent"]
     assert pkcs12.load_pkcs12(identity["PayloadContent"], identity["Password"].encode()).key is not None
     assert payloads["com.apple.wifi.managed"]["SSID_STR"] == "Office"
     assert payloads["com.apple.security.root"]["PayloadContent"] == alpha.authorities.root.certificate_der
 
 
-def test_apple_profile_without_a_network_installs_the_certificates_alone(
+def test_apple_profile_without_a_network_has_only_certificates(
     client: httpx.Client, app_engine: Engine, alpha: Certified
 ):
     profile = plistlib.loads(client.post(path(link(app_engine, alpha)), data=APPLE).content)
@@ -125,7 +125,7 @@ def test_apple_profile_without_a_network_installs_the_certificates_alone(
 
 
 @pytest.mark.parametrize("as_file", [True, False])
-def test_request_is_signed_from_file_or_text(client: httpx.Client, app_engine: Engine, alpha: Certified, as_file: bool):
+def test_csr_is_signed_from_file_or_text(client: httpx.Client, app_engine: Engine, alpha: Certified, as_file: bool):
     asked = pem(common_name="")
     more: dict[str, Any] = (
         {"data": CSR | {"text": ""}, "files": {"file": ("a.csr", asked)}}
@@ -139,9 +139,7 @@ def test_request_is_signed_from_file_or_text(client: httpx.Client, app_engine: E
     certificate.verify_directly_issued_by(issuing)
 
 
-def test_request_that_is_sent_again_is_answered_again_and_no_other(
-    client: httpx.Client, app_engine: Engine, alpha: Certified
-):
+def test_repeated_csr_gets_the_same_response_and_no_other(client: httpx.Client, app_engine: Engine, alpha: Certified):
     token = link(app_engine, alpha)
     asked = CSR | {"text": pem(common_name="").decode()}
     first, again = (client.post(path(token), data=asked) for _ in range(2))
@@ -162,7 +160,7 @@ def test_request_that_is_sent_again_is_answered_again_and_no_other(
         ({"content": b"form=p12"}, "The Content-Type must be"),
     ],
 )
-def test_mistake_is_shown_on_the_page_and_takes_nothing(
+def test_error_is_shown_on_the_page_and_uses_nothing(
     client: httpx.Client, app_engine: Engine, alpha: Certified, sent: dict[str, Any], complaint: str
 ):
     token = link(app_engine, alpha)
@@ -174,7 +172,7 @@ def test_mistake_is_shown_on_the_page_and_takes_nothing(
     assert client.post(path(token), data=P12).status_code == 200
 
 
-def test_links_that_are_none_are_all_alike(client: httpx.Client, app_engine: Engine, alpha: Certified):
+def test_invalid_links_all_look_the_same(client: httpx.Client, app_engine: Engine, alpha: Certified):
     good = link(app_engine, alpha)
     revoked = link(app_engine, alpha)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -202,7 +200,7 @@ def test_links_that_are_none_are_all_alike(client: httpx.Client, app_engine: Eng
     assert sorted(entry.after["why"] for entry in entries if entry.after) == ["revoked", "wrong-kind", "wrong-secret"]
 
 
-def test_guessing_links_is_stopped(client: httpx.Client, app_engine: Engine, alpha: Certified):
+def test_guessing_links_is_rate_limited(client: httpx.Client, app_engine: Engine, alpha: Certified):
     for _ in range(10):
         assert client.get(path(EnrolmentSecretText.make())).status_code == 404
     reply = client.get(path(link(app_engine, alpha)))
@@ -212,7 +210,7 @@ def test_guessing_links_is_stopped(client: httpx.Client, app_engine: Engine, alp
 def test_token_is_in_no_log(
     public_app: FastAPI, client: httpx.Client, app_engine: Engine, alpha: Certified, caplog: pytest.LogCaptureFixture
 ):
-    """A failure of the database is logged, and without the path."""
+    """A database failure is logged without the path."""
     token = link(app_engine, alpha)
     caplog.set_level(logging.INFO)
     public_app.state.guess_limiter = None
@@ -236,12 +234,12 @@ def _database_away(*arguments: object) -> None:
         ("http://nac.example", "https://127.0.0.1:8462"),
     ],
 )
-def test_links_lead_over_plain_http_within_the_machine_alone(public_url: str, leads_to: str):
+def test_links_use_plain_http_only_on_this_machine(public_url: str, leads_to: str):
     found = load_settings({"ADMIT_VAR_DIR": "/nonexistent", "ADMIT_PUBLIC_URL": public_url})
     assert found.link_url == leads_to
 
 
-def test_style_of_the_page_is_the_one_that_its_policy_allows():
+def test_page_style_matches_its_content_security_policy():
     reply = pages.render_link_error(404, "x")
     style = re.search(rb"<style>(.*?)</style>", reply.body, re.DOTALL)
     assert style is not None
@@ -258,13 +256,13 @@ _MULTIPART = (
 
 
 @given(_TYPES | st.text(), st.binary(max_size=300))
-def test_any_body_is_a_form_or_refused(content_type: str, body: bytes):
+def test_any_body_is_a_form_or_rejected(content_type: str, body: bytes):
     _read(content_type, body)
 
 
 @given(st.integers(0, len(_MULTIPART) - 1), st.binary(max_size=3), st.integers(0, 5))
 @settings(suppress_health_check=[HealthCheck.too_slow])
-def test_damaged_form_is_a_form_or_refused(at: int, put: bytes, cut: int):
+def test_damaged_form_is_parsed_or_rejected(at: int, put: bytes, cut: int):
     _read("multipart/form-data; boundary=b", _MULTIPART[:at] + put + _MULTIPART[at + cut :])
 
 
@@ -276,7 +274,7 @@ def _read(content_type: str, body: bytes) -> None:
     assert all(isinstance(name, str) and isinstance(value, bytes) for name, value in fields.items())
 
 
-def test_parts_of_a_form_are_read_as_they_are():
+def test_form_parts_are_read_unchanged():
     assert read_form("multipart/form-data; boundary=b", _MULTIPART) == {"form": b"csr", "file": b"\0\xff"}
     named = _MULTIPART.replace(b'"x"', b'"a; name=form"')
     assert read_form('Multipart/Form-Data; charset=utf-8; Boundary="b"', named) == {"form": b"csr", "file": b"\0\xff"}
@@ -297,12 +295,12 @@ def _part(head: bytes) -> bytes:
     ],
     ids=["comments", "nested", "messages", "parts", "fields"],
 )
-def test_form_that_would_keep_a_reader_of_mail_busy_is_refused(body: bytes):
+def test_form_expensive_for_a_mail_parser_is_rejected(body: bytes):
     with pytest.raises(FormUnreadable):
         read_form("multipart/form-data; boundary=b", body)
 
 
-def test_stranger_who_posts_such_a_form_is_told_on_a_page(client: httpx.Client, app_engine: Engine, alpha: Certified):
+def test_stranger_with_an_expensive_form_gets_a_page(client: httpx.Client, app_engine: Engine, alpha: Certified):
     headers = {"Content-Type": "multipart/form-data; boundary=b"}
     body = _part(b"Content-Disposition: form-data" + b"(" * 60_000 + b"; name=a")
     reply = client.post(path(link(app_engine, alpha)), content=body, headers=headers)
@@ -311,7 +309,7 @@ def test_stranger_who_posts_such_a_form_is_told_on_a_page(client: httpx.Client, 
 
 
 @pytest.mark.parametrize("make", [public.create_app, enrolment_app.create_app], ids=["public", "enrolment"])
-def test_browser_is_told_on_a_page_and_devices_as_before(make: Any, public_settings: Settings) -> None:
+def test_browser_gets_an_error_page_and_devices_as_before(make: Any, public_settings: Settings) -> None:
     with served(make(public_settings)) as client:
         for where in ("/", "/enrol", "/enrol/", "/nowhere"):
             to_browser, to_program = client.get(where, headers={"Accept": "text/html"}), client.get(where)
@@ -322,7 +320,7 @@ def test_browser_is_told_on_a_page_and_devices_as_before(make: Any, public_setti
             assert to_program.headers["content-type"] == "application/problem+json"
 
 
-def test_browser_that_asks_too_often_may_try_again(public_settings: Settings) -> None:
+def test_rate_limited_browser_may_retry(public_settings: Settings) -> None:
     settings = replace(public_settings, public_requests_per_second=1)
     with served(public.create_app(settings)) as client:
         answers = [client.get("/enrol/some?a=b", headers={"Accept": "text/html"}) for _ in range(20)]
@@ -332,7 +330,7 @@ def test_browser_that_asks_too_often_may_try_again(public_settings: Settings) ->
 
 
 @pytest.mark.parametrize("form", [P12, APPLE, CSR])
-def test_name_that_a_radius_server_got_meanwhile_is_refused(
+def test_name_taken_by_a_radius_server_is_rejected(
     client: httpx.Client, app_engine: Engine, alpha: Certified, form: dict[str, str]
 ):
     token = link(app_engine, alpha, common_name="kiosk.example")

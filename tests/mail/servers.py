@@ -1,4 +1,4 @@
-"""Mail servers that tests send to."""
+"""Mail servers for tests."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass
 class Saying:
-    """Answers what it is told to, one after the other; then takes every mail."""
+    """Sends the configured responses in turn, then accepts every mail."""
 
     answers: list[str] = field(default_factory=list)
     taken: list[bytes] = field(default_factory=list)

@@ -35,11 +35,11 @@ def _add(session: Session, tenant: Tenant, **values: Any) -> Nas:
 @pytest.mark.parametrize(
     ("given", "kept"), [("IOS XE", "cisco"), ("CISCO", "cisco"), ("Acme Switches", "acme switches"), ("", "")]
 )
-def test_vendor_is_kept_as_policies_ask_for_it(session: Session, tenant: Tenant, given: str, kept: str) -> None:
+def test_vendor_is_stored_as_policies_match_it(session: Session, tenant: Tenant, given: str, kept: str) -> None:
     assert _add(session, tenant, identifier="sw", vendor=given).vendor == kept
 
 
-def test_nas_with_own_secret_is_stored_sealed_and_not_audited(session: Session, tenant: Tenant) -> None:
+def test_nas_secret_is_stored_sealed_and_not_audited(session: Session, tenant: Tenant) -> None:
     secret = "sixteen-octets-x"
     nas = _add(session, tenant, address="192.0.2.7", secret=secret, require_message_authenticator=False)
     assert nas.secret_sealed == seal(secret.encode(), f"nas:{nas.id}")
@@ -64,7 +64,7 @@ def test_nas_with_own_secret_is_stored_sealed_and_not_audited(session: Session, 
         ({"address": "switch.example"}, "address"),
         ({"address": "192.0.2.7", "secret": "fifteen-octets!"}, "secret"),
         ({"address": "192.0.2.7", "secret": "with blank inside it"}, "secret"),
-        # One such secret would keep every change from the whole cell.
+        # One such secret would block every change for the whole cell.
         ({"address": "192.0.2.7", "secret": 'quote"inside-a-secret'}, "secret"),
         ({"address": "192.0.2.7", "secret": "expands-%{User-Name}-in-radiusd"}, "secret"),
         ({"address": "192.0.2.7", "secret": "x" * 129}, "secret"),
@@ -73,7 +73,7 @@ def test_nas_with_own_secret_is_stored_sealed_and_not_audited(session: Session, 
         ({"identifier": "core-1", "name": " "}, "name"),
     ],
 )
-def test_bad_input_is_refused_naming_the_field(
+def test_invalid_input_is_rejected_naming_the_field(
     session: Session, tenant: Tenant, values: dict[str, Any], place: str
 ) -> None:
     with pytest.raises(InvalidInput) as caught:
@@ -82,7 +82,7 @@ def test_bad_input_is_refused_naming_the_field(
 
 
 @pytest.mark.parametrize("values", [{"identifier": "core-1"}, {"address": "2001:db8::1"}, {"address": "10.0.0.1"}])
-def test_same_identifier_or_address_twice_is_refused(session: Session, tenant: Tenant, values: dict[str, str]) -> None:
+def test_duplicate_identifier_or_address_is_rejected(session: Session, tenant: Tenant, values: dict[str, str]) -> None:
     _add(session, tenant, **values)
     with pytest.raises(AlreadyExists, match="'core-1'"):
         _add(session, tenant, **values | {"name": "core-2"})
@@ -96,7 +96,7 @@ def test_nas_is_found_by_identifier_address_and_name(session: Session, tenant: T
         nases.require_nas(session, tenant_id=tenant.id, reference="core-2")
 
 
-def test_name_of_several_is_refused_and_identifier_removes_one(session: Session, tenant: Tenant) -> None:
+def test_ambiguous_name_is_rejected_but_identifier_deletes(session: Session, tenant: Tenant) -> None:
     for identifier in ("id-1", "id-2"):
         _add(session, tenant, identifier=identifier)
     with pytest.raises(Conflict, match="2 NASes"):
@@ -109,7 +109,7 @@ def _set(session: Session, tenant: Tenant, reference: str, **values: Any) -> Nas
     return nases.update_nas(session, actor=ACTOR, tenant_id=tenant.id, reference=reference, seal=seal, **values)
 
 
-def test_nas_is_changed_in_what_is_given_alone(session: Session, tenant: Tenant) -> None:
+def test_update_changes_only_given_fields(session: Session, tenant: Tenant) -> None:
     first = _add(session, tenant, identifier="id-1", address="192.0.2.7", vendor="cisco", behind_nat=True)
     before = nases.describe(first)
     nas = _set(session, tenant, "192.0.2.7", identifier="", vendor="Aruba", secret="sixteen-octets-x", behind_nat=False)
@@ -124,7 +124,7 @@ def test_nas_is_changed_in_what_is_given_alone(session: Session, tenant: Tenant)
     assert not nases.describe(_set(session, tenant, "core-1", secret="", address="2001:db8::7"))["own_secret"]
 
 
-def test_change_of_nothing_is_no_entry(session: Session, tenant: Tenant) -> None:
+def test_empty_change_makes_no_audit_entry(session: Session, tenant: Tenant) -> None:
     _add(session, tenant, identifier="id-1")
     _set(session, tenant, "id-1", identifier="id-1", name="core-1")
     assert audit.list_entries(session)[0].action == "nas.add"
@@ -141,7 +141,7 @@ def test_change_of_nothing_is_no_entry(session: Session, tenant: Tenant) -> None
         ({"name": ""}, "name"),
     ],
 )
-def test_bad_change_is_refused_and_changes_nothing(
+def test_invalid_change_is_rejected_and_changes_nothing(
     session: Session, tenant: Tenant, values: dict[str, Any], place: str
 ) -> None:
     nas = _add(session, tenant, identifier="id-1", address="192.0.2.7")
@@ -155,7 +155,9 @@ def test_bad_change_is_refused_and_changes_nothing(
 
 
 @pytest.mark.parametrize("values", [{"identifier": "id-2"}, {"address": "192.0.2.8"}])
-def test_identifier_or_address_of_another_is_refused(session: Session, tenant: Tenant, values: dict[str, str]) -> None:
+def test_identifier_or_address_of_another_nas_is_rejected(
+    session: Session, tenant: Tenant, values: dict[str, str]
+) -> None:
     _add(session, tenant, identifier="id-1", address="192.0.2.7")
     _add(session, tenant, name="core-2", identifier="id-2", address="192.0.2.8")
     with pytest.raises(AlreadyExists, match="'core-2'"):

@@ -1,4 +1,4 @@
-"""Somebody who waits on loopback for a connection that should, or should not, come."""
+"""A listener on loopback for a connection that should, or should not, arrive."""
 
 import socket
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Names that no DNS server answers for hold up no others, and are no more threads than is bearable."""
+"""DNS names without a response do not delay others, and use a bounded number of threads."""
 
 import asyncio
 import socket
@@ -15,7 +15,7 @@ DEAD = "dead.example"
 
 @pytest.fixture
 def asked(monkeypatch):
-    """How often each name was looked up; those below DEAD are not answered while the test runs."""
+    """Count the lookups of each name. Names below DEAD get no response while the test runs."""
     asked: Counter[str] = Counter()
     is_over = threading.Event()
 
@@ -36,8 +36,8 @@ def asked(monkeypatch):
             thread.join(PATIENCE_SECONDS)
 
 
-async def given_up(names: NameResolver, count: int, **given: str) -> None:
-    """So many are looked up, and whoever asks waits no longer."""
+async def start_abandoned_lookups(names: NameResolver, count: int, **given: str) -> None:
+    """Look up this many names whose callers have stopped waiting."""
     tasks = [asyncio.create_task(names.look_up(f"{number}.{DEAD}", 443, **given)) for number in range(count)]
     await asyncio.sleep(0.1)
     for task in tasks:
@@ -45,11 +45,11 @@ async def given_up(names: NameResolver, count: int, **given: str) -> None:
     await asyncio.wait(tasks)
 
 
-def test_dead_names_of_one_owner_hold_up_nobody_else(asked: Counter[str]):
+def test_dead_names_of_one_owner_block_nobody(asked: Counter[str]):
     names = NameResolver(most=16, most_of_one=3)
 
     async def run():
-        await given_up(names, 40, owner="acme")
+        await start_abandoned_lookups(names, 40, owner="acme")
         async with asyncio.timeout(10):
             return await names.look_up("hook.example", 443, owner="other")
 
@@ -62,7 +62,7 @@ def test_all_lookups_together_are_bounded(asked: Counter[str]):
     names = NameResolver(most=5, most_of_one=3)
 
     async def run():
-        await given_up(names, 40)
+        await start_abandoned_lookups(names, 40)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
                 await names.look_up("hook.example", 443)
@@ -71,14 +71,14 @@ def test_all_lookups_together_are_bounded(asked: Counter[str]):
     assert sum(asked.values()) == 5
 
 
-def test_name_is_asked_for_once_at_a_time(asked: Counter[str]):
+def test_concurrent_lookups_of_a_name_are_shared(asked: Counter[str]):
     names = NameResolver(most=16, most_of_one=3)
     for _ in range(10):
-        asyncio.run(given_up(names, 1, owner="acme"))
+        asyncio.run(start_abandoned_lookups(names, 1, owner="acme"))
     assert asked == {f"0.{DEAD}": 1}
 
 
-def test_lookup_that_one_gives_up_goes_on_for_the_other(monkeypatch):
+def test_abandoned_lookup_continues_for_another_caller(monkeypatch):
     goes_on = threading.Event()
 
     def getaddrinfo(host, port, **given):
@@ -109,6 +109,6 @@ def test_address_needs_no_lookup(host: str):
 
 
 @pytest.mark.parametrize("host", ["no.such.name.invalid", "a" * 70, "a..b"])
-def test_name_that_is_none_is_an_os_error(host: str):
+def test_invalid_name_is_an_os_error(host: str):
     with pytest.raises(OSError, match=r"not known|failure|label|resolution|encoding"):
         asyncio.run(NameResolver().look_up(host, 443))

@@ -1,4 +1,4 @@
-"""Which addresses the platform connects to, whatever a name meant a moment ago."""
+"""Outbound address checks, independent of earlier DNS responses."""
 
 import asyncio
 import ipaddress
@@ -47,11 +47,11 @@ def test_unicast_addresses_are_allowed(address):
         ("fec0::1", "not a server's address"),
     ],
 )
-def test_addresses_that_are_no_servers_are_refused(address, what):
+def test_non_server_addresses_are_rejected(address, what):
     assert what in DEFAULT_REACH.why_not(address)
 
 
-def test_platform_allows_more_and_less():
+def test_platform_settings_allow_and_block_networks():
     reach = OutboundReach.parse("127.0.0.0/8 !10.1.0.0/16  !127.0.0.9/32")
     assert str(reach) == "127.0.0.0/8 !10.1.0.0/16 !127.0.0.9/32"
     assert OutboundReach.parse(str(reach)) == reach
@@ -70,21 +70,21 @@ def test_platform_allows_more_and_less():
         (("10.1.0.0/16",), "::ffff:10.1.2.3", True),
         (("10.1.0.0/16",), "10.2.0.1", False),
         (("10.1.0.0/16",), "93.184.216.34", False),
-        # A tenant does not widen what the platform allows.
+        # A tenant cannot extend the platform's networks.
         (("127.0.0.0/8",), "127.0.0.1", False),
     ],
 )
-def test_platform_and_tenant_both_must_permit_an_address(networks, address, permitted):
+def test_platform_and_tenant_must_both_allow_an_address(networks, address, permitted):
     assert (DEFAULT_REACH.within(networks, remedy="").why_not(address) == "") == permitted
 
 
-def test_this_machines_own_address_is_told_from_others():
+def test_own_addresses_of_this_machine_are_recognised():
     assert is_own_address(ipaddress.ip_address("127.0.0.1"))
     assert not is_own_address(ipaddress.ip_address("192.0.2.1"))
 
 
 def lookups(monkeypatch, *answers):
-    """Names are looked up as one answer after the other says; returns the names."""
+    """Resolve names with a list of responses, and return the names looked up."""
     asked, left = [], list(answers)
 
     def getaddrinfo(host, port, **given):
@@ -97,7 +97,7 @@ def lookups(monkeypatch, *answers):
     return asked
 
 
-def test_name_is_looked_up_once_and_only_addresses_that_are_allowed_remain(monkeypatch):
+def test_name_is_resolved_once_and_filtered_by_address(monkeypatch):
     asked = lookups(monkeypatch, ["127.0.0.1", "192.0.2.7"], ["169.254.169.254"])
     places = asyncio.run(DEFAULT_REACH.places("rebound.example", 636))
     assert [place.address for place in places] == [("192.0.2.7", 636)]
@@ -110,7 +110,7 @@ def test_name_is_looked_up_once_and_only_addresses_that_are_allowed_remain(monke
     ("address", "remedy"),
     [("192.0.2.7", "Choose another network."), ("127.0.0.1", "ADMIT_OUTBOUND_NETWORKS"), ("10.1.0.1", None)],
 )
-def test_who_can_mend_it_is_told(monkeypatch, address, remedy):
+def test_error_names_who_can_fix_it(monkeypatch, address, remedy):
     lookups(monkeypatch, [address])
     reach = DEFAULT_REACH.within(["10.1.0.0/16", "127.0.0.0/8"], remedy="Choose another network.")
     if remedy is None:
@@ -128,8 +128,8 @@ def listener():
         yield listener
 
 
-def test_transport_connects_to_the_address_that_was_looked_at(listener, monkeypatch):
-    """The name means loopback at first and something else a moment later; it is looked up once."""
+def test_transport_connects_to_the_checked_address(listener, monkeypatch):
+    """The name resolves to loopback first and to another address later. It is resolved once."""
     asked = lookups(monkeypatch, ["127.0.0.1"], ["192.0.2.7"])
 
     async def run():

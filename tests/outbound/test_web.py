@@ -1,4 +1,4 @@
-"""One answer of a server, bounded in size and time."""
+"""HTTP responses, bounded in size and time."""
 
 import asyncio
 import socket
@@ -29,7 +29,7 @@ def fetch(url, *, most_bytes=100, **limits):
     return asyncio.run(run())
 
 
-def test_more_than_was_asked_for_is_not_read(publisher):
+def test_response_is_read_only_up_to_the_limit(publisher):
     publisher.pages["/"] = (200, b"x" * 100)
     assert fetch(publisher.url("/")) == b"x" * 100
     publisher.pages["/"] = (200, b"x" * 101)
@@ -38,13 +38,13 @@ def test_more_than_was_asked_for_is_not_read(publisher):
 
 
 @pytest.mark.parametrize("limits", [{"total_seconds": 0.2}, {"step_seconds": 0.2}])
-def test_server_that_does_not_answer_is_given_up(limits):
+def test_silent_server_times_out(limits):
     with listening() as silent, pytest.raises(FetchFailed, match=r"No response within 0\.2 s\.") as failed:
         fetch(f"http://127.0.0.1:{silent.getsockname()[1]}/", **limits)
     assert failed.value.is_slow
 
 
-def test_server_that_takes_no_connection_is_given_up():
+def test_server_that_accepts_no_connection_times_out():
     # Linux completes backlog + 1 handshakes.
     with (
         listening(backlog=0) as full,
@@ -55,7 +55,7 @@ def test_server_that_takes_no_connection_is_given_up():
     assert not failed.value.is_slow
 
 
-def test_redirect_is_an_answer_like_others_where_none_is_to_be_followed(publisher):
+def test_redirect_is_returned_if_not_followed(publisher):
     publisher.pages |= {"/": "/there", "/there": (200, b"here")}
     assert fetch(publisher.url("/")) == b"here"
     with pytest.raises(FetchFailed, match="status 302"):
@@ -63,20 +63,20 @@ def test_redirect_is_an_answer_like_others_where_none_is_to_be_followed(publishe
     assert publisher.asked == ["GET /", "GET /there", "GET /"]
 
 
-def test_why_leaves_out_the_address(publisher):
+def test_error_omits_the_address(publisher):
     with pytest.raises(FetchFailed, match="/hook") as failed:
         fetch(publisher.url("/hook?key=secret"))
     assert failed.value.why == "The server returned status 404."
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "http://[", "ldap://x.example/", "http://x.example@y/"])
-def test_no_other_address_is_asked(url):
+def test_only_the_checked_address_is_contacted(url):
     with pytest.raises(FetchFailed, match="Invalid URL"):
         fetch(url)
 
 
 @pytest.mark.parametrize("url", ["http://xn--/", "http://xn--a/", "http://[v1.x]/", "http://a..b/"])
-def test_name_that_is_none_is_told(url, publisher):
+def test_invalid_name_is_reported(url, publisher):
     with pytest.raises(FetchFailed):
         fetch(url)
     publisher.pages["/"] = url
@@ -85,14 +85,14 @@ def test_name_that_is_none_is_told(url, publisher):
 
 
 @pytest.mark.parametrize("location", ["http://[", "http://[::1", "//[x]/"])
-def test_redirect_to_what_is_no_address_is_told(publisher, location):
+def test_redirect_to_an_invalid_address_is_reported(publisher, location):
     publisher.pages["/"] = location
     with pytest.raises(FetchFailed):
         fetch(publisher.url("/"))
 
 
 @pytest.mark.parametrize("url", ["http://xn--/", "http://xn--a/"])
-def test_nothing_is_posted_to_a_name_that_is_none(url):
+def test_nothing_is_posted_to_an_invalid_name(url):
     async def run():
         async with OutboundTransport(OutboundReach.parse("127.0.0.0/8"), tls=tls_context(), connections=1) as transport:
             await HttpClient(transport).post(url, body=b"", headers={}, most_bytes=100)

@@ -1,4 +1,4 @@
-"""What a pool gives out, against sets of addresses; and every mistake in its ranges."""
+"""Addresses of a pool, compared with sets, and all errors in its ranges."""
 
 import ipaddress
 
@@ -23,13 +23,13 @@ FIRST = int(ipaddress.ip_address("10.0.1.1"))
         (["10.0.0.254-10.0.1.2"], ["10.0.0.255", "10.0.1.0"], ["10.0.0.254", "10.0.1.1", "10.0.1.2"]),
     ],
 )
-def test_ranges_less_exclusions_are_the_addresses(ranges, exclusions, addresses):
+def test_addresses_are_ranges_minus_exclusions(ranges, exclusions, addresses):
     extent = parse_extent("ipv4", ranges, exclusions, None)
     assert list(extent.addresses()) == addresses
     assert len(extent) == len(addresses)
 
 
-def test_prefixes_are_of_the_length_that_devices_get():
+def test_prefixes_have_the_delegated_length():
     extent = parse_extent("delegated", ["2001:db8::/54", "2001:db8:1::/56"], ["2001:db8:0:100::/56"], None)
     assert list(extent.addresses()) == [
         "2001:db8::/56",
@@ -66,13 +66,13 @@ def test_prefixes_are_of_the_length_that_devices_get():
         ("delegated", ["2001:db8::/32"], [], None, "ranges", f"maximum is {MAX_ADDRESSES:,}"),
     ],
 )
-def test_mistake_is_told_with_its_place(kind, ranges, exclusions, length, place, said):
+def test_error_has_its_path(kind, ranges, exclusions, length, place, said):
     with pytest.raises(InvalidInput, match=said) as refused:
         parse_extent(kind, ranges, exclusions, length)
     assert refused.value.place == place
 
 
-def test_all_mistakes_are_told_at_once():
+def test_all_errors_are_listed_at_once():
     with pytest.raises(InvalidInput) as refused:
         parse_extent("ipv4", ["10.0.0.0/24", "what"], ["10.1.0.1", "ever"], None)
     assert [each.place for each in refused.value.mistakes] == ["ranges", "exclusions", "exclusions"]
@@ -86,7 +86,7 @@ def written(span):
 
 
 @given(st.lists(SPANS, min_size=1, max_size=4), st.lists(SPANS, max_size=4))
-def test_extent_is_what_sets_say(spans, holes):
+def test_extent_matches_set_arithmetic(spans, holes):
     sets = [set(range(first, last + 1)) for first, last in spans]
     union = set().union(*sets)
     excluded = [set(range(first, last + 1)) for first, last in holes]

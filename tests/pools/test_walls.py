@@ -1,4 +1,4 @@
-"""What one tenant's pools are to another, and to a cell."""
+"""Isolation of pools between tenants, and from cells."""
 
 import psycopg
 import pytest
@@ -26,7 +26,7 @@ ANNA = "02a0c0000001"
 @pytest.fixture
 @laid_again
 def two(app_engine: Engine, cell_engine: Engine):
-    """Two tenants with a pool of the same name and the same addresses each, in cells of their own."""
+    """Two tenants with a pool of the same name and addresses each, in separate cells."""
     platform = make_platform(app_engine, cell_engine, slots=1)
     alpha = make_tenant(app_engine, platform, "alpha")
     other_cell = make_cell(cell_engine, name="cell-2", slots=1, first_port=19000)
@@ -37,7 +37,7 @@ def two(app_engine: Engine, cell_engine: Engine):
     return (alpha, platform.cell_id), (bravo, other_cell)
 
 
-def test_tenants_may_have_the_same_addresses_and_see_their_own_alone(app_engine, two):
+def test_tenants_may_share_addresses_and_see_only_their_own(app_engine, two):
     (alpha, _), (bravo, _) = two
     with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
         update_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", reserved={ANNA: "10.9.0.3"})
@@ -47,14 +47,14 @@ def test_tenants_may_have_the_same_addresses_and_see_their_own_alone(app_engine,
             seen[tenant.slug] = [state.reserved for state in list_pools(session, tenant_id=tenant.id)]
     assert seen == {"alpha": [1], "bravo": [0]}
     with session_scope(TenantScope(bravo.id), engine=app_engine) as session:
-        # Even where the caller names another tenant than it is let into.
+        # Also if the caller names a tenant outside its scope.
         assert list_pools(session, tenant_id=alpha.id) == []
         assert list_leases(session, tenant_id=alpha.id) == []
         with pytest.raises(PoolNotFound):
             release_address(session, actor=ACTOR, tenant_id=alpha.id, address="10.9.0.3")
 
 
-def test_cell_leases_and_gives_addresses_of_its_own_tenants_alone(cell_engine, owner_engine, two):
+def test_cell_leases_addresses_only_of_its_tenants(cell_engine, owner_engine, two):
     (alpha, alphas_cell), (bravo, _) = two
     with owner_engine.connect() as connection:
         pools = dict(connection.exec_driver_sql("SELECT tenant_id, id::text FROM pools").all())
@@ -73,7 +73,7 @@ def test_cell_leases_and_gives_addresses_of_its_own_tenants_alone(cell_engine, o
         assert dict(connection.exec_driver_sql(states).all()) == {alpha.id: "leased", bravo.id: "free"}
 
 
-def test_record_with_the_pool_of_another_tenant_changes_nothing(cell_engine, owner_engine, two):
+def test_record_with_a_foreign_pool_changes_nothing(cell_engine, owner_engine, two):
     (alpha, alphas_cell), (bravo, _) = two
     with owner_engine.connect() as connection:
         pools = dict(connection.exec_driver_sql("SELECT tenant_id, id::text FROM pools").all())
@@ -86,7 +86,7 @@ def test_record_with_the_pool_of_another_tenant_changes_nothing(cell_engine, own
         assert connection.exec_driver_sql(leased).scalar_one() == 0
 
 
-def test_cell_deletes_no_pool_and_moves_no_address_to_another_tenant(cell_engine, two):
+def test_cell_cannot_delete_pools_or_move_addresses(cell_engine, two):
     (_, alphas_cell), (bravo, _) = two
     for statement in (
         "DELETE FROM pools",
@@ -103,7 +103,7 @@ def test_cell_deletes_no_pool_and_moves_no_address_to_another_tenant(cell_engine
             driver_connection(session).execute(statement)
 
 
-def test_pools_go_with_their_tenant(owner_engine, two):
+def test_pools_are_deleted_with_their_tenant(owner_engine, two):
     (alpha, _), (bravo, _) = two
     with owner_engine.begin() as connection:
         connection.exec_driver_sql("UPDATE slots SET tenant_id = NULL, status = 'retired'")
@@ -112,7 +112,7 @@ def test_pools_go_with_their_tenant(owner_engine, two):
     assert left == [bravo.id]
 
 
-def test_every_mistake_of_a_change_is_told_at_once_and_nothing_is_stored(app_engine, owner_engine, two):
+def test_all_update_errors_are_listed_and_nothing_stored(app_engine, owner_engine, two):
     (alpha, _), _ = two
     change = {
         "ranges": ["10.9.0.300"],
@@ -124,7 +124,7 @@ def test_every_mistake_of_a_change_is_told_at_once_and_nothing_is_stored(app_eng
         session_scope(TenantScope(alpha.id), engine=app_engine) as session,
     ):
         update_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", **change)
-    # One list, whoever found them.
+    # One list, from all checks.
     assert [each.place for each in refused.value.mistakes] == [
         *("stock", "grace_seconds", "ranges", "reserved", "reserved")
     ]

@@ -1,4 +1,4 @@
-"""What kind of device it is: decisions over evidence as devices give it, and figures that follow from their reasons."""
+"""Device classification: decisions from realistic evidence, and confidence that follows from the reasons."""
 
 import pytest
 from hypothesis import given
@@ -32,26 +32,26 @@ def classify(vendor="", *evidence, mac="001122334455"):
         ("Sonos, Inc.", [], "media", ""),
         ("", [("radius", "machine", "host/pc1.acme.example")], "computer", "windows"),
         ("", [("http", "user-agent", "Mozilla/5.0 (iPhone; CPU OS 17_0)")], "mobile", "ios"),
-        # Near misses: nothing is claimed.
+        # Near misses: no profile is claimed.
         ("Cisco Systems, Inc", [], "", ""),
         ("Hewlett Packard", [], "", ""),
         ("", [("dhcp", "parameters", WINDOWS + ",1")], "", ""),
         ("", [("dhcp", "hostname", "reception")], "", ""),
     ],
 )  # fmt: skip
-def test_device_is_what_speaks_for_it(vendor, evidence, profile, os):
+def test_device_gets_the_profile_of_its_evidence(vendor, evidence, profile, os):
     found = classify(vendor, *evidence)
     assert (found.profile, found.os) == (profile, os)
 
 
-def test_confidence_follows_from_the_reasons_that_are_told():
+def test_confidence_follows_from_the_listed_reasons():
     found = classify("Brother industries, LTD.", ("dhcp", "hostname", "BRW001BA9"))
     assert [(reason.field, reason.weight) for reason in found.why] == [("vendor", 50), ("dhcp.hostname", 45)]
-    # What is left of the doubt: half of 55 %.
+    # Half of the remaining 55 % doubt.
     assert found.confidence == 72
 
 
-def test_what_speaks_for_another_profile_counts_half_against_it():
+def test_evidence_for_another_profile_counts_half_against():
     alone = classify("", ("dhcp", "class", "MSFT 5.0"))
     doubted = classify("", ("dhcp", "class", "MSFT 5.0"), ("dhcp", "hostname", "reception-printer"))
     assert (alone.profile, alone.confidence) == ("computer", 70)
@@ -60,7 +60,7 @@ def test_what_speaks_for_another_profile_counts_half_against_it():
     assert {reason.profile for reason in doubted.why} == {"computer", "printer"}
 
 
-def test_made_up_address_speaks_for_a_phone_where_something_else_does_too():
+def test_random_address_supports_a_phone_with_other_evidence():
     assert classify("", mac="02aabbccddee").profile == ""
     android = ("dhcp", "class", "android-dhcp-13")
     made_up, lasting = (classify("", android, mac=mac) for mac in ("02aabbccddee", "00aabbccddee"))
@@ -68,7 +68,7 @@ def test_made_up_address_speaks_for_a_phone_where_something_else_does_too():
     assert made_up.confidence > lasting.confidence
 
 
-def test_model_is_what_the_device_calls_itself():
+def test_model_is_the_name_that_the_device_reports():
     assert classify("", ("cdp", "platform", "Cisco IP Phone 7945")).model == "Cisco IP Phone 7945"
 
 
@@ -79,7 +79,7 @@ evidence = st.lists(
 
 
 @given(st.text(max_size=60), evidence, st.sampled_from(("001122334455", "02aabbccddee")))
-def test_whatever_is_told_there_is_one_answer_and_it_is_bounded(vendor, told, mac):
+def test_any_evidence_gives_one_bounded_result(vendor, told, mac):
     found = load_packaged_profiles().classify(mac=mac, vendor=vendor, evidence=told)
     assert found == load_packaged_profiles().classify(mac=mac, vendor=vendor, evidence=told)
     assert found.confidence == 0 if not found.profile else MIN_CONFIDENCE <= found.confidence <= MAX_CONFIDENCE

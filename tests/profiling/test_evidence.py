@@ -1,4 +1,4 @@
-"""What is read out of a packet: each form beside its near miss; and nothing that a device sends breaks the reader."""
+"""Evidence parsed from packets: each format with its near miss, and no packet breaks the parser."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,7 @@ def sensed(kind: str, number: int, value: bytes, *, length: int | None = None) -
         (sensed("dhcp-option", 81, b"\x04\0\0\x3fshort"), Evidence("dhcp", "fqdn", "short")),
         (sensed("lldp-tlv", 5, b"ap-1"), Evidence("lldp", "name", "ap-1")),
         (sensed("lldp-tlv", 6, b"Axis P3245\nLVE"), Evidence("lldp", "description", "Axis P3245 LVE")),
-        # What is switched on, not what it could do.
+        # Enabled capabilities, not supported ones.
         (sensed("lldp-tlv", 7, b"\x00\x24\x00\x20"), Evidence("lldp", "capabilities", "telephone")),
         (sensed("cdp-tlv", 4, b"\x00\x00\x04\x90"), Evidence("cdp", "capabilities", "host,phone")),
         (sensed("cdp-tlv", 6, b"Cisco IP Phone 7945"), Evidence("cdp", "platform", "Cisco IP Phone 7945")),
@@ -35,11 +35,11 @@ def sensed(kind: str, number: int, value: bytes, *, length: int | None = None) -
         (("Ruckus-Client-Os-Type", "Android"), Evidence("radius", "os", "Android")),
         (("User-Name", "host/pc1.acme.example"), Evidence("radius", "machine", "host/pc1.acme.example")),
         (("User-Name", "ACME\\PC1$"), Evidence("radius", "machine", "ACME\\PC1$")),
-        # Cut short on the way: as far as it goes.
+        # Truncated in transit: parsed as far as possible.
         (sensed("dhcp-option", 12, b"BRW", length=200), Evidence("dhcp", "hostname", "BRW")),
     ],
 )
-def test_what_a_packet_says_is_found(pair, found):
+def test_packet_evidence_is_parsed(pair, found):
     assert read_evidence((("NAS-Port", "7"), pair)) == (found,)
 
 
@@ -61,11 +61,11 @@ def test_what_a_packet_says_is_found(pair, found):
         ("Calling-Station-Id", "host/pc1"),
     ],
 )
-def test_what_says_nothing_is_passed_over(pair):
+def test_packet_without_evidence_is_skipped(pair):
     assert read_evidence((pair,)) == ()
 
 
-def test_last_value_of_a_key_counts_and_order_is_that_of_the_keys():
+def test_last_value_of_a_key_wins_and_keys_are_sorted():
     pairs = (
         sensed("lldp-tlv", 5, b"b"),
         sensed("dhcp-option", 12, b"old"),
@@ -74,7 +74,7 @@ def test_last_value_of_a_key_counts_and_order_is_that_of_the_keys():
     assert read_evidence(pairs) == (Evidence("dhcp", "hostname", "new"), Evidence("lldp", "name", "b"))
 
 
-def test_other_pairs_of_cisco_are_no_part_of_what_is_compared():
+def test_other_cisco_pairs_are_ignored():
     said = (sensed("dhcp-option", 12, b"x"),)
     assert filter_evidence_pairs((("Cisco-AVPair", "audit-session-id=1"), *said, ("User-Name", "anna"))) == said
 
@@ -98,7 +98,7 @@ pairs = st.tuples(
 
 
 @given(st.lists(pairs, max_size=30).map(tuple))
-def test_whatever_is_sent_the_answer_is_bounded_and_storable(sent):
+def test_any_packet_gives_bounded_storable_evidence(sent):
     found = read_evidence(sent)
     assert len({(each.source, each.key) for each in found}) == len(found) <= len(EVIDENCE_KEYS)
     for each in found:

@@ -1,4 +1,4 @@
-"""The registry of vendors, as the package has it."""
+"""The vendor registry as packaged."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from nac.profiling.oui import OuiRegistry, load_registry
     [
         ("001ba9010203", "Brother industries, LTD."),
         ("b827eb010203", "Raspberry Pi Foundation"),
-        # MA-S (36 bits) before the MA-L of the IEEE itself, MA-M (28 bits) likewise.
+        # MA-S (36 bits) precedes the MA-L of the IEEE itself, MA-M (28 bits) likewise.
         ("70b3d5001000", "SOREDI touch systems GmbH"),
         ("001bc5000000", "Converging Systems Inc."),
     ],
@@ -29,17 +29,17 @@ def test_longest_block_names_the_vendor(mac, vendor):
         ("021122334455", ""),
     ],
 )
-def test_smaller_block_comes_before_the_one_around_it(mac, vendor):
+def test_smaller_block_precedes_its_surrounding_block(mac, vendor):
     blocks = {"001122": "Large", "0011223": "Middle", "001122334": "Small", "021122": "Nobody"}
     assert OuiRegistry(blocks, "made for the test").vendor(mac) == vendor
 
 
-def test_made_up_address_has_no_vendor_even_where_its_block_is_registered():
+def test_random_address_has_no_vendor():
     assert load_registry().vendors["aa0004"]
     assert load_registry().vendor("aa00040102ff") == ""
 
 
-def test_all_three_sizes_of_blocks_are_there():
+def test_all_three_block_sizes_are_present():
     lengths = {length: sum(len(block) == length for block in load_registry().vendors) for length in (6, 7, 9)}
     assert lengths[6] > 35_000
     assert lengths[7] > 5_000

@@ -1,4 +1,4 @@
-"""What a writer's replica holds, read in the writer's own process."""
+"""Contents of a writer's replica, read in the writer's own process."""
 
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ def view_of(writer):
 
 
 def everything(writer):
-    """{database: {key: value}} of all but meta."""
+    """Return {database: {key: value}} of all databases except meta."""
     with writer._environment.begin() as transaction:
         return {
             name: dict(transaction.cursor(db=database))

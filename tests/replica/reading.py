@@ -1,4 +1,4 @@
-"""A reader in a process of its own (LMDB opens a file once per process), told what to read line by line."""
+"""A reader in its own process (LMDB opens a file once per process), which gets its reads line by line."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ class OtherReader:
         )
 
     def ask(self, expression):
-        """What `expression` over `view` gives there, as repr prints it."""
+        """Evaluate `expression` over `view` there, and return its repr."""
         self._process.stdin.write(expression + "\n")
         self._process.stdin.flush()
         return self._process.stdout.readline().rstrip("\n")

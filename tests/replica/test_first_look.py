@@ -1,4 +1,4 @@
-"""The moment in which a reader opens the replica for the first time: radiusd starts, and devices ask already."""
+"""A reader opens the replica for the first time: radiusd starts while devices already send requests."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -9,8 +9,8 @@ THREADS = 4
 ROUNDS = 60
 
 
-def test_no_thread_misses_the_replica_while_another_opens_it(tmp_path):
-    """Authentication and accounting are two threads of radiusd: the one that comes a moment later must wait."""
+def test_no_thread_misses_a_replica_that_another_opens(tmp_path):
+    """Authentication and accounting are two threads of radiusd: the later one must wait."""
     writer = ReplicaWriter(tmp_path)
     with writer.begin() as batch:
         batch.set_meta("complete", "1")

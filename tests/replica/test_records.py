@@ -1,11 +1,11 @@
-"""Records that an earlier version wrote are read, with what it did as the defaults."""
+"""Records of an earlier version are read, with the old behaviour as defaults."""
 
 import msgspec
 import pytest
 
 from nac.replica.records import NasRecord, SlotRecord
 
-# As they were before NASes had MAB settings and tenants realms.
+# Records from before NASes had MAB settings and tenants had realms.
 NAS = ["n", "Switch", "site", "cisco", True, [[b"sealed", "nas:n"]], "rotation", False]
 SLOT = [7, "t", "alpha", "active", "site", "0a", 200, 60, ["mab"], ["1.3"], True, False, b"key", 600, [], "rotation"]
 

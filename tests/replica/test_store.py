@@ -59,7 +59,7 @@ def fill(writer, count=1):
         batch.set_meta("complete", "1")
 
 
-def test_every_kind_of_record_comes_back_as_it_was_put(writer):
+def test_every_kind_of_record_round_trips(writer):
     site, policy = SiteRecord(SITE, "Head office", POLICY, b"{}"), PolicyRecord(POLICY, "Policy", 4, b'{"rules":[]}')
     nas, user = NasRecord("n", "Switch", SITE, "cisco"), UserRecord("u", "straße", False, ("staff",), "hash", b"", 5)
     certificate, authority = CertificateRecord("c", "valid", "p", "cn", ""), AuthorityRecord(((7, True),))
@@ -86,7 +86,7 @@ def test_every_kind_of_record_comes_back_as_it_was_put(writer):
         assert view.meta("position") == "5:9:7"
 
 
-def test_other_tenants_keys_find_nothing(writer):
+def test_keys_of_other_tenants_find_nothing(writer):
     fill(writer)
     with view_of(writer) as view:
         assert view.endpoint(7, "000000000000") == ENDPOINT
@@ -135,7 +135,7 @@ def test_failed_batch_leaves_nothing(writer):
     assert everything(writer) == before
 
 
-def test_tenant_is_cleared_and_its_neighbours_stay(writer):
+def test_clearing_a_tenant_keeps_its_neighbours(writer):
     with writer.begin() as batch:
         for tenant in (6, 7, 8):
             for number in range(500):
@@ -150,7 +150,7 @@ def test_tenant_is_cleared_and_its_neighbours_stay(writer):
         assert view.site(8, SITE) is not None
 
 
-def test_cleared_nas_takes_both_its_keys(writer):
+def test_clearing_a_nas_removes_both_keys(writer):
     gone, kept = NasRecord("n1", "A", SITE, ""), NasRecord("n2", "B", SITE, "")
     with writer.begin() as batch:
         batch.put_nas(keys.by_identifier(7, "a"), gone)
@@ -163,7 +163,7 @@ def test_cleared_nas_takes_both_its_keys(writer):
         assert view.nas_by_identifier(7, "b") == kept
 
 
-def test_rebuild_serves_the_old_data_until_the_new_is_complete(writer, directory):
+def test_rebuild_serves_the_old_data_until_complete(writer, directory):
     fill(writer)
     with OtherReader(directory) as reader:
         assert reader.ask("view.endpoint(7, '000000000000').name") == "'Printer'"
@@ -178,7 +178,7 @@ def test_rebuild_serves_the_old_data_until_the_new_is_complete(writer, directory
     assert len([path for path in directory.iterdir() if path.is_dir()]) == 1
 
 
-def test_killed_during_a_rebuild_the_old_data_serves_on(directory):
+def test_killed_rebuild_keeps_serving_the_old_data(directory):
     with ReplicaWriter(directory) as writer:
         fill(writer)
     script = (
@@ -200,7 +200,7 @@ def test_killed_during_a_rebuild_the_old_data_serves_on(directory):
         assert len([path for path in directory.iterdir() if path.is_dir()]) == 1
 
 
-def test_second_writer_is_refused(writer, directory):
+def test_second_writer_is_rejected(writer, directory):
     script = "import sys; from nac.replica.store import ReplicaWriter; ReplicaWriter(sys.argv[1])"
     done = subprocess.run(
         [sys.executable, "-c", script, str(directory)], cwd=ROOT, capture_output=True, text=True, check=False
@@ -209,7 +209,7 @@ def test_second_writer_is_refused(writer, directory):
 
 
 @pytest.mark.parametrize("kept", [0, 100, 4096, 3 * 4096, 0.5])
-def test_truncated_file_is_refused_by_writer_and_reader(directory, kept):
+def test_truncated_file_is_rejected_by_writer_and_reader(directory, kept):
     with ReplicaWriter(directory) as writer:
         fill(writer, 5_000)
     path = data_file(directory)
@@ -260,8 +260,8 @@ with ReplicaWriter(directory) as writer:
 """
 
 
-def test_writer_says_of_a_file_that_breaks_under_it_that_it_is_damaged_and_can_rebuild_it(directory):
-    """In a process of its own, for LMDB may end it; a batch that could not begin leaves no lock behind."""
+def test_writer_reports_a_damaged_file_and_can_rebuild(directory):
+    """In its own process, because LMDB may end it. A batch that could not begin leaves no lock."""
     script = [sys.executable, "-c", _BROKEN_UNDER_ITS_WRITER, str(directory)]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout.split(), done.stderr) == (["damaged"] * 4 + ["alpha"], "")
@@ -275,7 +275,7 @@ def test_replica_of_another_format_is_not_read(directory, monkeypatch):
         ReplicaWriter(directory)
 
 
-def test_generation_that_cannot_be_read_leaves_the_old_one_in_service(writer, directory):
+def test_unreadable_generation_keeps_the_old_one_in_service(writer, directory):
     fill(writer)
     with OtherReader(directory) as reader:
         assert reader.ask("view.slot(3).slug") == "'alpha'"
@@ -285,7 +285,7 @@ def test_generation_that_cannot_be_read_leaves_the_old_one_in_service(writer, di
         assert reader.ask("view.slot(3).slug") == "'alpha'"
 
 
-def test_full_map_refuses_the_batch_and_keeps_what_was(directory):
+def test_full_map_rejects_the_batch_and_keeps_the_data(directory):
     with ReplicaWriter(directory, map_size_bytes=1 << 20) as writer:
         fill(writer)
         with pytest.raises(ReplicaFull):
@@ -314,11 +314,11 @@ def test_killed_reader_does_not_make_the_file_grow(writer, directory):
     assert data_file(directory).stat().st_size < 4 << 20
 
 
-def test_pool_is_known_by_its_name_of_now_alone(writer):
+def test_pool_is_found_only_by_its_current_name(writer):
     def put(pool_id, name):
         batch.put_pool(7, PoolRecord(pool_id, "ipv4", "deny", "", 0), PoolStockRecord("", name, ()))
 
-    def found(*names):
+    def find_pools(*names):
         with view_of(writer) as view:
             pools = [view.pool(7, "", name) for name in names]
             return [pool and pool.pool_id for pool in pools]
@@ -327,13 +327,13 @@ def test_pool_is_known_by_its_name_of_now_alone(writer):
     with writer.begin() as batch:
         put(one, "devices")
         put(two, "phones")
-    # In this order the names are taken over before they are given up.
+    # In this order the names are taken before they are released.
     with writer.begin() as batch:
         put(one, "phones")
         put(two, "cameras")
     names = ("devices", "phones", "cameras")
-    assert found(*names) == [None, one, two]
+    assert find_pools(*names) == [None, one, two]
     with writer.begin() as batch:
         put(one, "cameras")
         batch.delete_pool(7, two)
-    assert found(*names) == [None, None, one]
+    assert find_pools(*names) == [None, None, one]

@@ -1,4 +1,4 @@
-"""Budgets: sizes are near the truth, a warning comes first, and the oldest days go only after a week of it."""
+"""Budgets: size estimates are close, a warning comes first, and the oldest days are deleted only a week later."""
 
 from datetime import date, timedelta
 
@@ -25,7 +25,7 @@ daily = st.dictionaries(st.integers(0, 40).map(lambda n: TODAY - n * DAY), st.in
 
 
 @given(sizes=daily, most=st.integers(0, 5_000))
-def test_newest_days_fill_the_budget_and_one_more_would_not_fit(sizes: dict[date, int], most: int) -> None:
+def test_newest_days_fill_the_budget_exactly(sizes: dict[date, int], most: int) -> None:
     since = TODAY - 30 * DAY
     first = budget.first_kept_day(sizes, since=since, budget=most)
     assert budget.sum_bytes(sizes, since=first) <= most
@@ -36,14 +36,14 @@ def test_newest_days_fill_the_budget_and_one_more_would_not_fit(sizes: dict[date
 
 
 @given(sizes=daily, most=st.integers(0, 5_000), days=st.integers(1, 60))
-def test_expected_day_is_the_one_that_a_simulation_comes_to(sizes: dict[date, int], most: int, days: int) -> None:
+def test_expected_day_matches_a_simulation(sizes: dict[date, int], most: int, days: int) -> None:
     past = {day: size for day, size in sizes.items() if day < TODAY}
     age = (TODAY - min(past)).days if past else 1
     growth = sum(size for day, size in past.items() if day >= TODAY - 7 * DAY) / min(7, age)
     expected = None
     for ahead in range(days + 1):
         kept = sum(size for day, size in sizes.items() if day >= TODAY + (ahead - days) * DAY) + growth * ahead
-        # Of what is exactly on the edge, sums of fractions may say either.
+        # At the exact boundary, rounding may give either result.
         if abs(kept - most) < 1e-6 and kept != most:
             return
         if kept > most:
@@ -54,7 +54,7 @@ def test_expected_day_is_the_one_that_a_simulation_comes_to(sizes: dict[date, in
 
 @pytest.fixture
 def grown(logs: Logs) -> Logs:
-    """About 0.5 MB of alpha on each of 20 days, beside a little of bravo."""
+    """About 0.5 MB of alpha on each of 20 days, and a little of bravo."""
     days = [logs.ago(age) for age in range(1, 21)]
     logs.partition(*days)
     for day in days:
@@ -76,7 +76,7 @@ def total(logs: Logs) -> int:
     return sum(size.bytes for size in logs.scalars(LogSize) if size.tenant_id == logs.tenants["alpha"])
 
 
-def test_warning_comes_a_week_before_the_first_day_goes_early(grown: Logs) -> None:
+def test_warning_precedes_early_deletion_by_a_week(grown: Logs) -> None:
     logs = grown
     logs.enforce()
     most = total(logs) // 2
@@ -93,7 +93,7 @@ def test_warning_comes_a_week_before_the_first_day_goes_early(grown: Logs) -> No
     left = {day for _, whose, day in logs.there("auth") if whose == logs.tenants["alpha"]}
     assert done.deleted == 1_000 * (20 - len(left))
     assert total(logs) <= most < total(logs) * (len(left) + 1) / len(left)
-    # The newest stay, and nobody else's rows go.
+    # The newest days stay, and no rows of other tenants are deleted.
     assert max(left) == max(day for _, _, day in logs.there("auth"))
     assert len({day for _, whose, day in logs.there("auth") if whose == logs.tenants["bravo"]}) == 20
     told = [entry for entry in logs.scalars(AuditEntry) if entry.action.startswith("retention.")]
@@ -104,7 +104,7 @@ def test_warning_comes_a_week_before_the_first_day_goes_early(grown: Logs) -> No
     assert told[2].after == {"rows": 1_000, "estimate": False}
 
 
-def test_floor_is_kept_whatever_the_budget(grown: Logs) -> None:
+def test_minimum_days_are_kept_with_any_budget(grown: Logs) -> None:
     logs = grown
     logs.choose("alpha", "auth", days=90, bytes=1 * MB)
     logs.enforce()
@@ -114,7 +114,7 @@ def test_floor_is_kept_whatever_the_budget(grown: Logs) -> None:
     assert "The last 7 days exceed the budget and are kept." in notice(logs).detail
 
 
-def test_disk_in_danger_waives_the_week_for_those_beyond_their_budget_alone(grown: Logs) -> None:
+def test_full_disk_skips_the_week_only_beyond_the_budget(grown: Logs) -> None:
     logs = grown
     logs.enforce()
     logs.choose("alpha", "auth", days=90, bytes=total(logs) // 2)
@@ -123,7 +123,7 @@ def test_disk_in_danger_waives_the_week_for_those_beyond_their_budget_alone(grow
     assert len({day for _, whose, day in logs.there("auth") if whose == logs.tenants["bravo"]}) == 20
 
 
-def test_notice_goes_when_less_is_used_and_a_new_one_gives_a_new_week(grown: Logs) -> None:
+def test_lower_usage_clears_the_notice_and_restarts_the_week(grown: Logs) -> None:
     logs = grown
     logs.enforce()
     most = total(logs)
@@ -139,8 +139,8 @@ def test_notice_goes_when_less_is_used_and_a_new_one_gives_a_new_week(grown: Log
     assert notice(logs).since > first.since
 
 
-def test_lower_budget_has_a_week_of_its_own_and_the_one_before_holds_meanwhile(grown: Logs) -> None:
-    """A notice of the budget that was in force does not count for it, whoever lowers it: here the platform."""
+def test_lower_budget_gets_its_own_week(grown: Logs) -> None:
+    """A notice of the previous budget does not count; here the platform lowers it."""
     logs = grown
     logs.enforce()
     logs.choose("alpha", "auth", days=90, bytes=int(total(logs) / 0.85))
@@ -155,7 +155,7 @@ def test_lower_budget_has_a_week_of_its_own_and_the_one_before_holds_meanwhile(g
     assert (change.since, change.expected_on) == (logs.now, logs.ago(-7))
     assert f"{format_size(lower)} are kept instead of " in change.detail
     assert notice(logs).expected_on == logs.ago(-7)
-    # Nobody puts it off by asking for still less, day by day.
+    # Lowering it further each day does not delay the deletion.
     for age in range(1, 7):
         logs.now += DAY
         with Session(logs.owner) as session, session.begin():
@@ -166,7 +166,7 @@ def test_lower_budget_has_a_week_of_its_own_and_the_one_before_holds_meanwhile(g
     assert total(logs) <= lower
 
 
-def test_early_deletion_of_several_turns_is_told_once_with_all_its_rows(grown: Logs, monkeypatch) -> None:
+def test_early_deletion_over_several_runs_is_reported_once(grown: Logs, monkeypatch) -> None:
     logs = grown
     monkeypatch.setattr(row_deletion, "BATCH_ROWS", 300)
     logs.enforce()
@@ -183,8 +183,8 @@ def test_early_deletion_of_several_turns_is_told_once_with_all_its_rows(grown: L
     assert told == [{"rows": 1_000, "estimate": False}] * 4
 
 
-def test_sum_of_the_estimates_is_near_what_the_disk_holds(logs: Logs) -> None:
-    """Read whole: the rest is page headers, and what does not fit into the end of a page."""
+def test_sum_of_estimates_is_close_to_the_disk_usage(logs: Logs) -> None:
+    """Read in full: the rest is page headers and unused page ends."""
     day = logs.ago(5)
     logs.partition(day)
     for tenant, rows, size in (("alpha", 8_000, 40), ("bravo", 3_000, 400), ("carol", 50, 4_000)):
@@ -202,8 +202,8 @@ def test_sum_of_the_estimates_is_near_what_the_disk_holds(logs: Logs) -> None:
     assert sum(size.bytes for size in estimates.values()) == pytest.approx(row[0], rel=0.1)
 
 
-def test_large_partition_is_sampled_and_nobody_in_it_is_overlooked(logs: Logs) -> None:
-    """In runs of rows of a tenant, as batches are shipped."""
+def test_sampled_large_partition_misses_no_tenant(logs: Logs) -> None:
+    """With runs of rows of a tenant, as batches are shipped."""
     day = logs.ago(5)
     logs.partition(day)
     shares = {"alpha": 60, "bravo": 30}
@@ -222,7 +222,7 @@ def test_large_partition_is_sampled_and_nobody_in_it_is_overlooked(logs: Logs) -
     assert logs.enforce().deleted == 1
 
 
-def test_what_was_deleted_costs_nobody_anything(logs: Logs) -> None:
+def test_deleted_rows_count_for_nobody(logs: Logs) -> None:
     day = logs.ago(20)
     logs.partition(day)
     for tenant in ("alpha", "bravo"):

@@ -1,4 +1,4 @@
-"""A clock that jumps deletes nothing, and a person says when it is right after all."""
+"""After a clock jump nothing is deleted until a user confirms the clock."""
 
 from datetime import datetime, timedelta
 
@@ -21,7 +21,7 @@ def codes(logs: Logs) -> list[str]:
 
 
 def pass_time(logs: Logs, by: timedelta) -> None:
-    """As if the clock showed so much more than at the last turn."""
+    """Advance the clock by this much since the last run."""
     with Session(logs.owner) as session, session.begin():
         session.execute(
             update(RetentionClock).values(
@@ -30,7 +30,7 @@ def pass_time(logs: Logs, by: timedelta) -> None:
         )
 
 
-def test_jump_is_not_believed_for_a_week_or_until_somebody_says_so(logs: Logs) -> None:
+def test_clock_jump_needs_a_week_or_a_confirmation(logs: Logs) -> None:
     assert clock.read_clock(engine=logs.worker).is_trusted
     pass_time(logs, timedelta(hours=23))
     assert clock.read_clock(engine=logs.worker).is_trusted
@@ -51,7 +51,7 @@ def test_jump_is_not_believed_for_a_week_or_until_somebody_says_so(logs: Logs) -
     assert "retention.trust-clock" in {entry.action for entry in logs.scalars(AuditEntry)}
 
 
-def test_clock_that_is_set_back_ends_the_doubt(logs: Logs) -> None:
+def test_clock_set_back_ends_the_doubt(logs: Logs) -> None:
     clock.read_clock(engine=logs.worker)
     pass_time(logs, 400 * DAY)
     clock.read_clock(engine=logs.worker)
@@ -60,8 +60,8 @@ def test_clock_that_is_set_back_ends_the_doubt(logs: Logs) -> None:
     assert codes(logs) == []
 
 
-def test_worker_whose_clock_is_another_deletes_nothing(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither rows, nor the files of exports that are kept for a time."""
+def test_worker_with_a_different_clock_deletes_nothing(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither rows nor expiring export files."""
     clock.read_clock(engine=logs.worker)
 
     def in_a_year() -> datetime:

@@ -1,4 +1,4 @@
-"""After a turn of retention exactly those rows are there that the settings want, whatever was in its way."""
+"""After a retention run exactly the rows that the settings keep remain, whatever interfered."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ from tests.retention.conftest import DAY, TABLES, Logs, Ticking
 from tests.waiting import PATIENCE_SECONDS
 
 SHORT = ("auth", "accounting", "coa")
-# Days ago that are looked at; partitions exist for the first, the rest are strays.
+# Days ago that are checked. The first ones have partitions; the rest are stray rows.
 AGES = (1, 7, 8, 10, 30, 31, 90, 91, 100)
 WITH_PARTITION = AGES[:-1]
 
@@ -64,7 +64,7 @@ choices = st.fixed_dictionaries(
 
 @given(chosen=choices)
 @settings(max_examples=examples(12, least=5), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_exactly_the_rows_are_left_that_somebody_wants(logs: Logs, chosen) -> None:
+def test_exactly_the_kept_rows_remain(logs: Logs, chosen) -> None:
     logs.forget()
     logs.partition(*(logs.ago(age) for age in WITH_PARTITION))
     for tenant, log, age in chosen["rows"]:
@@ -81,7 +81,7 @@ def test_exactly_the_rows_are_left_that_somebody_wants(logs: Logs, chosen) -> No
             cleared_at=cleared,
         )
 
-    def wanted(tenant: str, log: str, age: int) -> bool:
+    def is_kept(tenant: str, log: str, age: int) -> bool:
         days = chosen["days"].get((tenant, log), DEFAULT_LIMITS[log].default_days)
         held = any(
             whose == tenant and of in (None, log) and (first or 1000) >= age >= (last or 0) and in_force
@@ -91,10 +91,10 @@ def test_exactly_the_rows_are_left_that_somebody_wants(logs: Logs, chosen) -> No
 
     logs.enforce()
     expected = {
-        (log, logs.tenants[tenant], logs.ago(age)) for tenant, log, age in chosen["rows"] if wanted(tenant, log, age)
+        (log, logs.tenants[tenant], logs.ago(age)) for tenant, log, age in chosen["rows"] if is_kept(tenant, log, age)
     }
     assert logs.there() == expected
-    # Whole days that nobody has a row in any more are no tables either, if they are older than everybody's days.
+    # Partitions without rows are dropped once they are older than every tenant's days.
     kept_ages = {age for _, _, age in chosen["rows"]}
     for age in WITH_PARTITION:
         days = [chosen["days"].get((tenant, "auth"), 90) for tenant in logs.tenants]
@@ -103,8 +103,8 @@ def test_exactly_the_rows_are_left_that_somebody_wants(logs: Logs, chosen) -> No
     assert logs.enforce().deleted == 0
 
 
-def test_partition_that_others_have_rows_in_is_never_dropped(logs: Logs) -> None:
-    """Neither the sizes nor who asks is believed: the database looks into the partition."""
+def test_partition_with_rows_of_others_is_never_dropped(logs: Logs) -> None:
+    """The database checks the partition itself, and trusts neither sizes nor the caller."""
     day = logs.ago(20)
     logs.partition(day)
     logs.add("auth", "alpha", day)
@@ -130,7 +130,7 @@ def test_partition_that_others_have_rows_in_is_never_dropped(logs: Logs) -> None
     assert day in logs.partitions()
 
 
-def test_rows_of_tenants_that_are_gone_keep_no_partition(logs: Logs) -> None:
+def test_rows_of_deleted_tenants_keep_no_partition(logs: Logs) -> None:
     day = logs.ago(91)
     logs.partition(day)
     logs.add("auth", "carol", day)
@@ -151,7 +151,7 @@ def test_only_the_worker_drops_and_measures(logs: Logs) -> None:
                 connection.execute(psycopg.sql.SQL("SELECT {}").format(psycopg.sql.SQL(call)))
 
 
-def test_rows_are_deleted_in_the_night_of_the_tenant_alone(logs: Logs) -> None:
+def test_rows_are_deleted_only_in_the_tenant_night(logs: Logs) -> None:
     for tenant, zone in (("alpha", "Asia/Tokyo"), ("bravo", "America/New_York")):
         with Session(logs.owner) as session, session.begin():
             for site in session.query(Site).filter(Site.tenant_id == logs.tenants[tenant]):
@@ -160,11 +160,11 @@ def test_rows_are_deleted_in_the_night_of_the_tenant_alone(logs: Logs) -> None:
     for tenant in logs.tenants:
         logs.choose(tenant, "auth", days=10)
         logs.add("auth", tenant, logs.ago(20))
-    # Somebody wants the day, so that it goes row by row.
+    # A tenant keeps the day, so deletion is row by row.
     logs.choose("carol", "accounting", days=100)
     logs.add("auth", "carol", logs.ago(9))
     logs.hold("carol", first_day=logs.ago(20), last_day=logs.ago(20))
-    # 18:00 UTC is 3 o'clock in Tokyo and noon or 13 o'clock in New York.
+    # 18:00 UTC is 3:00 in Tokyo and 12:00 or 13:00 in New York.
     logs.now = datetime.combine(logs.today, clock(18), UTC)
     night = DeletionWindow(clock(1), clock(5))
     assert logs.enforce(window=night).deleted == 1
@@ -176,7 +176,7 @@ def test_rows_are_deleted_in_the_night_of_the_tenant_alone(logs: Logs) -> None:
     ("begins", "ends", "hour", "is_open"),
     [(1, 5, 1, True), (1, 5, 5, False), (1, 5, 0, False), (22, 4, 23, True), (22, 4, 3, True), (22, 4, 12, False)],
 )
-def test_window_may_go_past_midnight(logs: Logs, begins: int, ends: int, hour: int, is_open: bool) -> None:
+def test_window_may_cross_midnight(logs: Logs, begins: int, ends: int, hour: int, is_open: bool) -> None:
     from nac.retention.plan import load_limits, load_plan
 
     with session_scope(TenantScope(logs.tenants["alpha"]), engine=logs.worker) as session:
@@ -185,7 +185,7 @@ def test_window_may_go_past_midnight(logs: Logs, begins: int, ends: int, hour: i
     assert DeletionWindow(clock(begins), clock(ends)).is_open(plan, at) is is_open
 
 
-def test_floor_and_ceiling_of_the_platform_hold_against_older_settings(logs: Logs) -> None:
+def test_platform_limits_override_older_settings(logs: Logs) -> None:
     logs.partition(logs.ago(40), logs.ago(20))
     logs.choose("alpha", "auth", days=730)
     logs.choose("bravo", "auth", days=7)
@@ -201,8 +201,8 @@ def test_floor_and_ceiling_of_the_platform_hold_against_older_settings(logs: Log
     }
 
 
-def test_less_takes_effect_a_week_after_it_was_announced_whatever_it_comes_from(logs: Logs) -> None:
-    """Days that a tenant lowers, days that the platform lowers, and more is in force at once."""
+def test_shorter_retention_takes_effect_a_week_later(logs: Logs) -> None:
+    """For days that a tenant or the platform lowers. An increase takes effect at once."""
     logs.partition(logs.ago(40), logs.ago(20))
     for tenant in ("alpha", "bravo"):
         logs.add("auth", tenant, logs.ago(40), logs.ago(20))
@@ -222,7 +222,7 @@ def test_less_takes_effect_a_week_after_it_was_announced_whatever_it_comes_from(
     assert logs.enforce().deleted == 0
     logs.now += DAY
     logs.enforce()
-    # What alpha took back does not go.
+    # The decrease that alpha undid deletes nothing.
     assert {(whose, (logs.today - day).days - 7) for _, whose, day in logs.there("auth")} == {
         (logs.tenants["alpha"], 20),
         (logs.tenants["bravo"], 20),
@@ -230,7 +230,7 @@ def test_less_takes_effect_a_week_after_it_was_announced_whatever_it_comes_from(
     assert logs.scalars(RetentionNotice) == []
 
 
-def test_terms_that_stay_as_they_are_are_not_written_again(logs: Logs) -> None:
+def test_unchanged_terms_are_not_written_again(logs: Logs) -> None:
     def written() -> list[tuple[str, ...]]:
         query = "SELECT tenant_id::text, log, part, xmin::text FROM retention_terms ORDER BY 1, 2, 3"
         with psycopg.connect(logs.database.owner_url) as connection:
@@ -242,7 +242,7 @@ def test_terms_that_stay_as_they_are_are_not_written_again(logs: Logs) -> None:
     assert before == written() != []
 
 
-def test_turn_lets_few_days_go_and_none_at_a_time_that_is_not_believed(logs: Logs) -> None:
+def test_run_deletes_few_days_and_none_with_a_doubtful_clock(logs: Logs) -> None:
     days = [logs.ago(age) for age in (100, 101, 102)]
     logs.partition(*days)
     logs.add("auth", "alpha", *days)
@@ -255,7 +255,7 @@ def test_turn_lets_few_days_go_and_none_at_a_time_that_is_not_believed(logs: Log
     assert {day for _, _, day in logs.there("coa")} == {days[0]}
 
 
-def test_tenant_does_not_set_the_limits_of_the_platform(logs: Logs) -> None:
+def test_tenant_cannot_set_platform_limits(logs: Logs) -> None:
     limits = RetentionLimits(log="auth", floor_days=2, default_days=2, ceiling_days=9_999)
     with (
         pytest.raises(ScopeViolation),
@@ -264,7 +264,7 @@ def test_tenant_does_not_set_the_limits_of_the_platform(logs: Logs) -> None:
         session.add(limits)
 
 
-def test_what_is_wrong_with_one_tenant_keeps_its_rows_and_no_others(logs: Logs, caplog) -> None:
+def test_failing_tenant_keeps_only_its_own_rows(logs: Logs, caplog) -> None:
     logs.partition(logs.ago(20), logs.ago(91))
     for tenant in ("alpha", "bravo"):
         logs.choose(tenant, "auth", days=10)
@@ -277,7 +277,7 @@ def test_what_is_wrong_with_one_tenant_keeps_its_rows_and_no_others(logs: Logs, 
     assert f"cannot calculate the retention of tenant {logs.tenants['alpha']}" in caplog.text
 
 
-def test_late_rows_of_a_day_that_was_dealt_with_are_found(logs: Logs) -> None:
+def test_late_rows_of_a_processed_day_are_found(logs: Logs) -> None:
     logs.partition(logs.ago(20))
     logs.choose("alpha", "auth", days=10)
     logs.add("auth", "bravo", logs.ago(20))
@@ -286,14 +286,14 @@ def test_late_rows_of_a_day_that_was_dealt_with_are_found(logs: Logs) -> None:
         assert logs.enforce().deleted == 1
 
 
-def test_requests_that_wait_are_never_deleted(logs: Logs) -> None:
+def test_waiting_requests_are_never_deleted(logs: Logs) -> None:
     logs.add("coa", "alpha", logs.ago(100), ended_at=None, state="queued")
     logs.add("coa", "alpha", logs.ago(99))
     assert logs.enforce().deleted == 1
     assert logs.there("coa") == {("coa", logs.tenants["alpha"], logs.ago(100))}
 
 
-def test_batches_take_turns_end_with_the_time_and_are_gone_on_with(logs: Logs, monkeypatch) -> None:
+def test_batches_alternate_stop_in_time_and_resume(logs: Logs, monkeypatch) -> None:
     monkeypatch.setattr(row_deletion, "BATCH_ROWS", 10)
     monkeypatch.setattr(row_deletion, "clock", Ticking())
     logs.partition(logs.ago(20))
@@ -311,7 +311,7 @@ def test_batches_take_turns_end_with_the_time_and_are_gone_on_with(logs: Logs, m
     assert len(logs.there("auth")) == 1
 
 
-def test_rows_that_another_takes_between_two_statements_end_no_day_early(logs: Logs, monkeypatch) -> None:
+def test_rows_locked_by_another_end_no_day_early(logs: Logs, monkeypatch) -> None:
     monkeypatch.setattr(row_deletion, "BATCH_ROWS", 10)
     logs.partition(logs.ago(20))
     logs.add("auth", "carol", logs.ago(20))
@@ -359,7 +359,7 @@ enforce_retention(
 """
 
 
-def test_turn_that_is_killed_harms_nothing_and_the_next_one_ends_it(logs: Logs) -> None:
+def test_killed_run_is_completed_by_the_next(logs: Logs) -> None:
     logs.partition(logs.ago(20), logs.ago(91))
     logs.choose("alpha", "auth", days=10)
     logs.add_many("alpha", logs.ago(20), 5_000)
@@ -387,8 +387,8 @@ def count(logs: Logs) -> int:
     return row[0]
 
 
-def test_partitions_go_while_rows_are_written_and_no_writer_fails(logs: Logs) -> None:
-    """Into the days that are written to, into the day that goes, and into one that has no partition."""
+def test_partitions_are_dropped_while_writers_succeed(logs: Logs) -> None:
+    """Writers use current days, the day being deleted, and a day without a partition."""
     gone = [logs.ago(age) for age in range(91, 101)]
     logs.partition(*gone)
     for day in gone:
@@ -420,26 +420,26 @@ def test_partitions_go_while_rows_are_written_and_no_writer_fails(logs: Logs) ->
         thread.join()
     assert failures == []
     assert not set(gone) & logs.partitions()
-    # Within a second or so it is known that the last ones were written.
+    # The statistics know of the last writes within about a second.
     while logs.there("auth") != {("auth", logs.tenants["bravo"], logs.today)} and time.monotonic() < deadline:
         logs.enforce()
     assert count(logs) == sum(written) / 3
 
 
-def test_partition_that_somebody_reads_for_long_is_left_for_later(logs: Logs) -> None:
+def test_partition_with_a_long_reader_is_dropped_later(logs: Logs) -> None:
     day = logs.ago(91)
     logs.partition(day)
     logs.add("auth", "alpha", day)
     with psycopg.connect(logs.database.owner_url) as reader:
         reader.execute("SELECT count(*) FROM auth_log")
         done = logs.enforce()
-        # Not row by row either: the day will go as a whole.
+        # Nor row by row, because the day will be dropped as a whole.
         assert (done.deleted, day in logs.partitions()) == (0, True)
     logs.enforce()
     assert day not in logs.partitions()
 
 
-def test_hold_waits_for_whoever_deletes_and_then_nothing_goes(logs: Logs) -> None:
+def test_hold_waits_for_a_running_delete_then_blocks(logs: Logs) -> None:
     day = logs.ago(20)
     logs.partition(day)
     logs.choose("alpha", "auth", days=10)
@@ -458,7 +458,7 @@ def test_hold_waits_for_whoever_deletes_and_then_nothing_goes(logs: Logs) -> Non
     with session_scope(TenantScope(alpha), engine=logs.app) as session:
         (hold,) = holds.list_holds(session, tenant_id=alpha)
         holds.clear_hold(session, actor=ACTOR, tenant_id=alpha, hold_id=hold.id)
-    # For a week more, in which somebody may see that it was the wrong one.
+    # For another week, so that users can notice a mistake.
     assert logs.enforce().deleted == 0
     (notice,) = [notice for notice in logs.scalars(RetentionNotice) if notice.log == "auth"]
     assert notice.expected_on == logs.ago(-7)
@@ -475,7 +475,7 @@ def _hold(logs: Logs) -> None:
         holds.create_hold(session, actor=ACTOR, tenant_id=logs.tenants["alpha"], reason="court order 7")
 
 
-def test_tenant_with_a_hold_is_not_removed(logs: Logs) -> None:
+def test_tenant_with_a_hold_is_not_deleted(logs: Logs) -> None:
     alpha = logs.tenants["alpha"]
     _hold(logs)
     with session_scope(PlatformScope(), engine=logs.app) as session:

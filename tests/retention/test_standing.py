@@ -1,4 +1,4 @@
-"""Days that are exported before they are deleted: nothing goes that is not in files that are there."""
+"""Days that are exported before deletion: only rows in existing files are deleted."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ from tests.waiting import until
 
 @pytest.fixture
 def ordered(logs: Logs) -> Logs:
-    """Alpha keeps 10 days and has them exported; bravo has rows of the same day."""
+    """Alpha keeps 10 days and exports them. Bravo has rows of the same day."""
     logs.partition(logs.ago(11))
     logs.choose("alpha", "auth", days=10, export_format="jsonl")
     logs.add("auth", "alpha", logs.ago(11), rows=3)
@@ -36,7 +36,7 @@ def ordered(logs: Logs) -> Logs:
 
 
 def export(logs: Logs, *, least_free_bytes: int = 0, beside: int = 0) -> None:
-    """`beside`: transactions of the test's own that are open; rows that are younger than one are not exported."""
+    """Run the export. `beside`: open transactions of the test; rows newer than one are not exported."""
     with psycopg.connect(logs.database.owner_url, autocommit=True) as connection:
         query = "SELECT count(*) FROM pg_stat_activity WHERE backend_xid IS NOT NULL"
         until(lambda: connection.execute(query).fetchone() == (beside,), "the end of others' transactions")
@@ -51,12 +51,12 @@ def jobs(logs: Logs) -> list[ExportJob]:
 
 
 def states(logs: Logs) -> list[tuple[str, int, bool]]:
-    """Of each job its state, its rows, and whether the day still waits for it."""
+    """Return the state and rows of each job, and whether the day still waits for it."""
     return [(job.state, job.rows, job.standing) for job in jobs(logs)]
 
 
 def exported(logs: Logs) -> list[int]:
-    """Ids of the rows in all files that jobs tell of and that are as they tell."""
+    """Ids of the rows in all intact files of the jobs."""
     found = []
     for job in jobs(logs):
         folder = ExportFolder(logs.exports).job_path(job.tenant_id, job.id)
@@ -74,12 +74,12 @@ def ids(logs: Logs, tenant: str = "alpha") -> set[int]:
 
 
 def pass_days(logs: Logs, days: int) -> None:
-    """As if the jobs had been there for so long already."""
+    """Age the jobs by this long."""
     with Session(logs.owner) as session, session.begin():
         session.execute(update(ExportJob).values(created_at=ExportJob.created_at - days * DAY - DAY / 1440))
 
 
-def test_day_goes_once_it_was_exported(ordered: Logs) -> None:
+def test_day_is_deleted_after_its_export(ordered: Logs) -> None:
     logs = ordered
     assert logs.enforce().deleted == 0
     (job,) = jobs(logs)
@@ -92,7 +92,7 @@ def test_day_goes_once_it_was_exported(ordered: Logs) -> None:
     assert {whose for _, whose, _ in logs.there("auth")} == {logs.tenants["bravo"]}
 
 
-def test_job_is_there_before_the_day_is_due(ordered: Logs) -> None:
+def test_job_exists_before_the_day_is_due(ordered: Logs) -> None:
     logs = ordered
     logs.add("auth", "alpha", logs.ago(10), logs.ago(9), logs.ago(8))
     logs.enforce()
@@ -110,7 +110,7 @@ def test_partition_is_dropped_only_after_the_export(ordered: Logs) -> None:
     assert logs.ago(11) not in logs.partitions()
 
 
-def test_row_that_comes_after_the_export_is_exported_before_it_goes(ordered: Logs) -> None:
+def test_late_row_is_exported_before_deletion(ordered: Logs) -> None:
     logs = ordered
     logs.enforce()
     export(logs)
@@ -124,7 +124,7 @@ def test_row_that_comes_after_the_export_is_exported_before_it_goes(ordered: Log
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_rows_that_come_when_the_day_has_gone_are_exported_too(ordered: Logs, whole: bool) -> None:
+def test_rows_after_the_drop_are_exported_too(ordered: Logs, whole: bool) -> None:
     logs = ordered
     if whole:
         for tenant in ("bravo", "carol"):
@@ -143,7 +143,7 @@ def test_rows_that_come_when_the_day_has_gone_are_exported_too(ordered: Logs, wh
     assert late < set(exported(logs))
 
 
-def test_partition_is_not_dropped_over_a_row_that_came_after_the_look_at_it(ordered: Logs, monkeypatch) -> None:
+def test_partition_with_an_unseen_late_row_is_not_dropped(ordered: Logs, monkeypatch) -> None:
     logs = ordered
     for tenant in ("bravo", "carol"):
         logs.choose(tenant, "auth", days=10)
@@ -168,8 +168,8 @@ def test_partition_is_not_dropped_over_a_row_that_came_after_the_look_at_it(orde
     assert (logs.ago(11) in logs.partitions(), len(exported(logs))) == (False, 4)
 
 
-def test_rows_that_come_between_batches_stay_until_they_are_exported(ordered: Logs, monkeypatch) -> None:
-    """Also one whose transaction began before the export and ended after it."""
+def test_rows_between_batches_stay_until_exported(ordered: Logs, monkeypatch) -> None:
+    """Also a row whose transaction began before the export and ended after it."""
     logs = ordered
     monkeypatch.setattr(row_deletion, "BATCH_ROWS", 1)
     with psycopg.connect(logs.database.owner_url) as slow:
@@ -179,7 +179,7 @@ def test_rows_that_come_between_batches_stay_until_they_are_exported(ordered: Lo
             (datetime.combine(logs.ago(11), time(1), UTC), logs.tenants["alpha"]),
         )
         logs.enforce()
-        # What was written while it is open may be older or younger: it waits with it.
+        # Rows written while it is open may be older or newer, so they wait too.
         logs.add("auth", "alpha", logs.ago(11), identity="beside")
         export(logs, beside=1)
     assert states(logs) == [("done", 3, True)]
@@ -205,14 +205,14 @@ def test_rows_that_come_between_batches_stay_until_they_are_exported(ordered: Lo
         export(logs)
     assert (ids(logs), states(logs)[-1]) == (set(), ("done", 5, True))
     assert late < set(exported(logs))
-    # Once the export was begun none is in two of them.
+    # After the export has begun, no row is in two of them.
     assert len(exported(logs)) == 3 + 5 + 5
 
 
 @pytest.mark.parametrize(
     ("harm", "when"), [("removed", "before"), ("shortened", "before"), ("changed", "before"), ("removed", "meanwhile")]
 )
-def test_day_stays_where_its_files_are_not_as_they_were_written(ordered: Logs, harm: str, when: str) -> None:
+def test_day_with_changed_export_files_stays(ordered: Logs, harm: str, when: str) -> None:
     logs = ordered
     logs.enforce()
     export(logs)
@@ -234,7 +234,7 @@ def test_day_stays_where_its_files_are_not_as_they_were_written(ordered: Logs, h
 
 
 def test_export_of_another_database_does_not_count(ordered: Logs) -> None:
-    """After a restore, rows are of transactions that count anew."""
+    """After a restore, transaction ids start over."""
     logs = ordered
     logs.enforce()
     export(logs)
@@ -246,7 +246,7 @@ def test_export_of_another_database_does_not_count(ordered: Logs) -> None:
     assert logs.enforce().deleted == 3
 
 
-def test_files_are_kept_until_their_time_after_the_rows_went(ordered: Logs) -> None:
+def test_files_are_kept_until_they_expire(ordered: Logs) -> None:
     logs = ordered
     logs.enforce()
     export(logs)
@@ -259,7 +259,7 @@ def test_files_are_kept_until_their_time_after_the_rows_went(ordered: Logs) -> N
     assert runner.prune_exports(ExportFolder(logs.exports), now=logs.now + 13 * DAY, **prune) == 0
     assert runner.prune_exports(ExportFolder(logs.exports), now=logs.now + 15 * DAY, **prune) == 1
     assert states(logs) == [("pruned", 3, True)]
-    # Rows that come when the files have gone as well.
+    # Rows that arrive after the files have expired.
     logs.add("auth", "alpha", logs.ago(11))
     logs.enforce()
     export(logs)
@@ -267,14 +267,14 @@ def test_files_are_kept_until_their_time_after_the_rows_went(ordered: Logs) -> N
     assert states(logs) == [("pruned", 3, False), ("done", 1, True)]
 
 
-def test_export_that_fails_holds_deletion_up_with_a_notice_for_as_long_as_it_fails(ordered: Logs) -> None:
+def test_failing_export_blocks_deletion_with_a_notice(ordered: Logs) -> None:
     logs = ordered
     logs.enforce()
     for _ in range(9):
         _make_due(logs)
         export(logs, least_free_bytes=1 << 60)
     (job,) = jobs(logs)
-    # Deletion waits for it, so it is tried as long.
+    # Deletion waits for it, so it is retried as long.
     assert (job.state, job.failures) == ("queued", 9)
     assert (logs.enforce().deleted, logs.scalars(RetentionNotice)) == (0, [])
     pass_days(logs, 400)
@@ -301,14 +301,14 @@ def cancel(logs: Logs) -> None:
         service.cancel_export(session, actor=ACTOR, tenant_id=alpha, job_id=job.id)
 
 
-def test_order_that_deletion_waits_for_is_not_cancelled(ordered: Logs) -> None:
+def test_export_required_by_deletion_cannot_be_cancelled(ordered: Logs) -> None:
     logs = ordered
     logs.enforce()
     with pytest.raises(Conflict, match="required before its day is deleted"):
         cancel(logs)
 
 
-def test_order_that_was_ended_holds_nothing_up_a_week_later(ordered: Logs) -> None:
+def test_ended_export_setting_blocks_nothing_a_week_later(ordered: Logs) -> None:
     logs = ordered
     logs.enforce()
     logs.change("alpha", "auth", export_format=None)
@@ -323,7 +323,7 @@ def test_order_that_was_ended_holds_nothing_up_a_week_later(ordered: Logs) -> No
     assert logs.enforce().deleted == 3
 
 
-def test_what_is_left_of_an_order_is_cancelled_and_a_new_one_begins_anew(ordered: Logs) -> None:
+def test_jobs_of_an_ended_export_setting_are_cancelled(ordered: Logs) -> None:
     logs = ordered
     logs.enforce()
     logs.change("alpha", "auth", export_format=None)
@@ -360,8 +360,8 @@ while True:
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.long)])
-def test_worker_that_is_killed_again_and_again_deletes_nothing_that_no_export_has(ordered: Logs, times: int) -> None:
-    """In the middle of an export and of deletion, while rows keep coming; in the end all went, and all is in files."""
+def test_repeatedly_killed_worker_deletes_only_exported_rows(ordered: Logs, times: int) -> None:
+    """Killed during export and deletion while rows arrive. In the end all rows are deleted, and all are in files."""
     logs = ordered
     logs.add_many("alpha", logs.ago(11), 2_000)
     written = ids(logs)

@@ -1,4 +1,4 @@
-"""Less takes effect a week after it was announced, more at once, and nobody puts it off."""
+"""A decrease takes effect a week after its announcement, an increase at once, and nobody can delay it."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 from nac.retention.terms import NOTICE_PERIOD, UNBOUNDED, LogTerms, TermPart, WantedTerms
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
-# What is wanted, and after how many hours it is looked at.
+# Wanted settings, and the hours until the check.
 steps = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 24 * 9)), min_size=1, max_size=30)
 
 
 @given(begin=st.integers(1, 9), steps=steps)
-def test_nothing_less_is_in_force_than_what_was_wanted_within_the_week(
-    begin: int, steps: list[tuple[int, int]]
-) -> None:
+def test_effective_terms_never_undercut_the_last_week(begin: int, steps: list[tuple[int, int]]) -> None:
     part, now = TermPart(begin), NOW
     seen = [(now, begin)]
     for wanted, hours in steps:
@@ -31,14 +29,14 @@ def test_nothing_less_is_in_force_than_what_was_wanted_within_the_week(
 
 
 @given(st.lists(st.integers(1, 9), min_size=15, max_size=40))
-def test_what_is_wanted_for_two_weeks_is_in_force_however_it_changes_meanwhile(wanted: list[int]) -> None:
+def test_terms_wanted_for_two_weeks_are_in_effect(wanted: list[int]) -> None:
     part = TermPart(10)
     for day, each in enumerate(wanted):
         part = part.advance(each, NOW + timedelta(days=day))
     assert part.value <= max(wanted[-15:])
 
 
-def test_no_budget_is_more_than_any_and_the_end_of_an_order_waits_as_well() -> None:
+def test_no_budget_is_unlimited_and_ending_exports_waits() -> None:
     before = LogTerms.begin(WantedTerms(days=90, floor=7, bytes=None, export=True))
     assert (before.days, before.floor, before.bytes, before.export) == (90, 7, None, True)
     after = before.advance(WantedTerms(days=90, floor=7, bytes=5, export=False), NOW)

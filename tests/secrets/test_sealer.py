@@ -22,21 +22,21 @@ _SECRET = b"radius secret of alpha"
     plaintext=st.binary(max_size=300), context=st.text(min_size=1, max_size=40, alphabet=st.characters(codec="utf-8"))
 )
 @settings(max_examples=examples(50), deadline=None)
-def test_sealed_value_opens_in_its_context_alone(plaintext: bytes, context: str) -> None:
+def test_sealed_value_opens_only_in_its_context(plaintext: bytes, context: str) -> None:
     sealed = Sealer(_KEY).seal(plaintext, context)
     assert Sealer(_KEY).open(sealed, context) == plaintext
     with pytest.raises(SealedValueRefused):
         Sealer(_KEY).open(sealed, context + "x")
 
 
-def test_same_value_never_looks_the_same() -> None:
+def test_equal_values_seal_differently() -> None:
     sealer = Sealer(_KEY)
     sealed = {sealer.seal(_SECRET, "slot:1") for _ in range(100)}
     assert len(sealed) == 100
     assert not any(_SECRET in value for value in sealed)
 
 
-def test_other_master_key_is_named_not_guessed() -> None:
+def test_other_master_key_is_named_in_the_error() -> None:
     sealed = Sealer(_KEY).seal(_SECRET, "slot:1")
     with pytest.raises(SealedForAnotherKey, match=_KEY.key_id.hex()) as caught:
         Sealer(_OTHER).open(sealed, "slot:1")
@@ -44,7 +44,7 @@ def test_other_master_key_is_named_not_guessed() -> None:
     assert "ADMIT_MASTER_KEY_FILE" in caught.value.remedy
 
 
-def test_every_truncation_is_refused() -> None:
+def test_every_truncation_is_rejected() -> None:
     sealed = Sealer(_KEY).seal(b"", "slot:1")
     for length in range(len(sealed)):
         with pytest.raises(SealedValueMalformed):
@@ -54,7 +54,7 @@ def test_every_truncation_is_refused() -> None:
         Sealer(_KEY).open(longer[:-1], "slot:1")
 
 
-def test_every_flipped_bit_is_noticed() -> None:
+def test_every_flipped_bit_is_rejected() -> None:
     sealed = Sealer(_KEY).seal(_SECRET, "slot:1")
     for index in range(len(sealed)):
         damaged = bytearray(sealed)
@@ -63,18 +63,18 @@ def test_every_flipped_bit_is_noticed() -> None:
             Sealer(_KEY).open(bytes(damaged), "slot:1")
 
 
-def test_value_of_a_later_format_is_refused() -> None:
+def test_value_of_a_later_format_is_rejected() -> None:
     with pytest.raises(SealedValueMalformed, match="format"):
         Sealer(_KEY).open(b"\x02" + Sealer(_KEY).seal(_SECRET, "slot:1")[1:], "slot:1")
 
 
-def test_rotation_opens_old_values_and_rewraps_them_without_opening() -> None:
+def test_rotation_opens_and_rewraps_old_values() -> None:
     sealed = Sealer(_KEY).seal(_SECRET, "slot:1")
     assert Sealer(_OTHER, retired=(_KEY,)).open(sealed, "slot:1") == _SECRET
     moved = rewrap(sealed, old=_KEY, new=_OTHER)
     assert Sealer(_OTHER).open(moved, "slot:1") == _SECRET
     assert moved[-len(_SECRET) - 16 :] == sealed[-len(_SECRET) - 16 :]
-    # Rotation may be interrupted and run again.
+    # An interrupted rotation can be run again.
     assert rewrap(moved, old=_KEY, new=_OTHER) == moved
     with pytest.raises(SealedForAnotherKey):
         rewrap(moved, old=_KEY, new=RawKey(b"\1" * 32))
@@ -87,7 +87,7 @@ def test_retired_keys_never_seal() -> None:
     assert Sealer(_OTHER).open(sealed, "slot:1") == _SECRET
 
 
-def test_nothing_shows_a_key_or_a_plaintext() -> None:
+def test_representations_hide_keys_and_plaintexts() -> None:
     key = bytes(range(32))
     sealer = Sealer(_KEY)
     shown = [repr(_KEY), repr(sealer)]

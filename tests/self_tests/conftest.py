@@ -7,7 +7,7 @@ from nac.self_tests.runner import SelfTestPlatform
 from tests.agent.running import LOOPBACK, RunningCell, RunningTenant, running_cell, running_tenant
 from tests.postgres import Database
 
-# Of each kind of answer one.
+# One result of each kind.
 POLICY = {
     "rules": [
         {

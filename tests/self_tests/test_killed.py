@@ -1,4 +1,4 @@
-"""Self-tests whose worker dies, wherever it is: gone on with by the next one, told once, and nothing left behind."""
+"""Self-tests whose worker dies at any point: the next worker continues, reports once, and leaves nothing behind."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -20,7 +20,7 @@ from tests.factories.tenancy import ACTOR
 from tests.killed import AFTER, deaths, killed_at_commit
 from tests.postgres import Database
 
-# Where nobody answers, which is told in no time.
+# A closed port, which is reported at once.
 _PLATFORM = SelfTestPlatform(SIGNING, "127.0.0.9", 0)
 
 
@@ -62,7 +62,7 @@ def nothing_is_left(engine: Engine) -> None:
         assert session.scalar(started) == 1
 
 
-def test_wherever_its_worker_is_killed_it_is_done_by_the_next(
+def test_killed_self_test_is_completed_by_the_next_worker(
     owner_engine: Engine, test_id: UUID, work: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "MAX_ATTEMPTS", 1_000)
@@ -75,10 +75,8 @@ def test_wherever_its_worker_is_killed_it_is_done_by_the_next(
     nothing_is_left(owner_engine)
 
 
-def test_one_that_kills_each_worker_has_failed_and_says_so(
-    owner_engine: Engine, test_id: UUID, work: Callable[[], None]
-) -> None:
-    # Once what is to be revoked at the end is good.
+def test_self_test_that_kills_each_worker_fails(owner_engine: Engine, test_id: UUID, work: Callable[[], None]) -> None:
+    # Once the certificate to be revoked at the end is valid.
     for _ in range(runner.MAX_ATTEMPTS):
         assert killed_at_commit(work, at=6, when=AFTER)
         lease_ends(owner_engine)
@@ -93,10 +91,10 @@ def test_one_that_kills_each_worker_has_failed_and_says_so(
     nothing_is_left(owner_engine)
 
 
-def test_who_was_taken_for_dead_says_nothing_any_more(
+def test_presumed_dead_worker_reports_nothing(
     owner_engine: Engine, test_id: UUID, work: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """He comes back when the next one is at it."""
+    """The old worker returns while the next one runs."""
     run, turns = runner._SelfTestRun.run, iter((True, False))
 
     def slow(self: runner._SelfTestRun) -> list[runner.BoardRow]:

@@ -33,7 +33,7 @@ def _run(acme: RunningTenant, platform: SelfTestPlatform, engine: Engine) -> Sel
         return service.require_self_test(session, tenant_id=acme.id, test_id=test_id)
 
 
-def test_a_self_test_tells_how_the_tenant_answers_and_leaves_its_log_alone(
+def test_self_test_reports_results_and_leaves_no_log_rows(
     cell: RunningCell, acme: RunningTenant, self_tester: SelfTestPlatform, worker_engine: Engine
 ):
     found = _run(acme, self_tester, worker_engine)
@@ -48,9 +48,9 @@ def test_a_self_test_tells_how_the_tenant_answers_and_leaves_its_log_alone(
         ("wrong secret", "silence", ""),
     }
     _nothing_follows(acme)
-    _nobody_else_gets_in(cell, acme)
-    _a_policy_that_is_not_in_force_is_told(acme, self_tester, worker_engine)
-    _a_dead_port_is_told(acme, self_tester, worker_engine)
+    _assert_others_are_rejected(cell, acme)
+    _assert_inactive_policy_is_reported(acme, self_tester, worker_engine)
+    _assert_dead_port_is_reported(acme, self_tester, worker_engine)
 
 
 def _nothing_follows(acme: RunningTenant) -> None:
@@ -67,8 +67,8 @@ def _nothing_follows(acme: RunningTenant) -> None:
         assert left == ["revoked", "revoked"]
 
 
-def _nobody_else_gets_in(cell: RunningCell, acme: RunningTenant) -> None:
-    """With the certificate of a self-test that is under way, nor as its known device."""
+def _assert_others_are_rejected(cell: RunningCell, acme: RunningTenant) -> None:
+    """Nobody else gets access with the certificate of a running self-test, or as its known device."""
     with session_scope(TenantScope(acme.id), engine=acme.engine) as session:
         own = identities.issue_identity(
             session, actor=ACTOR, tenant_id=acme.id, name="self-test-x", signing=cell.signing, now=utc_now()
@@ -95,8 +95,8 @@ def _nobody_else_gets_in(cell: RunningCell, acme: RunningTenant) -> None:
     assert actions.build_mab_action(played)(target, epoch_seconds()).reply.vlan == "20"
 
 
-def _a_policy_that_is_not_in_force_is_told(acme: RunningTenant, self_tester: SelfTestPlatform, engine: Engine) -> None:
-    """The database says one thing and the cell another: that is what a self-test is for."""
+def _assert_inactive_policy_is_reported(acme: RunningTenant, self_tester: SelfTestPlatform, engine: Engine) -> None:
+    """The database and the cell differ, which a self-test must report."""
     with session_scope(TenantScope(acme.id), engine=acme.engine) as session:
         named = {"actor": ACTOR, "tenant_id": acme.id, "slug": "certificates"}
         document = policies.require_version(session, tenant_id=acme.id, slug="certificates").document
@@ -108,7 +108,7 @@ def _a_policy_that_is_not_in_force_is_told(acme: RunningTenant, self_tester: Sel
     assert {row["got"] for row in found.board if row["rule"]} == {"permit VLAN 99"}
 
 
-def _a_dead_port_is_told(acme: RunningTenant, self_tester: SelfTestPlatform, engine: Engine) -> None:
+def _assert_dead_port_is_reported(acme: RunningTenant, self_tester: SelfTestPlatform, engine: Engine) -> None:
     found = _run(acme, replace(self_tester, radius_host="127.0.0.9"), engine)
     assert (found.state, found.passed) == ("done", False)
     wrong = {row["sent"]: row["why"] for row in found.board if not row["ok"]}
@@ -116,14 +116,14 @@ def _a_dead_port_is_told(acme: RunningTenant, self_tester: SelfTestPlatform, eng
     assert "Check that the cell" in wrong["good certificate"]
 
 
-def test_a_suspended_tenant_is_not_tested(app_engine: Engine, alpha):
+def test_suspended_tenant_is_not_tested(app_engine: Engine, alpha):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         tenants.suspend_tenant(session, actor=ACTOR, tenant_id=alpha.tenant_id)
         with pytest.raises(Conflict):
             service.start_self_test(session, actor=ACTOR, tenant_id=alpha.tenant_id)
 
 
-def test_a_third_self_test_waits_for_the_first(app_engine: Engine, alpha):
+def test_third_self_test_waits_for_the_first(app_engine: Engine, alpha):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         for _ in range(service.MAX_OPEN):
             service.start_self_test(session, actor=ACTOR, tenant_id=alpha.tenant_id)
@@ -131,7 +131,7 @@ def test_a_third_self_test_waits_for_the_first(app_engine: Engine, alpha):
             service.start_self_test(session, actor=ACTOR, tenant_id=alpha.tenant_id)
 
 
-def test_a_self_test_that_cannot_begin_leaves_no_good_certificate(
+def test_failed_start_leaves_no_valid_certificate(
     app_engine: Engine, worker_engine: Engine, alpha, monkeypatch: pytest.MonkeyPatch
 ):
     issue_own = identities.issue_identity

@@ -1,4 +1,4 @@
-"""What proves that a request is of a self-test."""
+"""Tickets, which prove that a request belongs to a self-test."""
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ def _read(port: str, **other: object) -> Ticket | None:
     return read_ticket(port=port, **{**given, **other})  # type: ignore[arg-type]
 
 
-def test_a_ticket_is_read_as_it_was_made():
+def test_ticket_round_trips():
     assert _read(encode_ticket(GOOD, KEY)) == GOOD
 
 
@@ -32,26 +32,26 @@ def test_a_ticket_is_read_as_it_was_made():
         {"now_seconds": GOOD.until - 3 * LIFETIME_SECONDS},
     ],
 )
-def test_a_ticket_for_something_else_is_none(other: dict[str, object]):
+def test_ticket_for_another_purpose_is_rejected(other: dict[str, object]):
     assert _read(encode_ticket(GOOD, KEY), **other) is None
 
 
-def test_an_unknown_device_does_not_become_a_known_one():
+def test_unknown_device_does_not_become_known():
     assert _read(encode_ticket(GOOD._replace(known=False), KEY).replace(".u.", ".k.")) is None
 
 
 @given(st.text(max_size=300))
-def test_any_text_is_read_as_no_ticket(text: str):
+def test_arbitrary_text_is_no_ticket(text: str):
     assert _read(text) is None
 
 
 @given(st.binary(max_size=300), st.binary(max_size=40))
-def test_any_octets_are_read_as_no_reply(came: bytes, asked: bytes):
+def test_arbitrary_octets_are_no_reply(came: bytes, asked: bytes):
     assert read_reply(came, asked.ljust(20, b"\0"), b"secret") is None
 
 
 @given(st.binary(min_size=20, max_size=300))
-def test_attributes_of_any_octets_are_read_or_refused(packet: bytes):
+def test_arbitrary_attributes_are_parsed_or_rejected(packet: bytes):
     try:
         assert sum(2 + len(value) for _, value in read_pairs(packet)) == len(packet) - 20
     except MalformedPacket:

@@ -1,4 +1,4 @@
-"""Session queries over many live sessions: one query each, by an index, whoever asks."""
+"""Session queries over many live sessions: each is one query with an index, for every tenant."""
 
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
@@ -32,7 +32,7 @@ INDEXES = {
 
 @pytest.fixture
 def crowds(database, app_engine, cell_engine):
-    """Of three tenants; the largest has over half of all sessions."""
+    """Sessions of three tenants; the largest has over half of them."""
     platform = make_platform(app_engine, cell_engine, slots=3)
     tenants = [make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo", "charlie")]
     with psycopg.connect(database.owner_url, autocommit=True) as connection:
@@ -43,7 +43,7 @@ def crowds(database, app_engine, cell_engine):
         return crowds
 
 
-def wanted_of(crowd, kind, n):
+def filters_of(crowd, kind, n):
     if kind == "ipv6":
         return {"address": "2001:db8::5"}
     if kind == "session_id":
@@ -55,19 +55,19 @@ def wanted_of(crowd, kind, n):
     return {kind: getattr(crowd, kind)(n)}
 
 
-def test_each_question_is_answered_rightly_and_in_one_query(crowds, app_engine):
+def test_each_query_returns_the_right_rows_in_one_statement(crowds, app_engine):
     run = ask(app_engine.url.render_as_string(hide_password=False), crowds, KINDS, 0.2, seed=1)
     assert run.right == run.requests >= 1
     for kind in INDEXES:
         with session_scope(TenantScope(crowds[0].tenant_id), engine=app_engine) as session:
             with counted(app_engine) as statements:
-                found = sessions.list_sessions(session, tenant_id=crowds[0].tenant_id, **wanted_of(crowds[0], kind, 5))
+                found = sessions.list_sessions(session, tenant_id=crowds[0].tenant_id, **filters_of(crowds[0], kind, 5))
             assert found
         asked = [each for each in statements if "set_config" not in each]
         assert len(asked) == 1, asked
 
 
-def test_each_question_reaches_an_index(crowds, app_engine):
+def test_each_query_uses_an_index(crowds, app_engine):
     tenant_id = crowds[0].tenant_id
     sent = []
 
@@ -78,7 +78,7 @@ def test_each_question_reaches_an_index(crowds, app_engine):
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
             event.listen(app_engine, "before_cursor_execute", note)
             try:
-                sessions.list_sessions(session, tenant_id=tenant_id, **wanted_of(crowds[0], kind, 5))
+                sessions.list_sessions(session, tenant_id=tenant_id, **filters_of(crowds[0], kind, 5))
             finally:
                 event.remove(app_engine, "before_cursor_execute", note)
             statement, parameters = sent[-1]
@@ -89,17 +89,17 @@ def test_each_question_reaches_an_index(crowds, app_engine):
 
 @pytest.fixture
 def api_engine(database):
-    """Its connections plan as those of the API do."""
+    """An engine whose connections plan as those of the API."""
     engine = make_engine(database.app_url, settings=("plan_cache_mode=force_custom_plan",))
     yield engine
     engine.dispose()
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "ipv6"])
-def test_what_is_looked_up_by_a_key_is_planned_once_and_reads_no_more_than_is_found(crowds, api_engine, database, kind):
-    """Also where one user name is that of all."""
+def test_key_lookup_has_a_cached_plan_and_reads_few_rows(crowds, api_engine, database, kind):
+    """Also if all sessions have the same user name."""
     [crowd, *_] = crowds
-    wanted = wanted_of(crowd, kind, 5)
+    wanted = filters_of(crowd, kind, 5)
     with psycopg.connect(database.owner_url, autocommit=True) as connection:
         if kind == "user":
             wanted = {"user": "anonymous"}
@@ -128,8 +128,8 @@ ENDED = {
 }
 
 
-def test_what_ended_long_ago_is_found_by_an_index_too(crowds, app_engine, database):
-    """The one session of its kind among many of its tenant."""
+def test_old_ended_sessions_are_found_by_an_index(crowds, app_engine, database):
+    """The only session of its kind among many of its tenant."""
     [crowd, *_] = crowds
     columns = ", ".join(column.name for column in EndedSession.__table__.columns if column.name != "stopped_at")
     with psycopg.connect(database.owner_url, autocommit=True) as connection:
@@ -139,7 +139,7 @@ def test_what_ended_long_ago_is_found_by_an_index_too(crowds, app_engine, databa
         connection.execute("ANALYZE session_history")
         for kind, column in ENDED.items():
             with session_scope(TenantScope(crowd.tenant_id), engine=app_engine) as session:
-                wanted = {"ended": True, "limit": LIVE, **wanted_of(crowd, kind, 5)}
+                wanted = {"ended": True, "limit": LIVE, **filters_of(crowd, kind, 5)}
                 found = sessions.list_sessions(session, tenant_id=crowd.tenant_id, **wanted)
             assert {shown.row.stopped_at is None for shown in found} == {False, True}
             connection.execute("SET enable_seqscan = off")
@@ -157,7 +157,7 @@ def test_what_ended_long_ago_is_found_by_an_index_too(crowds, app_engine, databa
 
 @pytest.fixture
 def plans(crowds, app_engine):
-    """What is asked of PostgreSQL by a call for the largest tenant, and how it goes about it."""
+    """Return the query plans of a call for the largest tenant."""
     tenant_id = crowds[0].tenant_id
 
     def plans(call, **wanted):
@@ -183,17 +183,17 @@ def plans(crowds, app_engine):
 
 
 @pytest.mark.parametrize("kind", ["nas", "site"])
-def test_what_ended_lately_at_a_nas_or_site_is_found_by_an_index(crowds, plans, database, kind):
+def test_recent_sessions_of_a_nas_or_site_use_an_index(crowds, plans, database, kind):
     with psycopg.connect(database.owner_url, autocommit=True) as connection:
         connection.execute("UPDATE sessions SET stopped_at = updated_at WHERE id % 50 <> 0")
         connection.execute("ANALYZE sessions")
-    _, recent, *_ = plans(sessions.list_sessions, ended=True, limit=100, **wanted_of(crowds[0], kind, 5))
+    _, recent, *_ = plans(sessions.list_sessions, ended=True, limit=100, **filters_of(crowds[0], kind, 5))
     assert any(f"ix_sessions_ended_{kind}" in line for line in recent), recent
-    # A NAS has few: whether they are sorted or come in order is the planner's to say.
+    # A NAS has few, so the planner may sort them or read them in order.
     assert kind == "nas" or not any("Sort" in line for line in recent), recent
 
 
-def test_session_of_long_ago_is_read_alone(crowds, app_engine, database):
+def test_old_session_is_read_without_scanning_others(crowds, app_engine, database):
     columns = ", ".join(column.name for column in EndedSession.__table__.columns if column.name != "stopped_at")
     with psycopg.connect(database.owner_url, autocommit=True) as connection:
         connection.execute(
@@ -214,7 +214,7 @@ def test_session_of_long_ago_is_read_alone(crowds, app_engine, database):
     assert read <= 10
 
 
-def test_nas_is_known_by_its_name_too_and_one_without_sessions_is_none(crowds, app_engine):
+def test_nas_is_found_by_name_and_one_without_sessions_is_empty(crowds, app_engine):
     [crowd, *_] = crowds
     with session_scope(TenantScope(crowd.tenant_id), engine=app_engine) as session:
 
@@ -229,7 +229,7 @@ def test_nas_is_known_by_its_name_too_and_one_without_sessions_is_none(crowds, a
                 names(**wanted)
 
 
-def test_page_follows_a_page(crowds, app_engine):
+def test_pages_follow_each_other(crowds, app_engine):
     [crowd, *_] = crowds
     found, after = [], None
     with session_scope(TenantScope(crowd.tenant_id), engine=app_engine) as session:
@@ -239,7 +239,7 @@ def test_page_follows_a_page(crowds, app_engine):
     assert len(found) == len(set(found)) == crowd.sessions
 
 
-def test_usage_is_summed_up_exactly_by_each_dimension(crowds, app_engine):
+def test_usage_sums_are_exact_in_each_dimension(crowds, app_engine):
     [_, crowd, _] = crowds
     expected = {by: defaultdict(lambda: [0, 0, 0, 0]) for by in USAGE_DIMENSIONS}
     hour = datetime.fromtimestamp(crowd.base, UTC).replace(minute=0, second=0)
@@ -266,7 +266,7 @@ def test_usage_is_summed_up_exactly_by_each_dimension(crowds, app_engine):
         } == expected[by]
 
 
-def test_nases_of_one_name_are_not_summed_up_together(crowds, app_engine, database):
+def test_nases_of_one_name_are_summed_separately(crowds, app_engine, database):
     [crowd, *_] = crowds
     rows = []
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Sessions as a help desk asks for them: by device, user, address, place and time, page by page."""
+"""Session searches for a help desk: by device, user, address, place and time, in pages."""
 
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -19,7 +19,7 @@ from tests.standing import laid_again
 
 NOON = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
 MAC = "02a0c0000001"
-# As a NAS is known that is not registered, or no more.
+# The data of a NAS that is not, or no longer, registered.
 SWITCH = "switch-1|192.0.2.7"
 
 
@@ -32,7 +32,7 @@ def tenants(app_engine: Engine, cell_engine: Engine):
 
 @pytest.fixture
 def put(owner_engine: Engine, tenants):
-    """A session of alpha's that began so many minutes after noon, and ended where `stop` says."""
+    """Store a session of alpha that began this many minutes after noon and ended at `stop`."""
 
     def put(minutes: int, *, stop: int | None = None, history: bool = False, tenant: int = 0, **more) -> None:
         table = EndedSession if history else RadiusSession
@@ -72,7 +72,7 @@ def ask(app_engine: Engine, tenants):
     return ask
 
 
-def test_live_sessions_come_newest_first_and_ended_ones_behind_them(put, ask) -> None:
+def test_live_sessions_precede_ended_ones_newest_first(put, ask) -> None:
     put(1)
     put(5)
     put(2, stop=30)
@@ -83,7 +83,7 @@ def test_live_sessions_come_newest_first_and_ended_ones_behind_them(put, ask) ->
     assert ask(ended=True) == ["s5", "s1", "s2", "s4", "s3"]
 
 
-def test_pages_leave_nothing_out_and_tell_nothing_twice(put, app_engine: Engine, tenants) -> None:
+def test_pages_list_each_session_exactly_once(put, app_engine: Engine, tenants) -> None:
     for minutes in range(3):
         put(minutes)
         put(10 + minutes, stop=60)
@@ -116,7 +116,7 @@ def test_pages_leave_nothing_out_and_tell_nothing_twice(put, app_engine: Engine,
         ({"address": "192.0.2.8/30"}, {"framed_ip": "192.0.2.9"}),
     ],
 )
-def test_session_is_found_by_what_it_is_known_by(history: bool, wanted, row, put, ask) -> None:
+def test_session_is_found_by_each_of_its_keys(history: bool, wanted, row, put, ask) -> None:
     put(1, stop=20, history=history, **row)
     near = {"framed_ip": "192.0.2.12", "framed_ipv6": "2001:db7::7", "framed_prefix": "2001:db8:2::/64"}
     near["delegated_prefix"] = "2001:db8:41::/48"
@@ -126,8 +126,8 @@ def test_session_is_found_by_what_it_is_known_by(history: bool, wanted, row, put
     assert ask(ended=True, **wanted) == ["s1"]
 
 
-def test_time_finds_who_was_there_then(put, ask) -> None:
-    """Who had this address yesterday at a quarter past twelve?"""
+def test_time_filter_finds_sessions_of_that_time(put, ask) -> None:
+    """For example: which session had this address yesterday at 12:15?"""
     put(0, stop=10, framed_ip="192.0.2.9")
     put(12, stop=20, framed_ip="192.0.2.9", history=True)
     put(25, framed_ip="192.0.2.9")
@@ -136,7 +136,7 @@ def test_time_finds_who_was_there_then(put, ask) -> None:
 
 
 @pytest.mark.parametrize("history", [False, True])
-def test_nas_that_is_not_registered_is_found_by_what_it_says_of_itself(history, put, ask, app_engine, tenants) -> None:
+def test_unregistered_nas_is_found_by_its_own_identifiers(history, put, ask, app_engine, tenants) -> None:
     for minutes, key in enumerate((SWITCH, SWITCH, "|192.0.2.9", "192.0.2.10", "switch-11|192.0.2.7")):
         put(minutes, stop=20 if history or minutes else None, history=history, nas_key=key, nas_address="203.0.113.5")
     assert ask(ended=True, nas="192.0.2.9") == ["s2"]
@@ -156,12 +156,12 @@ def test_nas_that_is_not_registered_is_found_by_what_it_says_of_itself(history, 
     ("wanted", "error"),
     [({"address": "10.0.0.256"}, InvalidInput), ({"site": "nowhere"}, NotFound), ({"nas": "none"}, NotFound)],
 )
-def test_what_there_is_none_of_is_told(wanted, error, ask) -> None:
+def test_unknown_filter_values_are_reported(wanted, error, ask) -> None:
     with pytest.raises(error):
         ask(**wanted)
 
 
-def test_session_names_the_decision_that_began_it(put, owner_engine: Engine, app_engine: Engine, tenants) -> None:
+def test_session_names_its_first_decision(put, owner_engine: Engine, app_engine: Engine, tenants) -> None:
     at = 1_795_000_000_123_457
     put(1, mac=MAC, **{"class": encode_class(at)})
     with Session(owner_engine) as session, session.begin():
@@ -177,9 +177,7 @@ def test_session_names_the_decision_that_began_it(put, owner_engine: Engine, app
             sessions.get_session(session, tenant_id=tenants[1], row=shown.row.id)
 
 
-def test_usage_is_summed_up_with_what_live_sessions_told_last(
-    put, owner_engine: Engine, app_engine: Engine, tenants
-) -> None:
+def test_usage_includes_the_latest_interim_updates(put, owner_engine: Engine, app_engine: Engine, tenants) -> None:
     put(
         1,
         mac=MAC,

@@ -1,4 +1,4 @@
-"""An authenticator in software, by Yubico's library: not by the one that the product verifies with."""
+"""A software authenticator by Yubico's library, which is not the one that the product verifies with."""
 
 import json
 import os

@@ -1,5 +1,4 @@
-"""Chromium without a window, driven by its DevTools protocol over a pipe: commands and answers are JSON, each ended by
-a zero byte."""
+"""Headless Chromium, driven by its DevTools protocol over a pipe: JSON messages, each ended by a zero byte."""
 
 import fcntl
 import json
@@ -26,7 +25,7 @@ _PATIENCE_SECONDS = 90
 
 
 class PageError(AssertionError):
-    """What a page's script has thrown."""
+    """A page's script has thrown an error."""
 
 
 class Page:
@@ -38,7 +37,7 @@ class Page:
         return self._chromium.send(method, self._session_id, **params)
 
     def run(self, script: str) -> Any:
-        """What it comes to, promises included. Raises PageError."""
+        """Return the value of a script, with promises resolved. Raises PageError."""
         asked = {"awaitPromise": True, "returnByValue": True, "userGesture": True}
         found = self.send("Runtime.evaluate", expression=script, **asked)
         if "exceptionDetails" in found:
@@ -47,13 +46,13 @@ class Page:
 
     def go(self, url: str) -> None:
         self.send("Page.enable")
-        # Only who is in front is asked for a passkey.
+        # Chromium uses passkeys only in the front page.
         self.send("Page.bringToFront")
         self.send("Page.navigate", url=url)
         self._chromium.wait_for("Page.loadEventFired", self._session_id)
 
     def plug_in(self, *, transport: str, verifies: bool) -> str:
-        """A virtual authenticator; its id."""
+        """Add a virtual authenticator and return its id."""
         options = {
             "protocol": "ctap2",
             "transport": transport,
@@ -72,7 +71,7 @@ class Chromium:
         self._answers = answers
         self._buffer = b""
         self._number = 0
-        # With the page that each is of.
+        # With the page of each.
         self._events: list[tuple[str, str]] = []
 
     def open(self, url: str) -> Page:
@@ -114,13 +113,13 @@ class Chromium:
 
 @contextmanager
 def chromium() -> Iterator[Chromium]:
-    """It reads commands from descriptor 3 and answers to 4."""
+    """Start Chromium. It reads commands from descriptor 3 and responds on 4."""
     ours, theirs = os.pipe(), os.pipe()
-    # Out of the way of 3 and 4.
+    # Avoids descriptors 3 and 4.
     read_end, write_end = (fcntl.fcntl(each, fcntl.F_DUPFD, 100) for each in (ours[0], theirs[1]))
     with tempfile.TemporaryDirectory(prefix="admit-chromium-", ignore_cleanup_errors=True) as folder:
         command = ["bash", "-c", f'exec "$0" "$@" 3<&{read_end} 4>&{write_end}', _PROGRAM, *_FLAGS]
-        # What it leaves beside its own folder goes with it.
+        # Files that it leaves outside its folder are deleted too.
         own = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": os.environ | {"TMPDIR": folder}}
         process = subprocess.Popen([*command, f"--user-data-dir={folder}"], pass_fds=(read_end, write_end), **own)
         for each in (ours[0], theirs[1], read_end, write_end):

@@ -1,4 +1,4 @@
-"""The API, and people in front of it with browsers."""
+"""The API, and users with browsers."""
 
 import hashlib
 import hmac
@@ -28,8 +28,8 @@ EMAIL, PASSWORD = "ann@example.com", "correct horse battery"
 
 
 def code_of(secret: str, *, steps: int = 0, at: int | None = None) -> str:
-    """RFC 6238 as it is written, apart from the library that the product uses; of now, of a step that has two seconds
-    left to be sent in, or `at`."""
+    """Compute a TOTP code by RFC 6238, independent of the product's library: for now, with two seconds left in its
+    step, or for `at`."""
     if at is None:
         until(lambda: epoch_seconds() % 30 < 28, "the next step")
     step = (epoch_seconds() if at is None else at) // 30 + steps
@@ -39,7 +39,7 @@ def code_of(secret: str, *, steps: int = 0, at: int | None = None) -> str:
 
 
 class Browser:
-    """Keeps its cookies, and shows what pages of ours would."""
+    """Keeps its cookies, and acts as our pages do."""
 
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
@@ -80,7 +80,7 @@ class Browser:
 @pytest.fixture
 def client(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
     with served(create_app(settings_of_public(database, tmp_path))) as client:
-        # A busy machine says nothing of what is tested.
+        # A busy machine must not affect the result.
         client.timeout = httpx.Timeout(60)
         yield client
 

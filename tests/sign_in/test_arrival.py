@@ -1,4 +1,4 @@
-"""A person who was added, comes in, makes tokens and is removed: as the API tells it."""
+"""A user is added, signs in, creates tokens and is removed, through the API."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -17,12 +17,12 @@ MakeBrowser = Callable[[], Browser]
 
 @pytest.fixture
 def admin(client: httpx.Client, make_token: MakeToken, field: Field) -> Callable[..., httpx.Response]:  # noqa: F811
-    """Asks as a program of the tenant alpha."""
+    """Sends requests as a program of the tenant alpha."""
     headers = {"Authorization": f"Bearer {make_token(field.alpha)}"}
     return lambda method, path, **given: client.request(method, f"/v1/tenants/alpha{path}", headers=headers, **given)
 
 
-def test_address_that_is_added_tells_nothing_until_its_person_comes_in(
+def test_new_member_status_is_hidden_until_acceptance(
     admin: Callable[..., httpx.Response], browser: MakeBrowser, ann: Person
 ) -> None:
     mine = browser()
@@ -37,19 +37,19 @@ def test_address_that_is_added_tells_nothing_until_its_person_comes_in(
     assert known == unknown
     assert known | {"name": "", "status": "invited"} == known
 
-    def told() -> tuple[str, str]:
+    def name_and_status() -> tuple[str, str]:
         (found,) = [each for each in admin("GET", "/members").json()["items"] if each["email"] == EMAIL]
         return found["name"], found["status"]
 
-    # Signing in, and looking where one may go, is no answer to whoever has added her.
+    # Signing in and listing places does not reveal the account to the admin who added it.
     mine.sign_in()
     mine.good("GET", "/me/places")
-    assert told() == ("", "invited")
+    assert name_and_status() == ("", "invited")
     mine.good("GET", "/tenants/alpha")
-    assert told() == ("Ann", "active")
+    assert name_and_status() == ("Ann", "active")
 
 
-def test_tokens_of_a_person_end_with_the_membership(
+def test_tokens_of_a_user_end_with_the_membership(
     admin: Callable[..., httpx.Response], browser: MakeBrowser, ann: Person, client: httpx.Client
 ) -> None:
     member = admin("POST", "/members", json={"email": EMAIL, "role": "tenant-admin"}).json()
@@ -76,7 +76,7 @@ def test_tokens_of_a_person_end_with_the_membership(
     assert seen() == [401, 401]
     listed = admin("GET", "/tokens").json()["items"]
     assert {each["maker"] for each in listed} == {None, f"person:{EMAIL}"}
-    # Added again, she has not come in, but her token is hers.
+    # After the second invitation she has not accepted yet, but her token works again.
     admin("POST", "/members", json={"email": EMAIL, "role": "tenant-admin"})
     assert seen() == [200, 200]
     assert admin("DELETE", f"/tokens/{first['id']}").status_code == 204

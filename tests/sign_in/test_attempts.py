@@ -1,4 +1,4 @@
-"""Who guesses waits, and nobody else does."""
+"""Only a user who guesses has to wait."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ HERE, THERE = "192.0.2.1", "198.51.100.1"
 
 @pytest.fixture
 def tried(app_engine: Engine) -> Callable[[CountedAttempt], int]:
-    """The seconds to wait; 0 where it was looked at."""
+    """Return the seconds to wait; 0 if the attempt was checked."""
 
     def begin(attempt: CountedAttempt) -> int:
         try:
@@ -60,17 +60,17 @@ def test_delay_grows_and_ends(tried, owner_engine: Engine) -> None:
     assert [tried(at_password()) for _ in range(FREE_ATTEMPTS + 1)] == [0] * FREE_ATTEMPTS + [2]
 
 
-def test_guesser_holds_up_nobody_else(tried) -> None:
+def test_guessing_delays_nobody_else(tried) -> None:
     for _ in range(FREE_ATTEMPTS):
         tried(at_password())
     assert tried(at_password()) > 0
-    # Somebody else here, the person elsewhere, and the person's own browser, here as well.
+    # Another user here, the user elsewhere, and the user's known browser here.
     assert tried(at_password(BOB)) == 0
     assert tried(at_password(address=THERE)) == 0
     assert tried(at_password(device_id=b"known")) == 0
 
 
-def test_address_that_guesses_at_many_is_held_up(tried) -> None:
+def test_address_that_guesses_for_many_users_is_delayed(tried) -> None:
     for number in range(FREE_PER_ADDRESS):
         assert tried(at_password(bytes([number]))) == 0
     assert tried(at_password(BOB)) > 0
@@ -78,14 +78,14 @@ def test_address_that_guesses_at_many_is_held_up(tried) -> None:
     assert tried(at_password(BOB, device_id=b"known")) == 0
 
 
-def test_network_of_one_is_one_address(tried) -> None:
+def test_household_network_is_one_address(tried) -> None:
     for number in range(FREE_ATTEMPTS):
         tried(at_password(address=f"2001:db8::{number}"))
     assert tried(at_password(address="2001:db8::ffff")) > 0
     assert tried(at_password(address="2001:db8:0:1::1")) == 0
 
 
-def test_codes_are_counted_by_the_person_wherever_they_come_from(tried) -> None:
+def test_codes_are_counted_by_user_from_any_address(tried) -> None:
     person = UUID(int=1)
     for number in range(FREE_ATTEMPTS):
         assert tried(attempts.code_attempt(person_id=person, address=f"192.0.2.{number}", device_id=None)) == 0
@@ -93,7 +93,7 @@ def test_codes_are_counted_by_the_person_wherever_they_come_from(tried) -> None:
     assert tried(attempts.code_attempt(person_id=person, address=THERE, device_id=b"known")) == 0
 
 
-def test_success_forgives_the_person_and_not_the_address(tried, app_engine: Engine, owner_engine: Engine) -> None:
+def test_success_resets_the_user_and_not_the_address(tried, app_engine: Engine, owner_engine: Engine) -> None:
     for number in range(FREE_PER_ADDRESS - 1):
         tried(at_password(bytes([number])))
     for _ in range(3):
@@ -103,17 +103,17 @@ def test_success_forgives_the_person_and_not_the_address(tried, app_engine: Engi
     with owner_engine.connect() as connection:
         counts = connection.scalars(text("SELECT count FROM sign_in_attempts ORDER BY count DESC")).all()
     assert counts[0] == FREE_PER_ADDRESS - 1
-    # Of each of them one more, wherever it comes from.
+    # One more for each user, from any address.
     assert len(counts) == 2 * FREE_PER_ADDRESS
 
 
-def test_many_at_once_are_no_more_than_one_after_the_other(tried) -> None:
+def test_concurrent_attempts_count_like_sequential_ones(tried) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: tried(at_password()), range(40)))
     assert found.count(0) == FREE_ATTEMPTS
 
 
-def test_what_is_long_ago_goes(tried, owner_engine: Engine) -> None:
+def test_old_attempts_are_deleted(tried, owner_engine: Engine) -> None:
     for number in range(25):
         tried(at_password(bytes([number]), f"192.0.2.{number}"))
     later(owner_engine, 3_601)
@@ -123,7 +123,7 @@ def test_what_is_long_ago_goes(tried, owner_engine: Engine) -> None:
         assert connection.scalar(text("SELECT count(*) FROM sign_in_attempts")) == 13
 
 
-def test_guesses_over_http_lock_the_guesser_out_alone(browser: Callable[[], Browser], ann: Person) -> None:
+def test_guesses_over_http_lock_out_only_the_guesser(browser: Callable[[], Browser], ann: Person) -> None:
     mine, guesser = browser(), browser()
     mine.sign_in()
     mine.good("POST", "/sign-out")
@@ -133,9 +133,9 @@ def test_guesses_over_http_lock_the_guesser_out_alone(browser: Callable[[], Brow
     answer = guesser.ask("POST", "/sign-in", body | {"password": PASSWORD})
     assert (answer.status_code, answer.json()["code"]) == (429, "too-many-attempts")
     assert int(answer.headers["retry-after"]) <= 2
-    # From the same address, in a browser that the person has signed in from.
+    # From the same address, in a browser that the user has signed in from.
     assert mine.sign_in()["state"] == "signed-in"
-    # Of somebody there is not, the same is told.
+    # An unknown user gets the same response.
     nobody = {"email": "nobody@example.com", "password": "wrong"}
     for _ in range(FREE_ATTEMPTS):
         assert guesser.refused("POST", "/sign-in", nobody) == (401, "sign-in-refused")

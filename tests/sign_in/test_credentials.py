@@ -1,4 +1,4 @@
-"""What claims to be an authenticator's answer is anybody's JSON; and what happens at the same moment."""
+"""Authenticator responses with arbitrary JSON, and concurrent requests."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def with_key(app_engine: Engine, ann: Person) -> Person:
 
 @settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(credential=CREDENTIALS, alone=st.booleans())
-def test_whatever_comes_for_an_answer_is_refused(
+def test_arbitrary_authenticator_response_is_rejected(
     app_engine: Engine, with_key: Person, credential: dict, alone: bool
 ) -> None:
     given = {"person": with_key, "party": PARTY, "nonce": b"x" * 32, "credential": credential}
@@ -67,10 +67,10 @@ def test_whatever_comes_for_an_answer_is_refused(
 
 
 @pytest.mark.parametrize("response", ["x", ["x"], 5, {"userHandle": {"a": 1}}])
-def test_answers_of_wrong_shape_are_no_fault_of_ours(browser: MakeBrowser, with_key: Person, response: object) -> None:
+def test_malformed_response_is_no_server_error(browser: MakeBrowser, with_key: Person, response: object) -> None:
     mine = browser()
     credential = {"id": "AAECAwQF", "response": response}
-    # One that is the only factor; the password asks for it as well.
+    # As the only factor; the password step needs it as well.
     challenge = mine.good("POST", "/sign-in/passkey/options", {})["challenge"]
     body = {"challenge": challenge, "credential": credential}
     assert mine.refused("POST", "/sign-in/passkey", body) == (401, "sign-in-refused")
@@ -80,7 +80,7 @@ def test_answers_of_wrong_shape_are_no_fault_of_ours(browser: MakeBrowser, with_
     assert mine.refused("POST", "/sign-in/passkey", body) == (401, "sign-in-refused")
 
 
-def test_recovery_codes_made_at_once_leave_one_set(app_engine: Engine, ann: Person) -> None:
+def test_concurrent_recovery_codes_leave_one_set(app_engine: Engine, ann: Person) -> None:
     def make(_: int) -> None:
         with session_scope(PersonScope(ann.id), engine=app_engine) as session:
             recovery_codes.create_recovery_codes(
@@ -93,7 +93,7 @@ def test_recovery_codes_made_at_once_leave_one_set(app_engine: Engine, ann: Pers
         assert session.scalars(select(func.count()).select_from(RecoveryCode)).one() == recovery_codes.CODE_COUNT
 
 
-def test_rules_set_at_once_for_the_first_time_are_set(app_engine: Engine) -> None:
+def test_concurrent_first_rules_are_stored(app_engine: Engine) -> None:
     def put(number: int) -> str:
         try:
             with session_scope(PlatformScope(), engine=app_engine) as session:
@@ -107,7 +107,7 @@ def test_rules_set_at_once_for_the_first_time_are_set(app_engine: Engine) -> Non
 
 
 @pytest.mark.parametrize("email", ["\u0130nn@example.com", "ann@example.com\u212a", "\u212aann@example.com"])
-def test_letters_that_become_others_are_nobodys(browser: MakeBrowser, make_person, email: str) -> None:
+def test_addresses_with_lookalike_letters_match_nobody(browser: MakeBrowser, make_person, email: str) -> None:
     make_person("inn@example.com")
     make_person("kann@example.com")
     body = {"email": email, "password": PASSWORD}

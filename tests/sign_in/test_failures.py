@@ -1,4 +1,4 @@
-"""Attempts that fail: what the person and the audit log are told, and that neither grows with the attacker."""
+"""Failed sign-ins: information for the user and the audit log, bounded for any attacker."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -29,7 +29,7 @@ WRONG = {"email": EMAIL, "password": "wrong"}
 
 @pytest.fixture
 def member(ann: Person, within: Within, field: Field) -> Person:
-    """Of acme and, by itself, of its tenant alpha."""
+    """A member of acme and, separately, of its tenant alpha."""
     for owner in (field.acme, field.alpha):
         with within(owner) as session:
             members.create_member(session, **whole(owner), email=EMAIL, role="help-desk")
@@ -49,12 +49,12 @@ def count(engine: Engine, table: str) -> int:
 
 
 def later(owner_engine: Engine) -> None:
-    """Ten minutes, as far as it is to be told."""
+    """Ten minutes later, when failures are reported."""
     with owner_engine.begin() as connection:
         connection.execute(text("UPDATE sign_in_failures SET tell_at = now() WHERE tell_at IS NOT NULL"))
 
 
-def test_who_has_tried_is_told_to_the_person_and_where_it_is_a_member(
+def test_failures_are_reported_to_the_user_and_their_owners(
     browser: MakeBrowser,
     member: Person,
     client: httpx.Client,
@@ -75,7 +75,7 @@ def test_who_has_tried_is_told_to_the_person_and_where_it_is_a_member(
         ("failed", "wrong-password", 2),
     ]
     assert listed[1]["factors"] == ["password"]
-    # By pages, each once.
+    # In pages, each once.
     first = mine.good("GET", "/me/sign-ins?limit=2")
     second = mine.good("GET", f"/me/sign-ins?limit=2&after={first['next']}")
     assert (first["items"] + second["items"], second["next"]) == (listed, None)
@@ -106,10 +106,10 @@ def test_attacker_fills_neither_log_nor_table(
         rows = connection.execute(
             text("SELECT subject_id, count(*), sum(count) FROM sign_in_failures GROUP BY 1")
         ).all()
-    # 20 rows, and one more for each reason where it goes on.
+    # 20 rows, and one more for each reason if it continues.
     assert {row[0]: (row[1] <= 22, row[2]) for row in rows} == {member.id: (True, 120), NOBODY_ID: (True, 120)}
     assert failure_audit.audit_failures(engine=worker_engine) == 2
-    # In acme and in alpha; of nobody on the platform.
+    # In acme and in alpha; the platform has no such member.
     assert count(owner_engine, "audit_log") == before + 3
     fail(app_engine, member.id, "192.0.2.1", times=5)
     assert failure_audit.audit_failures(engine=worker_engine) == 0
@@ -150,7 +150,7 @@ def test_each_kind_of_failure_has_its_reason(browser: MakeBrowser, ann: Person, 
     }
 
 
-def test_signing_in_again_and_again_fills_no_log_of_others(
+def test_repeated_sign_ins_fill_no_log_of_others(
     browser: MakeBrowser, member: Person, owner_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nac.sign_in.sign_ins.MAX_AUDITED_PER_HOUR", 2)
@@ -167,14 +167,14 @@ def test_signing_in_again_and_again_fills_no_log_of_others(
     assert [tuple(each) for each in found] == [(0, 3), (1, 4)]
 
 
-def test_person_sees_its_own_failures_alone(app_engine: Engine, ann: Person) -> None:
+def test_user_sees_only_their_own_failures(app_engine: Engine, ann: Person) -> None:
     fail(app_engine, ann.id, "192.0.2.1")
     for person_id, seen in ((ann.id, 1), (uuid4(), 0)):
         with session_scope(PersonScope(person_id), engine=app_engine) as session:
             assert len(session.execute(text("SELECT FROM sign_in_failures")).all()) == seen
 
 
-def test_what_is_long_over_is_forgotten_and_nothing_else(
+def test_only_old_failures_are_deleted(
     browser: MakeBrowser, ann: Person, app_engine: Engine, owner_engine: Engine, worker_engine: Engine
 ) -> None:
     mine = browser()
@@ -196,7 +196,7 @@ def test_what_is_long_over_is_forgotten_and_nothing_else(
         connection.execute(text("UPDATE sign_in_attempts SET last_at = :at, blocked_until = NULL"), past)
         connection.execute(text("INSERT INTO spent_challenges (digest, expires_at) VALUES ('x', :at)"), past)
         attempts = connection.scalar(text("SELECT count(*) FROM sign_in_attempts"))
-    # In batches, as many as it takes.
+    # In as many batches as needed.
     assert pruning.prune(engine=worker_engine, batch=2) == {
         "sign_ins": 4,
         "sign_in_failures": 5,

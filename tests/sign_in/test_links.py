@@ -1,4 +1,4 @@
-"""A password that was forgotten, and members who are invited: over HTTP, by the worker's role, into a mailbox."""
+"""Password reset and invitations: over HTTP, through the worker's role, into a mailbox."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -35,14 +35,14 @@ WRITER = AccountMailWriter(AccountMailer("http://localhost:8460", SIGNING.sealer
 
 
 class Post:
-    """What the worker writes and sends."""
+    """Mail that the worker renders and sends."""
 
     def __init__(self, engine: Engine, mailbox: Mailbox) -> None:
         self._engine = engine
         self._mailbox = mailbox
 
     def deliver(self) -> list[tuple[str, str, str]]:
-        """(recipient, subject, token of the link) of what came, the oldest first."""
+        """Return (recipient, subject, token of the link) of the received mails, the oldest first."""
         there = {kept.id for kept in self._mailbox.list_mails()}
         WRITER.write_waiting(engine=self._engine)
         with mailbox_server(self._mailbox) as server:
@@ -67,7 +67,7 @@ def ask(mine: Browser, email: str = EMAIL) -> httpx.Response:
     return mine.ask("POST", "/sign-in/forgotten-password", {"email": email})
 
 
-def test_forgotten_password_is_set_anew_by_a_link_that_is_good_once(
+def test_password_is_reset_by_a_link_that_works_once(
     browser: MakeBrowser, ann: Person, post: Post, owner_engine: Engine
 ) -> None:
     there, mine = browser(), browser()
@@ -77,7 +77,7 @@ def test_forgotten_password_is_set_anew_by_a_link_that_is_good_once(
     [(recipient, subject, token)] = post.deliver()
     assert (recipient, subject) == (EMAIL, "Reset your password at Admit")
     assert mine.ask("POST", "/sign-in/new-password", {"token": token, "password": NEW}).status_code == 204
-    # All others are signed out, the old password is none, and the second factor is asked for as before.
+    # All other sessions end, the old password stops working, and the second factor is still required.
     assert there.refused("GET", "/me") == (401, "sign-in-over")
     assert browser().refused("POST", "/sign-in", {"email": EMAIL, "password": PASSWORD}) == (401, "sign-in-refused")
     needed = mine.sign_in(password=NEW)
@@ -95,10 +95,10 @@ def test_forgotten_password_is_set_anew_by_a_link_that_is_good_once(
 
 
 @pytest.mark.parametrize("email", ["nobody@example.com", "invited@example.com", "gone@example.com"])
-def test_asking_says_nothing_of_who_there_is(
+def test_reset_request_does_not_reveal_accounts(
     browser: MakeBrowser, ann: Person, make_person, app_engine: Engine, post: Post, email: str
 ) -> None:
-    """The same answer by the same statements; who has no password, or is shut out, is not let in by a mail."""
+    """The same response by the same statements. A user without a password, or a disabled one, cannot get in by mail."""
     make_person("invited@example.com", "")
     gone = make_person("gone@example.com")
     with session_scope(PlatformScope(), engine=app_engine) as session:
@@ -116,23 +116,23 @@ def test_asking_says_nothing_of_who_there_is(
     )
 
 
-def test_who_asks_for_others_is_held_up_and_spoils_nothing(browser: MakeBrowser, ann: Person, post: Post) -> None:
+def test_reset_requests_for_others_are_limited_and_harmless(browser: MakeBrowser, ann: Person, post: Post) -> None:
     mine, other = browser(), browser()
     mine.sign_in()
     assert [ask(other).status_code for _ in range(FREE_LINKS + 1)] == [202] * FREE_LINKS + [429]
     sent = post.deliver()
     assert len(sent) == MAX_LINKS_PER_HOUR
-    # The person, in a browser of the own, gets one all the same; and those of before are good still.
+    # The user gets a mail from their known browser, and earlier links stay valid.
     assert ask(mine).status_code == 202
     assert len(post.deliver()) == 1
     body = {"token": sent[0][2], "password": NEW}
     assert browser().ask("POST", "/sign-in/new-password", body).status_code == 204
-    # The first that is used ends the others.
+    # The first used link ends the others.
     body["token"] = sent[1][2]
     assert browser().refused("POST", "/sign-in/new-password", body) == (410, "link-refused")
 
 
-def test_links_to_one_person_are_few_wherever_they_are_asked_for(
+def test_links_to_one_user_are_limited_from_all_addresses(
     browser: MakeBrowser, ann: Person, post: Post, owner_engine: Engine
 ) -> None:
     for number in range(3 * MAX_LINKS_PER_HOUR):
@@ -142,7 +142,7 @@ def test_links_to_one_person_are_few_wherever_they_are_asked_for(
     assert len(post.deliver()) == MAX_LINKS_PER_HOUR
 
 
-def test_person_under_a_distributed_attack_gets_in_by_a_known_browser_or_a_mail(
+def test_user_under_attack_gets_in_by_known_browser_or_mail(
     browser: MakeBrowser, ann: Person, post: Post, app_engine: Engine
 ) -> None:
     known, stranger = browser(), browser()
@@ -169,7 +169,7 @@ def test_pages_lead_to_a_new_password(client: httpx.Client, browser: MakeBrowser
     assert client.post("/new-password", data={"email": EMAIL}).status_code == 202
     [(_, _, token)] = post.deliver()
     page = f"/new-password/{token}"
-    # To look takes nothing; and what is shown stays nowhere.
+    # Viewing changes nothing, and the page is not cached.
     for _ in range(2):
         shown = client.get(page)
         assert (shown.status_code, shown.headers["cache-control"]) == (200, "no-store")
@@ -211,7 +211,7 @@ def test_new_members_are_invited(
     assert mine.ask("POST", "/sign-in/new-password", {"token": token, "password": NEW}).status_code == 204
     mine.sign_in("new@example.com", NEW)
     assert mine.ask("GET", "/msps/acme").status_code == 200
-    # Where people come by a provider, no mail is a way around it.
+    # Where users sign in through a provider, mail is no way around it.
     with within(field.bolt) as session:
         session.add(
             SignOn(id=uuid4(), settings={"issuer": "https://x.example"}, secret_sealed=b"", msp_id=field.bolt.msp_id)
@@ -226,10 +226,10 @@ def test_new_members_are_invited(
         assert connection.scalar(select(AuditEntry.id).where(AuditEntry.target == "late@example.com").limit(1))
 
 
-def test_invitations_are_few_and_say_nothing_that_their_author_chose(
+def test_invitations_are_limited_and_contain_no_custom_text(
     client: httpx.Client, browser: MakeBrowser, ann: Person, post: Post, make_token: MakeToken, field: Field
 ) -> None:
-    """Whoever has a tenant could have anybody mailed, and use up the day's mails that bring the person's own link."""
+    """Otherwise any tenant could send mail to anyone, and use up a user's own mails of the day."""
     headers = {"Authorization": f"Bearer {make_token(field.alpha)}"}
     lure = "Your account is locked: https://evil.example/unlock"
     assert client.patch("/v1/tenants/alpha", json={"name": lure}, headers=headers).status_code == 200

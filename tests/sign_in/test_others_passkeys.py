@@ -1,4 +1,4 @@
-"""Passkeys, and answers of authenticators, that are somebody else's."""
+"""Passkeys and authenticator responses of another user."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,10 +27,8 @@ def registering(mine: Browser, key: Authenticator) -> dict[str, object]:
     return {"challenge": asked["challenge"], "credential": key.create(asked["options"]), "name": "Key"}
 
 
-def test_name_of_a_credential_of_another_person_is_taken_by_nobody(
-    browser: MakeBrowser, ann: Person, bob: Browser
-) -> None:
-    """An authenticator of the thief's own that gives itself the name of another's."""
+def test_credential_id_of_another_user_cannot_be_taken(browser: MakeBrowser, ann: Person, bob: Browser) -> None:
+    """The attacker's authenticator uses the credential id of another user."""
     mine, key, thief = browser(), Authenticator(), Authenticator()
     mine.sign_in()
     with_passkey(mine, key)
@@ -40,7 +38,7 @@ def test_name_of_a_credential_of_another_person_is_taken_by_nobody(
     assert (refused.status_code, told["code"], told["place"]) == (409, "already-exists", "credential")
     assert (told["remedy"], "uq_" in refused.text) == ("Create a new one.", False)
     assert bob.good("GET", "/me/passkeys")["items"] == []
-    # Nor does it sign in as whose it is, and the right one does as before.
+    # Nor does it sign in as that user, and the right one still works.
     thief.handle = key.handle
     assert browser().refused("POST", "/sign-in/passkey", by_passkey(browser(), thief)) == (401, "sign-in-refused")
     other = browser()
@@ -48,7 +46,7 @@ def test_name_of_a_credential_of_another_person_is_taken_by_nobody(
     assert other.good("GET", "/me")["email"] == ann.email
 
 
-def test_passkey_of_one_is_no_second_factor_of_another(browser: MakeBrowser, ann: Person, bob: Browser) -> None:
+def test_passkey_is_no_second_factor_of_another_user(browser: MakeBrowser, ann: Person, bob: Browser) -> None:
     mine, anns, bobs = browser(), Authenticator(), Authenticator()
     mine.sign_in()
     with_passkey(mine, anns)
@@ -57,7 +55,7 @@ def test_passkey_of_one_is_no_second_factor_of_another(browser: MakeBrowser, ann
         thief = browser()
         challenge = thief.sign_in(email)["challenge"]
         assert thief.refused("POST", "/sign-in/passkey", by_passkey(thief, key, challenge)) == (401, "sign-in-refused")
-    # The question that one was asked, answered by the other; and that of a sign-in for one's own account.
+    # One user's challenge answered by the other, and a challenge of a sign-in to the own account.
     asked = browser().good("POST", "/sign-in/passkey/options", {"challenge": browser().sign_in(BOB)["challenge"]})
     body = {"challenge": asked["challenge"], "credential": anns.get(asked["options"])}
     assert mine.refused("POST", "/sign-in/passkey", body) == (401, "sign-in-refused")
@@ -67,7 +65,7 @@ def test_passkey_of_one_is_no_second_factor_of_another(browser: MakeBrowser, ann
     assert browser().refused("POST", "/sign-in/passkey", body) == (401, "sign-in-refused")
 
 
-def test_offer_to_one_makes_no_passkey_of_another(browser: MakeBrowser, ann: Person, bob: Browser) -> None:
+def test_registration_challenge_is_bound_to_its_user(browser: MakeBrowser, ann: Person, bob: Browser) -> None:
     mine = browser()
     mine.sign_in()
     body = registering(bob, Authenticator())
@@ -76,13 +74,13 @@ def test_offer_to_one_makes_no_passkey_of_another(browser: MakeBrowser, ann: Per
 
 
 @pytest.mark.parametrize("is_same_offer", [True, False])
-def test_one_passkey_registered_at_once_is_there_once(browser: MakeBrowser, ann: Person, is_same_offer: bool) -> None:
+def test_concurrent_passkey_registration_stores_one(browser: MakeBrowser, ann: Person, is_same_offer: bool) -> None:
     mine, key = browser(), Authenticator()
     mine.sign_in()
     first = registering(mine, key)
     bodies = [first, first if is_same_offer else registering(mine, key)]
     with ThreadPoolExecutor(2) as pool:
         found = sorted(pool.map(lambda body: mine.ask("POST", "/me/passkeys", body).status_code, bodies))
-    # 403: it came after the first one, which is a second factor that this sign-in has not shown.
+    # 403: it came after the first one, which is a second factor that this sign-in has not used.
     assert (found[0], found[1] in (401, 403, 409)) == (201, True), found
     assert len(mine.good("GET", "/me/passkeys")["items"]) == 1

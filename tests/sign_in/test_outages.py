@@ -1,4 +1,4 @@
-"""Redis goes away, and PostgreSQL cuts connections: whoever is signed in notices neither."""
+"""Redis is down and PostgreSQL closes connections: signed-in users notice neither."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_signing_in_needs_no_redis(
     mine.sign_in()
     assert client.get("/readyz").json()
     redis_server.stop()
-    # By the cookie of before, and anew; reads, and changes.
+    # With the existing cookie and with a new sign-in; reads and changes.
     assert mine.good("GET", "/me")["email"] == EMAIL
     assert mine.good("GET", "/me/sign-ins")["items"]
     mine.good("PUT", "/me/password", {"password": NEW})
@@ -49,7 +49,7 @@ def test_signing_in_needs_no_redis(
     assert other.refused("POST", "/sign-in", {"email": EMAIL, "password": PASSWORD}) == (401, "sign-in-refused")
     other.sign_in(password=NEW)
     assert other.ask("POST", "/sign-in/forgotten-password", {"email": EMAIL}).status_code == 202
-    # What is asked is counted as before: by the credential, and what fails by the address.
+    # Rate limits still count requests by credential and failures by address.
     assert mine.ask("GET", "/me").headers["ratelimit"].startswith('"credential";r=')
     answers = [mine.ask("GET", "/me").status_code for _ in range(80)]
     assert (answers[0], set(answers)) == (200, {200, 429})
@@ -72,5 +72,5 @@ def test_cut_connections_cost_no_request(
             ).fetchone()
             assert ended is not None
             assert ended[0] > 0
-            # Right after: no connection is so old that it would be asked whether it is well.
+            # Right afterwards, when no connection is old enough for a health check.
             assert mine.good("GET", "/me")["email"] == EMAIL

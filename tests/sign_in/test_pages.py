@@ -1,4 +1,4 @@
-"""Signing in on pages, without a script."""
+"""Sign-in pages without scripts."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ def _hidden(shown: httpx.Response) -> dict[str, str]:
     return dict(re.findall('type="hidden" name="([^"]+)" value="([^"]*)"', shown.text))
 
 
-def test_second_step_says_what_it_asks_once_and_offers_all_ways_after_a_mistake(
+def test_second_step_offers_all_methods_after_an_error(
     client: httpx.Client, browser: Callable[[], Browser], ann: Person
 ) -> None:
     mine = browser()
@@ -32,5 +32,5 @@ def test_second_step_says_what_it_asks_once_and_offers_all_ways_after_a_mistake(
     assert client.post("/sign-in/recovery-code", data=_hidden(refused) | {"code": code}).status_code == 303
 
 
-def test_who_remembers_the_password_finds_the_way_back(client: httpx.Client) -> None:
+def test_new_password_page_links_to_sign_in(client: httpx.Client) -> None:
     assert '<a href="/sign-in">' in client.get("/new-password").text

@@ -1,4 +1,4 @@
-"""Accounts of others, by who runs the platform."""
+"""Accounts of other users, managed by a platform operator."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ Ask = Callable[..., httpx.Response]
 
 @pytest.fixture
 def ask(client: httpx.Client, make_token: MakeToken) -> Ask:
-    """As the operator of the platform, or with fewer permissions."""
+    """Send as a platform operator, or with fewer permissions."""
     operator = make_token(Owner())
 
     def send(method: str, path: str = "", body: object = None, token: str = operator) -> httpx.Response:
@@ -31,7 +31,7 @@ def ask(client: httpx.Client, make_token: MakeToken) -> Ask:
     return send
 
 
-def test_people_are_found_by_pages(ask: Ask, make_person: MakePerson) -> None:
+def test_users_are_listed_in_pages(ask: Ask, make_person: MakePerson) -> None:
     for name in ("ann", "bob", "eve_x", "evelyn"):
         make_person(f"{name}@example.com", "")
     first = ask("GET", "?limit=3").json()
@@ -52,7 +52,7 @@ def test_people_are_found_by_pages(ask: Ask, make_person: MakePerson) -> None:
     assert (added[0]["email"], added[0]["has_password"]) == ("new@example.com", False)
 
 
-def test_operator_looks_after_an_account(
+def test_operator_manages_an_account(
     ask: Ask,
     browser: MakeBrowser,
     ann: Person,
@@ -71,7 +71,7 @@ def test_operator_looks_after_an_account(
     assert details["sessions"][0]["factors"] == ["password", "totp"]
     assert ask("DELETE", f"/{ann.id}/factors").status_code == 204
     assert mine.refused("GET", "/me") == (401, "sign-in-over")
-    # The password is all that is left.
+    # Only the password is left.
     assert mine.sign_in()["state"] == "signed-in"
     assert ask("DELETE", f"/{ann.id}/sessions").status_code == 204
     assert mine.refused("GET", "/me") == (401, "sign-in-over")
@@ -99,7 +99,7 @@ def test_operator_looks_after_an_account(
     assert link["token"] not in str(told)
 
 
-def test_nobody_becomes_somebody_who_may_more(
+def test_account_reset_needs_the_target_permissions(
     ask: Ask,
     make_token: MakeToken,
     within: Within,
@@ -107,7 +107,7 @@ def test_nobody_becomes_somebody_who_may_more(
     field: Field,
 ) -> None:
     few = make_token(Owner(), "person.read", "person.manage")
-    # Of somebody who may nothing it is enough.
+    # For a user without permissions it is enough.
     assert ask("POST", f"/{ann.id}/password-link", {"mail": False}, token=few).status_code == 201
     with within(field.alpha) as session:
         members.create_member(session, **whole(field.alpha), email=EMAIL, role="help-desk")
@@ -123,7 +123,7 @@ def test_nobody_becomes_somebody_who_may_more(
     assert ask("DELETE", f"/{ann.id}/sessions", token=enough).status_code == 204
 
 
-def test_last_operator_stays_and_shows_who_it_is(
+def test_last_operator_stays_and_needs_a_confirmation(
     ask: Ask,
     browser: MakeBrowser,
     ann: Person,
@@ -149,5 +149,5 @@ def test_last_operator_stays_and_shows_who_it_is(
     assert mine.refused("PATCH", path, {"status": "disabled"}) == (403, "confirmation-needed")
     mine.good("POST", "/me/confirmation", {"password": PASSWORD})
     mine.good("PATCH", path, {"status": "disabled"})
-    # Now she is the last one who may sign in.
+    # Now she is the last operator who can sign in.
     assert ask(*disable).json()["code"] == "last-manager"

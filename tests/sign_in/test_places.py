@@ -1,4 +1,4 @@
-"""What a place asks of people, and shows of itself, where the path of a request does not name it."""
+"""Rules and visibility of an owner whose path is not in the request."""
 
 from urllib.parse import urlencode
 
@@ -16,9 +16,7 @@ from tests.factories.tenancy import ACTOR
 from tests.sign_in.conftest import EMAIL, Browser
 
 
-def test_two_factors_are_asked_for_where_the_body_names_the_msp(
-    browser, ann: Person, field: Field, within: Within
-) -> None:
+def test_two_factors_are_required_for_an_msp_in_the_body(browser, ann: Person, field: Field, within: Within) -> None:
     with within(field.acme) as session:
         members.create_member(session, **whole(field.acme), email=EMAIL, role="msp-admin")
         rules.update_rule(session, actor=ACTOR, owner=field.acme, two_factors=True, by=None)
@@ -30,7 +28,7 @@ def test_two_factors_are_asked_for_where_the_body_names_the_msp(
     assert mine.refused("POST", "/tenants", {"slug": "new"}) == needed
 
 
-def test_who_was_given_some_tenants_sees_no_others_by_a_template(
+def test_partial_msp_member_sees_no_other_tenants_by_template(
     browser, ann: Person, field: Field, within: Within
 ) -> None:
     assert field.acme.msp_id is not None
@@ -49,8 +47,8 @@ def test_who_was_given_some_tenants_sees_no_others_by_a_template(
         assert [each["tenant"] for each in found["items"]] == ["alpha"]
 
 
-def test_tenants_of_all_own_grants_are_one_list(browser, ann: Person, field: Field, within: Within) -> None:
-    """Of an MSP those that were chosen, of another one all, and one as its own member; suspended MSPs hide theirs."""
+def test_tenants_of_all_grants_are_one_list(browser, ann: Person, field: Field, within: Within) -> None:
+    """Chosen tenants of one MSP, all of another, and one as its own member. Suspended MSPs hide theirs."""
     mine: Browser = browser()
     mine.sign_in()
 
@@ -72,14 +70,14 @@ def test_tenants_of_all_own_grants_are_one_list(browser, ann: Person, field: Fie
     assert seen(status="suspended") == []
     with within(PLATFORM) as session:
         lifecycle.suspend_msp(session, actor=ACTOR, msp_id=field.acme.msp_id)
-    # The MSP has given the one, the tenant itself the other.
+    # The MSP granted the first one, the tenant itself the other.
     assert seen() == ["bravo", "foreign"]
     with within(field.bolt) as session:
         rules.update_rule(session, actor=ACTOR, owner=field.bolt, two_factors=True, by=None)
     assert seen() == ["bravo"]
 
 
-def test_programs_list_the_tenants_of_their_owner(client, field: Field, make_token) -> None:
+def test_tokens_list_the_tenants_of_their_owner(client, field: Field, make_token) -> None:
     def seen(*given) -> list[str]:
         headers = {"Authorization": f"Bearer {make_token(*given)}"}
         return [each["slug"] for each in client.get("/v1/tenants", headers=headers).json()["items"]]
@@ -91,10 +89,10 @@ def test_programs_list_the_tenants_of_their_owner(client, field: Field, make_tok
         assert seen(owner, "site.read") == []
 
 
-def test_grants_are_told_with_the_slugs_of_their_places(
+def test_grants_include_the_slugs_of_their_places(
     client, browser, ann: Person, field: Field, within: Within, make_token
 ) -> None:
-    def told(grants: list[dict]) -> list[tuple]:
+    def summarise(grants: list[dict]) -> list[tuple]:
         return [(each["on"], each["msp"], each["tenant"], each["tenant_slugs"]) for each in grants]
 
     for owner, wanted in (
@@ -103,7 +101,7 @@ def test_grants_are_told_with_the_slugs_of_their_places(
         (field.foreign, ("tenant", None, "foreign", None)),
     ):
         headers = {"Authorization": f"Bearer {make_token(owner)}"}
-        assert told(client.get("/v1/grants", headers=headers).json()["grants"]) == [wanted]
+        assert summarise(client.get("/v1/grants", headers=headers).json()["grants"]) == [wanted]
         refused = client.get("/v1/me", headers=headers).json()
         assert (refused["code"], "listMyGrants" in refused["remedy"]) == ("no-person", True)
     mine: Browser = browser()
@@ -113,11 +111,11 @@ def test_grants_are_told_with_the_slugs_of_their_places(
         members.create_member(session, **whole(field.acme), email=EMAIL, role="msp-technician", tenants=["alpha"])
     with within(field.foreign) as session:
         members.create_member(session, **whole(field.foreign), email=EMAIL, role="auditor")
-    found = told(mine.good("GET", "/grants")["grants"])
+    found = summarise(mine.good("GET", "/grants")["grants"])
     assert sorted(found, key=str) == [("msp", "acme", None, ["alpha"]), ("tenant", None, "foreign", None)]
 
 
-def test_person_sees_the_msps_of_own_memberships_and_no_others(
+def test_user_sees_only_msps_of_their_memberships(
     ann: Person, field: Field, within: Within, app_engine: Engine
 ) -> None:
     for owner in (field.bravo, field.bolt):
@@ -125,7 +123,7 @@ def test_person_sees_the_msps_of_own_memberships_and_no_others(
             members.create_member(session, **whole(owner), email=EMAIL, role="auditor")
     with session_scope(PersonScope(ann.id), engine=app_engine) as session:
         assert session.scalars(select(Msp.slug)).all() == ["bolt"]
-        # As the rows of its tenants, they are seen and not changed.
+        # Visible but read-only, like the rows of its tenants.
         session.execute(update(Msp).values(name="x"))
     with within(field.bolt) as session:
         assert session.scalars(select(Msp.name)).all() != ["x"]

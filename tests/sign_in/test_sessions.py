@@ -1,4 +1,4 @@
-"""What becomes of a sign-in, and what is asked of a browser that changes something."""
+"""Lifetime of a sign-in, and checks for browser requests that change something."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -35,14 +35,14 @@ def shift(owner_engine: Engine, **back: str) -> None:
     ],
     ids=str,
 )
-def test_sign_in_ends_by_itself(browser: MakeBrowser, ann: Person, owner_engine: Engine, back, is_over: bool) -> None:
+def test_sign_in_expires(browser: MakeBrowser, ann: Person, owner_engine: Engine, back, is_over: bool) -> None:
     mine = browser()
     mine.sign_in()
     shift(owner_engine, **back)
     assert mine.ask("GET", "/me").status_code == (401 if is_over else 200)
 
 
-def test_browsers_are_listed_and_ended(browser: MakeBrowser, ann: Person, make_person) -> None:
+def test_browsers_are_listed_and_signed_out(browser: MakeBrowser, ann: Person, make_person) -> None:
     mine, other, third = browser(), browser(), browser()
     for each in (mine, other, third):
         each.sign_in()
@@ -59,7 +59,7 @@ def test_browsers_are_listed_and_ended(browser: MakeBrowser, ann: Person, make_p
     assert mine.good("GET", "/me/sessions")["items"][0]["here"]
 
 
-def test_signing_in_again_gives_another_secret_and_ends_the_first(browser: MakeBrowser, ann: Person) -> None:
+def test_new_sign_in_replaces_the_session_secret(browser: MakeBrowser, ann: Person) -> None:
     mine = browser()
     mine.cookies["admit"] = f"admitsession_{'a' * 16}_{'b' * 26}"
     mine.sign_in()
@@ -82,7 +82,7 @@ def test_new_password_ends_all_other_browsers(browser: MakeBrowser, ann: Person)
     assert other.refused("POST", "/sign-in", {"email": EMAIL, "password": PASSWORD}) == (401, "sign-in-refused")
 
 
-def test_account_changes_ask_for_a_fresh_proof(browser: MakeBrowser, ann: Person, owner_engine: Engine) -> None:
+def test_account_changes_need_a_recent_confirmation(browser: MakeBrowser, ann: Person, owner_engine: Engine) -> None:
     mine, key = browser(), Authenticator()
     mine.sign_in()
     with_passkey(mine, key)
@@ -103,7 +103,7 @@ def test_account_changes_ask_for_a_fresh_proof(browser: MakeBrowser, ann: Person
             mine.good("PUT", path, {"password": PASSWORD})
 
 
-def test_first_second_factor_ends_what_was_begun_without(browser: MakeBrowser, ann: Person) -> None:
+def test_adding_a_second_factor_ends_pending_sign_ins(browser: MakeBrowser, ann: Person) -> None:
     mine, other = browser(), browser()
     mine.sign_in()
     other.sign_in()
@@ -112,13 +112,13 @@ def test_first_second_factor_ends_what_was_begun_without(browser: MakeBrowser, a
     assert mine.good("GET", "/me")["has_two_factors"]
 
 
-def test_two_uses_at_the_same_time_are_one(browser: MakeBrowser, ann: Person) -> None:
+def test_concurrent_use_of_one_code_counts_once(browser: MakeBrowser, ann: Person) -> None:
     mine, key = browser(), Authenticator(counts=False)
     mine.sign_in()
     with_passkey(mine, key)
     secret = with_totp(mine)
     [code] = mine.good("POST", "/me/recovery-codes")["codes"][:1]
-    # Each from a browser that is known, whose guesses are counted by themselves.
+    # Each from a known browser, which has its own guess counter.
     needed = [mine.sign_in()["challenge"] for _ in range(4)]
     passkey = by_passkey(mine, key)
     for path, bodies in (
@@ -131,7 +131,7 @@ def test_two_uses_at_the_same_time_are_one(browser: MakeBrowser, ann: Person) ->
             found = list(
                 pool.map(lambda each, body: each.ask("POST", f"/sign-in/{path}", body).status_code, browsers, bodies)  # noqa: B023
             )
-        # 429: those that came too many after one another.
+        # 429: too many in a row.
         assert found.count(200) == 1, (path, found)
         assert {200, 401, 429} >= set(found), path
 
@@ -146,14 +146,16 @@ def test_two_uses_at_the_same_time_are_one(browser: MakeBrowser, ann: Person) ->
     ],
     ids=str,
 )
-def test_other_sites_change_nothing(browser: MakeBrowser, ann: Person, headers: dict[str, str], code: str) -> None:
+def test_cross_site_requests_change_nothing(
+    browser: MakeBrowser, ann: Person, headers: dict[str, str], code: str
+) -> None:
     mine = browser()
     mine.sign_in()
     assert mine.refused("POST", "/sign-out", **headers) == (403, code)
     assert mine.good("GET", "/me")
 
 
-def test_other_sites_sign_nobody_in(browser: MakeBrowser, ann: Person) -> None:
+def test_cross_site_requests_sign_nobody_in(browser: MakeBrowser, ann: Person) -> None:
     body = {"email": EMAIL, "password": PASSWORD}
     mine = browser()
     mine.headers = {}
@@ -170,7 +172,7 @@ def test_other_sites_sign_nobody_in(browser: MakeBrowser, ann: Person) -> None:
         ("http://localhost:8460", "admit", {"httponly", "samesite=lax", "path=/"}),
     ],
 )
-def test_cookie_is_of_this_host_alone(
+def test_cookie_is_bound_to_this_host(
     database: Database, tmp_path: Path, ann: Person, url: str, name: str, attributes: set[str]
 ) -> None:
     with served(create_app(settings_of_public(database, tmp_path, ADMIT_PORTAL_URL=url))) as client:

@@ -1,4 +1,4 @@
-"""Signing in, step by step, over HTTP."""
+"""Signing in step by step over HTTP."""
 
 from collections.abc import Callable
 
@@ -38,7 +38,7 @@ def by_passkey(mine: Browser, key: Authenticator, challenge: str | None = None) 
     return {"challenge": asked["challenge"], "credential": key.get(asked["options"])}
 
 
-def test_password_signs_in_where_there_is_nothing_else(browser: MakeBrowser, ann: Person) -> None:
+def test_password_signs_in_without_other_factors(browser: MakeBrowser, ann: Person) -> None:
     mine = browser()
     assert mine.refused("GET", "/me") == (401, "not-signed-in")
     assert mine.sign_in(f" {EMAIL.upper()} ".strip())["state"] == "signed-in"
@@ -48,7 +48,7 @@ def test_password_signs_in_where_there_is_nothing_else(browser: MakeBrowser, ann
     assert mine.refused("GET", "/me") == (401, "not-signed-in")
 
 
-def test_code_of_the_app_is_the_second_step_and_good_once(browser: MakeBrowser, ann: Person) -> None:
+def test_app_code_is_the_second_step_and_works_once(browser: MakeBrowser, ann: Person) -> None:
     first = browser()
     first.sign_in()
     secret = with_totp(first)
@@ -57,13 +57,13 @@ def test_code_of_the_app_is_the_second_step_and_good_once(browser: MakeBrowser, 
     needed = other.sign_in()
     assert (needed["state"], needed["methods"]) == ("factors-needed", ["totp"])
     assert other.refused("GET", "/me") == (401, "not-signed-in")
-    # The clock may go on to another step meanwhile.
+    # The clock may advance to another step meanwhile.
     at = epoch_seconds()
     step = {"challenge": needed["challenge"], "code": code_of(secret, at=at)}
     assert other.refused("POST", "/sign-in/totp", step | {"code": "000000"}) == (401, "sign-in-refused")
     other.good("POST", "/sign-in/totp", step)
     assert other.good("GET", "/me")["has_two_factors"]
-    # Neither the code nor the challenge again; nor a code from before.
+    # Neither the code nor the challenge works again, nor an earlier code.
     third = browser()
     again = third.sign_in()["challenge"]
     for code in (code_of(secret, at=at), code_of(secret, at=at, steps=-1)):
@@ -75,7 +75,7 @@ def test_code_of_the_app_is_the_second_step_and_good_once(browser: MakeBrowser, 
     third.good("POST", "/sign-in/totp", {"challenge": again, "code": code_of(secret, at=at, steps=1)})
 
 
-def test_recovery_code_is_good_once(browser: MakeBrowser, ann: Person) -> None:
+def test_recovery_code_works_once(browser: MakeBrowser, ann: Person) -> None:
     mine = browser()
     mine.sign_in()
     with_totp(mine)
@@ -102,7 +102,7 @@ def test_passkey_alone_is_two_factors(browser: MakeBrowser, ann: Person) -> None
     other.good("POST", "/sign-in/passkey", by_passkey(other, key))
     me = other.good("GET", "/me")
     assert (me["factors"], me["has_two_factors"]) == (["passkey"], True)
-    # A password needs it now.
+    # The password now needs it.
     third = browser()
     needed = third.sign_in()
     assert needed["methods"] == ["passkey"]
@@ -110,7 +110,7 @@ def test_passkey_alone_is_two_factors(browser: MakeBrowser, ann: Person) -> None
     assert third.good("GET", "/me")["factors"] == ["passkey", "password"]
 
 
-def test_key_that_verifies_nobody_is_a_second_factor_and_no_sign_in(browser: MakeBrowser, ann: Person) -> None:
+def test_key_without_user_verification_is_second_factor_only(browser: MakeBrowser, ann: Person) -> None:
     mine, key = browser(), Authenticator(verifies=False)
     mine.sign_in()
     with_passkey(mine, key)
@@ -120,7 +120,7 @@ def test_key_that_verifies_nobody_is_a_second_factor_and_no_sign_in(browser: Mak
     assert other.good("GET", "/me")["factors"] == ["password", "security-key"]
 
 
-def test_answer_of_an_authenticator_is_good_once_and_here_alone(browser: MakeBrowser, ann: Person) -> None:
+def test_authenticator_response_works_once_and_only_here(browser: MakeBrowser, ann: Person) -> None:
     mine, key = browser(), Authenticator(counts=False)
     mine.sign_in()
     with_passkey(mine, key)
@@ -153,7 +153,7 @@ def test_answer_of_an_authenticator_is_good_once_and_here_alone(browser: MakeBro
         assert other.refused("POST", "/sign-in/passkey", body) == (401, "sign-in-refused"), credential
 
 
-def test_copied_authenticator_is_noticed(browser: MakeBrowser, ann: Person) -> None:
+def test_cloned_authenticator_is_detected(browser: MakeBrowser, ann: Person) -> None:
     mine, key = browser(), Authenticator()
     mine.sign_in()
     with_passkey(mine, key)
@@ -163,7 +163,7 @@ def test_copied_authenticator_is_noticed(browser: MakeBrowser, ann: Person) -> N
     assert other.refused("POST", "/sign-in/passkey", by_passkey(other, key)) == (401, "sign-in-refused")
 
 
-def test_step_of_one_kind_is_none_of_another(browser: MakeBrowser, ann: Person) -> None:
+def test_challenge_of_one_step_is_rejected_by_another(browser: MakeBrowser, ann: Person) -> None:
     mine, key = browser(), Authenticator()
     mine.sign_in()
     with_passkey(mine, key)
@@ -179,7 +179,7 @@ def test_step_of_one_kind_is_none_of_another(browser: MakeBrowser, ann: Person) 
     mine.good("POST", "/me/confirmation/passkey", body)
 
 
-def test_link_sets_a_password_once_and_ends_what_was_begun(
+def test_link_sets_a_password_once_and_ends_pending_sign_ins(
     browser: MakeBrowser, ann: Person, app_engine: Engine
 ) -> None:
     mine = browser()
@@ -195,14 +195,14 @@ def test_link_sets_a_password_once_and_ends_what_was_begun(
     assert browser().sign_in(password=new)["state"] == "signed-in"
 
 
-def test_bad_password_leaves_the_link_good(browser: MakeBrowser, ann: Person, app_engine: Engine) -> None:
+def test_weak_password_keeps_the_link_valid(browser: MakeBrowser, ann: Person, app_engine: Engine) -> None:
     with session_scope(PersonScope(ann.id), engine=app_engine) as session:
         token = links.create_link(session, actor=ACTOR, person=ann).text
     assert browser().refused("POST", "/sign-in/new-password", {"token": token, "password": "short"})[0] == 422
     browser().good("POST", "/sign-in/new-password", {"token": token, "password": "another horse battery"})
 
 
-def test_new_password_ends_half_a_sign_in(browser: MakeBrowser, ann: Person, app_engine: Engine) -> None:
+def test_new_password_ends_a_pending_sign_in(browser: MakeBrowser, ann: Person, app_engine: Engine) -> None:
     mine = browser()
     mine.sign_in()
     secret = with_totp(mine)
@@ -213,9 +213,7 @@ def test_new_password_ends_half_a_sign_in(browser: MakeBrowser, ann: Person, app
     assert other.refused("POST", "/sign-in/totp", body) == (401, "sign-in-refused")
 
 
-def test_disabled_person_is_out_at_once_and_does_not_come_in(
-    browser: MakeBrowser, ann: Person, app_engine: Engine
-) -> None:
+def test_disabled_user_is_signed_out_and_stays_out(browser: MakeBrowser, ann: Person, app_engine: Engine) -> None:
     mine, key = browser(), Authenticator()
     mine.sign_in()
     with_passkey(mine, key)
@@ -231,12 +229,12 @@ def test_disabled_person_is_out_at_once_and_does_not_come_in(
     assert other.refused("POST", "/sign-in/passkey/options", {"challenge": challenge}) == (401, "sign-in-refused")
     with session_scope(PlatformScope(), engine=app_engine) as session:
         people.set_disabled(session, actor=ACTOR, person_id=ann.id, disabled=False)
-    # What was begun before stays ended.
+    # Pending sign-ins stay ended.
     assert mine.refused("GET", "/me") == (401, "sign-in-over")
 
 
 @pytest.mark.parametrize("email", ["nobody@example.com", "invited@example.com"])
-def test_answer_says_nothing_of_who_there_is(
+def test_response_does_not_reveal_accounts(
     browser: MakeBrowser, ann: Person, make_person: Callable[..., Person], email: str
 ) -> None:
     make_person("invited@example.com", "")
@@ -248,7 +246,7 @@ def test_answer_says_nothing_of_who_there_is(
     assert empty.content == known.content
 
 
-def test_work_says_nothing_of_who_there_is(
+def test_work_does_not_reveal_accounts(
     browser: MakeBrowser, make_person: Callable[..., Person], costs_in_use: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_person("bea@example.com")
@@ -261,6 +259,6 @@ def test_work_says_nothing_of_who_there_is(
             browser().refused("POST", "/sign-in", {"email": email, "password": "wrong"})
         sent.append(statements)
     assert sent[0] == sent[1]
-    # Of the same cost.
+    # With the same cost.
     assert len(hashed) == 2
     assert {each.rpartition("$")[0].rpartition("$")[0] for each in hashed} == {"$argon2id$v=19$m=19456,t=2,p=1"}

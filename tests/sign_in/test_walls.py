@@ -1,4 +1,4 @@
-"""Row-level security of what people sign in with, without the services' own filters."""
+"""Row-level security of credentials, without the filters of the services."""
 
 from contextlib import ExitStack
 from datetime import timedelta
@@ -37,7 +37,7 @@ SHARED = (SignInRule, SignOn, SignOnLink)
 
 @pytest.fixture
 def filled(owner_engine: Engine, field: Field, make_person: MakePerson) -> dict[str, Person]:
-    """Two people with one of everything; rules and providers of each MSP and of a tenant of each."""
+    """Two users with one of everything; rules and providers of each MSP and one of its tenants."""
     found = {name: make_person(f"{name}@example.com") for name in ("ann", "bob")}
     now = utc_now()
     with Session(owner_engine) as session, session.begin():
@@ -76,7 +76,7 @@ def seen(engine: Engine, scope: Scope, *tables: type) -> dict[str, int]:
         return {table.__tablename__: len(session.scalars(select(table)).all()) for table in tables}  # type: ignore[attr-defined]
 
 
-def test_person_sees_the_own_alone(app_engine: Engine, filled: dict[str, Person]) -> None:
+def test_user_sees_only_their_own_rows(app_engine: Engine, filled: dict[str, Person]) -> None:
     for person in filled.values():
         assert set(seen(app_engine, PersonScope(person.id), *OWN).values()) == {1}
     assert set(seen(app_engine, PersonScope(filled["ann"].id), *SHARED).values()) == {0}
@@ -85,7 +85,7 @@ def test_person_sees_the_own_alone(app_engine: Engine, filled: dict[str, Person]
     assert seen(app_engine, CredentialScope("0" * 16), *OWN)["password_links"] == 1
 
 
-def test_owner_sees_its_own_alone(app_engine: Engine, field: Field, filled: dict[str, Person]) -> None:
+def test_owner_sees_only_its_own_rows(app_engine: Engine, field: Field, filled: dict[str, Person]) -> None:
     for owner in (field.acme, field.bolt, field.alpha, field.foreign):
         assert set(seen(app_engine, scope_of(owner), *OWN).values()) == {0}
         assert set(seen(app_engine, scope_of(owner), *SHARED, SignIn).values()) == {1}
@@ -94,7 +94,7 @@ def test_owner_sees_its_own_alone(app_engine: Engine, field: Field, filled: dict
         assert session.execute(update(SignIn).values(ended_at=utc_now())).rowcount == 0  # type: ignore[attr-defined]
 
 
-def test_nobody_writes_rows_of_others(app_engine: Engine, field: Field, filled: dict[str, Person]) -> None:
+def test_rows_of_others_cannot_be_written(app_engine: Engine, field: Field, filled: dict[str, Person]) -> None:
     ann, bob = filled["ann"].id, filled["bob"].id
     made = {"public_id": "x" * 16, "secret_sha256": b"", "factors": [], "expires_at": utc_now()}
     with session_scope(scope_of(field.acme), engine=app_engine) as session:
@@ -105,7 +105,7 @@ def test_nobody_writes_rows_of_others(app_engine: Engine, field: Field, filled: 
         (PersonScope(bob), insert(SignIn).values(id=uuid4(), person_id=ann, **made)),
         (scope_of(field.acme), insert(SignInRule).values(id=uuid4(), **field.bolt.columns())),
         (scope_of(field.bolt), insert(SignOnLink).values(sign_on_id=sign_on_id, subject="y", person_id=bob)),
-        # An owner ends what came by its provider, and begins nothing.
+        # An owner can end sessions of its provider, but not create one.
         (
             scope_of(field.acme),
             insert(SignIn).values(
@@ -117,13 +117,13 @@ def test_nobody_writes_rows_of_others(app_engine: Engine, field: Field, filled: 
             session.execute(statement.inline())
 
 
-def test_counters_are_out_of_reach(app_engine: Engine, filled: dict[str, Person]) -> None:
+def test_counters_are_not_accessible(app_engine: Engine, filled: dict[str, Person]) -> None:
     for table in (SignInAttempt, SpentChallenge, AccountMail):
         with pytest.raises(ScopeViolation):
             seen(app_engine, PlatformScope(), table)
 
 
-def test_owner_asks_for_mails_about_its_own_members_alone(app_engine: Engine, field: Field) -> None:
+def test_owner_requests_mails_only_for_its_members(app_engine: Engine, field: Field) -> None:
     for scope, owner, kind, may in (
         (scope_of(field.acme), field.acme, "invitation", True),
         (scope_of(field.alpha), field.alpha, "invitation", True),
@@ -139,7 +139,7 @@ def test_owner_asks_for_mails_about_its_own_members_alone(app_engine: Engine, fi
             stack.enter_context(session_scope(scope, engine=app_engine)).execute(statement.inline())
 
 
-def test_person_tells_the_audit_log_of_the_own_places_alone(
+def test_user_writes_audit_entries_only_in_their_places(
     app_engine: Engine,
     field: Field,
     filled: dict[str, Person],

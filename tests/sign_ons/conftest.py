@@ -1,4 +1,4 @@
-"""Two MSPs, the first with a tenant; people who are members here and there; and providers."""
+"""Two MSPs, the first with a tenant; members of several places; and providers."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture(scope="module")
 def real_provider(certificates: Certificates) -> Iterator[str]:
-    """The issuer of one that checks what we send."""
+    """The issuer of a provider that validates our requests."""
     script = Path(__file__).with_name("provider_process.py")
     files = [certificates.folder / name for name in ("server.pem", "server.key")]
     with subprocess.Popen(
@@ -56,7 +56,7 @@ def real_provider(certificates: Certificates) -> Iterator[str]:
 
 
 class Hostile:
-    """A provider that says what the test wants."""
+    """A provider with responses set by the test."""
 
     def __init__(self) -> None:
         self.issuer = ""
@@ -109,7 +109,7 @@ def client(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
     code_flow._provider_limits.__init__()  # type: ignore[misc]
     settings = settings_of_public(database, tmp_path, ADMIT_OUTBOUND_NETWORKS="127.0.0.0/8")
     with served(create_app(settings)) as client:
-        # A busy machine says nothing of what is tested.
+        # A busy machine must not affect the result.
         client.timeout = httpx.Timeout(60)
         yield client
 
@@ -124,7 +124,7 @@ SetUp = Callable[..., dict]
 
 @pytest.fixture
 def set_up(client: httpx.Client, field: Field, make_token: MakeToken, certificates: Certificates) -> SetUp:  # noqa: F811
-    """PUT a single sign-on at a place of acme ("/msps/acme") and the like."""
+    """PUT a single sign-on at a place of acme, such as "/msps/acme"."""
 
     def put(place: str, issuer: str, **changed: object) -> dict:
         owner = {"/msps/acme": field.acme, "/msps/bolt": field.bolt, "/tenants/alpha": field.alpha}[place]
@@ -144,7 +144,7 @@ def set_up(client: httpx.Client, field: Field, make_token: MakeToken, certificat
 
 
 def begin(mine: Browser, sign_on: dict, to: str = "/x") -> dict[str, str]:
-    """What the provider is asked."""
+    """Return the parameters of the authorization request."""
     answer = mine.ask("GET", f"/sign-on/{sign_on['id']}/begin?next={to}")
     assert answer.status_code == 303, answer.text
     asked = urlsplit(answer.headers["location"])

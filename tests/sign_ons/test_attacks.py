@@ -1,4 +1,4 @@
-"""Single sign-on, attacked: codes of others, tokens that nobody signed, providers without end."""
+"""Attacks on single sign-on: stolen codes, unsigned tokens, endless responses."""
 
 import hmac
 import json
@@ -29,14 +29,14 @@ __all__ = ["ann"]
 MakeBrowser = Callable[[], Browser]
 
 
-def test_code_of_one_msp_is_nothing_at_another(
+def test_code_of_one_msp_is_rejected_at_another(
     browser: MakeBrowser,
     set_up: SetUp,
     ann,
     real_provider: str,
     certificates: Certificates,
 ) -> None:
-    """Both have the same provider, and the thief has begun a sign-in of his own at the other."""
+    """Both use the same provider, and the attacker has begun a sign-in at the other MSP."""
     acme, bolt = set_up(MSP, real_provider), set_up("/msps/bolt", real_provider)
     claims = {"email": EMAIL, "email_verified": True}
     back = at_real_provider(begin(browser(), acme), certificates, "ann-1", claims)
@@ -67,7 +67,7 @@ def _forged(claims: dict[str, object]) -> Iterator[str]:
     yield _by_hand(hashed, claims, b"")
     for none in ("none", "None", "NONE", ""):
         yield _by_hand(hashed | {"alg": none}, claims, None)
-    # With a key of its own, or where to find one.
+    # With an embedded key, or a URL of one.
     for more in ({"jwk": jwk(strangers, "one")}, {"jku": "https://127.0.0.1/keys"}, {"x5u": "https://127.0.0.1/"}):
         yield jwt.encode(claims, strangers, "RS256", headers={"kid": "one"} | more)
     good = jwt.encode(claims, KEY, "RS256", headers={"kid": "one"})
@@ -76,7 +76,7 @@ def _forged(claims: dict[str, object]) -> Iterator[str]:
     yield f"{head}.{_part(claims)}."
 
 
-def test_tokens_that_nobody_signed_sign_nobody_in(
+def test_unsigned_tokens_sign_nobody_in(
     browser: MakeBrowser,
     set_up: SetUp,
     ann,
@@ -91,14 +91,14 @@ def test_tokens_that_nobody_signed_sign_nobody_in(
         hostile.token = token
         answer = come_back(mine, sign_on, asked["state"])
         assert (answer.status_code, answer.json()["code"]) == (403, "id-token-not-valid"), token
-    # The same sign-in is good with what the provider has signed.
+    # The same sign-in succeeds with the provider's signature.
     hostile.token, hostile.nonce = None, asked["nonce"]
     assert come_back(mine, sign_on, asked["state"]).status_code == 303
 
 
 @pytest.fixture
 def endless(certificates: Certificates) -> Iterator[Callable[[bytes], str]]:
-    """The issuer of a provider that answers with a head, and then with the same again and again."""
+    """The issuer of a provider that sends headers and then endless data."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificates.folder / "server.pem", certificates.folder / "server.key")
     listener = socket.create_server(("127.0.0.1", 0))
@@ -133,7 +133,7 @@ def endless(certificates: Certificates) -> Iterator[Callable[[bytes], str]]:
 
 
 @pytest.mark.parametrize("said", [b"{" + b" " * 60_000, b"{", b"X-Name: value\r\n"], ids=["huge", "slow", "headers"])
-def test_provider_without_end_is_given_up(
+def test_endless_provider_response_is_aborted(
     browser: MakeBrowser,
     set_up: SetUp,
     endless: Callable[[bytes], str],

@@ -1,4 +1,4 @@
-"""The page that leads from the short name of an MSP or a tenant to its single sign-on."""
+"""The page that leads from the slug of an MSP or tenant to its single sign-on."""
 
 import re
 
@@ -15,17 +15,17 @@ from tests.sign_ons.conftest import SECRET, Certificates, Hostile, SetUp
 
 
 @pytest.mark.parametrize("name", ["acme", " ACME "])
-def test_name_leads_to_the_provider(client: httpx.Client, set_up: SetUp, hostile: Hostile, name: str) -> None:
+def test_slug_redirects_to_the_provider(client: httpx.Client, set_up: SetUp, hostile: Hostile, name: str) -> None:
     sign_on = set_up("/msps/acme", hostile.issuer)
     shown = client.get("/sign-in/company", params={"name": name})
     begin = f"/v1/sign-on/{sign_on['id']}/begin"
     assert (shown.status_code, re.findall('href="([^"]+)"', shown.text)) == (200, [begin])
-    # To the provider at once: the page was this origin's own.
+    # Directly to the provider, because the page was of this origin.
     on = client.get(begin, headers={"Sec-Fetch-Site": "same-origin"}, follow_redirects=False)
     assert (on.status_code, on.headers["location"].startswith(hostile.issuer)) == (303, True)
 
 
-def test_who_has_none_is_told_as_who_is_not_there(client: httpx.Client, set_up: SetUp, hostile: Hostile) -> None:
+def test_owner_without_sso_looks_like_an_unknown_one(client: httpx.Client, set_up: SetUp, hostile: Hostile) -> None:
     set_up("/msps/acme", hostile.issuer)
     told = set()
     for name in ("bolt", "alpha", "nobody", "", "x" * 300, '"><script>'):
@@ -37,14 +37,14 @@ def test_who_has_none_is_told_as_who_is_not_there(client: httpx.Client, set_up: 
 
 
 @pytest.mark.parametrize("path", ["/sign-in/company?name=%00", "/?after=%00", "/sign-in?x=%00", "/start/%00"])
-def test_text_that_no_name_has_is_told_on_a_page(client: httpx.Client, path: str) -> None:
+def test_invalid_slug_gets_an_error_page(client: httpx.Client, path: str) -> None:
     shown = client.get(path)
     assert (shown.status_code, shown.headers["content-type"]) == (422, "text/html; charset=utf-8")
     assert "The text contains an invalid character." in shown.text or "NUL" in shown.text
     assert client.get("/v1/me?x=%00").headers["content-type"] == "application/problem+json"
 
 
-def test_tenant_of_the_name_of_an_msp_without_a_provider_is_found(
+def test_tenant_is_found_if_the_same_named_msp_has_no_sso(
     client: httpx.Client,
     app_engine: Engine,
     field: Field,
@@ -68,7 +68,7 @@ def test_tenant_of_the_name_of_an_msp_without_a_provider_is_found(
 
 
 @pytest.mark.parametrize("method", ["totp", "passkey", "nothing"])
-def test_second_factor_that_is_refused_without_its_form_is_told(client: httpx.Client, method: str) -> None:
+def test_rejected_second_factor_without_its_form_is_reported(client: httpx.Client, method: str) -> None:
     headers = {"Origin": "https://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
     for given in ({}, {"challenge": "x", "code": "1"}):
         shown = client.post(f"/sign-in/{method}", data=given, headers=headers)

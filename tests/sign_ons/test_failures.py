@@ -1,4 +1,4 @@
-"""What goes wrong on the way back from a provider: each kind by its own code, to a page, a person or a program."""
+"""Errors on the way back from a provider: each has its own code, for a page, a user or a program."""
 
 from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
@@ -22,13 +22,13 @@ MakeBrowser = Callable[[], Browser]
 VERIFIED = {"email": EMAIL, "email_verified": True}
 
 
-def told(answer: httpx.Response) -> tuple[int, str]:
+def status_and_code(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
 @pytest.fixture
 def real(certificates: Certificates, real_provider: str) -> Callable[[dict[str, str], dict], str]:
-    """The path that the real provider sends a browser back to."""
+    """The path to which the real provider returns a browser."""
 
     def sign_in(asked: dict[str, str], claims: dict) -> str:
         return at_real_provider(asked, certificates, "ann-1", claims).partition("/v1")[2]
@@ -36,7 +36,7 @@ def real(certificates: Certificates, real_provider: str) -> Callable[[dict[str, 
     return sign_in
 
 
-def test_real_provider_that_lets_nobody_in_is_told_from_one_that_is_wrong(
+def test_provider_rejection_differs_from_provider_error(
     browser: MakeBrowser,
     set_up: SetUp,
     ann,  # noqa: F811
@@ -53,34 +53,34 @@ def test_real_provider_that_lets_nobody_in_is_told_from_one_that_is_wrong(
             f"{real_provider}/oauth2/clients",
             json={"redirect_uris": [sign_on["callback_url"]], "token_endpoint_auth_method": "client_secret_basic"},
         ).json()
-    # It leaves out the state, which RFC 6749 4.1.2.1 asks for: then nobody knows whose answer it is.
-    assert told(mine.ask("GET", denied.partition("/v1")[2])) == (401, "sign-on-not-begun")
+    # It omits the state that RFC 6749 4.1.2.1 requires, so the sign-in is unknown.
+    assert status_and_code(mine.ask("GET", denied.partition("/v1")[2])) == (401, "sign-on-not-begun")
     error = parse_qs(urlsplit(denied).query)["error"][0]
-    assert told(come_back(mine, sign_on, asked["state"], "", error=error)) == (403, "provider-denied")
+    assert status_and_code(come_back(mine, sign_on, asked["state"], "", error=error)) == (403, "provider-denied")
     for claims, code in (
         ({"email_verified": True}, "email-missing"),
         ({"email": EMAIL, "email_verified": False}, "email-not-verified"),
         ({"email": "nobody@example.com", "email_verified": True}, "no-member-here"),
     ):
-        assert told(mine.ask("GET", real(begin(mine, sign_on), claims))) == (403, code), claims
-    # A code that it has not made, and one that it has taken.
-    assert told(come_back(mine, sign_on, begin(mine, sign_on)["state"], "nonsense")) == (403, "code-refused")
+        assert status_and_code(mine.ask("GET", real(begin(mine, sign_on), claims))) == (403, code), claims
+    # A code that it did not issue, and a used one.
+    assert status_and_code(come_back(mine, sign_on, begin(mine, sign_on)["state"], "nonsense")) == (403, "code-refused")
     path = real(begin(mine, sign_on), VERIFIED)
     kept = dict(mine.cookies)
     assert mine.ask("GET", path).status_code == 303
     mine.cookies = kept
-    assert told(mine.ask("GET", path)) == (403, "code-refused")
-    # Changed while the browser was away; and a secret that is not the client's.
+    assert status_and_code(mine.ask("GET", path)) == (403, "code-refused")
+    # Changed while the browser was away; and a wrong client secret.
     path = real(begin(mine, sign_on), VERIFIED)
     wrong = set_up(MSP, real_provider, client_id=registered["client_id"])
-    assert told(mine.ask("GET", path)) == (401, "sign-on-changed")
-    assert told(mine.ask("GET", real(begin(mine, wrong), VERIFIED))) == (403, "client-refused")
+    assert status_and_code(mine.ask("GET", path)) == (401, "sign-on-changed")
+    assert status_and_code(mine.ask("GET", real(begin(mine, wrong), VERIFIED))) == (403, "client-refused")
     path = real(begin(mine, set_up(MSP, real_provider)), VERIFIED)
     with session_scope(PlatformScope(), engine=app_engine) as session:
         person = people.require_by_email(session, email=EMAIL)
         people.set_disabled(session, actor=ACTOR, person_id=person.id, disabled=True)
-    assert told(mine.ask("GET", path)) == (401, "sign-in-refused")
-    assert told(browser().ask("GET", path)) == (401, "sign-on-not-begun")
+    assert status_and_code(mine.ask("GET", path)) == (401, "sign-in-refused")
+    assert status_and_code(browser().ask("GET", path)) == (401, "sign-on-not-begun")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_real_provider_that_lets_nobody_in_is_told_from_one_that_is_wrong(
         ("<script>", (403, "provider-denied")),
     ],
 )
-def test_what_the_provider_says_in_place_of_a_code(
+def test_provider_error_response_is_reported(
     client: httpx.Client,
     browser: MakeBrowser,
     set_up: SetUp,
@@ -104,9 +104,9 @@ def test_what_the_provider_says_in_place_of_a_code(
 ) -> None:
     sign_on, mine = set_up(MSP, hostile.issuer), browser()
     state = begin(mine, sign_on)["state"]
-    assert told(come_back(mine, sign_on, state, "", error=error)) == expected
-    # Of whoever did not begin it nothing is believed.
-    assert told(come_back(browser(), sign_on, state, "", error=error)) == (401, "sign-on-not-begun")
+    assert status_and_code(come_back(mine, sign_on, state, "", error=error)) == expected
+    # Nothing is trusted from a browser that did not begin the sign-in.
+    assert status_and_code(come_back(browser(), sign_on, state, "", error=error)) == (401, "sign-on-not-begun")
     query = httpx.QueryParams({"state": state, "error": error})
     headers = {"Accept": "text/html,*/*", "Cookie": f"admit-sign-on={mine.cookies['admit-sign-on']}"}
     shown = client.get(f"/v1/sign-on/{sign_on['id']}/callback?{query}", headers=headers)
@@ -114,7 +114,7 @@ def test_what_the_provider_says_in_place_of_a_code(
     assert 'href="/sign-in"' in shown.text
 
 
-def test_page_that_began_is_told_the_code(
+def test_page_that_began_gets_the_error_code(
     browser: MakeBrowser,
     set_up: SetUp,
     ann,  # noqa: F811
@@ -140,7 +140,7 @@ def test_page_that_began_is_told_the_code(
         assert mine.ask("GET", f"{path}?on_error={elsewhere}").status_code == 422
 
 
-def test_owner_is_told_what_fails_and_not_how_often(
+def test_owner_sees_the_failure_once(
     browser: MakeBrowser,
     set_up: SetUp,
     ann,  # noqa: F811

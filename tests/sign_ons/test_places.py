@@ -1,4 +1,4 @@
-"""Who may ask a provider now, beside those whose provider never answers."""
+"""Concurrency limits for providers, also with some that never respond."""
 
 from contextlib import ExitStack
 
@@ -34,7 +34,7 @@ def ask(all_places: ProviderLimits, owner: str, *, fails: Exception | None = Non
 
 
 def hang(all_places: ProviderLimits, stack: ExitStack, owner: str, *, times: int) -> int:
-    """How many got a place."""
+    """Return how many got a slot."""
     for number in range(times):
         try:
             stack.enter_context(all_places.one(owner=owner, host=f"{owner}.example"))
@@ -43,12 +43,12 @@ def hang(all_places: ProviderLimits, stack: ExitStack, owner: str, *, times: int
     return times
 
 
-def test_providers_that_hang_leave_places_for_those_that_answer(all_places: ProviderLimits) -> None:
+def test_hanging_providers_leave_slots_for_others(all_places: ProviderLimits) -> None:
     ask(all_places, "good")
     with ExitStack() as stack:
         assert [hang(all_places, stack, f"evil{n}", times=4) for n in range(6)] == [1, 1, 1, 1, 0, 0]
         ask(all_places, "good")
-        # So many at once as it ever may.
+        # As many at once as the maximum.
         for _ in range(provider_limits.MAX_PER_OWNER):
             stack.enter_context(all_places.one(owner="good", host="idp.example"))
         with pytest.raises(TooManySignIns):
@@ -56,7 +56,7 @@ def test_providers_that_hang_leave_places_for_those_that_answer(all_places: Prov
     ask(all_places, "new")
 
 
-def test_host_of_many_has_a_bound(all_places: ProviderLimits) -> None:
+def test_shared_provider_host_has_a_limit(all_places: ProviderLimits) -> None:
     for number in range(4):
         ask(all_places, f"owner{number}")
     with ExitStack() as stack:
@@ -66,7 +66,7 @@ def test_host_of_many_has_a_bound(all_places: ProviderLimits) -> None:
             ask(all_places, "owner5")
 
 
-def test_who_fails_pauses_longer_each_time_and_others_do_not(all_places: ProviderLimits, clock: Clock) -> None:
+def test_failing_provider_backs_off_without_affecting_others(all_places: ProviderLimits, clock: Clock) -> None:
     pauses = []
     for number in range(10):
         with pytest.raises(Unavailable):
@@ -84,13 +84,13 @@ def test_who_fails_pauses_longer_each_time_and_others_do_not(all_places: Provide
     assert pauses == [0, 0, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
-def test_who_answered_once_and_hangs_has_one_place_again(all_places: ProviderLimits) -> None:
+def test_hanging_provider_after_success_has_one_slot(all_places: ProviderLimits) -> None:
     ask(all_places, "evil", host="evil.example")
     with pytest.raises(Unavailable):
         ask(all_places, "evil", fails=Unavailable("it hangs"), host="evil.example")
     with ExitStack() as stack:
         assert hang(all_places, stack, "evil", times=4) == 1
-    # Nothing was asked of it, so nothing is proven.
+    # It received no request, so nothing is proven.
     with pytest.raises(Forbidden):
         ask(all_places, "other", fails=Forbidden("of another provider"), host="other.example")
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Single sign-on: what a provider says, and how far it reaches."""
+"""Single sign-on: token checks, and the reach of a provider."""
 
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable
@@ -24,7 +24,7 @@ MSP = "/msps/acme"
 
 @pytest.fixture
 def ann(within: Within, field: Field, make_person) -> None:
-    """With a password of her own; in acme, in bolt and, by itself, in acme's tenant alpha."""
+    """A user with a password; member of acme, bolt and, separately, acme's tenant alpha."""
     make_person()
     for owner, role in ((field.acme, "help-desk"), (field.bolt, "msp-admin"), (field.alpha, "tenant-admin")):
         with within(owner) as session:
@@ -32,7 +32,7 @@ def ann(within: Within, field: Field, make_person) -> None:
 
 
 def at_real_provider(asked: dict[str, str], certificates: Certificates, subject: str, claims: dict) -> str:
-    """The address that the provider sends the browser back to."""
+    """The address to which the provider returns the browser."""
     issuer = asked["at"].partition("/oauth2")[0]
     with httpx.Client(verify=tls_context(certificates.authority), trust_env=False) as there:
         assert there.put(f"{issuer}/users/{subject}", json=claims).status_code == 204
@@ -50,7 +50,7 @@ def test_real_provider_signs_a_member_in(
     assert (asked["code_challenge_method"], asked["redirect_uri"]) == ("S256", sign_on["callback_url"])
     back = at_real_provider(asked, certificates, "ann-1", {"email": EMAIL, "email_verified": True})
     path = back.partition("/v1")[2]
-    # Another browser cannot take it, this one can, once.
+    # Another browser cannot use it; this one can, once.
     assert browser().refused("GET", path) == (401, "sign-on-not-begun")
     kept = dict(mine.cookies)
     answer = mine.ask("GET", path)
@@ -62,10 +62,10 @@ def test_real_provider_signs_a_member_in(
     assert again.ask("GET", path).status_code in (401, 403, 503)
 
 
-def test_provider_checks_that_whoever_redeems_has_begun(
+def test_provider_verifies_pkce(
     browser: MakeBrowser, set_up: SetUp, ann, real_provider: str, certificates: Certificates
 ) -> None:
-    """A code that was stolen on its way, put into a sign-in of the thief's own."""
+    """A stolen code used in the attacker's own sign-in."""
     sign_on = set_up(MSP, real_provider)
     mine, thief = browser(), browser()
     back = at_real_provider(begin(mine, sign_on), certificates, "ann-1", {"email": EMAIL, "email_verified": True})
@@ -75,7 +75,7 @@ def test_provider_checks_that_whoever_redeems_has_begun(
     assert thief.refused("GET", "/me")[0] == 401
 
 
-def test_provider_of_one_reaches_nothing_of_another(
+def test_provider_of_one_owner_reaches_no_other(
     browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile, field: Field
 ) -> None:
     own = browser()
@@ -91,7 +91,7 @@ def test_provider_of_one_reaches_nothing_of_another(
     assert by_hostile(mine, set_up(MSP, hostile.issuer), hostile).status_code == 303
     seen = {(each["kind"], each["slug"]): each["permissions"] for each in mine.good("GET", "/me/places")["items"]}
     assert set(seen) == {("msp", "acme"), ("tenant", "alpha"), ("tenant", "bravo")}
-    # In alpha what acme has given, and not what alpha has.
+    # In alpha only acme's grants apply, and not alpha's own.
     assert "endpoint.read" in seen["tenant", "alpha"]
     assert "endpoint.manage" not in seen["tenant", "alpha"]
     assert mine.ask("GET", "/tenants/alpha").status_code == 200
@@ -117,7 +117,7 @@ _OF_THE_ACCOUNT = (
 )
 
 
-def test_provider_does_not_reach_the_account(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
+def test_provider_sign_in_cannot_change_the_account(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
     own = browser()
     own.sign_in()
     mine = browser()
@@ -152,7 +152,7 @@ _WRONG_CLAIMS: tuple[dict[str, object], ...] = (
 )
 
 
-def test_token_that_does_not_hold_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
+def test_token_with_invalid_claims_is_rejected(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
     sign_on = set_up(MSP, hostile.issuer)
     mine = browser()
     for changed in _WRONG_CLAIMS:
@@ -166,9 +166,7 @@ def test_token_that_does_not_hold_signs_nobody_in(browser: MakeBrowser, set_up: 
     assert mine.refused("GET", "/me")[0] == 401
 
 
-def test_token_that_nobody_or_another_has_signed_signs_nobody_in(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile
-) -> None:
+def test_unsigned_or_foreign_token_is_rejected(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
     sign_on = set_up(MSP, hostile.issuer)
     other = rsa.generate_private_key(65537, 2048)
     for sign in (
@@ -184,9 +182,7 @@ def test_token_that_nobody_or_another_has_signed_signs_nobody_in(
         assert by_hostile(browser(), sign_on, hostile).status_code == 403
 
 
-def test_address_of_userinfo_counts_for_the_same_subject(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile
-) -> None:
+def test_userinfo_email_needs_the_same_subject(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
     sign_on = set_up(MSP, hostile.issuer)
     hostile.without = ("email", "email_verified")
     for subject, verified, expected in (("1", True, 303), ("2", True, 403), ("1", False, 403)):
@@ -194,14 +190,14 @@ def test_address_of_userinfo_counts_for_the_same_subject(
         assert by_hostile(browser(), sign_on, hostile).status_code == expected
 
 
-def test_answer_belongs_to_the_browser_and_the_provider_that_it_began_with(
+def test_response_is_bound_to_its_browser_and_provider(
     browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile
 ) -> None:
     acme, bolt = set_up(MSP, hostile.issuer), set_up("/msps/bolt", hostile.issuer)
     mine = browser()
     asked = begin(mine, acme)
     hostile.nonce = asked["nonce"]
-    # Mix-up: begun with acme's, and brought back as bolt's.
+    # Mix-up attack: begun at acme's provider, returned as bolt's.
     assert come_back(mine, bolt, asked["state"]).status_code == 401
     assert come_back(mine, acme, "another").status_code == 401
     assert come_back(mine, acme, "").status_code == 401
@@ -215,7 +211,7 @@ def test_answer_belongs_to_the_browser_and_the_provider_that_it_began_with(
     assert challenge == asked["code_challenge"]
 
 
-def test_provider_that_names_itself_has_to(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
+def test_provider_with_iss_support_must_send_it(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
     hostile.discovery = {"authorization_response_iss_parameter_supported": True}
     assert by_hostile(browser(), set_up(MSP, hostile.issuer), hostile).status_code == 403
 
@@ -229,12 +225,12 @@ _WRONG_DISCOVERIES: tuple[dict[str, object], ...] = (
 )
 
 
-def test_provider_at_fault_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
+def test_provider_error_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
     sign_on = set_up(MSP, hostile.issuer)
     mine = browser()
     for discovery in _WRONG_DISCOVERIES:
         code_flow._metadata_cache.__init__()
-        # Nobody pauses here.
+        # No back-off here.
         code_flow._provider_limits.__init__()
         hostile.discovery = discovery
         answer = mine.ask("GET", f"/sign-on/{sign_on['id']}/begin")
@@ -242,11 +238,11 @@ def test_provider_at_fault_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, 
             asked = parse_qs(urlsplit(answer.headers["location"]).query)
             answer = come_back(mine, sign_on, asked["state"][0])
         assert (answer.status_code, answer.json()["code"]) == (503, "provider-unavailable"), discovery
-        # Of where and why strangers learn nothing.
+        # Strangers do not learn where and why.
         assert answer.json()["detail"] == "The provider is unavailable or sent an invalid response.", discovery
 
 
-def test_nobody_is_sent_to_another_site(browser: MakeBrowser, set_up: SetUp, hostile: Hostile) -> None:
+def test_redirect_to_another_site_is_rejected(browser: MakeBrowser, set_up: SetUp, hostile: Hostile) -> None:
     sign_on = set_up(MSP, hostile.issuer)
     for to in [
         "https://elsewhere.example",
@@ -261,7 +257,7 @@ def test_nobody_is_sent_to_another_site(browser: MakeBrowser, set_up: SetUp, hos
         assert browser().ask("GET", f"/sign-on/{sign_on['id']}/begin?{query}").status_code == 422, to
 
 
-def test_whom_a_rule_lets_in_becomes_a_member_there_alone(
+def test_auto_join_rule_adds_a_member_only_there(
     browser: MakeBrowser, set_up: SetUp, within: Within, field: Field, hostile: Hostile
 ) -> None:
     joins = [
@@ -289,7 +285,7 @@ def test_whom_a_rule_lets_in_becomes_a_member_there_alone(
         assert not members.list_members(session, owner=field.bolt)
 
 
-def test_subject_stays_the_person_and_no_other_takes_the_address(
+def test_subject_stays_bound_to_its_user_and_address(
     browser: MakeBrowser, set_up: SetUp, ann, within: Within, field: Field, hostile: Hostile
 ) -> None:
     sign_on = set_up(MSP, hostile.issuer)
@@ -304,14 +300,14 @@ def test_subject_stays_the_person_and_no_other_takes_the_address(
         [member] = members.list_members(session, owner=field.acme)
         members.create_member(session, **whole(field.acme), email="boss@example.com", role="msp-admin")
         members.delete_member(session, **whole(field.acme), membership_id=member.membership.id)
-    # Out at once, though still a member elsewhere.
+    # Signed out at once, although still a member elsewhere.
     assert mine.refused("GET", "/msps/acme/tenants") == (404, "msp-not-found")
     assert mine.good("GET", "/me/places")["items"] == []
     hostile.claims = {}
     assert by_hostile(browser(), sign_on, hostile).status_code == 403
 
 
-def test_provider_takes_the_browser_of_nobody_else(
+def test_provider_sign_in_does_not_replace_another_user(
     browser: MakeBrowser, set_up: SetUp, ann, make_person, hostile: Hostile
 ) -> None:
     make_person("bob@example.com")
@@ -324,12 +320,12 @@ def test_provider_takes_the_browser_of_nobody_else(
     assert mine.good("GET", "/me")["email"] == "bob@example.com"
     mine.good("POST", "/sign-out")
     assert by_hostile(mine, sign_on, hostile).status_code == 303
-    # Of the same person it is no other.
+    # For the same user it is allowed.
     assert by_hostile(mine, sign_on, hostile).status_code == 303
     assert mine.good("GET", "/me")["email"] == EMAIL
 
 
-def test_two_factors_are_the_providers_to_tell(
+def test_provider_reports_whether_two_factors_were_used(
     browser: MakeBrowser,
     set_up: SetUp,
     ann,
@@ -352,7 +348,7 @@ def test_two_factors_are_the_providers_to_tell(
     assert mine.ask("GET", "/tenants/alpha").status_code == 200
 
 
-def test_owner_sees_and_ends_what_came_by_its_provider(
+def test_owner_lists_and_ends_its_provider_sign_ins(
     browser: MakeBrowser,
     set_up: SetUp,
     ann,
@@ -379,7 +375,7 @@ def test_owner_sees_and_ends_what_came_by_its_provider(
     assert own.ask("GET", "/me").status_code == 200
 
 
-def test_whoever_sets_it_up_has_everything_and_shows_the_secret_to_nobody_new(
+def test_sso_setup_needs_all_permissions_and_hides_the_secret(
     client: httpx.Client, set_up: SetUp, hostile: Hostile, make_token: MakeToken, field: Field
 ) -> None:
     body = {"issuer": hostile.issuer, "client_id": "admit", "client_secret": "x"}
@@ -404,9 +400,7 @@ def test_whoever_sets_it_up_has_everything_and_shows_the_secret_to_nobody_new(
     )
 
 
-def test_secret_goes_to_the_provider_as_the_standard_says(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile
-) -> None:
+def test_client_secret_is_sent_as_the_standard_says(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
     by_hostile(browser(), set_up(MSP, hostile.issuer), hostile)
     kind, _, shown = hostile.forms[-1]["authorization"].partition(" ")
     client_id, secret = b64decode(shown).decode().split(":")

@@ -1,4 +1,4 @@
-"""Members who may come in by their organisation's provider alone; and pages that send somebody else's browser there."""
+"""Members who must sign in through their organisation's provider, and cross-site attacks on the callback."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ ONLY = {"two_factors": False, "sign_on_only": True}
 
 @pytest.fixture
 def ann(within: Within, field: Field, make_person) -> None:
-    """With a password of her own; manages acme's members, and those of bolt and of acme's tenant alpha."""
+    """A user with a password, who manages members of acme, bolt and acme's tenant alpha."""
     make_person()
     make_person("bob@example.com")
     for owner, role in ((field.acme, "msp-admin"), (field.bolt, "msp-admin"), (field.alpha, "tenant-admin")):
@@ -34,13 +34,13 @@ def ann(within: Within, field: Field, make_person) -> None:
 
 
 def come_in(mine: Browser, sign_on: dict, hostile: Hostile, place: str) -> None:
-    """By the provider, and to the place."""
+    """Sign in through the provider, to the place."""
     assert by_hostile(mine, sign_on, hostile).status_code == 303
     mine.good("GET", "/me")
     mine.good("GET", place)
 
 
-def test_members_come_in_by_the_provider_alone_once_somebody_has(
+def test_sso_only_takes_effect_after_one_successful_sign_in(
     browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile, within: Within, field: Field
 ) -> None:
     own = browser()
@@ -51,7 +51,7 @@ def test_members_come_in_by_the_provider_alone_once_somebody_has(
     assert own.refused("PUT", RULES, ONLY) == (409, "sign-on-not-proven")
     mine = browser()
     come_in(mine, sign_on, hostile, MSP)
-    # It is the newest settings that have to work, and the person has to have come in there.
+    # The newest settings must work, and the user must have signed in there.
     set_up(MSP, hostile.issuer, trusts_email=True)
     assert own.refused("PUT", RULES, ONLY) == (409, "sign-on-not-proven")
     come_in(mine, sign_on, hostile, MSP)
@@ -60,25 +60,25 @@ def test_members_come_in_by_the_provider_alone_once_somebody_has(
     for path in (MSP, f"{MSP}/members", "/tenants/bravo"):
         assert own.refused("GET", path) == (403, "sign-on-needed")
         mine.good("GET", path)
-    # What others have given is theirs.
+    # Grants of other owners are not affected.
     for path in ("/msps/bolt", "/tenants/alpha"):
         own.good("GET", path)
-    # The way back is not cut.
+    # The way back stays open.
     assert mine.refused("DELETE", f"{MSP}/sign-on") == (409, "conflict")
     changed = {"issuer": "https://elsewhere.example", "client_id": "admit", "client_secret": "x"}
     assert mine.refused("PUT", f"{MSP}/sign-on", changed) == (409, "conflict")
-    # Bob has a password and has come in by it: he is no manager who could come in.
+    # Bob has signed in with a password, so he is not a manager who could sign in by the provider.
     with within(field.acme) as session:
         found = members.get_by_email(session, owner=field.acme, email=EMAIL)
         assert found is not None
     assert mine.refused("DELETE", f"{MSP}/members/{found.membership.id}") == (409, "last-manager")
-    # An older client says nothing of it.
+    # An older client omits it.
     assert mine.good("PUT", RULES, {"two_factors": False})["sign_on_only"]
     mine.good("PUT", RULES, {"two_factors": False, "sign_on_only": False})
     own.good("GET", MSP)
 
 
-def test_one_named_account_comes_in_with_two_factors(
+def test_break_glass_account_signs_in_with_two_factors(
     browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile, client: httpx.Client, make_token: MakeToken
 ) -> None:
     bob, mine = browser(), browser()
@@ -98,14 +98,14 @@ def test_one_named_account_comes_in_with_two_factors(
     weak = browser()
     weak.sign_in()
     assert weak.refused("GET", MSP) == (403, "sign-on-needed")
-    # A platform operator is not the MSP's to shut out.
+    # The MSP cannot lock out a platform operator.
     operator = {"Authorization": f"Bearer {make_token(Owner())}"}
     assert client.get("/v1/msps/acme", headers=operator).status_code == 200
     assert mine.good("PUT", RULES, ONLY | {"local_account": ""})["local_account"] is None
     assert bob.refused("GET", MSP) == (403, "sign-on-needed")
 
 
-def test_rule_of_a_tenant_is_of_its_own_members(
+def test_tenant_rule_applies_only_to_its_own_members(
     browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile, client: httpx.Client, make_token: MakeToken
 ) -> None:
     sign_on = set_up("/tenants/alpha", hostile.issuer)
@@ -119,10 +119,8 @@ def test_rule_of_a_tenant_is_of_its_own_members(
     assert (platform.status_code, platform.json()["place"]) == (422, "sign_on_only")
 
 
-def test_callback_of_an_attacker_signs_nobody_in_elsewhere(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile
-) -> None:
-    """Login CSRF: the attacker's own answer, opened in the browser of somebody who is signed in nowhere."""
+def test_attacker_callback_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
+    """Login CSRF: the attacker's callback URL, opened in a signed-out browser."""
     sign_on = set_up(MSP, hostile.issuer)
     attacker, fresh, waiting = browser(), browser(), browser()
     asked = begin(attacker, sign_on)
@@ -137,9 +135,7 @@ def test_callback_of_an_attacker_signs_nobody_in_elsewhere(
     assert not hostile.forms
 
 
-def test_page_of_another_site_begins_nothing_that_the_person_has_not_asked_for(
-    client: httpx.Client, set_up: SetUp, hostile: Hostile
-) -> None:
+def test_cross_site_page_cannot_begin_a_sign_in(client: httpx.Client, set_up: SetUp, hostile: Hostile) -> None:
     sign_on = set_up(MSP, hostile.issuer)
     path = f"/v1/sign-on/{sign_on['id']}/begin?next=/x"
     for site in ("cross-site", "same-site"):
@@ -152,9 +148,7 @@ def test_page_of_another_site_begins_nothing_that_the_person_has_not_asked_for(
         assert client.get(path, headers={"Sec-Fetch-Site": site}).status_code == 303
 
 
-def test_state_is_kept_in_a_cookie_of_this_host_alone(
-    database: Database, tmp_path, set_up: SetUp, hostile: Hostile
-) -> None:
+def test_state_cookie_is_bound_to_this_host(database: Database, tmp_path, set_up: SetUp, hostile: Hostile) -> None:
     sign_on = set_up(MSP, hostile.issuer)
     settings = settings_of_public(
         database,

@@ -31,7 +31,7 @@ def session(app_engine: Engine, tenant_id: TenantId) -> Iterator[Session]:
         yield session
 
 
-def test_site_added_is_listed_by_slug(session: Session, tenant_id: TenantId) -> None:
+def test_created_site_is_listed_by_slug(session: Session, tenant_id: TenantId) -> None:
     sites.create_site(
         session, actor=ACTOR, tenant_id=tenant_id, slug="berlin", name="Berlin", time_zone="Europe/Berlin"
     )
@@ -41,18 +41,18 @@ def test_site_added_is_listed_by_slug(session: Session, tenant_id: TenantId) -> 
     ]
 
 
-def test_slug_taken_is_refused(session: Session, tenant_id: TenantId) -> None:
+def test_taken_slug_is_rejected(session: Session, tenant_id: TenantId) -> None:
     with pytest.raises(AlreadyExists):
         sites.create_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main")
 
 
 @pytest.mark.parametrize("zone", ["Mars/Base", "", "../etc/passwd", "CEST?"])
-def test_unknown_time_zone_is_refused(session: Session, tenant_id: TenantId, zone: str) -> None:
+def test_unknown_time_zone_is_rejected(session: Session, tenant_id: TenantId, zone: str) -> None:
     with pytest.raises(InvalidInput, match="time zone"):
         sites.create_site(session, actor=ACTOR, tenant_id=tenant_id, slug="mars", time_zone=zone)
 
 
-def test_policy_is_assigned_and_taken_away(session: Session, tenant_id: TenantId) -> None:
+def test_policy_is_assigned_and_unassigned(session: Session, tenant_id: TenantId) -> None:
     policy = Policy(tenant_id=tenant_id, slug="wired", name="Wired")
     session.add(policy)
     session.flush()
@@ -61,24 +61,24 @@ def test_policy_is_assigned_and_taken_away(session: Session, tenant_id: TenantId
         assert sites.assign_policy(session, **who, slug="main", policy_id=policy_id).policy_id == policy_id
 
 
-def test_policy_that_does_not_exist_is_refused(session: Session, tenant_id: TenantId) -> None:
+def test_unknown_policy_is_rejected(session: Session, tenant_id: TenantId) -> None:
     with pytest.raises(NotFound, match="policy"):
         sites.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="main", policy_id=uuid4())
 
 
-def test_site_that_nothing_needs_is_removed(session: Session, tenant_id: TenantId) -> None:
+def test_unused_site_is_deleted(session: Session, tenant_id: TenantId) -> None:
     who = {"actor": ACTOR, "tenant_id": tenant_id}
     sites.create_site(session, **who, slug="berlin")
     sites.delete_site(session, **who, slug="berlin")
     assert [site.slug for site in sites.list_sites(session, tenant_id=tenant_id)] == ["main"]
 
 
-def test_default_site_stays(session: Session, tenant_id: TenantId) -> None:
+def test_default_site_cannot_be_deleted(session: Session, tenant_id: TenantId) -> None:
     with pytest.raises(InUse, match="is the default site"):
         sites.delete_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main")
 
 
-def test_site_with_a_nas_stays(session: Session, tenant_id: TenantId) -> None:
+def test_site_with_a_nas_cannot_be_deleted(session: Session, tenant_id: TenantId) -> None:
     who = {"actor": ACTOR, "tenant_id": tenant_id}
     site = sites.create_site(session, **who, slug="berlin")
     nases.create_nas(session, **who, site_id=site.id, name="core", seal=seal, identifier="core-1")
@@ -97,7 +97,7 @@ def test_site_with_a_nas_stays(session: Session, tenant_id: TenantId) -> None:
     ],
     ids=["goes on", "stopped", "silent for days"],
 )
-def test_site_with_a_session_that_goes_on_stays(
+def test_site_with_a_live_session_cannot_be_deleted(
     session: Session, owner_engine: Engine, tenant_id: TenantId, session_row: dict[str, object], stays: bool
 ) -> None:
     who = {"actor": ACTOR, "tenant_id": tenant_id}

@@ -1,4 +1,4 @@
-"""Snippets and the secret by the API."""
+"""Configuration snippets and the secret through the API."""
 
 import httpx
 import pytest
@@ -21,13 +21,13 @@ ALPHA = "/v1/tenants/alpha"
 
 @pytest.fixture
 def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
-    """Of a cell whose secrets the API can open."""
+    """A platform with a cell whose secrets the API can open."""
     with session_scope(PlatformScope(), engine=app_engine) as session:
         msp_id = msps.create_msp(session, actor=ACTOR, slug="acme").id
     return Platform(msp_id, make_cell(cell_engine, seal_with=SEALER.seal))
 
 
-def test_a_snippet_has_the_tenants_ports_and_no_secret(api: httpx.Client, tenant_id: TenantId, app_engine: Engine):
+def test_snippet_has_the_tenant_ports_and_no_secret(api: httpx.Client, tenant_id: TenantId, app_engine: Engine):
     listed = api.get(f"{ALPHA}/snippets").json()["items"]
     assert {"cisco-iosxe-ibns2", "aruba-cx", "unifi"} <= {each["id"] for each in listed}
     shown = api.get(f"{ALPHA}/snippets/cisco-iosxe-ibns2", params={"site": "main"}).json()
@@ -38,7 +38,7 @@ def test_a_snippet_has_the_tenants_ports_and_no_secret(api: httpx.Client, tenant
     assert api.get(f"{ALPHA}/snippets/nothing").status_code == 404
 
 
-def test_the_secret_is_for_those_who_may_and_is_audited(
+def test_revealing_the_secret_needs_permission_and_is_audited(
     api: httpx.Client, tenant_id: TenantId, make_token: MakeToken, app_engine: Engine
 ):
     reader = {"Authorization": f"Bearer {make_token(Owner(tenant_id=tenant_id), 'nas.read')}"}

@@ -1,4 +1,4 @@
-"""Each template: as it was read by a person (golden), and by rules that hold for all."""
+"""Each template matches its reviewed (golden) output, and rules that apply to all."""
 
 import re
 import shutil
@@ -18,7 +18,7 @@ GOLDEN = Path(__file__).parent / "golden"
 SECRET = "s3cretOfAcme"
 VALUES = SnippetValues("acme", "192.0.2.1", 21812, 21813, site="Main site", nas="sw-1", secret=SECRET)
 TEMPLATES = list(load_templates().values())
-# What a line of a shell, a switch or a configuration file could go on with.
+# Characters that could continue a line of a shell, switch or configuration file.
 _SEPARATORS = "\n\r;|&`$\"'\\!#<>{}"
 
 
@@ -27,16 +27,16 @@ def _ids(template: SnippetTemplate) -> str:
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=_ids)
-def test_a_template_is_as_it_was_read(template: SnippetTemplate):
+def test_template_matches_its_golden_file(template: SnippetTemplate):
     assert render(template, VALUES) == (GOLDEN / f"{template.id}.txt").read_text()
 
 
-def test_there_is_a_golden_file_for_each_template_alone():
+def test_golden_files_match_the_templates():
     assert {file.stem for file in GOLDEN.iterdir()} == set(load_templates())
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=_ids)
-def test_a_template_names_what_its_features_need(template: SnippetTemplate):
+def test_template_names_the_requirements_of_its_features(template: SnippetTemplate):
     text = render(template, VALUES)
     assert VALUES.host in text
     assert "21812" in text
@@ -55,14 +55,14 @@ def test_a_template_names_what_its_features_need(template: SnippetTemplate):
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=_ids)
-def test_without_the_secret_there_is_a_word_in_its_place(template: SnippetTemplate):
+def test_hidden_secret_has_a_placeholder(template: SnippetTemplate):
     values = SnippetValues("acme", "192.0.2.1", 21812, 21813)
     assert SECRET_PLACEHOLDER in render(template, values)
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=_ids)
 @pytest.mark.parametrize("sign", [*_SEPARATORS[:3], '"', "\\", "`", " " * 129])
-def test_a_secret_that_could_end_its_word_is_refused(template: SnippetTemplate, sign: str):
+def test_secret_that_breaks_quoting_is_rejected(template: SnippetTemplate, sign: str):
     if sign in ";" and template.quoting != "plain":
         return
     with pytest.raises(SecretNotWritable):
@@ -70,7 +70,7 @@ def test_a_secret_that_could_end_its_word_is_refused(template: SnippetTemplate, 
 
 
 @given(st.text(max_size=100), st.text(max_size=100))
-def test_no_name_adds_a_line_or_a_word_of_its_own(site: str, nas: str):
+def test_names_inject_no_line_or_word(site: str, nas: str):
     for template in TEMPLATES:
         plain = render(template, SnippetValues("acme", "192.0.2.1", 21812, 21813, site="S", nas="N"))
         named = render(template, SnippetValues("acme", "192.0.2.1", 21812, 21813, site=f"S{site}", nas=f"N{nas}"))
@@ -78,14 +78,14 @@ def test_no_name_adds_a_line_or_a_word_of_its_own(site: str, nas: str):
         assert not set(safe_name(site)) & set(_SEPARATORS)
 
 
-def test_a_host_is_an_address_or_a_name():
+def test_host_is_an_address_or_a_name():
     with pytest.raises(InvalidInput):
         render(TEMPLATES[0], SnippetValues("acme", "192.0.2.1\nreload", 1, 2))
 
 
 @pytest.mark.parametrize("name", ["hostapd-wired", "hostapd-wireless"])
-def test_hostapd_reads_its_template(name: str, tmp_path: Path):
-    """It stops at the interface, which there is none of, and not at a line."""
+def test_hostapd_parses_its_template(name: str, tmp_path: Path):
+    """It fails at the missing interface and not at a line."""
     hostapd = shutil.which("hostapd") or "/usr/sbin/hostapd"
     file = tmp_path / "hostapd.conf"
     file.write_text(render(load_templates()[name], VALUES))

@@ -1,4 +1,4 @@
-"""The files that set devices up, read again by the parsers of those who will read them."""
+"""Device setup files, read back by the parsers of their consumers."""
 
 import plistlib
 import re
@@ -55,7 +55,7 @@ def by_type(profile: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 @pytest.mark.parametrize(
     ("ssid", "kind"), [("Office", "com.apple.wifi.managed"), ("", "com.apple.firstactiveethernet.managed")]
 )
-def test_apple_profile_ties_network_roots_and_identity_together(alpha: Certified, app_engine: Engine, ssid, kind):
+def test_apple_profile_links_network_roots_and_identity(alpha: Certified, app_engine: Engine, ssid, kind):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issued = alpha.issue(session)
     bundle = certificates.build_pkcs12_file(issued, password="correct horse")
@@ -82,7 +82,7 @@ def test_apple_profile_ties_network_roots_and_identity_together(alpha: Certified
     assert all(UUID(text) for text in uuids)
 
 
-def test_apple_profile_replaces_its_predecessor_when_a_root_joins():
+def test_apple_profile_replaces_its_predecessor_on_rollover():
     old = plistlib.loads(apple.build_mobileconfig(network(anchors=ROOTS[:1])))
     new = plistlib.loads(apple.build_mobileconfig(network()))
     assert old["PayloadIdentifier"] == new["PayloadIdentifier"]
@@ -128,7 +128,7 @@ def test_windows_profile_is_well_formed_and_checks_the_server(ssid: str, kind: s
 
 
 def offline(keyfile: str, *fields: str) -> dict[str, str]:
-    """What NetworkManager's own parser understands; it refuses what it does not."""
+    """Parse with NetworkManager's own parser, which rejects unknown input."""
     command = ["nmcli", "--offline", "connection", "modify", "connection.autoconnect-priority", "1"]
     done = subprocess.run(command, input=keyfile, capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
@@ -159,25 +159,23 @@ def ssid_of(value: str) -> str:
     return value.replace("\\s", " ").replace("\\\\", "\\").replace("\\;", ";")
 
 
-def test_network_manager_refuses_what_is_wrong():
-    """Else the test above would show nothing."""
+def test_network_manager_rejects_invalid_files():
+    """Otherwise the test above would prove nothing."""
     keyfile = linux.render_network_manager(network(), identity="laptop", files=FILES).replace("eap=tls;", "eap=smoke;")
     with pytest.raises(AssertionError, match="eap"):
         offline(keyfile)
 
 
 @pytest.mark.parametrize(("ssid", "before"), [("Office", []), ("", ["ap_scan=0", ""])])
-def test_wpa_supplicant_is_told_of_the_network_alone(ssid: str, before: list[str]):
-    """Where the system controls it from, say, stays as the system has it."""
+def test_wpa_supplicant_file_has_only_the_network(ssid: str, before: list[str]):
+    """Other settings, such as the control interface, stay those of the system."""
     lines = linux.render_wpa_supplicant(network(ssid), identity="laptop", files=FILES).splitlines()
     block = lines.index("network={")
     assert (lines[:block], lines[-1]) == (before, "}")
     assert all(line.startswith("\t") for line in lines[block + 1 : -1])
 
 
-def test_network_manager_opens_the_bundle_of_a_device_with_its_password_alone(
-    alpha: Certified, app_engine: Engine, tmp_path: Path
-):
+def test_network_manager_opens_the_bundle_with_its_password(alpha: Certified, app_engine: Engine, tmp_path: Path):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issued = alpha.issue(session)
     add = ["nmcli", "--offline", "connection", "add", "type", "wifi", "con-name", "office", "ssid", "Office"]
@@ -192,7 +190,7 @@ def test_network_manager_opens_the_bundle_of_a_device_with_its_password_alone(
             assert (done.returncode == 0) == opened, done.stderr
 
 
-def test_every_form_names_both_roots_during_a_rollover():
+def test_every_format_names_both_roots_during_a_rollover():
     for form in ("wpa_supplicant", "networkmanager", "android"):
         files = service.export_files(network(), form=form, identity="laptop", folder="/etc/admit")
         assert tuple(x509.load_pem_x509_certificates(files["ca.pem"])) == ROOTS
@@ -214,7 +212,7 @@ def test_every_form_names_both_roots_during_a_rollover():
         (lambda: service.export_files(network(), form="apple", identity="a\nb", folder="/x"), "identity"),
     ],
 )
-def test_what_no_file_can_carry_is_refused(make, complaint: str):
+def test_values_unusable_in_files_are_rejected(make, complaint: str):
     with pytest.raises(InvalidNetwork) as caught:
         make()
     assert caught.value.place == complaint
@@ -229,6 +227,6 @@ def names(alpha: Certified, app_engine: Engine, more: Iterable[str] = ()) -> tup
     return found.server_names
 
 
-def test_network_is_described_by_the_certificates_of_the_tenant(alpha: Certified, app_engine: Engine):
+def test_network_is_described_by_the_tenant_certificates(alpha: Certified, app_engine: Engine):
     assert names(alpha, app_engine) == ("radius.alpha.admit.example",)
     assert names(alpha, app_engine, ["Radius2.alpha.example"])[1:] == ("radius2.alpha.example",)

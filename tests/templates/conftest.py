@@ -29,7 +29,7 @@ SLUGS = ("t0", "t1", "t2", "t3")
 
 
 def everything(_: TenantId) -> frozenset[Permission]:
-    """Held at each tenant."""
+    """All parts at each tenant."""
     return frozenset(Permission)
 
 
@@ -101,7 +101,7 @@ class Field:
             return jobs.require_job(session, owner=Owner(self.msp_id), job_id=job_id)
 
     def work(self) -> None:
-        """All that is due."""
+        """Run all due work."""
         while runner.run_next(
             {rollouts.JOB_KIND: rollouts.ROLLOUT_HANDLER},
             unseal=lambda sealed, _: sealed,
@@ -111,7 +111,7 @@ class Field:
             pass
 
     def pass_minutes(self, minutes: int) -> None:
-        """By moving what was noted into the past."""
+        """Move recorded times into the past."""
         past = timedelta(minutes=minutes)
         with self.owner.begin() as connection:
             connection.execute(update(Job).values(due_at=utc_now()))
@@ -130,7 +130,7 @@ class Field:
         cell_id: int = 1,
         nas: str = "",
     ) -> None:
-        """Devices that try three times each."""
+        """Log devices that try three times each."""
         with self.owner.begin() as connection:
             connection.execute(
                 text(
@@ -159,7 +159,7 @@ class Field:
         return {slug: row.state for slug, row in self.rollout(rollout_id)[1].items()}
 
     def has(self, slug: str) -> set[str]:
-        """VLANs of what is in force."""
+        """VLANs of the active policy."""
         with self.owner.connect() as connection:
             found = connection.scalars(
                 text(

@@ -1,4 +1,4 @@
-"""What may be said in a template."""
+"""Validation of template documents."""
 
 from contextlib import suppress
 
@@ -11,7 +11,7 @@ from nac.templates.document import PART_PATTERN, list_parts, parse_template, rea
 from tests.templates.conftest import document, policy
 
 
-def test_parts_are_what_it_says_and_nothing_else() -> None:
+def test_document_has_exactly_its_parts() -> None:
     parts = list_parts(parse_template(document(10)))
     assert parts == {
         "group:endpoint/printers": True,
@@ -25,7 +25,7 @@ def test_parts_are_what_it_says_and_nothing_else() -> None:
     assert all(PART_PATTERN.fullmatch(part) for part in parts)
 
 
-def test_no_days_of_replay_are_what_tenants_have() -> None:
+def test_missing_replay_days_use_the_tenant_setting() -> None:
     assert list_parts(parse_template({"settings": {"replay_days": 0}})) == {"settings.replay_days": None}
 
 
@@ -60,13 +60,13 @@ def _policy(fallback: dict[str, str]) -> dict[str, object]:
         ({"sites": [{"slug": "main", "fallback": {"verdict": "maybe"}}]}, "sites[0].fallback.verdict"),
     ],
 )
-def test_mistakes_name_their_places(content: object, place: str) -> None:
+def test_errors_have_their_paths(content: object, place: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         parse_template(content)
     assert refused.value.place == place
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_errors_are_listed_at_once() -> None:
     with pytest.raises(SeveralMistakes) as refused:
         parse_template(
             {"settings": {"replay_days": 91, "silent_reports": 0, "silent_days": 0}, "sites": [{"slug": "A"}]}
@@ -79,11 +79,11 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     ]
 
 
-def test_version_of_before_the_bounds_is_still_read() -> None:
+def test_version_from_before_the_limits_is_still_read() -> None:
     assert list_parts(read_template({"settings": {"silent_days": 1000}})) == {"settings.silent_days": 1000}
 
 
-def test_realms_are_compared_as_tenants_have_them() -> None:
+def test_realms_are_normalised_as_in_tenants() -> None:
     assert list_parts(parse_template({"settings": {"realms": ["CORP", "corp"]}})) == {"settings.realms": ["corp"]}
     assert list_parts(parse_template({"settings": {"realms": []}})) == {"settings.realms": []}
 
@@ -96,6 +96,6 @@ _JSON = st.recursive(
 
 
 @given(_JSON)
-def test_whatever_comes_is_parsed_or_refused(content: object) -> None:
+def test_arbitrary_document_is_parsed_or_rejected(content: object) -> None:
     with suppress(InvalidInput):
         list_parts(parse_template(content))

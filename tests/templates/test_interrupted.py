@@ -1,4 +1,4 @@
-"""Roll-outs in whose middle something happens: to the job, to a tenant, or another roll-out beside."""
+"""Rollouts with interruptions: of the job, of a tenant, or by another rollout."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +36,7 @@ def cancel_job(field: Field, rollout_id) -> None:
 
 
 def break_once(monkeypatch: pytest.MonkeyPatch, act: Callable[[str], None]) -> None:
-    """`act` is called with the tenant's slug before anything is put to a tenant."""
+    """Call `act` with the tenant's slug once, before a tenant is changed."""
     put = rollouts.apply_parts
 
     def put_parts(session, **given):
@@ -54,7 +54,7 @@ def finish(field: Field, rollout_id) -> None:
     assert field.rollout(rollout_id)[0].state == "done"
 
 
-def test_one_whose_job_is_cancelled_is_stopped_and_goes_on(field: Field) -> None:
+def test_cancelled_job_pauses_the_rollout_until_resumed(field: Field) -> None:
     number = field.save(document(10))
     rollout_id = field.roll_out(number, *_STAGES)
     with pytest.raises(Conflict):
@@ -69,8 +69,8 @@ def test_one_whose_job_is_cancelled_is_stopped_and_goes_on(field: Field) -> None
     assert set(field.states(rollout_id).values()) == {"applied"}
 
 
-def test_one_that_is_cancelled_or_stopped_at_work_ends_at_the_tenant(field: Field, monkeypatch) -> None:
-    """One is at work when somebody says so; it gets all of it or nothing, and the next one gets nothing."""
+def test_cancel_during_a_tenant_ends_after_that_tenant(field: Field, monkeypatch) -> None:
+    """The current tenant gets all of it or nothing, and the next one gets nothing."""
     rollout_id = field.roll_out(
         field.save(document(10)), RolloutStage(5, tenants=["t0", "t1", "t2"]), RolloutStage(1, share=100)
     )
@@ -83,7 +83,7 @@ def test_one_that_is_cancelled_or_stopped_at_work_ends_at_the_tenant(field: Fiel
     finish(field, rollout_id)
 
 
-def test_one_whose_job_fails_is_stopped_says_why_and_goes_on(field: Field, monkeypatch) -> None:
+def test_failed_job_pauses_the_rollout_with_a_reason(field: Field, monkeypatch) -> None:
     rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
 
     def fail(_: str) -> None:
@@ -97,7 +97,7 @@ def test_one_whose_job_fails_is_stopped_says_why_and_goes_on(field: Field, monke
     found, _ = field.rollout(rollout_id)
     assert (found.state, found.detail) == ("stopped", "Its job failed: The error is in the worker's log.")
     monkeypatch.undo()
-    # Its job, begun again, brings nothing on: the roll-out is stopped, and is gone on with as any other.
+    # The retried job changes nothing: the paused rollout is resumed like any other.
     with field.msp() as session:
         jobs.retry_job(session, actor=ACTOR, owner=Owner(field.msp_id), job_id=field.job(rollout_id).id)
     field.work()
@@ -106,8 +106,8 @@ def test_one_whose_job_fails_is_stopped_says_why_and_goes_on(field: Field, monke
     finish(field, rollout_id)
 
 
-def test_one_whose_worker_dies_goes_on_by_itself(field: Field, monkeypatch) -> None:
-    """Within the lease of its job, from the tenant that was at work."""
+def test_rollout_resumes_after_a_worker_death(field: Field, monkeypatch) -> None:
+    """After the job's lease expires, from the tenant in progress."""
     rollout_id = field.roll_out(field.save(document(10)), RolloutStage(1, share=100))
     died: list[str] = []
 
@@ -126,14 +126,14 @@ def test_one_whose_worker_dies_goes_on_by_itself(field: Field, monkeypatch) -> N
     assert set(field.states(rollout_id).values()) == {"applied"}
 
 
-def test_wherever_its_worker_is_killed_each_tenant_has_it_once(field: Field, database: Database) -> None:
-    """Before and after each commit; however often, since it goes on each time."""
+def test_killed_worker_applies_each_tenant_once(field: Field, database: Database) -> None:
+    """Killed before and after each commit, any number of times, because each run makes progress."""
     rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
 
     def work() -> None:
         replace(field, app=make_engine(database.app_url), worker=make_engine(database.worker_url)).work()
 
-    # With fewer deaths the last of them is the fourth, after which a job is given up.
+    # With fewer deaths the last of them is the fourth, after which a job fails.
     for _ in deaths(work, is_whole=True):
         field.pass_minutes(6)
         if (stopped := field.rollout(rollout_id)[0]).state == "stopped":
@@ -146,7 +146,7 @@ def test_wherever_its_worker_is_killed_each_tenant_has_it_once(field: Field, dat
         assert [row.count for row in connection.execute(published)] == [1] * 4
 
 
-def test_the_job_of_before_does_nothing_beside_that_which_goes_on(field: Field) -> None:
+def test_old_job_does_nothing_beside_the_active_one(field: Field) -> None:
     rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
     field.work()
     before = field.job(rollout_id).id
@@ -161,7 +161,7 @@ def test_the_job_of_before_does_nothing_beside_that_which_goes_on(field: Field) 
 
 
 @pytest.mark.parametrize("goes_back", [True, False])
-def test_deleted_and_released_tenants_are_left_out_and_stop_nothing(field: Field, goes_back: bool) -> None:
+def test_deleted_and_detached_tenants_are_skipped(field: Field, goes_back: bool) -> None:
     stages = (
         RolloutStage(5, tenants=["t0", "t1", "t2"]) if goes_back else RolloutStage(5, tenants=["t0"]),
         RolloutStage(5, share=100),
@@ -187,7 +187,7 @@ def test_deleted_and_released_tenants_are_left_out_and_stop_nothing(field: Field
     assert found["t0"][0] == ("rolled-back" if goes_back else "applied")
 
 
-def test_purged_tenant_is_gone_from_it(field: Field) -> None:
+def test_purged_tenant_leaves_the_rollout(field: Field) -> None:
     rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
     field.work()
     for slug in ("t0", "t1"):
@@ -200,8 +200,8 @@ def test_purged_tenant_is_gone_from_it(field: Field) -> None:
     assert field.states(rollout_id) == {"t2": "applied", "t3": "applied"}
 
 
-def test_suspended_tenant_gets_it_and_its_rejects_prove_nothing(field: Field) -> None:
-    """Nothing of a suspended tenant is admitted; when it is resumed, it has what the others have."""
+def test_suspended_tenant_is_updated_but_not_measured(field: Field) -> None:
+    """A suspended tenant rejects every device. After a resume it has the same version as the others."""
     field.hear("t0", rejected=1, permitted=39, seconds_ago=60)
     rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
     field.work()
@@ -216,8 +216,8 @@ def test_suspended_tenant_gets_it_and_its_rejects_prove_nothing(field: Field) ->
     assert field.has("t1") == {"10"}
 
 
-def test_self_test_of_a_tenant_proves_nothing(field: Field) -> None:
-    """Most of what it plays is rejected, as it should be; whoever has just changed something asks for one."""
+def test_self_tests_do_not_count_as_rejections(field: Field) -> None:
+    """A self-test expects many rejections, and users often start one after a change."""
     field.hear("t0", rejected=0, permitted=20, seconds_ago=60)
     rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
     field.work()
@@ -232,8 +232,8 @@ def test_self_test_of_a_tenant_proves_nothing(field: Field) -> None:
     assert field.rollout(rollout_id)[0].state == "stopped"
 
 
-def test_two_at_once_of_two_templates(field: Field) -> None:
-    """Turn by turn; each has its own tenants, and the one that stops does not stop the other."""
+def test_two_rollouts_of_two_templates_run_in_turns(field: Field) -> None:
+    """Each has its own tenants, and one that stops does not stop the other."""
     field.call(service.create_template, slug="shop")
     for slug in ("t2", "t3"):
         field.call(service.release_follower, slug="school", tenant=slug)
@@ -243,7 +243,7 @@ def test_two_at_once_of_two_templates(field: Field) -> None:
     field.save(document(30), slug="shop")
     school = field.roll_out(field.save(document(10)), RolloutStage(5, tenants=["t0"]), RolloutStage(5, share=100))
     shop = field.roll_out(1, RolloutStage(5, tenants=["t2"]), RolloutStage(5, share=100), slug="shop")
-    # The one waits for its stage while the other has its turn.
+    # One waits for its stage while the other runs.
     for rollout_id in (school, shop):
         assert runner.run_next(
             {rollouts.JOB_KIND: rollouts.ROLLOUT_HANDLER},
@@ -259,7 +259,7 @@ def test_two_at_once_of_two_templates(field: Field) -> None:
 
 
 @pytest.mark.parametrize("goes_back", [True, False])
-def test_one_that_moves_goes_back_by_itself_where_that_is_wanted(field: Field, goes_back: bool) -> None:
+def test_regressing_rollout_reverts_automatically_if_configured(field: Field, goes_back: bool) -> None:
     field.roll_out(field.save(document(10)))
     field.work()
     field.pass_minutes(2)
@@ -283,7 +283,7 @@ def test_one_that_moves_goes_back_by_itself_where_that_is_wanted(field: Field, g
     )
 
 
-def test_one_that_cannot_go_back_keeps_no_other_from_it(field: Field, monkeypatch) -> None:
+def test_failed_revert_does_not_block_other_rollouts(field: Field, monkeypatch) -> None:
     first = field.save(document(10))
     field.roll_out(first)
     field.work()
@@ -315,8 +315,8 @@ def test_one_that_cannot_go_back_keeps_no_other_from_it(field: Field, monkeypatc
     assert found_versions == [first] * 4
 
 
-def test_names_are_no_drift(field: Field) -> None:
-    """Parts are named by slugs, which nobody can change: drift is of the same, whatever it is called."""
+def test_display_names_are_no_drift(field: Field) -> None:
+    """Drift compares slugs, which never change, and not names."""
     field.roll_out(field.save(document(10, sites=[{"slug": "main", "name": "Main", "time_zone": "Europe/Berlin"}])))
     field.work()
     with field.tenant("t3") as (session, tenant_id):
@@ -328,8 +328,8 @@ def test_names_are_no_drift(field: Field) -> None:
     assert last.drift == [service.DriftedPart("site:main.time_zone", "Europe/Berlin", "UTC")]
 
 
-def test_tenant_that_moves_meanwhile_is_watched_wherever_it_is(field: Field, cell_engine) -> None:
-    """Prepared when the roll-out reaches it, switched while it is watched: what it rejects in the other cell counts."""
+def test_moving_tenant_is_watched_in_both_cells(field: Field, cell_engine) -> None:
+    """Prepared when the rollout reaches it, switched while it is watched: rejections in the other cell count."""
     sealer = SIGNING.sealer
     other = make_cell(cell_engine, name="cell-2", slots=1, first_port=28_000, seal_with=sealer.seal)
     with Session(field.owner) as session, session.begin():
@@ -361,8 +361,8 @@ def test_tenant_that_moves_meanwhile_is_watched_wherever_it_is(field: Field, cel
 
 
 @pytest.mark.parametrize("moves_at_the_end", [False, True])
-def test_the_last_stage_is_watched_to_its_end(field: Field, moves_at_the_end: bool) -> None:
-    """With 100 percent too: it is not done before, and what moves in the last minute stops it."""
+def test_last_stage_is_watched_to_its_end(field: Field, moves_at_the_end: bool) -> None:
+    """Also with 100 percent: it is not done earlier, and a regression in the last minute stops it."""
     field.hear("t3", rejected=0, permitted=40, seconds_ago=60)
     rollout_id = field.roll_out(field.save(document(10)), RolloutStage(30, share=100))
     field.work()
@@ -377,14 +377,14 @@ def test_the_last_stage_is_watched_to_its_end(field: Field, moves_at_the_end: bo
     assert field.rollout(rollout_id)[0].state == ("stopped" if moves_at_the_end else "done")
 
 
-def test_tenant_with_too_few_devices_is_told_as_such(field: Field) -> None:
-    """Nothing is proven, nothing stops; the roll-out says of whom it cannot tell."""
+def test_tenant_with_too_few_devices_is_reported(field: Field) -> None:
+    """Nothing is proven and nothing stops. The rollout lists the tenants that it cannot judge."""
     field.hear("t0", rejected=0, permitted=2, seconds_ago=60)
     field.hear("t1", rejected=0, permitted=40, seconds_ago=60)
     rollout_id = field.roll_out(field.save(document(10)), RolloutStage(5, share=100))
     field.work()
     field.pass_minutes(5)
-    # In the middle of what is watched: that ended when the tenants got it, which may be a while ago.
+    # In the middle of the baseline, which ended when the tenants were updated, possibly some time ago.
     field.hear("t0", rejected=2, permitted=0, seconds_ago=150)
     field.hear("t1", rejected=0, permitted=40, seconds_ago=150)
     field.work()

@@ -1,4 +1,4 @@
-"""Versions on their way to tenants: in stages, stopped where devices fare otherwise, and back."""
+"""Template rollouts: in stages, stopped on a regression, and reverted."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.factories.tenancy import ACTOR
 from tests.templates.conftest import SLUGS, Field, document, everything, policy
 
 
-def test_each_stage_waits_for_the_one_before(field: Field) -> None:
+def test_each_stage_waits_for_the_previous_one(field: Field) -> None:
     number = field.save(document(10))
     rollout_id = field.roll_out(
         number, RolloutStage(30, tenants=["t2"]), RolloutStage(10, share=50), RolloutStage(1, share=100)
@@ -47,15 +47,15 @@ def test_each_stage_waits_for_the_one_before(field: Field) -> None:
     ("before", "since", "moved"),
     [
         ((2, 38), (30, 10), True),
-        # As dangerous: now everybody gets in.
+        # Equally dangerous: now every device is accepted.
         ((30, 10), (2, 38), True),
         ((2, 38), (3, 37), False),
-        # Too few to prove anything, however bad it looks.
+        # Too few to prove anything, however bad they look.
         ((0, 2), (2, 0), False),
         ((2, 38), (0, 0), False),
     ],
 )
-def test_it_stops_where_the_share_of_rejected_devices_moves(
+def test_rollout_stops_when_the_rejection_rate_changes(
     field: Field, before: tuple[int, int], since: tuple[int, int], moved: bool
 ) -> None:
     number = field.save(document(10))
@@ -76,14 +76,14 @@ def test_it_stops_where_the_share_of_rejected_devices_moves(
     assert field.has("t0") == (set() if moved else {"10"})
 
 
-def test_realms_reach_tenants_as_they_have_them(field: Field) -> None:
+def test_realms_reach_tenants_normalised(field: Field) -> None:
     field.roll_out(field.save(document(settings={"realms": ["CORP", "corp.example"]})))
     field.work()
     with field.tenant("t0") as (session, tenant_id):
         assert tenants.require_tenant(session, tenant_id=tenant_id).realms == ["corp", "corp.example"]
 
 
-def test_one_that_was_stopped_goes_on_or_back(field: Field) -> None:
+def test_stopped_rollout_is_resumed_or_reverted(field: Field) -> None:
     first = field.save(document(10))
     field.roll_out(first)
     field.work()
@@ -102,7 +102,7 @@ def test_one_that_was_stopped_goes_on_or_back(field: Field) -> None:
         field.pass_minutes(6)
     assert field.rollout(rollout_id)[0].state == "done"
     assert field.has("t3") == {"20"}
-    # Somebody changes a part meanwhile: it stays as he made it.
+    # A user changes a part meanwhile, and that change stays.
     with field.tenant("t1") as (session, tenant_id):
         given = {"actor": ACTOR, "tenant_id": tenant_id, "slug": "office"}
         policies.save_draft(session, **given, document=policy(77))
@@ -122,8 +122,8 @@ def test_one_that_was_stopped_goes_on_or_back(field: Field) -> None:
         ]
 
 
-def test_a_tenant_that_cannot_have_it_stops_it_and_stays_whole(field: Field) -> None:
-    """Its own replay gate, say, or a site whose NASes cannot do what the policy answers: here it has no such group."""
+def test_incompatible_tenant_stops_the_rollout_unchanged(field: Field) -> None:
+    """For example its own replay gate, or a site whose NASes do not support the policy. Here the group is missing."""
     number = field.save(document(10, endpoint_groups=["others"]))
     rollout_id = field.roll_out(number)
     field.work()
@@ -136,7 +136,7 @@ def test_a_tenant_that_cannot_have_it_stops_it_and_stays_whole(field: Field) -> 
         assert sites.require_by_slug(session, tenant_id=tenant_id, slug="main").time_zone == "UTC"
 
 
-def test_overrides_are_left_alone_and_are_no_drift(field: Field) -> None:
+def test_overrides_are_kept_and_are_no_drift(field: Field) -> None:
     field.follow("school", "t1", overrides=["policy:office", "settings.silent_days"])
     field.follow("school", "t2", overrides=["site:main"])
     field.roll_out(field.save(document(10, sites=[{"slug": "main", "time_zone": "Europe/Berlin"}])))
@@ -149,7 +149,7 @@ def test_overrides_are_left_alone_and_are_no_drift(field: Field) -> None:
         assert [each.drift for each in service.list_followers(session, template=template, with_drift=True)] == [[]] * 4
 
 
-def test_group_of_the_template_is_not_renamed_in_a_tenant_unless_it_is_its_own(field: Field) -> None:
+def test_template_group_cannot_be_renamed_in_a_tenant(field: Field) -> None:
     field.roll_out(field.save(document(10, endpoint_groups=["printers", "spare", "own"], user_groups=["staff"])))
     field.work()
     field.follow("school", "t0", overrides=["group:endpoint/own"])
@@ -166,13 +166,13 @@ def test_group_of_the_template_is_not_renamed_in_a_tenant_unless_it_is_its_own(f
         rename("t1", ENDPOINT_GROUPS, "own")
     field.call(service.release_follower, slug="school", tenant="t1")
     rename("t1", ENDPOINT_GROUPS, "own")
-    # What is saved and was not brought to anybody is nobody's yet.
+    # A saved version that was not rolled out belongs to no tenant.
     field.save(document(10, endpoint_groups=["printers", "own-2"]))
     with field.tenant("t0") as (session, tenant_id):
         ENDPOINT_GROUPS.rename(session, actor=ACTOR, tenant_id=tenant_id, name="own-2", new_name="other")
 
 
-def test_drift_is_told_with_what_is_wanted_and_what_is_found(field: Field) -> None:
+def test_drift_shows_expected_and_actual_values(field: Field) -> None:
     field.roll_out(field.save(document(10)))
     field.work()
     with field.tenant("t3") as (session, tenant_id):
@@ -195,7 +195,7 @@ def test_drift_is_told_with_what_is_wanted_and_what_is_found(field: Field) -> No
         ([RolloutStage(1, share=101)], "stages[0].share"),
     ],
 )
-def test_bad_plans_are_refused(field: Field, stages: list[RolloutStage], place: str) -> None:
+def test_invalid_plans_are_rejected(field: Field, stages: list[RolloutStage], place: str) -> None:
     number = field.save(document(10))
     with pytest.raises(InvalidInput) as refused:
         field.call(

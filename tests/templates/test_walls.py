@@ -1,4 +1,4 @@
-"""Row-level security of templates, without the service's own filters."""
+"""Row-level security of templates, without the service's filters."""
 
 from uuid import uuid4
 
@@ -17,7 +17,7 @@ from tests.templates.conftest import Field, document
 TABLES = (Template, TemplateVersion, TemplateTenant, Rollout, RolloutTenant)
 
 
-def test_an_msp_sees_and_changes_its_own_alone(
+def test_msp_sees_and_changes_only_its_own_templates(
     field: Field, app_engine: Engine, database: Database, platform: Platform
 ) -> None:
     field.roll_out(field.save(document()))

@@ -1,4 +1,4 @@
-"""Whether a share has moved: decided about four numbers, checked against a naive count."""
+"""The test for a changed rejection rate, checked against naive counting."""
 
 from itertools import combinations
 from math import comb
@@ -11,7 +11,7 @@ from nac.templates.reject_rates import DeviceCounts, compute_p_value, has_share_
 
 
 def naive(before: DeviceCounts, since: DeviceCounts) -> float:
-    """Of all ways to say which devices are the rejected ones, those that are as unlikely as what was seen."""
+    """Sum over all arrangements of rejected devices that are at least as unlikely as the observed one."""
     everyone = before.all + since.all
     rejected = before.rejected + since.rejected
     ways: dict[int, int] = {}
@@ -23,7 +23,7 @@ def naive(before: DeviceCounts, since: DeviceCounts) -> float:
 
 
 @given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 6), st.integers(0, 6))
-def test_likelihood_is_that_of_counting(a: int, b: int, c: int, d: int) -> None:
+def test_probability_matches_counting(a: int, b: int, c: int, d: int) -> None:
     before, since = DeviceCounts(a, a + b), DeviceCounts(c, c + d)
     assert compute_p_value(before, since) == pytest.approx(naive(before, since))
 
@@ -36,10 +36,10 @@ def test_likelihood_is_that_of_counting(a: int, b: int, c: int, d: int) -> None:
         ((0, 20), (5, 5), True),
         ((0, 3), (3, 3), False),
         ((0, 0), (50, 50), False),
-        # Proven, and too little to mind.
+        # Significant, but too small to matter.
         ((1000, 100_000), (3000, 100_000), False),
         ((1000, 100_000), (8000, 100_000), True),
     ],
 )
-def test_it_takes_both_size_and_proof(before: tuple[int, int], since: tuple[int, int], moved: bool) -> None:
+def test_change_needs_both_size_and_significance(before: tuple[int, int], since: tuple[int, int], moved: bool) -> None:
     assert has_share_moved(DeviceCounts(*before), DeviceCounts(*since), most=0.05) == moved

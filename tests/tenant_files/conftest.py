@@ -1,4 +1,4 @@
-"""A cell that knows its dictionaries: policies of files are judged by them."""
+"""A cell with dictionaries, against which policies of files are checked."""
 
 import pytest
 from sqlalchemy import Engine

@@ -1,4 +1,4 @@
-"""Whatever a tenant holds: written, taken in and written again it is the same, but for ids and times."""
+"""Any tenant survives export, import and a second export unchanged, except for ids and times."""
 
 import io
 import json
@@ -85,7 +85,7 @@ def written(session: Session, tenant_id: TenantId) -> io.BytesIO:
 
 
 def read(source: io.BytesIO, renamed_by: TenantId | None = None) -> dict[str, Any]:
-    """What is in it, ids as `renamed_by` renames them."""
+    """Read its contents, with ids mapped by `renamed_by`."""
     file = TenantFile(source, passphrase=PASSPHRASE)
     found: dict[str, Any] = {"settings": file.settings()}
     for table in tables.content_tables():
@@ -108,7 +108,7 @@ def _plain(row: Mapping[str, Any], renamed_by: TenantId | None) -> dict[str, Any
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(told=_TENANTS)
-def test_written_taken_in_and_written_again_it_is_the_same(
+def test_export_import_export_changes_nothing(
     app_engine: Engine, platform: Platform, alpha: Certified, told: Mapping[str, Any]
 ) -> None:
     try:

@@ -1,4 +1,4 @@
-"""Files that somebody made up: refused with a sentence, and nothing of them stays."""
+"""Crafted files: rejected with a sentence, and nothing is stored."""
 
 import base64
 import hashlib
@@ -52,7 +52,7 @@ def packed(parts: Parts, *, twice: str = "") -> io.BytesIO:
 
 
 def resigned(parts: Parts) -> Parts:
-    """As whoever knows the passphrase makes it: checksums, numbers and signature fit what is in it."""
+    """Re-sign a file as a holder of the passphrase can: checksums, counts and signature match the contents."""
     manifest = json.loads(parts["manifest.json"])
     for name, told in manifest["files"].items():
         content = parts[name]
@@ -64,7 +64,7 @@ def resigned(parts: Parts) -> Parts:
 
 
 def with_row(table: str, change: Callable[[dict[str, Any]], Any]) -> Callable[[Parts], Parts]:
-    """The first row of a table is another one."""
+    """Replace the first row of a table."""
 
     def changed(parts: Parts) -> Parts:
         name = f"tables/{table}.jsonl"
@@ -182,7 +182,7 @@ def slugs(owner_engine: Engine) -> Callable[[], list[str]]:
     return read
 
 
-def test_made_up_files_are_refused_with_a_sentence(
+def test_crafted_files_are_rejected_with_a_sentence(
     app_engine: Engine, platform: Platform, parts: Parts, slugs: Callable[[], list[str]]
 ) -> None:
     for name, (change, told) in HOSTILE.items():
@@ -194,7 +194,7 @@ def test_made_up_files_are_refused_with_a_sentence(
         imported(app_engine, platform, packed(parts, twice="tables/sites.jsonl"))
 
 
-def test_wrong_and_missing_passphrases_are_refused(
+def test_wrong_and_missing_passphrases_are_rejected(
     app_engine: Engine, platform: Platform, parts: Parts, alpha: Certified
 ) -> None:
     for wrong in ("", "another passphrase", "short"):
@@ -204,7 +204,7 @@ def test_wrong_and_missing_passphrases_are_refused(
         exported(app_engine, alpha.tenant_id, passphrase="short")
 
 
-def test_bomb_is_not_unpacked(parts: Parts) -> None:
+def test_zip_bomb_is_not_unpacked(parts: Parts) -> None:
     bomb = resigned(parts | {"tables/users.jsonl": b"\n" * (64 << 20)})
     with pytest.raises(TenantFileRefused, match="too large"):
         TenantFile(packed(bomb), passphrase=PASSPHRASE)
@@ -216,8 +216,8 @@ def test_bomb_is_not_unpacked(parts: Parts) -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("bytes", -5), ("bytes", -2), ("rows", -1), ("bytes", True)])
-def test_lengths_that_are_none_are_refused_before_anything_is_unpacked(parts: Parts, name: str, value: int) -> None:
-    """To zipfile a negative number is all that there is, however much."""
+def test_invalid_lengths_are_rejected_before_unpacking(parts: Parts, name: str, value: int) -> None:
+    """zipfile reads a negative length as "everything", however large."""
     liar = json.loads(parts["manifest.json"]) | {"secrets": None}
     liar["files"]["tables/users.jsonl"][name] = value
     bomb = parts | {"manifest.json": json.dumps(liar).encode(), "tables/users.jsonl": b"\n" * (8 << 20)}
@@ -225,8 +225,8 @@ def test_lengths_that_are_none_are_refused_before_anything_is_unpacked(parts: Pa
         TenantFile(packed(bomb))
 
 
-def test_list_of_entries_without_end_is_not_read() -> None:
-    """14 MB of it become 150 MB, and a file may have 500."""
+def test_endless_entry_list_is_not_read() -> None:
+    """14 MB of it unpack to 150 MB, and a file may have 500."""
     entry = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", *(20, 0, 20, 0), *[0] * 7, *(1, 0, 0, 0, 0, 0, 0)) + b"a"
     listed = entry * 100_000
     end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 100_000 & 0xFFFF, 100_000 & 0xFFFF, len(listed), 0, 0)
@@ -234,15 +234,15 @@ def test_list_of_entries_without_end_is_not_read() -> None:
         TenantFile(io.BytesIO(listed + end))
 
 
-def test_row_of_values_without_measure_is_refused(app_engine: Engine, platform: Platform, parts: Parts) -> None:
+def test_row_of_unbounded_values_is_rejected(app_engine: Engine, platform: Platform, parts: Parts) -> None:
     changed = with_row("sites", lambda row: row | {"fallback": [[]] * 300_000})(dict(parts))
     with pytest.raises(TenantFileRefused, match="more than 200000 values"):
         imported(app_engine, platform, packed(changed))
 
 
 @pytest.mark.long
-def test_large_rows_are_not_held_and_renew_whom_they_like(app_engine: Engine, platform: Platform, parts: Parts) -> None:
-    """Each renews the one behind it; 48 MiB of them take a few."""
+def test_large_rows_take_bounded_memory(app_engine: Engine, platform: Platform, parts: Parts) -> None:
+    """Each certificate renews the next one; 48 MiB hold only a few."""
     (first,) = map(json.loads, parts["tables/certificates.jsonl"].splitlines())
     ids = [str(uuid4()) for _ in range(48)]
     rows = [
@@ -267,11 +267,11 @@ def test_large_rows_are_not_held_and_renew_whom_they_like(app_engine: Engine, pl
     finally:
         tracemalloc.stop()
     assert done.rows["certificates"] == 48
-    # The key of the passphrase takes 64 MiB, but not of Python's.
+    # The passphrase key takes 64 MiB, but not of Python's memory.
     assert peak < 32 << 20
 
 
-def test_cut_files_are_refused_wherever_they_are_cut(app_engine: Engine, alpha: Certified) -> None:
+def test_truncated_files_are_rejected_at_every_length(app_engine: Engine, alpha: Certified) -> None:
     whole = exported(app_engine, alpha.tenant_id, passphrase="").getvalue()
     for length in range(0, len(whole), max(1, len(whole) // 60)):
         with pytest.raises(TenantFileRefused):
@@ -285,7 +285,7 @@ def whole(app_engine: Engine, alpha: Certified) -> bytes:
 
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
-def test_altered_bytes_are_read_as_they_were_or_refused(whole: bytes, data: st.DataObject) -> None:
+def test_altered_bytes_are_harmless_or_rejected(whole: bytes, data: st.DataObject) -> None:
     altered = bytearray(whole)
     for _ in range(data.draw(st.integers(1, 4))):
         altered[data.draw(st.integers(0, len(altered) - 1))] = data.draw(st.integers(0, 255))
@@ -299,10 +299,10 @@ def test_altered_bytes_are_read_as_they_were_or_refused(whole: bytes, data: st.D
         pass
 
 
-def test_versions_of_tls_come_in_as_a_range(
+def test_tls_versions_are_imported_as_a_range(
     app_engine: Engine, owner_engine: Engine, platform: Platform, parts: Parts
 ) -> None:
-    """The first is the least that radiusd takes, the last the most."""
+    """The first is the lowest that radiusd accepts, the last the highest."""
     settings = json.loads(parts["manifest.json"])["settings"] | {"tls_versions": ["1.3", "1.2", "1.3"]}
     done = imported(app_engine, platform, packed(with_manifest(settings=settings)(parts)))
     with Session(owner_engine) as session:

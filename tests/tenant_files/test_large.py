@@ -1,4 +1,4 @@
-"""A tenant of very many rows, whose import takes so long that autovacuum comes by: what a row costs stays the same."""
+"""A tenant of very many rows, whose import is slow enough for autovacuum to run: the cost per row stays the same."""
 
 from pathlib import Path
 
@@ -33,14 +33,14 @@ def large(dictionary: None, alpha: Certified, app_engine: Engine, tmp_path: Path
     return found
 
 
-def test_statistics_of_a_table_that_is_being_filled_do_not_mislead(
+def test_statistics_during_a_bulk_insert_do_not_mislead(
     large: Path, platform: Platform, app_engine: Engine, owner_engine: Engine
 ) -> None:
     fetched: list[int] = []
     looked: list[int] = []
 
     def look(rows: int, _: int) -> None:
-        """As autovacuum, which sees nothing of what is not committed."""
+        """Analyze as autovacuum does, which sees no uncommitted rows."""
         if rows > _ROWS // 2 and not looked:
             looked.append(rows)
             with owner_engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:

@@ -1,4 +1,4 @@
-"""Deletions whose days are over: a file first, then everything goes but the audit."""
+"""Expired deletions: first a file is written, then everything except the audit log is deleted."""
 
 import threading
 from contextlib import suppress
@@ -33,7 +33,7 @@ def delete(app_engine: Engine, tenant_id: TenantId, *, days: float) -> None:
         tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id, purge_at=utc_now() + timedelta(days=days))
 
 
-def test_tenant_goes_after_its_days_with_a_file_that_brings_it_back(
+def test_expired_tenant_is_purged_after_a_restorable_export(
     app_engine: Engine,
     worker_engine: Engine,
     owner_engine: Engine,
@@ -79,7 +79,7 @@ def test_tenant_goes_after_its_days_with_a_file_that_brings_it_back(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tenant_whose_file_cannot_be_written_stays(
+def test_tenant_without_a_written_file_stays(
     app_engine: Engine, worker_engine: Engine, alpha: Certified, tmp_path: Path, owner_engine: Engine
 ) -> None:
     delete(app_engine, alpha.tenant_id, days=0)
@@ -95,7 +95,7 @@ def hold(engine: Engine, tenant_id: TenantId) -> int:
         return holds.create_hold(session, actor=ACTOR, tenant_id=tenant_id, reason="A case").id
 
 
-def test_tenant_under_a_hold_stays_whole_and_can_be_restored(
+def test_tenant_under_a_hold_stays_and_can_be_restored(
     app_engine: Engine, worker_engine: Engine, owner_engine: Engine, full: TenantId, tmp_path: Path
 ) -> None:
     delete(app_engine, full, days=0)
@@ -108,7 +108,7 @@ def test_tenant_under_a_hold_stays_whole_and_can_be_restored(
         assert tenants.resume_tenant(session, actor=ACTOR, tenant_id=full).status == "active"
 
 
-def test_hold_that_is_set_in_the_middle_keeps_the_rest_and_the_file(
+def test_hold_during_a_purge_keeps_the_rest_and_the_file(
     app_engine: Engine,
     worker_engine: Engine,
     owner_engine: Engine,
@@ -140,7 +140,7 @@ def test_hold_that_is_set_in_the_middle_keeps_the_rest_and_the_file(
     assert [each.read_bytes() for each in tmp_path.glob("*.zip")] == [whole]
 
 
-def test_each_deletion_of_a_tenant_has_a_file_of_its_own(
+def test_each_deletion_of_a_tenant_has_its_own_file(
     app_engine: Engine, worker_engine: Engine, full: TenantId, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(tenant_id: TenantId, engine: Engine | None) -> None:
@@ -159,10 +159,8 @@ def test_each_deletion_of_a_tenant_has_a_file_of_its_own(
     assert len(list(tmp_path.glob("*.zip"))) == 2
 
 
-def test_hold_that_is_set_as_its_tenant_is_removed_is_kept_and_nobody_waits_in_a_circle(
-    app_engine: Engine, owner_engine: Engine, full: TenantId
-) -> None:
-    """Each has what it locks first, and then wants what the other has."""
+def test_concurrent_hold_and_purge_do_not_deadlock(app_engine: Engine, owner_engine: Engine, full: TenantId) -> None:
+    """Each holds its first lock and then wants the other's."""
     delete(app_engine, full, days=0)
     refused: list[Exception] = []
 
@@ -187,7 +185,7 @@ def test_hold_that_is_set_as_its_tenant_is_removed_is_kept_and_nobody_waits_in_a
     assert [type(each) for each in refused] == [holds.HoldInForce]
 
 
-def test_tenant_goes_wherever_its_worker_dies_and_its_file_is_whole(
+def test_killed_purge_completes_with_an_intact_file(
     database: Database,
     app_engine: Engine,
     owner_engine: Engine,
@@ -223,7 +221,7 @@ def test_tenant_goes_wherever_its_worker_dies_and_its_file_is_whole(
     }
 
 
-def test_second_worker_takes_no_file_away(
+def test_second_worker_deletes_no_file(
     app_engine: Engine,
     worker_engine: Engine,
     platform: Platform,
@@ -231,7 +229,7 @@ def test_second_worker_takes_no_file_away(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It begins while the first one writes, and dies in the middle of a file."""
+    """It starts while the first one writes, and dies in the middle of a file."""
     delete(app_engine, full, days=0)
     write_tenant, begun = tenant_purge.write_tenant, []
 
@@ -258,7 +256,7 @@ def test_second_worker_takes_no_file_away(
         ]
 
 
-def test_those_that_cannot_go_keep_nobody_from_it(
+def test_blocked_purges_do_not_delay_others(
     app_engine: Engine,
     worker_engine: Engine,
     full: TenantId,

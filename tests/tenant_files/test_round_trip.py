@@ -1,4 +1,4 @@
-"""What goes into a tenant's file comes out of it: held for every table that there is."""
+"""Everything in a tenant's file is restored, for every table."""
 
 import io
 import re
@@ -42,7 +42,7 @@ def imported(app_engine: Engine, platform: Platform, source: io.BytesIO, **chang
 
 @pytest.fixture
 def full(dictionary, alpha: Certified, owner_engine: Engine) -> TenantId:
-    """With a row in every table, as the services make them or as the schema asks for it."""
+    """Fill every table with a row, through the services or from the schema."""
     with Session(owner_engine) as session, session.begin():
         for slot in session.execute(select(Base.metadata.tables["slots"])).mappings().all():
             sealed = SEALER.seal(b"a-radius-secret-of-the-slot", f"slot:{slot['id']}")
@@ -70,7 +70,7 @@ def _add_row(session: Session, table: Table, tenant_id: TenantId) -> None:
 
 
 def _seal_rows(session: Session, table: Table, tenant_id: TenantId) -> None:
-    """What the factory made up is sealed by nobody."""
+    """Values from the factory are not sealed."""
     for name, context in tables.sealed_columns(table).items():
         for row in session.execute(select(table).where(table.c.tenant_id == tenant_id)).mappings().all():
             if (row[name] is None or _opens(row[name], context(tenant_id, row.get("id")))) and table.name != "nases":
@@ -93,7 +93,7 @@ def _opens(sealed: bytes, context: str) -> bool:
 
 
 def contents_of(engine: Engine, tenant_id: TenantId, *, renamed_by: TenantId | None = None) -> dict[str, list[Any]]:
-    """Every row of every table that is not left out on purpose; ids as `renamed_by` renames them."""
+    """Return every row of every table that is not excluded; ids mapped by `renamed_by`."""
     found: dict[str, list[Any]] = {}
     with Session(engine) as session:
         for name, table in tables.tenant_tables().items():
@@ -118,14 +118,14 @@ def _plain(table: Table, row: dict[str, Any], tenant_id: TenantId, renamed_by: T
     return row
 
 
-def test_every_table_of_tenants_is_in_the_file_or_left_out_for_a_reason() -> None:
-    """A table that is new here: add it to one of the lists of nac/tenant_files/tables.py."""
+def test_every_tenant_table_is_exported_or_excluded() -> None:
+    """A new table is reported here: add it to one of the lists of nac/tenant_files/tables.py."""
     named = [*tables.CONTENT_TABLES, *tables.LOG_TABLES, *tables.EXCLUDED_TABLES]
     assert len(named) == len(set(named))
     assert set(tables.tenant_tables()) == set(named)
 
 
-def test_every_secret_and_every_setting_is_known() -> None:
+def test_every_secret_and_setting_is_listed() -> None:
     sealed = {
         f"{table.name}.{column.name}"
         for table in tables.content_tables()
@@ -139,7 +139,7 @@ def test_every_secret_and_every_setting_is_known() -> None:
     }
 
 
-def test_all_of_a_tenant_comes_back_as_another(
+def test_tenant_is_restored_under_another_name(
     app_engine: Engine, owner_engine: Engine, platform: Platform, full: TenantId
 ) -> None:
     with session_scope(TenantScope(full), engine=app_engine) as session:
@@ -160,7 +160,7 @@ def test_all_of_a_tenant_comes_back_as_another(
     assert {"tenant.export", "tenant.import"} <= set(actions)
 
 
-def test_file_without_passphrase_has_no_secret_and_its_tenant_gets_authorities_of_its_own(
+def test_file_without_passphrase_has_no_secrets(
     app_engine: Engine, owner_engine: Engine, platform: Platform, full: TenantId
 ) -> None:
     source = exported(app_engine, full, passphrase="", logs=True)
@@ -173,10 +173,10 @@ def test_file_without_passphrase_has_no_secret_and_its_tenant_gets_authorities_o
     assert all(row["secret_sealed"] is None for name in ("nases", "identity_sources") for row in rows[name])
 
 
-def test_what_the_api_would_refuse_is_refused_of_a_file_with_its_place_and_nothing_stays(
+def test_values_that_the_api_rejects_are_rejected_in_files(
     app_engine: Engine, owner_engine: Engine, platform: Platform, full: TenantId
 ) -> None:
-    """As whoever writes to the database, or an older version with fewer checks, may have left it."""
+    """An older version with fewer checks, or direct database access, may have written them."""
     rule = {"id": "r", "name": "R", "when": {"attribute": "endpoint.gruop", "operator": "equals", "value": "x"}}
     document = {"rules": [rule | {"then": {"verdict": "permit"}}]}
     wrong: dict[str, tuple[dict[str, Any], str]] = {
@@ -215,7 +215,7 @@ def test_what_the_api_would_refuse_is_refused_of_a_file_with_its_place_and_nothi
     assert imported(app_engine, platform, exported(app_engine, full)).tenant.slug == "copy"
 
 
-def test_policy_that_names_a_nas_which_has_gone_since_comes_back(
+def test_policy_with_a_deleted_nas_is_restored(
     app_engine: Engine, owner_engine: Engine, platform: Platform, full: TenantId
 ) -> None:
     when = {"attribute": "nas.name", "operator": "equals", "value": "gone"}
@@ -228,7 +228,7 @@ def test_policy_that_names_a_nas_which_has_gone_since_comes_back(
     assert all(row["document"] == document for row in contents_of(owner_engine, copy)["policy_versions"])
 
 
-def test_import_that_finds_no_slot_leaves_nothing(
+def test_import_without_a_free_slot_leaves_nothing(
     app_engine: Engine, platform: Platform, full: TenantId, owner_engine: Engine
 ) -> None:
     source = exported(app_engine, full)

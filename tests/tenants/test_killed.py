@@ -1,4 +1,4 @@
-"""A tenant that is being made or moved by a process that is killed before or after one of its commits."""
+"""A tenant is created or moved by a process that is killed before or after one of its commits."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -32,7 +32,7 @@ def roomy(app_engine: Engine, cell_engine: Engine) -> Platform:
 
 
 def repair(tenant_id: TenantId, worker_engine: Engine, owner_engine: Engine) -> None:
-    """What the worker does with every tenant, a minute later."""
+    """Run the worker's repair of all tenants, a minute later."""
     with owner_engine.begin() as connection:
         for table in (Certificate, AuthorityIntent):
             connection.execute(update(table).values(created_at=table.created_at - timedelta(minutes=2)))
@@ -52,7 +52,7 @@ def repair(tenant_id: TenantId, worker_engine: Engine, owner_engine: Engine) -> 
 
 
 def deaths_of_making(platform: Platform, database: Database) -> Iterator[str]:
-    """The slug of each tenant whose making was killed."""
+    """The slug of each tenant whose creation was killed."""
     for at in range(1, 20):
         for when in (BEFORE, AFTER):
             slug = f"tenant-{at}-{when.partition('_')[0]}"
@@ -67,7 +67,7 @@ def deaths_of_making(platform: Platform, database: Database) -> Iterator[str]:
             yield slug
 
 
-def test_tenant_whose_making_died_is_not_there_or_becomes_whole(
+def test_interrupted_creation_leaves_no_tenant_or_completes(
     roomy: Platform, database: Database, app_engine: Engine, worker_engine: Engine, owner_engine: Engine
 ) -> None:
     seen = []
@@ -83,7 +83,7 @@ def test_tenant_whose_making_died_is_not_there_or_becomes_whole(
             kinds = select(CertificateAuthority.kind).where(CertificateAuthority.status == "active")
             assert sorted(session.scalars(kinds)) == ["issuing", "root"], slug
             assert session.scalars(select(Certificate.profile).where(Certificate.status == "valid")).all(), slug
-    # Before its first commit nothing is there.
+    # Before its first commit nothing exists.
     assert (seen[0], all(seen[1:]), len(seen) > 3) == (False, True, True)
 
 
@@ -98,7 +98,7 @@ def moved(roomy: Platform, app_engine: Engine, cell_engine: Engine, owner_engine
     return tenant_id
 
 
-def test_step_of_a_move_is_taken_or_not(
+def test_interrupted_move_step_is_done_or_not(
     moved: TenantId, database: Database, app_engine: Engine, owner_engine: Engine
 ) -> None:
     given = {"actor": ACTOR, "tenant_id": moved}

@@ -1,4 +1,4 @@
-"""Logs of purged tenants go, in batches; nobody else's do."""
+"""Logs of purged tenants are deleted in batches; those of others stay."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,7 +53,7 @@ def purge_tenant(app_engine: Engine, tenant_id: TenantId) -> None:
 
 
 def add_logs(owner_engine: Engine, tenant_id: TenantId, *, rows: int) -> None:
-    """Of several days, some outside every day's partition."""
+    """Add logs of several days, some outside every daily partition."""
     with Session(owner_engine) as session, session.begin():
         for number in range(rows):
             for log in (AuthLog, AccountingLog):
@@ -72,9 +72,7 @@ def remembered(owner_engine: Engine) -> list[TenantId]:
         return list(session.scalars(select(PurgedTenant.tenant_id)))
 
 
-def test_logs_of_a_purged_tenant_go_in_batches_and_those_of_others_stay(
-    app_engine, owner_engine, worker_engine, two, monkeypatch
-):
+def test_only_logs_of_a_purged_tenant_are_deleted(app_engine, owner_engine, worker_engine, two, monkeypatch):
     monkeypatch.setattr(log_purge, "BATCH_ROWS", 7)
     alpha, bravo = two
     for tenant_id in two:
@@ -87,7 +85,7 @@ def test_logs_of_a_purged_tenant_go_in_batches_and_those_of_others_stay(
     assert rows(owner_engine, bravo) == [20, 20, 1, 1, 1, 1, 1]
 
 
-def test_time_that_is_up_leaves_the_rest_to_the_next_run(app_engine, owner_engine, worker_engine, two, monkeypatch):
+def test_timed_out_run_leaves_the_rest_to_the_next(app_engine, owner_engine, worker_engine, two, monkeypatch):
     monkeypatch.setattr(log_purge, "BATCH_ROWS", 5)
     alpha, _ = two
     add_logs(owner_engine, alpha, rows=12)
@@ -95,9 +93,7 @@ def test_time_that_is_up_leaves_the_rest_to_the_next_run(app_engine, owner_engin
     assert [log_purge.delete_logs(seconds=-1, engine=worker_engine) for _ in range(4)] == [10, 10, 4, 0]
 
 
-def test_purged_tenant_is_looked_after_for_a_day_because_rows_may_come_late(
-    app_engine, owner_engine, worker_engine, two
-):
+def test_purged_tenant_is_checked_for_late_rows_for_a_day(app_engine, owner_engine, worker_engine, two):
     alpha, _ = two
     purge_tenant(app_engine, alpha)
     log_purge.delete_logs(seconds=60, engine=worker_engine)
@@ -112,9 +108,7 @@ def test_purged_tenant_is_looked_after_for_a_day_because_rows_may_come_late(
     assert remembered(owner_engine) == []
 
 
-def test_tenant_is_remembered_while_another_process_has_its_rows(
-    app_engine, owner_engine, worker_engine, two, monkeypatch
-):
+def test_tenant_is_remembered_while_its_rows_are_locked(app_engine, owner_engine, worker_engine, two, monkeypatch):
     alpha, _ = two
     monkeypatch.setattr(log_purge, "BATCH_ROWS", 4)
     add_logs(owner_engine, alpha, rows=8)
@@ -124,7 +118,7 @@ def test_tenant_is_remembered_while_another_process_has_its_rows(
 
     @contextmanager
     def beside(session: Session) -> Iterator[None]:
-        """The other one takes what was picked, and is killed before it takes the rest."""
+        """Another process locks the selected rows, and is killed before it locks the rest."""
         with Session(owner_engine) as other, other.begin():
             for log in (AuthLog, AccountingLog):
                 picked = select(log.id).where(log.tenant_id == alpha).order_by(log.at).limit(4)
@@ -141,7 +135,7 @@ def test_tenant_is_remembered_while_another_process_has_its_rows(
     assert (remembered(owner_engine), rows(owner_engine, alpha)) == ([], [0] * len(LOGS))
 
 
-def test_tenant_that_is_only_being_deleted_keeps_its_logs(app_engine, owner_engine, worker_engine, two):
+def test_tenant_pending_deletion_keeps_its_logs(app_engine, owner_engine, worker_engine, two):
     alpha, _ = two
     add_logs(owner_engine, alpha, rows=1)
     with session_scope(PlatformScope(), engine=app_engine) as session:
@@ -150,7 +144,7 @@ def test_tenant_that_is_only_being_deleted_keeps_its_logs(app_engine, owner_engi
     assert rows(owner_engine, alpha) == [1, 1, 1, 1, 1, 1, 1]
 
 
-def test_ended_sessions_and_usage_go_as_well(app_engine, owner_engine, worker_engine, two, monkeypatch):
+def test_ended_sessions_and_usage_are_deleted_too(app_engine, owner_engine, worker_engine, two, monkeypatch):
     monkeypatch.setattr(row_deletion, "BATCH_ROWS", 5)
     tables = [Base.metadata.tables[name] for name in KEYS]
     with Session(owner_engine) as session, session.begin():
@@ -163,7 +157,7 @@ def test_ended_sessions_and_usage_go_as_well(app_engine, owner_engine, worker_en
         assert {row for table in tables for row in session.scalars(select(table.c.tenant_id))} == {bravo}
 
 
-def test_records_in_quarantine_go_with_their_tenant_alone(app_engine, owner_engine, worker_engine, two):
+def test_quarantined_records_are_deleted_only_with_their_tenant(app_engine, owner_engine, worker_engine, two):
     alpha, bravo = two
     with Session(owner_engine) as session, session.begin():
         cell_id = session.scalars(select(Cell.id)).one()
@@ -171,7 +165,7 @@ def test_records_in_quarantine_go_with_their_tenant_alone(app_engine, owner_engi
             values = {"cell_id": cell_id, "stream": "auth", "tenant_id": tenant_id, "why": "x", "payload": b"x"}
             session.execute(insert(QuarantinedRecord).values(values))
     purge_tenant(app_engine, alpha)
-    # alpha's, and that of a tenant that nobody knows.
+    # Alpha's records, and those of an unknown tenant.
     assert log_purge.delete_logs(seconds=60, engine=worker_engine) == 2
     with Session(owner_engine) as session:
         assert set(session.scalars(select(QuarantinedRecord.tenant_id))) == {bravo, None}

@@ -21,7 +21,7 @@ def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
     return make_platform(app_engine, cell_engine, slots=2)
 
 
-def test_new_tenant_holds_slot_and_default_site(app_engine: Engine, platform: Platform) -> None:
+def test_new_tenant_has_a_slot_and_a_default_site(app_engine: Engine, platform: Platform) -> None:
     tenant = make_tenant(app_engine, platform, "alpha")
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         slot = cells.require_slot(session, tenant_id=tenant.id)
@@ -32,14 +32,14 @@ def test_new_tenant_holds_slot_and_default_site(app_engine: Engine, platform: Pl
     assert tenant.status == "active"
 
 
-def test_new_tenant_offers_what_has_no_known_risk(app_engine: Engine, platform: Platform) -> None:
+def test_new_tenant_offers_only_methods_without_known_risk(app_engine: Engine, platform: Platform) -> None:
     tenant = make_tenant(app_engine, platform, "alpha")
     assert tenant.methods == list(DEFAULT_METHODS)
     assert {"peap-mschapv2", "mschapv1"}.isdisjoint(tenant.methods)
     assert tenant.tls_versions == ["1.2", "1.3"]
 
 
-def test_offer_is_changed_in_part_and_audited(app_engine: Engine, platform: Platform) -> None:
+def test_partial_method_change_is_audited(app_engine: Engine, platform: Platform) -> None:
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
 
@@ -60,7 +60,7 @@ def test_offer_is_changed_in_part_and_audited(app_engine: Engine, platform: Plat
 
 @pytest.mark.parametrize("column", ["methods", "tls_versions"])
 @pytest.mark.parametrize("value", [[], ["no-such"], [None], ["1.1"], ["mab", "no-such"]])
-def test_database_stores_no_offer_that_there_is_not(
+def test_database_rejects_unknown_methods(
     app_engine: Engine, platform: Platform, column: str, value: list[str]
 ) -> None:
     tenant_id = make_tenant(app_engine, platform, "alpha").id
@@ -68,7 +68,7 @@ def test_database_stores_no_offer_that_there_is_not(
         session.execute(update(Tenant).values({column: value}))
 
 
-def test_tenants_are_spread_over_cells_with_most_free_slots(
+def test_tenants_go_to_the_cell_with_most_free_slots(
     app_engine: Engine, cell_engine: Engine, platform: Platform
 ) -> None:
     other = make_cell(cell_engine, name="cell-2", slots=3, first_port=19120)
@@ -80,7 +80,7 @@ def test_tenants_are_spread_over_cells_with_most_free_slots(
     assert chosen == [other, platform.cell_id, other]
 
 
-def test_no_free_slot_is_refused_and_leaves_nothing(app_engine: Engine, platform: Platform) -> None:
+def test_no_free_slot_is_rejected_and_leaves_nothing(app_engine: Engine, platform: Platform) -> None:
     make_tenant(app_engine, platform, "alpha")
     make_tenant(app_engine, platform, "bravo")
     with pytest.raises(NoFreeSlot, match="Add a cell"):
@@ -89,7 +89,7 @@ def test_no_free_slot_is_refused_and_leaves_nothing(app_engine: Engine, platform
         assert [tenant.slug for tenant in tenants.list_tenants(session)] == ["alpha", "bravo"]
 
 
-def test_two_creations_at_once_take_different_slots(app_engine: Engine, platform: Platform) -> None:
+def test_concurrent_creations_take_different_slots(app_engine: Engine, platform: Platform) -> None:
     with (
         session_scope(PlatformScope(), engine=app_engine) as first,
         session_scope(PlatformScope(), engine=app_engine) as second,
@@ -100,19 +100,19 @@ def test_two_creations_at_once_take_different_slots(app_engine: Engine, platform
         assert cells.require_slot(second, tenant_id=two.id).number == 1
 
 
-def test_slug_taken_is_refused(app_engine: Engine, platform: Platform) -> None:
+def test_taken_slug_is_rejected(app_engine: Engine, platform: Platform) -> None:
     make_tenant(app_engine, platform, "alpha")
     with pytest.raises(AlreadyExists, match="'alpha'"):
         make_tenant(app_engine, platform, "alpha")
 
 
 @pytest.mark.parametrize("slug", ["", "Alpha", "-alpha", "alpha-", "al pha", "a" * 64, "al_pha", "älpha"])
-def test_slug_that_is_no_dns_label_is_refused(app_engine: Engine, platform: Platform, slug: str) -> None:
+def test_slug_that_is_no_dns_label_is_rejected(app_engine: Engine, platform: Platform, slug: str) -> None:
     with pytest.raises(InvalidInput, match="slug"):
         make_tenant(app_engine, platform, slug)
 
 
-def test_suspend_resume_delete_and_take_back_change_status(app_engine: Engine, platform: Platform) -> None:
+def test_suspend_resume_delete_and_restore_change_status(app_engine: Engine, platform: Platform) -> None:
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     steps = [
         (tenants.suspend_tenant, "suspended"),
@@ -130,7 +130,7 @@ def test_suspend_resume_delete_and_take_back_change_status(app_engine: Engine, p
     assert actions == ["tenant.create", "tenant.suspend", "tenant.resume", "tenant.delete", "tenant.resume"]
 
 
-def test_suspending_tenant_that_is_being_deleted_is_refused(app_engine: Engine, platform: Platform) -> None:
+def test_suspending_a_tenant_being_deleted_is_rejected(app_engine: Engine, platform: Platform) -> None:
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id)
@@ -141,7 +141,7 @@ def test_suspending_tenant_that_is_being_deleted_is_refused(app_engine: Engine, 
         tenants.suspend_tenant(session, actor=ACTOR, tenant_id=tenant_id)
 
 
-def test_purge_removes_rows_retires_slot_and_keeps_audit(app_engine: Engine, platform: Platform) -> None:
+def test_purge_deletes_rows_retires_slot_and_keeps_audit(app_engine: Engine, platform: Platform) -> None:
     alpha, bravo = (make_tenant(app_engine, platform, slug) for slug in ("alpha", "bravo"))
     for tenant in (alpha, bravo):
         with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
@@ -163,13 +163,13 @@ def test_purge_removes_rows_retires_slot_and_keeps_audit(app_engine: Engine, pla
             assert len(session.scalars(select(Endpoint)).all()) == count
 
 
-def test_purge_of_tenant_not_deleted_is_refused(app_engine: Engine, platform: Platform) -> None:
+def test_purge_of_an_undeleted_tenant_is_rejected(app_engine: Engine, platform: Platform) -> None:
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     with pytest.raises(Conflict, match="Delete it first"), session_scope(PlatformScope(), engine=app_engine) as session:
         tenants.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)
 
 
-def test_msp_sees_and_enters_its_own_tenants_alone(app_engine: Engine, platform: Platform) -> None:
+def test_msp_sees_and_enters_only_its_own_tenants(app_engine: Engine, platform: Platform) -> None:
     with session_scope(PlatformScope(), engine=app_engine) as session:
         other = Platform(msps.create_msp(session, actor=ACTOR, slug="other").id, platform.cell_id)
     mine, theirs = make_tenant(app_engine, platform, "alpha"), make_tenant(app_engine, other, "bravo")

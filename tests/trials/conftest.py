@@ -1,4 +1,4 @@
-"""The API of an installation that offers trials, and the mails that it has in its outbox."""
+"""The API of an installation with trials, and the mails in its outbox."""
 
 import json
 import re
@@ -28,13 +28,13 @@ PASSWORD = "a few words of ann"
 
 
 class Mails:
-    """What waits to be sent, opened."""
+    """Mails waiting to be sent, opened."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def all(self) -> list[tuple[str, str, dict]]:
-        """(template, recipient, values) in the order of asking."""
+        """(template, recipient, values) in the order of creation."""
         with session_scope(PlatformScope(), engine=self._engine) as session:
             rows = session.scalars(select(Mail).order_by(Mail.created_at, Mail.key)).all()
         return [
@@ -62,7 +62,7 @@ def mails(worker_engine: Engine) -> Mails:
 @pytest.fixture
 @laid_again
 def cell(cell_engine: Engine) -> None:
-    """One that has registered and died: policies can be written, nothing answers."""
+    """A cell that has registered and died: policies can be written, nothing responds."""
     give_dictionary(cell_engine, make_cell(cell_engine, slots=4, seal_with=SIGNING.sealer.seal))
 
 

@@ -1,4 +1,4 @@
-"""What is refused to a browser is a page with a sentence and a way onward; to a program, a problem."""
+"""A browser gets an error page with a sentence and a link; a program gets a problem."""
 
 import re
 from pathlib import Path
@@ -19,8 +19,8 @@ __all__ = ["start"]
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
 
-def told(answer: httpx.Response) -> tuple[int, str, list[str]]:
-    """Its status, its sentence, and where it leads."""
+def page_parts(answer: httpx.Response) -> tuple[int, str, list[str]]:
+    """Return the status, the sentence and the link."""
     assert answer.headers["content-type"] == "text/html; charset=utf-8", answer.text
     assert answer.headers["content-security-policy"]
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -39,14 +39,14 @@ def told(answer: httpx.Response) -> tuple[int, str, list[str]]:
         ("/sign-in/totp", 405, ["/"]),
     ],
 )
-def test_what_is_not_there_leads_onward(start: Start, path: str, status: int, ways: list[str]) -> None:
-    found, sentence, to = told(start.api.get(path, headers=BROWSER))
+def test_unknown_page_links_onward(start: Start, path: str, status: int, ways: list[str]) -> None:
+    found, sentence, to = page_parts(start.api.get(path, headers=BROWSER))
     assert (found, to) == (status, ways)
     assert sentence.endswith(".")
 
 
 @pytest.mark.parametrize("path", ["/v1/nowhere", "/v1/me", "/openapi.json/x"])
-def test_programs_and_the_api_are_told_problems(start: Start, path: str) -> None:
+def test_programs_and_the_api_get_problems(start: Start, path: str) -> None:
     with httpx.Client(transport=start.api._transport, base_url="http://api") as nobody:
         assert nobody.get(path, headers=BROWSER).headers["content-type"] == "application/problem+json"
         assert nobody.get("/start/alpha/nope").headers["content-type"] == "application/problem+json"
@@ -56,38 +56,38 @@ def _wrong(*args: object, **kwargs: object) -> object:
     raise RuntimeError("password=hunter2")
 
 
-def test_what_goes_wrong_inside_is_a_page_that_tells_nothing_of_it(
+def test_internal_error_page_reveals_nothing(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(start_routes, "find_company_sign_on", _wrong)
     with served(create_app(settings_of_public(database, tmp_path))) as client:
         answer = client.get("/sign-in/company?name=a")
-    status, _, ways = told(answer)
+    status, _, ways = page_parts(answer)
     assert (status, ways) == (500, ["/sign-in/company?name=a", "/"])
     assert "hunter2" not in answer.text
 
 
-def test_database_away_and_too_much_asked_are_pages(database: Database, tmp_path: Path) -> None:
+def test_database_outage_and_rate_limit_are_pages(database: Database, tmp_path: Path) -> None:
     nowhere = f"postgresql://admit_app@/admit?host={tmp_path}"
     limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "2"}
     with served(create_app(settings_of_public(database, tmp_path, ADMIT_DATABASE_URL=nowhere, **limits))) as client:
         path = f"/new-password/{LinkText.make().reveal()}"
         away = client.get(path)
-        assert told(away)[::2] == (503, [path, "/"])
+        assert page_parts(away)[::2] == (503, [path, "/"])
         assert str(tmp_path) not in away.text
         assert str(tmp_path) not in client.get("/sign-in/company?name=a").text
         much = client.get("/sign-in/company?name=%22%3E&b")
-        assert told(much)[::2] == (429, ["/sign-in/company?name=%22%3E&amp;b", "/"])
+        assert page_parts(much)[::2] == (429, ["/sign-in/company?name=%22%3E&amp;b", "/"])
         assert int(much.headers["retry-after"]) > 0
         assert "requests in a minute" in much.text
 
 
 @pytest.mark.parametrize("path", ["//evil.example/", "///evil.example", "/%5Cevil.example/"])
-def test_trying_again_stays_here_however_the_path_is_written(database: Database, tmp_path: Path, path: str) -> None:
+def test_retry_link_stays_on_this_site(database: Database, tmp_path: Path, path: str) -> None:
     limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "1"}
     with served(create_app(settings_of_public(database, tmp_path, **limits))) as client:
         client.get("/nowhere")
-        status, _, ways = told(client.get(f"http://api{path}", headers=BROWSER))
+        status, _, ways = page_parts(client.get(f"http://api{path}", headers=BROWSER))
     assert status == 429
     assert not [way for way in ways if urljoin("http://api/", way).split("/")[2] != "api"], ways
 
@@ -104,12 +104,14 @@ def test_trying_again_stays_here_however_the_path_is_written(database: Database,
         ("*/*", False),
     ],
 )
-def test_page_is_for_who_asks_for_one(start: Start, accept: str, is_page: bool) -> None:
+def test_page_is_sent_only_if_html_is_accepted(start: Start, accept: str, is_page: bool) -> None:
     answer = start.api.get("/nowhere", headers={"Accept": accept})
     assert answer.headers["content-type"].startswith("text/html" if is_page else "application/problem+json")
 
 
-def test_who_looks_at_a_page_is_not_told_to_write_requests(start: Start) -> None:
-    status, sentence, _ = told(start.api.post("/start/alpha/self-test", data={"csrf": "another"}, headers=BROWSER))
+def test_error_page_gives_no_api_instructions(start: Start) -> None:
+    status, sentence, _ = page_parts(
+        start.api.post("/start/alpha/self-test", data={"csrf": "another"}, headers=BROWSER)
+    )
     assert status == 403
     assert "/v1/" not in sentence

@@ -1,4 +1,4 @@
-"""What `./admit trial` shows."""
+"""Output of `./admit trial`."""
 
 from datetime import timedelta
 
@@ -7,7 +7,7 @@ from nac.clock import utc_now
 from nac.models import Tenant, Trial
 
 
-def test_converted_trial_shows_no_day_on_which_its_data_goes() -> None:
+def test_converted_trial_shows_no_deletion_day() -> None:
     ends_at = utc_now()
     for state, is_purged in (("running", True), ("ended", True), ("converted", False)):
         trial = Trial(state=state, ends_at=ends_at, purged_at=ends_at + timedelta(days=14))

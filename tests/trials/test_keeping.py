@@ -1,4 +1,4 @@
-"""The life of a trial: reminders, limits, end, removal, conversion."""
+"""Lifecycle of a trial: reminders, limits, end, deletion, conversion."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -56,7 +56,7 @@ def _add(engine: Engine, tenant_id: TenantId, number: int) -> None:
         endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac=f"00005e00530{number}")
 
 
-def test_a_trial_is_reminded_ended_and_removed(
+def test_trial_is_reminded_ended_and_deleted(
     tenant_id: TenantId,
     keeper: TrialEnvironment,
     mails: Mails,
@@ -101,7 +101,7 @@ def test_a_trial_is_reminded_ended_and_removed(
         assert session.scalars(select(Trial)).all() == []
 
 
-def test_what_was_missed_is_told_by_one_mail(
+def test_missed_reminders_are_sent_as_one_mail(
     tenant_id: TenantId, keeper: TrialEnvironment, mails: Mails, app_engine: Engine, worker_engine: Engine
 ):
     """The worker was down for a week."""
@@ -110,7 +110,7 @@ def test_what_was_missed_is_told_by_one_mail(
     assert mails.templates().count("trial-ending") == 1
 
 
-def test_more_devices_than_the_trial_allows_are_refused(tenant_id: TenantId, app_engine: Engine):
+def test_devices_beyond_the_trial_limit_are_rejected(tenant_id: TenantId, app_engine: Engine):
     for number in (1, 2):
         _add(app_engine, tenant_id, number)
     with pytest.raises(TrialLimitReached):
@@ -129,7 +129,7 @@ def _log(engine: Engine, owner: Engine, tenant_id: TenantId, number: int, nas: s
             make_row(session, AuthLog.__table__, tenant_id, at=utc_now(), nas_identifier=nas)
 
 
-def test_too_many_authentications_are_told_first_and_suspended_later(
+def test_too_many_authentications_warn_then_suspend(
     tenant_id: TenantId,
     keeper: TrialEnvironment,
     mails: Mails,
@@ -147,7 +147,7 @@ def test_too_many_authentications_are_told_first_and_suspended_later(
         lifecycle.process_trials(keeper, now=now + timedelta(hours=hours), engine=worker_engine)
     assert mails.templates().count("trial-limit") == 1
     assert _status(tenant_id, app_engine) == "active"
-    # The day that it is counted over has gone on with it: as if it had been as busy since.
+    # The counted day has moved along: as if traffic had continued.
     with session_scope(PlatformScope(), engine=app_engine) as session:
         service.require_trial(session, tenant_id=tenant_id).over_since = now - _DAY
     lifecycle.process_trials(keeper, now=now, engine=worker_engine)
@@ -155,7 +155,7 @@ def test_too_many_authentications_are_told_first_and_suspended_later(
     assert _status(tenant_id, app_engine) == "suspended"
 
 
-def test_a_calm_day_ends_the_warning(
+def test_quiet_day_ends_the_warning(
     tenant_id: TenantId, keeper: TrialEnvironment, app_engine: Engine, worker_engine: Engine, owner_engine: Engine
 ):
     _log(app_engine, owner_engine, tenant_id, 4)
@@ -165,7 +165,7 @@ def test_a_calm_day_ends_the_warning(
         assert service.require_trial(session, tenant_id=tenant_id).over_since is None
 
 
-def test_a_converted_trial_has_neither_end_nor_limits(
+def test_converted_trial_has_no_end_or_limits(
     tenant_id: TenantId,
     keeper: TrialEnvironment,
     mails: Mails,
@@ -187,9 +187,7 @@ def test_a_converted_trial_has_neither_end_nor_limits(
         _add(app_engine, tenant_id, number)
 
 
-def test_a_trial_is_told_with_the_slug_of_its_tenant(
-    trial: str, tenant_id: TenantId, api: httpx.Client, make_token: MakeToken
-):
+def test_trial_shows_the_slug_of_its_tenant(trial: str, tenant_id: TenantId, api: httpx.Client, make_token: MakeToken):
     headers = {"Authorization": f"Bearer {make_token(Owner())}"}
     (listed,) = api.get("/v1/trials", headers=headers).json()["items"]
     shown = api.get(f"/v1/trials/{tenant_id}", headers=headers)
@@ -201,11 +199,11 @@ def test_a_trial_is_told_with_the_slug_of_its_tenant(
     late = api.post(f"/v1/trials/{tenant_id}/extend", json={"days": 3}, headers=match)
     assert (late.status_code, late.json()["code"]) == (412, "has-changed")
     match["If-Match"] = extended.headers["etag"]
-    # Nothing has to be said of a conversion.
+    # A conversion needs no body.
     assert api.post(f"/v1/trials/{tenant_id}/convert", headers=match).json()["state"] == "converted"
 
 
-def test_a_conversion_that_is_killed_is_done_or_not(
+def test_killed_conversion_is_done_or_not(
     tenant_id: TenantId,
     keeper: TrialEnvironment,
     mails: Mails,
@@ -213,7 +211,7 @@ def test_a_conversion_that_is_killed_is_done_or_not(
     app_engine: Engine,
     worker_engine: Engine,
 ):
-    """With its mail and its audit entry; who asks again is told, or has it done."""
+    """With its mail and audit entry. A retry reports it or completes it."""
     lifecycle.process_trials(keeper, now=_ends_at(tenant_id, app_engine), engine=worker_engine)
     told = mails.templates()
 
@@ -233,7 +231,7 @@ def test_a_conversion_that_is_killed_is_done_or_not(
         convert(app_engine)
 
 
-def test_an_extended_trial_goes_on(
+def test_extended_trial_continues(
     tenant_id: TenantId,
     keeper: TrialEnvironment,
     mails: Mails,
@@ -251,7 +249,7 @@ def test_an_extended_trial_goes_on(
     assert _status(tenant_id, app_engine) == "active"
 
 
-def test_sign_ups_are_forgotten_after_a_month(
+def test_sign_ups_are_deleted_after_a_month(
     trial: str, keeper: TrialEnvironment, app_engine: Engine, worker_engine: Engine
 ):
     lifecycle.process_trials(keeper, now=utc_now() + timedelta(days=31), engine=worker_engine)

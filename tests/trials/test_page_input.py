@@ -1,4 +1,4 @@
-"""Pages and what no form of theirs sends: each tells on a page, in a sentence, what is wrong."""
+"""Invalid input to pages, which their forms never send, gets an error page with a sentence."""
 
 import re
 from typing import Final
@@ -23,7 +23,7 @@ _GIVEN: Final = "&".join(f"{name}={{0}}" for name in _NAMES)
     [pytest.param(bad, id=bad[:12]) for bad in _BAD]
     + [pytest.param(bad, id=bad, marks=pytest.mark.long) for bad in _OTHERS],
 )
-def test_what_no_form_sends_is_told_on_a_page(start: Start, bad: str) -> None:
+def test_unexpected_form_input_gets_an_error_page(start: Start, bad: str) -> None:
     for route in PAGE_ROUTES:
         assert isinstance(route, APIRoute)
         method, given = next(iter(route.methods)), _GIVEN.format(bad)
@@ -53,15 +53,15 @@ def _require_page(answer: httpx.Response) -> None:
         assert any(each.rstrip().endswith((".", "?")) for each in sentences), told
 
 
-def test_form_is_there_again_where_the_address_has_what_no_text_may_have(api: httpx.Client) -> None:
+def test_invalid_characters_in_an_address_show_the_form_again(api: httpx.Client) -> None:
     shown = api.get("/sign-in/company?name=%00")
     told = re.findall('role="alert">([^<]+)', shown.text)
     assert (shown.status_code, told) == (422, ["The query contains NUL. Remove it."])
     assert 'action="/sign-in/company"' in shown.text
 
 
-def test_address_of_a_form_leads_on_where_it_is_asked_for_by_itself(api: httpx.Client) -> None:
-    """As by whoever goes to it once more after a mistake."""
+def test_get_on_a_form_action_gets_an_error_page(api: httpx.Client) -> None:
+    """A user opens the URL of the form again after an error."""
     shown = api.get("/sign-in/totp")
     assert (shown.status_code, shown.headers["allow"]) == (405, "POST")
     _require_page(shown)

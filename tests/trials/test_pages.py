@@ -1,4 +1,4 @@
-"""The pages of signing up, as a browser without scripts uses them."""
+"""The sign-up pages in a browser without scripts."""
 
 import re
 
@@ -7,7 +7,7 @@ import httpx
 from tests.trials.conftest import ANN, PASSWORD, Mails
 
 
-def test_the_pages_lead_to_a_tenant(api: httpx.Client, mails: Mails):
+def test_pages_lead_to_a_tenant(api: httpx.Client, mails: Mails):
     assert 'action="/sign-up"' in api.get("/sign-up").text
     asked = api.post("/sign-up", data=ANN)
     assert asked.status_code == 202
@@ -19,7 +19,7 @@ def test_the_pages_lead_to_a_tenant(api: httpx.Client, mails: Mails):
     assert 'value="&lt;b&gt;"' in unlike.text
     ready = api.post(mails.link(), data={"password": PASSWORD, "again": PASSWORD, "name": "Ann"})
     assert ready.status_code == 303, ready.text
-    # Sent by browsers over TLS alone.
+    # Browsers send it only over TLS.
     api.headers["Cookie"] = f"__Host-admit={api.cookies['__Host-admit']}"
     start = api.get(ready.headers["location"])
     assert "The self-test sends requests to your ports" in start.text
@@ -40,11 +40,11 @@ def test_the_pages_lead_to_a_tenant(api: httpx.Client, mails: Mails):
     assert api.post(mails.link(), data={"password": PASSWORD, "again": PASSWORD}).status_code == 410
 
 
-def test_who_has_an_account_already_finds_the_way_to_sign_in(api: httpx.Client):
+def test_existing_user_finds_the_sign_in_page(api: httpx.Client):
     assert '<a href="/sign-in">' in api.get("/sign-up").text
 
 
-def test_page_of_another_site_signs_nobody_in_to_a_trial_of_its_own(api: httpx.Client, mails: Mails):
+def test_cross_site_page_cannot_sign_in_to_its_trial(api: httpx.Client, mails: Mails):
     api.post("/sign-up", data=ANN)
     form = {"password": PASSWORD, "again": PASSWORD}
     for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://elsewhere.example"}):
@@ -54,7 +54,7 @@ def test_page_of_another_site_signs_nobody_in_to_a_trial_of_its_own(api: httpx.C
     assert api.post(mails.link(), data=form, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 303
 
 
-def test_a_mistake_leaves_what_was_typed(api: httpx.Client):
+def test_form_keeps_its_input_after_an_error(api: httpx.Client):
     answer = api.post("/sign-up", data={"email": '"><script>', "organisation": "Acme"})
     assert answer.status_code == 422
     assert "<script>" not in answer.text
@@ -62,7 +62,7 @@ def test_a_mistake_leaves_what_was_typed(api: httpx.Client):
     assert 'value="Acme"' in answer.text
 
 
-def test_pages_run_no_script_and_are_kept_nowhere(api: httpx.Client):
+def test_pages_have_no_script_and_are_not_cached(api: httpx.Client):
     headers = api.get("/sign-up").headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -71,7 +71,7 @@ def test_pages_run_no_script_and_are_kept_nowhere(api: httpx.Client):
     assert (headers["cache-control"], headers["referrer-policy"]) == ("no-store", "same-origin")
 
 
-def test_page_of_signing_in_runs_one_script_of_ours(api: httpx.Client):
+def test_sign_in_page_has_one_own_script(api: httpx.Client):
     shown = api.get("/sign-in")
     policy = shown.headers["content-security-policy"]
     assert ("default-src 'none'" in policy, "script-src 'self'" in policy, "unsafe" in policy) == (True, True, False)
@@ -80,7 +80,7 @@ def test_page_of_signing_in_runs_one_script_of_ours(api: httpx.Client):
     assert (script.status_code, script.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
 
 
-def test_what_is_no_form_is_refused(api: httpx.Client):
+def test_invalid_form_is_rejected(api: httpx.Client):
     for content in (b"\xff" * 100, b"email=" + b"a" * 10_000):
         answer = api.post("/sign-up", content=content, headers={"Content-Type": "application/x-www-form-urlencoded"})
         assert answer.status_code in (413, 422), answer.text

@@ -1,4 +1,4 @@
-"""From an address to a tenant, and what strangers cannot do on the way."""
+"""Sign-up from an address to a tenant, and its protection against strangers."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -45,9 +45,7 @@ from tests.sign_in.conftest import Browser
 from tests.trials.conftest import ANN, PASSWORD, Mails
 
 
-def test_who_confirms_administers_a_tenant_that_decides(
-    trial: str, mails: Mails, app_engine: Engine, api: httpx.Client
-):
+def test_confirmed_user_administers_a_working_tenant(trial: str, mails: Mails, app_engine: Engine, api: httpx.Client):
     assert trial.startswith("acme-school-sohne-")
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenant = tenants.require_by_slug(session, slug=trial)
@@ -75,7 +73,7 @@ def test_new_tenant_is_read_at_its_location(api: httpx.Client, mails: Mails):
     assert read["slug"] == made.json()["tenant"]
 
 
-def test_the_link_works_once(trial: str, mails: Mails, api: httpx.Client):
+def test_link_works_once(trial: str, mails: Mails, api: httpx.Client):
     asked = {"token": mails.token(), "password": PASSWORD}
     again = api.post("/v1/sign-up/confirm", json=asked)
     unknown = api.post("/v1/sign-up/confirm", json=asked | {"token": "x" * 43})
@@ -84,14 +82,14 @@ def test_the_link_works_once(trial: str, mails: Mails, api: httpx.Client):
     assert api.get(mails.link()).status_code == 410
 
 
-def test_known_and_unknown_addresses_are_answered_alike(trial: str, mails: Mails, api: httpx.Client):
+def test_known_and_unknown_addresses_get_the_same_response(trial: str, mails: Mails, api: httpx.Client):
     known = api.post("/v1/sign-up", json=ANN)
     unknown = api.post("/v1/sign-up", json=ANN | {"email": "bob@bolt.example"})
     assert (known.status_code, known.content) == (unknown.status_code, unknown.content)
     assert mails.templates()[-2:] == ["sign-up-known", "sign-up-confirm"]
 
 
-def test_a_link_ends_after_a_day(mails: Mails, api: httpx.Client, app_engine: Engine):
+def test_link_expires_after_a_day(mails: Mails, api: httpx.Client, app_engine: Engine):
     api.post("/v1/sign-up", json=ANN)
     assert api.get(mails.link()).status_code == 200
     with session_scope(PlatformScope(), engine=app_engine) as session:
@@ -99,7 +97,7 @@ def test_a_link_ends_after_a_day(mails: Mails, api: httpx.Client, app_engine: En
     assert api.get(mails.link()).status_code == 410
 
 
-def test_a_second_link_makes_no_second_account(mails: Mails, api: httpx.Client):
+def test_second_link_makes_no_second_account(mails: Mails, api: httpx.Client):
     api.post("/v1/sign-up", json=ANN)
     first = mails.token()
     api.post("/v1/sign-up", json=ANN)
@@ -125,19 +123,19 @@ def test_a_second_link_makes_no_second_account(mails: Mails, api: httpx.Client):
         {"role": "platform-operator"},
     ],
 )
-def test_what_is_no_sign_up_is_refused(api: httpx.Client, mails: Mails, wrong: dict[str, str]):
+def test_invalid_sign_up_is_rejected(api: httpx.Client, mails: Mails, wrong: dict[str, str]):
     assert api.post("/v1/sign-up", json=ANN | wrong).status_code == 422
     assert not mails.all()
 
 
-def test_a_weak_password_leaves_the_link_as_it_was(mails: Mails, api: httpx.Client):
+def test_weak_password_keeps_the_link_valid(mails: Mails, api: httpx.Client):
     api.post("/v1/sign-up", json=ANN)
     for password, status in (("short", 422), (ANN["email"], 422), (PASSWORD, 201)):
         answer = api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": password})
         assert answer.status_code == status, answer.text
 
 
-def test_one_address_is_mailed_three_links_a_day(api: httpx.Client, mails: Mails):
+def test_one_address_gets_three_links_a_day(api: httpx.Client, mails: Mails):
     answers = {api.post("/v1/sign-up", json=ANN).content for _ in range(5)}
     assert len(answers) == 1
     assert len(mails.all()) == 3
@@ -148,14 +146,12 @@ def confirm_some(app_engine: Engine, number: int, domain: str) -> None:
         for each in range(number):
             row = SignUp(id=uuid4(), email=f"{each}@{domain}", domain=domain, organisation="x", state="done")
             row.expires_at = row.confirmed_at = utc_now()
-            # Not of the source that the test asks from.
+            # Not the source address of the test.
             row.from_address = "192.0.2.1"
             session.add(row)
 
 
-def test_one_domain_confirms_so_often_a_day_and_asking_closes_nothing(
-    api: httpx.Client, mails: Mails, app_engine: Engine
-):
+def test_confirmations_per_domain_and_day_are_limited(api: httpx.Client, mails: Mails, app_engine: Engine):
     asked = [api.post("/v1/sign-up", json=ANN | {"email": f"{n}@acme.example"}).status_code for n in range(4)]
     token = mails.token()
     confirm_some(app_engine, 6, "acme.example")
@@ -172,7 +168,7 @@ def test_one_domain_confirms_so_often_a_day_and_asking_closes_nothing(
     assert api.post("/v1/sign-up/confirm", json=wanted).status_code == 201
 
 
-def test_one_source_is_heard_so_often_a_day_whatever_it_says_it_is(app_engine: Engine):
+def test_requests_per_source_and_day_are_limited(app_engine: Engine):
     terms = TrialSettings(
         offered=True,
         days=1,
@@ -199,9 +195,7 @@ def test_one_source_is_heard_so_often_a_day_whatever_it_says_it_is(app_engine: E
             ask(3, sources[2])
 
 
-def test_who_was_made_a_member_by_others_signs_up_all_the_same(
-    api: httpx.Client, mails: Mails, trial: str, app_engine: Engine
-):
+def test_invited_member_can_still_sign_up(api: httpx.Client, mails: Mails, trial: str, app_engine: Engine):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         owner = Owner(tenant_id=tenants.require_by_slug(session, slug=trial).id)
 
@@ -223,7 +217,7 @@ def test_who_was_made_a_member_by_others_signs_up_all_the_same(
         assert session.scalars(select(Person.name).where(Person.email == cid["email"])).one() == "Cid"
 
 
-def test_while_all_trials_are_taken_the_link_stays(trial: str, mails: Mails, api: httpx.Client, app_engine: Engine):
+def test_link_stays_valid_while_all_trials_are_taken(trial: str, mails: Mails, api: httpx.Client, app_engine: Engine):
     for name in ("bob", "cid"):
         api.post("/v1/sign-up", json=ANN | {"email": f"{name}@bolt.example"})
         asked = {"token": mails.token(), "password": PASSWORD}
@@ -234,13 +228,13 @@ def test_while_all_trials_are_taken_the_link_stays(trial: str, mails: Mails, api
     assert api.post("/v1/sign-up/confirm", json=asked).status_code == 201
 
 
-def test_where_no_trials_are_offered_nobody_signs_up(database: Database, tmp_path):
+def test_sign_up_is_disabled_without_trials(database: Database, tmp_path):
     with served(create_app(settings_of_public(database, tmp_path))) as client:
         assert client.post("/v1/sign-up", json=ANN).status_code == 404
         assert client.get("/sign-up").status_code == 404
 
 
-def test_what_the_api_could_not_finish_the_worker_does(
+def test_worker_completes_what_the_api_could_not(
     api: httpx.Client,
     mails: Mails,
     keeper: TrialEnvironment,
@@ -248,7 +242,7 @@ def test_what_the_api_could_not_finish_the_worker_does(
     worker_engine: Engine,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """Each step fails once; what was done before stays, and is done once."""
+    """Each step fails once. Completed steps stay, and run once."""
     api.post("/v1/sign-up", json=ANN)
     steps = ("create_tenant_authorities", "assign_standard_policy", "_ensure_admin", "_finish_sign_up")
     kept = {name: getattr(provisioning, name) for name in steps}
@@ -278,7 +272,7 @@ def _keep(keeper: TrialEnvironment, app_engine: Engine, worker_engine: Engine) -
     lifecycle.process_trials(keeper, engine=worker_engine)
 
 
-def test_sign_up_is_finished_wherever_its_process_dies(
+def test_killed_sign_up_is_completed(
     api: httpx.Client,
     mails: Mails,
     keeper: TrialEnvironment,
@@ -287,7 +281,7 @@ def test_sign_up_is_finished_wherever_its_process_dies(
     owner_engine: Engine,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """Killed before and after each commit: one tenant with all that it takes, one mail, one self-test."""
+    """Killed before and after each commit: one complete tenant, one mail, one self-test."""
     api.post("/v1/sign-up", json=ANN)
     with monkeypatch.context() as patch:
         patch.setattr(provisioning, "provision_trial", _fail)
@@ -302,7 +296,7 @@ def test_sign_up_is_finished_wherever_its_process_dies(
         )
 
     for _ in deaths(finish):
-        # A minute later what was to be signed is given up.
+        # A minute later the pending certificate is abandoned.
         with owner_engine.begin() as connection:
             for table in (Certificate, AuthorityIntent):
                 connection.execute(update(table).values(created_at=table.created_at - timedelta(minutes=2)))
@@ -329,10 +323,10 @@ def _fail(*_: object, **__: object) -> str:
     raise NoFreeSlot("on purpose")
 
 
-def test_sign_up_that_cannot_be_finished_keeps_no_trial_from_what_is_due(
+def test_broken_sign_up_does_not_block_other_trials(
     api: httpx.Client, mails: Mails, keeper: TrialEnvironment, worker_engine: Engine, app_engine: Engine, monkeypatch
 ):
-    """Whatever is wrong with it, and with our code."""
+    """For any error in its data or in our code."""
     api.post("/v1/sign-up", json=ANN)
     api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD})
     other = {"email": "bob@bolt.example", "organisation": "Bolt"}

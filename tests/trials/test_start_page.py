@@ -1,4 +1,4 @@
-"""`/start/<tenant>`: what a newcomer does with forms alone."""
+"""`/start/<tenant>`: the first steps of a new user, with forms only."""
 
 import re
 from datetime import timedelta
@@ -33,12 +33,12 @@ _MAC = "00:00:5e:00:53:77"
 
 
 class Start:
-    """The page of a trial, in a browser that is signed in."""
+    """The start page of a trial, in a signed-in browser."""
 
     def __init__(self, api: httpx.Client, slug: str) -> None:
         self.api, self.slug, self.path = api, slug, f"/start/{slug}"
         assert api.post("/sign-in", data={"email": ANN["email"], "password": PASSWORD}).status_code == 303
-        # Sent by browsers over TLS alone.
+        # Browsers send it only over TLS.
         api.headers["Cookie"] = f"__Host-admit={api.cookies['__Host-admit']}"
         found = re.search('name="csrf_token" value="([^"]+)"', api.get("/").text)
         assert found
@@ -55,7 +55,7 @@ def start(api: httpx.Client, trial: str, monkeypatch: pytest.MonkeyPatch) -> Sta
     return Start(api, trial)
 
 
-def test_a_device_is_let_in_by_its_address(start: Start):
+def test_device_is_admitted_by_its_address(start: Start):
     wrong = start.post("device", mac="<zz>", name='My "printer"')
     assert wrong.status_code == 422
     assert "Invalid MAC address" in wrong.text
@@ -78,15 +78,15 @@ def test_a_device_is_let_in_by_its_address(start: Start):
     assert start.api.post(f"{start.path}/device", data={"mac": _MAC}).status_code == 403
 
 
-def test_a_link_brings_the_address_along(start: Start):
+def test_link_prefills_the_address(start: Start):
     start.post("self-test")
     shown = start.api.get(start.path, params={"mac": '"><b>'})
     assert 'value="&quot;&gt;&lt;b&gt;"' in shown.text
-    # What is typed would be gone.
+    # Typed input would be lost.
     assert "refresh" not in shown.headers
 
 
-def test_a_configuration_comes_with_the_secret(start: Start):
+def test_configuration_includes_the_secret(start: Start):
     shown = start.post("secret", snippet="aruba-cx")
     secret = re.search("shared secret: <code>([^<]+)</code>", shown.text)
     assert secret
@@ -94,7 +94,7 @@ def test_a_configuration_comes_with_the_secret(start: Start):
     assert start.post("secret", snippet="nothing").status_code == 422
 
 
-def test_a_token_is_good_for_what_its_maker_may(start: Start, api: httpx.Client):
+def test_token_has_its_creator_permissions(start: Start, api: httpx.Client):
     text = re.search(r"ADMIT_API_TOKEN=(admit_\S+)", start.post("token").text)
     assert text
     assert text[1] not in api.get(start.path).text
@@ -107,7 +107,7 @@ def test_a_token_is_good_for_what_its_maker_may(start: Start, api: httpx.Client)
     assert api.get("/v1/cells", headers=bearer).status_code == 403
 
 
-def test_who_only_looks_is_offered_no_form(start: Start, app_engine: Engine):
+def test_read_only_user_sees_no_forms(start: Start, app_engine: Engine):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         session.execute(update(Membership).values(role="auditor"))
     shown = start.api.get(start.path).text
@@ -116,7 +116,7 @@ def test_who_only_looks_is_offered_no_form(start: Start, app_engine: Engine):
         assert start.post(form, mac=_MAC).status_code == 403
 
 
-def test_the_sign_in_page_says_where_else_to_go(api: httpx.Client, database: Database, tmp_path, offering: Settings):
+def test_sign_in_page_links_to_the_alternatives(api: httpx.Client, database: Database, tmp_path, offering: Settings):
     assert {"/new-password", "/sign-up"} <= set(re.findall('href="([^"]+)"', api.get("/sign-in").text))
     without = settings_of_public(database, tmp_path, ADMIT_TRIALS="no", ADMIT_PORTAL_URL=offering.portal_url)
     with served(create_app(without)) as other:
@@ -125,7 +125,7 @@ def test_the_sign_in_page_says_where_else_to_go(api: httpx.Client, database: Dat
         assert re.findall('action="([^"]+)"', shown) == ["/sign-in", "/sign-in/company"]
 
 
-def test_the_end_of_a_trial_is_told(start: Start, keeper: TrialEnvironment, app_engine: Engine, worker_engine: Engine):
+def test_end_of_a_trial_is_shown(start: Start, keeper: TrialEnvironment, app_engine: Engine, worker_engine: Engine):
     assert "This trial ends on" in start.api.get(start.path).text
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenant_id = tenants.require_by_slug(session, slug=start.slug).id
@@ -139,7 +139,7 @@ def test_the_end_of_a_trial_is_told(start: Start, keeper: TrialEnvironment, app_
     assert "trial" not in re.sub("<[^>]*>", "", start.api.get(start.path).text)
 
 
-def test_places_are_pages(start: Start, monkeypatch: pytest.MonkeyPatch, app_engine: Engine):
+def test_places_have_pages(start: Start, monkeypatch: pytest.MonkeyPatch, app_engine: Engine):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         msp_id = msps.require_by_slug(session, slug=TRIAL_MSP_SLUG).id
         annex = tenants.create_tenant(session, actor=ACTOR, slug="annex", msp_id=msp_id)
@@ -157,7 +157,7 @@ def test_places_are_pages(start: Start, monkeypatch: pytest.MonkeyPatch, app_eng
     assert sorted(found) == sorted({start.slug, "annex"})
 
 
-def test_decisions_say_what_to_do():
+def test_decisions_have_advice():
     common = {"at": utc_now() - timedelta(minutes=1), "nas_port": "", "method": "mab", "mac": "00005e005377"}
     rejected = AuthLog(**common, identity="<i>", permitted=False, reason="unknown-mac")
     admitted = AuthLog(**common, identity="", permitted=True, reason="rule-permitted")

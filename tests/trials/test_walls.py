@@ -1,4 +1,4 @@
-"""Row-level security of what is the platform's."""
+"""Row-level security of trials, which belong to the platform."""
 
 from datetime import timedelta
 
@@ -14,9 +14,7 @@ from tests.factories.tenancy import Platform, make_tenant
 
 
 @pytest.mark.parametrize("table", [Mail, SignUp, Trial])
-def test_a_tenant_sees_its_own_trial_and_nothing_else(
-    trial: str, app_engine: Engine, worker_engine: Engine, table: type
-):
+def test_tenant_sees_only_its_own_trial(trial: str, app_engine: Engine, worker_engine: Engine, table: type):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenant = tenants.require_by_slug(session, slug=trial)
         assert session.scalars(select(table)).all()
@@ -32,7 +30,7 @@ def test_a_tenant_sees_its_own_trial_and_nothing_else(
                 assert bool(session.scalars(select(table)).all()) == seen, (table, scope)
 
 
-def test_a_tenant_cannot_lengthen_its_trial(trial: str, app_engine: Engine):
+def test_tenant_cannot_extend_its_trial(trial: str, app_engine: Engine):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenant_id = tenants.require_by_slug(session, slug=trial).id
     later = update(Trial).values(ends_at=utc_now() + timedelta(days=1000))

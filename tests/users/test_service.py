@@ -30,12 +30,12 @@ def session(app_engine: Engine, tenant_id: TenantId) -> Iterator[Session]:
 
 
 @pytest.fixture
-def who(tenant_id: TenantId) -> dict[str, object]:
+def owner_ids(tenant_id: TenantId) -> dict[str, object]:
     return {"actor": ACTOR, "tenant_id": tenant_id}
 
 
-def test_password_is_hashed_with_argon2id(session: Session, who: dict[str, object], costs_in_use: None) -> None:
-    user = users.create_user(session, **who, name="ann", password=PASSWORD)
+def test_password_is_hashed_with_argon2id(session: Session, owner_ids: dict[str, object], costs_in_use: None) -> None:
+    user = users.create_user(session, **owner_ids, name="ann", password=PASSWORD)
     assert user.password_hash.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
     assert verify_password(PASSWORD.encode(), user.password_hash)
     assert not verify_password(PASSWORD.encode() + b"!", user.password_hash)
@@ -43,36 +43,36 @@ def test_password_is_hashed_with_argon2id(session: Session, who: dict[str, objec
     assert PASSWORD not in str([entry.after for entry in audit.list_entries(session)])
 
 
-def test_password_for_chap_is_stored_sealed_for_that_user(session: Session, who: dict[str, object]) -> None:
-    user = users.create_user(session, **who, name="ann", password=PASSWORD, seal_for_chap=seal)
+def test_chap_password_is_stored_sealed_for_its_user(session: Session, owner_ids: dict[str, object]) -> None:
+    user = users.create_user(session, **owner_ids, name="ann", password=PASSWORD, seal_for_chap=seal)
     assert user.password_sealed == seal(PASSWORD.encode(), f"user:{user.id}")
 
 
-def test_nt_hash_is_stored_only_for_whom_it_is_asked_sealed_for_that_user(
-    session: Session, who: dict[str, object]
-) -> None:
-    plain = users.create_user(session, **who, name="ann", password="password")
+def test_nt_hash_is_stored_sealed_only_on_request(session: Session, owner_ids: dict[str, object]) -> None:
+    plain = users.create_user(session, **owner_ids, name="ann", password="password")
     assert plain.nt_hash_sealed is None
-    user = users.create_user(session, **who, name="ben", password="password", seal_for_mschap=seal)
-    # The hash of "password" as every list of known ones has it.
+    user = users.create_user(session, **owner_ids, name="ben", password="password", seal_for_mschap=seal)
+    # The well-known hash of "password".
     assert user.nt_hash_sealed == seal(b"8846f7eaee8fb117ad06bdd830b7586c", f"user-nt-hash:{user.id}")
     assert [entry.after["mschap"] for entry in audit.list_entries(session) if entry.target == "ben"] == [True]
 
 
 @pytest.mark.parametrize(
     ("password", "digest"),
-    # RFC 2759 9.2; and what openssl dgst -md4 says of characters beyond ASCII in UTF-16.
+    # RFC 2759 9.2, and the output of openssl dgst -md4 for non-ASCII characters in UTF-16.
     [("clientPass", "44ebba8d5312b8d611474411f56989ae"), ("pässwörd ☕", "da9beb067c0e1a9f007f3247fb1830c2")],
 )
-def test_nt_hash_is_that_of_the_rfc(password: str, digest: str) -> None:
+def test_nt_hash_matches_the_rfc(password: str, digest: str) -> None:
     assert compute_nt_hash(password) == digest
 
 
-def test_new_password_keeps_its_nt_hash_unless_said_otherwise(session: Session, who: dict[str, object]) -> None:
-    user = users.create_user(session, **who, name="ann", password=PASSWORD)
+def test_new_password_keeps_the_nt_hash_setting(session: Session, owner_ids: dict[str, object]) -> None:
+    user = users.create_user(session, **owner_ids, name="ann", password=PASSWORD)
 
     def change(password: str, **more: object) -> bytes | None:
-        return users.update_password(session, **who, name="ann", password=password, seal=seal, **more).nt_hash_sealed
+        return users.update_password(
+            session, **owner_ids, name="ann", password=password, seal=seal, **more
+        ).nt_hash_sealed
 
     assert change("battery staple") is None
     first = change("battery staple", mschap=True)
@@ -81,55 +81,53 @@ def test_new_password_keeps_its_nt_hash_unless_said_otherwise(session: Session, 
     assert change("battery staple", mschap=False) is None
 
 
-def test_name_is_one_user_in_any_case(session: Session, who: dict[str, object], tenant_id: TenantId) -> None:
-    users.create_user(session, **who, name="Ann.Straße", password=PASSWORD)
+def test_name_is_one_user_in_any_case(session: Session, owner_ids: dict[str, object], tenant_id: TenantId) -> None:
+    users.create_user(session, **owner_ids, name="Ann.Straße", password=PASSWORD)
     with pytest.raises(AlreadyExists):
-        users.create_user(session, **who, name="ANN.STRASSE", password=PASSWORD)
+        users.create_user(session, **owner_ids, name="ANN.STRASSE", password=PASSWORD)
     assert users.require_by_name(session, tenant_id=tenant_id, name="ann.strasse").name == "ann.strasse"
 
 
-def test_new_password_can_be_used_as_the_old_one_unless_said_otherwise(
-    session: Session, who: dict[str, object]
-) -> None:
-    user = users.create_user(session, **who, name="ann", password=PASSWORD)
+def test_new_password_keeps_the_chap_setting(session: Session, owner_ids: dict[str, object]) -> None:
+    user = users.create_user(session, **owner_ids, name="ann", password=PASSWORD)
     old, other = user.password_hash, "battery staple"
 
     def change(**more: object) -> bytes | None:
-        return users.update_password(session, **who, name="Ann", password=other, seal=seal, **more).password_sealed
+        return users.update_password(
+            session, **owner_ids, name="Ann", password=other, seal=seal, **more
+        ).password_sealed
 
     assert change() is None
     assert user.password_hash != old
     assert change(chap=True) == change() == seal(other.encode(), f"user:{user.id}")
     assert change(chap=False) is None
     with pytest.raises(InvalidInput):
-        users.update_password(session, **who, name="ann", password="short", seal=seal)
+        users.update_password(session, **owner_ids, name="ann", password="short", seal=seal)
 
 
 @pytest.mark.parametrize("name", ["", " ann", "a\nb", "x" * 254, "00:11:22:33:44:55", "0011.2233.4455", "AABBCCDDEEFF"])
-def test_name_that_radius_or_mab_would_take_otherwise_is_refused(
-    session: Session, who: dict[str, object], name: str
-) -> None:
+def test_name_ambiguous_in_radius_or_mab_is_rejected(session: Session, owner_ids: dict[str, object], name: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        users.create_user(session, **who, name=name, password=PASSWORD)
+        users.create_user(session, **owner_ids, name=name, password=PASSWORD)
     assert caught.value.place == "name"
 
 
 @pytest.mark.parametrize("password", ["", "seven77", "x" * 129, "é" * 65, "nul\0inside"])
-def test_password_too_short_or_too_long_for_radius_is_refused(
-    session: Session, who: dict[str, object], password: str
+def test_password_length_outside_radius_limits_is_rejected(
+    session: Session, owner_ids: dict[str, object], password: str
 ) -> None:
     with pytest.raises(InvalidInput) as caught:
-        users.create_user(session, **who, name="ann", password=password)
+        users.create_user(session, **owner_ids, name="ann", password=password)
     assert caught.value.place == "password"
 
 
-def test_groups_disable_and_remove(session: Session, who: dict[str, object], tenant_id: TenantId) -> None:
-    USER_GROUPS.create(session, **who, name="staff")
-    user = users.create_user(session, **who, name="ann", password=PASSWORD, groups=["staff"])
+def test_groups_disable_and_delete(session: Session, owner_ids: dict[str, object], tenant_id: TenantId) -> None:
+    USER_GROUPS.create(session, **owner_ids, name="staff")
+    user = users.create_user(session, **owner_ids, name="ann", password=PASSWORD, groups=["staff"])
     assert USER_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[user.id]) == {user.id: ("staff",)}
-    assert users.disable_user(session, **who, name="Ann").disabled is True
-    assert users.enable_user(session, **who, name="ann").disabled is False
-    users.delete_user(session, **who, name="ann")
+    assert users.disable_user(session, **owner_ids, name="Ann").disabled is True
+    assert users.enable_user(session, **owner_ids, name="ann").disabled is False
+    users.delete_user(session, **owner_ids, name="ann")
     assert users.list_users(session, tenant_id=tenant_id) == []
     with pytest.raises(NotFound):
-        users.delete_user(session, **who, name="ann")
+        users.delete_user(session, **owner_ids, name="ann")

@@ -1,4 +1,4 @@
-"""Vendor files: every mistake with its place, and what is inherited."""
+"""Vendor files: every error with its path, and inheritance."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def mistakes(*arguments: str, **files: str) -> tuple[str, ...]:
     return caught.value.mistakes
 
 
-def test_key_that_is_not_mentioned_is_as_the_rfcs_have_it():
+def test_unmentioned_key_uses_the_rfc_default():
     acme = read('title = "Acme"\n[role]\nattributes = [{ attribute = "Class", value = "{role}", encoding = "hex" }]\n')
     assert set(acme["acme"].forms) == set(NEUTRAL_KEYS)
     assert acme["acme"].forms["acl"] is acme["default"].forms["acl"]
@@ -93,13 +93,13 @@ FORM = 'title = "Acme"\n[{key}]\n{line}\n'
         ("reauthenticate", 'attributes = [{ attribute = "A", value = "{psk}" }]', "use: none"),
     ],
 )  # fmt: skip
-def test_mistake_is_told_with_file_and_place(key, line, told):
+def test_error_has_its_file_and_path(key, line, told):
     (mistake,) = mistakes(FORM.replace("{key}", key).replace("{line}", line))
     assert mistake.startswith("acme.toml: ")
     assert told in mistake
 
 
-def test_every_mistake_of_every_file_comes_in_one_answer():
+def test_errors_of_all_files_are_listed_together():
     found = mistakes('colour = 1\naliases = "x"\n[vlan]\n', default=DEFAULT.replace("[acl]", "[alc]"))
     assert found == (
         "acme.toml: colour: unknown key; use one of: title, aliases, sources, coa, " + ", ".join(NEUTRAL_KEYS),
@@ -111,7 +111,7 @@ def test_every_mistake_of_every_file_comes_in_one_answer():
     )
 
 
-def test_file_that_is_no_toml_and_name_that_is_none_are_told():
+def test_invalid_toml_and_invalid_names_are_reported():
     assert mistakes("[[")[0].startswith("acme.toml: invalid TOML: ")
     assert mistakes(name="Acme Inc.toml") == (
         "Acme Inc.toml: a vendor's name must have lower-case letters, digits and dashes",
@@ -120,20 +120,20 @@ def test_file_that_is_no_toml_and_name_that_is_none_are_told():
         read_vendor_files({}, default="default")
 
 
-def test_every_attribute_of_every_vendor_is_in_the_dictionaries_of_radiusd(dictionary: Dictionary):
+def test_every_vendor_attribute_is_in_the_radiusd_dictionaries(dictionary: Dictionary):
     for vendor in all_vendors().values():
         for form in vendor.forms.values():
             for template in form.attributes:
                 assert dictionary.knows(template.attribute), (vendor.name, template.attribute)
 
 
-def test_every_vendor_names_its_sources_and_tells_what_it_cannot_do():
+def test_every_vendor_lists_its_sources_and_limits():
     for vendor in all_vendors().values():
         assert vendor.title
         assert all(not form.cannot.endswith(".") for form in vendor.forms.values())
 
 
-def test_longest_passphrase_fits_wherever_one_is_sent(dictionary: Dictionary):
+def test_longest_passphrase_fits_every_vendor(dictionary: Dictionary):
     for vendor in all_vendors().values():
         for template in vendor.render(Results(psk="endpoint")).passphrase:
             item = template.fill_passphrase("x" * MAX_PASSPHRASE_LENGTH, "s" * 32)
@@ -143,7 +143,7 @@ def test_longest_passphrase_fits_wherever_one_is_sent(dictionary: Dictionary):
 COA = 'title = "Acme"\n[coa]\n'
 
 
-def test_recipe_that_says_a_part_is_else_as_the_default_has_it():
+def test_partial_recipe_inherits_the_default():
     acme = read(COA + 'port = 1700\nbounce = [{ send = "coa", attributes = { Class = "0x61" } }]\n')["acme"].recipe
     assert (acme.port, acme.identify) == (1700, ("Acct-Session-Id",))
     assert acme.steps["bounce"] == (RecipeStep("coa", (("Class", "0x61"),)),)
@@ -173,19 +173,19 @@ def test_recipe_that_says_a_part_is_else_as_the_default_has_it():
         ),
     ],
 )  # fmt: skip
-def test_mistake_in_a_recipe_is_told_with_its_place(line, told):
+def test_recipe_error_has_its_path(line, told):
     found = mistakes(COA + line + "\n")
     assert found[0].startswith("acme.toml: ")
     assert told in found[0]
 
 
-def test_default_must_say_all_of_the_recipe():
+def test_default_recipe_must_be_complete():
     found = mistakes(default=DEFAULT.replace("port = 3799\n", "").replace("change = ", "[other]\nx = "))
     assert "default.toml: coa.port: is missing; the default needs all keys" in found
     assert "default.toml: coa.change: is missing; the default needs all keys" in found
 
 
-def test_station_is_written_as_the_vendor_has_it():
+def test_station_id_has_the_vendor_format():
     assert [Recipe(station=form).format_station("0a1b2c3d4e5f") for form in STATION_FORMS] == [
         "0A-1B-2C-3D-4E-5F",
         "0a-1b-2c-3d-4e-5f",
@@ -195,7 +195,7 @@ def test_station_is_written_as_the_vendor_has_it():
     ]
 
 
-def test_every_step_of_every_vendor_can_be_written(dictionary: Dictionary):
+def test_every_step_of_every_vendor_can_be_rendered(dictionary: Dictionary):
     for vendor in all_vendors().values():
         assert set(vendor.recipe.steps) == set(RECIPE_KINDS)
         for step in (step for steps in vendor.recipe.steps.values() for step in steps):

@@ -1,4 +1,4 @@
-"""Every vendor and every neutral key: rendered as written down, encoded by radiusd's own library, decoded by pyrad."""
+"""Every vendor and neutral key: rendered as specified, encoded by radiusd's library, decoded by pyrad."""
 
 import io
 import struct
@@ -33,7 +33,7 @@ each = pytest.mark.parametrize(("vendor", "key", "results", "expected"), ROWS)
 each_possible = pytest.mark.parametrize(
     ("vendor", "key", "results", "expected"), [row for row in ROWS if row.values[3] is not None]
 )
-# Given to pyrad in its own words, so that a slip in FreeRADIUS' dictionaries or in ours would show.
+# In pyrad's own definitions, so that an error in FreeRADIUS' dictionaries or in ours would show.
 PYRAD = PyradDictionary(
     io.StringIO(
         """
@@ -89,7 +89,7 @@ END-VENDOR Ruckus
     )
 )
 _SECRET = b"secret"
-# Octets that pyrad leaves as they are: a tag and three of number, or a tag and text.
+# Octets that pyrad does not decode: a tag and a three-octet number, or a tag and text.
 _TUNNEL_NUMBERS = {b"\x01\x00\x00\x0d": "VLAN", b"\x01\x00\x00\x06": "IEEE-802"}
 
 
@@ -99,12 +99,12 @@ def made(vendor: str, results: Results) -> list[ReplyAttribute]:
     return [item.attribute for item in rendering.attributes] + secret
 
 
-def test_every_vendor_and_key_has_its_row():
+def test_every_vendor_and_key_has_a_sample():
     assert {name: set(rows) for name, rows in EXPECTED.items()} == {name: set(NEUTRAL_KEYS) for name in all_vendors()}
 
 
 @each
-def test_key_becomes_what_the_vendor_documents(vendor, key, results, expected):
+def test_key_is_rendered_as_the_vendor_documents(vendor, key, results, expected):
     rendering = find_vendor(vendor).render(results)
     if expected is None:
         (refusal,) = rendering.refusals
@@ -117,7 +117,7 @@ def test_key_becomes_what_the_vendor_documents(vendor, key, results, expected):
 
 
 @each_possible
-def test_radiusd_takes_what_is_made(dictionary, radiusd, vendor, key, results, expected):
+def test_radiusd_accepts_the_rendered_reply(dictionary, radiusd, vendor, key, results, expected):
     for item in made(vendor, results):
         dictionary.check(item.attribute, item.value, item.tag)
         octets = radiusd.encode(item.attribute, item.value, item.tag)
@@ -125,7 +125,7 @@ def test_radiusd_takes_what_is_made(dictionary, radiusd, vendor, key, results, e
 
 
 @each_possible
-def test_another_decoder_reads_the_same_out_of_the_packet(radiusd, vendor, key, results, expected):
+def test_another_decoder_reads_the_same_values(radiusd, vendor, key, results, expected):
     items = made(vendor, results)
     body = b"".join(radiusd.encode_pair(item.pair()[2], item.attribute, item.tag) for item in items)
     header = struct.pack("!BBH16s", 2, 7, 20 + len(body), radiusd.request_vector())
@@ -163,7 +163,7 @@ def test_vendor_is_found_by_any_of_its_names(written, vendor):
 
 
 @pytest.mark.parametrize("written", ["", "cisc", "ciscos", "acme", "cisco systems inc", "\0"])
-def test_name_of_no_vendor_gets_what_the_rfcs_define(written):
+def test_unknown_vendor_gets_the_rfc_attributes(written):
     assert known_vendor(written) is None
     assert find_vendor(written).name == "default"
 
@@ -172,7 +172,7 @@ def refusals(vendor, **results):
     return find_vendor(vendor).render(Results(**results)).refusals
 
 
-def test_vlan_by_name_is_refused_where_only_ids_are_known():
+def test_vlan_name_is_rejected_by_id_only_vendors():
     for vendor in ("unifi", "mikrotik"):
         (refusal,) = refusals(vendor, vlan="guests")
         assert refusal == VendorRefusal(
@@ -180,7 +180,7 @@ def test_vlan_by_name_is_refused_where_only_ids_are_known():
         )
 
 
-def test_entries_in_another_vendors_syntax_are_refused():
+def test_entries_in_another_vendor_syntax_are_rejected():
     cisco, juniper = ("permit ip any any",), ("match destination-ip 192.0.2.1 action allow",)
     for vendor, entries, fits in (
         ("cisco", cisco, True), ("cisco", juniper, False), ("juniper", juniper, True), ("juniper", cisco, False),
@@ -200,14 +200,14 @@ def test_entries_may_differ_by_vendor():
     assert refusal.why == "Juniper switches: the ACL has no entries for this vendor"
 
 
-def test_two_keys_that_need_one_attribute_are_refused_there_alone():
+def test_conflicting_keys_are_rejected_only_for_that_vendor():
     assert refusals("default", acl="a", role="b") == (
         VendorRefusal("role", "acl already uses Filter-Id; use only one of them"),
     )
     assert refusals("hpe", acl="a", role="b") == ()
 
 
-def test_reply_attribute_that_a_key_sets_is_refused_there_alone():
+def test_conflicting_attribute_is_rejected_only_for_that_vendor():
     reply = (ReplyAttribute("aruba-user-role", ":=", "x"),)
     (refusal,) = refusals("aruba", role="staff", reply=reply)
     assert refusal == VendorRefusal("reply[0].attribute", "role already sets this attribute; use only one of them")
@@ -216,14 +216,14 @@ def test_reply_attribute_that_a_key_sets_is_refused_there_alone():
     assert [found.place for found in refusals("meraki", psk="endpoint", reply=password)] == ["reply[0].attribute"]
 
 
-def test_list_that_a_key_has_begun_is_gone_on_with():
+def test_list_begun_by_a_key_is_appended_to():
     reply = (ReplyAttribute("Cisco-AVPair", ":=", "device-traffic-class=voice"),)
     pairs = find_vendor("cisco").render(Results(role="phones", reply=reply)).pairs()
     assert pairs == (
         ("Cisco-AVPair", "+=", "subscriber:service-name=phones"),
         ("Cisco-AVPair", "+=", "device-traffic-class=voice"),
     )
-    # Nothing has begun it: the operator stays as written.
+    # Without a first entry the operator is unchanged.
     assert find_vendor("aruba").render(Results(reply=reply)).pairs()[0][1] == ":="
 
 
@@ -250,7 +250,7 @@ any_results = st.builds(
 
 @settings(deadline=None, max_examples=examples(400))
 @given(st.sampled_from(sorted(all_vendors())), any_results, st.text(max_size=MAX_PASSPHRASE_LENGTH))
-def test_rendering_never_raises_and_drops_nothing_in_silence(vendor, results, passphrase):
+def test_rendering_never_raises_or_drops_silently(vendor, results, passphrase):
     rendering = find_vendor(vendor).render(results)
     assert isinstance(rendering, Rendering)
     told = {item.source.partition("[")[0] for item in rendering.attributes}
@@ -264,5 +264,5 @@ def test_rendering_never_raises_and_drops_nothing_in_silence(vendor, results, pa
 
 
 @given(st.text())
-def test_looking_for_a_vendor_never_raises(name):
+def test_vendor_lookup_never_raises(name):
     assert find_vendor(name).name in all_vendors()

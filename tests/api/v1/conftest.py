@@ -1,4 +1,4 @@
-"""The API in front of two MSPs, and somebody who may everything of one of them."""
+"""The API in front of two MSPs, with an actor that has all permissions in one of them."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -35,7 +35,7 @@ def tenant_id(app_engine: Engine, platform: Platform) -> TenantId:
 
 @pytest.fixture
 def make_token(app_engine: Engine) -> MakeToken:
-    """Of this owner, with these permissions or all that mean something there."""
+    """Create a token of this owner with these permissions, or with all that apply to it."""
 
     def make(owner: Owner, *permissions: str) -> str:
         scope = PlatformScope() if owner.msp_id is None else MspScope(owner.msp_id)
@@ -63,7 +63,7 @@ def msp_token(standing: Standing, make_token: MakeToken, platform: Platform) -> 
 
 @pytest.fixture
 def outbound_networks() -> str:
-    """That the platform allows beside the usual ones."""
+    """Networks that the platform allows in addition to the defaults."""
     return ""
 
 
@@ -79,7 +79,7 @@ def api(
     outbound_networks: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[httpx.Client]:
-    """As the administrator of the MSP."""
+    """A client that acts as the administrator of the MSP."""
     # A busy machine would end searches early.
     monkeypatch.setattr(log_search, "BUDGET_SECONDS", 20.0)
     standing(give_dictionary, cell_engine, platform.cell_id)
@@ -92,5 +92,5 @@ def api(
 @pytest.fixture
 @laid_again
 def alpha(app_engine: Engine, tenant_id: TenantId) -> Certified:
-    """The tenant has its authorities."""
+    """A tenant with authorities."""
     return certify(app_engine, tenant_id)

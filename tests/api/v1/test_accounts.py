@@ -15,7 +15,7 @@ from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import Platform
 
 
-def test_tenant_is_made_and_its_own_token_reaches_it_alone(api: httpx.Client) -> None:
+def test_new_tenant_token_reaches_only_its_tenant(api: httpx.Client) -> None:
     made = api.post("/v1/msps/acme/tenants", json={"slug": "hill-school", "name": "Hill School"})
     assert made.status_code == 201, made.text
     assert made.json()["listeners"]["acct_port"] == made.json()["listeners"]["auth_port"] + 1
@@ -38,7 +38,7 @@ def test_tenant_is_made_and_its_own_token_reaches_it_alone(api: httpx.Client) ->
     assert (refused.status_code, refused.json()["code"]) == (401, "token-refused")
 
 
-def test_answer_and_audit_have_the_request_in_common(api: httpx.Client, app_engine: Engine) -> None:
+def test_response_and_audit_share_the_request_id(api: httpx.Client, app_engine: Engine) -> None:
     made = api.post("/v1/msps/acme/tenants", json={"slug": "hill-school"}, headers={"X-Request-Id": "mine"})
     name = made.headers["x-request-id"]
     assert len(name) == 16
@@ -50,12 +50,12 @@ def test_answer_and_audit_have_the_request_in_common(api: httpx.Client, app_engi
     assert refused.headers["x-request-id"] not in ("", name)
 
 
-def test_same_slug_twice_is_a_conflict(api: httpx.Client) -> None:
+def test_duplicate_slug_is_a_conflict(api: httpx.Client) -> None:
     answer = api.post("/v1/msps/acme/tenants", json={"slug": "alpha"})
     assert (answer.status_code, answer.json()["place"]) == (409, "slug")
 
 
-def test_technician_of_chosen_tenants(api: httpx.Client) -> None:
+def test_technician_has_only_the_chosen_tenants(api: httpx.Client) -> None:
     made = api.post(
         "/v1/msps/acme/members", json={"email": "Ann@example.com", "role": "msp-technician", "tenants": ["alpha"]}
     )
@@ -65,14 +65,14 @@ def test_technician_of_chosen_tenants(api: httpx.Client) -> None:
     path = f"/v1/msps/acme/members/{member['id']}"
     assert api.patch(path, json={"role": "help-desk"}).json()["tenants"] == member["tenants"]
     (now,) = api.get("/v1/msps/acme/members").json()["items"]
-    # Of the same tenants: what is left out stays as it is.
+    # The tenants stay the same: omitted fields are not changed.
     assert (now["role"], now["tenants"]) == ("help-desk", member["tenants"])
     assert api.patch(path, json={"role": "help-desk", "tenants": None}).json()["tenants"] is None
     assert api.delete(path).status_code == 204
     assert api.delete(path).json()["code"] == "member-not-found"
 
 
-def test_role_of_ones_own(api: httpx.Client) -> None:
+def test_custom_role_is_created_and_assigned(api: httpx.Client) -> None:
     role = {"slug": "kicker", "name": "Kicker", "permissions": ["session.disconnect"]}
     assert api.post("/v1/tenants/alpha/roles", json=role).status_code == 201
     listed = {each["slug"]: each["own"] for each in api.get("/v1/tenants/alpha/roles").json()["items"]}
@@ -91,7 +91,7 @@ def test_role_of_ones_own(api: httpx.Client) -> None:
         ("roles", {"slug": "x", "name": "x", "permissions": ["endpoint.manage"]}),
     ],
 )
-def test_nobody_gives_what_he_has_not_got(
+def test_user_cannot_grant_missing_permissions(
     api: httpx.Client,
     make_token: MakeToken,
     tenant_id: TenantId,

@@ -1,5 +1,4 @@
-"""Two changes of the same thing at once: of two that have seen the same state exactly one is made, and the other is
-told in a sentence what stood in its way."""
+"""Exactly one of two concurrent changes of the same state succeeds, and the other gets a clear conflict."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -43,7 +42,7 @@ _MAKES = {
 
 
 def meet() -> Callable[[], None]:
-    """Two wait for each other, unless something else keeps one of them away."""
+    """Make two calls wait for each other, unless something else holds one of them up."""
     barrier = Barrier(2, timeout=1.5)
 
     def wait() -> None:
@@ -66,7 +65,7 @@ def make(api: httpx.Client, path: str) -> None:
 
 
 def _go_on_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has compared waits for the other one, as far as that comes."""
+    """Pause each caller after its comparison until the other one has compared too."""
     wait, compare = meet(), Change.require_match
 
     def require_match(change: Change, current: BaseModel | None) -> None:
@@ -97,7 +96,7 @@ def limits(days: int) -> dict[str, int]:
         ("PUT", f"{ACME}/sign-in-rules", [{"two_factors": True}, {"two_factors": True}]),
     ],
 )
-def test_one_of_two_that_have_seen_the_same_is_made(
+def test_one_of_two_changes_of_the_same_state_succeeds(
     api: httpx.Client,
     make_token: MakeToken,
     monkeypatch: pytest.MonkeyPatch,
@@ -123,7 +122,7 @@ def test_one_of_two_that_have_seen_the_same_is_made(
         (f"{ALPHA}/enrolment-secrets/mdm", "revoke", None),
     ],
 )
-def test_one_of_two_that_act_on_what_they_have_seen_is_made(
+def test_one_of_two_actions_on_the_same_state_succeeds(
     api: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str, act: str, body: dict[str, Any] | None
 ) -> None:
     make(api, path)
@@ -134,16 +133,14 @@ def test_one_of_two_that_act_on_what_they_have_seen_is_made(
     answers = at_once(lambda _: api.post(f"{path}/{act}", json=body, headers={"If-Match": tag}))
     assert [answer.status_code for answer in answers] == [200, 412], [answer.text for answer in answers]
     assert answers[1].json()["code"] == "has-changed"
-    # The answer has the state of what was acted on.
+    # The response has the state after the action.
     assert answers[0].headers["etag"].partition("-")[0] == api.get(path).headers["etag"].partition("-")[0]
 
 
 @pytest.mark.parametrize(
     "path", [path for path in _MAKES if path.split("/")[-2] in ("nases", "sites", "pools", "users")]
 )
-def test_what_is_removed_twice_at_once_is_gone_for_the_second(
-    api: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str
-) -> None:
+def test_second_concurrent_delete_is_not_found(api: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     make(api, path)
     wait, refresh = meet(), Session.refresh
 
@@ -157,7 +154,7 @@ def test_what_is_removed_twice_at_once_is_gone_for_the_second(
     assert codes == ([202, 404] if codes[0] == 202 else [204, 404]), [answer.text for answer in answers]
 
 
-def told_as_taken(answer: httpx.Response, place: str) -> None:
+def assert_name_taken(answer: httpx.Response, place: str) -> None:
     problem = answer.json()
     assert (answer.status_code, problem["code"], problem["place"]) == (409, "already-exists", place), problem
     assert " already" in problem["detail"] or problem["detail"].startswith("Another NAS"), problem
@@ -178,10 +175,10 @@ def told_as_taken(answer: httpx.Response, place: str) -> None:
         ("/v1/tenants", {"msp": "acme", "slug": "bolt"}, "slug"),
     ],
 )
-def test_what_is_made_twice_at_once_is_there_once(
+def test_concurrent_duplicate_create_makes_one(
     api: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any], place: str
 ) -> None:
-    """Both have looked, and there was none."""
+    """Both callers have checked that it does not exist."""
     wait, add = meet(), Session.add
 
     def added(session: Session, row: object, *args: Any) -> None:
@@ -192,7 +189,7 @@ def test_what_is_made_twice_at_once_is_there_once(
     monkeypatch.setattr(Session, "add", added)
     made, refused = at_once(lambda _: api.post(path, json=body))
     assert made.status_code == 201, made.text
-    told_as_taken(refused, place)
+    assert_name_taken(refused, place)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +211,7 @@ def test_what_is_made_twice_at_once_is_there_once(
         ),
     ],
 )
-def test_of_two_that_are_to_be_called_the_same_at_once_one_is(
+def test_one_of_two_concurrent_renames_to_a_name_succeeds(
     api: httpx.Client,
     monkeypatch: pytest.MonkeyPatch,
     noun: str,
@@ -235,25 +232,25 @@ def test_of_two_that_are_to_be_called_the_same_at_once_one_is(
     names = [body["name"] for body in bodies]
     changed, refused = at_once(lambda which: api.patch(f"{ALPHA}/{noun}/{names[which]}", json=change))
     assert changed.status_code == 200, changed.text
-    told_as_taken(refused, place)
+    assert_name_taken(refused, place)
 
 
-def test_pool_that_is_removed_while_the_tenants_pools_are_changed_waits_for_that(
+def test_pool_delete_waits_for_tenant_pool_changes(
     api: httpx.Client, app_engine: Engine, owner_engine: Engine, tenant_id: TenantId
 ) -> None:
-    """The tenant is locked before any of its pools, whoever changes one."""
+    """Every change locks the tenant before any of its pools."""
     path = f"{ALPHA}/pools/devices"
     make(api, path)
     waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
 
-    def somebody_waits() -> bool:
+    def is_lock_awaited() -> bool:
         with owner_engine.connect() as connection:
             return bool(connection.scalar(waiting))
 
     with ThreadPoolExecutor(1) as other, session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         repository.lock_tenant(session, tenant_id)
         removal = other.submit(api.delete, path)
-        until(somebody_waits, "the removal waits for the tenant")
+        until(is_lock_awaited, "the removal waits for the tenant")
         pools.update_pool(session, actor=ACTOR, tenant_id=tenant_id, name="devices", options=pools.PoolOptions(stock=3))
         session.commit()
         assert removal.result().status_code == 204, removal.result().text

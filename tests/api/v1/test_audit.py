@@ -1,4 +1,4 @@
-"""The audit log over the API: what is asked for is found, page by page, by who may see it and in its own chain."""
+"""Audit log through the API: filters and pages, limited to the chains the caller may read."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ WHERE = {"alpha": "/v1/tenants/alpha/audit", "msp": "/v1/msps/acme/audit", "plat
 
 @pytest.fixture
 def owners(app_engine: Engine, platform: Platform, tenant_id: TenantId) -> dict[str, Owner]:
-    """Two tenants of one MSP, one of another, the MSPs, the platform."""
+    """Two tenants of one MSP, one of another, the MSPs, and the platform."""
     with session_scope(PlatformScope(), engine=app_engine) as session:
         other = MspId(msps.create_msp(session, actor=ACTOR, slug="other", name="Other").id)
     bravo = make_tenant(app_engine, platform, "bravo").id
@@ -38,7 +38,7 @@ def owners(app_engine: Engine, platform: Platform, tenant_id: TenantId) -> dict[
 
 @pytest.fixture
 def write(owner_engine: Engine, owners: dict[str, Owner]):
-    """An entry of one of the owners, some minutes ago."""
+    """Write an entry of one owner, some minutes ago."""
     with owner_engine.begin() as connection:
         msp_of = dict(connection.execute(text("SELECT id, msp_id FROM tenants")).all())
 
@@ -64,7 +64,7 @@ def write(owner_engine: Engine, owners: dict[str, Owner]):
 
 @pytest.fixture
 def tokens(make_token, owners: dict[str, Owner]) -> dict[str, dict[str, str]]:
-    """Of auditors, who may read the audit log and nothing else."""
+    """Tokens of auditors, who have read access to the audit log only."""
     return {name: {"Authorization": f"Bearer {make_token(owner, 'audit.read')}"} for name, owner in owners.items()}
 
 
@@ -93,7 +93,7 @@ FILTERS = [
 
 
 @pytest.mark.parametrize("where", WHERE)
-def test_filters_find_what_fits_in_each_chain(api: httpx.Client, write, tokens, where: str) -> None:
+def test_filters_match_entries_in_each_chain(api: httpx.Client, write, tokens, where: str) -> None:
     write(where, "a", 0)
     write(where, "b", 1, actor="person:bob")
     write(where, "c", 2, action="other.remove")
@@ -105,8 +105,8 @@ def test_filters_find_what_fits_in_each_chain(api: httpx.Client, write, tokens, 
         assert listed(api, WHERE[where], tokens[where], **wanted) == found, wanted
 
 
-def test_each_sees_its_own_and_what_is_below(api: httpx.Client, write, tokens) -> None:
-    """A tenant its entries alone, its MSP those of all its tenants besides, the platform all."""
+def test_owner_reads_its_log_and_those_below(api: httpx.Client, write, tokens) -> None:
+    """A tenant reads its own entries, an MSP also those of its tenants, the platform reads all."""
     for number, name in enumerate(("alpha", "bravo", "foreign", "msp", "other", "platform")):
         write(name, "abfmop"[number], number)
     assert listed(api, WHERE["alpha"], tokens["alpha"]) == "a"
@@ -114,7 +114,7 @@ def test_each_sees_its_own_and_what_is_below(api: httpx.Client, write, tokens) -
     assert listed(api, WHERE["msp"], tokens["msp"]) == "abm"
     assert listed(api, "/v1/msps/other/audit", tokens["other"]) == "fo"
     assert listed(api, WHERE["platform"], tokens["platform"]) == "abfmop"
-    # Whoever may read above may read a tenant's below.
+    # A caller with access to the parent can read a tenant's log.
     assert listed(api, WHERE["alpha"], tokens["msp"]) == "a"
     newest = {}
     for name, where in (("alpha", WHERE["alpha"]), ("bravo", "/v1/tenants/bravo/audit"), ("msp", WHERE["msp"])):
@@ -134,13 +134,13 @@ def test_each_sees_its_own_and_what_is_below(api: httpx.Client, write, tokens) -
         ("other", f"/v1/msps/other/audit/{newest['bravo']}", 404),
     ):
         assert api.get(where, headers=tokens[who]).status_code == status, (who, where)
-    # An auditor reads; that is all.
+    # An auditor can only read.
     assert api.get("/v1/tenants/alpha/endpoints", headers=tokens["alpha"]).status_code == 403
     assert api.post("/v1/tenants/alpha/endpoints", headers=tokens["alpha"], json={}).status_code == 403
 
 
 @pytest.mark.parametrize("where", WHERE)
-def test_pages_have_each_entry_once_also_those_of_one_moment(api: httpx.Client, write, tokens, where: str) -> None:
+def test_pages_list_each_entry_once_despite_equal_times(api: httpx.Client, write, tokens, where: str) -> None:
     for number in range(7):
         write(where, "abcdefg"[number], number // 3, actor="person:bob")
     pages, after = [], ""
@@ -151,14 +151,14 @@ def test_pages_have_each_entry_once_also_those_of_one_moment(api: httpx.Client, 
         pages.append("".join(each["target"] for each in answer.json()["items"]))
         after = answer.json()["next"]
         if after:
-            # What is written meanwhile is newer, and on no later page.
+            # Entries written meanwhile are newer and on no later page.
             write(where, "x", -1, actor="person:bob")
-    # Of one moment the last written comes first.
+    # Entries of the same time are listed newest first.
     assert pages == ["cb", "af", "ed", "g"]
 
 
 @pytest.mark.parametrize("where", ["msp", "platform"])
-def test_rare_ones_are_looked_for_bit_by_bit(api: httpx.Client, write, tokens, monkeypatch, where: str) -> None:
+def test_sparse_matches_are_searched_in_steps(api: httpx.Client, write, tokens, monkeypatch, where: str) -> None:
     monkeypatch.setattr(bounded_search, "MAX_SCANNED_ROWS", 3)
     write(where, "r", 100, actor="person:rare")
     for number in range(8):
@@ -174,8 +174,8 @@ def test_rare_ones_are_looked_for_bit_by_bit(api: httpx.Client, write, tokens, m
     assert pages > 2
 
 
-def test_what_comes_while_a_page_is_read_repeats_nothing(api: httpx.Client, write, tokens, monkeypatch) -> None:
-    """Between any two statements of a page."""
+def test_concurrent_writes_repeat_no_entries(api: httpx.Client, write, tokens, monkeypatch) -> None:
+    """Writes happen between any two statements of a page."""
     monkeypatch.setattr(bounded_search, "MAX_SCANNED_ROWS", 3)
     for number, target in enumerate("abcdefgh", -100):
         write("msp", target, number, actor="person:bob")
@@ -204,7 +204,7 @@ def test_what_comes_while_a_page_is_read_repeats_nothing(api: httpx.Client, writ
     assert found == "abcdefgh"
 
 
-def test_mistakes_are_told_with_their_place(api: httpx.Client, tokens) -> None:
+def test_invalid_parameters_are_rejected_with_their_path(api: httpx.Client, tokens) -> None:
     def made_up(key: object) -> str:
         return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
 

@@ -1,4 +1,4 @@
-"""Authorities through the API: successors, keys that go and come back, and those that a tenant brings along."""
+"""Authorities through the API: successors, offline keys, and external authorities."""
 
 import base64
 from datetime import timedelta
@@ -39,8 +39,8 @@ def pem(certificate: x509.Certificate) -> str:
     return certificate.public_bytes(Encoding.PEM).decode()
 
 
-def test_own_authorities_are_shown_with_where_their_status_is(api: httpx.Client) -> None:
-    # Both are of one moment: which of them comes first is nobody's to say.
+def test_own_authorities_are_listed_with_status_urls(api: httpx.Client) -> None:
+    # Both have the same time, so their order is undefined.
     items = sorted(api.get(AUTHORITIES).json()["items"], key=lambda each: each["kind"], reverse=True)
     assert [(each["kind"], each["status"], each["signs_here"]) for each in items] == [
         ("root", "active", True),
@@ -58,7 +58,7 @@ def test_own_authorities_are_shown_with_where_their_status_is(api: httpx.Client)
 
 
 @pytest.mark.parametrize("of_root", [False, True])
-def test_rollover_retires_the_authorities_before(api: httpx.Client, of_root: bool) -> None:
+def test_rollover_retires_the_previous_authorities(api: httpx.Client, of_root: bool) -> None:
     before = {each["kind"]: each["id"] for each in api.get(AUTHORITIES).json()["items"]}
     headers = {"Idempotency-Key": "k"}
     answer, again = (api.post(f"{AUTHORITIES}/rollover", json={"root": of_root}, headers=headers) for _ in range(2))
@@ -74,7 +74,7 @@ def test_rollover_retires_the_authorities_before(api: httpx.Client, of_root: boo
     assert (refused.status_code, refused.json()["place"]) == (422, "present_from")
 
 
-def test_key_of_the_root_goes_and_comes_back(api: httpx.Client) -> None:
+def test_root_key_goes_offline_and_returns(api: httpx.Client) -> None:
     exported = api.post(f"{AUTHORITIES}/root/export-key", json=PASSPHRASE)
     assert exported.status_code == 200, exported.text
     key = exported.json()["key"]
@@ -90,7 +90,7 @@ def test_key_of_the_root_goes_and_comes_back(api: httpx.Client) -> None:
     assert api.post(f"{AUTHORITIES}/root/export-key", json={"passphrase": "short"}).status_code == 422
 
 
-def test_revoked_authority_takes_with_it_what_it_issued(api: httpx.Client) -> None:
+def test_revoking_an_authority_revokes_its_certificates(api: httpx.Client) -> None:
     api.post(f"{HERE}/certificates", json={"name": "laptop-1"})
     done = api.post(f"{AUTHORITIES}/issuing/revoke", json={"reason": "cACompromise"})
     assert done.json() == {"authorities": 1, "certificates": 2, "disconnects": 0}
@@ -99,7 +99,7 @@ def test_revoked_authority_takes_with_it_what_it_issued(api: httpx.Client) -> No
     assert (refused.status_code, refused.json()["place"]) == (409, "authority")
 
 
-def test_authority_of_others_is_trusted_refreshed_and_forgotten(api: httpx.Client, owner_engine: Engine) -> None:
+def test_external_authority_is_added_refreshed_and_deleted(api: httpx.Client, owner_engine: Engine) -> None:
     root = foreign_root()
     answer = upload(api, pem(root), crl_url="http://crl.acme.example/root.crl")
     assert answer.status_code == 201, answer.text
@@ -109,7 +109,7 @@ def test_authority_of_others_is_trusted_refreshed_and_forgotten(api: httpx.Clien
     path = f"{AUTHORITIES}/{row['id']}"
     shown = api.get(path)
     assert shown.json()["ocsp"]["certificates"] == 0
-    # In base64, and trusted already.
+    # In base64, and already trusted.
     again = upload(api, base64.b64encode(root.public_bytes(Encoding.DER)).decode())
     assert [each["id"] for each in again.json()["items"]] == [row["id"]]
     changed = api.patch(path, json={"ocsp_url": "http://ocsp.acme.example"})
@@ -118,7 +118,7 @@ def test_authority_of_others_is_trusted_refreshed_and_forgotten(api: httpx.Clien
     assert stale.status_code == 412
     with owner_engine.begin() as connection:
         connection.execute(update(StatusSource).values(crl_checked_at=utc_now(), crl_failure="It does not answer."))
-    # What the worker fetched is news, and stops no change.
+    # A list fetched by the worker does not change the ETag.
     tag = changed.headers["etag"]
     assert api.get(path, headers={"If-None-Match": tag}).json()["sources"]["crl_failure"] == "It does not answer."
     set_ = api.patch(path, json={"crl_url": "http://crl.acme.example/other.crl"}, headers={"If-Match": tag})
@@ -132,7 +132,7 @@ def test_authority_of_others_is_trusted_refreshed_and_forgotten(api: httpx.Clien
     assert api.get(path).status_code == 404
 
 
-def test_list_costs_the_same_however_many_there_are(api: httpx.Client) -> None:
+def test_list_queries_do_not_grow_with_its_length(api: httpx.Client) -> None:
     costs = []
     for name in ("A", "B"):
         assert upload(api, pem(foreign_root(name))).status_code == 201
@@ -156,7 +156,7 @@ def test_list_costs_the_same_however_many_there_are(api: httpx.Client) -> None:
         pytest.param("own", 1, id="own"),
     ],
 )
-def test_upload_that_is_none_is_refused_as_a_whole(api: httpx.Client, content: str, count: int | None) -> None:
+def test_invalid_upload_is_rejected_as_a_whole(api: httpx.Client, content: str, count: int | None) -> None:
     good = pem(foreign_root())
     if content == "many":
         content = "".join(pem(foreign_root(f"R{number}")) for number in range(21))
@@ -172,7 +172,7 @@ def test_upload_that_is_none_is_refused_as_a_whole(api: httpx.Client, content: s
     assert {each["kind"] for each in api.get(AUTHORITIES).json()["items"]} == {"root", "issuing"}
 
 
-def test_profiles_key_store_and_what_ends_soon(api: httpx.Client) -> None:
+def test_profiles_key_store_and_expiring_are_served(api: httpx.Client) -> None:
     profiles = {each["name"]: each for each in api.get(f"{HERE}/certificate-profiles").json()["items"]}
     assert profiles["eap-client-device"]["usages"] == ["client-auth"]
     path = f"{HERE}/certificate-profiles/eap-client-device"
@@ -191,7 +191,7 @@ def test_profiles_key_store_and_what_ends_soon(api: httpx.Client) -> None:
     assert api.put(f"{AUTHORITIES}/key-store", json={"store": "cloud"}).status_code == 422
 
 
-def test_server_certificate_of_other_names_says_whom_it_shuts_out(api: httpx.Client) -> None:
+def test_new_server_names_warn_about_affected_clients(api: httpx.Client) -> None:
     before = api.get(f"{HERE}/certificates", params={"profile": "eap-server"}).json()["items"][0]["serial"]
     issued = api.post(f"{HERE}/server-certificates", json={"names": ["radius.acme.example"]})
     assert issued.status_code == 201, issued.text

@@ -1,4 +1,4 @@
-"""What a careless or hostile client may send: each is answered with its own 4xx and a sentence, and none with a 5xx."""
+"""Invalid and hostile input gets its own 4xx with a clear message, and never a 5xx."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ def _named(text: str) -> bytes:
 
 
 @pytest.mark.parametrize("content", [b'{"days": 3}', b"[]", b"x", b'{"mac": '])
-def test_body_that_no_route_reads_is_refused(api: httpx.Client, content: bytes) -> None:
+def test_unexpected_body_is_rejected(api: httpx.Client, content: bytes) -> None:
     path = f"{ENDPOINTS}/{PRINTER}"
     api.post(ENDPOINTS, json={"mac": PRINTER})
     for method, at in (("DELETE", path), ("POST", f"{path}/block"), ("GET", path)):
@@ -45,20 +45,20 @@ def test_body_that_no_route_reads_is_refused(api: httpx.Client, content: bytes) 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b" {}\n", b"null"])
 @pytest.mark.parametrize("headers", [{}, JSON, {"Content-Type": "application/x-www-form-urlencoded"}])
-def test_body_that_says_nothing_is_none(api: httpx.Client, content: bytes, headers: dict[str, str]) -> None:
+def test_empty_body_is_accepted(api: httpx.Client, content: bytes, headers: dict[str, str]) -> None:
     path = f"{ENDPOINTS}/{PRINTER}"
     api.post(ENDPOINTS, json={"mac": PRINTER})
     assert api.request("GET", path, content=content, headers=headers).status_code == 200
     assert api.post(f"{path}/block", content=content, headers=headers).status_code == 200
     assert api.request("DELETE", path, content=content, headers=headers).status_code == 204
-    # Of a method that the path has not, and of no path at all, that is told.
+    # Method and path errors take precedence.
     assert api.request("DELETE", ENDPOINTS, content=b'{"a": 1}', headers=JSON).status_code == 405
     assert api.request("DELETE", "/v1/nothing", content=b'{"a": 1}', headers=JSON).status_code == 404
 
 
 @pytest.mark.parametrize("content", [b"a,b", b'{"a": NaN}', b"[" * 100])
 @pytest.mark.parametrize("kind", ["application/octet-stream", "application/json", "text/csv"])
-def test_method_that_a_path_has_not_is_told_whatever_the_body_is(api: httpx.Client, content: bytes, kind: str) -> None:
+def test_wrong_method_is_reported_for_any_body(api: httpx.Client, content: bytes, kind: str) -> None:
     for path in ("/v1/tenants/alpha/imports", ENDPOINTS):
         answer = api.put(path, content=content, headers={"Content-Type": kind})
         assert (answer.status_code, "POST" in answer.headers["allow"]) == (405, True), answer.text
@@ -87,7 +87,9 @@ def test_method_that_a_path_has_not_is_told_whatever_the_body_is(api: httpx.Clie
         (b" " * (json_input.MAX_BODY_BYTES + 1), JSON, 413, "body-too-large"),
     ],
 )
-def test_body_is_refused(api: httpx.Client, body: bytes, headers: dict[str, str], status: int, code: str) -> None:
+def test_invalid_body_is_rejected(
+    api: httpx.Client, body: bytes, headers: dict[str, str], status: int, code: str
+) -> None:
     answer = api.post(ENDPOINTS, content=body, headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
     assert answer.headers["content-type"] == "application/problem+json"
@@ -103,7 +105,7 @@ def test_body_without_a_length_is_counted(api: httpx.Client) -> None:
     assert api.post(ENDPOINTS, content=pieces(), headers=JSON).status_code == 413
 
 
-def test_good_text_is_taken(api: httpx.Client) -> None:
+def test_valid_text_is_accepted(api: httpx.Client) -> None:
     for content, name in (
         (_named("\\ud83d\\ude00 \\\\u0000 é"), "\U0001f600 \\u0000 é"),
         (json.dumps({"mac": PRINTER, "name": "[" * 100}).encode(), "[" * 100),
@@ -133,18 +135,18 @@ def test_good_text_is_taken(api: httpx.Client) -> None:
         ("/v1/tenants/" + "a" * 20_000, {}),
     ],
 )
-def test_address_and_headers_are_answered(api: httpx.Client, path: str, headers: dict[bytes, bytes]) -> None:
+def test_odd_addresses_and_headers_get_a_response(api: httpx.Client, path: str, headers: dict[bytes, bytes]) -> None:
     answer = api.get(path, headers=headers)
     assert answer.status_code in (200, 401, 404, 422), answer.text
 
 
 @pytest.mark.parametrize("key", [b"\xff\xfe", b"\xc3\xa9", b"x" * 20_000])
-def test_key_of_odd_octets_is_refused(api: httpx.Client, key: bytes) -> None:
+def test_non_ascii_idempotency_key_is_rejected(api: httpx.Client, key: bytes) -> None:
     answer = api.post(ENDPOINTS, json={"mac": PRINTER}, headers={b"Idempotency-Key": key})
     assert (answer.status_code, answer.json()["place"]) == (422, "Idempotency-Key")
 
 
-def test_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, api: httpx.Client) -> None:
+def test_missing_body_times_out(monkeypatch: pytest.MonkeyPatch, api: httpx.Client) -> None:
     monkeypatch.setattr(json_input, "BODY_TIMEOUT_SECONDS", 0.1)
 
     def hesitates() -> Iterator[bytes]:
@@ -156,7 +158,7 @@ def test_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPat
     assert (answer.status_code, answer.json()["code"]) == (408, "body-too-slow")
 
 
-def test_route_says_what_else_it_takes() -> None:
+def test_route_sets_its_body_size_and_media_type() -> None:
     app = FastAPI()
 
     @app.post("/files/{name}", openapi_extra=accept_body(most_bytes=3_000_000, media_type="text/csv"))
@@ -190,7 +192,7 @@ _VALUES = st.recursive(
 
 
 @given(_VALUES, st.booleans())
-def test_all_json_of_usual_size_is_taken(value: object, ascii_only: bool) -> None:
+def test_ordinary_json_is_accepted(value: object, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
     try:
         check_json(text.encode())
@@ -199,7 +201,7 @@ def test_all_json_of_usual_size_is_taken(value: object, ascii_only: bool) -> Non
 
 
 @given(st.binary(max_size=200) | st.text(alphabet='{}[]",:\\u0d8e1.-+NaN ', max_size=60).map(str.encode))
-def test_anything_is_taken_or_refused(body: bytes) -> None:
+def test_arbitrary_json_is_accepted_or_rejected(body: bytes) -> None:
     with suppress(InvalidInput):
         check_json(body)
         json.loads(body)
@@ -232,7 +234,7 @@ _LARGE = 4 * 2**20
     ],
     ids=lambda body: body[:8].decode(),
 )
-def test_no_body_is_held_at_many_times_its_size(body: bytes) -> None:
+def test_body_memory_is_bounded(body: bytes) -> None:
     assert _mebibytes_held(body) < 128
 
 
@@ -245,7 +247,7 @@ def test_no_body_is_held_at_many_times_its_size(body: bytes) -> None:
         (b'{"a": "\\\\"]', "Expecting"),
     ],
 )
-def test_body_of_too_much_says_of_what(body: bytes, says: str) -> None:
+def test_oversized_body_error_names_the_limit(body: bytes, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         check_json(body)
 
@@ -260,19 +262,21 @@ def test_body_of_too_much_says_of_what(body: bytes, says: str) -> None:
         ({"Content-Type": "application/json; charset=utf-7"}, "Content-Type"),
     ],
 )
-def test_packed_body_and_other_characters_are_not_taken(api: httpx.Client, headers: dict[str, str], place: str) -> None:
+def test_compressed_body_and_other_charsets_are_rejected(
+    api: httpx.Client, headers: dict[str, str], place: str
+) -> None:
     answer = api.post(ENDPOINTS, content=_named("x"), headers=JSON | headers)
     assert (answer.status_code, answer.json()["place"]) == (415, place)
     assert answer.json()["remedy"]
 
 
-def test_slash_in_a_name_leads_to_no_other_route(api: httpx.Client) -> None:
+def test_slash_in_a_name_reaches_no_other_route(api: httpx.Client) -> None:
     for path in ("/v1/tenants/alpha%2Fendpoints", f"/v1/tenants/alpha%2fendpoints%2F{PRINTER}"):
         answer = api.get(path)
         assert (answer.status_code, answer.json()["place"]) == (422, "path")
 
 
-def test_mistakes_without_end_are_counted_to_an_end(api: httpx.Client) -> None:
+def test_many_errors_are_counted_up_to_a_limit(api: httpx.Client) -> None:
     body = {f"field-{number}": number for number in range(9_000)} | {"y" * 500_000: 1}
     answer = api.post(ENDPOINTS, json=body)
     assert (answer.status_code, answer.json()["detail"]) == (422, "More than 200 mistakes.")
@@ -281,8 +285,8 @@ def test_mistakes_without_end_are_counted_to_an_end(api: httpx.Client) -> None:
     assert (answer.status_code, answer.json()["detail"]) == (422, "More than 200 mistakes.")
 
 
-def test_large_bodies_that_come_slowly_have_bounded_memory_and_small_ones_pass() -> None:
-    """Whoever sends them has shown nothing yet."""
+def test_slow_large_bodies_have_bounded_memory() -> None:
+    """The senders are not authenticated yet."""
     large = 16 * 1024 * 1024
     answers: list[dict[str, Any]] = []
 

@@ -1,4 +1,4 @@
-"""Many at once through the API: all or none, at once or as a job."""
+"""Bulk operations through the API: all or nothing, in the request or as a job."""
 
 import re
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def items(count: int, **more: object) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def work(worker_engine: Engine, app_engine: Engine) -> Callable[[], bool]:
-    """What the worker does within a second."""
+    """Run the jobs that the worker would run within a second."""
 
     def work() -> bool:
         handlers = jobs.build_handlers(lambda: SEALER.seal)
@@ -49,7 +49,7 @@ def audited(engine: Engine, tenant_id: TenantId) -> dict[str, int]:
         return {action: count for action, count in found if not action.startswith(("tenant", "job", "import"))}
 
 
-def test_few_are_stored_at_once_with_an_audit_entry_for_each(
+def test_small_bulk_is_stored_with_an_audit_entry_each(
     api: httpx.Client, app_engine: Engine, tenant_id: TenantId
 ) -> None:
     before = audited(app_engine, tenant_id)
@@ -74,7 +74,7 @@ def test_few_are_stored_at_once_with_an_audit_entry_for_each(
     }
 
 
-def test_every_wrong_row_is_told_with_its_place_and_nothing_is_stored(api: httpx.Client) -> None:
+def test_every_invalid_row_is_listed_and_nothing_stored(api: httpx.Client) -> None:
     body = {
         "operation": "put",
         "items": [
@@ -96,14 +96,14 @@ def test_every_wrong_row_is_told_with_its_place_and_nothing_is_stored(api: httpx
         "items[4].valid_until",
     ]
     assert_sentences(told["mistakes"])
-    # Named as the place of a mistake is.
+    # Named like the path of an error.
     assert told["mistakes"][1]["detail"] == "Another row already has this address. See items[0]."
     assert any("private address" in each.get("remedy", "") for each in told["mistakes"])
     assert api.get(f"{TENANT}/endpoints").json()["items"] == []
 
 
 def assert_sentences(mistakes: list[dict[str, str]]) -> None:
-    """Each says what is wrong and what to do about it, in sentences, and nothing of a shell."""
+    """Check that each message says what is wrong and what to do, without shell commands."""
     for each in mistakes:
         said = f"{each['detail']} {each['remedy']}"
         assert re.fullmatch(r"['A-Z0-9(].*\.", each["detail"]), said
@@ -134,7 +134,7 @@ def assert_sentences(mistakes: list[dict[str, str]]) -> None:
         ),
     ],
 )
-def test_mistakes_of_rows_are_sentences(
+def test_row_errors_are_full_sentences(
     api: httpx.Client, noun: str, there: dict[str, str], items: list[dict[str, str]]
 ) -> None:
     path = f"/v1/tenants/alpha/{noun}/bulk"
@@ -146,13 +146,13 @@ def test_mistakes_of_rows_are_sentences(
 
 
 @pytest.mark.parametrize("operation", ["delete", "unblock"])
-def test_mistakes_of_named_endpoints_are_sentences(api: httpx.Client, operation: str) -> None:
+def test_endpoint_reference_errors_are_full_sentences(api: httpx.Client, operation: str) -> None:
     refused = api.post(BULK, json={"operation": operation, "macs": [mac(1), "xyz"]})
     assert [each["place"] for each in refused.json()["mistakes"]] == ["macs[0]", "macs[1]"]
     assert_sentences(refused.json()["mistakes"])
 
 
-def test_so_many_mistakes_are_listed_and_all_are_counted(api: httpx.Client) -> None:
+def test_listed_errors_are_limited_and_all_are_counted(api: httpx.Client) -> None:
     told = api.post(BULK, json={"operation": "put", "items": [{"mac": "xyz"}] * 500}).json()
     assert (len(told["mistakes"]), told["detail"]) == (200, "500 mistakes.")
     wrong = api.post(BULK, json={"operation": "put", "items": [{"mac": 5}] * 500})
@@ -161,7 +161,7 @@ def test_so_many_mistakes_are_listed_and_all_are_counted(api: httpx.Client) -> N
         assert api.post(BULK, json=body).status_code == 422
 
 
-def test_one_thing_is_done_to_many_or_to_none(api: httpx.Client) -> None:
+def test_bulk_action_applies_to_all_or_none(api: httpx.Client) -> None:
     api.post(BULK, json={"operation": "put", "items": items(4, groups=["a", "b"]), "make_groups": True})
     api.post(f"{TENANT}/endpoint-groups", json={"name": "c"})
     some = [mac(0), mac(1)]
@@ -189,7 +189,7 @@ def test_one_thing_is_done_to_many_or_to_none(api: httpx.Client) -> None:
     assert shown("mac") == [mac(2), mac(3)]
 
 
-def test_many_are_a_job_with_where_it_is(
+def test_large_bulk_is_a_job_with_a_location(
     api: httpx.Client, app_engine: Engine, tenant_id: TenantId, work: Callable[[], bool]
 ) -> None:
     body = {"operation": "put", "items": items(10_000, groups=["printers"]), "make_groups": True}
@@ -209,7 +209,7 @@ def test_many_are_a_job_with_where_it_is(
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         assert session.scalar(select(func.count()).select_from(Endpoint)) == 10_000
     assert audited(app_engine, tenant_id)["endpoint.add"] == 10_000
-    # All of it again is a mistake in each row, and nothing is changed.
+    # Sending all of it again is an error in each row, and nothing changes.
     other = api.post(BULK, json=body).json()
     assert work()
     failed = api.get(f"{JOBS}/{other['id']}").json()
@@ -217,7 +217,7 @@ def test_many_are_a_job_with_where_it_is(
     assert (len(failed["problem"]["mistakes"]), failed["problem"]["detail"]) == (200, "10000 mistakes.")
 
 
-def test_users_are_added_and_changed_in_bulk(api: httpx.Client, work: Callable[[], bool]) -> None:
+def test_users_are_created_and_updated_in_bulk(api: httpx.Client, work: Callable[[], bool]) -> None:
     users = f"{TENANT}/users"
     body: dict[str, Any] = {"operation": "put", "make_groups": True, "mschap": True}
     some = [{"name": f"user-{number}", "password": "correct horse", "groups": ["staff"]} for number in range(3)]
@@ -247,7 +247,7 @@ def test_users_are_added_and_changed_in_bulk(api: httpx.Client, work: Callable[[
     assert api.get(begun.headers["location"]).json()["result"]["added"] == 51
 
 
-def test_nases_are_added_and_changed_in_bulk(api: httpx.Client) -> None:
+def test_nases_are_created_and_updated_in_bulk(api: httpx.Client) -> None:
     nases = f"{TENANT}/nases"
     some = [{"name": f"Switch {n}", "identifier": f"sw-{n}", "address": f"192.0.2.{n}"} for n in range(1, 4)]
     assert api.post(f"{nases}/bulk", json={"operation": "put", "items": some}).json()["added"] == 3
@@ -260,7 +260,7 @@ def test_nases_are_added_and_changed_in_bulk(api: httpx.Client) -> None:
         f"{nases}/bulk", json={"operation": "put", "items": [{"name": "x", "site": "nowhere"}, *items[1:2]]}
     )
     assert [each["place"] for each in wrong.json()["mistakes"]] == ["items[0].site", "items[1]"], wrong.text
-    # Its own secret needs an address, which the row does not say and the NAS has.
+    # A NAS secret needs an address. The row has none, but the NAS does.
     done = api.post(f"{nases}/bulk", json={"operation": "put", "items": items, "existing": "update"})
     assert done.status_code == 200, done.text
     assert {name: count for name, count in done.json().items() if count} == {"added": 1, "changed": 1, "unchanged": 1}
@@ -268,7 +268,7 @@ def test_nases_are_added_and_changed_in_bulk(api: httpx.Client) -> None:
     assert (shown["sw-1"]["own_secret"], shown["sw-1"]["address"]) == (True, "192.0.2.1")
 
 
-def test_body_that_is_too_large_is_refused(api: httpx.Client) -> None:
+def test_oversized_body_is_rejected(api: httpx.Client) -> None:
     for path, size in ((f"{TENANT}/endpoints", 1024 * 1024 + 1), (BULK, 16 * 1024 * 1024 + 1)):
         whole = api.post(path, content=b" " * size, headers={"Content-Type": "application/json"})
         assert (whole.status_code, whole.json()["code"]) == (413, "body-too-large")
@@ -276,7 +276,7 @@ def test_body_that_is_too_large_is_refused(api: httpx.Client) -> None:
         assert parts.status_code == 413
 
 
-def test_many_new_groups_are_a_job_with_as_many_statements_as_for_one(
+def test_bulk_group_job_has_a_constant_statement_count(
     api: httpx.Client, app_engine: Engine, tenant_id: TenantId, work: Callable[[], bool]
 ) -> None:
     def rows(groups: int) -> list[dict[str, Any]]:
@@ -296,7 +296,7 @@ def test_many_new_groups_are_a_job_with_as_many_statements_as_for_one(
     assert job["result"]["changed"] == 12
 
 
-def test_groups_of_a_tenant_are_bounded(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_groups_is_limited(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(all_groups, "MAX_GROUPS", 3)
     body = {"operation": "put", "make_groups": True, "items": items(1, groups=["a", "b"])}
     assert api.post(BULK, json=body).status_code == 200
@@ -310,8 +310,8 @@ def test_groups_of_a_tenant_are_bounded(api: httpx.Client, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("good", "told"), [(0, 201), (200, 1)])
-def test_rows_of_nothing_but_mistakes_are_told_in_part(api: httpx.Client, good: int, told: int) -> None:
-    """To write out each mistake of 400,000 kept the event loop, and all other requests, for a second."""
+def test_many_invalid_rows_are_reported_in_part(api: httpx.Client, good: int, told: int) -> None:
+    """Writing out 400,000 errors blocked the event loop, and all other requests, for a second."""
     wrong = dict.fromkeys(map("field-{}".format, range(40)), 0)
     body = {"operation": "put", "items": items(good) + items(10_000 - good, **wrong)}
     with pytest.raises(ValidationError) as refused:

@@ -1,4 +1,4 @@
-"""Certificates through the API: issued once, handed out once, renewed, revoked; and what is no request for one."""
+"""Certificates through the API: issued, downloaded once, renewed, revoked; and invalid requests."""
 
 import base64
 from contextlib import suppress
@@ -48,7 +48,7 @@ def public_bytes(key: Any) -> bytes:
     return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
-def test_key_that_is_made_here_is_handed_out_once(api: httpx.Client, database: Database) -> None:
+def test_generated_key_is_returned_once(api: httpx.Client, database: Database) -> None:
     headers = {"Idempotency-Key": "k"}
     asked = {"name": "laptop-1", "names": ["dns:laptop-1.acme.example"]}
     answer, again = (api.post(CERTIFICATES, json=asked, headers=headers) for _ in range(2))
@@ -75,7 +75,7 @@ def test_key_that_is_made_here_is_handed_out_once(api: httpx.Client, database: D
                 assert not any(form in row[0] for row in rows), table
 
 
-def test_bundle_opens_with_its_password_and_request_keeps_its_key(api: httpx.Client) -> None:
+def test_bundle_opens_with_its_password_and_csr_keeps_its_key(api: httpx.Client) -> None:
     for password in (None, "correct horse"):
         made = issue(api, pkcs12={"password": password} if password else {})
         assert made["key"] is None
@@ -95,7 +95,7 @@ def test_bundle_opens_with_its_password_and_request_keeps_its_key(api: httpx.Cli
     assert (both.status_code, both.json()["place"]) == (422, "pkcs12")
 
 
-def test_certificate_is_renewed_suspended_reinstated_and_revoked_with_what_renewed_it(api: httpx.Client) -> None:
+def test_certificate_lifecycle_ends_in_revocation(api: httpx.Client) -> None:
     first = issue(api, names=["dns:laptop-1.acme.example"])["certificate"]
     path = f"{CERTIFICATES}/{first['serial']}"
     renewed = api.post(f"{path}/renew", json={"csr": request_pem()})
@@ -116,7 +116,7 @@ def test_certificate_is_renewed_suspended_reinstated_and_revoked_with_what_renew
     assert api.post(f"{path}/reinstate").json()["code"] == "certificate-status-conflict"
 
 
-def test_all_of_a_device_are_found_and_revoked_together(api: httpx.Client) -> None:
+def test_device_certificates_are_found_and_revoked_together(api: httpx.Client) -> None:
     api.post(f"{HERE}/endpoints", json={"mac": PRINTER})
     serials = {issue(api, endpoint=PRINTER)["certificate"]["serial"] for _ in range(2)}
     other = issue(api)["certificate"]["serial"]
@@ -133,7 +133,7 @@ def test_all_of_a_device_are_found_and_revoked_together(api: httpx.Client) -> No
         assert api.post(f"{CERTIFICATES}/revoke-all", json=body).status_code == 422
 
 
-def test_downloads_are_what_tools_read(api: httpx.Client) -> None:
+def test_downloads_are_readable_by_tools(api: httpx.Client) -> None:
     made = issue(api)
     path = f"{CERTIFICATES}/{made['certificate']['serial']}/download"
     for form, text in (("pem", made["pem"]), ("chain", made["chain"]), ("ca", made["ca"])):
@@ -143,7 +143,7 @@ def test_downloads_are_what_tools_read(api: httpx.Client) -> None:
     assert der.serial_number == int(made["certificate"]["serial"], 16)
 
 
-def test_pages_cost_the_same_however_many_there_are(api: httpx.Client) -> None:
+def test_page_queries_do_not_grow_with_the_list(api: httpx.Client) -> None:
     costs = []
     for _ in range(2):
         issue(api)
@@ -154,13 +154,11 @@ def test_pages_cost_the_same_however_many_there_are(api: httpx.Client) -> None:
     assert costs[0] == costs[1] <= 7, costs
     rest = api.get(CERTIFICATES, params={"after": page["next"]}).json()["items"]
     serials = [each["serial"] for each in (*page["items"], *rest)]
-    # With the server's own, which the tenant was made with.
+    # Includes the server certificate that the tenant was created with.
     assert (len(serials), serials) == (5, sorted(serials))
 
 
-def test_change_that_fails_after_its_intent_may_be_asked_for_again(
-    api: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_change_that_fails_after_its_intent_is_retryable(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise CertificateRefused("The token is away.")
 
@@ -176,13 +174,11 @@ def test_change_that_fails_after_its_intent_may_be_asked_for_again(
     assert "idempotency-replayed" not in made.headers
 
 
-def test_change_whose_process_died_is_told_as_under_way_and_later_done_anew(
-    api: httpx.Client, database: Database
-) -> None:
+def test_interrupted_change_is_reported_then_retried(api: httpx.Client, database: Database) -> None:
     headers = {"Idempotency-Key": "k"}
     made = api.post(CERTIFICATES, json={"name": "laptop-1"}, headers=headers)
     with psycopg.connect(database.owner_url, autocommit=True) as connection:
-        # As the intent's commit left it.
+        # As the commit of the intent left it.
         connection.execute("UPDATE idempotency_keys SET status = NULL, headers = NULL, body_sealed = NULL")
         waits = api.post(CERTIFICATES, json={"name": "laptop-1"}, headers=headers)
         assert (waits.status_code, waits.json()["code"]) == (409, "still-under-way")
@@ -216,9 +212,9 @@ def test_change_whose_process_died_is_told_as_under_way_and_later_done_anew(
         {"name": "x", "endpoint": "\0"},
     ],
 )
-def test_what_cannot_be_issued_is_refused_and_leaves_nothing(api: httpx.Client, body: object) -> None:
+def test_invalid_request_is_rejected_and_leaves_nothing(api: httpx.Client, body: object) -> None:
     if body == {"name": "x", "profile": "radsec-server"}:
-        # Its name is no name of a host.
+        # Its name is not a host name.
         body = {"name": "not a host", "profile": "radsec-server"}
     answer = api.post(CERTIFICATES, json=body)
     assert answer.status_code in (404, 422), answer.text
@@ -227,7 +223,7 @@ def test_what_cannot_be_issued_is_refused_and_leaves_nothing(api: httpx.Client, 
 
 
 @pytest.mark.parametrize("serial", ["01", "zz", "%00", "f" * 90, "00"])
-def test_serial_numbers_of_nobody_are_not_found(api: httpx.Client, serial: str) -> None:
+def test_unknown_serials_are_not_found(api: httpx.Client, serial: str) -> None:
     for answer in (
         api.get(f"{CERTIFICATES}/{serial}"),
         api.get(f"{CERTIFICATES}/{serial}/download"),
@@ -238,7 +234,7 @@ def test_serial_numbers_of_nobody_are_not_found(api: httpx.Client, serial: str) 
 
 
 _REQUEST = request_pem()
-# JSON that contains half of a surrogate pair is refused before.
+# JSON with half of a surrogate pair is rejected earlier.
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
@@ -253,21 +249,21 @@ _TEXT = st.text(st.characters(exclude_categories=["Cs"]))
         ),
     )
 )
-def test_any_text_is_a_request_or_is_refused(text: str) -> None:
+def test_arbitrary_csr_text_is_parsed_or_rejected(text: str) -> None:
     with suppress(CertificateRefused):
         assert isinstance(parse_signing_request(text), SigningRequest)
 
 
 @given(st.lists(_TEXT, max_size=3))
-def test_any_alternative_names_are_such_or_are_refused(texts: list[str]) -> None:
+def test_arbitrary_alternative_names_are_valid_or_rejected(texts: list[str]) -> None:
     with suppress(CertificateRefused):
         assert len(parse_alternative_names(texts)) == len(texts)
 
 
-def test_certificates_of_another_tenant_are_nobodys(
+def test_certificates_of_another_tenant_are_not_found(
     api: httpx.Client, alpha: Certified, app_engine: Engine, platform: Platform
 ) -> None:
-    """Of the same MSP, whose administrator may do everything in both."""
+    """A tenant of the same MSP, whose administrator has all permissions in both."""
     make_tenant(app_engine, platform, "bravo")
     foreign, unknown = alpha.authorities.server.serial.hex(), "7" * 32
     path = f"/v1/tenants/bravo/certificates/{foreign}"

@@ -1,4 +1,4 @@
-"""Requests to NASes, and deciding sessions anew, through the API."""
+"""CoA requests and re-evaluation of sessions, through the API."""
 
 import httpx
 import pytest
@@ -25,7 +25,7 @@ def live(owner_engine: Engine, tenant_id: TenantId) -> None:
 
 
 @pytest.mark.usefixtures("live")
-def test_requests_are_made_listed_withdrawn_and_asked_again(api: httpx.Client, owner_engine: Engine) -> None:
+def test_requests_are_created_listed_cancelled_and_retried(api: httpx.Client, owner_engine: Engine) -> None:
     asked = api.post(REQUESTS, json={"kind": "disconnect", "nas": "switch-1"})
     assert asked.status_code == 202, asked.text
     first, second = sorted(each["id"] for each in asked.json()["items"])
@@ -54,7 +54,7 @@ def test_requests_are_made_listed_withdrawn_and_asked_again(api: httpx.Client, o
 
 
 @pytest.mark.usefixtures("live")
-def test_request_that_says_nothing_or_too_much_is_refused(api: httpx.Client) -> None:
+def test_empty_or_ambiguous_request_is_rejected(api: httpx.Client) -> None:
     for body, status in (
         ({"kind": "disconnect"}, 422),
         ({"kind": "explode", "mac": "02a0c0000001"}, 422),
@@ -68,7 +68,7 @@ def test_request_that_says_nothing_or_too_much_is_refused(api: httpx.Client) -> 
     assert api.get(REQUESTS).json()["items"] == []
 
 
-def test_redecision_is_started_shown_approved_and_stopped(api: httpx.Client, owner_engine: Engine) -> None:
+def test_redecision_is_started_shown_approved_and_cancelled(api: httpx.Client, owner_engine: Engine) -> None:
     started = api.post(REDECISIONS)
     assert started.status_code == 202, started.text
     run = started.json()
@@ -86,7 +86,7 @@ def test_redecision_is_started_shown_approved_and_stopped(api: httpx.Client, own
         assert (refused.status_code, refused.json()["code"]) == (412, "has-changed")
     approved = api.post(f"{path}/approve", headers={"If-Match": seen.headers["etag"]})
     assert (approved.json()["state"], approved.json()["waits_for"]) == ("sending", None)
-    # How far it is sent stops nobody from stopping it.
+    # Progress of the sending does not block a cancel.
     with Session(owner_engine) as session, session.begin():
         session.execute(update(Redecision).values(unchanged=7))
     assert api.get(path, headers={"If-None-Match": approved.headers["etag"]}).status_code == 200
@@ -97,7 +97,7 @@ def test_redecision_is_started_shown_approved_and_stopped(api: httpx.Client, own
     assert api.get(f"{REDECISIONS}/{run['id'] + 1}").json()["code"] == "redecision-not-found"
 
 
-def test_redecision_is_previewed_and_set(api: httpx.Client) -> None:
+def test_redecision_is_previewed_and_configured(api: httpx.Client) -> None:
     preview = api.post(f"{REDECISIONS}/preview", json={"in_force": True})
     assert preview.status_code == 200, preview.text
     assert (preview.json()["sessions"], preview.json()["over_ceiling"]) == (0, False)

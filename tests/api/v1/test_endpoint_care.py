@@ -1,4 +1,4 @@
-"""The inbox of devices, and what is told of one, through the API."""
+"""The device inbox and the findings of a device, through the API."""
 
 import httpx
 import pytest
@@ -35,7 +35,7 @@ def discovered(app_engine: Engine, owner_engine: Engine, tenant_id: TenantId) ->
         connection.execute(EndpointEvidence.__table__.insert(), told)
 
 
-def test_inbox_shows_what_a_decision_goes_by(api: httpx.Client) -> None:
+def test_inbox_shows_what_decisions_use(api: httpx.Client) -> None:
     items = api.get(f"{ENDPOINTS}/inbox").json()["items"]
     assert [each["mac"] for each in items] == ["00:00:5e:00:53:01", "02:00:5e:00:53:02"]
     assert (items[0]["port"], items[0]["times"], items[0]["vendor"]) == ("Gi1/0/7", 3, "Axis")
@@ -44,7 +44,7 @@ def test_inbox_shows_what_a_decision_goes_by(api: httpx.Client) -> None:
     assert len(api.get(f"{ENDPOINTS}/inbox", params={"random": "true"}).json()["items"]) == 1
 
 
-def test_many_are_classified_at_once_or_none(api: httpx.Client) -> None:
+def test_bulk_classification_applies_to_all_or_none(api: httpx.Client) -> None:
     for body, status in (
         ({"action": "approve"}, 422),
         ({"action": "approve", "macs": [LASTING, RANDOM]}, 422),
@@ -64,7 +64,7 @@ def test_many_are_classified_at_once_or_none(api: httpx.Client) -> None:
     assert len(api.get(ENDPOINTS, params={"status": "active"}).json()["items"]) == 3
 
 
-def test_findings_tell_what_was_seen_and_said(api: httpx.Client) -> None:
+def test_findings_show_observed_and_declared_values(api: httpx.Client) -> None:
     found = api.get(f"{ENDPOINTS}/{KNOWN}/findings").json()
     assert (found["port"], found["times"]) == ("Gi1/0/7", 3)
     assert [(each["source"], each["value"]) for each in found["evidence"]] == [("dhcp", "printer")]
@@ -80,7 +80,7 @@ def test_findings_tell_what_was_seen_and_said(api: httpx.Client) -> None:
         assert api.patch(f"{ENDPOINTS}/{KNOWN}/posture", json={"values": values}).status_code == 422
 
 
-def test_passphrase_that_is_made_up_is_shown_once(api: httpx.Client) -> None:
+def test_generated_passphrase_is_shown_once(api: httpx.Client) -> None:
     address = f"{ENDPOINTS}/{KNOWN}/passphrase"
     made = api.put(address, json={})
     assert len(made.json()["passphrase"]) == 20

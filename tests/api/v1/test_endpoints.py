@@ -12,7 +12,7 @@ def add(api: httpx.Client, mac: str, **given: object) -> httpx.Response:
     return api.post(ENDPOINTS, json={"mac": mac} | given)
 
 
-def test_device_is_added_read_changed_and_removed(api: httpx.Client) -> None:
+def test_device_is_created_read_updated_and_deleted(api: httpx.Client) -> None:
     made = add(api, "0000.5E00.5301", name="Printer", owner="Ann", attributes={"room": "12"})
     assert made.status_code == 201, made.text
     assert made.json()["mac"] == PRINTER
@@ -39,7 +39,7 @@ def test_device_is_added_read_changed_and_removed(api: httpx.Client) -> None:
     assert missing.headers["content-type"] == "application/problem+json"
 
 
-def test_pages_go_on_where_the_last_one_ended(api: httpx.Client) -> None:
+def test_next_page_starts_after_the_previous_one(api: httpx.Client) -> None:
     macs = [f"00:00:5e:00:53:{number:02x}" for number in range(1, 8)]
     for mac in macs:
         assert add(api, mac).status_code == 201
@@ -49,7 +49,7 @@ def test_pages_go_on_where_the_last_one_ended(api: httpx.Client) -> None:
         seen += [each["mac"] for each in page["items"]]
         after, pages = page["next"], pages + 1
     assert (seen, pages) == (macs, 3)
-    # The last row is given and nothing follows it.
+    # The last row is returned and no cursor follows it.
     assert api.get(ENDPOINTS, params={"limit": 7}).json()["next"] is None
     assert api.get(ENDPOINTS, params={"status": "blocked"}).json()["items"] == []
 
@@ -68,9 +68,7 @@ def test_pages_go_on_where_the_last_one_ended(api: httpx.Client) -> None:
         ([], 422, ""),
     ],
 )
-def test_mistakes_are_told_with_their_place_and_change_nothing(
-    api: httpx.Client, body: object, status: int, place: str
-) -> None:
+def test_invalid_fields_are_listed_and_change_nothing(api: httpx.Client, body: object, status: int, place: str) -> None:
     answer = api.post(ENDPOINTS, json=body)
     assert answer.status_code == status, answer.text
     told = answer.json()
@@ -80,21 +78,19 @@ def test_mistakes_are_told_with_their_place_and_change_nothing(
 
 
 @pytest.mark.parametrize("after", ["x", "bnVsbA", "W10", "IiI", "e30", "é", "IjEyIg"])
-def test_place_in_a_list_that_was_not_given_is_refused(api: httpx.Client, after: str) -> None:
+def test_invalid_cursor_is_rejected(api: httpx.Client, after: str) -> None:
     answer = api.get(ENDPOINTS, params={"after": after})
     assert answer.status_code == 422, answer.text
     assert answer.json()["place"] == "after"
 
 
-def test_body_that_is_no_json_is_refused(api: httpx.Client) -> None:
+def test_non_json_body_is_rejected(api: httpx.Client) -> None:
     for content in (b"", b"{", b"\xff", b"[" * 5_000):
         answer = api.post(ENDPOINTS, content=content, headers={"Content-Type": "application/json"})
         assert answer.status_code in (400, 422), (content[:10], answer.text)
 
 
-def test_attributes_of_a_file_that_are_no_text_are_shown_as_policies_see_them(
-    api: httpx.Client, owner_engine: Engine
-) -> None:
+def test_non_text_attributes_are_shown_as_policies_see_them(api: httpx.Client, owner_engine: Engine) -> None:
     add(api, PRINTER)
     with owner_engine.begin() as connection:
         connection.execute(text("UPDATE endpoints SET attributes = jsonb_build_object('floor', 3, 'x', '[1]'::jsonb)"))

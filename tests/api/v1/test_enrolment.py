@@ -1,4 +1,4 @@
-"""Enrolment through the API: secrets and links that are shown once, SCEP, and how devices are set up."""
+"""Enrolment through the API: one-time secrets and links, SCEP, and device setup."""
 
 import base64
 
@@ -16,7 +16,7 @@ SECRETS = f"{HERE}/enrolment-secrets"
 pytestmark = pytest.mark.usefixtures("alpha")
 
 
-def test_link_is_shown_once_and_good_until_it_is_revoked(api: httpx.Client, database: Database) -> None:
+def test_link_is_shown_once_and_works_until_revoked(api: httpx.Client, database: Database) -> None:
     made = api.post(f"{HERE}/enrolment-links", json={"common_name": "laptop-1", "owner": "Ann", "life_seconds": 900})
     assert made.status_code == 201, made.text
     token = made.json()["url"].rpartition("/")[2]
@@ -32,7 +32,7 @@ def test_link_is_shown_once_and_good_until_it_is_revoked(api: httpx.Client, data
     assert api.post(f"{SECRETS}/{shown['id']}/revoke").json()["status"] == "revoked"
 
 
-def test_secrets_of_est_and_scep_say_where_they_are_shown(api: httpx.Client) -> None:
+def test_est_and_scep_secrets_name_their_urls(api: httpx.Client) -> None:
     est = api.post(SECRETS, json={"name": "lab", "uses": 5}).json()
     assert est["url"].endswith("/.well-known/est/alpha")
     assert (est["user"], est["name"], est["most_uses"]) == ("lab", "lab", 5)
@@ -70,14 +70,14 @@ def test_secrets_of_est_and_scep_say_where_they_are_shown(api: httpx.Client) -> 
         ("enrolment-secrets", {"owner": "\n"}),
     ],
 )
-def test_what_cannot_be_made_is_refused(api: httpx.Client, path: str, body: object) -> None:
+def test_invalid_enrolment_is_rejected(api: httpx.Client, path: str, body: object) -> None:
     answer = api.post(f"{HERE}/{path}", json=body)
     assert answer.status_code in (404, 422), answer.text
     assert api.get(SECRETS).json()["items"] == []
 
 
 @pytest.mark.parametrize("form", ["apple", "windows", "wpa_supplicant", "networkmanager", "android"])
-def test_set_up_of_devices_holds_the_root_and_the_names_of_servers(api: httpx.Client, form: str) -> None:
+def test_device_setup_has_the_root_and_the_server_names(api: httpx.Client, form: str) -> None:
     told = api.get(f"{HERE}/device-set-up", params={"form": form, "ssid": "office", "server_name": "b.example"}).json()
     assert told["server_names"] == ["radius.alpha.admit.example", "b.example"]
     files = {each["name"]: base64.b64decode(each["content"]) for each in told["files"]}
@@ -85,7 +85,7 @@ def test_set_up_of_devices_holds_the_root_and_the_names_of_servers(api: httpx.Cl
     assert api.get(f"{HERE}/device-set-up", params={"form": form, "ssid": "x" * 33}).status_code == 422
 
 
-def test_registration_authority_and_webhook_of_scep(api: httpx.Client) -> None:
+def test_scep_registration_authority_and_webhook_are_set(api: httpx.Client) -> None:
     first, second = (api.get(f"{HERE}/scep").json() for _ in range(2))
     assert first == second
     assert first["webhook"] is None
@@ -112,14 +112,14 @@ def test_registration_authority_and_webhook_of_scep(api: httpx.Client) -> None:
     assert api.get(hook).status_code == 404
 
 
-def test_renewal_may_keep_its_key_where_that_is_set(api: httpx.Client) -> None:
+def test_renewal_may_keep_its_key_if_configured(api: httpx.Client) -> None:
     path = f"{HERE}/renewal-settings"
     assert api.get(path).json() == {"keeps_key": False}
     assert api.put(path, json={"keeps_key": True}).json() == {"keeps_key": True}
     assert api.get(path).json() == {"keeps_key": True}
 
 
-def test_scep_without_an_issuing_authority_is_told_as_it_is_promised(api: httpx.Client, database: Database) -> None:
+def test_scep_without_an_issuing_authority_is_reported(api: httpx.Client, database: Database) -> None:
     with psycopg.connect(database.owner_url) as connection:
         connection.execute("UPDATE certificate_authorities SET status = 'retired' WHERE kind = 'issuing'")
     refused = api.get(f"{HERE}/scep")

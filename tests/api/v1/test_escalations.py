@@ -1,4 +1,4 @@
-"""A weak permission must not have the effect of a strong one: each case is an attack that once worked, or could."""
+"""A weak permission must not have the effect of a strong one. Each case is a past or possible attack."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -38,7 +38,7 @@ As = Callable[..., dict[str, str]]
 
 @pytest.fixture
 def as_msp(make_token: MakeToken, platform: Platform) -> As:
-    """Headers of a token of the MSP with these permissions only."""
+    """Headers of an MSP token with only these permissions."""
     return lambda *held: {"Authorization": f"Bearer {make_token(Owner(platform.msp_id), *held)}"}
 
 
@@ -60,12 +60,12 @@ def school(api: httpx.Client) -> None:
 
 
 @pytest.mark.usefixtures("school")
-def test_template_token_attaches_no_tenant(api: httpx.Client, as_msp: As) -> None:
+def test_template_token_cannot_attach_tenants(api: httpx.Client, as_msp: As) -> None:
     weak = as_msp(*_TEMPLATES)
     refused = api.put(f"{SCHOOL}/tenants/alpha", json={}, headers=weak)
     assert _is_refused(refused, "policy.manage", "policy.publish", "site.manage"), refused.text
     assert api.get(f"{SCHOOL}/tenants").json()["items"] == []
-    # Of what is overridden nothing comes to the tenant.
+    # Overridden parts do not reach the tenant.
     kept = {"overrides": ["policy:open", "site:main"]}
     assert api.put(f"{SCHOOL}/tenants/alpha", json=kept, headers=weak).status_code == 200
     assert _is_refused(api.put(f"{SCHOOL}/tenants/alpha", json={}, headers=weak), "policy.publish")
@@ -74,7 +74,7 @@ def test_template_token_attaches_no_tenant(api: httpx.Client, as_msp: As) -> Non
 
 
 @pytest.mark.usefixtures("school")
-def test_template_token_starts_no_rollout(api: httpx.Client, as_msp: As) -> None:
+def test_template_token_cannot_start_a_rollout(api: httpx.Client, as_msp: As) -> None:
     assert api.put(f"{SCHOOL}/tenants/alpha", json={}).status_code == 200
     wanted = {"version": 1, "stages": _STAGES}
     for missing in _PARTS:
@@ -87,9 +87,7 @@ def test_template_token_starts_no_rollout(api: httpx.Client, as_msp: As) -> None
 
 
 @pytest.mark.usefixtures("school")
-def test_template_token_neither_resumes_nor_reverts_a_rollout(
-    api: httpx.Client, as_msp: As, owner_engine: Engine
-) -> None:
+def test_template_token_cannot_resume_or_revert_a_rollout(api: httpx.Client, as_msp: As, owner_engine: Engine) -> None:
     weak = as_msp(*_TEMPLATES)
     api.put(f"{SCHOOL}/tenants/alpha", json={})
     started = api.post(f"{SCHOOL}/rollouts", json={"version": 1, "stages": _STAGES}).json()
@@ -108,20 +106,20 @@ def test_template_token_neither_resumes_nor_reverts_a_rollout(
 
 
 @pytest.mark.usefixtures("school")
-def test_overrides_are_not_lifted_while_a_rollout_is_under_way(api: httpx.Client, as_msp: As) -> None:
+def test_overrides_cannot_be_removed_during_a_rollout(api: httpx.Client, as_msp: As) -> None:
     weak = as_msp(*_TEMPLATES)
     kept = {"overrides": ["policy:open", "site:main"]}
     api.put(f"{SCHOOL}/tenants/alpha", json=kept)
     assert api.post(f"{SCHOOL}/rollouts", json={"version": 1, "stages": _STAGES}, headers=weak).status_code == 201
     harmless = {"document": {"settings": {"silent_days": 5}}}
     assert api.post(f"{SCHOOL}/versions", json=harmless, headers=weak).status_code == 201
-    # The newest version takes tenant.manage only; the one under way would bring the rest.
+    # The newest version needs only tenant.manage; the one in progress would bring the rest.
     refused = api.put(f"{SCHOOL}/tenants/alpha", json={}, headers=as_msp(*_TEMPLATES, "tenant.manage"))
     assert _is_refused(refused, "policy.publish"), refused.text
 
 
 @pytest.mark.usefixtures("school")
-def test_rollout_of_another_is_retried_with_all_that_it_takes(
+def test_retrying_a_rollout_needs_all_its_permissions(
     api: httpx.Client, as_msp: As, app_engine: Engine, platform: Platform
 ) -> None:
     api.put(f"{SCHOOL}/tenants/alpha", json={})
@@ -137,7 +135,7 @@ def test_rollout_of_another_is_retried_with_all_that_it_takes(
 @pytest.mark.parametrize(
     "change", [{"monitor": True}, {"fallback": {"verdict": "permit"}}, {"policy": None}, {"default": True}]
 )
-def test_what_decides_at_a_site_takes_policy_publish(api: httpx.Client, as_tenant: As, change: dict[str, Any]) -> None:
+def test_site_decision_settings_need_policy_publish(api: httpx.Client, as_tenant: As, change: dict[str, Any]) -> None:
     before = api.get(f"{ALPHA}/sites/main").json()
     refused = api.patch(f"{ALPHA}/sites/main", json=change, headers=as_tenant("site.manage", "site.read"))
     assert _is_refused(refused, "policy.publish"), refused.text
@@ -146,15 +144,15 @@ def test_what_decides_at_a_site_takes_policy_publish(api: httpx.Client, as_tenan
     assert api.patch(f"{ALPHA}/sites/main", json=change, headers=both).status_code == 200
 
 
-def test_site_is_named_and_added_without_policy_publish(api: httpx.Client, as_tenant: As) -> None:
+def test_site_name_and_creation_need_no_policy_publish(api: httpx.Client, as_tenant: As) -> None:
     own = as_tenant("site.manage")
     assert api.patch(f"{ALPHA}/sites/main", json={"name": "Head office"}, headers=own).status_code == 200
     assert api.post(f"{ALPHA}/sites", json={"slug": "lab"}, headers=own).json()["monitor"] is False
-    # No way to set it unseen.
+    # There is no way to set it unnoticed.
     assert api.post(f"{ALPHA}/sites", json={"slug": "lab2", "monitor": True}, headers=own).status_code == 422
 
 
-def test_token_with_more_is_not_revoked_by_one_with_less(api: httpx.Client, as_tenant: As) -> None:
+def test_token_with_more_permissions_cannot_be_revoked(api: httpx.Client, as_tenant: As) -> None:
     weak = as_tenant("token.manage", "token.read", "site.read")
     made = {"name": "strong", "permissions": ["token.read", "policy.publish"], "expires_at": "2027-01-01T00:00:00Z"}
     strong = api.post(f"{ALPHA}/tokens", json=made).json()
@@ -167,7 +165,7 @@ def test_token_with_more_is_not_revoked_by_one_with_less(api: httpx.Client, as_t
 
 
 @pytest.mark.parametrize("place", ["/v1/tenants/alpha", "/v1/msps/acme"])
-def test_rules_of_sign_in_take_everything_there(api: httpx.Client, as_tenant: As, as_msp: As, place: str) -> None:
+def test_sign_in_rules_need_all_permissions(api: httpx.Client, as_tenant: As, as_msp: As, place: str) -> None:
     weak = (as_tenant if "tenants" in place else as_msp)("member.manage", "member.read")
     refused = api.put(f"{place}/sign-in-rules", json={"two_factors": True}, headers=weak)
     assert _is_refused(refused, "policy.publish", "token.manage"), refused.text
@@ -175,7 +173,7 @@ def test_rules_of_sign_in_take_everything_there(api: httpx.Client, as_tenant: As
     assert api.put(f"{place}/sign-in-rules", json={"two_factors": True}).status_code == 200
 
 
-def test_single_sign_on_is_removed_by_who_has_everything(api: httpx.Client, as_tenant: As) -> None:
+def test_deleting_single_sign_on_needs_all_permissions(api: httpx.Client, as_tenant: As) -> None:
     settings = {"issuer": "https://login.acme.example", "client_id": "admit", "client_secret": "hush"}
     assert api.put(f"{ALPHA}/sign-on", json=settings).status_code == 200
     refused = api.delete(f"{ALPHA}/sign-on", headers=as_tenant("sign-on.manage", "sign-on.read"))
@@ -184,7 +182,7 @@ def test_single_sign_on_is_removed_by_who_has_everything(api: httpx.Client, as_t
     assert api.delete(f"{ALPHA}/sign-on").status_code == 204
 
 
-def test_attributes_of_live_sessions_take_policy_publish(api: httpx.Client, as_tenant: As) -> None:
+def test_live_session_attributes_need_policy_publish(api: httpx.Client, as_tenant: As) -> None:
     vlan = [{"attribute": "Tunnel-Private-Group-Id", "value": "1", "tag": 1}]
     wanted = {"kind": "change", "mac": "00:00:5e:00:53:01", "attributes": vlan}
     weak = as_tenant("session.disconnect")
@@ -195,7 +193,7 @@ def test_attributes_of_live_sessions_take_policy_publish(api: httpx.Client, as_t
     assert api.post(f"{ALPHA}/coa-requests", json=asked, headers=weak).status_code != 403
 
 
-def test_feed_sends_what_its_maker_may_read(api: httpx.Client, as_tenant: As) -> None:
+def test_feed_is_limited_to_its_creator_permissions(api: httpx.Client, as_tenant: As) -> None:
     def feed(name: str, *kinds: str) -> dict[str, Any]:
         settings = {"url": f"https://siem.example/{name}"} | ({"kinds": kinds} if kinds else {})
         return {"kind": "webhook", "name": name, "settings": settings}
@@ -212,7 +210,7 @@ def test_feed_sends_what_its_maker_may_read(api: httpx.Client, as_tenant: As) ->
     assert api.patch(f"{ALPHA}/feeds/log", json={"name": "siem"}, headers=weak).status_code == 200
 
 
-def test_tenant_files_take_what_their_parts_take(api: httpx.Client, as_msp: As) -> None:
+def test_tenant_files_need_the_permissions_of_their_parts(api: httpx.Client, as_msp: As) -> None:
     path = "/v1/msps/acme/tenants/alpha/export"
     assert _is_refused(api.post(path, json={}, headers=as_msp("tenant.delete")), "certificate.read")
     keys = {"passphrase": "correct horse battery staple"}
@@ -228,15 +226,15 @@ def test_tenant_files_take_what_their_parts_take(api: httpx.Client, as_msp: As) 
     assert _is_refused(refused, "authority.manage"), refused.text
 
 
-def test_tenant_file_takes_what_its_feeds_send(api: httpx.Client, as_msp: As) -> None:
+def test_tenant_file_needs_the_permissions_of_its_feeds(api: httpx.Client, as_msp: As) -> None:
     weak = as_msp(*(each for each in _msp_permissions(api) if each != "audit.read"))
     refused = api.post("/v1/msps/acme/tenant-files", json={"slug": "copy", "file": "UEsDBBQ="}, headers=weak)
     assert _is_refused(refused, "audit.read"), refused.text
 
 
 @pytest.fixture
-def found(app_engine: Engine, tenant_id: TenantId, api: httpx.Client) -> None:
-    """Jobs that tell of devices: a replay that is done, a publication and an import that failed."""
+def jobs_with_device_data(app_engine: Engine, tenant_id: TenantId, api: httpx.Client) -> None:
+    """Jobs with device data: a finished replay, and a failed publication and import."""
     result = {"differences": [{"examples": [{"mac": "00005e005301"}]}]}
     problem = {"code": "refused", "title": "Refused.", "detail": "00005e005301"}
     for needs, told in (
@@ -259,7 +257,7 @@ def found(app_engine: Engine, tenant_id: TenantId, api: httpx.Client) -> None:
                 setattr(job, name, value)
 
 
-@pytest.mark.usefixtures("found")
+@pytest.mark.usefixtures("jobs_with_device_data")
 @pytest.mark.parametrize(
     ("held", "seen"),
     [
@@ -271,7 +269,7 @@ def found(app_engine: Engine, tenant_id: TenantId, api: httpx.Client) -> None:
         (("log.read", "endpoint.read", "user.read"), 3),
     ],
 )
-def test_what_a_job_found_takes_the_permission_to_read_it(
+def test_job_results_need_the_permission_to_read_them(
     api: httpx.Client, as_tenant: As, held: tuple[str, ...], seen: int
 ) -> None:
     own = as_tenant("job.read", *held)
@@ -283,7 +281,7 @@ def test_what_a_job_found_takes_the_permission_to_read_it(
 
 
 @pytest.mark.usefixtures("school")
-def test_drift_takes_the_permissions_to_read_it(
+def test_drift_needs_the_permissions_to_read_it(
     api: httpx.Client, as_msp: As, tmp_path: Path, app_engine: Engine, worker_engine: Engine
 ) -> None:
     assert api.put(f"{SCHOOL}/tenants/alpha", json={}).status_code == 200
@@ -323,20 +321,20 @@ _P12 = {"pkcs12": {"password": "hush hush hush"}}
         ("enrolment-secrets", {"common_name": "kiosk", "sans": [f"dns:x.{SERVER}"]}),
     ],
 )
-def test_names_of_the_radius_server_are_issued_to_nobody(api: httpx.Client, path: str, body: dict[str, Any]) -> None:
+def test_radius_server_names_cannot_be_issued(api: httpx.Client, path: str, body: dict[str, Any]) -> None:
     refused = api.post(f"{ALPHA}/{path}", json=body)
     assert (refused.status_code, refused.json()["code"]) == (422, "certificate-refused"), refused.text
 
 
 @pytest.mark.usefixtures("alpha")
-def test_request_for_the_name_of_the_radius_server_is_refused(api: httpx.Client) -> None:
+def test_csr_for_the_radius_server_name_is_rejected(api: httpx.Client) -> None:
     csr = x509.load_der_x509_csr(request_der(SERVER)).public_bytes(Encoding.PEM).decode()
     asked = {"name": SERVER, "profile": "eap-client-device", "csr": csr}
     assert api.post(f"{ALPHA}/certificates", json=asked).json()["code"] == "certificate-refused"
 
 
 @pytest.mark.usefixtures("alpha")
-def test_certificate_of_a_server_takes_authority_manage(api: httpx.Client, as_tenant: As) -> None:
+def test_server_certificate_needs_authority_manage(api: httpx.Client, as_tenant: As) -> None:
     asked = {"name": "radsec.alpha.example", "profile": "radsec-server", **_P12}
     refused = api.post(f"{ALPHA}/certificates", json=asked, headers=as_tenant("certificate.issue"))
     assert _is_refused(refused, "authority.manage"), refused.text
@@ -346,7 +344,7 @@ def test_certificate_of_a_server_takes_authority_manage(api: httpx.Client, as_te
 
 @pytest.mark.usefixtures("alpha")
 @pytest.mark.parametrize("kind", ["est", "scep"])
-def test_secret_for_one_use_needs_a_name_or_a_word(api: httpx.Client, kind: str) -> None:
+def test_one_time_secret_needs_a_name_or_a_comment(api: httpx.Client, kind: str) -> None:
     secrets = f"{ALPHA}/enrolment-secrets"
     refused = api.post(secrets, json={"kind": kind})
     assert (refused.status_code, refused.json()["place"]) == (422, "common_name"), refused.text

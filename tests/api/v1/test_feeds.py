@@ -1,4 +1,4 @@
-"""Feeds through the API: what is sealed is never shown."""
+"""Feeds through the API: sealed values are never returned."""
 
 import httpx
 import pytest
@@ -26,9 +26,7 @@ def outbound_networks() -> str:
     return "127.0.0.0/8 ::1/128"
 
 
-def test_webhook_is_added_changed_paused_and_removed_and_its_secrets_are_told_once(
-    api: httpx.Client, owner_engine: Engine
-) -> None:
+def test_webhook_lifecycle_shows_secrets_once(api: httpx.Client, owner_engine: Engine) -> None:
     made = api.post(FEEDS, json=WEBHOOK)
     assert made.status_code == 201, made.text
     secret = made.json()["secret"]
@@ -60,7 +58,7 @@ def test_webhook_is_added_changed_paused_and_removed_and_its_secrets_are_told_on
     assert api.get(feed).json()["code"] == "feed-not-found"
 
 
-def test_webhook_is_tried_over_real_tls(api: httpx.Client, tmp_path) -> None:
+def test_webhook_test_uses_real_tls(api: httpx.Client, tmp_path) -> None:
     with WebhookReceiver(tmp_path).listening() as receiver:
         settings = {
             "url": f"https://localhost:{receiver.port}/",
@@ -77,7 +75,7 @@ def test_webhook_is_tried_over_real_tls(api: httpx.Client, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("outbound_networks", ["127.0.0.0/8"])
-def test_failed_test_of_a_feed_is_a_result(api: httpx.Client) -> None:
+def test_failed_feed_test_is_a_result(api: httpx.Client) -> None:
     closed = "https://127.0.0.1:1/"
     api.post(FEEDS, json={"kind": "webhook", "name": "closed", "settings": {"url": closed}})
     api.post(FEEDS, json={"kind": "syslog", "name": "logs", "settings": {"host": "127.0.0.1", "port": 1}})
@@ -89,7 +87,7 @@ def test_failed_test_of_a_feed_is_a_result(api: httpx.Client) -> None:
         assert told["failure"], told
 
 
-def test_syslog_has_settings_of_its_own(api: httpx.Client) -> None:
+def test_syslog_feed_has_its_own_settings(api: httpx.Client) -> None:
     body = {"kind": "syslog", "name": "logs", "settings": {"host": "logs.example", "severities": {"alarm": "crit"}}}
     made = api.post(FEEDS, json=body)
     assert made.status_code == 201, made.text
@@ -118,7 +116,7 @@ def test_syslog_has_settings_of_its_own(api: httpx.Client) -> None:
         {"settings": {"url": "https://siem.example/", "batch": 501}},
     ],
 )
-def test_mistake_adds_nothing(api: httpx.Client, change: dict[str, object]) -> None:
+def test_invalid_feed_is_not_created(api: httpx.Client, change: dict[str, object]) -> None:
     answer = api.post(FEEDS, json=WEBHOOK | change)
     assert answer.status_code == 422, answer.text
     assert api.get(FEEDS).json()["items"] == []
@@ -132,8 +130,8 @@ def test_mistake_adds_nothing(api: httpx.Client, change: dict[str, object]) -> N
         *("0.0.0.1", "[::]", "[fe80::1]", "127.0.0.9.", "[::ffff:0:127.0.0.9]"),
     ],
 )
-def test_address_that_nothing_is_sent_to_is_refused_when_it_is_saved(api: httpx.Client, host: str) -> None:
-    """As the sender would."""
+def test_blocked_address_is_rejected_on_save(api: httpx.Client, host: str) -> None:
+    """With the same rules as the sender."""
     plain = host.strip("[]")
     of_syslog = {"name": "logs", "kind": "syslog", "settings": {"host": plain}}
     of_webhook = {"name": "hook", "kind": "webhook", "settings": {"url": f"https://{host}/in"}}
@@ -144,7 +142,7 @@ def test_address_that_nothing_is_sent_to_is_refused_when_it_is_saved(api: httpx.
     assert api.get(FEEDS).json()["items"] == []
 
 
-def test_address_outside_of_the_networks_of_a_feed_is_refused_and_names_are_left_to_the_sender(
+def test_feed_address_outside_the_networks_is_rejected(
     api: httpx.Client,
 ) -> None:
     settings = {"host": "203.0.113.9", "networks": ["203.0.113.0/24"]}
@@ -161,7 +159,7 @@ def test_address_outside_of_the_networks_of_a_feed_is_refused_and_names_are_left
 
 
 @pytest.mark.parametrize("url", ["https://[", "https://siem.example:99999/", "ldap://["])
-def test_feed_with_headers_is_told_that_its_new_address_is_none(api: httpx.Client, url: str) -> None:
+def test_new_invalid_address_of_a_feed_with_headers_is_named(api: httpx.Client, url: str) -> None:
     assert api.post(FEEDS, json=WEBHOOK).status_code == 201
     refused = api.patch(f"{FEEDS}/siem", json={"url": url})
     assert (refused.status_code, refused.json()["place"]) == (422, "url")

@@ -1,4 +1,4 @@
-"""PostgreSQL stands still under 64 clients: every process answers in time, and works again once it goes on."""
+"""PostgreSQL freezes under 64 clients: each process answers in time, and recovers afterwards."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -56,7 +56,7 @@ def timed(ask: Ask, client: httpx.Client, number: int) -> Answer:
 
 @contextmanager
 def asking(client: httpx.Client, asks: Sequence[Ask]) -> Iterator[list[Answer]]:
-    """64 clients, each again and again until the block ends; the answers until then."""
+    """Run 64 clients in a loop until the block ends, and collect the responses."""
     answers: list[Answer] = []
     stop = Event()
 
@@ -75,8 +75,7 @@ def asking(client: httpx.Client, asks: Sequence[Ask]) -> Iterator[list[Answer]]:
 
 
 def freeze(cluster: Cluster, client: httpx.Client, asks: Sequence[Ask], *, is_warm: bool) -> list[Answer]:
-    """What comes while PostgreSQL stands still: in the middle of requests where `is_warm`, else when the first ones
-    open connections."""
+    """Freeze PostgreSQL: during requests if `is_warm`, otherwise when the first ones open connections."""
     with ExitStack() as stack:
         if not is_warm:
             stack.enter_context(cluster.frozen())
@@ -117,14 +116,14 @@ _API: Final[Sequence[Ask]] = (
 
 
 @pytest.mark.parametrize("is_warm", [True, False])
-def test_frozen_database_is_told_by_api_in_time(
+def test_api_reports_a_frozen_database_in_time(
     database: Database, cluster: Cluster, tenant_id: TenantId, msp_token: str, tmp_path: Path, is_warm: bool
 ) -> None:
     app = create_app(settings_of_public(database, tmp_path))
     with served(app, http=HttpWithFiles) as client:
         client.headers["Authorization"] = f"Bearer {msp_token}"
         answers = freeze(cluster, client, _API, is_warm=is_warm)
-        # What was answered before it was frozen may arrive late.
+        # Responses from before the freeze may arrive late.
         late = [each for each in answers if each.status != HTTPStatus.SERVICE_UNAVAILABLE]
         assert len(late) < _CLIENTS if is_warm else not late, late
         told = [each for each in answers if each.status == HTTPStatus.SERVICE_UNAVAILABLE]
@@ -132,7 +131,7 @@ def test_frozen_database_is_told_by_api_in_time(
         assert_recovered(client, _API, {200, 201, 404})
 
 
-def test_database_freezes_in_transactions_and_api_recovers(
+def test_api_recovers_from_a_freeze_in_transactions(
     database: Database,
     cluster: Cluster,
     tenant_id: TenantId,
@@ -140,8 +139,8 @@ def test_database_freezes_in_transactions_and_api_recovers(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each has changed something already, and waits for a lock."""
-    # One token stands for many owners.
+    """Each transaction has written something and waits for a lock."""
+    # One token stands in for many owners.
     monkeypatch.setattr("api.thread_limits.MAX_OWNER_REQUESTS", MAX_CONNECTIONS)
     app = create_app(settings_of_public(database, tmp_path))
     with served(app, http=HttpWithFiles) as client, ThreadPoolExecutor(MAX_CONNECTIONS) as clients:
@@ -169,7 +168,7 @@ def test_database_freezes_in_transactions_and_api_recovers(
         pytest.param(enrolment.create_app, ("/.well-known/est/alpha/cacerts",), id="EST"),
     ],
 )
-def test_frozen_database_is_told_to_devices_in_time(
+def test_devices_get_an_error_on_a_frozen_database(
     database: Database,
     cluster: Cluster,
     alpha: Certified,
@@ -186,14 +185,14 @@ def test_frozen_database_is_told_to_devices_in_time(
         assert_recovered(client, asks, before)
 
 
-def test_frozen_database_makes_ocsp_try_later_in_time(
+def test_ocsp_returns_try_later_on_a_frozen_database(
     database: Database, cluster: Cluster, worker_engine: Engine, alpha: Certified, tmp_path: Path
 ) -> None:
     publish_all(worker_engine)
     issuing = alpha.authorities.issuing
 
     def ask(client: httpx.Client, number: int) -> httpx.Response:
-        # With a nonce it is answered by nothing that was kept.
+        # Requests with a nonce are never answered from the cache.
         asked = question(issuing, 1 + number, nonce=number.to_bytes(16))
         return client.post(f"/ocsp/{issuing.id}", content=asked)
 

@@ -1,4 +1,4 @@
-"""A tenant whose making is killed between its commits: asked for again it is finished, or told."""
+"""Creating a tenant is killed between its commits: a retry completes it or reports it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,12 +38,12 @@ def operator(api: httpx.Client, make_token: MakeToken) -> dict[str, str]:
     return {"Authorization": f"Bearer {make_token(Owner())}"}
 
 
-def wanted(slug: str, **more: object) -> dict[str, object]:
+def tenant_body(slug: str, **more: object) -> dict[str, object]:
     return {"msp": "acme", "slug": slug, "server_names": NAMES, **more}
 
 
 def deaths_of_asking(database: Database, folder: Path, token: str) -> Iterator[str]:
-    """The slug, and the key, of each request whose process was killed."""
+    """Slug and idempotency key of each request whose process was killed."""
     for at in range(1, 20):
         for when in (BEFORE, AFTER):
             slug = f"hill-{at}-{when.partition('_')[0]}"
@@ -52,7 +52,7 @@ def deaths_of_asking(database: Database, folder: Path, token: str) -> Iterator[s
                 application.make_engine = make_engine
                 with served(create_app(settings_of_public(database, folder))) as client:
                     headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": slug}
-                    assert client.post("/v1/tenants", json=wanted(slug), headers=headers).status_code == 201
+                    assert client.post("/v1/tenants", json=tenant_body(slug), headers=headers).status_code == 201
 
             if not killed_at_commit(ask, at=at, when=when):
                 return
@@ -65,7 +65,7 @@ def a_minute_later(owner_engine: Engine) -> None:
 
 
 @pytest.mark.long
-def test_who_asks_again_by_the_same_key_gets_the_tenant_whole(
+def test_retry_with_the_same_key_completes_the_tenant(
     roomy: httpx.Client, database: Database, tmp_path: Path, msp_token: str, app_engine: Engine, owner_engine: Engine
 ) -> None:
     begun = []
@@ -73,20 +73,20 @@ def test_who_asks_again_by_the_same_key_gets_the_tenant_whole(
         there = roomy.get(f"/v1/tenants/{slug}")
         key = {"Idempotency-Key": slug}
         if there.status_code == 200:
-            refused = roomy.post("/v1/tenants", json=wanted(slug))
+            refused = roomy.post("/v1/tenants", json=tenant_body(slug))
             assert (refused.status_code, refused.json()["code"]) == (409, "already-exists")
             assert "getTenant" in refused.json()["remedy"], refused.text
-            first = roomy.post("/v1/tenants", json=wanted(slug), headers=key)
+            first = roomy.post("/v1/tenants", json=tenant_body(slug), headers=key)
             begun.append((refused.json()["detail"].partition("UTC: ")[2], first.status_code))
             a_minute_later(owner_engine)
-            # The key is of what it has made.
-            other = roomy.post("/v1/tenants", json=wanted(slug, name="Another"), headers=key)
+            # The key refers to the tenant that it created.
+            other = roomy.post("/v1/tenants", json=tenant_body(slug, name="Another"), headers=key)
             assert (other.status_code, other.json()["code"]) == (422, "key-reused")
-        again = roomy.post("/v1/tenants", json=wanted(slug), headers=key)
+        again = roomy.post("/v1/tenants", json=tenant_body(slug), headers=key)
         assert (again.status_code, again.json()["slug"]) == (201, slug), again.text
         if there.status_code == 200:
             assert again.json()["id"] == there.json()["id"]
-        replayed = roomy.post("/v1/tenants", json=wanted(slug), headers=key)
+        replayed = roomy.post("/v1/tenants", json=tenant_body(slug), headers=key)
         assert (replayed.json(), replayed.headers["idempotency-replayed"]) == (again.json(), "true")
         tenant_id = TenantId(again.json()["id"])
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
@@ -94,13 +94,13 @@ def test_who_asks_again_by_the_same_key_gets_the_tenant_whole(
             assert session.scalars(select(Site.policy_id)).one() is not None
             server = select(Certificate).where(Certificate.profile == SERVER_PROFILE, Certificate.status == "valid")
             assert get_dns_names(session.scalars(server).one()) == NAMES
-    # Without authorities, with them alone, and whole but for the answer.
+    # Without authorities, with authorities only, and complete except for the response.
     unfinished = ("its certificates do not exist yet.", 409)
     assert set(begun) == {unfinished, ("it is active.", 201)}
     assert begun.count(unfinished) >= 2
 
 
-def test_worker_makes_the_server_certificate_with_the_names_that_were_asked_for(
+def test_worker_creates_the_certificate_with_requested_names(
     roomy: httpx.Client, database: Database, tmp_path: Path, msp_token: str, app_engine: Engine, owner_engine: Engine
 ) -> None:
     for slug in deaths_of_asking(database, tmp_path, msp_token):
@@ -113,7 +113,7 @@ def test_worker_makes_the_server_certificate_with_the_names_that_were_asked_for(
     raise AssertionError("nothing was begun")
 
 
-def test_key_of_a_tenant_that_is_being_deleted_makes_nothing(
+def test_key_of_a_tenant_being_deleted_creates_nothing(
     roomy: httpx.Client, database: Database, tmp_path: Path, msp_token: str, app_engine: Engine, owner_engine: Engine
 ) -> None:
     for slug in deaths_of_asking(database, tmp_path, msp_token):
@@ -122,7 +122,7 @@ def test_key_of_a_tenant_that_is_being_deleted_makes_nothing(
             gone = roomy.delete(f"/v1/msps/acme/tenants/{slug}")
             assert gone.status_code == 200, gone.text
             a_minute_later(owner_engine)
-            again = roomy.post("/v1/tenants", json=wanted(slug), headers={"Idempotency-Key": slug})
+            again = roomy.post("/v1/tenants", json=tenant_body(slug), headers={"Idempotency-Key": slug})
             assert (again.status_code, again.json()["code"]) == (409, "conflict")
             assert "is being deleted" in again.json()["detail"]
             with session_scope(TenantScope(TenantId(there.json()["id"])), engine=app_engine) as session:
@@ -132,20 +132,20 @@ def test_key_of_a_tenant_that_is_being_deleted_makes_nothing(
 
 
 @pytest.mark.parametrize("names", [["not a name"], [""], ["radius.example", "*.example..x"], ["x" * 253]])
-def test_name_that_cannot_be_leaves_no_tenant_behind(api: httpx.Client, names: list[str]) -> None:
+def test_invalid_name_leaves_no_tenant(api: httpx.Client, names: list[str]) -> None:
     refused = api.post("/v1/tenants", json={"msp": "acme", "slug": "hill", "server_names": names})
     assert (refused.status_code, refused.json().get("place")) == (422, "server_names"), refused.text
     assert api.get("/v1/tenants/hill").status_code == 404
 
 
-def test_slug_that_is_taken_is_told_with_what_to_do(api: httpx.Client, operator: dict[str, str]) -> None:
+def test_taken_slug_is_reported_with_a_remedy(api: httpx.Client, operator: dict[str, str]) -> None:
     assert api.post("/v1/tenants", json={"msp": "acme", "slug": "hill"}).status_code == 201
     again = api.post("/v1/tenants", json={"msp": "acme", "slug": "hill"})
     assert "it is active." in again.json()["detail"]
     assert api.delete("/v1/msps/acme/tenants/hill").status_code == 200
     deleting = api.post("/v1/tenants", json={"msp": "acme", "slug": "hill"})
     assert ("it is being deleted." in deleting.json()["detail"], deleting.status_code) == (True, 409)
-    # Of another MSP's it tells no more than that there is one.
+    # For a slug of another MSP the error reveals only that it is taken.
     assert api.post("/v1/msps", headers=operator, json={"slug": "other"}).status_code == 201
     others = api.post("/v1/tenants", headers=operator, json={"msp": "other", "slug": "alpha"})
     assert others.json()["detail"] == "Tenant 'alpha' already exists."

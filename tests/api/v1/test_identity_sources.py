@@ -19,13 +19,13 @@ SOURCES = "/v1/tenants/alpha/identity-sources"
 
 @pytest.fixture
 def near(database: Database, tmp_path: Path, api: httpx.Client) -> Iterator[httpx.Client]:
-    """The API of a platform that allows sources on loopback, where the tests' are."""
+    """The API of a platform that allows sources on loopback, where the tests run theirs."""
     with served(create_app(replace(settings_of_public(database, tmp_path), outbound_reach=HERE))) as client:
         client.headers["Authorization"] = api.headers["Authorization"]
         yield client
 
 
-def test_source_is_added_tested_changed_and_removed(near: httpx.Client, document: dict[str, object]) -> None:
+def test_source_is_created_tested_updated_and_deleted(near: httpx.Client, document: dict[str, object]) -> None:
     made = near.post(SOURCES, json={"name": "corp", "kind": "ldap", "settings": document, "secret": SERVICE_PASSWORD})
     assert made.status_code == 201, made.text
     assert (made.json()["secret"], made.json()["position"], made.json()["enabled"]) == ("set", 100, True)
@@ -41,7 +41,7 @@ def test_source_is_added_tested_changed_and_removed(near: httpx.Client, document
     assert (changed.json()["enabled"], changed.json()["settings"]["waiting"]) == (False, 3)
     back = near.patch(address, json={"settings": {"waiting": None}, "position": 1})
     assert "waiting" not in back.json()["settings"]
-    # Or it would be sent to a server of whoever may change where it goes.
+    # Otherwise the secret would go to the server of anyone who can change the address.
     elsewhere = near.patch(address, json={"settings": {"urls": ["ldaps://ldap.example.net"]}})
     assert (elsewhere.status_code, elsewhere.json()["place"]) == (422, "secret")
     for answer in (made, right, read, changed, near.get(SOURCES)):
@@ -62,7 +62,7 @@ def test_source_is_added_tested_changed_and_removed(near: httpx.Client, document
         ({}, "urls"),
     ],
 )
-def test_settings_are_checked_as_a_whole(api: httpx.Client, settings: dict[str, object], told: str) -> None:
+def test_settings_are_validated_together(api: httpx.Client, settings: dict[str, object], told: str) -> None:
     answer = api.post(SOURCES, json={"name": "corp", "kind": "ldap", "settings": settings})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid-identity-source"), answer.text
     assert told in answer.text

@@ -1,4 +1,4 @@
-"""Files into a tenant and out of it, through the API."""
+"""Imports and exports of tenant files through the API."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,7 +37,7 @@ def give(api: httpx.Client, form: str, text: str, **options: object) -> httpx.Re
         ("ise-endpoints", ISE, {"endpoints": 4}),
     ],
 )
-def test_file_is_previewed_then_stored_and_once_more_changes_nothing(
+def test_file_is_previewed_stored_and_idempotent(
     api: httpx.Client, form: str, text: str, counts: dict[str, int]
 ) -> None:
     preview = give(api, form, text, dry_run=True, make_groups=True)
@@ -58,7 +58,7 @@ def test_file_is_previewed_then_stored_and_once_more_changes_nothing(
     assert {noun: again["counts"][noun]["keep"] for noun in counts} == counts
 
 
-def test_preview_tells_what_is_wrong_and_the_import_refuses_it(api: httpx.Client) -> None:
+def test_preview_lists_errors_and_import_rejects_them(api: httpx.Client) -> None:
     text = "mac,groups\nxyz,\n00005e005301,nobody-made-it\n"
     told = give(api, "endpoints", text, dry_run=True).json()
     assert [(each["line"], each["field"]) for each in told["mistakes"]] == [(2, "mac"), (3, "groups")]
@@ -81,7 +81,7 @@ def test_preview_tells_what_is_wrong_and_the_import_refuses_it(api: httpx.Client
         ("nases", "name,identifier,secret\none,sw-1,short\ntwo,sw-2,\n", "two"),
     ],
 )
-def test_preview_counts_no_row_with_a_mistake_as_one_to_add(api: httpx.Client, form: str, text: str, name: str) -> None:
+def test_preview_does_not_count_invalid_rows_as_new(api: httpx.Client, form: str, text: str, name: str) -> None:
     told = give(api, form, text, dry_run=True).json()
     assert [each["line"] for each in told["mistakes"]] == [2]
     assert [(row["line"], row["name"], row["action"]) for row in told["rows"]] == [(3, name, "add")]
@@ -99,13 +99,13 @@ def test_preview_counts_no_row_with_a_mistake_as_one_to_add(api: httpx.Client, f
         ("users", "name,password,disabled\nann,,maybe\n"),
     ],
 )
-def test_mistakes_of_a_file_are_sentences(api: httpx.Client, form: str, text: str) -> None:
+def test_file_errors_are_full_sentences(api: httpx.Client, form: str, text: str) -> None:
     told = give(api, form, text, dry_run=True).json()
     assert told["mistakes"]
     assert_sentences(told["mistakes"])
 
 
-def test_no_secret_of_a_file_is_told_or_logged(api: httpx.Client, app_engine: Engine, tenant_id: TenantId) -> None:
+def test_secrets_in_a_file_are_not_shown_or_logged(api: httpx.Client, app_engine: Engine, tenant_id: TenantId) -> None:
     answers = [give(api, "freeradius-clients", CLIENTS), give(api, "freeradius-users", USERS, dry_run=True)]
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         entries = [str(vars(entry)) for entry in session.scalars(select(AuditEntry))]
@@ -114,14 +114,14 @@ def test_no_secret_of_a_file_is_told_or_logged(api: httpx.Client, app_engine: En
         assert not any(secret in entry for entry in entries)
 
 
-def test_large_file_is_a_job(api: httpx.Client, work: Callable[[], bool]) -> None:
+def test_large_file_becomes_a_job(api: httpx.Client, work: Callable[[], bool]) -> None:
     text = "mac,name\n" + "".join(f"00005e{number:06x},Printer {number}\n" for number in range(1_001))
     begun = give(api, "endpoints", text)
     assert (begun.status_code, begun.json()["total"]) == (202, 1_001), begun.text
     assert work()
     job = api.get(begun.headers["location"]).json()
     assert (job["state"], job["result"]["counts"]["endpoints"]["add"]) == ("done", 1_001), job
-    # The next one has the mistake in its last line.
+    # The next file has the error in its last line.
     begun = give(api, "endpoints", text + "xyz,\n", existing="update")
     assert work()
     problem = api.get(begun.headers["location"]).json()["problem"]
@@ -139,7 +139,7 @@ def test_large_preview_is_a_job_and_changes_nothing(api: httpx.Client, work: Cal
     assert api.get(f"{TENANT}/endpoints").json()["items"] == []
 
 
-def test_lines_that_are_wrong_are_all_told_and_left_out_where_that_is_asked_for(api: httpx.Client) -> None:
+def test_invalid_lines_are_listed_and_skipped_on_request(api: httpx.Client) -> None:
     text = """\
 ann Cleartext-Password := "short"
 bob Cleartext-Password := "a good long password"
@@ -157,7 +157,7 @@ cyd Cleartext-Password := "also"
 
 
 @pytest.mark.parametrize("noun", ["endpoints", "users"])
-def test_each_line_that_names_a_group_that_there_is_not_is_left_out(api: httpx.Client, noun: str) -> None:
+def test_lines_with_unknown_groups_are_skipped(api: httpx.Client, noun: str) -> None:
     key, extra, value = {"endpoints": ("mac", "name", "x"), "users": ("name", "password", "correct horse")}[noun]
     names = [f"00:00:5e:00:53:0{n}" if noun == "endpoints" else f"user{n}" for n in range(1, 6)]
     groups = ["printers", "", "printers", "cameras;printers", ""]
@@ -191,7 +191,7 @@ def test_each_line_that_names_a_group_that_there_is_not_is_left_out(api: httpx.C
         ("nases", "name,identifier\nvendors,one\nb,one\n", {2}, 1),
     ],
 )
-def test_line_that_says_the_same_as_one_that_is_left_out_is_stored(
+def test_duplicate_of_a_skipped_line_is_stored(
     api: httpx.Client, noun: str, lines: str, left_out: set[int], stored: int
 ) -> None:
     done = give(api, noun, lines, wrong="leave-out")
@@ -200,10 +200,10 @@ def test_line_that_says_the_same_as_one_that_is_left_out_is_stored(
     assert len(api.get(f"{TENANT}/{noun}").json()["items"]) == stored
 
 
-def test_import_takes_the_permission_of_each_noun(
+def test_import_needs_the_permission_of_each_kind(
     api: httpx.Client, make_token: MakeToken, tenant_id: TenantId
 ) -> None:
-    def asked(*permissions: str) -> list[int]:
+    def import_statuses(*permissions: str) -> list[int]:
         token = make_token(Owner(tenant_id=tenant_id), *permissions)
         api.headers["Authorization"] = f"Bearer {token}"
         return [
@@ -211,12 +211,12 @@ def test_import_takes_the_permission_of_each_noun(
             for form, text in (("endpoints", "mac\n00005e005301"), ("nases", "name\nx"), ("users", "name\nx"))
         ]
 
-    assert asked("endpoint.read", "user.manage") == [403, 403, 403]
-    assert asked("endpoint.manage") == [200, 403, 403]
-    assert asked("endpoint.manage", "user.manage") == [200, 403, 200]
+    assert import_statuses("endpoint.read", "user.manage") == [403, 403, 403]
+    assert import_statuses("endpoint.manage") == [200, 403, 403]
+    assert import_statuses("endpoint.manage", "user.manage") == [200, 403, 200]
 
 
-def test_what_is_written_is_read_back_as_it_was(api: httpx.Client) -> None:
+def test_export_is_imported_unchanged(api: httpx.Client) -> None:
     first = (
         "mac,name,groups,owner,notes,attribute.room,valid_until\n"
         '00:00:5e:00:53:01,=1+1,printers;staff,"Ann, IT",@home,12,2099-01-31\n00:00:5e:00:53:02,,,,,,\n'
@@ -243,10 +243,10 @@ def test_what_is_written_is_read_back_as_it_was(api: httpx.Client) -> None:
         assert told["counts"][noun]["same"] == rows, (written.text, told)
 
 
-def test_who_takes_a_file_slowly_holds_no_transaction(
+def test_slow_download_holds_no_transaction(
     app_engine: Engine, tenant_id: TenantId, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each holds a connection, of which there are few for everybody."""
+    """Each transaction would hold one of the few shared connections."""
     held = 0
 
     @contextmanager
@@ -274,7 +274,7 @@ def test_who_takes_a_file_slowly_holds_no_transaction(
         ("users", "name,password,groups\nann,correct horse,x;y\n"),
     ],
 )
-def test_preview_refuses_more_groups_than_the_import_would_make(
+def test_preview_rejects_too_many_groups_like_the_import(
     api: httpx.Client, monkeypatch: pytest.MonkeyPatch, form: str, text: str
 ) -> None:
     monkeypatch.setattr("nac.groups.MAX_NEW_GROUPS", 1)

@@ -1,4 +1,4 @@
-"""Jobs over the API: seen, ended, tried again."""
+"""Jobs through the API: listed, cancelled, retried."""
 
 from uuid import UUID
 
@@ -50,7 +50,7 @@ def test_pages_are_newest_first_and_show_no_input(api: httpx.Client, made: list[
     assert api.get(JOBS, params={"after": "IngiIg"}).status_code == 422
 
 
-def test_job_is_cancelled_once_and_tried_again_after_a_failure(
+def test_job_is_cancelled_once_and_retried_after_failure(
     api: httpx.Client, app_engine: Engine, worker_engine: Engine, made: list[str]
 ) -> None:
     first, second, _ = made
@@ -78,7 +78,7 @@ def test_job_is_cancelled_once_and_tried_again_after_a_failure(
     assert api.post(f"{JOBS}/{second}/retry").json()["state"] == "queued"
 
 
-def test_retry_takes_what_it_took_to_begin(
+def test_retry_needs_the_permissions_of_the_start(
     api: httpx.Client, app_engine: Engine, tenant_id: TenantId, make_token: MakeToken, made: list[str]
 ) -> None:
     first, second, third = made
@@ -91,16 +91,16 @@ def test_retry_takes_what_it_took_to_begin(
         token = make_token(owner, Permission.JOB_MANAGE, *held)
         answer = api.post(f"{JOBS}/{first}/retry", headers={"Authorization": f"Bearer {token}"})
         assert answer.status_code == status, answer.text
-    # Of before it was noted, or by a permission that a later version has not got: nobody can tell.
+    # Jobs from before permissions were recorded, or with a permission that no longer exists: nobody can tell.
     assert api.post(f"{JOBS}/{second}/retry").status_code == 409
     gone = api.post(f"{JOBS}/{third}/retry")
     assert (gone.status_code, gone.json()["remedy"]) == (409, "Start a new job.")
 
 
-def test_a_kind_that_this_worker_does_not_know_fails_in_the_end(
+def test_unknown_job_kind_fails_in_the_end(
     worker_engine: Engine, app_engine: Engine, tenant_id: TenantId, made: list[str]
 ) -> None:
-    """As after a step back to an older version: tried again, for the newer worker may be there by then."""
+    """After a downgrade the job is retried because a newer worker may be back by then."""
     assert runner.run_next({}, unseal=lambda sealed, _: sealed, app_engine=app_engine, engine=worker_engine)
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         rows: list[Job] = list(service.list_jobs(session, owner=Owner(tenant_id=tenant_id)))

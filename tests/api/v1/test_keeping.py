@@ -24,7 +24,7 @@ def operator(make_token: MakeToken) -> dict[str, str]:
     return {"Authorization": f"Bearer {make_token(Owner())}"}
 
 
-def test_retention_is_foreseen_changed_and_held(api: httpx.Client) -> None:
+def test_retention_is_previewed_updated_and_held(api: httpx.Client) -> None:
     logs = {each["log"]: each for each in api.get(RETENTION).json()["items"]}
     assert set(logs) == {"auth", "accounting", "sessions", "usage", "coa"}
     assert logs["auth"]["days_chosen"] is False
@@ -53,7 +53,7 @@ def test_retention_is_foreseen_changed_and_held(api: httpx.Client) -> None:
     assert [each["id"] for each in api.get(f"{RETENTION}/holds").json()["items"]] == [hold]
 
 
-def test_operator_sets_limits_and_sees_what_is_wrong(api: httpx.Client, operator, worker_engine: Engine) -> None:
+def test_operator_sets_limits_and_sees_problems(api: httpx.Client, operator, worker_engine: Engine) -> None:
     limits = "/v1/platform/retention/limits"
     body = {"floor_days": 10, "default_days": 60, "ceiling_days": 100}
     made = api.put(f"{limits}/auth", json=body, headers=operator)
@@ -69,7 +69,7 @@ def test_operator_sets_limits_and_sees_what_is_wrong(api: httpx.Client, operator
     assert [(each["name"], each["silent"]) for each in status["cells"]] == [("cell-1", False)]
 
 
-def test_export_is_started_cancelled_and_tried_again(api: httpx.Client) -> None:
+def test_export_is_started_cancelled_and_retried(api: httpx.Client) -> None:
     started = api.post(EXPORTS, json={"log": "auth", "since": "2026-01-01T00:00:00Z", "format": "jsonl"})
     assert started.status_code == 202, started.text
     job = started.json()
@@ -85,7 +85,7 @@ def test_export_is_started_cancelled_and_tried_again(api: httpx.Client) -> None:
         assert api.post(EXPORTS, json=body).status_code == 422, wrong
 
 
-def test_files_of_an_export_are_downloaded_whole_and_in_ranges(
+def test_export_files_download_whole_and_in_ranges(
     api: httpx.Client, owner_engine: Engine, tenant_id: TenantId, tmp_path, monkeypatch
 ) -> None:
     job = api.post(EXPORTS, json={"log": "auth", "since": "2026-01-01T00:00:00Z"}).json()

@@ -1,4 +1,4 @@
-"""How lists are sorted and narrowed."""
+"""Sorting and filtering of lists."""
 
 from typing import Any, get_args
 
@@ -36,7 +36,7 @@ def walk(api: httpx.Client, path: str, **asked: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def test_list_is_walked_in_each_of_its_orders(api: httpx.Client, endpoints: str) -> None:
+def test_list_is_paged_in_each_order(api: httpx.Client, endpoints: str) -> None:
     by_name = sorted(zip(NAMES, MACS, strict=True))
     for sort, wanted in (
         (None, MACS),
@@ -51,7 +51,7 @@ def test_list_is_walked_in_each_of_its_orders(api: httpx.Client, endpoints: str)
         assert [each["mac"] for each in found] == wanted, sort
 
 
-def test_order_that_there_is_not_names_those_that_there_are(api: httpx.Client, endpoints: str) -> None:
+def test_unknown_order_lists_the_valid_ones(api: httpx.Client, endpoints: str) -> None:
     refused = api.get(endpoints, params={"sort": "owner"})
     assert refused.status_code == 422
     [mistake] = refused.json()["mistakes"]
@@ -59,7 +59,7 @@ def test_order_that_there_is_not_names_those_that_there_are(api: httpx.Client, e
     assert "'-created_at'" in mistake["detail"]
 
 
-def test_place_of_one_order_is_none_of_another(api: httpx.Client, endpoints: str) -> None:
+def test_cursor_of_another_order_is_rejected(api: httpx.Client, endpoints: str) -> None:
     place = api.get(endpoints, params={"limit": 2, "sort": "name"}).json()["next"]
     refused = api.get(endpoints, params={"after": place, "sort": "-name"})
     assert (refused.status_code, refused.json()["place"]) == (422, "after")
@@ -73,7 +73,7 @@ def test_place_of_one_order_is_none_of_another(api: httpx.Client, endpoints: str
         *(["\0", "02005e005301"], ["\ud800", "02005e005301"], [["a"], "02005e005301"]),
     ],
 )
-def test_place_that_nobody_was_given_is_refused(api: httpx.Client, endpoints: str, key: Any) -> None:
+def test_forged_cursor_is_rejected(api: httpx.Client, endpoints: str, key: Any) -> None:
     try:
         place = SortedPaging(1, "", "name").cursor(key)
     except UnicodeEncodeError:
@@ -82,7 +82,7 @@ def test_place_that_nobody_was_given_is_refused(api: httpx.Client, endpoints: st
     assert (refused.status_code, refused.json()["place"]) == (422, "after")
 
 
-def test_nulls_come_last_up_and_down(api: httpx.Client) -> None:
+def test_nulls_sort_last_in_both_directions(api: httpx.Client) -> None:
     addresses = ["192.0.2.10", "192.0.2.9", None, None]
     for number, address in enumerate(addresses):
         given = {"name": f"nas-{number}", "identifier": f"id-{number}"} | ({"address": address} if address else {})
@@ -91,7 +91,7 @@ def test_nulls_come_last_up_and_down(api: httpx.Client) -> None:
         assert [each["address"] for each in walk(api, f"{ALPHA}/nases", sort=sort)] == [*wanted, None, None]
 
 
-def test_members_tokens_and_policies_are_narrowed(api: httpx.Client) -> None:
+def test_members_tokens_and_policies_are_filtered(api: httpx.Client) -> None:
     for email, role in (("ann@example.com", "auditor"), ("bob@example.com", "help-desk")):
         added = api.post(f"{ALPHA}/members", json={"email": email, "role": role, "invite": False})
         assert added.status_code == 201, added.text
@@ -115,7 +115,7 @@ def test_members_tokens_and_policies_are_narrowed(api: httpx.Client) -> None:
         assert [each["slug"] for each in api.get(f"{ALPHA}/policies", params=asked).json()["items"]] == wanted
 
 
-def test_jobs_are_narrowed_by_kinds_that_the_worker_knows(
+def test_jobs_are_filtered_by_known_kinds(
     api: httpx.Client, owner_engine: Engine, platform: Platform, make_token: MakeToken
 ) -> None:
     assert set(get_args(JobKind)) == HANDLERS.keys()

@@ -1,4 +1,4 @@
-"""Two changes at once that lock the same rows: one waits for the other, and both are made (nac.locking)."""
+"""Two concurrent changes that lock the same rows: one waits for the other, and both succeed (nac.locking)."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +19,7 @@ Ask = Callable[[], httpx.Response]
 
 @pytest.fixture
 def one_after_the_other(database: Database) -> Callable[..., list[int]]:
-    """Statuses of requests, each sent when the one before waits for a lock, all of them behind `lock`."""
+    """Return the statuses of requests. Each is sent once the previous one waits for a lock, all behind `lock`."""
 
     def ask(lock: str, *asks: Ask) -> list[int]:
         with (
@@ -43,7 +43,7 @@ def one_after_the_other(database: Database) -> Callable[..., list[int]]:
 
 
 @pytest.mark.parametrize("compares", [True, False], ids=["If-Match", "whatever it is"])
-def test_policy_is_published_beside_a_change_of_a_site_that_it_names_and_decides_at(
+def test_policy_publish_and_site_change_both_succeed(
     api: httpx.Client, one_after_the_other: Callable[..., list[int]], compares: bool
 ) -> None:
     for path, body in (("endpoint-groups", {"name": "printers"}), ("sites", {"slug": "branch", "name": "Branch"})):
@@ -66,7 +66,7 @@ def test_policy_is_published_beside_a_change_of_a_site_that_it_names_and_decides
     assert api.get(office).json()["sites"] == ["branch"]
 
 
-def test_site_becomes_the_default_beside_a_pool_of_it(
+def test_default_site_and_pool_change_both_succeed(
     api: httpx.Client, one_after_the_other: Callable[..., list[int]]
 ) -> None:
     assert api.post(f"{ALPHA}/sites", json={"slug": "branch"}).status_code == 201
@@ -87,10 +87,10 @@ _NAMESAKES: Final[list[tuple[str, str, list[dict[str, Any]]]]] = [
 
 @pytest.mark.parametrize(("what", "table", "made"), _NAMESAKES, ids=["NASes", "sites"])
 @pytest.mark.parametrize("named", [False, True], ids=["named by nobody", "named by a policy"])
-def test_two_of_one_name_are_renamed_at_once(
+def test_two_same_named_items_are_renamed_at_once(
     api: httpx.Client, database: Database, what: str, table: str, made: list[dict[str, Any]], named: bool
 ) -> None:
-    """The one that is left alone with it keeps it while a policy says it."""
+    """The remaining holder of the name keeps it while a policy uses it."""
     for body in made:
         assert api.post(f"{ALPHA}/{what}", json=body).status_code == 201
     if named:
@@ -112,10 +112,10 @@ def test_two_of_one_name_are_renamed_at_once(
 
 
 @pytest.mark.parametrize(("what", "made"), [("nases", {"identifier": "a"}), ("sites", {"slug": "a"})])
-def test_one_is_renamed_twice_at_once(
+def test_one_item_is_renamed_twice_at_once(
     api: httpx.Client, one_after_the_other: Callable[..., list[int]], what: str, made: dict[str, Any]
 ) -> None:
-    """Neither has said as what it knows it."""
+    """Neither request names a state to compare."""
     assert api.post(f"{ALPHA}/{what}", json={"name": "core", **made}).status_code == 201
     statuses = one_after_the_other(
         f"LOCK TABLE {what} IN SHARE ROW EXCLUSIVE MODE",
@@ -125,8 +125,8 @@ def test_one_is_renamed_twice_at_once(
     assert api.get(f"{ALPHA}/{what}/a").json()["name"] == "two"
 
 
-def test_what_a_policy_names_is_locked_in_the_order_of_ids(api: httpx.Client, database: Database) -> None:
-    """Whatever was made first: who waits for the first of them has locked none of the others."""
+def test_policy_references_are_locked_by_id_order(api: httpx.Client, database: Database) -> None:
+    """Creation order does not matter: a change that waits for the first row has locked none of the others."""
     for key in "abcdefgh":
         assert api.post(f"{ALPHA}/nases", json={"name": "core", "identifier": key}).status_code == 201
     assert api.post(f"{ALPHA}/policies", json={"slug": "office"}).status_code == 201
@@ -150,10 +150,10 @@ _BULK: Final[list[tuple[str, dict[str, Any]]]] = [
 
 
 @pytest.mark.parametrize(("noun", "item"), _BULK, ids=["endpoints", "users"])
-def test_group_is_removed_beside_a_change_of_its_members(
+def test_group_delete_and_member_change_both_complete(
     api: httpx.Client, database: Database, noun: str, item: dict[str, Any]
 ) -> None:
-    """Of those that stay in it. Whoever is first is done, and the other one is told what there is then."""
+    """Members that stay in the group. The first change succeeds, and the second sees the current state."""
     assert api.post(f"{ALPHA}/{noun}-groups", json={"name": "first"}).status_code == 201
     bulk = {"operation": "put", "existing": "update", "items": [item]}
     assert api.post(f"{ALPHA}/{noun}s/bulk", json=bulk).status_code == 200
@@ -163,7 +163,7 @@ def test_group_is_removed_beside_a_change_of_its_members(
         psycopg.connect(database.superuser_url) as other,
         ThreadPoolExecutor(2) as clients,
     ):
-        # Which of its members the change has taken out, and is about to put in again.
+        # The change has removed these members and is about to add them again.
         other.execute(f"LOCK TABLE {noun}_group_members IN SHARE MODE")
         both = [clients.submit(api.post, f"{ALPHA}/{noun}s/bulk", json=changed)]
         until(lambda: looking.execute(_WAITING).fetchone() == (1,), "the change waits")
@@ -181,7 +181,7 @@ def test_group_is_removed_beside_a_change_of_its_members(
     ],
     ids=["endpoints", "users"],
 )
-def test_group_is_added_beside_an_import_that_makes_it(
+def test_group_create_and_import_both_complete(
     api: httpx.Client, one_after_the_other: Callable[..., list[int]], noun: str, group: str, file: str
 ) -> None:
     add = partial(api.post, f"{ALPHA}/{noun}-groups", json={"name": group})

@@ -30,7 +30,7 @@ def write(owner_engine: Engine, tenant_id: TenantId):
     return write
 
 
-def test_decision_is_listed_and_shown_with_all_that_it_was_decided_by(api: httpx.Client, write) -> None:
+def test_decision_is_listed_and_shown_with_its_inputs(api: httpx.Client, write) -> None:
     write(
         "auth_log",
         mac=MAC,
@@ -69,7 +69,7 @@ def test_decision_is_listed_and_shown_with_all_that_it_was_decided_by(api: httpx
         assert api.get(f"{TENANT}/decisions/{unknown}").json()["code"] == "decision-not-found"
 
 
-def test_filters_find_what_fits(api: httpx.Client, write) -> None:
+def test_filters_match_the_expected_decisions(api: httpx.Client, write) -> None:
     write("auth_log", 0, mac=MAC, identity="a", permitted=False, verdict="deny", reason="unknown-mac")
     write("auth_log", 10, identity="b", verdict="quarantine")
     write("auth_log", 20, identity="c", nas_identifier="switch-1", monitored="site", verdict="permit", method="mab")
@@ -95,7 +95,7 @@ def test_filters_find_what_fits(api: httpx.Client, write) -> None:
     ("table", "path", "wanted"),
     [("auth_log", "decisions", {"nas": "ann"}), ("accounting_log", "accounting", {"user": "ann"})],
 )
-def test_search_goes_on_where_it_ended(
+def test_search_resumes_where_it_stopped(
     api: httpx.Client, write, monkeypatch, table: str, path: str, wanted: dict[str, str]
 ) -> None:
     monkeypatch.setattr(log_search, "SLICE_ROWS", 2)
@@ -114,7 +114,7 @@ def test_search_goes_on_where_it_ended(
 
 
 @pytest.mark.parametrize("path", ["decisions", "accounting"])
-def test_mistakes_are_told_with_their_place(api: httpx.Client, path: str) -> None:
+def test_invalid_parameters_are_rejected_with_their_path(api: httpx.Client, path: str) -> None:
     for wanted, place in (
         ({"mac": "xyz"}, "mac"),
         ({"after": "IjEyIg"}, "after"),
@@ -128,7 +128,7 @@ def test_mistakes_are_told_with_their_place(api: httpx.Client, path: str) -> Non
         assert place in [each["place"] for each in told.get("mistakes", [])] + [told.get("place", "")]
 
 
-def test_reason_and_verdict_that_there_are_none_of_are_refused(api: httpx.Client) -> None:
+def test_unknown_reason_and_verdict_are_rejected(api: httpx.Client) -> None:
     [mistake] = api.get(f"{TENANT}/decisions", params={"reason": "perhaps"}).json()["mistakes"]
     assert mistake["place"] == "reason"
     assert api.get(f"{TENANT}/decisions", params={"verdict": "perhaps"}).status_code == 422
@@ -136,7 +136,7 @@ def test_reason_and_verdict_that_there_are_none_of_are_refused(api: httpx.Client
     assert api.get(f"{TENANT}/decisions", params={"site": "nowhere"}).json()["code"] == "site-not-found"
 
 
-def test_accounting_is_listed_by_session_and_kind_and_shown_as_received(api: httpx.Client, write) -> None:
+def test_accounting_is_filtered_and_shown_as_received(api: httpx.Client, write) -> None:
     write("accounting_log", 2, session_id="s1", status_type="Start", mac=MAC)
     write("accounting_log", 1, session_id="s1", status_type="Stop", mac=MAC, attributes=[["Acct-Session-Id", "s1"]])
     write("accounting_log", 0, session_id="s2", status_type="Start", nas_address="192.0.2.7")
@@ -154,7 +154,7 @@ def test_accounting_is_listed_by_session_and_kind_and_shown_as_received(api: htt
     assert api.get(f"{TENANT}/accounting/1-1").json()["code"] == "accounting-record-not-found"
 
 
-def test_usage_is_summed_up_by_what_is_asked(api: httpx.Client, write) -> None:
+def test_usage_is_aggregated_as_requested(api: httpx.Client, write) -> None:
     used = {"mac": MAC, "identity": "Ann", "nas_key": "switch-1|", "seconds": 60, "input_octets": 5, "output_octets": 7}
     for row in (1, 2):
         write("usage_hours", 90, session_row=row, **used)
@@ -165,7 +165,7 @@ def test_usage_is_summed_up_by_what_is_asked(api: httpx.Client, write) -> None:
 
 
 @pytest.mark.parametrize("takes_long", [True, False])
-def test_usage_that_takes_long_tells_of_when_it_is(api: httpx.Client, write, monkeypatch, takes_long: bool) -> None:
+def test_slow_usage_is_cached_with_its_time(api: httpx.Client, write, monkeypatch, takes_long: bool) -> None:
     monkeypatch.setattr(slow_result_cache, "_SLOW_SECONDS", -1 if takes_long else 60)
     monkeypatch.setattr(slow_result_cache, "_RETENTION_FACTOR", 1_000_000)
     told = []
@@ -177,7 +177,7 @@ def test_usage_that_takes_long_tells_of_when_it_is(api: httpx.Client, write, mon
     assert api.get(f"{TENANT}/usage", params={"limit": 5}).json()["items"][0]["sessions"] == 2
 
 
-def test_usage_until_one_moment_of_an_hour_or_another_is_one_answer(api: httpx.Client, write, monkeypatch) -> None:
+def test_usage_within_an_hour_shares_one_response(api: httpx.Client, write, monkeypatch) -> None:
     monkeypatch.setattr(slow_result_cache, "_SLOW_SECONDS", -1)
     monkeypatch.setattr(slow_result_cache, "_RETENTION_FACTOR", 1_000_000)
     hour = NOW.replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)

@@ -1,4 +1,4 @@
-"""What all routes have in common: changes that are done once, states that are compared, names of requests."""
+"""Rules common to all routes: idempotency keys, If-Match, and request ids."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -26,7 +26,7 @@ def named(key: str) -> dict[str, str]:
     return {"Idempotency-Key": key}
 
 
-def test_change_that_is_named_is_done_once(api: httpx.Client) -> None:
+def test_idempotent_change_runs_once(api: httpx.Client) -> None:
     key = named(str(uuid4()))
     first = api.post(ENDPOINTS, json={"mac": PRINTER}, headers=key)
     again = api.post(ENDPOINTS, json={"mac": PRINTER}, headers=key)
@@ -38,14 +38,14 @@ def test_change_that_is_named_is_done_once(api: httpx.Client) -> None:
     assert "idempotency-replayed" not in first.headers
     assert (first.headers["admit-live"], again.headers["admit-live"]) == ("false", "false")
     assert "tenant" not in again.headers
-    # Without the key, and with another, it is another change.
+    # Without the key, or with another key, it is another change.
     for headers in ({}, named("other")):
         assert api.post(ENDPOINTS, json={"mac": PRINTER}, headers=headers).status_code == 409
     gone = [api.delete(f"{ENDPOINTS}/{PRINTER}", headers=named("gone")) for _ in range(2)]
     assert [(each.status_code, each.content) for each in gone] == [(204, b"")] * 2
 
 
-def test_key_belongs_to_one_request(api: httpx.Client) -> None:
+def test_idempotency_key_belongs_to_one_request(api: httpx.Client) -> None:
     api.post(ENDPOINTS, json={"mac": PRINTER}, headers=named("k"))
     for answer in (
         api.post(ENDPOINTS, json={"mac": "00:00:5e:00:53:02"}, headers=named("k")),
@@ -56,33 +56,33 @@ def test_key_belongs_to_one_request(api: httpx.Client) -> None:
     assert len(api.get(ENDPOINTS).json()["items"]) == 1
 
 
-def test_change_that_failed_may_be_asked_for_again(api: httpx.Client) -> None:
+def test_failed_change_can_be_retried(api: httpx.Client) -> None:
     wrong = api.post(ENDPOINTS, json={"mac": "02:00:00:00:00:01"}, headers=named("k"))
     assert wrong.status_code == 422
     assert api.post(ENDPOINTS, json={"mac": PRINTER}, headers=named("k")).status_code == 201
 
 
 @pytest.mark.parametrize("key", ["", " " * 0, "x" * 201, "a\tb"])
-def test_key_that_is_none_is_refused(api: httpx.Client, key: str) -> None:
+def test_invalid_idempotency_key_is_rejected(api: httpx.Client, key: str) -> None:
     answer = api.post(ENDPOINTS, json={"mac": PRINTER}, headers=named(key))
     assert (answer.status_code, answer.json()["place"]) == (422, "Idempotency-Key")
 
 
-def test_keys_of_two_askers_are_two(api: httpx.Client, make_token: MakeToken, tenant_id: TenantId) -> None:
+def test_keys_of_two_callers_are_separate(api: httpx.Client, make_token: MakeToken, tenant_id: TenantId) -> None:
     other = {"Authorization": f"Bearer {make_token(Owner(tenant_id=tenant_id))}"}
     first = api.post(ENDPOINTS, json={"mac": PRINTER}, headers=named("k"))
     second = api.post(ENDPOINTS, json={"mac": PRINTER}, headers=named("k") | other)
     assert (first.status_code, second.status_code) == (201, 409)
 
 
-def test_same_change_at_once_is_done_once(api: httpx.Client) -> None:
+def test_concurrent_duplicates_run_once(api: httpx.Client) -> None:
     with ThreadPoolExecutor(6) as threads:
         answers = list(threads.map(lambda _: api.post(ENDPOINTS, json={"mac": PRINTER}, headers=named("k")), range(6)))
     assert {each.status_code for each in answers} == {201}
     assert sum("idempotency-replayed" not in each.headers for each in answers) == 1
 
 
-def test_secret_in_an_answer_is_kept_sealed_and_not_for_long(
+def test_secret_in_a_stored_response_is_sealed_and_expires(
     api: httpx.Client, database: Database, worker_engine: Engine
 ) -> None:
     wanted = {"name": "x", "permissions": ["site.read"], "expires_at": (utc_now() + timedelta(days=1)).isoformat()}
@@ -100,7 +100,7 @@ def test_secret_in_an_answer_is_kept_sealed_and_not_for_long(
         assert idempotency.prune(session) == 1
 
 
-def test_change_of_what_has_changed_is_refused(api: httpx.Client) -> None:
+def test_stale_if_match_is_rejected(api: httpx.Client) -> None:
     first = api.post(ENDPOINTS, json={"mac": PRINTER}).headers["etag"]
     path = f"{ENDPOINTS}/{PRINTER}"
     assert api.get(path).headers["etag"] == first
@@ -114,7 +114,7 @@ def test_change_of_what_has_changed_is_refused(api: httpx.Client) -> None:
     assert api.get(path).json()["name"] == "A"
     assert api.patch(path, json={"name": "C"}, headers={"If-Match": "*"}).status_code == 200
     now = api.get(path).headers["etag"]
-    # A weak tag is equal to none (RFC 9110 13.1.1), and of a list without an end the rest is not looked at.
+    # A weak tag never matches (RFC 9110 13.1.1), and only a limited number of tags is read.
     for none in (f"W/{now}", now.strip('"'), "", '"x",' * 5_000 + now, "*, " + now[:-1]):
         assert api.patch(path, json={"name": "D"}, headers={"If-Match": none}).status_code == 412, none
     several = [("If-Match", '"y"'), ("If-Match", f'"z", {now}')]
@@ -123,7 +123,7 @@ def test_change_of_what_has_changed_is_refused(api: httpx.Client) -> None:
     assert api.delete(path, headers={"If-Match": tags}).status_code == 204
 
 
-def test_a_change_that_compares_nothing_is_not_made_with_if_match(api: httpx.Client) -> None:
+def test_unsupported_if_match_is_rejected(api: httpx.Client) -> None:
     tag = api.post(ENDPOINTS, json={"mac": PRINTER}).headers["etag"]
     path = f"{ENDPOINTS}/{PRINTER}"
     new = {"mac": "00:00:5e:00:53:02"}
@@ -147,7 +147,7 @@ def test_a_change_that_compares_nothing_is_not_made_with_if_match(api: httpx.Cli
         ("POST", "imports?format=endpoints", f"mac\n{PRINTER}", "`If-Match` is not supported by this operation."),
     ],
 )
-def test_what_compares_nothing_says_what_it_does_instead(
+def test_error_names_the_alternative_to_if_match(
     api: httpx.Client, method: str, path: str, body: Any, why: str
 ) -> None:
     given = {"content": body} if isinstance(body, str) else {"json": body}
@@ -157,10 +157,8 @@ def test_what_compares_nothing_says_what_it_does_instead(
     assert told["title"] == "This operation does not support If-Match."
 
 
-def test_answer_of_a_change_that_is_told_again_tells_what_the_cell_has_come_to_since(
-    api: httpx.Client, database: Database
-) -> None:
-    """Of a tenant's change, and of one by which a tenant is made."""
+def test_replayed_response_has_the_current_cell_status(api: httpx.Client, database: Database) -> None:
+    """For an update of a tenant, and for its creation."""
     new = {"slug": "beta"}
     first = [
         api.post(ENDPOINTS, json={"mac": PRINTER}, headers=named("k")),
@@ -178,7 +176,7 @@ def test_answer_of_a_change_that_is_told_again_tells_what_the_cell_has_come_to_s
         assert other.content == one.content
 
 
-def test_state_that_a_suspension_answers_with_is_the_tenants(api: httpx.Client) -> None:
+def test_suspend_returns_the_tenant_etag(api: httpx.Client) -> None:
     path = "/v1/tenants/alpha"
     tag = api.get(path).headers["etag"]
     suspended = api.post(f"{path}/suspend", headers={"If-Match": tag})
@@ -189,7 +187,7 @@ def test_state_that_a_suspension_answers_with_is_the_tenants(api: httpx.Client) 
     assert (resumed.json()["status"], resumed.headers["etag"]) == ("active", api.get(path).headers["etag"])
 
 
-def test_state_of_what_is_not_there_is_no_state(api: httpx.Client) -> None:
+def test_missing_resource_has_no_etag(api: httpx.Client) -> None:
     wanted = {"url": "https://mdm.example/x"}
     path = "/v1/tenants/alpha/scep/webhook"
     for tag in ('"x"', "*"):
@@ -198,7 +196,7 @@ def test_state_of_what_is_not_there_is_no_state(api: httpx.Client) -> None:
     assert api.put(path, json=wanted).status_code == 200
 
 
-def test_two_changes_of_one_state_are_one_too_many(api: httpx.Client) -> None:
+def test_second_change_with_the_same_etag_is_rejected(api: httpx.Client) -> None:
     tag = api.post(ENDPOINTS, json={"mac": PRINTER}).headers["etag"]
     path = f"{ENDPOINTS}/{PRINTER}"
     with ThreadPoolExecutor(4) as threads:

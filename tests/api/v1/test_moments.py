@@ -1,4 +1,4 @@
-"""Moments are asked with as RFC 3339 writes them: a bare number could be seconds or milliseconds."""
+"""Times use RFC 3339. A bare number could be seconds or milliseconds."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _TOLD = {"detail": "It must be a date and time.", "remedy": "Write it as 2027-01
 
 @pytest.mark.parametrize("given", ["0.5", "1769846400", "1769846400000", "2026-01-31", "-1", "P1D", "31.1.2026 8:00Z"])
 @pytest.mark.parametrize("path", ["decisions?until", "audit?since", "endpoints?seen_since", "usage?since"])
-def test_number_is_no_moment_to_look_from(api: httpx.Client, path: str, given: str) -> None:
+def test_number_is_rejected_as_a_start_time(api: httpx.Client, path: str, given: str) -> None:
     answer = api.get(f"{ALPHA}/{path}={given}")
     assert answer.status_code == 422
     place = path.partition("?")[2]
@@ -20,7 +20,7 @@ def test_number_is_no_moment_to_look_from(api: httpx.Client, path: str, given: s
 
 
 @pytest.mark.parametrize("given", [1_769_846_400, 0.5, "1769846400", True])
-def test_number_is_no_moment_to_end_at(api: httpx.Client, given: Any) -> None:
+def test_number_is_rejected_as_an_end_time(api: httpx.Client, given: Any) -> None:
     answer = api.post(f"{ALPHA}/endpoints", json={"mac": "00:00:5e:00:53:01", "valid_until": given})
     assert answer.status_code == 422
     assert answer.json()["mistakes"] == [{"place": "valid_until"} | _TOLD]
@@ -28,6 +28,6 @@ def test_number_is_no_moment_to_end_at(api: httpx.Client, given: Any) -> None:
 
 
 @pytest.mark.parametrize("given", ["2099-01-31T08:00Z", "2099-01-31t09:00:00.0+01:00", "2099-01-31 08:00:00Z"])
-def test_moment_is_read_in_the_forms_that_there_are(api: httpx.Client, given: str) -> None:
+def test_valid_time_formats_are_accepted(api: httpx.Client, given: str) -> None:
     made = api.post(f"{ALPHA}/endpoints", json={"mac": "00:00:5e:00:53:01", "valid_until": given})
     assert made.json()["valid_until"] == "2099-01-31T08:00:00Z"

@@ -1,4 +1,4 @@
-"""MSPs that are suspended and removed: what becomes of their people, programs, tenants and rows."""
+"""Suspended and deleted MSPs: their users, tokens, tenants and rows."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -30,7 +30,7 @@ Ask = Callable[..., httpx.Response]
 
 @pytest.fixture
 def operator(api: httpx.Client, make_token: MakeToken) -> Ask:
-    """As who runs the platform."""
+    """The platform operator."""
     headers = {"Authorization": f"Bearer {make_token(Owner())}"}
 
     def ask(method: str, path: str, **given: object) -> httpx.Response:
@@ -51,7 +51,7 @@ STOPPED = (403, "msp-suspended")
 
 @pytest.fixture
 def person(app_engine: Engine, api: httpx.Client) -> Person:
-    """A member of the owner with this role and address, signed in."""
+    """A signed-in member of the owner with this role and address."""
 
     def make(owner: Owner, role: str, email: str) -> Browser:
         held = permissions_at(owner.level)
@@ -60,7 +60,7 @@ def person(app_engine: Engine, api: httpx.Client) -> Person:
         with session_scope(PersonScope(added.person.id), engine=app_engine) as session:
             people.set_password(session, actor=ACTOR, person_id=added.person.id, password=PASSWORD)
         browser = Browser(api)
-        # In place of the client's own.
+        # Replaces the client's own credential.
         browser.headers["Authorization"] = ""
         browser.sign_in(email)
         return browser
@@ -68,7 +68,7 @@ def person(app_engine: Engine, api: httpx.Client) -> Person:
     return make
 
 
-def test_people_and_programs_of_a_suspended_msp_are_kept_out_and_its_tenants_own_are_not(
+def test_suspended_msp_blocks_its_users_but_not_its_tenants(
     api: httpx.Client,
     person: Person,
     make_token: MakeToken,
@@ -84,7 +84,7 @@ def test_people_and_programs_of_a_suspended_msp_are_kept_out_and_its_tenants_own
     of_ann = ann.ask("POST", "/tenants/alpha/tokens", token).json()["token"]
     of_hal = hal.ask("POST", "/tenants/alpha/tokens", token).json()["token"]
     of_tenant = make_token(Owner(tenant_id=tenant_id))
-    # Nobody answers for the MSP's token: what it makes is by it alone, and what that makes.
+    # No user backs the MSP's token: rows it creates belong to the token, as do theirs.
     of_msp = _made_by(api, msp_token, token | {"permissions": ["tenant.read", "token.manage"]})
     of_its_own = _made_by(api, of_msp, token)
 
@@ -102,16 +102,16 @@ def test_people_and_programs_of_a_suspended_msp_are_kept_out_and_its_tenants_own
     assert refusal(ann.ask("POST", "/tenants", {"slug": "new"})) == STOPPED
     assert refusal(ann.ask("POST", "/tenants", {"slug": "new", "msp": "acme"})) == STOPPED
     assert refusal(ann.ask("PATCH", "/tenants/alpha", {"name": "Mine"})) == STOPPED
-    # Of the account nothing is taken, and the place is told as it is.
+    # The account is unchanged, and the scope is reported as suspended.
     [place] = ann.ask("GET", "/me/places").json()["items"]
     assert (place["slug"], place["status"], place["permissions"]) == ("acme", "suspended", [])
-    # What an MSP's person has made elsewhere goes with the person; what the tenant's own have made stays.
+    # Tokens that an MSP's user created elsewhere end with the user; those of the tenant's own users stay.
     for secret in (of_ann, of_msp, of_its_own):
         assert by(secret, "/tenants/alpha").status_code == 401
     for secret in (of_hal, of_tenant):
         assert by(secret, "/tenants/alpha").json()["status"] == "active"
     hal.good("PATCH", "/tenants/alpha", {"name": "Mine"})
-    # Those of another MSP learn nothing, and who runs the platform goes on.
+    # Users of another MSP learn nothing, and the operator is not affected.
     assert operator("POST", "/msps", json={"slug": "bolt"}).status_code == 201
     assert operator("GET", "/msps/acme").json()["status"] == "suspended"
     assert operator("GET", "/tenants/alpha").status_code == 200
@@ -130,7 +130,7 @@ def _made_by(api: httpx.Client, secret: str, token: dict[str, object]) -> str:
     return str(made.json()["token"])
 
 
-def test_msps_are_listed_by_what_they_are(api: httpx.Client, operator: Ask) -> None:
+def test_msps_are_filtered_by_state(api: httpx.Client, operator: Ask) -> None:
     operator("POST", "/msps", json={"slug": "bolt"})
     operator("POST", "/msps/bolt/suspend", json={})
 
@@ -143,7 +143,7 @@ def test_msps_are_listed_by_what_they_are(api: httpx.Client, operator: Ask) -> N
     assert operator("GET", "/msps", params={"status": "gone"}).status_code == 422
 
 
-def test_tenants_are_suspended_and_resumed_with_their_msp_where_the_operator_asks(
+def test_tenants_follow_their_msp_on_request(
     api: httpx.Client, app_engine: Engine, make_token: MakeToken, operator: Ask, platform: Platform, tenant_id: TenantId
 ) -> None:
     for slug in ("bravo", "charlie"):
@@ -156,12 +156,12 @@ def test_tenants_are_suspended_and_resumed_with_their_msp_where_the_operator_ask
 
     operator("POST", "/msps/acme/suspend", json={})
     assert statuses() == ["active", "suspended", "active"]
-    # Also where it is suspended already.
+    # Also if it is already suspended.
     operator("POST", "/msps/acme/suspend", json={"with_tenants": True})
     assert statuses() == ["suspended"] * 3
     own = {"Authorization": f"Bearer {make_token(Owner(tenant_id=tenant_id))}"}
     assert refusal(api.post("/v1/tenants/alpha/resume", headers=own)) == (403, "suspended-from-above")
-    # Whom somebody suspends by itself stays so.
+    # A tenant that was suspended separately stays suspended.
     operator("POST", "/tenants/charlie/suspend")
     operator("POST", "/msps/acme/resume")
     assert statuses() == ["active", "suspended", "suspended"]
@@ -186,7 +186,7 @@ def test_rollouts_of_a_suspended_msp_stop(api: httpx.Client, operator: Ask, tena
     assert row["state"] == "stopped"
 
 
-def test_msp_is_removed_with_its_rows_once_no_tenant_is_left_and_its_audit_stays(
+def test_msp_is_deleted_without_tenants_and_keeps_its_audit(
     api: httpx.Client,
     person: Person,
     app_engine: Engine,
@@ -227,7 +227,7 @@ def test_msp_is_removed_with_its_rows_once_no_tenant_is_left_and_its_audit_stays
         }
     assert {name for name, count in left.items() if count} <= {"audit_log.msp_id", "audit_chains.msp_id"}
     assert left["audit_log.msp_id"]
-    # People are nobody's.
+    # The users belong to nobody afterwards.
     assert ann.ask("GET", "/me").status_code == 200
     told = operator("GET", "/platform/audit?target=acme").json()["items"]
     assert [row["action"] for row in told][:1] == ["msp.delete"]
@@ -239,7 +239,7 @@ def slugs(answer: httpx.Response) -> list[str]:
     return [each["slug"] for each in answer.json()["items"]]
 
 
-def test_each_lists_the_msps_that_it_may_see(
+def test_caller_lists_only_visible_msps(
     api: httpx.Client, person: Person, make_token: MakeToken, operator: Ask, platform: Platform, tenant_id: TenantId
 ) -> None:
     bolt = Owner(MspId(UUID(operator("POST", "/msps", json={"slug": "bolt"}).json()["id"])))
@@ -261,7 +261,7 @@ def test_each_lists_the_msps_that_it_may_see(
     for who, expected in ((ann, ["acme"]), (tom, [])):
         assert slugs(who.ask("GET", "/msps")) == expected
     assert api.post("/v1/msps/acme/members", json=chosen).status_code == 201
-    # As each may be read by itself.
+    # The same as when each is read separately.
     assert slugs(tom.ask("GET", "/msps")) == ["acme"]
     assert tom.ask("GET", "/msps/acme").status_code == 200
     assert api.put("/v1/msps/acme/sign-in-rules", json={"two_factors": True}).status_code == 200
@@ -277,12 +277,12 @@ def test_msps_are_listed_in_pages(api: httpx.Client, operator: Ask) -> None:
     first = operator("GET", "/msps?limit=1&sort=-slug")
     assert slugs(first) == ["bolt"]
     assert slugs(operator("GET", f"/msps?limit=1&sort=-slug&after={first.json()['next']}")) == ["acme"]
-    # A place of another's list leads to nothing but one's own.
+    # A cursor of another caller's list reaches only the caller's own rows.
     assert slugs(api.get(f"/v1/msps?limit=1&sort=-slug&after={first.json()['next']}")) == ["acme"]
 
 
 @pytest.mark.parametrize("role", ["msp-admin", "msp-technician", "auditor", "help-desk", "tenant-admin", "nobody"])
-def test_nobody_but_the_platform_suspends_or_removes(
+def test_only_the_platform_suspends_or_deletes_msps(
     person: Person, app_engine: Engine, platform: Platform, tenant_id: TenantId, role: str
 ) -> None:
     owner = Owner(tenant_id=tenant_id) if role == "tenant-admin" else Owner(platform.msp_id)

@@ -15,7 +15,7 @@ def add(api: httpx.Client, name: str, **given: object) -> dict[str, object]:
     return made
 
 
-def test_nas_is_added_read_changed_and_removed_and_its_secret_never_shown(api: httpx.Client) -> None:
+def test_nas_lifecycle_never_shows_its_secret(api: httpx.Client) -> None:
     made = add(api, "North", identifier="sw-1", address="192.0.2.7", vendor="Cisco", secret=SECRET)
     address = f"{NASES}/{made['id']}"
     assert (made["own_secret"], made["site"], made["address"]) == (True, "main", "192.0.2.7")
@@ -33,12 +33,12 @@ def test_nas_is_added_read_changed_and_removed_and_its_secret_never_shown(api: h
     assert (api.get(address).status_code, api.get(address).json()["code"]) == (404, "nas-not-found")
 
 
-def test_mab_settings_are_changed_and_the_text_never_shown(api: httpx.Client) -> None:
+def test_mab_settings_are_updated_and_never_show_the_text(api: httpx.Client) -> None:
     made = add(api, "North", identifier="sw-1", mab_password="fixed", mab_password_text="NOPASSWORD", mab_by_name=True)
     assert (made["mab_password"], made["mab_by_name"]) == ("fixed", True)
     assert "NOPASSWORD" not in str(made)
     address = f"{NASES}/{made['id']}"
-    # The text stays until there is another.
+    # The text stays until it is replaced.
     assert api.patch(address, json={"mab_by_name": False, "vendor": "aruba"}).json()["mab_password"] == "fixed"
     assert api.patch(address, json={"mab_password": "fixed"}).status_code == 200
     assert api.patch(address, json={"mab_password": "empty"}).json()["mab_password"] == "empty"
@@ -62,7 +62,7 @@ def test_mab_settings_are_changed_and_the_text_never_shown(api: httpx.Client) ->
         ({"mab_password": "mac-address"}, "mab_password"),
     ],
 )
-def test_mab_settings_that_cannot_be_are_refused(api: httpx.Client, given: dict[str, str], place: str) -> None:
+def test_invalid_mab_settings_are_rejected(api: httpx.Client, given: dict[str, str], place: str) -> None:
     answer = api.post(NASES, json={"name": "North", "identifier": "sw-1"} | given)
     problem = answer.json()
     assert (answer.status_code, (problem.get("mistakes") or [problem])[0]["place"]) == (422, place), problem
@@ -82,7 +82,7 @@ def test_mab_settings_that_cannot_be_are_refused(api: httpx.Client, given: dict[
         ({"vendor": "aruba"}, ["North"]),
     ],
 )
-def test_list_is_narrowed_and_goes_on_by_key(api: httpx.Client, asked: dict[str, str], found: list[str]) -> None:
+def test_list_is_filtered_and_paged(api: httpx.Client, asked: dict[str, str], found: list[str]) -> None:
     assert api.post("/v1/tenants/alpha/sites", json={"slug": "branch"}).status_code == 201
     add(api, "South", address="192.0.2.2")
     add(api, "South", identifier="sw-3")
@@ -105,7 +105,7 @@ def test_list_is_narrowed_and_goes_on_by_key(api: httpx.Client, asked: dict[str,
         ({"name": "x", "identifier": "i", "colour": 1}, 422, "colour"),
     ],
 )
-def test_mistakes_are_told_with_their_place(api: httpx.Client, body: object, status: int, place: str) -> None:
+def test_invalid_fields_are_rejected_with_their_path(api: httpx.Client, body: object, status: int, place: str) -> None:
     answer = api.post(NASES, json=body)
     assert answer.status_code == status, answer.text
     told = answer.json()
@@ -113,7 +113,7 @@ def test_mistakes_are_told_with_their_place(api: httpx.Client, body: object, sta
     assert api.get(NASES).json()["items"] == []
 
 
-def test_vendors_are_listed_with_what_they_send(api: httpx.Client) -> None:
+def test_vendors_are_listed_with_their_attributes(api: httpx.Client) -> None:
     items = api.get(f"{NASES}/vendors").json()["items"]
     assert any(each["sends"].get("vlan") for each in items)
     assert "default" in [each["name"] for each in items]
@@ -133,13 +133,13 @@ def test_nas_is_found_by_id_identifier_address_and_name(api: httpx.Client) -> No
     assert api.delete(f"{NASES}/North 1").status_code == 204
 
 
-def test_address_of_one_link_names_no_nas(api: httpx.Client) -> None:
+def test_link_local_address_matches_no_nas(api: httpx.Client) -> None:
     for ask in (api.get, api.delete):
         answer = ask(f"{NASES}/fe80::1%25eth0")
         assert (answer.status_code, answer.json()["code"]) == (404, "nas-not-found"), answer.text
 
 
-def test_exempt_nas_shows_what_was_seen_until_it_is_enforced(api: httpx.Client, owner_engine: Engine) -> None:
+def test_exempt_nas_shows_observations_until_enforced(api: httpx.Client, owner_engine: Engine) -> None:
     made = add(api, "Old", address="192.0.2.7", require_message_authenticator=False)
     address = f"{NASES}/{made['id']}"
     assert (made["signing"], made["notes"]) == (None, [])
@@ -156,7 +156,7 @@ def test_exempt_nas_shows_what_was_seen_until_it_is_enforced(api: httpx.Client, 
     assert shown["notes"][0].startswith("it has sent Message-Authenticator with every request since ")
     [listed] = api.get(NASES).json()["items"]
     assert listed["signing"] == shown["signing"]
-    # What was seen meanwhile stands in nobody's way.
+    # Values observed meanwhile do not block the change.
     enforced = api.patch(address, json={"require_message_authenticator": True}, headers={"If-Match": before})
     assert enforced.status_code == 200, enforced.text
     assert enforced.json()["signing"] is None
@@ -168,7 +168,7 @@ def test_exempt_nas_shows_what_was_seen_until_it_is_enforced(api: httpx.Client, 
 @pytest.mark.parametrize(
     ("signs_since", "last_signed_at"), [("6 days 23 hours", "0 hours"), ("8 days", "2 days"), (None, None)]
 )
-def test_exempt_nas_is_not_safe_before_it_signed_for_a_week(
+def test_exempt_nas_is_unsafe_before_a_signed_week(
     api: httpx.Client, owner_engine: Engine, signs_since: str | None, last_signed_at: str | None
 ) -> None:
     made = add(api, "Old", address="192.0.2.7", require_message_authenticator=False)

@@ -1,4 +1,4 @@
-"""Lists that came whole once: each in pages, in each of its orders and with its filters."""
+"""Lists that were once unpaged: each has pages, orders and filters."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -21,7 +21,7 @@ ALPHA, ACME = "/v1/tenants/alpha", "/v1/msps/acme"
 _LDAP = {"urls": ["ldaps://ldap.example.net"], "base_dn": "ou=people,dc=example,dc=net"}
 _WEBHOOK = {"url": "https://siem.example/", "kinds": ["authentication"]}
 _ROLE = {"permissions": ["session.read"]}
-# What is made of each, and how it is ordered.
+# How to create each kind, and its orders.
 MADE: Mapping[str, tuple[list[dict[str, Any]], set[str]]] = {
     f"{ALPHA}/sites": (
         [{"slug": "north", "name": "Branch"}, {"slug": "south", "name": "Branch", "time_zone": "Europe/Berlin"}],
@@ -90,7 +90,7 @@ def require_orders(api: httpx.Client, path: str, names: set[str]) -> None:
     assert (refused.status_code, refused.json()["mistakes"][0]["place"]) == (422, "sort")
 
 
-def test_lists_are_walked_in_each_of_their_orders_and_narrowed(api: httpx.Client, alpha: Certified) -> None:
+def test_lists_are_paged_in_each_order_and_filtered(api: httpx.Client, alpha: Certified) -> None:
     for path, (rows, names) in MADE.items():
         for row in rows:
             made = api.post(path, json=row)
@@ -105,14 +105,14 @@ def test_lists_are_walked_in_each_of_their_orders_and_narrowed(api: httpx.Client
 
 @pytest.fixture
 def signed_in(owner_engine: Engine, platform: Platform) -> list[str]:
-    """Ids of more sign-ins by the MSP's provider than were ever told at once, the first one first."""
+    """Ids of sign-ins by the MSP's provider, more than the old limit, the first one first."""
     now, sign_on_id = utc_now(), uuid4()
     with Session(owner_engine) as session, session.begin():
         session.add(SignOn(id=sign_on_id, msp_id=MspId(platform.msp_id), settings={}, secret_sealed=b""))
         people = [Person(id=uuid4(), email=f"{name}@acme.example", name=name) for name in ("ann", "bob")]
         session.add_all(people)
         session.flush()
-        # Of others an owner does not see who they are.
+        # An owner does not see who the users of other owners are.
         here = {"msp_id": platform.msp_id, "role": "auditor", "created_by": "test"}
         session.add_all(Membership(person_id=person.id, **here) for person in people)
         rows = [
@@ -127,7 +127,7 @@ def signed_in(owner_engine: Engine, platform: Platform) -> list[str]:
                 "last_seen_at": now,
                 "sign_on_id": sign_on_id,
                 "via_msp_id": platform.msp_id,
-                # Those are over.
+                # Those sessions have ended.
                 "ended_at": now if number % 100 == 50 else None,
             }
             for number in range(600)
@@ -136,7 +136,7 @@ def signed_in(owner_engine: Engine, platform: Platform) -> list[str]:
     return [str(row["id"]) for row in rows if row["ended_at"] is None]
 
 
-def test_all_who_came_by_a_provider_are_told_and_may_be_signed_out(api: httpx.Client, signed_in: list[str]) -> None:
+def test_all_provider_sign_ins_are_listed_and_can_be_ended(api: httpx.Client, signed_in: list[str]) -> None:
     path = f"{ACME}/sign-on/sessions"
     newest_first = walk(api, path, limit=100)
     assert sorted(each["id"] for each in newest_first) == sorted(signed_in)

@@ -1,4 +1,4 @@
-"""Policies through the API: drafts, versions, publishing, going back, and what stands in the way."""
+"""Policies through the API: drafts, versions, publishing, rollback, and conflicts."""
 
 import json
 from typing import Any
@@ -53,7 +53,7 @@ def mistakes(answer: httpx.Response) -> dict[str, str]:
 
 @pytest.fixture
 def record(owner_engine: Engine, tenant_id: TenantId, api: httpx.Client):
-    """Writes printers by MAB into the log, answered with VLAN 20."""
+    """Log MAB decisions about printers that got VLAN 20."""
     site_id = UUID(api.get(f"{HERE}/sites/main").json()["id"])
 
     def record(times: int = 1) -> None:
@@ -78,12 +78,12 @@ def record(owner_engine: Engine, tenant_id: TenantId, api: httpx.Client):
 
 
 @pytest.fixture
-def replay_asked_for(owner_engine: Engine, tenant_id: TenantId) -> None:
+def replay_required(owner_engine: Engine, tenant_id: TenantId) -> None:
     with owner_engine.begin() as connection:
         connection.exec_driver_sql("UPDATE tenants SET replay_days = 7")
 
 
-def test_policy_is_made_drafted_published_assigned_and_rolled_back(api: httpx.Client) -> None:
+def test_policy_lifecycle_from_draft_to_rollback(api: httpx.Client) -> None:
     made = api.post(POLICIES, json={"slug": "office", "name": "Office"})
     assert made.status_code == 201, made.text
     assert made.json() | {"id": ""} == {
@@ -126,7 +126,7 @@ def test_policy_is_made_drafted_published_assigned_and_rolled_back(api: httpx.Cl
     assert api.get(OFFICE).json()["code"] == "policy-not-found"
 
 
-def test_list_goes_by_slug_and_asks_as_much_for_many_as_for_one(api: httpx.Client) -> None:
+def test_list_is_sorted_by_slug_with_constant_queries(api: httpx.Client) -> None:
     assert api.post(POLICIES, json={"slug": "office"}).status_code == 201
     costs = []
     for slug in ("branch", "campus"):
@@ -140,7 +140,7 @@ def test_list_goes_by_slug_and_asks_as_much_for_many_as_for_one(api: httpx.Clien
     assert [each["slug"] for each in api.get(POLICIES, params={"after": page["next"]}).json()["items"]] == ["office"]
 
 
-def test_draft_that_somebody_has_changed_is_not_overwritten(api: httpx.Client) -> None:
+def test_draft_changed_by_another_user_is_not_overwritten(api: httpx.Client) -> None:
     api.post(POLICIES, json={"slug": "office"})
     assert save(api, document(), **{"If-Match": '"x"'}).json()["code"] == "has-changed"
     first = save(api, document()).headers["etag"]
@@ -172,9 +172,7 @@ def test_draft_that_somebody_has_changed_is_not_overwritten(api: httpx.Client) -
         (b"x" * 2_000_000, 413, None),
     ],
 )
-def test_what_is_no_policy_is_refused_with_every_mistake(
-    api: httpx.Client, written: bytes, status: int, place: str | None
-) -> None:
+def test_invalid_policy_lists_every_error(api: httpx.Client, written: bytes, status: int, place: str | None) -> None:
     api.post(POLICIES, json={"slug": "office"})
     answer = save(api, written)
     assert answer.status_code == status, answer.text
@@ -183,7 +181,7 @@ def test_what_is_no_policy_is_refused_with_every_mistake(
     assert api.get(f"{OFFICE}/draft").status_code == 404
 
 
-def test_mistakes_are_told_one_by_one(api: httpx.Client) -> None:
+def test_errors_are_listed_separately(api: httpx.Client) -> None:
     api.post(POLICIES, json={"slug": "office"})
     wrong = document()
     wrong["rules"][0]["when"]["operator"] = "resembles"
@@ -195,7 +193,7 @@ def test_mistakes_are_told_one_by_one(api: httpx.Client) -> None:
     assert "rules[0].when.operator" in mistakes(answer)
 
 
-def test_policy_whose_tests_fail_is_not_published_and_says_which(api: httpx.Client) -> None:
+def test_policy_with_failing_tests_is_not_published(api: httpx.Client) -> None:
     refused = publish(api, document("30", tests=[expecting("20"), expecting("30")]))
     assert (refused.status_code, refused.json()["code"]) == (409, "policy-tests-failed")
     (failed,) = refused.json()["failed_tests"]
@@ -207,8 +205,8 @@ def test_policy_whose_tests_fail_is_not_published_and_says_which(api: httpx.Clie
     assert tested["tests"][0]["unmet"] == failed["unmet"]
 
 
-@pytest.mark.usefixtures("replay_asked_for")
-def test_differences_are_published_only_by_who_acknowledges_them(api: httpx.Client, record) -> None:
+@pytest.mark.usefixtures("replay_required")
+def test_changes_publish_only_after_acknowledgement(api: httpx.Client, record) -> None:
     assert publish(api, document()).status_code == 200
     api.patch(f"{HERE}/sites/main", json={"policy": "office"})
     record(3)
@@ -225,7 +223,7 @@ def test_differences_are_published_only_by_who_acknowledges_them(api: httpx.Clie
     assert done.json()["replayed"]["acknowledged_by"].startswith("token:")
 
 
-@pytest.mark.usefixtures("replay_asked_for")
+@pytest.mark.usefixtures("replay_required")
 def test_long_replay_and_publication_are_jobs(
     api: httpx.Client, record, app_engine: Engine, worker_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,7 +244,7 @@ def test_long_replay_and_publication_are_jobs(
     for name in ("total", "changed", "groups", "digest"):
         assert replayed["result"][name] == at_once.json()[name]
     asked = publish(api, document("30"))
-    # It is the job's state, which is what is shown and what Location names.
+    # The job's state, which is returned and which Location names.
     assert asked.headers["etag"] == api.get(asked.headers["location"]).headers["etag"]
     taken = api.patch(OFFICE, json={"name": "Late"}, headers={"If-Match": asked.headers["etag"]})
     assert (taken.status_code, taken.json()["code"]) == (412, "has-changed")
@@ -255,7 +253,7 @@ def test_long_replay_and_publication_are_jobs(
     digest = refused["problem"]["replay"]["digest"]
     assert api.get(OFFICE).json()["published_version"] == 1
     waiting = api.post(f"{OFFICE}/publish", json={"acknowledge": digest})
-    # What is saved meanwhile, perhaps by somebody who may not publish, is not published with it.
+    # A draft saved meanwhile, perhaps without publish permission, is not published with it.
     assert api.put(f"{OFFICE}/draft", json=document("40")).status_code == 200
     late = job(waiting)
     assert (late["state"], late["problem"]["detail"]) == ("failed", "The draft is version 3, not 2.")
@@ -265,9 +263,9 @@ def test_long_replay_and_publication_are_jobs(
     assert api.get(OFFICE).json()["published_version"] == 4
 
 
-@pytest.mark.usefixtures("replay_asked_for")
+@pytest.mark.usefixtures("replay_required")
 def test_publication_without_draft_starts_no_job(api: httpx.Client, record, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A draft that somebody saves while the job waits would be published, unseen by who asked."""
+    """Otherwise a draft saved while the job waits would be published without review."""
     monkeypatch.setattr(replay_jobs, "MAX_INLINE_REQUESTS", 2)
     record(3)
     assert api.post(f"{HERE}/policies", json={"slug": "office"}).status_code == 201
@@ -276,7 +274,7 @@ def test_publication_without_draft_starts_no_job(api: httpx.Client, record, monk
     assert api.get(f"{HERE}/jobs").json()["items"] == []
 
 
-def test_hits_tell_of_every_rule(api: httpx.Client, owner_engine: Engine, tenant_id: TenantId) -> None:
+def test_hits_list_every_rule(api: httpx.Client, owner_engine: Engine, tenant_id: TenantId) -> None:
     api.post(POLICIES, json={"slug": "office"})
     assert api.get(f"{OFFICE}/hits").status_code == 404
     publish(api, document())
@@ -316,7 +314,7 @@ def test_hits_tell_of_every_rule(api: httpx.Client, owner_engine: Engine, tenant
         ("policies", {"slug": "Office"}, "invalid-input"),
     ],
 )
-def test_what_cannot_be_is_refused(api: httpx.Client, path: str, body: object, code: str) -> None:
+def test_invalid_operations_are_rejected(api: httpx.Client, path: str, body: object, code: str) -> None:
     api.post(POLICIES, json={"slug": "office"})
     save(api, document())
     answer = api.post(f"{HERE}/{path}", json=body)

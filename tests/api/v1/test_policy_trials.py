@@ -1,4 +1,4 @@
-"""Policies are tried through the API: checks, simulations, replays, and what is asked for wrongly."""
+"""Policy evaluation through the API: checks, simulations, replays, and invalid requests."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.api.v1.test_policies import HERE, document, mistakes, publish
 SIMULATE, REPLAY, CHECK = (f"{HERE}/policy-{what}" for what in ("simulations", "replays", "checks"))
 
 
-def test_simulation_tells_the_whole_explanation(api: httpx.Client) -> None:
+def test_simulation_returns_the_full_explanation(api: httpx.Client) -> None:
     publish(api, document())
     api.post(f"{HERE}/endpoints", json={"mac": "00:00:5e:00:53:01", "name": "Printer"})
     request = {"method": "mab", "mac": "00:00:5e:00:53:01", "NAS-Identifier": "switch-1"}
@@ -36,7 +36,7 @@ def test_simulation_tells_the_whole_explanation(api: httpx.Client) -> None:
     assert (as_given["vlan"], as_given["filled"], as_given["version"]) == ("30", [], None)
 
 
-def test_mistakes_of_request_and_document_are_told_at_once(api: httpx.Client) -> None:
+def test_request_and_document_errors_are_listed_together(api: httpx.Client) -> None:
     wrong = document()
     wrong["rules"][0]["when"]["operator"] = "resembles"
     answer = api.post(SIMULATE, json={"document": wrong, "request": {"method": "mab", "colour": "red"}})
@@ -44,7 +44,7 @@ def test_mistakes_of_request_and_document_are_told_at_once(api: httpx.Client) ->
     assert set(mistakes(answer)) == {"request.colour", "policy.rules[0].when.operator"}
 
 
-def test_check_tells_what_some_vendors_cannot_do(api: httpx.Client) -> None:
+def test_check_lists_unsupported_vendor_features(api: httpx.Client) -> None:
     acl = document()
     acl["rules"][0]["then"]["downloadable_acl"] = ["permit ip any any"]
     told = api.post(CHECK, json={"document": acl}).json()
@@ -53,7 +53,7 @@ def test_check_tells_what_some_vendors_cannot_do(api: httpx.Client) -> None:
     assert api.post(CHECK, json={"document": document()}).json()["notes"] == []
 
 
-def test_attributes_and_schema_are_those_of_the_engine(api: httpx.Client) -> None:
+def test_attributes_and_schema_match_the_engine(api: httpx.Client) -> None:
     attributes = {each["attribute"]: each for each in api.get(f"{HERE}/policy-attributes").json()["items"]}
     assert "equals" in attributes["method"]["operators"]
     schema = api.get(f"{HERE}/policy-schema").json()
@@ -80,13 +80,13 @@ def test_attributes_and_schema_are_those_of_the_engine(api: httpx.Client) -> Non
         (CHECK, {"document": {"rules": "x" * 300_000}}, ""),
     ],
 )
-def test_wrong_questions_are_told_where_they_are_wrong(api: httpx.Client, path: str, body: Any, place: str) -> None:
+def test_invalid_requests_are_rejected_with_their_path(api: httpx.Client, path: str, body: Any, place: str) -> None:
     answer = api.post(path, json=body)
     assert answer.status_code == 422, answer.text
     assert place in (*mistakes(answer), answer.json().get("place", "-")), answer.text
 
 
-def test_decision_that_is_not_here_is_not_found(api: httpx.Client) -> None:
+def test_unknown_decision_is_not_found(api: httpx.Client) -> None:
     publish(api, document())
     for decision in ("x", "1-2", "\0", "9" * 90):
         answer = api.post(SIMULATE, json={"decision": decision})

@@ -1,4 +1,4 @@
-"""Pools of addresses through the API."""
+"""Address pools through the API."""
 
 import base64
 import json
@@ -9,7 +9,7 @@ import pytest
 POOLS = "/v1/tenants/alpha/pools"
 
 
-def test_pool_is_added_changed_and_removed(api: httpx.Client) -> None:
+def test_pool_is_created_updated_and_deleted(api: httpx.Client) -> None:
     made = api.post(POOLS, json={"name": "devices", "ranges": ["10.1.0.0/29"], "stock": 2})
     assert made.status_code == 201, made.text
     assert {name: made.json()[name] for name in ("size", "free", "stock", "site", "attribute", "cells")} == {
@@ -36,7 +36,7 @@ def test_pool_is_added_changed_and_removed(api: httpx.Client) -> None:
     assert api.get(address).json()["code"] == "pool-not-found"
 
 
-def test_pool_of_a_site_is_another(api: httpx.Client) -> None:
+def test_pool_of_a_site_is_separate(api: httpx.Client) -> None:
     assert api.post(POOLS, json={"name": "devices", "ranges": ["10.1.0.0/29"]}).status_code == 201
     own = api.post(POOLS, json={"name": "devices", "ranges": ["10.2.0.0/29"], "site": "main"})
     assert own.status_code == 201, own.text
@@ -56,7 +56,7 @@ def test_pool_of_a_site_is_another(api: httpx.Client) -> None:
         ({"name": "x", "ranges": ["10.1.0.0/29"], "stock": 0}, "stock"),
     ],
 )
-def test_mistakes_are_told_with_their_place(api: httpx.Client, body: object, place: str) -> None:
+def test_invalid_fields_are_rejected_with_their_path(api: httpx.Client, body: object, place: str) -> None:
     answer = api.post(POOLS, json=body)
     assert answer.status_code == 422, answer.text
     told = answer.json()
@@ -66,6 +66,6 @@ def test_mistakes_are_told_with_their_place(api: httpx.Client, body: object, pla
 @pytest.mark.parametrize(
     "key", ["x", "00000000-0000-0000-0000-000000000001 -1", "00000000-0000-0000-0000-000000000001"]
 )
-def test_place_in_the_leases_that_was_not_given_is_refused(api: httpx.Client, key: str) -> None:
+def test_invalid_lease_cursor_is_rejected(api: httpx.Client, key: str) -> None:
     after = base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
     assert api.get(f"{POOLS}/leases", params={"after": after}).json()["place"] == "after"

@@ -1,4 +1,4 @@
-"""Reads that are answered in one turn of a thread are answered as FastAPI answers them."""
+"""Reads that run in one thread call get the same responses as from FastAPI."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -55,7 +55,7 @@ ASKED = (
     "/v1/tenants?msp=acme&limit=1",
     "/v1/grants",
 )
-# Of one answer alone.
+# Cases with a single response.
 OWN = {"x-request-id", "date"}
 
 
@@ -68,20 +68,20 @@ def some(api: httpx.Client) -> None:
 
 @pytest.fixture
 def by_fastapi(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], httpx.Response]], httpx.Response]:
-    def asked(ask: Callable[[], httpx.Response]) -> httpx.Response:
+    def through_fastapi(ask: Callable[[], httpx.Response]) -> httpx.Response:
         with monkeypatch.context() as patch:
             patch.setattr(quick_reads._QuickRoute, "__call__", lambda self, *asgi: self._fallback_app(*asgi))
             return ask()
 
-    return asked
+    return through_fastapi
 
 
-def told(answer: httpx.Response) -> tuple[int, dict[str, str], bytes]:
+def comparable(answer: httpx.Response) -> tuple[int, dict[str, str], bytes]:
     headers = {name: value for name, value in answer.headers.items() if name not in OWN}
     return answer.status_code, headers, answer.content
 
 
-def test_answers_are_those_of_the_framework(api: httpx.Client, some: None, by_fastapi) -> None:
+def test_responses_match_the_framework(api: httpx.Client, some: None, by_fastapi) -> None:
     for path in ASKED:
         for headers in ({}, {"Authorization": ""}, {"Authorization": "Bearer admit_x"}, {"If-None-Match": "*"}):
 
@@ -89,11 +89,11 @@ def test_answers_are_those_of_the_framework(api: httpx.Client, some: None, by_fa
                 return api.get(path, headers=headers)
 
             quick, plain = ask(), by_fastapi(ask)
-            assert told(quick) == told(plain), path
+            assert comparable(quick) == comparable(plain), path
             assert {"x-request-id", "cache-control"} <= quick.headers.keys()
 
 
-def test_nearly_all_that_is_read_is_read_so() -> None:
+def test_nearly_all_reads_take_the_fast_path() -> None:
     reads = [route for route in ROUTES if isinstance(route, APIRoute) and route.methods == {"GET"}]
     # Files and redirects.
     others = {"startSignOn", "finishSignOn", "getTenantFile", "downloadCertificate", "downloadAuthority"}
@@ -121,7 +121,7 @@ def _header(wanted: Annotated[str, Header()] = "") -> str:
 
 
 @pytest.mark.parametrize("dependency", [_waits(), _yields(), _header])
-def test_what_the_framework_alone_can_do_is_left_to_it(dependency: Any) -> None:
+def test_framework_only_features_use_the_framework(dependency: Any) -> None:
     router = APIRouter(prefix="/tenants/{tenant}")
     may = Depends(ReadsTenant(Permission.SITE_READ))
 
@@ -143,16 +143,16 @@ def test_what_the_framework_alone_can_do_is_left_to_it(dependency: Any) -> None:
     assert taken == [True, False, False]
 
 
-def test_look_up_is_one_transaction_of_two_statements(api: httpx.Client, some: None) -> None:
+def test_lookup_is_one_transaction_of_two_statements(api: httpx.Client, some: None) -> None:
     path = f"{ALPHA}/sessions?user=nobody"
-    # The first request notes that the token was used.
+    # The first request records the use of the token.
     assert api.get(path).status_code == 200
     with counted(get_process_engine()) as statements:
         assert api.get(path).status_code == 200
     assert len(statements) == 2, statements
 
 
-def test_read_holds_one_connection_and_gives_it_back(api: httpx.Client, some: None) -> None:
+def test_read_holds_one_connection_and_returns_it(api: httpx.Client, some: None) -> None:
     engine, held = get_process_engine(), []
 
     def note(*_: object) -> None:
@@ -169,7 +169,7 @@ def test_read_holds_one_connection_and_gives_it_back(api: httpx.Client, some: No
     assert held[-1] == 0
 
 
-def test_who_asks_is_looked_at_anew_each_time(
+def test_caller_is_checked_on_each_request(
     api: httpx.Client, make_token, platform: Platform, owner_engine: Engine
 ) -> None:
     token = make_token(Owner(platform.msp_id))

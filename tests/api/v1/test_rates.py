@@ -1,4 +1,4 @@
-"""How much may be asked, and what answers tell of it; routes that are to go."""
+"""Rate limits, their response headers, and deprecated routes."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -32,10 +32,10 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def test_who_asks_too_much_is_told_when_to_ask_again(limited: httpx.Client, msp_token: str) -> None:
+def test_rate_limited_caller_gets_retry_after(limited: httpx.Client, msp_token: str) -> None:
     answers = [limited.get(LIST, headers=bearer(msp_token)) for _ in range(6)]
     assert [answer.status_code for answer in answers] == [200] * 6
-    # Once it is known to be good, it has a bucket of its own.
+    # A valid token gets its own bucket.
     assert answers[0].headers["ratelimit"].startswith('"source";r=4;t=')
     assert answers[1].headers["ratelimit-policy"] == '"credential";q=5;w=60'
     assert answers[1].headers["ratelimit"].startswith('"credential";r=4;t=')
@@ -46,27 +46,27 @@ def test_who_asks_too_much_is_told_when_to_ask_again(limited: httpx.Client, msp_
     assert 1 <= int(refused.headers["retry-after"]) <= 12
     assert refused.headers["ratelimit"].startswith('"credential";r=0;t=')
     assert refused.headers["x-request-id"]
-    # Others, and who shows nothing, have buckets of their own.
+    # Other callers, and those without a credential, have their own buckets.
     assert limited.get(LIST).status_code == 401
     assert limited.get("/readyz").status_code != 429
 
 
-def test_who_guesses_is_not_heard_and_locks_nobody_out(limited: httpx.Client, msp_token: str) -> None:
+def test_guessing_caller_is_blocked_without_locking_out_others(limited: httpx.Client, msp_token: str) -> None:
     assert limited.get(LIST, headers=bearer(msp_token)).status_code == 200
     guesses = [limited.get(LIST, headers=bearer(f"admit_{'a' * 16}_{number:026d}")).status_code for number in range(6)]
     assert guesses == [401] * 3 + [429] * 2 + [429]
     assert limited.get(LIST, headers=bearer(msp_token)).status_code == 200
 
 
-def test_what_is_no_credential_has_no_bucket_of_its_own(limited: httpx.Client) -> None:
-    """Nor does a route that looks at none make one good."""
+def test_invalid_credential_gets_no_bucket_of_its_own(limited: httpx.Client) -> None:
+    """A route that checks no credential does not validate one either."""
     shown = [{"Cookie": f"admit={number}"} for number in range(3)] + [bearer(f"x{number}") for number in range(3)]
     answers = [limited.get("/sign-up", headers=headers) for headers in shown]
     assert [answer.status_code for answer in answers] == [404] * 5 + [429]
     assert answers[-1].headers["ratelimit"].startswith('"source";r=0;t=')
 
 
-def test_failures_of_others_stop_nobody_who_is_new_there(
+def test_failures_of_others_do_not_block_new_callers(
     database: Database, tmp_path: Path, tenant_id, msp_token: str
 ) -> None:
     limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "0", "ADMIT_API_FAILURES_PER_MINUTE": "1"}
@@ -75,7 +75,7 @@ def test_failures_of_others_stop_nobody_who_is_new_there(
         assert client.get(LIST, headers=bearer(msp_token)).status_code == 200
 
 
-def test_buckets_fill_again() -> None:
+def test_buckets_refill() -> None:
     now = 100.0
     buckets = RateBuckets(60, clock=lambda: now)
     assert [buckets.take("a") for _ in range(61)] == [*map(float, range(59, -1, -1)), -1]
@@ -88,7 +88,7 @@ def test_buckets_fill_again() -> None:
     assert buckets.take("a") == 59
 
 
-def test_credentials_are_told_apart() -> None:
+def test_credentials_are_kept_apart() -> None:
     shown = [
         [(b"authorization", b"Bearer a")],
         [(b"authorization", b"Bearer b")],
@@ -98,7 +98,7 @@ def test_credentials_are_told_apart() -> None:
     assert len({hash_credential(headers) for headers in shown}) == 4
     assert hash_credential([(b"cookie", b"admit=a; z=3")]) == hash_credential(shown[2])
     assert hash_credential([(b"cookie", b"x=1; admit-device=a")]) is None
-    # What is not looked at stands for nobody: what a proxy asks all of them for, and cookies beside a token.
+    # Ignored headers identify nobody: a proxy's shared credential, and cookies next to a token.
     proxied = (b"authorization", b"Basic cHJveHk6")
     assert hash_credential([proxied]) is None
     assert hash_credential([proxied, *shown[2]]) == hash_credential(shown[2])
@@ -107,7 +107,7 @@ def test_credentials_are_told_apart() -> None:
     assert CredentialRateLimit is not None
 
 
-def test_route_that_is_to_go_says_so() -> None:
+def test_deprecated_route_has_headers() -> None:
     app = FastAPI()
 
     @app.get("/old", **deprecated(since=date(2026, 1, 2), sunset=date(2027, 2, 3)))
@@ -130,7 +130,7 @@ def test_route_that_is_to_go_says_so() -> None:
     assert app.openapi()["paths"]["/old"]["get"]["deprecated"] is True
 
 
-def test_a_token_has_one_bucket_however_it_is_shown(limited: httpx.Client, msp_token: str) -> None:
+def test_token_has_one_bucket_in_any_header_form(limited: httpx.Client, msp_token: str) -> None:
     ways = [[("Cookie", f"admit=x{number}"), ("Authorization", f"Bearer {msp_token}")] for number in range(2)]
     for way in ways:
         assert limited.get(LIST, headers=way).status_code == 200
@@ -152,7 +152,7 @@ def test_tokens_of_one_owner_share_a_bucket(
     own = [make_token(Owner(platform.msp_id)) for _ in range(3)]
     answers = [shared.get(LIST, headers=bearer(token)) for token in own for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200] * 8 + [429]
-    # Of the bucket of which least is left.
+    # Headers describe the bucket with the least left.
     assert [answer.headers["ratelimit"].partition(";t")[0] for answer in answers[:5]] == [
         *('"source";r=4', '"credential";r=4', '"credential";r=3'),
         *('"source";r=3', '"owner";r=3'),
@@ -166,7 +166,7 @@ def test_tokens_of_one_owner_share_a_bucket(
     assert shared.get(LIST, headers=bearer(make_token(Owner(tenant_id=tenant_id)))).status_code == 200
 
 
-def test_what_is_shown_in_ever_other_ways_is_counted_for_its_owner(
+def test_varied_spellings_count_for_the_token_owner(
     database: Database, tmp_path: Path, tenant_id, msp_token: str
 ) -> None:
     limits = {"ADMIT_API_OWNER_REQUESTS_PER_MINUTE": "8"}
@@ -178,7 +178,7 @@ def test_what_is_shown_in_ever_other_ways_is_counted_for_its_owner(
     assert int(answers[-1].headers["retry-after"]) >= 1
 
 
-def test_nobody_is_counted_for_another_who_shows_the_same_beside(
+def test_extra_credentials_do_not_charge_another_caller(
     database: Database, tmp_path: Path, tenant_id, msp_token: str, make_token: MakeToken
 ) -> None:
     limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "5"}

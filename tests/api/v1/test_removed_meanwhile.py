@@ -1,5 +1,4 @@
-"""What is named while another connection removes it, or removed while another connection names it: who waits for the
-other is told the field of his request, in words."""
+"""One connection deletes a row while another references it: the waiting request fails with the field name."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -39,18 +38,18 @@ _REMOVES = {
 def _at_the_same_time(
     engine: Engine, statement: str, api: httpx.Client, **request: Any
 ) -> Iterator[dict[str, httpx.Response]]:
-    """The request waits for the statement, which is committed then."""
+    """Send a request that waits for the statement, which is then committed."""
     answered: dict[str, httpx.Response] = {}
     with ThreadPoolExecutor(1) as other, engine.connect() as connection:
         connection.execute(text(statement))
         asked = other.submit(lambda: api.request(**request))
-        until(lambda: asked.done() or _somebody_waits(engine), "the request waits for the other transaction")
+        until(lambda: asked.done() or _is_lock_awaited(engine), "the request waits for the other transaction")
         connection.commit()
         answered["answer"] = asked.result()
     yield answered
 
 
-def _somebody_waits(engine: Engine) -> bool:
+def _is_lock_awaited(engine: Engine) -> bool:
     with engine.connect() as connection:
         return _waiting(connection) > 0
 
@@ -93,14 +92,14 @@ def _make(api: httpx.Client, *names: str) -> None:
         ("role", "POST", "members", {"email": "ann@example.com", "role": "porter"}, "role"),
     ],
 )
-def test_what_is_removed_while_it_is_named_is_told_by_its_field(
+def test_deleting_a_referenced_item_reports_the_field(
     api: httpx.Client, owner_engine: Engine, removed: str, method: str, path: str, body: dict[str, Any], place: str
 ) -> None:
     _make(api, removed)
     request = {"method": method, "url": f"{ALPHA}/{path}", "json": body}
     with _at_the_same_time(owner_engine, _REMOVES[removed], api, **request) as answered:
         answer = answered["answer"]
-    # Of rows each is told.
+    # In bulk, each row is reported.
     [problem] = answer.json().get("mistakes", [answer.json()])
     assert answer.status_code in ((422,) if "[" in place else (422, 409)), answer.text
     assert problem["place"] == place, answer.text
@@ -109,9 +108,7 @@ def test_what_is_removed_while_it_is_named_is_told_by_its_field(
         assert name not in answer.text
 
 
-def test_what_is_named_while_it_is_removed_stays_and_who_holds_it_is_told(
-    api: httpx.Client, owner_engine: Engine
-) -> None:
+def test_referenced_item_stays_and_its_user_is_named(api: httpx.Client, owner_engine: Engine) -> None:
     _make(api, "site")
     names = (
         "INSERT INTO nases (id, tenant_id, site_id, name, identifier)"

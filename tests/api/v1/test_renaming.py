@@ -1,4 +1,4 @@
-"""What may be called otherwise, and what stands in the way."""
+"""Renames, and what blocks them."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def name_in_a_policy(api: httpx.Client, attribute: str, value: str) -> None:
     assert saved.status_code == 200, saved.text
 
 
-def told(owner_engine: Engine, action: str) -> tuple[object, object]:
+def audited_change(owner_engine: Engine, action: str) -> tuple[object, object]:
     with Session(owner_engine) as session:
         [entry] = session.query(AuditEntry).filter(AuditEntry.action == action)
         return entry.before, entry.after
@@ -69,7 +69,7 @@ _MAC, _STORED = "00:00:5e:00:53:01", "00005e005301"
         ),
     ],
 )
-def test_audit_log_tells_what_was_and_what_is_and_nothing_of_what_stays(
+def test_audit_log_shows_only_changed_values(
     api: httpx.Client,
     owner_engine: Engine,
     method: str,
@@ -96,7 +96,7 @@ def test_audit_log_tells_what_was_and_what_is_and_nothing_of_what_stays(
         (f"{ACME}/templates", {"slug": "office", "name": "Office"}, "template.rename"),
     ],
 )
-def test_name_of_what_has_a_slug_is_changed(
+def test_display_name_of_a_slugged_item_is_changed(
     api: httpx.Client, owner_engine: Engine, path: str, made: dict[str, str], action: str
 ) -> None:
     assert api.post(path, json=made).status_code == 201
@@ -105,7 +105,7 @@ def test_name_of_what_has_a_slug_is_changed(
     assert changed.status_code == 200, changed.text
     assert changed.json() == api.get(f"{path}/office").json()
     assert (changed.json()["slug"], changed.json()["name"]) == ("office", "Offices")
-    assert told(owner_engine, action) == ({"name": "Office"}, {"name": "Offices"})
+    assert audited_change(owner_engine, action) == ({"name": "Office"}, {"name": "Offices"})
     late = api.patch(f"{path}/office", json={"name": "Late"}, headers={"If-Match": read.headers["etag"]})
     assert late.status_code == 412
     assert api.patch(f"{path}/office", json={"name": ""}).json()["name"] == "office"
@@ -121,7 +121,7 @@ def test_group_is_renamed_while_no_policy_names_it(api: httpx.Client, owner_engi
     renamed = api.patch(group, json={"name": "teachers"})
     assert renamed.status_code == 200, renamed.text
     assert renamed.json() == staff | {"name": "teachers"} == api.get(group).json()
-    assert told(owner_engine, f"{noun}-group.rename") == ({"name": "staff"}, {"name": "teachers"})
+    assert audited_change(owner_engine, f"{noun}-group.rename") == ({"name": "staff"}, {"name": "teachers"})
     taken = api.patch(group, json={"name": "other"})
     assert (taken.status_code, taken.json()["code"], taken.json()["place"]) == (409, "already-exists", "name")
     name_in_a_policy(api, _GROUPS[noun], "teachers")
@@ -133,7 +133,7 @@ def test_group_is_renamed_while_no_policy_names_it(api: httpx.Client, owner_engi
     assert api.patch(f"{path}/{other['id']}", json={"name": "pupils"}).status_code == 200
 
 
-def test_group_is_not_renamed_where_a_policy_tells_its_names_apart(api: httpx.Client) -> None:
+def test_group_rename_is_blocked_by_prefix_conditions(api: httpx.Client) -> None:
     path = f"{ALPHA}/endpoint-groups"
     group = f"{path}/{api.post(path, json={'name': 'floor-1'}).json()['id']}"
     assert api.post(f"{ALPHA}/policies", json={"slug": "office"}).status_code == 201
@@ -157,7 +157,7 @@ _LDAP = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=x"}
         (f"{ALPHA}/pools", {"name": "old", "ranges": ["10.1.0.0/29"]}, "pool.rename"),
     ],
 )
-def test_what_is_reached_by_its_name_alone_is_renamed(
+def test_items_identified_by_name_are_renamed(
     api: httpx.Client, owner_engine: Engine, path: str, made: dict[str, Any], action: str
 ) -> None:
     assert api.post(path, json=made).status_code == 201
@@ -179,7 +179,7 @@ def test_what_is_reached_by_its_name_alone_is_renamed(
         assert api.patch(f"{path}/old", json={"name": wrong}).status_code == 422
 
 
-def test_pool_that_a_policy_gives_out_of_keeps_its_name(api: httpx.Client) -> None:
+def test_pool_named_by_a_policy_keeps_its_name(api: httpx.Client) -> None:
     for site in (None, "branch"):
         assert site is None or api.post(f"{ALPHA}/sites", json={"slug": site}).status_code == 201
         made = {"name": "devices", "ranges": [f"10.{2 if site else 1}.0.0/29"], "site": site}
@@ -189,15 +189,15 @@ def test_pool_that_a_policy_gives_out_of_keeps_its_name(api: httpx.Client) -> No
     written["rules"][0]["then"]["ip_pool"] = "devices"
     saved = api.put(f"{ALPHA}/policies/office/draft", json=written)
     assert saved.status_code == 200, saved.text
-    # Nor does the site's own, for which the tenant's would stand in.
+    # The site's own pool also keeps its name, because the tenant's would replace it.
     for query in ("", "?site=branch"):
         refused = api.patch(f"{ALPHA}/pools/devices{query}", json={"name": "others"})
         assert (refused.status_code, refused.json()["code"]) == (409, "in-use"), refused.text
     assert api.patch(f"{ALPHA}/pools/devices", json={"name": "leases"}).status_code == 422
 
 
-def test_pool_is_not_called_as_one_that_a_policy_gives_out_of(api: httpx.Client) -> None:
-    """The site's would stand in for the tenant's."""
+def test_pool_cannot_take_the_name_of_a_policy_pool(api: httpx.Client) -> None:
+    """The site's pool would replace the tenant's."""
     assert api.post(f"{ALPHA}/sites", json={"slug": "branch"}).status_code == 201
     for name, site in (("devices", None), ("others", "branch")):
         made = {"name": name, "ranges": [f"10.{2 if site else 1}.0.0/29"], "site": site}
@@ -212,14 +212,14 @@ def test_pool_is_not_called_as_one_that_a_policy_gives_out_of(api: httpx.Client)
 
 
 def test_identity_source_keeps_its_name(api: httpx.Client) -> None:
-    """By which live sessions are decided anew."""
+    """Live sessions are re-evaluated by this name."""
     path = f"{ALPHA}/identity-sources"
     assert api.post(path, json={"name": "old", "kind": "ldap", "settings": _LDAP}).status_code == 201
     assert api.patch(f"{path}/old", json={"name": "new"}).status_code == 422
     assert api.get(f"{path}/old").status_code == 200
 
 
-def test_nas_that_a_policy_names_keeps_its_name_unless_another_has_it(api: httpx.Client) -> None:
+def test_nas_named_by_a_policy_is_renamed_only_with_a_twin(api: httpx.Client) -> None:
     path = f"{ALPHA}/nases"
     assert api.post(path, json={"name": "core", "identifier": "sw-1"}).status_code == 201
     name_in_a_policy(api, "nas.name", "core")
@@ -234,7 +234,7 @@ def test_nas_that_a_policy_names_keeps_its_name_unless_another_has_it(api: httpx
     assert api.patch(f"{path}/sw-1", json={"name": "edge"}).json()["name"] == "edge"
 
 
-def test_rule_of_a_group_stays_where_its_name_alone_is_changed(api: httpx.Client) -> None:
+def test_renaming_a_group_keeps_its_rule(api: httpx.Client) -> None:
     rule = {"attribute": "endpoint.vendor", "operator": "equals", "value": "HP"}
     made = api.post(f"{ALPHA}/endpoint-groups", json={"name": "printers", "rule": rule}).json()
     renamed = api.patch(f"{ALPHA}/endpoint-groups/{made['id']}", json={"name": "machines"}).json()
@@ -243,7 +243,7 @@ def test_rule_of_a_group_stays_where_its_name_alone_is_changed(api: httpx.Client
     assert (both["name"], both["rule"]) == ("printers", None)
 
 
-def test_site_that_a_policy_names_keeps_its_name_unless_another_has_it(api: httpx.Client) -> None:
+def test_site_named_by_a_policy_is_renamed_only_with_a_twin(api: httpx.Client) -> None:
     assert api.post(f"{ALPHA}/sites", json={"slug": "north", "name": "Branch"}).status_code == 201
     name_in_a_policy(api, "site.name", "Branch")
     refused = api.patch(f"{ALPHA}/sites/north", json={"name": "Northern"})
@@ -261,7 +261,7 @@ def test_site_that_a_policy_names_keeps_its_name_unless_another_has_it(api: http
         ("pools", {"name": "leases", "ranges": ["10.1.0.0/29"]}),
     ],
 )
-def test_name_that_is_a_word_of_the_paths_is_refused(api: httpx.Client, path: str, made: dict[str, Any]) -> None:
+def test_reserved_path_word_is_rejected_as_a_name(api: httpx.Client, path: str, made: dict[str, Any]) -> None:
     refused = api.post(f"{ALPHA}/{path}", json=made)
     assert (refused.status_code, refused.json()["place"]) == (422, "name"), refused.text
     assert "API paths" in refused.json()["detail"]
@@ -271,7 +271,7 @@ def test_name_that_is_a_word_of_the_paths_is_refused(api: httpx.Client, path: st
         assert "paths" in many.text
 
 
-def test_nas_is_not_renamed_into_a_word_of_the_paths(api: httpx.Client) -> None:
+def test_nas_cannot_be_renamed_to_a_reserved_word(api: httpx.Client) -> None:
     made = api.post(f"{ALPHA}/nases", json={"name": "core", "identifier": "sw-1"}).json()
     refused = api.patch(f"{ALPHA}/nases/{made['id']}", json={"name": "vendors"})
     assert (refused.status_code, refused.json()["place"]) == (422, "name")

@@ -1,4 +1,4 @@
-"""Of two changes that name the same state one is made, however close to each other they come."""
+"""One of two concurrent changes with the same ETag succeeds."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +18,7 @@ PEOPLE = "/v1/platform/people"
 
 @pytest.fixture
 def side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has compared goes on once another one has, too, or does not come as far."""
+    """Pause each caller after its comparison until another one has compared too, or is held up."""
     compared = Barrier(2)
     compare = Change.require_match
 
@@ -31,7 +31,7 @@ def side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Change, "require_match", compare_and_wait)
 
 
-def test_one_of_two_changes_of_a_person_is_made(api: httpx.Client, make_token: MakeToken, side_by_side: None) -> None:
+def test_one_of_two_changes_of_a_user_succeeds(api: httpx.Client, make_token: MakeToken, side_by_side: None) -> None:
     api.headers["Authorization"] = f"Bearer {make_token(Owner())}"
     path = f"{PEOPLE}/{api.post(PEOPLE, json={'email': 'ann@example.com'}).json()['id']}"
     _require_one(api, path, lambda tag: api.patch(path, json={"status": "disabled"}, headers={"If-Match": tag}))

@@ -1,4 +1,4 @@
-"""A secret changes over through the API: begun, seen, revealed, finished, cancelled, and ended by the worker."""
+"""Secret rotation through the API: started, observed, revealed, finished, cancelled, and expired by the worker."""
 
 from datetime import datetime, timedelta
 
@@ -40,7 +40,7 @@ def secret(api: httpx.Client, **given: object) -> str:
 
 @pytest.fixture(autouse=True)
 def _sealed(owner_engine, api, tenant_id) -> None:
-    """The slot's secret, as a cell seals it."""
+    """The slot's secret, sealed as a cell seals it."""
     with Session(owner_engine) as session, session.begin():
         slot = cells.require_slot(session, tenant_id=tenant_id)
         slot.secret_sealed = SIGNING.sealer.seal(b"the-secret-of-before-01", cells.slot_secret_context(slot))
@@ -48,7 +48,7 @@ def _sealed(owner_engine, api, tenant_id) -> None:
 
 @pytest.fixture
 def saw(owner_engine, tenant_id):
-    """That a NAS was heard."""
+    """Record that a NAS was heard."""
 
     def see(api: httpx.Client, key: str, *, source: str = "192.0.2.1", **times: object) -> None:
         with Session(owner_engine) as session, session.begin():
@@ -60,7 +60,7 @@ def saw(owner_engine, tenant_id):
     return see
 
 
-def test_rotation_is_begun_seen_and_finished(api: httpx.Client, saw) -> None:
+def test_rotation_is_started_observed_and_finished(api: httpx.Client, saw) -> None:
     before = secret(api)
     assert api.get(ROTATION).status_code == 404
     assert api.post(REVEAL, json={"next": True}).status_code == 422
@@ -96,7 +96,7 @@ def test_rotation_is_begun_seen_and_finished(api: httpx.Client, saw) -> None:
     assert NEW not in api.get("/v1/tenants/alpha/audit?limit=50").text
 
 
-def test_rotation_that_is_cancelled_leaves_the_old_secret(api: httpx.Client) -> None:
+def test_cancelled_rotation_keeps_the_old_secret(api: httpx.Client) -> None:
     before = secret(api)
     begin(api)
     made = secret(api, next=True)
@@ -107,7 +107,7 @@ def test_rotation_that_is_cancelled_leaves_the_old_secret(api: httpx.Client) -> 
     assert secret(api, next=True) not in (made, before)
 
 
-def test_own_secret_of_a_nas_changes_over_by_itself(api: httpx.Client) -> None:
+def test_nas_secret_rotates_separately(api: httpx.Client) -> None:
     api.post(NASES, json={"name": "North", "address": "192.0.2.7", "secret": OWN})
     api.post(NASES, json={"name": "South", "address": "192.0.2.8"})
     assert api.post(ROTATION, json={"nas": "South"}).status_code == 409
@@ -123,7 +123,7 @@ def test_own_secret_of_a_nas_changes_over_by_itself(api: httpx.Client) -> None:
     ("given", "status"),
     [({"hours": 0}, 422), ({"hours": 721}, 422), ({"secret": "short"}, 422), ({"nas": "none"}, 422), ({"x": 1}, 422)],
 )
-def test_rotation_that_cannot_be_is_refused(api: httpx.Client, given: dict[str, object], status: int) -> None:
+def test_invalid_rotation_is_rejected(api: httpx.Client, given: dict[str, object], status: int) -> None:
     assert api.post(ROTATION, json=given).status_code == status
 
 
@@ -137,9 +137,7 @@ def test_rotation_needs_its_permission(api: httpx.Client, make_token, tenant_id)
 
 
 @pytest.mark.parametrize(("at_end", "state"), [("finish", "finished"), ("wait", "overdue")])
-def test_window_ends_by_itself_or_waits(
-    api: httpx.Client, owner_engine, worker_engine, at_end: str, state: str
-) -> None:
+def test_window_expires_or_waits(api: httpx.Client, owner_engine, worker_engine, at_end: str, state: str) -> None:
     before = secret(api)
     begin(api, secret=NEW, at_end=at_end)
     expiry.finish_expired(SIGNING.sealer, engine=worker_engine)
@@ -150,8 +148,8 @@ def test_window_ends_by_itself_or_waits(
     assert secret(api) == (NEW if at_end == "finish" else before)
 
 
-def test_tenant_that_is_suspended_changes_over_all_the_same(api: httpx.Client, owner_engine, worker_engine) -> None:
-    """Its NASes are answered, and told apart by their secrets, though all that they ask is denied."""
+def test_suspended_tenant_still_rotates(api: httpx.Client, owner_engine, worker_engine) -> None:
+    """Its NASes still get responses and are identified by secret, although all requests are rejected."""
     set_status(owner_engine, "suspended")
     begin(api, secret=NEW)
     end_window(owner_engine)
@@ -160,10 +158,10 @@ def test_tenant_that_is_suspended_changes_over_all_the_same(api: httpx.Client, o
     assert secret(api) == NEW
 
 
-def test_nothing_ends_for_a_tenant_that_is_deleted(
+def test_rotation_of_a_deleted_tenant_does_not_end(
     api: httpx.Client, owner_engine, app_engine, worker_engine, tenant_id
 ) -> None:
-    """Nobody can change its NASes over meanwhile; once restored, they have a day."""
+    """Nobody can update its NASes meanwhile; after a restore they have a day."""
 
     def change(function) -> None:
         with session_scope(PlatformScope(), engine=app_engine) as session:
@@ -176,7 +174,7 @@ def test_nothing_ends_for_a_tenant_that_is_deleted(
     expiry.finish_expired(SIGNING.sealer, engine=worker_engine)
     with Session(owner_engine) as session, session.begin():
         rotation = session.scalars(select(SecretRotation)).one()
-        # It does not stand in the way of others' at each turn of the worker.
+        # It does not block other rotations at each run of the worker.
         assert (rotation.state, rotation.ends_at > utc_now()) == ("running", True)
     end_window(owner_engine)
     change(tenants.resume_tenant)
@@ -202,7 +200,7 @@ def end_window(owner_engine) -> None:
         session.execute(update(SecretRotation).values(ends_at=past, opened_at=past))
 
 
-def test_plan_names_operations_and_no_commands(api: httpx.Client) -> None:
+def test_plan_names_operations_and_not_commands(api: httpx.Client) -> None:
     plan = str(begin(api)["plan"])
     assert all(name in plan for name in ("revealRadiusSecret", "listSecretRotationNases", "finishSecretRotation"))
     assert "./admit" not in plan

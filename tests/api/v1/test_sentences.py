@@ -1,4 +1,4 @@
-"""What is wrong with an input is said in plain words, with a place that people can find."""
+"""Validation errors are plain sentences with a readable path."""
 
 import httpx
 import pytest
@@ -17,7 +17,7 @@ AN_OBJECT = "Send a JSON object with Content-Type: application/json."
         ("/v1/tenants/alpha/audit?x%5B0%5D=1", "x[0]", "Known names: "),
     ],
 )
-def test_unknown_query_parameter_is_refused(api: httpx.Client, path: str, place: str, remedy: str) -> None:
+def test_unknown_query_parameter_is_rejected(api: httpx.Client, path: str, place: str, remedy: str) -> None:
     answer = api.get(path)
     assert answer.status_code == 422, answer.text
     (mistake,) = answer.json()["mistakes"]
@@ -28,13 +28,13 @@ def test_unknown_query_parameter_is_refused(api: httpx.Client, path: str, place:
 @pytest.mark.parametrize(
     ("name", "values"), [("limit", ("1", "2")), ("sort", ("mac", "mac")), ("seen_since", ("", ""))]
 )
-def test_parameter_of_one_value_that_is_given_twice_is_refused(api: httpx.Client, name: str, values: tuple[str, str]):
+def test_repeated_single_parameter_is_rejected(api: httpx.Client, name: str, values: tuple[str, str]):
     answer = api.get(ENDPOINTS, params=[(name, each) for each in values])
     mistake = {"place": name, "detail": "The parameter is repeated.", "remedy": "Send it once."}
     assert (answer.status_code, answer.json().get("mistakes")) == (422, [mistake])
 
 
-def test_parameters_of_dependencies_are_known(api: httpx.Client) -> None:
+def test_dependency_parameters_are_known(api: httpx.Client) -> None:
     body = {"mac": "00:00:5e:00:53:01"}
     assert api.post(f"{ENDPOINTS}?wait=live", json=body).status_code == 201
     assert api.get(f"{ENDPOINTS}?limit=1&vendor=x&status=active&status=blocked").status_code == 200
@@ -56,20 +56,22 @@ def test_parameters_of_dependencies_are_known(api: httpx.Client) -> None:
         (None, {"body": ("A body is required.", AN_OBJECT)}),
     ],
 )
-def test_mistake_is_told_in_plain_words(api: httpx.Client, body: object, told: dict[str, tuple[str, str]]) -> None:
+def test_validation_error_is_a_plain_sentence(
+    api: httpx.Client, body: object, told: dict[str, tuple[str, str]]
+) -> None:
     answer = api.post(ENDPOINTS, json=body)
     assert answer.status_code == 422
     found = {each.get("place", ""): (each["detail"], each.get("remedy")) for each in answer.json()["mistakes"]}
     assert found == told
 
 
-def test_field_that_several_forms_have_is_named_once(api: httpx.Client) -> None:
+def test_field_of_several_variants_is_reported_once(api: httpx.Client) -> None:
     answer = api.post("/v1/tenants/alpha/feeds", json={"kind": "webhook", "name": "siem", "ul": 1})
     [told] = [each["remedy"] for each in answer.json()["mistakes"] if each["place"] == "ul"]
     assert told == "Known names: client_key, kind, name, settings."
 
 
-def test_what_says_which_form_it_is_is_told_by_its_field(api: httpx.Client) -> None:
+def test_invalid_discriminator_is_reported_by_its_field(api: httpx.Client) -> None:
     for body, detail, remedy in (
         ({}, "The value is required: it selects the other fields.", "Send it."),
         ({"operation": "burn"}, "Unknown 'operation'.", "Known values: 'put', "),
@@ -79,7 +81,7 @@ def test_what_says_which_form_it_is_is_told_by_its_field(api: httpx.Client) -> N
         assert mistake["remedy"].startswith(remedy)
 
 
-def test_each_row_of_a_bulk_is_told_of(api: httpx.Client) -> None:
+def test_each_bulk_row_is_reported(api: httpx.Client) -> None:
     rows = [{"mac": "a"}, {"mac": "b", "ower": "x"}, {"name": "c"}, {"mac": "d", "status": "bad"}]
     answer = api.post(f"{ENDPOINTS}/bulk", json={"operation": "put", "items": rows})
     found = {each["place"]: each.get("remedy", "") for each in answer.json()["mistakes"]}
@@ -87,7 +89,7 @@ def test_each_row_of_a_bulk_is_told_of(api: httpx.Client) -> None:
     assert found["items[1].ower"] == "Did you mean owner?"
 
 
-def test_path_and_parameters_are_named_alone(api: httpx.Client) -> None:
+def test_path_and_query_errors_name_only_the_parameter(api: httpx.Client) -> None:
     answer = api.get(f"{ENDPOINTS}?limit=0")
     assert answer.json()["mistakes"] == [{"place": "limit", "detail": "It must be at least 1."}]
     answer = api.get("/v1/tenants/alpha/jobs/x")

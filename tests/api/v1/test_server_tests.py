@@ -1,4 +1,4 @@
-"""A server that keeps silent holds up its own tenant's tests, and nobody else."""
+"""A silent server delays only its own tenant's tests."""
 
 import socket
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def outbound_networks() -> str:
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """It takes connections and says nothing."""
+    """A server that accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0), backlog=MAX_THREADS) as listener:
         yield listener.getsockname()[1]
 
@@ -46,7 +46,7 @@ def _add_source(api: httpx.Client, port: int) -> None:
     ],
     ids=["feed", "identity source"],
 )
-def test_tests_of_a_silent_server_hold_up_nobody_else(
+def test_silent_server_delays_only_its_tenant(
     api: httpx.Client, silent_port: int, add: Any, path: str, body: dict[str, str] | None
 ) -> None:
     add(api, silent_port)
@@ -58,5 +58,5 @@ def test_tests_of_a_silent_server_hold_up_nobody_else(
         answer = api.post(f"{ALPHA}/endpoints", json={"mac": "00:00:5e:00:53:01"}, timeout=_SECONDS)
         assert answer.status_code == 201, answer.text
         assert [each.result().status_code for each in asked].count(200) == 2
-    # The places are free again.
+    # The slots are free again.
     assert api.post(f"{ALPHA}/{path}", json=body).status_code == 200

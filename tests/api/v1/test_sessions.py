@@ -24,7 +24,7 @@ PLACES = SortedPaging(100, "", "-started_at")
 
 @pytest.fixture
 def put(owner_engine: Engine, tenant_id: TenantId):
-    """A session that began so many minutes after noon, and ended where `stop` says; its id."""
+    """Create a session that began this many minutes after noon and ended at `stop`; return its id."""
 
     def put(minutes: int, *, stop: int | None = None, history: bool = False, **more: object) -> int:
         absent = ("site_id", "nas_id", "nas_address", "framed_ip", "framed_ipv6", "framed_prefix", "delegated_prefix")
@@ -55,7 +55,7 @@ def listed(api: httpx.Client, **wanted: object) -> list[str]:
     return [each["session_id"] for each in answer.json()["items"]]
 
 
-def test_pages_hold_live_ones_and_behind_them_those_that_ended(api: httpx.Client, put) -> None:
+def test_pages_list_live_sessions_before_ended_ones(api: httpx.Client, put) -> None:
     for minutes in range(3):
         put(minutes)
         put(10 + minutes, stop=60 + minutes)
@@ -70,7 +70,7 @@ def test_pages_hold_live_ones_and_behind_them_those_that_ended(api: httpx.Client
     assert seen == [*live, "s12", "s11", "s10", "s22", "s21", "s20"]
 
 
-def test_filters_find_what_fits_all_of_them(api: httpx.Client, put) -> None:
+def test_filters_are_combined(api: httpx.Client, put) -> None:
     put(0, stop=10)
     put(1, framed_ip="192.0.2.9")
     put(2, identity="Otto")
@@ -91,7 +91,7 @@ def test_filters_find_what_fits_all_of_them(api: httpx.Client, put) -> None:
         assert listed(api, **wanted) == found, wanted
 
 
-def test_session_is_shown_with_the_decision_that_began_it(api: httpx.Client, put, owner_engine, tenant_id) -> None:
+def test_session_is_shown_with_its_first_decision(api: httpx.Client, put, owner_engine, tenant_id) -> None:
     at = NOON - timedelta(seconds=1)
     with Session(owner_engine) as session, session.begin():
         make_row(session, AuthLog.__table__, tenant_id, at=at, mac=MAC, rule_name="staff", vlan="20", policy_version=3)
@@ -111,7 +111,7 @@ def test_session_is_shown_with_the_decision_that_began_it(api: httpx.Client, put
     assert (plain["decision"], plain["rule"]) == (None, None)
 
 
-def test_nas_is_asked_about_a_live_session_alone(api: httpx.Client, put) -> None:
+def test_nas_is_contacted_only_for_live_sessions(api: httpx.Client, put) -> None:
     live, over = put(1), put(2, stop=5)
     for kind in ("disconnect", "reauthenticate", "bounce"):
         asked = api.post(f"{SESSIONS}/{live}/{kind}")
@@ -124,7 +124,7 @@ def test_nas_is_asked_about_a_live_session_alone(api: httpx.Client, put) -> None
     assert (missing["place"], missing["remedy"]) == ("session", "List sessions: listSessions")
 
 
-def test_mistakes_are_told_with_their_place(api: httpx.Client) -> None:
+def test_invalid_parameters_are_rejected_with_their_path(api: httpx.Client) -> None:
     for wanted, place in (
         ({"mac": "xyz"}, "mac"),
         ({"address": "300.1.1.1"}, "address"),
@@ -134,7 +134,7 @@ def test_mistakes_are_told_with_their_place(api: httpx.Client) -> None:
         ({"session_id": "x" * 254}, "session_id"),
         ({"user": "a\0b"}, "query"),
         ({"after": "IjEyIg"}, "after"),
-        # A time without a zone, and a number that no row has.
+        # A time without a zone, and a number of no row.
         ({"after": PLACES.cursor("live 2026-11-20T12:00:00 1")}, "after"),
         ({"after": PLACES.cursor("live 2026-11-20T12:00:00+00:00 99999999999999999999")}, "after"),
         ({"limit": 1_001}, "limit"),
@@ -145,15 +145,15 @@ def test_mistakes_are_told_with_their_place(api: httpx.Client) -> None:
         assert place in [each["place"] for each in told.get("mistakes", [])] + [told.get("place", "")]
 
 
-def test_site_and_nas_that_there_is_none_of_are_named(api: httpx.Client) -> None:
+def test_unknown_site_and_nas_are_named(api: httpx.Client) -> None:
     assert api.get(SESSIONS, params={"site": "nowhere"}).json()["code"] == "site-not-found"
     assert api.get(SESSIONS, params={"nas": "nothing"}).json()["code"] == "nas-not-found"
     assert api.get(f"{SESSIONS}/{2**63}").status_code == 422
 
 
-def test_page_takes_as_many_statements_as_a_row(api: httpx.Client, put) -> None:
+def test_page_takes_as_many_statements_as_one_row(api: httpx.Client, put) -> None:
     counts = []
-    # The first request notes that the token was used.
+    # The first request records the use of the token.
     api.get(SESSIONS)
     for minutes in range(4):
         put(minutes)

@@ -6,7 +6,7 @@ import pytest
 SITES = "/v1/tenants/alpha/sites"
 
 
-def test_site_is_added_changed_made_the_default_and_removed(api: httpx.Client) -> None:
+def test_site_lifecycle_includes_becoming_the_default(api: httpx.Client) -> None:
     made = api.post(SITES, json={"slug": "north", "time_zone": "Europe/Berlin"})
     assert made.status_code == 201, made.text
     assert made.json() | {"id": ""} == {
@@ -47,7 +47,7 @@ def test_site_is_added_changed_made_the_default_and_removed(api: httpx.Client) -
         {"colour": "red"},
     ],
 )
-def test_mistake_changes_nothing(api: httpx.Client, body: dict[str, object]) -> None:
+def test_invalid_site_changes_nothing(api: httpx.Client, body: dict[str, object]) -> None:
     before = api.get(f"{SITES}/main").json()
     answer = api.patch(f"{SITES}/main", json={"monitor": True} | body)
     assert answer.status_code in (404, 422), answer.text

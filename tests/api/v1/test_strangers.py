@@ -1,4 +1,4 @@
-"""Whoever is not authenticated is rejected before anything of a body is read."""
+"""Unauthenticated requests are rejected before any of the body is read."""
 
 from pathlib import Path
 from typing import Final
@@ -32,13 +32,13 @@ _BODIES: Final = {
 
 
 def stranger() -> dict[str, str]:
-    """Of the right form, and nobody's."""
+    """A well-formed credential of nobody."""
     return {"Authorization": f"Bearer {TokenText.make().reveal()}"}
 
 
 @pytest.mark.parametrize("body", _BODIES.values(), ids=_BODIES)
 @pytest.mark.parametrize("headers", [JSON, {}, {"Content-Type": "text/plain"}, {"Content-Encoding": "gzip"}])
-def test_body_of_stranger_is_401_whatever_it_is(
+def test_any_body_of_a_stranger_gets_401(
     api: httpx.Client, monkeypatch: pytest.MonkeyPatch, body: bytes, headers: dict[str, str]
 ) -> None:
     def fail(body: bytes) -> None:
@@ -53,12 +53,12 @@ def test_body_of_stranger_is_401_whatever_it_is(
             assert refused.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_body_to_unknown_address_is_not_read(api: httpx.Client) -> None:
+def test_body_to_an_unknown_path_is_not_read(api: httpx.Client) -> None:
     assert api.post("/v1/nothing", content=b"{", headers=JSON).status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/v1/sign-in", "/v1/sign-up"])
-def test_open_route_takes_small_bodies_only(api: httpx.Client, path: str) -> None:
+def test_open_route_accepts_only_small_bodies(api: httpx.Client, path: str) -> None:
     del api.headers["Authorization"]
     answers = [api.post(path, content=b" " * octets, headers=JSON) for octets in (MAX_PUBLIC_BODY_BYTES + 1, 10)]
     assert [each.status_code for each in answers] == [413, 422]
@@ -69,7 +69,7 @@ def test_every_route_with_a_body_authenticates_or_is_small() -> None:
     assert all(path.startswith(("/v1/sign-in", "/v1/sign-up", "/v1/sign-on")) for path in open_routes), open_routes
 
 
-def test_known_credential_is_looked_up_by_its_route_only(api: httpx.Client) -> None:
+def test_known_credential_is_looked_up_only_by_its_route(api: httpx.Client) -> None:
     def statements_of_malformed_body() -> int:
         with counted(Engine) as statements:
             assert api.post(ENDPOINTS, content=b"{", headers=JSON).status_code == 422
@@ -83,7 +83,7 @@ def test_revoked_credential_is_looked_up_again(api: httpx.Client, owner_engine: 
     assert api.get(ENDPOINTS).status_code == 200
     with owner_engine.begin() as connection:
         connection.execute(text("UPDATE api_tokens SET revoked_at = now()"))
-    # The first one is seen by the route.
+    # The route sees the first request.
     assert api.post(ENDPOINTS, json={"mac": "00:00:5e:00:53:01"}).status_code == 401
     assert api.post(ENDPOINTS, content=b"{", headers=JSON).status_code == 401
 

@@ -1,4 +1,4 @@
-"""Templates over the API: saved, followed, rolled out by the job, drift shown."""
+"""Templates through the API: saved, attached, rolled out by the job, drift shown."""
 
 import httpx
 from sqlalchemy import Engine
@@ -12,7 +12,7 @@ from worker.handlers import HANDLERS
 T = "/v1/msps/acme/templates"
 
 
-def test_a_version_is_brought_to_a_tenant_and_taken_back(
+def test_version_is_rolled_out_to_a_tenant_and_reverted(
     api: httpx.Client,
     tmp_path,
     platform: Platform,
@@ -53,7 +53,7 @@ def test_a_version_is_brought_to_a_tenant_and_taken_back(
     assert api.get(rollout).json()["state"] in ("rolling-back", "rolled-back")
     assert [each["id"] for each in api.get(f"{T}/school/rollouts").json()["items"]] == [began.json()["id"]]
     assert api.get(f"{T}/school/versions").json()["items"][0]["comment"] == "First"
-    # What a tenant has not is told in the words of the API.
+    # Things missing in a tenant are named in the words of the API.
     when = {"attribute": "endpoint.group", "operator": "equals", "value": "strangers"}
     rule = {"id": "one", "name": "One", "when": when, "then": {"verdict": "permit"}}
     guests = {"slug": "guests", "document": {"rules": [rule], "fallback": {"verdict": "deny"}}}
@@ -64,7 +64,7 @@ def test_a_version_is_brought_to_a_tenant_and_taken_back(
     stopped = api.get(f"{T}/school/rollouts/{stops.json()['id']}").json()
     for detail in (stopped["detail"], stopped["tenants"][0]["detail"]):
         assert "create it first: createEndpointGroup" in detail
-    # By its id as well, as tenants are named elsewhere.
+    # Also by its id, as tenants are named elsewhere.
     own = api.get("/v1/tenants/alpha").json()["id"]
     assert api.put(f"{T}/school/tenants/{own}", json={}).json()["tenant"] == "alpha"
     assert api.delete(f"{T}/school/tenants/{own}").status_code == 204

@@ -1,4 +1,4 @@
-"""Files of tenants asked for through the API, and made by the worker."""
+"""Tenant files requested through the API and created by the worker."""
 
 import base64
 from collections.abc import Callable, Iterator, Mapping
@@ -44,7 +44,7 @@ def work(tmp_path: Path, app_engine: Engine, worker_engine: Engine) -> None:
         pass
 
 
-def test_tenant_goes_out_as_a_file_and_comes_in_as_another(
+def test_tenant_is_exported_and_imported_as_another(
     files: httpx.Client,
     tmp_path: Path,
     app_engine: Engine,
@@ -54,9 +54,9 @@ def test_tenant_goes_out_as_a_file_and_comes_in_as_another(
     monkeypatch.setattr(runner, "_PROGRESS_SECONDS", 0)
     files.post("/v1/tenants/alpha/endpoints", json={"mac": "00:00:5e:00:53:01"})
     own = files.get("/v1/tenants/alpha").json()["id"]
-    asked_for = files.post(f"/v1/msps/acme/tenants/{own}/export", json={})
-    assert asked_for.status_code == 202, asked_for.text
-    job = asked_for.json()["id"]
+    export_job = files.post(f"/v1/msps/acme/tenants/{own}/export", json={})
+    assert export_job.status_code == 202, export_job.text
+    job = export_job.json()["id"]
     assert files.get(f"{FILES}/{job}").status_code == 404
     work(tmp_path, app_engine, worker_engine)
     done = files.get(f"/v1/msps/acme/jobs/{job}").json()
@@ -82,8 +82,8 @@ def test_tenant_goes_out_as_a_file_and_comes_in_as_another(
 
 
 @pytest.fixture
-def asked_for(files: httpx.Client) -> str:
-    """The job of an export of a tenant with some endpoints."""
+def export_job(files: httpx.Client) -> str:
+    """Return the export job of a tenant with some endpoints."""
     for number in range(4):
         files.post("/v1/tenants/alpha/endpoints", json={"mac": f"00:00:5e:00:53:{number:02x}"})
     return str(files.post("/v1/msps/acme/tenants/alpha/export", json={}).json()["id"])
@@ -99,7 +99,7 @@ def overdue(owner_engine: Engine) -> Callable[[], None]:
 
 
 def at_row(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], object]) -> None:
-    """Once, while that row of a table is read."""
+    """Run a callback once, while that row of a table is read."""
     acts = [act]
     rows_of = writer._TenantFileWriter.rows_of
 
@@ -113,53 +113,53 @@ def at_row(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], objec
     monkeypatch.setattr(writer._TenantFileWriter, "rows_of", rows)
 
 
-def test_long_export_keeps_its_lease(
+def test_long_export_renews_its_lease(
     files: httpx.Client,
     tmp_path: Path,
     app_engine: Engine,
     worker_engine: Engine,
     owner_engine: Engine,
-    asked_for: str,
+    export_job: str,
     overdue: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     at_row(monkeypatch, 0, overdue)
     at_row(monkeypatch, 2, lambda: work(tmp_path, app_engine, worker_engine))
     work(tmp_path, app_engine, worker_engine)
-    assert files.get(f"/v1/msps/acme/jobs/{asked_for}").json()["state"] == "done"
+    assert files.get(f"/v1/msps/acme/jobs/{export_job}").json()["state"] == "done"
     with session_scope(PlatformScope(), engine=owner_engine) as session:
         assert session.scalars(select(Job.takes)).all() == [1]
         entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "tenant.export")).one()
     assert entry.request_id
 
 
-def test_exporter_that_was_taken_over_touches_nothing(
+def test_replaced_exporter_changes_nothing(
     files: httpx.Client,
     tmp_path: Path,
     app_engine: Engine,
     worker_engine: Engine,
-    asked_for: str,
+    export_job: str,
     overdue: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Held up for longer than its lease; meanwhile another makes the file, which nobody gets before it is done."""
+    """The exporter is delayed beyond its lease. Another one makes the file, which is hidden until it is complete."""
     seen: list[tuple[int, str]] = []
 
     def stand_still() -> None:
         overdue()
         work(tmp_path, app_engine, worker_engine)
-        path = file_jobs.get_path(tmp_path / "exports", UUID(asked_for))
-        seen.append((files.get(f"{FILES}/{asked_for}").status_code, sha256(path.read_bytes()).hexdigest()))
+        path = file_jobs.get_path(tmp_path / "exports", UUID(export_job))
+        seen.append((files.get(f"{FILES}/{export_job}").status_code, sha256(path.read_bytes()).hexdigest()))
 
     at_row(monkeypatch, 1, stand_still)
     work(tmp_path, app_engine, worker_engine)
-    got = files.get(f"{FILES}/{asked_for}")
+    got = files.get(f"{FILES}/{export_job}")
     assert seen == [(200, sha256(got.content).hexdigest())]
-    assert [path.name for path in file_jobs.get_folder(tmp_path / "exports").iterdir()] == [f"{asked_for}.zip"]
+    assert [path.name for path in file_jobs.get_folder(tmp_path / "exports").iterdir()] == [f"{export_job}.zip"]
 
 
-def test_file_of_a_job_that_is_not_done_is_nobodys(files: httpx.Client, tmp_path: Path, asked_for: str) -> None:
-    path = file_jobs.get_path(tmp_path / "exports", UUID(asked_for))
+def test_file_of_an_unfinished_job_is_not_found(files: httpx.Client, tmp_path: Path, export_job: str) -> None:
+    path = file_jobs.get_path(tmp_path / "exports", UUID(export_job))
     path.parent.mkdir(parents=True)
     path.write_bytes(b"half")
-    assert files.get(f"{FILES}/{asked_for}").status_code == 404
+    assert files.get(f"{FILES}/{export_job}").status_code == 404

@@ -21,27 +21,27 @@ def operator(api: httpx.Client, make_token) -> dict[str, str]:
     return {"Authorization": f"Bearer {make_token(Owner())}"}
 
 
-def test_new_tenant_of_an_msp_that_the_body_names_has_a_policy_that_decides(api: httpx.Client) -> None:
+def test_new_msp_tenant_gets_a_working_policy(api: httpx.Client) -> None:
     made = api.post("/v1/tenants", json={"msp": "acme", "slug": "hill-school", "name": "Hill School"})
     assert made.status_code == 201, made.text
     assert made.headers["admit-live"] == "false"
     assert made.headers["admit-position"].isdigit()
     assert made.json()["listeners"]["auth_port"] > 0
-    # Of the platform, where the cell has none of its own.
+    # The platform's address, because the cell has none.
     assert made.json()["listeners"]["address"] == "127.0.0.1"
     assert made.json() == api.get("/v1/tenants/hill-school").json()
     (site,) = api.get("/v1/tenants/hill-school/sites").json()["items"]
     assert site["policy"] == "standard"
 
 
-def test_new_tenant_may_begin_without_policy(api: httpx.Client) -> None:
+def test_new_tenant_may_start_without_a_policy(api: httpx.Client) -> None:
     made = api.post("/v1/msps/acme/tenants", json={"slug": "hill-school", "policy": "none"})
     assert made.status_code == 201, made.text
     (site,) = api.get("/v1/tenants/hill-school/sites").json()["items"]
     assert site["policy"] is None
 
 
-def test_tenants_are_put_where_they_are_asked_for_and_draining_cells_take_none(
+def test_tenant_is_placed_in_its_cell_unless_draining(
     api: httpx.Client, operator: dict[str, str], cell_engine: Engine
 ) -> None:
     give_dictionary(cell_engine, make_cell(cell_engine, name="cell-2", slots=1, first_port=20000))
@@ -57,10 +57,10 @@ def test_tenants_are_put_where_they_are_asked_for_and_draining_cells_take_none(
     assert api.get("/v1/tenants/charlie").status_code == 404
 
 
-def test_move_tells_where_both_cells_are(
+def test_move_names_the_addresses_of_both_cells(
     api: httpx.Client, operator: dict[str, str], cell_engine: Engine, owner_engine: Engine
 ) -> None:
-    """The address that each was given, or else that of the platform."""
+    """The address set for each cell, or otherwise that of the platform."""
     for number, name in enumerate(("cell-2", "cell-3")):
         made = make_cell(cell_engine, name=name, slots=1, first_port=20000 + 100 * number, seal_with=SEALER.seal)
         give_dictionary(cell_engine, made)
@@ -86,7 +86,7 @@ def test_move_tells_where_both_cells_are(
     assert api.post("/v1/cells/moves/bravo/cancel", headers=operator).json()["state"] == "cancelled"
 
 
-def test_cells_show_slots_ports_and_what_runs_there(api: httpx.Client, operator: dict[str, str]) -> None:
+def test_cells_list_slots_ports_and_versions(api: httpx.Client, operator: dict[str, str]) -> None:
     (cell,) = api.get("/v1/cells", headers=operator).json()["items"]
     assert cell["slots"] == {"free": 3, "assigned": 1, "reserved": 0, "retired": 0}
     assert (cell["first_port"], cell["last_port"], cell["radiusd_version"]) == (18120, 18127, "3.2.7")
@@ -98,7 +98,7 @@ def test_cells_show_slots_ports_and_what_runs_there(api: httpx.Client, operator:
     assert (wrong.status_code, wrong.json()["place"]) == (422, "address")
 
 
-def test_settings_of_a_tenant_are_changed_together_or_not_at_all(api: httpx.Client) -> None:
+def test_tenant_settings_change_together_or_not_at_all(api: httpx.Client) -> None:
     before = api.get(TENANT)
     change = {
         "name": "Alpha Ltd",
@@ -124,7 +124,7 @@ def test_settings_of_a_tenant_are_changed_together_or_not_at_all(api: httpx.Clie
     assert api.patch(TENANT, json={"methods": ["telepathy"]}).status_code == 422
 
 
-def test_realms_of_a_tenant_are_changed_as_a_whole(api: httpx.Client) -> None:
+def test_tenant_realms_are_replaced_as_a_whole(api: httpx.Client) -> None:
     def change(*realms: str) -> httpx.Response:
         return api.patch(TENANT, json={"realms": list(realms)})
 
@@ -138,22 +138,22 @@ def test_realms_of_a_tenant_are_changed_as_a_whole(api: httpx.Client) -> None:
     assert change().json()["settings"]["realms"] == []
 
 
-def test_tenants_are_searched_by_a_part_of_their_names(api: httpx.Client) -> None:
+def test_tenants_are_searched_by_part_of_the_name(api: httpx.Client) -> None:
     for number in range(3):
         body = {"slug": f"school-{number}", "name": f"100% School_{number}", "policy": "none"}
         assert api.post("/v1/msps/acme/tenants", json=body).status_code == 201
 
-    def found(**query: str) -> list[str]:
+    def search_slugs(**query: str) -> list[str]:
         return [each["slug"] for each in api.get("/v1/msps/acme/tenants", params=query).json()["items"]]
 
-    assert found(text="SCHOOL") == ["school-0", "school-1", "school-2"]
-    assert found(text="% school_1") == ["school-1"]
-    assert found(text="%%") == []
+    assert search_slugs(text="SCHOOL") == ["school-0", "school-1", "school-2"]
+    assert search_slugs(text="% school_1") == ["school-1"]
+    assert search_slugs(text="%%") == []
     api.post("/v1/tenants/school-1/suspend")
-    assert found(text="school", status="suspended") == ["school-1"]
+    assert search_slugs(text="school", status="suspended") == ["school-1"]
 
 
-def test_deleted_tenant_is_restored_until_its_end(api: httpx.Client) -> None:
+def test_deleted_tenant_can_be_restored_until_purged(api: httpx.Client) -> None:
     api.patch("/v1/msps/acme", json={"deletion_days": 3})
     deleted = api.delete("/v1/msps/acme/tenants/alpha").json()
     assert (deleted["status"], deleted["purge_at"] > deleted["updated_at"]) == ("deleting", True)
@@ -164,7 +164,7 @@ def test_deleted_tenant_is_restored_until_its_end(api: httpx.Client) -> None:
     assert api.delete("/v1/msps/acme/tenants/nothing").json()["code"] == "tenant-not-found"
 
 
-def test_days_of_a_deletion_under_way_are_not_changed_unseen(api: httpx.Client) -> None:
+def test_pending_deletion_period_needs_a_matching_etag(api: httpx.Client) -> None:
     made = api.delete("/v1/msps/acme/tenants/alpha", params={"days": 9}).json()
     assert api.delete("/v1/msps/acme/tenants/alpha").json()["purge_at"] == made["purge_at"]
     refused = api.delete("/v1/msps/acme/tenants/alpha", params={"days": 1})
@@ -172,7 +172,7 @@ def test_days_of_a_deletion_under_way_are_not_changed_unseen(api: httpx.Client) 
     assert "Restore" in refused.text
 
 
-def test_msps_are_made_and_changed(api: httpx.Client, operator: dict[str, str]) -> None:
+def test_msps_are_created_and_updated(api: httpx.Client, operator: dict[str, str]) -> None:
     made = api.post("/v1/msps", headers=operator, json={"slug": "bolt"})
     assert made.status_code == 201, made.text
     assert [each["slug"] for each in api.get("/v1/msps", headers=operator).json()["items"]] == ["acme", "bolt"]
@@ -187,7 +187,7 @@ def test_msps_are_made_and_changed(api: httpx.Client, operator: dict[str, str]) 
     assert (elsewhere.status_code, elsewhere.json()["code"]) == (422, "msp-not-found")
 
 
-def test_who_was_suspended_from_above_does_not_resume_himself(
+def test_tenant_cannot_resume_a_suspension_from_above(
     api: httpx.Client, operator: dict[str, str], make_token, tenant_id
 ) -> None:
     def own(verb: str) -> tuple[int, str]:
@@ -198,12 +198,12 @@ def test_who_was_suspended_from_above_does_not_resume_himself(
     assert own("suspend") == (200, "suspended")
     assert own("resume") == (200, "active")
     assert own("suspend") == (200, "suspended")
-    # What its own people have suspended, the MSP suspends as well.
+    # The MSP can suspend a tenant that its own users have suspended.
     assert api.post(f"{TENANT}/suspend").status_code == 200
     assert own("resume") == (403, "suspended-from-above")
     assert api.post(f"{TENANT}/suspend", headers=operator).status_code == 200
     assert api.post(f"{TENANT}/resume").json()["code"] == "suspended-from-above"
-    # Nor by a deletion that is taken back.
+    # Restoring from a deletion does not resume it either.
     deleted = "/v1/msps/acme/tenants/alpha"
     assert api.delete(deleted).json()["status"] == "deleting"
     assert api.post(f"{deleted}/restore").json()["status"] == "suspended"
@@ -213,9 +213,7 @@ def test_who_was_suspended_from_above_does_not_resume_himself(
     assert own("resume") == (200, "active")
 
 
-def test_secrets_of_a_tenant_leave_in_a_file_for_who_may_reveal_them(
-    api: httpx.Client, make_token, platform, tenant_id
-) -> None:
+def test_revealing_tenant_secrets_needs_permission(api: httpx.Client, make_token, platform, tenant_id) -> None:
     token = make_token(Owner(platform.msp_id), "tenant.delete", "job.read")
     body = {"passphrase": "twelve or more"}
     asked = api.post("/v1/msps/acme/tenants/alpha/export", json=body, headers={"Authorization": f"Bearer {token}"})
@@ -223,7 +221,7 @@ def test_secrets_of_a_tenant_leave_in_a_file_for_who_may_reveal_them(
     assert api.post("/v1/msps/acme/tenants/alpha/export", json=body).status_code == 202
 
 
-def test_who_waits_beyond_the_places_is_answered_at_once(
+def test_waiters_beyond_the_limit_are_rejected_at_once(
     api: httpx.Client, operator: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patience = []

@@ -1,4 +1,4 @@
-"""More requests than there are threads, while a table is locked: who can not be served is told so in time."""
+"""More requests than threads while a table is locked: the rest are rejected in time."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -44,13 +44,13 @@ _FULL: Final = "All connections to the database are in use."
 
 @pytest.fixture
 def patient(database: Database, tmp_path: Path) -> Settings:
-    """Whoever has a thread waits for a connection as long as it takes."""
+    """A request with a thread waits for a connection without a limit."""
     return settings_of_public(database, tmp_path, ADMIT_API_DATABASE_WAIT_SECONDS="60")
 
 
 @pytest.fixture
 def hurried(database: Database, tmp_path: Path) -> Settings:
-    """For a thread nobody waits longer than this."""
+    """No request waits longer than this for a thread."""
     return settings_of_public(database, tmp_path, ADMIT_API_DATABASE_WAIT_SECONDS="0.3")
 
 
@@ -66,7 +66,7 @@ def _hurry(app: FastAPI, hurried: Settings) -> FastAPI:
 
 @pytest.fixture
 def of_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One token stands for many owners."""
+    """One token stands in for many owners."""
     monkeypatch.setattr(thread_limits, "MAX_OWNER_REQUESTS", _CLIENTS)
 
 
@@ -74,7 +74,7 @@ def of_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
 def held_up(
     client: httpx.Client, database: Database, table: str, ask: Ask, *, served_most: int
 ) -> Iterator[tuple[set[Future[httpx.Response]], list[httpx.Response]]]:
-    """While the table is locked: those that are served once it is free, and answers of the others."""
+    """Lock the table; return the requests served once it is free, and the responses to the others."""
     with psycopg.connect(database.superuser_url) as other, ThreadPoolExecutor(_CLIENTS) as clients:
         other.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
         asked = {clients.submit(ask, client, number) for number in range(_CLIENTS)}
@@ -89,7 +89,7 @@ def held_up(
             other.rollback()
 
 
-def told(refused: list[httpx.Response]) -> Refused:
+def distinct_errors(refused: list[httpx.Response]) -> Refused:
     assert all(_FULL in each.text for each in refused), {each.text[-300:] for each in refused}
     return {(each.status_code, each.headers["content-type"], each.headers["retry-after"]) for each in refused}
 
@@ -115,7 +115,7 @@ def told(refused: list[httpx.Response]) -> Refused:
         ),
     ],
 )
-def test_who_finds_no_thread_is_told_so_while_others_wait_for_the_database(
+def test_requests_without_a_thread_are_rejected_in_time(
     app: FastAPI,
     database: Database,
     tenant_id: TenantId,
@@ -129,12 +129,12 @@ def test_who_finds_no_thread_is_told_so_while_others_wait_for_the_database(
         client.headers["Authorization"] = f"Bearer {msp_token}"
         client.get(ENDPOINTS)
         with held_up(client, database, table, ask, served_most=served_most) as (asked, refused):
-            assert told(refused) == {(503, _PROBLEM, "5")}
+            assert distinct_errors(refused) == {(503, _PROBLEM, "5")}
         assert [each.result().status_code for each in asked] == [good] * served_most
         assert client.get(ENDPOINTS).status_code == 200
 
 
-def test_who_waits_for_what_another_one_holds_is_told_so_in_time(
+def test_requests_waiting_for_a_lock_time_out(
     hurried: Settings, database: Database, tenant_id: TenantId, msp_token: str
 ) -> None:
     with served(create_app(hurried)) as client, psycopg.connect(database.superuser_url) as other:
@@ -147,16 +147,14 @@ def test_who_waits_for_what_another_one_holds_is_told_so_in_time(
         assert client.post(f"{ENDPOINTS}/00:00:5e:00:53:01/block").status_code == 200
 
 
-def test_pages_are_refused_on_pages_and_nothing_else_waits_for_them(
-    app: FastAPI, database: Database, tenant_id: TenantId
-) -> None:
+def test_exhausted_page_slots_reject_only_pages(app: FastAPI, database: Database, tenant_id: TenantId) -> None:
     with served(app) as client:
         company = "/sign-in/company?name=alpha"
         with held_up(client, database, "tenants", lambda c, _: c.get(company), served_most=MAX_THREADS) as (
             asked,
             refused,
         ):
-            assert told(refused) == {(503, _PAGE, "5")}
+            assert distinct_errors(refused) == {(503, _PAGE, "5")}
             answers = {
                 (method, path): client.request(method, path).status_code
                 for method, path in (
@@ -202,10 +200,10 @@ def test_links_leave_threads_to_devices(
             refused,
         ),
     ):
-        assert told(refused) == {(503, _PAGE, "5")}
+        assert distinct_errors(refused) == {(503, _PAGE, "5")}
         answers = [client.get(path).status_code for path in ("/healthz", "/nothing")]
         assert answers == [200, 404]
-        # There are threads and connections left.
+        # Threads and connections are left.
         assert client.get(device).status_code == 404
         assert not any(each.done() for each in asked)
 
@@ -222,7 +220,7 @@ def test_links_leave_threads_to_devices(
         ),
     ],
 )
-def test_devices_that_find_no_thread_are_told_so_and_links_go_on(
+def test_devices_without_a_thread_do_not_block_links(
     database: Database,
     alpha: Certified,
     patient: Settings,
@@ -239,14 +237,14 @@ def test_devices_that_find_no_thread_are_told_so_and_links_go_on(
             asked,
             refused,
         ):
-            assert told(refused) == {(503, content_type, "5")}
+            assert distinct_errors(refused) == {(503, content_type, "5")}
             assert client.get("/healthz").status_code == 200
         assert len({each.result().status_code for each in asked}) == 1
         assert client.get(f"/enrol/{EnrolmentSecretText.make().reveal()}").status_code == 404
 
 
-def test_forms_that_come_slowly_take_nobodys_place(database: Database, patient: Settings, hurried: Settings) -> None:
-    """Behind a link that is none, even."""
+def test_slow_forms_take_no_slots(database: Database, patient: Settings, hurried: Settings) -> None:
+    """Even behind an invalid link."""
     app = _hurry(public.create_app(replace(patient, public_url="http://127.0.0.1", connections_per_source=0)), hurried)
     link = f"/enrol/{EnrolmentSecretText.make().reveal()}"
     with served_on_port(app) as url, ExitStack() as slow:
@@ -257,7 +255,7 @@ def test_forms_that_come_slowly_take_nobodys_place(database: Database, patient: 
         assert httpx.get(f"{url}{link}").status_code == 404
 
 
-def test_requests_of_one_owner_that_wait_hold_up_no_other(
+def test_waiting_requests_of_an_owner_block_no_other(
     database: Database,
     app_engine: Engine,
     platform: Platform,
@@ -265,7 +263,7 @@ def test_requests_of_one_owner_that_wait_hold_up_no_other(
     make_token: MakeToken,
     tmp_path: Path,
 ) -> None:
-    """Each waits for a lock, with a connection: 10 of them were all that there are."""
+    """Each waits for a lock and holds a connection: 10 of them once used up the pool."""
     other_id = TenantId(make_tenant(app_engine, platform, "beta").id)
     own, other = ({"Authorization": f"Bearer {make_token(Owner(tenant_id=each))}"} for each in (tenant_id, other_id))
     with served(create_app(settings_of_public(database, tmp_path)), http=HttpWithFiles) as client:

@@ -1,4 +1,4 @@
-"""Asked again with the ETag of what one has (RFC 9110 13.1.2)."""
+"""Conditional requests with an ETag (RFC 9110 13.1.2)."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,20 +29,20 @@ def tag(api: httpx.Client) -> str:
 
 
 @pytest.mark.parametrize("form", ["{}", "W/{}", '"other", {}', "*"])
-def test_what_is_as_it_was_is_not_sent_again(api: httpx.Client, tag: str, form: str) -> None:
+def test_unchanged_resource_returns_not_modified(api: httpx.Client, tag: str, form: str) -> None:
     again = api.get(PATH, headers={"If-None-Match": form.format(tag)})
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
     assert again.headers["x-request-id"]
     assert again.headers["cache-control"] == "no-store"
 
 
-def test_what_has_changed_is_sent(api: httpx.Client, tag: str) -> None:
+def test_changed_resource_is_returned(api: httpx.Client, tag: str) -> None:
     assert api.get(PATH, headers={"If-None-Match": '"other"'}).status_code == 200
     assert api.patch(PATH, json={"name": "Printer"}, headers={"If-None-Match": tag}).status_code == 200
     assert api.get(PATH, headers={"If-None-Match": tag}).json()["name"] == "Printer"
 
 
-def test_device_that_was_seen_is_news_and_stops_no_change(
+def test_seen_device_changes_the_etag_for_reads_only(
     api: httpx.Client, tag: str, owner_engine: Engine, tenant_id: TenantId
 ) -> None:
     with Session(owner_engine) as session, session.begin():
@@ -52,9 +52,7 @@ def test_device_that_was_seen_is_news_and_stops_no_change(
     assert api.patch(PATH, json={"name": "Printer"}, headers={"If-Match": tag}).status_code == 200
 
 
-def test_group_that_a_rule_puts_it_into_is_news_and_stops_no_change(
-    api: httpx.Client, tag: str, owner_engine: Engine
-) -> None:
+def test_group_rule_membership_changes_reads_only(api: httpx.Client, tag: str, owner_engine: Engine) -> None:
     rule = {"attribute": "endpoint.vendor", "operator": "equals", "value": "Acme"}
     for body in ({"name": "acme", "rule": rule}, {"name": "printers"}):
         assert api.post(f"{ALPHA}/endpoint-groups", json=body).status_code == 201
@@ -66,7 +64,7 @@ def test_group_that_a_rule_puts_it_into_is_news_and_stops_no_change(
         connection.execute(text(ruled))
     now = api.get(PATH, headers={"If-None-Match": tag}).json()
     assert now["groups"] == ["acme"]
-    # What is shown can be given back; what the rule did stays.
+    # A returned document can be sent back; the effect of the rule stays.
     joined = api.patch(PATH, json={"groups": [*now["groups"], "printers"]}, headers={"If-Match": tag})
     assert (joined.status_code, joined.json()["groups"]) == (200, ["acme", "printers"]), joined.text
     assert api.patch(PATH, json={"name": "x"}, headers={"If-Match": tag}).status_code == 412
@@ -90,7 +88,7 @@ def test_group_that_a_rule_puts_it_into_is_news_and_stops_no_change(
         ),
     ],
 )
-def test_what_devices_and_people_do_themselves_is_news_and_stops_no_change(
+def test_device_and_user_activity_changes_reads_only(
     api: httpx.Client, owner_engine: Engine, path: str, made_by: dict[str, Any], seen: str, changes: dict[str, Any]
 ) -> None:
     made = api.post(path.rpartition("/")[0], json=made_by)
@@ -109,9 +107,7 @@ def test_what_devices_and_people_do_themselves_is_news_and_stops_no_change(
     assert stale.status_code == 412
 
 
-def test_person_who_signs_in_is_news_and_can_be_disabled(
-    api: httpx.Client, make_token: MakeToken, owner_engine: Engine
-) -> None:
+def test_signed_in_user_can_still_be_disabled(api: httpx.Client, make_token: MakeToken, owner_engine: Engine) -> None:
     api.headers["Authorization"] = f"Bearer {make_token(Owner())}"
     people = "/v1/platform/people"
     path = f"{people}/{api.post(people, json={'email': 'ann@example.com'}).json()['id']}"
@@ -126,7 +122,7 @@ def test_person_who_signs_in_is_news_and_can_be_disabled(
     assert (disabled.status_code, disabled.json()["status"]) == (200, "disabled"), disabled.text
 
 
-def test_what_a_nas_cannot_do_of_a_policy_is_news_and_no_other_state() -> None:
+def test_nas_policy_warnings_change_reads_only() -> None:
     shown = NasDetail.model_construct(name="North", notes=[])
     noted, renamed = shown.model_copy(update={"notes": ["x"]}), shown.model_copy(update={"name": "South"})
     states = [compute_etag(each).partition("-")[0] for each in (shown, noted, renamed)]
@@ -134,6 +130,6 @@ def test_what_a_nas_cannot_do_of_a_policy_is_news_and_no_other_state() -> None:
     assert compute_etag(shown) != compute_etag(noted)
 
 
-def test_what_the_asker_may_not_see_tells_nothing(api: httpx.Client, tag: str) -> None:
+def test_etag_hides_what_the_caller_cannot_see(api: httpx.Client, tag: str) -> None:
     other = api.get(PATH.replace("alpha", "nobody"), headers={"If-None-Match": "*"})
     assert other.status_code == 404

@@ -21,9 +21,7 @@ def add(api: httpx.Client, name: str, **given: object) -> dict[str, object]:
     return made
 
 
-def test_user_is_added_changed_and_removed_and_no_password_shown(
-    api: httpx.Client, app_engine: Engine, tenant_id: TenantId
-) -> None:
+def test_user_lifecycle_never_shows_a_password(api: httpx.Client, app_engine: Engine, tenant_id: TenantId) -> None:
     assert api.post(GROUPS, json={"name": "staff"}).status_code == 201
     made = add(api, "Ann", groups=["staff"], chap=True)
     address = f"{USERS}/{made['id']}"
@@ -60,7 +58,7 @@ def test_user_is_added_changed_and_removed_and_no_password_shown(
         ({"disabled": "true"}, ["ann"]),
     ],
 )
-def test_list_is_narrowed_and_goes_on_by_key(api: httpx.Client, asked: dict[str, str], found: list[str]) -> None:
+def test_list_is_filtered_and_paged(api: httpx.Client, asked: dict[str, str], found: list[str]) -> None:
     api.post(GROUPS, json={"name": "staff"})
     ann = add(api, "ann")
     api.patch(f"{USERS}/{ann['id']}", json={"disabled": True})
@@ -75,7 +73,7 @@ def test_list_is_narrowed_and_goes_on_by_key(api: httpx.Client, asked: dict[str,
 
 
 @pytest.mark.parametrize("noun", ["endpoint-groups", "user-groups"])
-def test_group_is_made_listed_and_removed(api: httpx.Client, noun: str) -> None:
+def test_group_is_created_listed_and_deleted(api: httpx.Client, noun: str) -> None:
     groups = f"/v1/tenants/alpha/{noun}"
     made = [api.post(groups, json={"name": name}) for name in ("b", "a/ c", "a")]
     assert [answer.status_code for answer in made] == [201] * 3
@@ -89,7 +87,7 @@ def test_group_is_made_listed_and_removed(api: httpx.Client, noun: str) -> None:
     assert api.get(address).json()["code"] == "unknown-group"
 
 
-def test_group_of_endpoints_has_a_rule_and_a_passphrase(api: httpx.Client) -> None:
+def test_endpoint_group_has_a_rule_and_a_passphrase(api: httpx.Client) -> None:
     groups = "/v1/tenants/alpha/endpoint-groups"
     rule = {"attribute": "endpoint.vendor", "operator": "equals", "value": "Axis"}
     wrong = api.post(groups, json={"name": "cameras", "rule": {"attribute": "no.such", "operator": "is"}})
@@ -117,10 +115,10 @@ def test_page_of_many_users_takes_no_more_statements(api: httpx.Client) -> None:
     assert len(many) == len(one)
 
 
-def test_user_and_group_are_found_by_name_as_by_id(api: httpx.Client) -> None:
+def test_user_and_group_are_found_by_name_or_id(api: httpx.Client) -> None:
     group = api.post(GROUPS, json={"name": "Staff"}).json()
     made = add(api, "Ann@Corp", groups=["Staff"])
-    # Named as if it were somebody's id: the id is looked for first.
+    # A name that looks like an id: the id is looked up first.
     other = add(api, str(made["id"]))
     for key in (made["id"], "ann@corp", "ANN@corp"):
         assert api.get(f"{USERS}/{key}").json() == made
