@@ -88,11 +88,11 @@ def user_groups(session: Session, owner: Owner, number: int) -> object:
 _KINDS = (
     (groups, "MAX_GROUPS", endpoint_group, "alpha"),
     (groups, "MAX_GROUPS", user_groups, "alpha"),
-    (tokens, "MOST_OF_AN_OWNER", token, "acme"),
-    (roles, "MOST_OF_AN_OWNER", role, "alpha"),
+    (tokens, "MAX_TOKENS_PER_OWNER", token, "acme"),
+    (roles, "MAX_ROLES_PER_OWNER", role, "alpha"),
     (jobs, "MAX_WAITING", job, "alpha"),
     (self_tests, "MAX_OPEN", self_test, "alpha"),
-    (exports, "MOST_WAITING", export, "alpha"),
+    (exports, "MAX_WAITING", export, "alpha"),
     (identities, "MAX_SOURCES", identity_source, "alpha"),
     (templates, "MAX_TEMPLATES", template, "acme"),
 )
