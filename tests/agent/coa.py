@@ -1,4 +1,4 @@
-"""NASes that are asked about sessions: those of a test answer as it says, at port 3799 of a loopback address."""
+"""Fake NASes that receive CoA requests and answer as the test says, at port 3799 of a loopback address."""
 
 import hmac
 import itertools
@@ -20,13 +20,13 @@ SECRET = b"a secret of the tenant"
 SOURCE = "127.0.0.1"
 PORT = 3799
 DISCONNECT_ACK, DISCONNECT_NAK, COA_ACK, COA_NAK = 41, 42, 44, 45
-# Quick, with the proportions of the real ones.
+# Short, with the proportions of the real ones.
 QUICK = Pacing(first_seconds=0.2, longest_seconds=1.6, packets=3, per_second=1_000)
 _numbers = itertools.count(1)
 
 
 def own_address() -> str:
-    """One of loopback's that nobody else uses: vendors have fixed ports."""
+    """A loopback address of its own, because vendors have fixed ports."""
     return f"127.{random.randint(1, 254)}.{random.randint(0, 254)}.{random.randint(1, 254)}"
 
 
@@ -39,7 +39,7 @@ def attributes_of(packet: bytes) -> list[tuple[int, bytes]]:
 
 
 def answer(request: bytes, code: int, *, secret=SECRET, cause=0, signed=True, identifier=None) -> bytes:
-    """As RFC 5176 has it, written anew here."""
+    """As RFC 5176 specifies, implemented independently here."""
     body = struct.pack("!BBI", 101, 6, cause) if cause else b""
     body += (b"\x50\x12" + bytes(16)) if signed else b""
     head = struct.pack("!BBH", code, request[1] if identifier is None else identifier, 20 + len(body))
@@ -49,7 +49,7 @@ def answer(request: bytes, code: int, *, secret=SECRET, cause=0, signed=True, id
 
 
 class Nas:
-    """Reads requests one by one; `answer` sends where the last one came from."""
+    """Reads requests one by one. `answer` replies to the sender of the last one."""
 
     def __init__(self, port=PORT) -> None:
         self.address = own_address()
@@ -66,7 +66,7 @@ class Nas:
         self.socket.sendto(datagram, self.sender)
 
     def is_silent(self, seconds=0.5) -> bool:
-        """Whether nothing more comes."""
+        """Whether nothing more arrives."""
         self.socket.settimeout(seconds)
         try:
             self.socket.recvfrom(4096)
@@ -85,7 +85,7 @@ class OpenSealer:
 
 
 def add_session(owner, tenant, address, *, nas_id=None, mac="", **values) -> int:
-    """A live session of the NAS at `address`; its id."""
+    """A live session of the NAS at `address`. Returns its id."""
     number = next(_numbers)
     row = {
         "tenant_id": tenant.id,
@@ -118,7 +118,7 @@ def add_vendor_nas(owner, tenant, address, vendor="", **values):
 
 
 def ask(owner, session_row, kind="disconnect", **values) -> int:
-    """Queue it as the service does; the id of the request."""
+    """Queues the request as the service does. Returns its id."""
     row = {"kind": kind, "reason": "requested"} | values
     columns = "".join(f", {name}" for name in row)
     places = "".join(", %s" for _ in row)

@@ -93,7 +93,7 @@ def owner(database: Database, platform: Platform) -> Iterator[psycopg.Connection
 
 @pytest.fixture
 def make(app_engine: Engine, platform: Platform, owner: psycopg.Connection):
-    """Told to who waits for changes."""
+    """Notified for those who wait for changes."""
 
     def make(slug: str) -> Tenant:
         tenant = make_tenant(app_engine, platform, slug)
@@ -137,7 +137,7 @@ def radiusd(tmp_path) -> Iterator[Radiusd]:
 
 @contextmanager
 def adopted_radiusd(folder: Path, listen_address: str = "127.0.0.1") -> Iterator[Radiusd]:
-    """A real one with a tenant in the first of two slots, as an agent takes it over."""
+    """A real radiusd with a tenant in the first of two slots, as an agent adopts it."""
     with BareCell(folder, make_tenants((2,)), slots=2, listen_address=listen_address) as cell:
         variables = {"VAR_DIR": str(folder), "CELL_DIR": str(folder / "cell"), "LISTEN_ADDRESS": listen_address}
         settings = load_settings({f"ADMIT_{name}": value for name, value in variables.items()})

@@ -1,5 +1,6 @@
-"""A cell that gives addresses, its parts in one process: the module's pool, the keeper, the replica, the database; and
-NASes whose packets and whose journal arrive when the test says so."""
+"""A cell that assigns addresses, with all parts in one process: the module's pool, keeper, replica and database. The
+test decides when the NASes' packets and journals arrive.
+"""
 
 from nac.clock import epoch_microseconds
 from nac.db import CellScope, session_scope
@@ -24,7 +25,7 @@ class World:
         self.owner, self.engine, self.replica, self.tenant, self.cell_id = owner, engine, replica, tenant, cell_id
         self.as_tenant = as_tenant
         self.now = epoch_microseconds()
-        # What the journal holds: (time, callable that ships it).
+        # The contents of the journal: (time, callable that ships it).
         self.journal = []
         self.conflicts = 0
         self.alarms = Alarms()
@@ -58,7 +59,7 @@ class World:
         )
 
     def moment(self):
-        """No two files are made at the same."""
+        """No two files have the same time."""
         self.made_at = max(self.now, self.made_at + 1)
         return self.made_at
 
@@ -66,7 +67,7 @@ class World:
         self.opened = {}
 
     def lose_files(self):
-        """Under a radiusd that goes on."""
+        """While radiusd continues."""
         for path in self._directory.glob("*.claims"):
             path.unlink()
 
@@ -81,11 +82,11 @@ class World:
     def sync(self):
         self.replica.catch_up()
         self.read_at = self.now
-        # What is in its pool, as the cell has heard.
+        # The contents of its pool, as the cell knows them.
         self.heard = {address for address, leaving in self.rows("host(address), leaving").items() if not leaving}
 
     def settle(self):
-        """Some seconds in which nothing hangs and nobody comes."""
+        """Some seconds without outages or new devices."""
         for _ in range(5):
             self.ship()
             self.step()
@@ -98,7 +99,7 @@ class World:
             ship()
 
     def asks(self, mac, *, pool=POOL, journalled=True):
-        """The address with the accept, None where there is none ready; without a record where radiusd is killed."""
+        """The address in the accept, None if none is ready. Without a record if radiusd is killed."""
         with self.replica.view as view:
             record = view.pool(self.tenant.number, "", pool)
             opened = record and self._open(record)

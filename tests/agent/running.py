@@ -49,11 +49,11 @@ class RunningCell:
     database: Database
     signing: SigningContext
     environment: Mapping[str, str] = field(repr=False)
-    # The present one last.
+    # The current one last.
     agents: list[ForkProcess] = field(default_factory=list)
 
     def start(self) -> None:
-        """Returns when its radiusd serves, or was adopted."""
+        """Returns when its radiusd serves or was adopted."""
         known = self._beginnings()
         agent = start_forked(main, self.environment, self.folder / "agent.log")
         self.agents.append(agent)
@@ -64,7 +64,7 @@ class RunningCell:
         return len(re.findall(r"radiusd \d+ serves|took over radiusd", self.log()))
 
     def kill(self, *, with_radiusd: bool) -> None:
-        """SIGKILL; radiusd alone goes on answering by what it knows."""
+        """SIGKILL. radiusd continues alone with its last replica."""
         self.agents[-1].kill()
         self.agents[-1].join(20)
         if with_radiusd:
@@ -84,7 +84,7 @@ class RunningCell:
 
     @property
     def radiusds(self) -> list[str]:
-        """Process ids of every radiusd that has served, the present one last."""
+        """Process ids of every radiusd so far, the current one last."""
         return re.findall(r"radiusd (\d+) serves", self.log())
 
     def log(self) -> str:
@@ -105,7 +105,7 @@ class RunningTenant:
     engine: Engine
 
     def wait_live(self) -> None:
-        """Until the cell decides with all that is committed."""
+        """Until the cell has applied everything committed."""
         with session_scope(TenantScope(self.id), engine=self.engine) as session:
             xact = cells.get_current_xact(session)
         cells.wait_until_live(
@@ -143,7 +143,7 @@ def running_tenant(
     policy: object = _POLICY,
     groups: Iterable[str] = (),
 ) -> RunningTenant:
-    """Of an MSP of its own. Who has a certificate comes in, where no other `policy` over these groups is given."""
+    """A tenant of its own MSP. By default its policy admits any valid certificate."""
     with session_scope(PlatformScope(), engine=engine) as session:
         msp_id = msps.create_msp(session, actor=ACTOR, slug=slug).id
         tenant_id = provision_tenant(session, actor=ACTOR, slug=slug, msp_id=msp_id, signing=cell.signing).id

@@ -13,8 +13,8 @@ from radius.agent.streams import AccountingStream
 
 
 def ship_until_killed(url: str, cell_id: CellId, journal: Path, *told: str, tell: Callable[[str], object]) -> None:
-    """`tell` is told "ready"."""
-    # Small batches: most kills then hit a transaction somewhere.
+    """`tell` is called with "ready"."""
+    # Small batches: most kills then interrupt a transaction.
     ship.MAX_RECORDS = 40
     feed = None
     if told:

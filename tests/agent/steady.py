@@ -1,4 +1,4 @@
-"""NASes that ask at a steady pace and never repeat themselves: what is dropped or late is seen."""
+"""NASes that send at a steady rate and never retransmit, so lost and late requests are visible."""
 
 import os
 import selectors
@@ -15,9 +15,9 @@ from loadtest import packet
 from loadtest.packet import Secret
 
 PER_SECOND = 400
-# Of a tenant, each from an address of its own; a quarter of them send accounting.
+# NASes of one tenant, each with its own address. A quarter of them send accounting.
 _NASES = 8
-# No answer by then: a NAS would have sent again.
+# No response by then: a NAS would have retransmitted.
 PATIENCE_SECONDS = 5.0
 _ACCT_STATUS_TYPE, _ACCT_SESSION_ID, _INTERIM = 40, 44, 3
 
@@ -41,7 +41,7 @@ class _Nas:
     mac: str
     number: int
     accounts: bool
-    # Of two that change over, the second one: who was told the new secret.
+    # During a rotation, the second secret, once the NAS has it.
     secret: str = ""
     channel: socket.socket = field(init=False)
     waiting: dict[int, float] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class _Nas:
 
 
 class Load:
-    """Of several tenants, until it is stopped; `figures` from one moment to another."""
+    """Several tenants' load until stopped. `figures` covers a period."""
 
     def __init__(self, servers: Sequence[Server], mac: str, *, per_second: int = PER_SECOND) -> None:
         self._pause = 1 / per_second
@@ -81,7 +81,7 @@ class Load:
             for number in range(_NASES)
             for place, server in enumerate(servers)
         ]
-        # When each was sent, of which server, and what it took; None: dropped.
+        # Per request: the time sent, the server, and the duration. None means dropped.
         self._done: dict[int, list[tuple[float, float | None]]] = {place: [] for place in range(len(servers))}
         self._servers = list(servers)
         self._end = threading.Event()
@@ -99,7 +99,7 @@ class Load:
                 nas.channel.close()
 
     def change_over(self, server: Server, secret: str) -> None:
-        """Its NASes have this secret from now on, and wait no more for what they asked before."""
+        """Its NASes use this secret from now on and drop their pending requests."""
         for nas in self._nases:
             if nas.server is server:
                 nas.secret = secret

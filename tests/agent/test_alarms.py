@@ -1,4 +1,4 @@
-"""States stand until they are cleared, events for a day; there is an end to how many stand."""
+"""States last until cleared, events for a day. The number of alarms is limited."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def codes(alarms):
     return {alarm.code for alarm in alarms.standing()}
 
 
-def test_state_stands_until_it_is_cleared_and_event_for_a_day(alarms, clock):
+def test_state_lasts_until_cleared_and_event_for_a_day(alarms, clock):
     alarms.tell("disk-low", "little room")
     alarms.tell_event("journal-cut-auth", "5 bytes are lost")
     clock.now += EVENT_SECONDS - 1
@@ -25,7 +25,7 @@ def test_state_stands_until_it_is_cleared_and_event_for_a_day(alarms, clock):
     assert codes(alarms) == set()
 
 
-def test_event_that_happens_again_stands_for_another_day_and_keeps_its_beginning(alarms, clock):
+def test_repeated_event_is_extended_and_keeps_its_start(alarms, clock):
     alarms.tell_event("stray-auth", "1 record")
     (first,) = alarms.standing()
     clock.now += EVENT_SECONDS - 1
@@ -37,7 +37,7 @@ def test_event_that_happens_again_stands_for_another_day_and_keeps_its_beginning
     assert alarms.standing() == []
 
 
-def test_age_counts_from_the_last_telling(alarms, clock):
+def test_age_counts_from_the_last_report(alarms, clock):
     alarms.tell("journal-refused", "full")
     clock.now += 3
     alarms.tell("journal-refused", "full")
@@ -46,7 +46,7 @@ def test_age_counts_from_the_last_telling(alarms, clock):
     assert alarms.age_seconds("another") == 0
 
 
-def test_more_alarms_than_anybody_reads_are_said_to_be_there_and_no_more(alarms):
+def test_too_many_alarms_are_summarized_in_one(alarms):
     for number in range(MOST_STANDING + 50):
         alarms.tell_of_row(f"user-unsealed-{number}", "cannot use CHAP", tenant=7)
     alarms.tell_of_row("user-unsealed-0", "still cannot", tenant=7)

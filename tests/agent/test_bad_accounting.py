@@ -1,4 +1,4 @@
-"""Records that cannot be right: kept as they came, merged by the rules of docs/reference/accounting.md, and flagged."""
+"""Invalid records: stored unchanged, merged by the rules of docs/reference/accounting.md, and flagged."""
 
 from datetime import UTC, datetime
 
@@ -26,7 +26,7 @@ RECORDS = st.lists(
     ),
     max_size=12,
 )
-# No session ends before it began, and what it used is in the hours once it is over.
+# No session ends before it began, and hourly usage includes it once it is over.
 WRONG = """
 SELECT s.* FROM sessions s LEFT JOIN LATERAL (
     SELECT sum(seconds) AS seconds, sum(input_octets) AS input FROM usage_hours WHERE session_row = s.id
@@ -47,7 +47,7 @@ def kept(owner):
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_second_stop_that_tells_more_counts_and_is_told(together, owner, alpha, journal):
+def test_second_stop_with_more_usage_counts_and_is_flagged(together, owner, alpha, journal):
     first, second = (
         accounting(alpha, "Stop", at=AT + seconds * SECOND, seconds=seconds, Acct_Input_Octets=str(seconds))
         for seconds in (600, 700)
@@ -61,15 +61,15 @@ def test_second_stop_that_tells_more_counts_and_is_told(together, owner, alpha, 
     assert sum(row[1] for row in usage(owner)) == 700
 
 
-def test_stop_that_comes_again_is_no_second_one(owner, alpha, journal):
-    """Without Acct-Delay-Time: it seems to have happened later."""
+def test_repeated_stop_is_not_a_second_stop(owner, alpha, journal):
+    """Without Acct-Delay-Time it seems to be later."""
     journal.ship(*life(alpha), accounting(alpha, "Stop", at=AT + 1_860 * SECOND, seconds=1_800))
     journal.ship(accounting(alpha, "Stop", at=AT + 1_890 * SECOND, seconds=1_800))
     assert flags(owner) == {"s1": []}
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_start_within_seconds_of_the_stop_was_heard_late(together, owner, alpha, journal):
+def test_start_within_seconds_of_the_stop_is_a_late_start(together, owner, alpha, journal):
     before = [accounting(alpha, "Start"), accounting(alpha, "Stop", at=AT + 10 * SECOND, seconds=10)]
     again = accounting(alpha, "Start", at=AT + 30 * SECOND)
     if together:
@@ -92,7 +92,7 @@ FLAPS = {
 
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("heard", FLAPS.values(), ids=FLAPS)
-def test_session_id_used_again_within_minutes_loses_no_usage(heard, together, owner, alpha, journal):
+def test_reused_session_id_within_minutes_loses_no_usage(heard, together, owner, alpha, journal):
     records = [
         accounting(alpha, "Start"),
         accounting(alpha, "Stop", at=AT + 20 * SECOND, seconds=20, Acct_Input_Octets="1000"),
@@ -100,7 +100,7 @@ def test_session_id_used_again_within_minutes_loses_no_usage(heard, together, ow
         accounting(alpha, "Stop", at=AT + 7_200 * SECOND, seconds=7_140, Acct_Input_Octets="5000"),
     ]
     if heard[:2] == [0, 3]:
-        # The one Start there is was of the first, so far as anybody can tell: what is told of both is of one session.
+        # The only Start was the first session's, as far as known. Both are recorded as one session.
         records[0] = accounting(alpha, "Start", at=AT + 60 * SECOND)
     records = [records[number] for number in heard]
     for part in [records] if together else [[record] for record in records]:
@@ -117,8 +117,8 @@ OVER = ["superseded"]
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (0, 2, 1), (2, 1, 0)], ids=str)
 @pytest.mark.parametrize("together", [True, False])
-def test_session_whose_id_begins_another_is_over_although_its_stop_was_lost(together, order, owner, alpha, journal):
-    """A NAS that restarted counts its session ids from the beginning, and says nothing of it."""
+def test_session_with_a_lost_stop_ends_when_its_id_is_reused(together, order, owner, alpha, journal):
+    """A restarted NAS starts its session ids over without reporting the restart."""
     records = [
         accounting(alpha, "Start"),
         interim(alpha, 600, 7),
@@ -136,8 +136,8 @@ def test_session_whose_id_begins_another_is_over_although_its_stop_was_lost(toge
     assert sessions(owner)[0] == ("s1", AT, AT + 900 * SECOND, 900, 9, "", [])
 
 
-def test_two_that_both_go_on_are_both_live(owner, alpha, journal):
-    """What the earlier one tells of after the start of the other shows it; so does another site, or a missing id."""
+def test_two_sessions_that_both_continue_are_both_live(owner, alpha, journal):
+    """Later reports of the earlier session show it, as do another site or a missing id."""
     sites = [f"00000000-0000-4000-8000-00000000000{number}" for number in range(2)]
     for number, site in enumerate(sites):
         at = AT + number * 7_200 * SECOND
@@ -153,7 +153,7 @@ def test_two_that_both_go_on_are_both_live(owner, alpha, journal):
 
 @pytest.mark.parametrize("together", [True, False])
 def test_report_without_a_time_revives_no_session(together, owner, alpha, journal):
-    """Soon after the Stop it was heard late; later on it is of another session with the same id."""
+    """Soon after the Stop it is a late report. Later it is another session with the same id."""
     records = [
         accounting(alpha, "Start"),
         accounting(alpha, "Stop", at=AT + 600 * SECOND, Acct_Input_Octets="1000"),
@@ -169,15 +169,15 @@ def test_report_without_a_time_revives_no_session(together, owner, alpha, journa
     ]
 
 
-def test_starts_of_a_batch_that_come_together_lose_nothing(owner, alpha, journal):
-    """Two that were apart when they were read, and agree once both are known."""
+def test_simultaneous_starts_of_a_batch_lose_nothing(owner, alpha, journal):
+    """Two sessions that were read separately and match once both are known."""
     starts = [accounting(alpha, "Start", at=AT + seconds * SECOND) for seconds in (0, 400, 250, 100, 0)]
     journal.ship(*starts, interim(alpha, 60, 12_345))
     [(_, _, _, seconds, octets, *_)] = sessions(owner)
     assert (seconds, octets) == (60, 12_345)
 
 
-def test_thousands_of_sessions_with_one_id_are_told_apart_by_few_looks(alpha, monkeypatch):
+def test_thousands_of_sessions_with_one_id_need_few_queries(alpha, monkeypatch):
     looks = []
     is_of = stays.Stay.is_of
 
@@ -198,7 +198,7 @@ def test_thousands_of_sessions_with_one_id_are_told_apart_by_few_looks(alpha, mo
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize("together", [True, False])
 def test_session_never_ends_before_it_began(together, order, seconds, owner, alpha, journal):
-    """Its Start was heard late, with no delay told."""
+    """Its Start arrived late and reported no delay."""
     records = [accounting(alpha, "Start", at=AT + 20 * SECOND), accounting(alpha, "Stop", at=AT, seconds=seconds)]
     records = [records[number] for number in order]
     if together:
@@ -210,7 +210,7 @@ def test_session_never_ends_before_it_began(together, order, seconds, owner, alp
     assert lasted == (seconds or 0)
 
 
-def test_start_long_after_the_stop_is_a_session_of_its_own(owner, alpha, journal):
+def test_start_long_after_the_stop_is_a_new_session(owner, alpha, journal):
     journal.ship(*life(alpha), accounting(alpha, "Start", at=AT + 1_900 * SECOND))
     assert [(row[1], row[2], row[6]) for row in sessions(owner)] == [
         (AT, AT + 1_800 * SECOND, []),
@@ -228,7 +228,7 @@ def test_start_long_after_the_stop_is_a_session_of_its_own(owner, alpha, journal
     ],
     ids=str,
 )
-def test_impossible_time_is_replaced_by_that_of_arrival(impossible, owner, alpha, journal):
+def test_impossible_time_is_replaced_by_the_arrival_time(impossible, owner, alpha, journal):
     journal.ship(accounting(alpha, "Start"))
     journal.ship(accounting(alpha, "Interim-Update", at=AT + 600 * SECOND, Acct_Input_Octets="5", **impossible))
     assert sessions(owner) == [("s1", AT, None, 600, 5, "", ["impossible-time"])]
@@ -236,8 +236,8 @@ def test_impossible_time_is_replaced_by_that_of_arrival(impossible, owner, alpha
     assert dict(kept(owner)[1])[name.replace("_", "-")] == impossible[name]
 
 
-def test_session_longer_than_it_can_be_is_one_of_its_own(owner, alpha, journal):
-    """It says that it began long before the other did."""
+def test_impossibly_long_session_is_a_separate_one(owner, alpha, journal):
+    """It claims to have begun long before the other one."""
     year = 365 * 86_400
     journal.ship(accounting(alpha, "Start"), interim(alpha, 60, 5))
     journal.ship(accounting(alpha, "Interim-Update", at=AT + 120 * SECOND, seconds=year, Acct_Input_Octets="7"))
@@ -247,7 +247,7 @@ def test_session_longer_than_it_can_be_is_one_of_its_own(owner, alpha, journal):
     ]
 
 
-def test_records_without_a_session_id_make_one_session_for_each_device(owner, alpha, journal):
+def test_records_without_a_session_id_share_a_session(owner, alpha, journal):
     stations = ("00-00-00-00-00-01", "00-00-00-00-00-02")
     journal.ship(*(accounting(alpha, "Start", session="", station=station) for station in stations))
     journal.ship(accounting(alpha, "Stop", session="", station=stations[0], at=AT + 60 * SECOND, seconds=60))
@@ -255,7 +255,7 @@ def test_records_without_a_session_id_make_one_session_for_each_device(owner, al
     assert told == [(False, ["session-id-missing"]), (True, ["session-id-missing"])]
 
 
-def test_session_id_of_four_thousand_octets_is_kept_and_known_again(owner, alpha, journal):
+def test_session_id_of_four_thousand_octets_is_stored(owner, alpha, journal):
     """No packet holds one, but a journal may."""
     long = "x" * 4_095
     for last in "ab":
@@ -265,7 +265,7 @@ def test_session_id_of_four_thousand_octets_is_kept_and_known_again(owner, alpha
     assert {dict(pairs)["Acct-Session-Id"] for pairs in kept(owner)} == {long + "a", long + "b"}
 
 
-def test_counters_at_their_largest_overflow_no_sum(owner, alpha, journal, app_engine):
+def test_counters_at_their_maximum_overflow_no_sum(owner, alpha, journal, app_engine):
     largest = {f"Acct_{way}_{half}": "4294967295" for way in ("Input", "Output") for half in ("Octets", "Gigawords")}
     journal.ship(
         *(
@@ -280,15 +280,15 @@ def test_counters_at_their_largest_overflow_no_sum(owner, alpha, journal, app_en
         assert (use.input_octets, use.output_octets) == (3 * (2**63 - 1),) * 2
 
 
-def test_restart_of_a_nas_leaves_the_sessions_of_other_tenants(owner, make, alpha, journal):
-    """The same NAS-Identifier and address: neither is anybody's property."""
+def test_nas_restart_keeps_sessions_of_other_tenants(owner, make, alpha, journal):
+    """With the same NAS-Identifier and address, which are not unique across tenants."""
     bravo = make("bravo")
     journal.ship(accounting(alpha, "Start", session="a"), accounting(bravo, "Start", session="b"))
     journal.ship(accounting(bravo, "Accounting-On", at=AT + 60 * SECOND))
     assert flags(owner) == {"a": [], "b": ["nas-restarted"]}
 
 
-def test_unreadable_text_is_told(owner, alpha, journal):
+def test_unreadable_text_is_flagged(owner, alpha, journal):
     record = msgspec.structs.replace(accounting(alpha, "Start", session="=FF=01"), unreadable=True)
     journal.ship(record)
     assert flags(owner) == {"=FF=01": ["unreadable-text"]}
@@ -298,8 +298,8 @@ def test_unreadable_text_is_told(owner, alpha, journal):
     "status",
     ["Tunnel-Start", "Tunnel-Stop", "Tunnel-Reject", "Tunnel-Link-Start", "Tunnel-Link-Stop", "Tunnel-Link-Reject"],
 )
-def test_tunnel_record_makes_no_session_and_is_kept(status, owner, alpha, journal):
-    """RFC 2867 3: they tell of a tunnel between two machines of an operator."""
+def test_tunnel_record_is_stored_without_a_session(status, owner, alpha, journal):
+    """RFC 2867 3: it describes a tunnel between two of an operator's machines."""
     journal.ship(accounting(alpha, "Start"))
     tunnel = {"Acct_Tunnel_Connection": "42", "Acct_Tunnel_Packets_Lost": "7"}
     journal.ship(accounting(alpha, status, at=AT + 60 * SECOND, seconds=60, **tunnel))
@@ -314,7 +314,7 @@ def test_tunnel_record_makes_no_session_and_is_kept(status, owner, alpha, journa
 
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(batches=st.lists(RECORDS, max_size=4))
-def test_whatever_is_told_no_total_is_negative(batches, owner, alpha, journal):
+def test_totals_are_never_negative(batches, owner, alpha, journal):
     for table in ("sessions", "usage_hours", "nas_restarts"):
         owner.execute(f"DELETE FROM {table}")
     for batch in batches:

@@ -1,4 +1,4 @@
-"""New tenants' certificates are loaded by an exchange of radiusd, late and in a quiet moment."""
+"""radiusd is replaced to load new tenants' certificates, in a quiet moment."""
 
 import pytest
 
@@ -27,14 +27,14 @@ def cell():
 
 
 @pytest.mark.parametrize(("loaded", "live"), [({}, {}), ({1: "a"}, {1: "a"}), ({1: "a", 2: "b"}, {1: "a"})])
-def test_what_is_loaded_or_gone_needs_nothing(cell, loaded, live):
+def test_loaded_or_deleted_certificate_needs_no_replacement(cell, loaded, live):
     assert not cell.due(loaded, live)
     assert not cell.due(loaded, live, after=LONGEST_WAIT_SECONDS)
     assert cell.looks == 0
 
 
 @pytest.mark.parametrize("loaded", [{}, {1: "old"}])
-def test_certificate_that_is_not_loaded_waits_and_is_baked_once(cell, loaded):
+def test_unloaded_certificate_waits_and_is_loaded_once(cell, loaded):
     live = {1: "new"}
     assert not cell.due(loaded, live)
     assert not cell.due(loaded, live, after=WAIT_SECONDS - 1)
@@ -53,18 +53,18 @@ def test_busy_cell_is_left_alone_for_a_day(cell):
     assert cell.due({}, {1: "a"}, after=LONGEST_WAIT_SECONDS)
 
 
-def test_tenant_that_comes_after_a_failed_exchange_has_another(cell):
+def test_tenant_after_a_failed_replacement_gets_another(cell):
     cell.due({}, {1: "a"})
     assert cell.due({}, {1: "a"}, after=WAIT_SECONDS)
     assert not cell.due({}, {1: "a", 2: "b"}, after=WAIT_SECONDS)
     assert cell.due({}, {1: "a", 2: "b"}, after=WAIT_SECONDS)
 
 
-def test_certificate_that_is_hidden_by_the_one_that_is_loaded_does_not_wait(cell):
+def test_certificate_shadowed_by_the_loaded_one_does_not_wait(cell):
     cell.quiet = False
     is_due = lambda live: cell.baking.is_due({1: "old"}, live, is_hidden=True)  # noqa: E731
     assert is_due({1: "new"})
-    # Nor is it tried twice.
+    # It is not retried either.
     assert not is_due({1: "new"})
     assert is_due({1: "newer"})
     assert not is_due({1: "old"})

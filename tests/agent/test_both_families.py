@@ -1,4 +1,4 @@
-"""A cell that listens on `::`: each port takes IPv4 and IPv6, also after one radiusd took the ports of another."""
+"""A cell that listens on `::`: each port accepts IPv4 and IPv6, also after a new radiusd took over the ports."""
 
 import socket
 import time
@@ -21,7 +21,7 @@ def radiusd(tmp_path):
         yield radiusd
 
 
-def test_exchange_under_load_of_both_families_drops_nothing(radiusd):
+def test_replacement_under_load_of_both_families_drops_nothing(radiusd):
     facts, pid = radiusd.generation.facts, radiusd.running.pid
     servers = [Server(host, facts.ports[0], facts.ports[1], facts.endpoints[0].secret) for host in ADDRESSES]
     with Load(servers, MAC, per_second=200).running() as load:
@@ -43,7 +43,7 @@ def test_exchange_under_load_of_both_families_drops_nothing(radiusd):
                 bind_socket(address, port, socket.SOCK_DGRAM, reuses=True)
 
 
-def test_port_that_is_taken_for_ipv4_is_named(radiusd):
+def test_port_in_use_for_ipv4_is_reported(radiusd):
     facts = radiusd.generation.facts
     radiusd.stop()
     require_free_ports(facts)

@@ -1,4 +1,4 @@
-"""What the agent sends to NASes about sessions, and which answers it believes."""
+"""The agent's CoA requests to NASes, and which responses it accepts."""
 
 import hmac
 import signal
@@ -59,12 +59,12 @@ def ends(owner, request, *columns):
     return outcome(owner, request, *columns)
 
 
-def test_disconnect_names_the_session_and_is_signed_twice(owner, alpha, nas, sender):
+def test_disconnect_identifies_the_session_and_is_signed_twice(owner, alpha, nas, sender):
     row = add_session(owner, alpha, nas.address, mac="0a1b2c3d4e5f")
     began = time.time()
     request = ask(owner, row)
     packet = nas.request()
-    # What is sent was written down before.
+    # The request was logged before it was sent.
     assert outcome(owner, request, "state", "attempts", "takings") == ("sending", 1, 1)
     nas.send(answer(packet, DISCONNECT_ACK))
     assert ends(owner, request, "state", "answer_code", "error_cause", "detail") == ("acknowledged", 41, None, "")
@@ -75,13 +75,13 @@ def test_disconnect_names_the_session_and_is_signed_twice(owner, alpha, nas, sen
     assert values[SESSION_ID].startswith(b"s")
     assert values[NAS_IP] == bytes(int(part) for part in nas.address.split("."))
     assert began - 2 <= int.from_bytes(values[EVENT_TIMESTAMP], "big") <= time.time() + 2
-    # RFC 5176 2.3 and 3.4, with sixteen zero octets in place of what is being calculated.
+    # RFC 5176 2.3 and 3.4, with sixteen zero octets in place of the field being computed.
     assert packet[4:20] == md5(packet[:4] + bytes(16) + packet[20:] + SECRET, usedforsecurity=False).digest()
     unsigned = packet[:4] + bytes(16) + packet[20:].replace(values[SIGNATURE], bytes(16))
     assert values[SIGNATURE] == hmac.digest(SECRET, unsigned, "md5")
 
 
-def test_packet_is_sent_again_as_it_was_and_then_no_more(owner, alpha, nas, sender):
+def test_packet_is_retransmitted_unchanged_a_limited_time(owner, alpha, nas, sender):
     request = ask(owner, add_session(owner, alpha, nas.address))
     packets = [nas.request() for _ in range(3)]
     assert packets[0] == packets[1] == packets[2]
@@ -95,7 +95,7 @@ def test_packet_is_sent_again_as_it_was_and_then_no_more(owner, alpha, nas, send
     assert outcome(owner, request) == "unanswered"
 
 
-def test_forged_and_foreign_answers_are_left_aside_and_the_right_one_counts(owner, alpha, nas, sender):
+def test_forged_responses_are_ignored_and_the_valid_one_counts(owner, alpha, nas, sender):
     other = Nas()
     request = ask(owner, add_session(owner, alpha, nas.address))
     packet = nas.request()
@@ -105,7 +105,7 @@ def test_forged_and_foreign_answers_are_left_aside_and_the_right_one_counts(owne
     for bad in (
         answer(packet, DISCONNECT_ACK, secret=b"another secret"),
         answer(packet, DISCONNECT_ACK, signed=False, secret=b"another secret"),
-        # The Response Authenticator is right, the Message-Authenticator is not.
+        # The Response Authenticator is valid, the Message-Authenticator is not.
         resigned(packet, good[:-1] + bytes([good[-1] ^ 1])),
         answer(packet, DISCONNECT_ACK, identifier=(packet[1] + 1) % 256),
         answer(packet, COA_ACK),
@@ -122,7 +122,7 @@ def test_forged_and_foreign_answers_are_left_aside_and_the_right_one_counts(owne
     nas.send(good)
     assert ends(owner, request, "state", "answer_code") == ("acknowledged", 41)
     until(lambda: sender.counters["answers_late"] == 1, "the doubled answer is counted")
-    # Of another address, to another identifier, and three that have none, which is read as 0.
+    # From another address, with another identifier, and three without one, which is read as 0.
     without = "malformed" if packet[1] == 0 else "foreign"
     expected = Counter(forged=3, wrong_code=2, malformed=1, foreign=2) + Counter({without: 3})
     assert {fault: sender.counters[f"answers_{fault}"] for fault in FAULTS} == expected
@@ -137,7 +137,7 @@ def resigned(request, packet):
     return head + md5(head + request[4:20] + body + SECRET, usedforsecurity=False).digest() + body
 
 
-def test_answer_without_message_authenticator_counts_unless_it_is_demanded(owner, alpha, nas, sender):
+def test_response_without_signature_counts_unless_required(owner, alpha, nas, sender):
     request = ask(owner, add_session(owner, alpha, nas.address))
     nas_packet = nas.request()
     nas.send(answer(nas_packet, DISCONNECT_ACK, signed=False))
@@ -152,7 +152,7 @@ def test_answer_without_message_authenticator_counts_unless_it_is_demanded(owner
     assert sender.counters["answers_unsigned"] == 3
 
 
-def test_refusal_is_explained_and_a_lost_session_is_not_asked_for_in_another_way(owner, alpha, nas, sender):
+def test_nak_is_explained_and_a_lost_session_is_not_retried(owner, alpha, nas, sender):
     nas_id = add_vendor_nas(owner, alpha, nas.address)
     request = ask(owner, add_session(owner, alpha, nas.address, nas_id=nas_id))
     nas.send(answer(nas.request(), DISCONNECT_NAK, cause=503))
@@ -163,7 +163,7 @@ def test_refusal_is_explained_and_a_lost_session_is_not_asked_for_in_another_way
 
 @pytest.fixture
 def cisco(owner, alpha):
-    """Asked at port 1700."""
+    """Sends to port 1700."""
     nas = Nas(1700)
     nas.id = add_vendor_nas(owner, alpha, nas.address, "cisco")
     yield nas
@@ -175,20 +175,20 @@ def command_of(packet):
     return next((value[6:] for number, value in attributes_of(packet) if number == VENDOR_SPECIFIC), b"")
 
 
-def test_step_that_the_recipe_of_another_vendor_lacks_is_begun_anew(owner, alpha, nas, sender):
+def test_step_missing_in_another_vendors_recipe_restarts_it(owner, alpha, nas, sender):
     request = ask(owner, add_session(owner, alpha, nas.address), step=1)
     nas.send(answer(nas.request(), DISCONNECT_ACK))
     assert ends(owner, request, "state", "step") == ("acknowledged", 0)
 
 
-def test_recipe_goes_on_where_the_first_step_is_refused(owner, alpha, cisco, sender):
+def test_recipe_continues_if_the_first_step_is_rejected(owner, alpha, cisco, sender):
     request = ask(owner, add_session(owner, alpha, cisco.address, nas_id=cisco.id), "reauthenticate")
     first = cisco.request()
     assert (first[0], command_of(first)) == (43, REAUTHENTICATE)
     cisco.send(answer(first, COA_NAK, cause=406))
     second = cisco.request()
     assert (second[0], command_of(second)) == (40, b"")
-    # Another packet altogether (RFC 5176 2.3).
+    # A separate packet (RFC 5176 2.3).
     assert second[4:20] != first[4:20]
     assert outcome(owner, request, "step", "attempts") == (1, 2)
     cisco.send(answer(first, COA_ACK))
@@ -196,7 +196,7 @@ def test_recipe_goes_on_where_the_first_step_is_refused(owner, alpha, cisco, sen
     assert ends(owner, request, "state", "answer_code", "step") == ("acknowledged", 41, 1)
 
 
-def test_bounce_is_the_vendors(owner, alpha, cisco, sender):
+def test_port_bounce_uses_the_vendors_command(owner, alpha, cisco, sender):
     request = ask(owner, add_session(owner, alpha, cisco.address, nas_id=cisco.id), "bounce")
     packet = cisco.request()
     assert command_of(packet) == BOUNCE
@@ -221,11 +221,11 @@ def test_change_carries_its_attributes(owner, alpha, nas, sender):
         ("127.9.9.9", True, "The NAS is behind NAT: nothing reaches it over UDP."),
         ("224.0.0.9", False, "224.0.0.9 is the address of no NAS."),
         ("2001:db8::1", False, "This cell has no IPv6 address to send to 2001:db8::1 from."),
-        # Whoever has a tenant's secret says where its NAS is.
+        # Anyone with a tenant's secret can set its NAS address.
         ("169.254.169.254", False, "169.254.169.254 is a link-local address; Admit does not connect to it."),
     ],
 )
-def test_nas_that_cannot_be_reached_is_told_of(owner, alpha, sender, address, behind_nat, told):
+def test_unreachable_nas_is_reported(owner, alpha, sender, address, behind_nat, told):
     nas_id = add_vendor_nas(owner, alpha, "127.9.9.9", behind_nat=True) if behind_nat else None
     request = ask(owner, add_session(owner, alpha, address, nas_id=nas_id))
     state, attempts, detail = ends(owner, request, "state", "attempts", "detail")
@@ -233,8 +233,8 @@ def test_nas_that_cannot_be_reached_is_told_of(owner, alpha, sender, address, be
     assert detail.startswith(told)
 
 
-def test_nas_is_where_the_platform_may_connect_to(owner, alpha, nas, cell_engine, platform):
-    """Registered or not. Who listens for NASes elsewhere than on loopback has none there."""
+def test_nas_must_be_at_an_address_the_platform_may_contact(owner, alpha, nas, cell_engine, platform):
+    """Registered or not. A cell that listens outside loopback has no NAS on loopback."""
     registered = add_vendor_nas(owner, alpha, nas.address)
     requests = [
         ask(owner, add_session(owner, alpha, nas.address)),
@@ -256,7 +256,7 @@ def test_nas_is_where_the_platform_may_connect_to(owner, alpha, nas, cell_engine
     assert nas.is_silent()
 
 
-def test_nothing_is_sent_of_what_has_ended_expired_or_was_withdrawn(owner, alpha, nas, sender):
+def test_ended_expired_or_cancelled_request_is_not_sent(owner, alpha, nas, sender):
     ended = ask(owner, add_session(owner, alpha, nas.address, stopped_at="2026-01-01 00:00Z"))
     old = ask(owner, add_session(owner, alpha, nas.address), expires_at="2026-01-01 00:00Z")
     assert ends(owner, ended, "state", "detail") == ("withdrawn", "The session had ended.")
@@ -268,7 +268,7 @@ def test_nothing_is_sent_of_what_has_ended_expired_or_was_withdrawn(owner, alpha
     assert outcome(owner, going, "state", "attempts") == ("withdrawn", 1)
 
 
-def test_request_waits_until_the_cell_knows_what_it_follows_from(owner, alpha, nas, sender, platform):
+def test_request_waits_until_the_cell_has_applied_its_change(owner, alpha, nas, sender, platform):
     (xact,) = owner.execute("SELECT pg_current_xact_id()::text").fetchone()
     owner.execute("UPDATE cells SET replica_position = '1:1:'")
     request = ask(owner, add_session(owner, alpha, nas.address), after_xact=xact)
@@ -279,8 +279,8 @@ def test_request_waits_until_the_cell_knows_what_it_follows_from(owner, alpha, n
     assert ends(owner, request) == "acknowledged"
 
 
-def test_tenant_and_nas_that_flood_the_queue_hold_up_nobody(owner, make, nas, sender, alpha):
-    """A dead NAS with two hundred requests: another of the same tenant, and another tenant's, are asked at once."""
+def test_flooding_tenant_or_nas_delays_no_other(owner, make, nas, sender, alpha):
+    """A dead NAS with two hundred requests: other NASes and tenants are served at once."""
     dead, other = own_address(), Nas()
     bravo = make("bravo")
     for _ in range(200):
@@ -301,7 +301,7 @@ def test_tenant_and_nas_that_flood_the_queue_hold_up_nobody(owner, make, nas, se
 
 @pytest.fixture
 def kill(database, platform, owner):
-    """An agent that takes the request, and is killed at a moment; then its time with the request is over."""
+    """An agent that takes the request and is killed at some point. Then its lease expires."""
 
     def kill(request, moment):
         process = forked(lambda: send_and_die(database.cell_url, platform.cell_id, moment))
@@ -314,14 +314,14 @@ def kill(database, platform, owner):
 
 
 @pytest.mark.parametrize("moment", ["recorded", "sent"])
-def test_killed_agents_request_is_taken_up_by_the_next(cell_engine, platform, owner, alpha, nas, kill, moment):
+def test_request_of_a_killed_agent_is_taken_over(cell_engine, platform, owner, alpha, nas, kill, moment):
     request = ask(owner, add_session(owner, alpha, nas.address))
     kill(request, moment)
     assert outcome(owner, request, "attempts", "takings") == (1, 1)
     with running(make_sender(cell_engine, platform.cell_id)) as sender:
         packet = nas.request()
         if moment == "sent":
-            # That was the dead agent's: nobody waits for its answer.
+            # From the dead agent. Its response is no longer awaited.
             dead_agents, packet = packet, nas.request()
             nas.send(answer(dead_agents, DISCONNECT_ACK))
             until(lambda: sender.counters["answers_foreign"] + sender.counters["answers_forged"], "it is left aside")
@@ -329,7 +329,7 @@ def test_killed_agents_request_is_taken_up_by_the_next(cell_engine, platform, ow
         assert ends(owner, request, "state", "takings") == ("acknowledged", 2)
 
 
-def test_request_on_which_agents_die_is_not_sent_for_ever(cell_engine, platform, owner, alpha, nas, kill):
+def test_request_that_kills_agents_is_not_sent_forever(cell_engine, platform, owner, alpha, nas, kill):
     request = ask(owner, add_session(owner, alpha, nas.address))
     kill(request, "sent")
     owner.execute("UPDATE coa_requests SET takings = %s WHERE id = %s", (MOST_TAKINGS - 1, request))
@@ -340,7 +340,7 @@ def test_request_on_which_agents_die_is_not_sent_for_ever(cell_engine, platform,
     assert detail == "The agent that sent it ended several times before an answer came."
 
 
-def test_answer_counts_while_the_database_is_away(owner, alpha, nas, sender, database):
+def test_response_counts_during_a_database_outage(owner, alpha, nas, sender, database):
     request = ask(owner, add_session(owner, alpha, nas.address))
     packet = nas.request()
     with psycopg.connect(database.superuser_url) as connection:
@@ -353,8 +353,8 @@ def test_answer_counts_while_the_database_is_away(owner, alpha, nas, sender, dat
     assert ends(owner, request) == "acknowledged"
 
 
-def test_nas_is_sent_no_more_than_its_share_and_others_do_not_wait_for_it(owner, alpha, nas, cell_engine, platform):
-    """One packet in a thousand seconds: the second request to a NAS is not sent in this test."""
+def test_nas_is_rate_limited_without_delaying_others(owner, alpha, nas, cell_engine, platform):
+    """One packet per thousand seconds: the second request to a NAS is not sent in this test."""
     other, pacing = Nas(), replace(QUICK, per_second=0.001)
     with running(make_sender(cell_engine, platform.cell_id, pacing=pacing)):
         first, second = (ask(owner, add_session(owner, alpha, nas.address)) for _ in range(2))
@@ -368,8 +368,8 @@ def test_nas_is_sent_no_more_than_its_share_and_others_do_not_wait_for_it(owner,
     other.socket.close()
 
 
-def test_request_waits_where_all_identifiers_are_on_their_way_to_its_address(owner, alpha, nas, sender, monkeypatch):
-    """As other tenants may have NASes of theirs at it."""
+def test_request_waits_if_all_identifiers_are_in_use(owner, alpha, nas, sender, monkeypatch):
+    """Other tenants may have NASes at that address."""
     monkeypatch.setattr(sender, "_awaited", {(nas.address, 3799, number): None for number in range(256)})
     request = ask(owner, add_session(owner, alpha, nas.address))
     until(lambda: outcome(owner, request) == "sending", "it is taken")
@@ -382,7 +382,7 @@ def test_request_waits_where_all_identifiers_are_on_their_way_to_its_address(own
     assert ends(owner, request) == "acknowledged"
 
 
-def test_recipe_goes_on_where_the_first_step_is_not_answered(owner, alpha, nas, sender, monkeypatch):
+def test_recipe_continues_if_the_first_step_times_out(owner, alpha, nas, sender, monkeypatch):
     steps = (RecipeStep("disconnect", (), ("unanswered",)), RecipeStep("coa", (("Session-Timeout", "1"),)))
     recipe = replace(find_vendor("").recipe, steps={"disconnect": steps})
     monkeypatch.setattr(coa_flight, "find_vendor", lambda _: replace(find_vendor(""), recipe=recipe))
@@ -399,7 +399,7 @@ def test_recipe_goes_on_where_the_first_step_is_not_answered(owner, alpha, nas, 
 
 
 @pytest.mark.parametrize("known_by", ["identifier", "address"])
-def test_nas_that_was_registered_after_its_session_began_is_asked_as_it_is_registered(owner, alpha, sender, known_by):
+def test_nas_registered_after_session_start_uses_its_settings(owner, alpha, sender, known_by):
     switch = Nas(port=1700)
     row = add_session(owner, alpha, switch.address)
     registered = add_vendor_nas(owner, alpha, switch.address, "cisco")

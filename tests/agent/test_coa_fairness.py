@@ -1,4 +1,4 @@
-"""Who is asked first, who does not wait for whom, and what one bad request may not do."""
+"""Fairness: the order of requests, no mutual waiting, and isolation of a bad request."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ def take(queue, *, room=100, each=100, busy=(), full=()):
 
 
 class Flown:
-    """As much of a flight as places look at."""
+    """As much of a pending request as slots look at."""
 
     def __init__(self, tenant, nas):
         self.taken = type("Taken", (), {"nas": f"{tenant}{nas}", "row": type("Row", (), {"tenant_id": tenant})})
@@ -53,7 +53,7 @@ def flights(tenant, *nases):
     return [Flown(tenant, nas) for nas in nases]
 
 
-def test_nas_has_one_place_until_it_answers():
+def test_nas_has_one_slot_until_it_answers():
     places = Places()
     assert places.full(flights("t", "a")).nases == ["ta"]
     places.note("ta", answers=True)
@@ -64,10 +64,10 @@ def test_nas_has_one_place_until_it_answers():
     assert places.full([]).nases == []
 
 
-def test_nases_that_do_not_answer_take_no_places_of_others():
+def test_unresponsive_nases_take_no_slots_of_others():
     places, dead = Places(), [f"dead-{number}" for number in range(MOST_OF_TENANT)]
     assert places.full(flights("t", *dead)).tenants == ["t"]
-    # Once it is known, they are few, and count no more.
+    # Once detected, they get few slots and no longer count.
     for nas in (*dead, "other"):
         places.note(f"t{nas}", answers=False)
     full = places.full(flights("t", *dead))
@@ -80,7 +80,7 @@ def test_nases_that_do_not_answer_take_no_places_of_others():
     assert places.full(flights("t", *many)).tenants == ["t"]
 
 
-def test_nases_that_do_not_answer_do_not_hold_up_their_tenant(owner, alpha, nas, cell_engine, platform):
+def test_unresponsive_nases_do_not_delay_their_tenant(owner, alpha, nas, cell_engine, platform):
     with running(make_sender(cell_engine, platform.cell_id)) as sender:
         for dead in [own_address() for _ in range(30)] * 3:
             ask(owner, add_session(owner, alpha, dead))
@@ -92,20 +92,20 @@ def test_nases_that_do_not_answer_do_not_hold_up_their_tenant(owner, alpha, nas,
         assert left[0] > 0
 
 
-def test_what_was_asked_first_at_each_nas_comes_before_the_second_of_any(owner, alpha, queue):
+def test_first_request_of_each_nas_precedes_any_second(owner, alpha, queue):
     sessions = [add_session(owner, alpha, address) for address in ("127.0.0.2", "127.0.0.2", "127.0.0.3")]
     redecided = ask(owner, sessions[2], kind="reauthenticate", reason="redecided", priority=1_000_000)
     first, second, other = (ask(owner, row, priority=turn) for row, turn in zip(sessions, (0, 1, 0), strict=True))
     assert take(queue, each=1) == [first]
     assert take(queue, each=1) == [other]
     assert take(queue, each=1) == [second]
-    # About the same session, once the other has ended.
+    # For the same session, once the other one has ended.
     assert take(queue) == []
     owner.execute("UPDATE coa_requests SET state = 'refused', ended_at = now() WHERE id = %s", (other,))
     assert take(queue) == [redecided]
 
 
-def test_one_of_a_nas_and_one_of_a_session_is_taken_at_a_time(owner, alpha, queue):
+def test_only_one_request_per_nas_and_session_at_a_time(owner, alpha, queue):
     row = add_session(owner, alpha, "127.0.0.2")
     changes = [ask(owner, row, "change", attributes='[{"attribute": "Filter-Id", "value": "x"}]') for _ in range(3)]
     elsewhere = ask(owner, add_session(owner, alpha, "127.0.0.2"))
@@ -118,7 +118,7 @@ def test_one_of_a_nas_and_one_of_a_session_is_taken_at_a_time(owner, alpha, queu
     assert take(queue) == changes[1:2]
 
 
-def test_changes_arrive_in_their_order(owner, alpha, nas, cell_engine, platform):
+def test_changes_arrive_in_order(owner, alpha, nas, cell_engine, platform):
     row = add_session(owner, alpha, nas.address)
     asked = [
         ask(owner, row, "change", attributes=f'[{{"attribute": "Filter-Id", "value": "{value}"}}]', priority=turn)
@@ -132,9 +132,7 @@ def test_changes_arrive_in_their_order(owner, alpha, nas, cell_engine, platform)
         assert [ends(owner, request) for request in asked] == ["acknowledged"] * 2
 
 
-def test_session_that_the_nas_has_just_ended_is_not_asked_about_for_another_reason(
-    owner, alpha, nas, cell_engine, platform
-):
+def test_session_just_ended_by_the_nas_is_not_requested_again(owner, alpha, nas, cell_engine, platform):
     row = add_session(owner, alpha, nas.address)
     first, second = ask(owner, row), ask(owner, row, reason="endpoint-blocked")
     with running(make_sender(cell_engine, platform.cell_id)):
@@ -144,7 +142,7 @@ def test_session_that_the_nas_has_just_ended_is_not_asked_about_for_another_reas
         assert nas.is_silent()
 
 
-def test_block_is_asked_for_where_what_was_on_its_way_is_taken_back(owner, alpha, nas, cell_engine, platform):
+def test_block_is_sent_if_a_pending_request_is_cancelled(owner, alpha, nas, cell_engine, platform):
     row = add_session(owner, alpha, nas.address)
     first = ask(owner, row, reason="redecided", redecision_id=1)
     with running(make_sender(cell_engine, platform.cell_id)):
@@ -159,19 +157,19 @@ def test_block_is_asked_for_where_what_was_on_its_way_is_taken_back(owner, alpha
         assert ends(owner, second) == "acknowledged"
 
 
-def test_what_the_nas_has_done_stands_though_it_was_taken_back(owner, alpha, nas, cell_engine, platform):
+def test_completed_request_counts_although_cancelled(owner, alpha, nas, cell_engine, platform):
     request = ask(owner, add_session(owner, alpha, nas.address))
     with running(make_sender(cell_engine, platform.cell_id, pacing=replace(QUICK, longest_seconds=60))) as sender:
         packet = nas.request()
         owner.execute("UPDATE coa_requests SET state = 'withdrawn', ended_at = now() WHERE id = %s", (request,))
-        # Nothing more is sent, and the answer is waited for.
+        # Nothing more is sent, and the response is awaited.
         assert nas.is_silent(0.4)
         nas.send(answer(packet, DISCONNECT_ACK))
         until(lambda: outcome(owner, request) == "acknowledged", "the answer is written down")
         assert sender.counters["answers_late"] == 0
 
 
-def test_block_that_nobody_answers_is_tried_again_until_it_expires(owner, alpha, nas, cell_engine, platform):
+def test_unanswered_block_is_retried_until_it_expires(owner, alpha, nas, cell_engine, platform):
     block, asked = (
         ask(owner, add_session(owner, alpha, address), reason=reason)
         for address, reason in ((nas.address, "endpoint-blocked"), (own_address(), "requested"))
@@ -188,14 +186,14 @@ def test_block_that_nobody_answers_is_tried_again_until_it_expires(owner, alpha,
         assert 30 < seconds <= 60
         for _ in range(3):
             nas.request()
-        # Its time has come, and the NAS is there again.
+        # It is due, and the NAS is back.
         owner.execute("UPDATE coa_requests SET due_at = now() WHERE id = %s", (block,))
         nas.send(answer(nas.request(), DISCONNECT_ACK))
         assert ends(owner, block, "state", "attempts") == ("acknowledged", 4)
         until(lambda: not sender._alarms.standing(), "the alarm is over")
 
 
-def test_block_that_nobody_ever_answered_ends_as_unanswered(owner, alpha, queue):
+def test_block_without_any_response_ends_as_unanswered(owner, alpha, queue):
     request = ask(
         owner, add_session(owner, alpha, "127.0.0.2"), reason="endpoint-blocked", retries=3, detail="No answer."
     )
@@ -205,7 +203,7 @@ def test_block_that_nobody_ever_answered_ends_as_unanswered(owner, alpha, queue)
 
 
 @pytest.mark.parametrize("broken", ["make_packet", "go_on", "peer_of"])
-def test_request_that_cannot_be_handled_ends_alone(owner, alpha, nas, cell_engine, platform, monkeypatch, broken):
+def test_failing_request_ends_without_others(owner, alpha, nas, cell_engine, platform, monkeypatch, broken):
     def fail(*_, **__):
         raise KeyError("a row that nobody thought of")
 
@@ -228,9 +226,7 @@ def test_request_that_cannot_be_handled_ends_alone(owner, alpha, nas, cell_engin
         assert sender.counters["faults"] == 1
 
 
-def test_trouble_of_no_single_request_is_told_and_the_thread_goes_on(
-    owner, alpha, nas, cell_engine, platform, monkeypatch
-):
+def test_general_failure_is_reported_and_the_thread_continues(owner, alpha, nas, cell_engine, platform, monkeypatch):
     sender = make_sender(cell_engine, platform.cell_id)
     real, calls = sender._queue.take, []
 
@@ -248,7 +244,7 @@ def test_trouble_of_no_single_request_is_told_and_the_thread_goes_on(
     assert len(calls) > 1
 
 
-def test_end_that_cannot_be_written_down_holds_up_no_other(owner, alpha, nas, cell_engine, platform, monkeypatch):
+def test_result_that_cannot_be_stored_delays_no_other(owner, alpha, nas, cell_engine, platform, monkeypatch):
     sender = make_sender(cell_engine, platform.cell_id)
     real = sender._queue.end
     other = ask(owner, add_session(owner, alpha, None))

@@ -1,4 +1,4 @@
-"""Answers to requests about sessions as they may come from anywhere: believed where they are right, else left aside."""
+"""CoA responses from any source: accepted if valid, otherwise ignored."""
 
 import struct
 
@@ -22,29 +22,29 @@ def fault(datagram, *, signed=False):
     return caught.value.fault
 
 
-def test_right_answers_are_read():
+def test_valid_responses_are_parsed():
     assert read_answer(GOOD, REQUEST, SECRET, signed=True) == Answer(42, False, 503)
     assert read_answer(answer(REQUEST, DISCONNECT_ACK), REQUEST, SECRET, signed=True) == Answer(41, True, 0)
-    # RFC 2865 3: what comes after the length is padding.
+    # RFC 2865 3: data after the length is padding.
     assert read_answer(GOOD + b"padding", REQUEST, SECRET, signed=True) == Answer(42, False, 503)
 
 
 @given(st.binary(max_size=5000))
-def test_whatever_comes_is_left_aside(datagram):
+def test_any_other_data_is_ignored(datagram):
     assert fault(datagram) in ("malformed", "forged")
 
 
 @given(st.integers(0, 8 * len(GOOD) - 1))
-def test_no_bit_may_be_another(bit):
+def test_any_flipped_bit_invalidates_the_response(bit):
     changed = bytearray(GOOD)
     changed[bit // 8] ^= 1 << bit % 8
-    # The identifier is what the request is found by, and part of what is signed.
+    # The identifier selects the request and is part of the signed data.
     assert fault(bytes(changed)) in ("malformed", "forged")
 
 
 @given(st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=253)), max_size=12), st.integers(0, 255))
-def test_signed_answer_of_any_content_is_read_or_left_aside(attributes, code):
-    """A NAS that knows the secret may still send anything."""
+def test_signed_response_with_any_content_is_parsed_or_ignored(attributes, code):
+    """A NAS with the secret may still send anything."""
     body = b"".join(bytes((number, len(value) + 2)) + value for number, value in attributes)
     head = struct.pack("!BBH", code, 7, 20 + len(body))
     datagram = head + wire.md5(head + REQUEST[4:20] + body + SECRET) + body
@@ -57,11 +57,11 @@ def test_signed_answer_of_any_content_is_read_or_left_aside(attributes, code):
 
 
 @pytest.mark.parametrize("cut", [0, 1, 19, 20, len(GOOD) - 1])
-def test_answer_that_was_cut_is_left_aside(cut):
+def test_truncated_response_is_ignored(cut):
     assert fault(GOOD[:cut]) == "malformed"
 
 
-def test_answer_without_signature_is_left_aside_where_one_is_demanded():
+def test_unsigned_response_is_ignored_if_signing_is_required():
     assert fault(answer(REQUEST, DISCONNECT_ACK, signed=False), signed=True) == "unsigned"
 
 
@@ -75,7 +75,7 @@ def named(vendor="", **values):
     return attributes_of(bytes(20) + packed)
 
 
-def test_session_is_named_by_what_is_known_of_it():
+def test_session_is_identified_by_its_known_attributes():
     known = {"nas_key": "sw|2001:db8::1", "user": "anna", "session_id": "s1", "mac": "0a1b2c3d4e5f"}
     address = bytes.fromhex("20010db8000000000000000000000001")
     assert named(**known) == [(32, b"sw"), (95, address), (1, b"anna"), (44, b"s1"), (31, b"0A-1B-2C-3D-4E-5F")]
@@ -85,10 +85,10 @@ def test_session_is_named_by_what_is_known_of_it():
 
 
 @pytest.mark.parametrize("user", ["", "x" * 254, "a\\377b", "a\nb"])
-def test_name_that_the_nas_would_not_know_again_is_left_out(user):
+def test_name_unknown_to_the_nas_is_omitted(user):
     assert named(user=user, session_id="s1") == [(44, b"s1")]
 
 
-def test_more_than_a_packet_holds_is_refused():
+def test_oversized_packet_is_rejected():
     with pytest.raises(ValueError, match="more than a packet holds"):
         request_packet(RecipeStep("coa"), 1, bytes((26, 255)) * 17 + bytes(253 * 17), at=1, secret=SECRET)

@@ -1,4 +1,6 @@
-"""FreeRADIUS as the NAS: another implementation of RFC 5176 reads what we send, and refuses with Error-Cause."""
+"""FreeRADIUS as the NAS: an independent RFC 5176 implementation parses our requests and rejects some with Error-
+Cause.
+"""
 
 import subprocess
 from pathlib import Path
@@ -10,7 +12,7 @@ from radius.agent.coa_queue import CoaQueue
 from tests.agent.coa import SECRET, SOURCE, add_session, add_vendor_nas, ask, make_sender, outcome, own_address, running
 from tests.waiting import until
 
-# Ends sessions of anna's alone, knows no vendor's command, and has only some VLANs.
+# Ends only anna's sessions, knows no vendor command, and has only some VLANs.
 CONFIGURATION = """
 prefix = {folder}
 logdir = {folder}
@@ -118,7 +120,7 @@ def ends(owner, request):
     return outcome(owner, request, "state", "answer_code", "error_cause", "step")
 
 
-def test_session_it_knows_is_ended_and_another_is_refused(owner, alpha, freeradius, sender):
+def test_known_session_is_ended_and_another_is_rejected(owner, alpha, freeradius, sender):
     known = ask(owner, add_session(owner, alpha, freeradius.address))
     unknown = ask(owner, add_session(owner, alpha, freeradius.address, identity="bert"))
     assert ends(owner, known) == ("acknowledged", 41, None, 0)
@@ -127,7 +129,7 @@ def test_session_it_knows_is_ended_and_another_is_refused(owner, alpha, freeradi
     assert not sender.counters["answers_forged"]
 
 
-def test_change_is_made_or_refused(owner, alpha, freeradius, sender):
+def test_change_is_applied_or_rejected(owner, alpha, freeradius, sender):
     def change(vlan):
         pair = '[{"attribute": "Tunnel-Private-Group-Id", "value": "%s", "tag": 1}]'
         return ask(owner, add_session(owner, alpha, freeradius.address), "change", attributes=pair % vlan)
@@ -136,14 +138,14 @@ def test_change_is_made_or_refused(owner, alpha, freeradius, sender):
     assert ends(owner, change("99")) == ("refused", 45, 407, 0)
 
 
-def test_command_it_does_not_know_makes_the_recipe_go_on(owner, alpha, cisco, sender):
+def test_unknown_command_continues_the_recipe(owner, alpha, cisco, sender):
     nas_id = add_vendor_nas(owner, alpha, cisco.address, "cisco")
     request = ask(owner, add_session(owner, alpha, cisco.address, nas_id=nas_id), "reauthenticate")
     assert ends(owner, request) == ("acknowledged", 41, None, 1)
 
 
 def test_nas_with_another_secret_does_not_answer(owner, alpha, freeradius, cell_engine, platform):
-    """FreeRADIUS drops what is not signed with its secret, as RFC 5176 2.3 has it."""
+    """FreeRADIUS drops packets not signed with its secret (RFC 5176 2.3)."""
 
     class OtherSealer:
         def open(self, sealed, context):
@@ -156,8 +158,10 @@ def test_nas_with_another_secret_does_not_answer(owner, alpha, freeradius, cell_
 
 
 @pytest.mark.parametrize("listens", ["::1", "::"])
-def test_nas_with_an_ipv6_address_is_asked_over_ipv6(listens, owner, alpha, cell_engine, platform, tmp_path_factory):
-    """From the cell's own address or, where it listens on all, from the one that leads there."""
+def test_nas_with_an_ipv6_address_is_contacted_over_ipv6(
+    listens, owner, alpha, cell_engine, platform, tmp_path_factory
+):
+    """From the cell's own address or, if it listens on all, from the one routed there."""
     folder = tmp_path_factory.mktemp("six")
     with (
         Freeradius(folder, 3799, address="::1", source="::1") as nas,
@@ -170,7 +174,7 @@ def test_nas_with_an_ipv6_address_is_asked_over_ipv6(listens, owner, alpha, cell
         assert ends(owner, known) == ("acknowledged", 41, None, 0)
         assert ends(owner, unknown) == ("refused", 42, 503, 0)
         assert ends(owner, of_registered) == ("acknowledged", 41, None, 0)
-        # RFC 5176 3: by what the NAS knows itself.
+        # RFC 5176 3: by the NAS's own attributes.
         until(lambda: "NAS-IPv6-Address = 2001:db8::7" in nas.log(), "it has said what it read")
         assert "NAS-IPv6-Address = ::1" in nas.log()
         if listens == "::1":

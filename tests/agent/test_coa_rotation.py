@@ -1,4 +1,4 @@
-"""A request to a NAS is signed with the secret that the NAS has, while that changes over."""
+"""During a rotation, a request to a NAS is signed with the secret that the NAS has."""
 
 from uuid import uuid4
 
@@ -9,7 +9,7 @@ from tests.agent.coa import add_session, add_vendor_nas, ask
 
 
 class ContextSealer:
-    """A secret is what it is sealed for."""
+    """A secret equals its sealing context."""
 
     def open(self, sealed: bytes, context: str) -> bytes:
         return context.encode()
@@ -26,7 +26,7 @@ class ContextSealer:
         ({"old_at": "2026-01-03", "new_at": "2026-01-02"}, "slot"),
     ],
 )
-def test_request_is_signed_with_what_the_nas_was_heard_with(
+def test_request_uses_the_secret_that_the_nas_last_used(
     owner, cell_engine, platform, alpha, seen, signs_with, registered
 ):
     rotation = uuid4()

@@ -1,4 +1,4 @@
-"""How requests to NASes ended is told to whoever listens, as the row says it."""
+"""Results of CoA requests are published as stored."""
 
 import pytest
 from sqlalchemy import select
@@ -20,7 +20,7 @@ def nas():
     nas.socket.close()
 
 
-def test_every_end_is_told_once_and_as_it_is_stored(owner, alpha, nas, cell_engine, app_engine, platform):
+def test_every_result_is_published_once_as_stored(owner, alpha, nas, cell_engine, app_engine, platform):
     told = []
     rows = [add_session(owner, alpha, nas.address, framed_ip="2001:db8::1") for _ in range(3)]
     refused, expired, given_up = (ask(owner, row) for row in rows)

@@ -1,4 +1,4 @@
-"""Server certificates that are damaged on the cell's disk: of a tenant they are that tenant's affair."""
+"""Damaged server certificates on the cell's disk affect only their own tenant."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def paths(tmp_path: Path) -> CellPaths:
 
 
 def made(paths: CellPaths, tmp_path: Path) -> tuple[dict[int, str], str]:
-    """What is baked, and the configuration of the slots' TLS."""
+    """The loaded certificates and the TLS configuration of the slots."""
     slots = [
         SlotRow(
             SlotNumber(number), 20_000 + 2 * number, 20_001 + 2 * number, "assigned", None, "a-secret-of-a-slot", ()
@@ -37,7 +37,7 @@ def made(paths: CellPaths, tmp_path: Path) -> tuple[dict[int, str], str]:
     return generation.facts.baked, (generation.directory / "slots" / "eap").read_text()
 
 
-def test_damaged_one_of_a_tenant_keeps_no_configuration_from_the_others(paths: CellPaths, tmp_path: Path) -> None:
+def test_damaged_tenant_certificate_blocks_no_other_tenant(paths: CellPaths, tmp_path: Path) -> None:
     whole, damaged = (paths.server_certificate(number, SERIAL) for number in (0, 1))
     content = paths.placeholder.read_bytes()
     for path in (whole, damaged):
@@ -50,7 +50,7 @@ def test_damaged_one_of_a_tenant_keeps_no_configuration_from_the_others(paths: C
     assert str(paths.placeholder) in configured
 
 
-def test_damaged_one_of_nobody_is_named(paths: CellPaths, tmp_path: Path) -> None:
+def test_damaged_certificate_without_a_tenant_is_reported(paths: CellPaths, tmp_path: Path) -> None:
     paths.placeholder.write_bytes(b"")
     with pytest.raises(RenderError, match=f"^{paths.placeholder} is damaged"):
         made(paths, tmp_path)

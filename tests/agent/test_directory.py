@@ -1,4 +1,4 @@
-"""What one tenant's rows may hold that no configuration can: it is that tenant's affair, and nobody else's."""
+"""Rows of one tenant that no configuration can express affect only that tenant."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ USUAL = "a-secret-of-a-slot"
 
 
 def slots_with(owner_engine: Engine, directory: Directory, tenant: Tenant, secret: bytes) -> Sequence[SlotRow]:
-    """The tenant's has this secret."""
+    """The tenant's slot has this secret."""
     with Session(owner_engine) as session:
         for row in session.scalars(select(Slot)):
             plain = secret if row.tenant_id == tenant.id else USUAL.encode()
@@ -27,7 +27,7 @@ def slots_with(owner_engine: Engine, directory: Directory, tenant: Tenant, secre
 
 
 @pytest.mark.parametrize("secret", [b"short", b'"}\n client x { ipaddr = *', b"\xff" * 20])
-def test_secret_that_no_configuration_can_hold_is_its_tenants_affair(
+def test_unusable_secret_affects_only_its_tenant(
     owner_engine: Engine, cell_engine: Engine, platform: Platform, alpha: Tenant, secret: bytes
 ) -> None:
     directory = Directory(cell_engine, platform.cell_id, SEALER)
@@ -37,13 +37,13 @@ def test_secret_that_no_configuration_can_hold_is_its_tenants_affair(
     assert {row.secret for row in found if row.tenant_id != alpha.id} == {USUAL}
     assert RADIUS_SECRET.fullmatch(its)
     assert directory.unusable == [f"slot {row.number}" for row in found if row.tenant_id == alpha.id]
-    # Else radiusd would be exchanged again and again.
+    # Otherwise radiusd would be replaced again and again.
     assert directory.slots(count=4) == found
     assert {row.secret for row in slots_with(owner_engine, directory, alpha, USUAL.encode())} == {USUAL}
     assert not directory.unusable
 
 
-def test_authorities_that_lead_in_a_circle_are_followed_once(
+def test_cyclic_authorities_are_followed_once(
     app_engine: Engine, owner_engine: Engine, cell_engine: Engine, platform: Platform, alpha: Tenant
 ) -> None:
     authorities = certify(app_engine, alpha.id).authorities

@@ -1,4 +1,4 @@
-"""NASes whose requests are dropped, or left behind by a rotation: alarms that name the remedy."""
+"""Alarms with remedies for NASes whose requests are dropped, or that a rotation left behind."""
 
 from datetime import timedelta
 
@@ -12,7 +12,7 @@ from radius.agent.dropped_sources import LOG_SECONDS, STANDS_SECONDS, UNSIGNED, 
 from radius.agent.rotation_alarms import tell_of_rotations
 
 
-def test_who_asks_with_a_wrong_secret_is_told_until_it_is_over(cell_engine, platform, alpha):
+def test_wrong_secret_raises_an_alarm_until_it_stops(cell_engine, platform, alpha):
     alarms, now = Alarms(), 0.0
     heard: set[tuple[int, str]] = {
         (0, "192.0.2.1"),
@@ -44,8 +44,8 @@ def test_who_asks_with_a_wrong_secret_is_told_until_it_is_over(cell_engine, plat
     assert alarms.standing() == []
 
 
-def test_wrong_secret_of_a_self_test_is_no_alarm(owner, cell_engine, platform, alpha, bravo):
-    """What comes at the same time from elsewhere comes again."""
+def test_wrong_secret_of_a_self_test_raises_no_alarm(owner, cell_engine, platform, alpha, bravo):
+    """Simultaneous packets from other sources will be repeated."""
     alarms = Alarms()
     told = DroppedSources(
         cell_engine, platform.cell_id, alarms, WRONG_SECRET, lambda: {(0, "192.0.2.1"), (1, "192.0.2.2")}
@@ -64,7 +64,7 @@ def test_wrong_secret_of_a_self_test_is_no_alarm(owner, cell_engine, platform, a
     assert {alarm.code for alarm in alarms.standing()} == {"wrong-secret:alpha", "wrong-secret:bravo"}
 
 
-def test_wrong_secret_that_we_try_ourselves_is_no_alarm_and_hides_none(cell_engine, platform, alpha, bravo):
+def test_own_wrong_secret_trial_raises_and_hides_no_alarm(cell_engine, platform, alpha, bravo):
     alarms = Alarms()
     heard = {(0, str(DEMO_ADDRESS)), (1, str(DEMO_ADDRESS)), (1, "127.0.0.1")}
     DroppedSources(cell_engine, platform.cell_id, alarms, WRONG_SECRET, lambda: heard).tell()
@@ -72,7 +72,7 @@ def test_wrong_secret_that_we_try_ourselves_is_no_alarm_and_hides_none(cell_engi
     assert (alarm.code, alarm.detail.split(" to tenant")[0]) == ("wrong-secret:bravo", "Packets from 127.0.0.1")
 
 
-def test_self_test_that_nobody_does_any_more_silences_nothing(owner, cell_engine, platform, alpha):
+def test_abandoned_self_test_silences_nothing(owner, cell_engine, platform, alpha):
     alarms = Alarms()
     told = DroppedSources(cell_engine, platform.cell_id, alarms, WRONG_SECRET, lambda: {(0, "192.0.2.1")})
     owner.execute(
@@ -84,7 +84,7 @@ def test_self_test_that_nobody_does_any_more_silences_nothing(owner, cell_engine
     assert [alarm.code for alarm in alarms.standing()] == ["wrong-secret:alpha"]
 
 
-def test_what_was_heard_while_the_database_was_away_is_told_afterwards(cell_engine, platform, alpha, monkeypatch):
+def test_events_during_a_database_outage_are_reported_later(cell_engine, platform, alpha, monkeypatch):
     alarms, heard = Alarms(), [{(0, "192.0.2.1")}, set()]
     told = DroppedSources(cell_engine, platform.cell_id, alarms, WRONG_SECRET, lambda: heard.pop(0))
 
@@ -136,7 +136,7 @@ def test_flood_of_forged_sources_is_bounded(cell_engine, platform, alpha, bravo,
     assert len(alarm.detail) < 1_000
 
 
-def test_rotation_that_leaves_nases_behind_names_the_commands(owner, cell_engine, platform, alpha):
+def test_rotation_with_nases_left_behind_names_the_commands(owner, cell_engine, platform, alpha):
     [rotation] = owner.execute(
         "INSERT INTO secret_rotations (tenant_id, next_sealed, ends_at, created_at, started_by)"
         " VALUES (%s, 'x', %s, %s, 't') RETURNING id",

@@ -1,4 +1,4 @@
-"""What the NASes of a cell notice while the secret of one tenant changes over, under load; the figures are logged."""
+"""Effects on a cell's NASes while one tenant rotates its secret under load. The figures are logged."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 @pytest.mark.long
-def test_rotation_drops_no_request_of_anybody(database, app_engine, tmp_path):
+def test_rotation_drops_no_request(database, app_engine, tmp_path):
     with running_cell(database, tmp_path) as cell:
         alpha, bravo = (running_tenant(cell, app_engine, slug, policy=_OPEN) for slug in ("alpha", "bravo"))
         for tenant in (alpha, bravo):

@@ -1,4 +1,4 @@
-"""External authorities between database and cell: what devices have shown goes up, what is trusted and revoked down."""
+"""External authorities between database and cell: presented certificates go up, trust and revocations go down."""
 
 import pytest
 from cryptography import x509
@@ -71,7 +71,7 @@ def shown(owner, columns="common_name, crl_urls, ocsp_urls"):
 
 
 class TestShown:
-    def test_certificate_is_kept_with_where_its_status_is(self, owner, alpha, journal, trust):
+    def test_certificate_is_stored_with_its_status_addresses(self, owner, alpha, journal, trust):
         authority_id = trust(alpha, ISSUING)
         urls = ["ldap://ad.example/cn=crl", "http://crl.example/1.crl"]
         leaf = laptop(crl_urls=urls, ocsp_urls=["http://ocsp.example/"])
@@ -83,7 +83,7 @@ class TestShown:
         journal.ship(auth(alpha, at=AT + SECOND, **told))
         assert shown(owner, "last_seen_at - first_seen_at = interval '1 second'") == [(True,)]
 
-    def test_of_another_tenants_authority_or_one_that_is_gone_nothing_is_kept(self, owner, make, journal, trust, alpha):
+    def test_certificate_of_a_foreign_or_deleted_ca_is_not_stored(self, owner, make, journal, trust, alpha):
         bravo = make("bravo")
         for authority_id in (trust(bravo, ISSUING), bravo.id):
             told = {"external_authority": str(authority_id), "external_certificate": der(laptop())}
@@ -91,7 +91,7 @@ class TestShown:
         assert shown(owner) == []
         assert owner.execute("SELECT count(*) FROM quarantined_records").fetchone() == (0,)
 
-    def test_number_is_bounded_and_known_ones_are_still_seen(self, owner, alpha, journal, trust, monkeypatch):
+    def test_number_is_limited_and_known_ones_are_updated(self, owner, alpha, journal, trust, monkeypatch):
         monkeypatch.setattr(external, "CERTIFICATES_MOST", 1)
         authority_id = trust(alpha, ISSUING)
         leaves = [laptop(name) for name in ("first", "second")]
@@ -108,8 +108,8 @@ class TestShown:
         batch.add(auth(Alpha, external_authority="a", external_certificate=certificate))
         return batch
 
-    def test_certificate_of_another_version_stops_nobody(self):
-        # X.509 v2 where v3 stood (RFC 5280 4.1.2.1).
+    def test_certificate_of_another_version_is_skipped(self):
+        # X.509 v2 in place of v3 (RFC 5280 4.1.2.1).
         version = LAPTOP.index(b"\xa0\x03\x02\x01\x02") + 4
         changed = LAPTOP[:version] + b"\x01" + LAPTOP[version + 1 :]
         assert self.read(changed)._shown == {}
@@ -118,7 +118,7 @@ class TestShown:
     @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
     @settings(max_examples=examples(200), deadline=None)
     @given(data=st.data())
-    def test_damaged_certificate_stops_nobody(self, data):
+    def test_damaged_certificate_is_skipped(self, data):
         changed = bytearray(LAPTOP)
         for _ in range(data.draw(st.integers(1, 4))):
             changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
@@ -133,7 +133,7 @@ class TestReplica:
         with replica.catch_up().view as view:
             return view.issuer(tenant.number, subject_line(which.certificate))
 
-    def test_authority_comes_with_its_key_and_goes(self, owner, alpha, replica, trust):
+    def test_authority_is_mirrored_with_its_key_and_deleted(self, owner, alpha, replica, trust):
         root = trust(alpha, ROOT)
         authority_id = trust(alpha, ISSUING, above=root)
         (record,) = self.issuer(replica, alpha).authorities
@@ -142,14 +142,14 @@ class TestReplica:
         owner.execute("DELETE FROM certificate_authorities WHERE id = %s", (authority_id,))
         assert self.issuer(replica, alpha) is None
 
-    def test_revoked_root_revokes_what_is_below_it(self, owner, alpha, replica, trust):
+    def test_revoked_root_revokes_its_descendants(self, owner, alpha, replica, trust):
         root = trust(alpha, ROOT)
         trust(alpha, ISSUING, above=root)
         owner.execute("UPDATE certificate_authorities SET status = 'revoked' WHERE id = %s", (root,))
         (record,) = self.issuer(replica, alpha).authorities
         assert record.revoked
 
-    def test_authorities_of_one_name_are_one_tenants(self, owner, make, alpha, replica, trust):
+    def test_authorities_of_one_name_stay_within_their_tenant(self, owner, make, alpha, replica, trust):
         bravo = make("bravo")
         trust(alpha, ROOT)
         trust(alpha, authority("Corp Root", NOW))
@@ -157,7 +157,7 @@ class TestReplica:
         assert len(self.issuer(replica, alpha, ROOT).authorities) == 2
         assert len(self.issuer(replica, bravo, ROOT).authorities) == 1
 
-    def test_status_and_freshness_of_lists_arrive_and_go(self, owner, alpha, replica, trust, fresh_replica):
+    def test_crl_status_and_freshness_are_mirrored(self, owner, alpha, replica, trust, fresh_replica):
         authority_id = trust(alpha, ISSUING)
         owner.execute(
             "INSERT INTO external_statuses (tenant_id, authority_id, serial, listed) SELECT %s, %s, "
@@ -186,7 +186,7 @@ class TestReplica:
         owner.execute("DELETE FROM certificate_authorities WHERE id = %s", (authority_id,))
         assert replica.catch_up().everything["statuses"] == {}
 
-    def test_what_the_tenant_asks_for_is_in_its_slot(self, owner, alpha, replica):
+    def test_tenant_settings_are_in_its_slot(self, owner, alpha, replica):
         slot = replica.catch_up().slots()[alpha.slot]
         assert (slot.own_authorities_only, slot.status_required) == (True, False)
         owner.execute("UPDATE tenants SET trusts_external = true, status_failure = 'hard' WHERE id = %s", (alpha.id,))

@@ -1,4 +1,4 @@
-"""A real radiusd that is stopped in its tracks, and a real process whose one thread keeps the interpreter to itself."""
+"""A real radiusd that is stopped, and a real process with one thread that holds the interpreter lock."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ def _answers(radiusd):
     return serves("127.0.0.1", status.port, status.secret, seconds=1)
 
 
-def test_radiusd_that_answers_nobody_is_ended_and_started_again(radiusd, clock):
+def test_hanging_radiusd_is_killed_and_restarted(radiusd, clock):
     alarms = Alarms()
     watch = HangWatch(radiusd, alarms, journal_size=lambda: 0, clock=clock)
     hung = radiusd.running
@@ -37,7 +37,7 @@ def test_radiusd_that_answers_nobody_is_ended_and_started_again(radiusd, clock):
     assert radiusd.restarts == 1
 
 
-def test_radiusd_that_writes_or_answers_now_and_then_stays(radiusd, clock):
+def test_radiusd_that_writes_or_answers_at_times_is_kept(radiusd, clock):
     size = [0]
     watch = HangWatch(radiusd, Alarms(), journal_size=lambda: size[0], clock=clock)
     busy = radiusd.running
@@ -63,7 +63,7 @@ ctypes.PyDLL(None).sleep(50)
 """
 
 
-def test_agent_whose_threads_do_not_get_their_turn_says_where_it_hangs_and_ends():
+def test_agent_with_starved_threads_logs_the_stack_and_exits():
     script = [sys.executable, "-c", _ONE_THREAD_TAKES_ALL]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=False, timeout=40)
     assert done.returncode == 1

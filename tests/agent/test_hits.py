@@ -1,4 +1,4 @@
-"""Hits are counted with the rows that they count: in the same transaction, exactly once."""
+"""Hits are counted exactly once, in the same transaction as their log rows."""
 
 import psycopg
 import pytest
@@ -22,7 +22,7 @@ def decided(tenant, **values):
     return auth(tenant, **({"policy_id": POLICY, "policy_version": 1} | values))
 
 
-def test_rules_fallback_and_pinned_denies_are_counted_by_version_and_day(owner, alpha, journal):
+def test_hits_are_counted_by_rule_version_and_day(owner, alpha, journal):
     journal.ship(
         decided(alpha),
         decided(alpha, at=AT + 5),
@@ -45,7 +45,7 @@ def test_batches_add_up_and_the_last_hit_never_goes_back(owner, alpha, journal):
     assert hits(owner) == [("r1", 1, "2096-10-02", 3, AT + 9)]
 
 
-def test_what_was_shipped_is_not_counted_again(owner, alpha, journal):
+def test_shipped_rows_are_not_counted_again(owner, alpha, journal):
     journal.ship(*(decided(alpha, at=AT + n) for n in range(10)))
     journal.ship()
     again = journal.shipper(AuthStream())
@@ -54,19 +54,19 @@ def test_what_was_shipped_is_not_counted_again(owner, alpha, journal):
     assert hits(owner) == [("r1", 1, "2096-10-02", 10, AT + 9)]
 
 
-def test_reject_before_any_policy_hits_nothing(owner, alpha, journal):
+def test_reject_before_any_policy_counts_no_hit(owner, alpha, journal):
     journal.ship(auth(alpha, policy_id="", policy_version=0, rule_id="", permitted=False, reason="wrong-password"))
     assert hits(owner) == []
 
 
-def test_batch_that_is_refused_counts_nothing_and_the_rest_of_it_counts_once(owner, alpha, journal):
-    """A site that is no UUID is refused by PostgreSQL: the batch is halved until it alone is set aside."""
+def test_rejected_batch_is_split_and_the_rest_counts_once(owner, alpha, journal):
+    """PostgreSQL rejects a site that is no UUID: the batch is halved until only that row is set aside."""
     journal.ship(*(decided(alpha, at=AT + n, site_id="mars" if n == 3 else "") for n in range(8)))
     assert hits(owner) == [("r1", 1, "2096-10-02", 7, AT + 7)]
     assert owner.execute("SELECT count(*) FROM auth_log").fetchone() == (7,)
 
 
-def test_tenants_do_not_see_each_others_hits(owner, database, alpha, make, journal):
+def test_tenants_cannot_see_each_others_hits(owner, database, alpha, make, journal):
     bravo = make("bravo")
     journal.ship(decided(alpha), decided(bravo), decided(bravo))
     with psycopg.connect(database.app_url) as connection:

@@ -1,4 +1,4 @@
-"""Identity sources on their way into the replica: live, of this cell's tenants alone, with secrets sealed anew."""
+"""Identity sources in the replica: live, only of this cell's tenants, with secrets resealed."""
 
 import json
 
@@ -51,7 +51,7 @@ def test_source_is_mirrored_with_its_secret_sealed_for_the_cell(replica, alpha, 
     assert b"hidden" not in record.document
 
 
-def test_change_switch_and_removal_arrive(replica, alpha, act, corp):
+def test_update_switch_and_deletion_are_mirrored(replica, alpha, act, corp):
     (before,), _ = mirrored(replica, alpha)
     act(sources.update_source, name="corp", seal=seal, reach=DEFAULT_REACH, secret="another")
     (after,), _ = mirrored(replica, alpha)
@@ -65,7 +65,7 @@ def test_change_switch_and_removal_arrive(replica, alpha, act, corp):
     assert mirrored(replica, alpha) == ([], False)
 
 
-def test_sources_come_in_the_order_in_which_they_are_asked(replica, alpha, act, corp):
+def test_sources_are_in_query_order(replica, alpha, act, corp):
     for name, position in (("zeta", 5), ("beta", 100)):
         act(
             sources.create_source,
@@ -80,11 +80,11 @@ def test_sources_come_in_the_order_in_which_they_are_asked(replica, alpha, act, 
     assert [record.name for record in mirrored(replica, alpha)[0]] == ["zeta", "beta", "corp"]
 
 
-def test_source_of_another_tenant_is_not_among_them(replica, make, alpha, corp):
+def test_source_of_another_tenant_is_not_mirrored(replica, make, alpha, corp):
     assert mirrored(replica, make("bravo")) == ([], False)
 
 
-def test_log_of_changes_tells_no_secret(act, corp, owner):
+def test_change_log_holds_no_secret(act, corp, owner):
     act(
         sources.update_source,
         name="corp",
@@ -100,7 +100,7 @@ def test_log_of_changes_tells_no_secret(act, corp, owner):
     assert "hidden" not in told
 
 
-def test_cell_reads_the_sources_of_its_own_tenants_alone(app_engine, cell_engine):
+def test_cell_reads_only_its_own_tenants_sources(app_engine, cell_engine):
     platform = make_platform(app_engine, cell_engine, slots=1)
     alpha = make_tenant(app_engine, platform, "alpha")
     other = make_cell(cell_engine, name="cell-2", slots=1, first_port=19000)

@@ -1,4 +1,4 @@
-"""How much radiusd may hold, and what becomes of one that holds more."""
+"""The memory limit of radiusd and what happens above it."""
 
 import os
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from radius.agent.memory import FEWEST_SESSIONS, HALF_OPEN_BYTES, MOST_SESSIONS
 GIGABYTE = 1 << 30
 
 
-def test_memory_of_a_process_is_told_and_of_none_is_not():
+def test_memory_of_a_running_process_is_reported():
     own = memory.memory_of(os.getpid())
     assert 0 < own.anonymous_bytes <= own.resident_bytes
     assert 0 < memory.proportional_bytes(os.getpid()) <= 2 * own.resident_bytes
@@ -28,7 +28,7 @@ def test_memory_of_a_process_is_told_and_of_none_is_not():
 
 @dataclass
 class Machine:
-    """/proc and /sys/fs/cgroup of a machine of 8 GB."""
+    """/proc and /sys/fs/cgroup of a machine with 8 GB."""
 
     proc: os.PathLike
     cgroups: os.PathLike
@@ -54,7 +54,7 @@ def machine(tmp_path):
     return machine
 
 
-def test_machine_without_groups_gives_all_it_has(machine):
+def test_machine_without_cgroups_uses_all_memory(machine):
     assert machine.available() == 8 * GIGABYTE
 
 
@@ -64,7 +64,7 @@ def test_machine_without_groups_gives_all_it_has(machine):
         ("0::/system.slice/admit.service", "system.slice/admit.service/memory.max", 2 * GIGABYTE, 2 * GIGABYTE),
         ("0::/system.slice/admit.service", "system.slice/memory.max", 3 * GIGABYTE, 3 * GIGABYTE),
         ("0::/system.slice/admit.service", "system.slice/admit.service/memory.max", "max", 8 * GIGABYTE),
-        # In a container: its own group is the root, and the path is that of the world outside.
+        # In a container its own group is the root, and the path is that of the host.
         ("0::/", "memory.max", GIGABYTE, GIGABYTE),
         ("0::/../../docker-1", "memory.max", GIGABYTE, GIGABYTE),
         ("4:memory:/docker/1", "memory/memory.limit_in_bytes", GIGABYTE, GIGABYTE),
@@ -72,13 +72,13 @@ def test_machine_without_groups_gives_all_it_has(machine):
         ("4:cpu:/docker/1", "memory/memory.limit_in_bytes", GIGABYTE, 8 * GIGABYTE),
     ],
 )
-def test_control_group_that_gives_less_decides(machine, line, file, text, expected):
+def test_smaller_cgroup_limit_applies(machine, line, file, text, expected):
     machine.belongs(line)
     machine.limit(file, text)
     assert machine.available() == expected
 
 
-def test_limit_is_the_setting_or_half_of_what_there_is():
+def test_limit_is_the_setting_or_half_of_the_memory():
     settings = {"ADMIT_VAR_DIR": "/x"}
     assert memory.limit_bytes(load_settings(settings)) == memory.available_bytes() // 2
     assert memory.limit_bytes(load_settings(settings | {"ADMIT_CELL_MEMORY_BYTES": "1000000000"})) == 1_000_000_000
@@ -92,5 +92,5 @@ def test_limit_is_the_setting_or_half_of_what_there_is():
         (GIGABYTE, 32, FEWEST_SESSIONS),
     ],
 )
-def test_handshakes_of_all_slots_fit_into_the_limit_unless_too_few_for_a_tenant(limit, slots, expected):
+def test_handshakes_of_all_slots_fit_the_memory_limit(limit, slots, expected):
     assert memory.max_sessions(limit, slots) == expected

@@ -1,4 +1,4 @@
-"""A real radiusd that holds more than it may is exchanged, once, and serves on."""
+"""A real radiusd above its memory limit is replaced once and service continues."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.waiting import until
 
 @pytest.fixture
 def watch(radiusd, clock):
-    """A watch whose limit is this part of what radiusd holds."""
+    """A watch with this fraction of radiusd's memory as its limit."""
 
     def make(share):
         held = memory_of(radiusd.running.pid).anonymous_bytes
@@ -24,7 +24,7 @@ def watch(radiusd, clock):
     return make
 
 
-def test_memory_is_told_and_an_alarm_comes_before_the_limit(radiusd, watch):
+def test_memory_is_reported_and_an_alarm_precedes_the_limit(radiusd, watch):
     calm, codes = watch(2)
     told = calm.document()
     assert 0 < told["anonymous_bytes"] < told["rss_bytes"]
@@ -35,7 +35,7 @@ def test_memory_is_told_and_an_alarm_comes_before_the_limit(radiusd, watch):
     assert radiusd.renewals == 0
 
 
-def test_radiusd_that_stays_above_the_limit_is_exchanged_and_not_again_at_once(radiusd, watch, clock):
+def test_radiusd_above_the_limit_is_replaced_once(radiusd, watch, clock):
     old = radiusd.running
     hard, codes = watch(0.5)
     clock.now = LASTS_SECONDS - 0.1
@@ -45,13 +45,13 @@ def test_radiusd_that_stays_above_the_limit_is_exchanged_and_not_again_at_once(r
     hard.look()
     assert radiusd.running.pid != old.pid
     assert process.alive(radiusd.running)
-    # It answers what it has read, and then ends.
+    # It answers what it has received, then exits.
     until(lambda: radiusd.tick() or not process.alive(old), "its end")
     assert radiusd.renewals == 1
     assert codes() == {"memory-high", "memory-exchange"}
     status = radiusd.generation.facts.status
     assert serves("127.0.0.1", status.port, status.secret, seconds=5)
-    # The new one takes as much, so the limit is too low: it is not exchanged again and again.
+    # The new one uses as much, so the limit is too low: it is not replaced repeatedly.
     for clock.now in (LASTS_SECONDS + 1, 2 * LASTS_SECONDS + 2, LASTS_SECONDS + PAUSE_SECONDS - 1):
         hard.look()
     assert radiusd.renewals == 1
@@ -60,7 +60,7 @@ def test_radiusd_that_stays_above_the_limit_is_exchanged_and_not_again_at_once(r
     assert radiusd.renewals == 2
 
 
-def test_peak_that_passes_exchanges_nothing(radiusd, watch, clock):
+def test_short_peak_replaces_nothing(radiusd, watch, clock):
     hard, codes = watch(0.5)
     clock.now = LASTS_SECONDS - 1
     hard._limit *= 4
@@ -72,7 +72,7 @@ def test_peak_that_passes_exchanges_nothing(radiusd, watch, clock):
     assert radiusd.renewals == 0
 
 
-def test_radiusd_that_has_ended_is_nobody_to_judge(radiusd, watch, clock):
+def test_exited_radiusd_is_ignored(radiusd, watch, clock):
     hard, _ = watch(0.5)
     radiusd.stop()
     clock.now = 2 * LASTS_SECONDS

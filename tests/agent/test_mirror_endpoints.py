@@ -1,4 +1,4 @@
-"""What the replica holds of an endpoint: what was found out, groups by rule, posture, passphrase; as it changes."""
+"""Endpoints in the replica: profile, rule groups, posture and passphrase, and their changes."""
 
 import json
 
@@ -35,7 +35,7 @@ def change(app_engine: Engine, alpha):
     return change
 
 
-def test_what_was_found_out_is_mirrored(owner, alpha, replica):
+def test_profile_is_mirrored(owner, alpha, replica):
     add_endpoint(owner, alpha, MAC)
     posture = {"mdm.compliant": {"value": True, "source": "mdm", "at": 7, "until": 99}}
     owner.execute(
@@ -58,7 +58,7 @@ def test_what_was_found_out_is_mirrored(owner, alpha, replica):
     assert (found.profile, found.confidence) == ("camera", 100)
 
 
-def test_groups_by_rule_are_told_apart(owner, alpha, replica, change):
+def test_rule_groups_are_distinguished(owner, alpha, replica, change):
     add_endpoint(owner, alpha, MAC, groups=("chosen",))
     change(ENDPOINT_GROUPS.create, name="ruled")
     change(group_rules.update_group_rule, name="ruled", rule={"all": []})
@@ -72,7 +72,7 @@ def test_groups_by_rule_are_told_apart(owner, alpha, replica, change):
 
 @pytest.fixture
 def sealed(app_engine, cell_engine, platform, alpha, tmp_path, change):
-    """A replica that seals with a cell's key what the master key had sealed, and the module's way to open it."""
+    """A replica that reseals the master key's secrets with a cell's key, and the module's decryption."""
     master = Sealer(MasterKeyFile.create(tmp_path / "master.key"))
     cell = Sealer(MasterKeyFile.create(tmp_path / "cell.key"))
     alarms = Alarms()
@@ -97,7 +97,7 @@ def sealed(app_engine, cell_engine, platform, alpha, tmp_path, change):
         yield master, passphrase, alarms
 
 
-def test_passphrase_of_the_device_comes_before_its_groups(sealed, change):
+def test_device_passphrase_overrides_its_groups(sealed, change):
     master, passphrase, _ = sealed
     assert passphrase() == ""
     for name in ("a-group", "b-group"):
@@ -111,7 +111,7 @@ def test_passphrase_of_the_device_comes_before_its_groups(sealed, change):
     assert passphrase() == "passphrase of a-group"
 
 
-def test_new_passphrase_of_a_group_reaches_every_member(sealed, change):
+def test_new_group_passphrase_reaches_every_member(sealed, change):
     master, passphrase, _ = sealed
     change(ENDPOINT_GROUPS.create, name="sensors")
     change(passphrases.update_group_psk, name="sensors", passphrase="the first one", seal=master.seal)
@@ -126,7 +126,7 @@ def test_new_passphrase_of_a_group_reaches_every_member(sealed, change):
     assert {passphrase(mac) for mac in macs} == {""}
 
 
-def test_passphrase_that_does_not_open_is_told_and_the_device_stays(sealed, change, owner, alpha, tmp_path):
+def test_unreadable_passphrase_raises_an_alarm_only(sealed, change, owner, alpha, tmp_path):
     master, passphrase, alarms = sealed
     stranger = Sealer(MasterKeyFile.create(tmp_path / "stranger.key"))
     change(passphrases.update_endpoint_psk, mac=MAC, passphrase="some passphrase", seal=stranger.seal)

@@ -1,4 +1,4 @@
-"""What the replica holds of a NAS and of its tenant's names, as settings change."""
+"""NASes and the tenant's realms in the replica, as settings change."""
 
 import pytest
 from sqlalchemy import Engine
@@ -21,7 +21,7 @@ ASKED = AccessRequest((("Admit-Slot", "slot_0"), ("User-Name", "02a0c0000001")))
 
 @pytest.fixture
 def mirrored(app_engine: Engine, cell_engine: Engine, platform, alpha, tmp_path):
-    """Adds or sets the NAS "sw" of alpha; its record and the password that the module expects, and the alarms."""
+    """Creates or updates alpha's NAS "sw". Returns its record, the password that the module expects, and the alarms."""
     master = Sealer(MasterKeyFile.create(tmp_path / "master.key"))
     cell = Sealer(MasterKeyFile.create(tmp_path / "cell.key"))
     alarms = Alarms()
@@ -70,7 +70,7 @@ def test_mab_settings_of_a_nas_are_mirrored(added):
     assert change(mab_password="mac")[1] == "02a0c0000001"
 
 
-def test_text_that_does_not_open_is_told_and_the_nas_stays(added, tmp_path):
+def test_unreadable_fixed_text_raises_an_alarm_only(added, tmp_path):
     change, alarms = added
     stranger = Sealer(MasterKeyFile.create(tmp_path / "stranger.key"))
     record, expected = change(mab_password="fixed", mab_password_text="NOPASSWORD", seal=stranger.seal)

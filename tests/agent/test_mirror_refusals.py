@@ -1,4 +1,4 @@
-"""A row that our own code cannot read: it is denied and told of, and every other change goes live."""
+"""A row that our code cannot parse: its device is denied, an alarm is raised, and other changes go live."""
 
 import json
 
@@ -9,7 +9,7 @@ from radius.agent import mirror_pools
 from tests.agent.rows import add_authority, add_certificate, add_endpoint, add_nas, add_policy, add_site, add_user
 
 MAC, NEXT = "001ba9010203", "001ba9010204"
-# What the table lets pass, and no record can hold.
+# Values that the table allows and no record can hold.
 POSTURE = json.dumps({"posture.disk": {"value": [1], "until": 0}})
 
 
@@ -17,9 +17,7 @@ def spoil(owner, mac=MAC):
     owner.execute("UPDATE endpoints SET posture = %s WHERE mac = %s", (POSTURE, mac))
 
 
-def test_endpoint_that_cannot_be_read_is_denied_and_told_of_while_others_go_live(
-    owner, alpha, make, replica, fresh_replica
-):
+def test_unreadable_endpoint_is_denied_and_others_go_live(owner, alpha, make, replica, fresh_replica):
     bravo = make("bravo")
     add_endpoint(owner, alpha, MAC)
     replica.catch_up()
@@ -40,7 +38,7 @@ def test_endpoint_that_cannot_be_read_is_denied_and_told_of_while_others_go_live
     assert replica.alarms.standing() == []
 
 
-def test_alarm_goes_with_its_row(owner, alpha, replica):
+def test_alarm_is_cleared_with_its_row(owner, alpha, replica):
     add_endpoint(owner, alpha, MAC)
     spoil(owner)
     assert len(replica.catch_up().alarms.standing()) == 1
@@ -48,7 +46,7 @@ def test_alarm_goes_with_its_row(owner, alpha, replica):
     assert replica.catch_up().alarms.standing() == []
 
 
-def test_alarms_of_many_bad_rows_are_bounded(owner, alpha, replica):
+def test_number_of_row_alarms_is_limited(owner, alpha, replica):
     for number in range(300):
         add_endpoint(owner, alpha, f"0200000{number:05x}")
     owner.execute("UPDATE endpoints SET posture = %s", (POSTURE,))
@@ -62,8 +60,8 @@ def broken(*_args, **_given):
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_whatever_row_it_is_the_feed_goes_on(owner, alpha, replica, monkeypatch, at_once):
-    """Each noun's code fails at its row, at a whole load and at changes."""
+def test_feed_continues_after_any_unreadable_row(owner, alpha, replica, monkeypatch, at_once):
+    """The code of each noun fails at its row, on full load and on changes."""
     if not at_once:
         replica.catch_up()
     policy_id = add_policy(owner, alpha)

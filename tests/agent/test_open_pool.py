@@ -1,4 +1,4 @@
-"""What radiusd takes of a pool by itself, for one replica and one file of claims."""
+"""Addresses that radiusd takes from a pool, with one replica and one claims file."""
 
 import os
 
@@ -43,25 +43,25 @@ def stock(*numbers, grant=GRANT):
     return PoolStockRecord("", "guests", tuple((number, grant, f"10.0.0.{number}") for number in numbers))
 
 
-def test_what_was_made_ready_before_the_file_was_is_not_taken(pool):
+def test_address_ready_before_the_file_is_not_used(pool):
     pool.restock(1, stock(1, grant=MADE))
     assert pool.take(ANNA, None, now=NOW) is None
     pool.restock(2, stock(1, grant=MADE + 1))
     assert pool.take(ANNA, None, now=NOW) == Taken(1, MADE + 1, "10.0.0.1")
 
 
-def test_lease_from_before_the_file_counts_only_where_nobody_else_can_have_taken_it(pool):
+def test_lease_older_than_the_file_counts_only_if_safe(pool):
     assert pool.take(ANNA, PoolLeaseRecord(1, MADE, "10.0.0.1", ready=True), now=NOW) is None
     assert pool.take(ANNA, PoolLeaseRecord(1, MADE, "10.0.0.1"), now=NOW).number == 1
 
 
-def test_lease_that_another_took_under_its_grant_is_not_given_back(pool):
+def test_lease_taken_by_another_is_not_returned(pool):
     pool.restock(1, stock(1, 2))
     assert pool.take(BEN, None, now=NOW).number == 1
     assert pool.take(ANNA, PoolLeaseRecord(1, GRANT, "10.0.0.1", ready=True), now=NOW).number == 2
 
 
-def test_number_that_was_taken_by_its_lease_after_it_was_made_ready_is_left_out(pool):
+def test_number_taken_again_by_its_lease_is_skipped(pool):
     assert pool.take(ANNA, PoolLeaseRecord(1, MADE + 5, "10.0.0.1"), now=NOW).grant == MADE + 5
     pool.restock(1, stock(1, 2, grant=NOW * SECOND - 1))
     assert pool.take(BEN, None, now=NOW + 3600).number == 2
@@ -69,15 +69,15 @@ def test_number_that_was_taken_by_its_lease_after_it_was_made_ready_is_left_out(
     assert pool.take(BEN, None, now=NOW + 3600).number == 1
 
 
-def test_device_takes_the_same_again_until_the_replica_knows_of_it(pool):
+def test_device_gets_the_same_address_until_mirrored(pool):
     pool.restock(1, stock(1, 2))
     assert [pool.take(mac, None, now=NOW).number for mac in (ANNA, BEN, ANNA)] == [1, 2, 1]
-    # It has become another's meanwhile.
+    # Another device has it by now.
     pool.restock(2, stock())
     assert pool.take(ANNA, None, now=NOW) is None
 
 
-def test_process_that_comes_next_finds_what_was_taken(path, pool):
+def test_next_process_knows_the_taken_addresses(path, pool):
     pool.restock(1, stock(1, 2, 3))
     first = pool.take(ANNA, None, now=NOW)
     following = OpenPool(path, ClaimsFile(path))
@@ -87,7 +87,7 @@ def test_process_that_comes_next_finds_what_was_taken(path, pool):
     following.close()
 
 
-def test_pool_that_has_grown_is_read_from_its_larger_file(path, pool):
+def test_grown_pool_is_read_from_its_larger_file(path, pool):
     pool.restock(1, stock(100))
     assert pool.take(ANNA, None, now=NOW) is None
     allocate_entries(path, 101)
@@ -95,14 +95,14 @@ def test_pool_that_has_grown_is_read_from_its_larger_file(path, pool):
     assert pool.take(ANNA, None, now=NOW).number == 100
 
 
-def test_memory_of_devices_is_bounded_by_the_numbers(pool):
+def test_memory_of_devices_is_limited_by_the_pool_size(pool):
     for turn in range(1, 50):
         pool.restock(turn, stock(1, 2, grant=(NOW + turn) * SECOND))
         pool.take(f"{turn:012x}", None, now=NOW + turn - 1)
     assert len(pool._numbers) <= 2
 
 
-def test_claims_are_read_as_they_were_written(path):
+def test_claims_round_trip(path):
     claims = ClaimsFile(path)
     claims.put(3, Claim(2**62, "ffeeddccbbaa", 1_795_000_000))
     claims.put(0, Claim(7, ANNA, 5))
@@ -113,7 +113,7 @@ def test_claims_are_read_as_they_were_written(path):
     claims.close()
 
 
-def test_file_takes_its_room_at_once_and_keeps_what_is_in_it(path):
+def test_file_reserves_its_space_and_keeps_its_contents(path):
     claims = ClaimsFile(path)
     claims.put(1, Claim(7, ANNA, 5))
     claims.close()
@@ -124,14 +124,14 @@ def test_file_takes_its_room_at_once_and_keeps_what_is_in_it(path):
     assert parse_created_at(path.name) == MADE
 
 
-def test_file_that_is_not_there_or_empty_opens_not(tmp_path):
+def test_missing_or_empty_file_does_not_open(tmp_path):
     (tmp_path / "empty").touch()
     assert ClaimsFile.open(tmp_path / "empty") is None
     assert ClaimsFile.open(tmp_path / "missing") is None
 
 
 @given(content=st.binary(max_size=5 * ENTRY_BYTES))
-def test_damage_is_read_as_far_as_it_can_have_been_written(tmp_path_factory, content):
+def test_damaged_file_is_read_as_far_as_possible(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("damaged") / f"pool_{MADE}.claims"
     path.write_bytes(content)
     for number, claim in read_claims(path):

@@ -1,4 +1,4 @@
-"""The alarm about packets beyond a tenant's limit."""
+"""The alarm for packets over a tenant's rate limit."""
 
 from radius.agent.alarms import Alarms
 from radius.agent.packet_limit import LEAST_DROPPED, MINUTE_SECONDS, STANDS_SECONDS, PacketLimit
@@ -8,7 +8,7 @@ def codes(alarms):
     return [alarm.code for alarm in alarms.standing()]
 
 
-def test_dropped_packets_raise_an_alarm_that_ends():
+def test_dropped_packets_raise_an_alarm_that_clears():
     alarms, now = Alarms(), [0.0]
     limit = PacketLimit(alarms, 4_000, lambda: now[0])
     limit.look({"auth_dropped": 0, "acct_dropped": 0})
@@ -27,7 +27,7 @@ def test_dropped_packets_raise_an_alarm_that_ends():
     assert codes(alarms) == []
 
 
-def test_few_dropped_packets_in_each_minute_raise_none():
+def test_few_dropped_packets_per_minute_raise_no_alarm():
     alarms, now = Alarms(), [0.0]
     limit = PacketLimit(alarms, 4_000, lambda: now[0])
     for minute in range(10):
@@ -36,7 +36,7 @@ def test_few_dropped_packets_in_each_minute_raise_none():
     assert codes(alarms) == []
 
 
-def test_repeated_packets_and_a_new_radiusd_raise_none():
+def test_repeated_packets_and_a_new_radiusd_raise_no_alarm():
     alarms = Alarms()
     limit = PacketLimit(alarms, 4_000)
     limit.look({"auth_dropped": 50_000, "auth_duplicates": 50_000})

@@ -1,4 +1,4 @@
-"""The folder of TLS sessions lies where anybody may make folders."""
+"""The folder of TLS sessions is in a world-writable place."""
 
 import shutil
 
@@ -17,20 +17,20 @@ def paths(tmp_path):
         shutil.rmtree(paths.sessions, ignore_errors=True)
 
 
-def test_folder_is_made_for_the_owner_alone_and_found_again(paths):
+def test_folder_is_created_private_and_reused(paths):
     paths.prepare()
     paths.prepare()
     assert paths.sessions.stat().st_mode & 0o777 == 0o700
 
 
-def test_link_is_refused(paths, tmp_path):
+def test_symlink_is_rejected(paths, tmp_path):
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     paths.sessions.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(PermissionError, match="remove it"):
         paths.prepare()
 
 
-def test_folder_that_others_may_enter_is_refused(paths):
+def test_folder_accessible_to_others_is_rejected(paths):
     paths.sessions.mkdir()
     paths.sessions.chmod(0o750)
     with pytest.raises(PermissionError, match="remove it"):

@@ -1,4 +1,4 @@
-"""Many at once at the same pools: no deadlock, nobody waits for another's rows, and no address is leased twice."""
+"""Concurrent use of the same pools: no deadlock, no lock waits, and no address leased twice."""
 
 import random
 import threading
@@ -21,7 +21,7 @@ from tests.factories.tenancy import ACTOR
 
 SECOND = 1_000_000
 CELLS, WORKERS, ROUNDS = 3, 8, 25
-# Numbers whose addresses sessions tell of without having been given them.
+# Numbers whose addresses sessions report without a lease.
 TOLD_FROM = 440
 BEGIN = """
 INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, mac, started_at, updated_at, framed_ip)
@@ -41,15 +41,15 @@ def pool(app_engine, alpha):
 
 @pytest.fixture
 def cell_ids(owner, pool):
-    """Three cells at one pool: as it is while a tenant moves, and may be once a tenant has two."""
+    """Three cells with one pool, as during a tenant's move."""
     rows = "INSERT INTO cells (name, host) SELECT 'cell-' || number, '' FROM generate_series(2, %s) number RETURNING id"
     return [row[0] for row in owner.execute(rows, (CELLS + 1,))]
 
 
-def test_blocks_are_leased_given_and_reaped_by_many_at_once(database, app_engine, alpha, pool, cell_ids, owner):
-    """Each worker is an agent of one of the cells, and gives what is ready there; another changes the pool meanwhile.
+def test_blocks_are_leased_assigned_and_reaped_concurrently(database, app_engine, alpha, pool, cell_ids, owner):
+    """Each worker is an agent of one cell and assigns its ready addresses. Another one changes the pool meanwhile.
 
-    As the owner, whom row-level security does not bind: a cell sees the tenants of its slots, and a tenant has one.
+    They connect as the owner, without row-level security, because a tenant normally has one cell.
     """
     failures, given, lock = [], Counter(), threading.Lock()
     clock = epoch_microseconds()
@@ -76,7 +76,7 @@ def test_blocks_are_leased_given_and_reaped_by_many_at_once(database, app_engine
             (cell_id, TOLD_FROM),
         ).fetchall()
         with lock:
-            # What the file of claims sees to: each grant is taken once.
+            # The claims file ensures this: each grant is used once.
             fresh = [each for each in ready if not given[each]]
             given.update(fresh)
         claims = [
@@ -90,7 +90,7 @@ def test_blocks_are_leased_given_and_reaped_by_many_at_once(database, app_engine
         pool_leases.reap(cursor, cell_id, [str(alpha.id)], since=now, now=now + 700 * SECOND, clock=now)
 
     def tell():
-        """Sessions that nobody gave their address begin and end: each is stored and heard in one transaction."""
+        """Sessions with unassigned addresses begin and end: each is stored and published in one transaction."""
         try:
             with psycopg.connect(database.owner_url) as connection:
                 cursor, chance = connection.cursor(), random.Random(0)
@@ -131,16 +131,16 @@ def test_blocks_are_leased_given_and_reaped_by_many_at_once(database, app_engine
     assert not any(thread.is_alive() for thread in threads)
     assert max(given.values()) == 1
     assert len(given) > 100
-    # Whoever saw whom first: what a session tells of is nobody else's.
+    # A reported address belongs to one device, in any order of events.
     assert owner.execute(READY_AND_HELD).fetchone() == (0,)
-    # No row was lost on the way, and none is in a state that nothing leads out of.
+    # No row was lost, and none is stuck in a state.
     homeless = "SELECT count(*) FROM pool_addresses WHERE (cell_id IS NULL) <> (state = 'free')"
     assert owner.execute(homeless).fetchone() == (0,)
     of_pool = "SELECT count(*) FROM pool_addresses WHERE NOT leaving"
     assert owner.execute(of_pool).fetchone() == (510,)
 
 
-def test_rows_that_another_holds_are_left_to_it(database, alpha, pool, cell_ids, owner):
+def test_locked_rows_are_skipped(database, alpha, pool, cell_ids, owner):
     with psycopg.connect(database.owner_url) as other, psycopg.connect(database.owner_url) as connection:
         other.execute("SELECT FROM pool_addresses WHERE number < 500 FOR UPDATE")
         cursor = connection.cursor()
@@ -152,8 +152,8 @@ def test_rows_that_another_holds_are_left_to_it(database, alpha, pool, cell_ids,
         connection.rollback()
 
 
-def test_change_of_a_pool_touches_no_row_that_stays_as_it_is(database, app_engine, alpha, pool, owner):
-    """Else the cells that give of it would wait for as long as the change takes."""
+def test_pool_update_locks_no_unchanged_row(database, app_engine, alpha, pool, owner):
+    """Otherwise the cells that assign addresses would wait for the update."""
     first = owner.execute("SELECT ctid FROM pool_addresses WHERE number = 0").fetchone()
 
     def change(**what):
@@ -171,7 +171,7 @@ def test_change_of_a_pool_touches_no_row_that_stays_as_it_is(database, app_engin
 
 
 @pytest.mark.long
-def test_largest_pool_is_made_and_changed(app_engine, alpha, owner):
+def test_largest_pool_is_created_and_updated(app_engine, alpha, owner):
     def call(function, **what):
         with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
             return function(session, actor=ACTOR, tenant_id=alpha.id, name="homes", **what)
@@ -182,7 +182,7 @@ def test_largest_pool_is_made_and_changed(app_engine, alpha, owner):
 
     call(create_pool, kind="delegated", ranges=["2001:db8::/40"])
     assert count() == MAX_ADDRESSES
-    # Those that somebody has leave the pool, the others go.
+    # Addresses in use leave the pool later, the others at once.
     owner.execute("UPDATE pool_addresses SET state = 'quarantined', mac = '02:00:00:00:00:01' WHERE number % 2 = 0")
     call(update_pool, ranges=["2001:db9::/48"])
     assert (count("leaving"), count("NOT leaving")) == (MAX_ADDRESSES // 2, 256)

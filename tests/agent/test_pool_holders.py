@@ -1,4 +1,4 @@
-"""Who holds an address of a pool, by what is given, told, released and heard late (`pool_address_holders`)."""
+"""Holders of pool addresses: assigned, reported, released and reported late (`pool_address_holders`)."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.agent.journal import accounting
 from tests.agent.pool_world import ANNA, BEN, CLEO, DORA, EVE, later
 
 
-def test_released_address_goes_through_its_quarantine_unless_a_session_holds_it(world, as_tenant):
+def test_released_address_is_quarantined_unless_in_use(world, as_tenant):
     address = world.asks(ANNA)
     world.starts(ANNA, address)
     world.settle()
@@ -24,7 +24,7 @@ def test_released_address_goes_through_its_quarantine_unless_a_session_holds_it(
     assert world.asks(BEN) not in (other, None)
 
 
-def test_address_is_not_released_under_a_session_that_tells_none(world, as_tenant):
+def test_address_is_not_released_under_a_silent_session(world, as_tenant):
     address = world.asks(ANNA)
     world.starts(ANNA, None)
     world.settle()
@@ -33,7 +33,7 @@ def test_address_is_not_released_under_a_session_that_tells_none(world, as_tenan
 
 
 @pytest.mark.parametrize("told", ["own", None])
-def test_released_address_of_which_a_start_was_on_its_way_stays_its_devices(world, as_tenant, told):
+def test_released_address_with_a_pending_start_is_kept(world, as_tenant, told):
     address = world.asks(ANNA)
     world.settle()
     as_tenant(release_address, actor="test", address=address)
@@ -48,7 +48,7 @@ def test_released_address_of_which_a_start_was_on_its_way_stays_its_devices(worl
     assert address not in [world.asks(mac) for mac in (BEN, CLEO, DORA, EVE)]
 
 
-def test_addresses_that_no_device_can_have_are_the_same_for_pools_and_for_accounting(owner, platform):
+def test_pools_and_accounting_agree_on_unusable_addresses(owner, platform):
     tells = "SELECT network FROM unnest(%s::inet[]) network WHERE tells_address(network)"
     unusable = list(map(str, extent._UNUSABLE))
     assert owner.execute(tells, (unusable,)).fetchall() == []
@@ -58,7 +58,7 @@ def test_addresses_that_no_device_can_have_are_the_same_for_pools_and_for_accoun
 
 
 @pytest.mark.parametrize("told", ["0.0.0.0", "255.255.255.254", "169.254.3.4"])  # noqa: S104
-def test_session_that_tells_no_address_that_can_be_holds_its_own(world, told):
+def test_session_with_an_unusable_address_holds_its_own(world, told):
     address = world.asks(ANNA)
     world.starts(ANNA, told)
     for _ in range(4):
@@ -68,7 +68,7 @@ def test_session_that_tells_no_address_that_can_be_holds_its_own(world, told):
 
 
 @pytest.mark.parametrize("told", ["own", None])
-def test_start_that_comes_after_its_address_was_made_ready_takes_it_back(world, told):
+def test_late_start_reclaims_its_address(world, told):
     address = world.asks(ANNA)
     for _ in range(4):
         later(world, 60)
@@ -82,16 +82,17 @@ def test_start_that_comes_after_its_address_was_made_ready_takes_it_back(world, 
     assert world.conflicts == 0
 
 
-def test_shipped_accounting_takes_back_what_was_ready_and_a_session_that_ended_does_not(world, alpha, journal):
+def test_shipped_session_reclaims_address_unless_it_ended(world, alpha, journal):
     ended = [accounting(alpha, status, session="s2", Framed_IP_Address="10.0.0.2") for status in ("Start", "Stop")]
     journal.ship(*ended, accounting(alpha, "Start", station=ANNA, Framed_IP_Address="10.0.0.1"))
     journal.ship(accounting(alpha, "Interim-Update", session="s2", seconds=0, Framed_IP_Address="10.0.0.2"))
     assert (world.rows()["10.0.0.1"], world.rows()["10.0.0.2"]) == ("leased", "stock")
 
 
-def test_device_that_took_what_another_turns_out_to_have_keeps_it_too_and_it_is_told(world):
-    """Its NAS told after an hour; meanwhile the other was given it, and then nobody else is, as long as one of them is
-    there."""
+def test_address_used_twice_is_reported_and_then_reserved(world):
+    """The NAS reported after an hour, and another device had the address by then. No third device gets it while one
+    of them is connected.
+    """
     world.add_pool("one", ["10.8.0.1"])
     world.settle()
     assert world.asks(ANNA, pool="one") == "10.8.0.1"
@@ -112,7 +113,7 @@ def test_device_that_took_what_another_turns_out_to_have_keeps_it_too_and_it_is_
     assert world.asks(CLEO, pool="one") is None
 
 
-def test_lease_stays_its_devices_whoever_else_tells_of_the_address(world):
+def test_lease_stays_with_its_device_whoever_reports_it(world):
     address = world.asks(ANNA)
     world.starts(ANNA, None)
     world.settle()

@@ -1,4 +1,4 @@
-"""Whatever comes in which order, and whoever is killed: no address is two devices' at a time, and none is lost."""
+"""Model test: in any order of events and kills, no address belongs to two devices, and none is lost."""
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,8 +20,7 @@ DEVICES = tuple(f"02a0c000000{number}" for number in range(1, 5))
 SMALL, LARGE, OTHER = ("10.0.0.1-10.0.0.2",), ("10.0.0.1-10.0.0.4",), ("10.0.0.3-10.0.0.4",)
 ADDRESSES = tuple(f"10.0.0.{number}" for number in range(1, 5))
 GRACE = QUARANTINE = 60
-# What a NAS tells of a session's address: the address, nothing, none (RFC 2865 5.8 has it ask for one), what the device
-# chose itself.
+# A NAS's report of an address: the address, none, the request for one (RFC 2865 5.8), or the device's own choice.
 OWN = "own"
 TOLD = (OWN, "", "0.0.0.0", "169.254.3.4")  # noqa: S104  # what is told, bound to nothing
 
@@ -29,10 +28,9 @@ TOLD = (OWN, "", "0.0.0.0", "169.254.3.4")  # noqa: S104  # what is told, bound 
 class Addresses(RuleBasedStateMachine):
     """Four devices and a pool of two to four addresses.
 
-    The model is what the devices know: who is on the network with which address. A device begins its session as soon as
-    it is accepted, and the NAS tells of it at once; when that arrives in the database is another matter. Of some the
-    NAS tells late: their addresses may go to others until it does. Some sessions tell of addresses that nobody gave
-    them.
+    The model holds each connected device's address. A device's session begins once it is accepted, and its NAS
+    reports at once. The report may reach the database later. Late reports free their addresses for others until
+    they arrive. Some sessions use addresses that were not assigned.
     """
 
     def __init__(self, world, as_tenant):
@@ -49,11 +47,11 @@ class Addresses(RuleBasedStateMachine):
         world.conflicts = 0
         world.add_pool(ranges=ranges)
         world.settle()
-        # Who is on the network.
+        # The connected devices.
         self.using = {}
-        # Who is there of which the NAS has told nothing: address, and what it is going to tell.
+        # Devices not reported by their NAS: the address, and the report to come.
         self.unheard = {}
-        # Whether an address was told or used of which the cell could know nothing.
+        # Whether an address was used or reported without the cell's knowledge.
         self.may_collide = False
         self.devices_come(DEVICES, number, told)
 
@@ -67,7 +65,7 @@ class Addresses(RuleBasedStateMachine):
         if address is None:
             return
         if mac in self.using:
-            # Authenticated again, and as long as it is there nothing takes its address away.
+            # Reauthenticated. A connected device never loses its address.
             assert address == self.using[mac] or self.was_taken_out(self.using[mac])
         self.world.stops(mac)
         self.unheard.pop(mac, None)
@@ -84,7 +82,7 @@ class Addresses(RuleBasedStateMachine):
             others = {used for other, used in self.using.items() if other != mac}
             assert address not in others, f"{mac} is given {address}: {self.using}"
             for other in [each for each, (used, _) in self.unheard.items() if used == address and each != mac]:
-                # Of which the cell could not know: it finds another one.
+                # The cell could not know of it, so it picks another one.
                 del self.unheard[other]
         return address
 
@@ -99,7 +97,7 @@ class Addresses(RuleBasedStateMachine):
 
     @rule()
     def nas_tells_of_what_it_kept(self):
-        """And that has arrived, in the cell too, before anybody else comes."""
+        """The reports arrive, in the cell too, before the next device."""
         self.may_collide |= bool(self.unheard)
         for mac, (address, told) in self.unheard.items():
             self.world.stops(mac)
@@ -120,7 +118,7 @@ class Addresses(RuleBasedStateMachine):
     def something_breaks(self, what, mac):
         world = self.world
         if what == "claimed":
-            # radiusd, with an address taken of which it tells nobody any more.
+            # radiusd, with an address taken and never reported.
             self.asks(mac, journalled=False)
         {
             "agent": world.start_agent,
@@ -131,13 +129,13 @@ class Addresses(RuleBasedStateMachine):
         }[what]()
 
     def was_taken_out(self, address):
-        """Of its pool, by now or by what the cell has heard."""
+        """From its pool, now or as far as the cell knows."""
         leaving = self.world.rows("host(address), leaving")
         return leaving.get(address, True) or address not in self.world.heard
 
     @rule(macs=st.permutations(DEVICES), number=st.integers(1, len(DEVICES)))
     def devices_go(self, macs, number):
-        """All at once where their NAS restarts (RFC 2866 5.1)."""
+        """All at once if their NAS restarts (RFC 2866 5.1)."""
         for mac in macs[:number]:
             self.goes(mac)
 
@@ -163,7 +161,7 @@ class Addresses(RuleBasedStateMachine):
 
     @rule(shipping=st.booleans(), following=st.booleans(), number=st.integers(0, len(DEVICES)))
     def minutes_pass(self, shipping, following, number):
-        """Then some who are not there ask for an address, so that what was given up meanwhile goes out."""
+        """Then some disconnected devices request addresses, so that expired ones are reused."""
         for _ in range(7):
             if shipping:
                 self.world.ship()
@@ -177,9 +175,9 @@ class Addresses(RuleBasedStateMachine):
 
     @rule(ranges=st.sampled_from([SMALL, LARGE, OTHER]), in_time=st.booleans(), told=st.sampled_from(TOLD))
     def pool_is_changed(self, ranges, in_time, told):
-        """Of which the cell hears at once, or so late that its devices have come back to it before."""
+        """The cell hears of it at once, or after its devices have returned."""
         self.as_tenant(update_pool, actor="test", name=POOL, ranges=ranges)
-        # Of a session that tells no address, only the row knows which it has; that may go before it is heard.
+        # For a session without an address, only the row knows it, and the row may be deleted first.
         self.unheard = {mac: kept for mac, kept in self.unheard.items() if kept[1] == OWN}
         if not in_time:
             self.minutes_pass(shipping=True, following=False, number=0)
@@ -188,7 +186,7 @@ class Addresses(RuleBasedStateMachine):
     @rule(mac=st.sampled_from(DEVICES), shipped=st.booleans())
     @precondition(lambda self: self.using)
     def address_is_released(self, mac, shipped):
-        """By a person, who looks at what has arrived."""
+        """By a person, based on what has arrived."""
         if shipped:
             self.world.ship()
         try:
@@ -220,7 +218,7 @@ class Addresses(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("examples", [2, pytest.param(60, marks=pytest.mark.long)])
-def test_addresses_are_one_devices_at_a_time_and_none_is_lost(bare_world, as_tenant, examples):
+def test_no_address_is_shared_or_lost(bare_world, as_tenant, examples):
     run_state_machine_as_test(
         lambda: Addresses(bare_world, as_tenant),
         settings=settings(

@@ -6,5 +6,5 @@ from radius.agent.pool_keeping import MOST_REST_SECONDS, STEP_SECONDS, pause_aft
 @pytest.mark.parametrize(
     ("took", "pause"), [(0.0, STEP_SECONDS), (0.4, STEP_SECONDS), (2.0, 4.0), (60.0, MOST_REST_SECONDS)]
 )
-def test_keeper_of_very_many_pools_leaves_time_to_others(took, pause):
+def test_keeper_with_very_many_pools_yields_to_others(took, pause):
     assert pause_after(took) == pause

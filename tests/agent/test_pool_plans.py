@@ -1,4 +1,4 @@
-"""What the cell asks of addresses, of sessions that PostgreSQL has looked at when they were others (docs/adr/0014)."""
+"""Query plans for addresses and sessions when statistics are outdated (docs/adr/0014)."""
 
 import json
 from contextlib import nullcontext
@@ -32,7 +32,7 @@ FROM pool_addresses WHERE state = 'leased'
 
 @pytest.fixture
 def crowd(world, owner):
-    """Devices with an address each, a session that just ended, and a live one; looked at when all had ended."""
+    """Devices with one address each, one session just ended and one live. Statistics date from when all had ended."""
     world.add_pool("homes", kind="delegated", ranges=["2001:db8::/45"], prefix_length=56)
     owner.execute("DELETE FROM pool_addresses USING pools p WHERE p.id = pool_id AND p.name = %s", (POOL,))
     owner.execute(_LEASE, (world.cell_id, DEVICES))
@@ -43,7 +43,7 @@ def crowd(world, owner):
 
 
 def read(plan):
-    """Rows of sessions and of addresses that were looked at."""
+    """The number of session and address rows read."""
     looked = sum(
         plan.get(name, 0) for name in ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck")
     )
@@ -51,7 +51,7 @@ def read(plan):
     return mine + sum(map(read, plan.get("Plans", ())))
 
 
-def test_nothing_is_compared_each_with_each_whatever_is_known_of_the_table(crowd, owner):
+def test_queries_never_join_quadratically_with_old_statistics(crowd, owner):
     pool, tenant = owner.execute("SELECT id, tenant_id::text FROM pools WHERE name = 'homes'").fetchone()
     numbers, macs, addresses = zip(
         *owner.execute(

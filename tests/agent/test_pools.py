@@ -1,4 +1,4 @@
-"""The life of a pool's addresses in one cell: given ahead, taken without a database, and never to two at a time."""
+"""Addresses of a pool in one cell: assigned ahead, used without a database, and never shared."""
 
 from sqlalchemy import event
 
@@ -7,12 +7,12 @@ from radius.agent.pool_leases import LOOK_SECONDS
 from tests.agent.pool_world import ANNA, BEN, CLEO, DORA, EVE, POOL, SECOND, later
 
 
-def test_pool_is_ready_in_the_cell_before_anybody_asks(world):
+def test_pool_is_ready_in_the_cell_before_first_use(world):
     assert set(world.rows().values()) == {"stock"}
     assert [world.asks(mac) for mac in (ANNA, BEN)] == ["10.0.0.1", "10.0.0.2"]
 
 
-def test_device_gets_the_same_address_while_the_database_is_away_and_after(world):
+def test_device_keeps_its_address_during_a_database_outage(world):
     addresses = [world.asks(mac) for mac in (ANNA, BEN, ANNA, BEN)]
     assert addresses[:2] == addresses[2:]
     world.settle()
@@ -20,7 +20,7 @@ def test_device_gets_the_same_address_while_the_database_is_away_and_after(world
     assert world.rows() == {"10.0.0.1": "leased", "10.0.0.2": "leased", "10.0.0.3": "stock", "10.0.0.4": "stock"}
 
 
-def test_pool_that_is_exhausted_gives_none_but_to_those_who_have_one(world):
+def test_exhausted_pool_serves_only_existing_holders(world):
     given = [world.asks(mac) for mac in (ANNA, BEN, CLEO, DORA, EVE)]
     assert given == ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", None]
     assert world.asks(CLEO) == "10.0.0.3"
@@ -30,7 +30,7 @@ def test_pool_that_is_exhausted_gives_none_but_to_those_who_have_one(world):
     assert alarm.tenant == world.keeper._pools[alarm.code.removeprefix("pool-low-")].tenant_number > 0
 
 
-def test_accept_that_no_start_follows_is_over_after_its_grace_and_quarantine(world):
+def test_accept_without_a_start_expires_after_grace(world):
     world.asks(ANNA)
     world.settle()
     later(world, 60)
@@ -39,7 +39,7 @@ def test_accept_that_no_start_follows_is_over_after_its_grace_and_quarantine(wor
     assert world.rows()["10.0.0.1"] == "stock"
 
 
-def test_session_holds_its_address_until_its_stop_and_nobody_gets_it_in_quarantine(world):
+def test_session_holds_its_address_until_stop_and_quarantine(world):
     address = world.asks(ANNA)
     world.starts(ANNA, address)
     for _ in range(3):
@@ -52,13 +52,13 @@ def test_session_holds_its_address_until_its_stop_and_nobody_gets_it_in_quaranti
     assert world.asks(ANNA) == address
 
 
-def test_session_of_a_nas_that_tells_no_address_holds_it_too(world):
+def test_session_without_a_reported_address_holds_it_too(world):
     world.starts(ANNA, world.asks(ANNA) and None)
     later(world, 3 * LOOK_SECONDS)
     assert world.rows()["10.0.0.1"] == "leased"
 
 
-def test_address_comes_back_to_its_device_while_others_take_those_that_nobody_had(world):
+def test_returning_device_gets_its_address_back(world):
     assert world.asks(ANNA) == "10.0.0.1"
     world.settle()
     later(world, 60)
@@ -67,21 +67,21 @@ def test_address_comes_back_to_its_device_while_others_take_those_that_nobody_ha
     assert world.asks(ANNA) == "10.0.0.1"
 
 
-def test_address_that_another_took_is_not_given_back(world):
+def test_address_taken_by_another_is_not_returned(world):
     for mac in (ANNA, BEN, CLEO, DORA):
         world.asks(mac)
     world.settle()
     later(world, 60)
     later(world, 60)
     taken = world.asks(EVE)
-    # The replica still says whose it was.
+    # The replica still names the previous holder.
     owner = {"10.0.0.1": ANNA, "10.0.0.2": BEN, "10.0.0.3": CLEO, "10.0.0.4": DORA}[taken]
     assert world.asks(owner) not in (taken, None)
     world.settle()
     assert world.conflicts == 0
 
 
-def test_radiusd_that_is_killed_before_it_answers_leaves_no_address_behind(world):
+def test_radiusd_killed_before_its_answer_leaks_no_address(world):
     address = world.asks(ANNA, journalled=False)
     world.start_radiusd()
     assert world.asks(BEN) != address
@@ -92,20 +92,20 @@ def test_radiusd_that_is_killed_before_it_answers_leaves_no_address_behind(world
     assert world.rows()[address] == "stock"
 
 
-def test_radiusd_that_comes_back_knows_what_it_gave(world):
+def test_restarted_radiusd_knows_what_it_assigned(world):
     address = world.asks(ANNA)
     world.start_radiusd()
     assert world.asks(BEN) != address
     assert world.asks(ANNA) == address
 
 
-def test_after_a_boot_nothing_is_given_that_may_have_been_before(world):
+def test_reboot_reassigns_no_possibly_used_address(world):
     address = world.asks(ANNA)
     world.starts(ANNA, address)
     held = world.journal
     world.journal = []
     world.boot()
-    # The database is away still: of what was ready nothing is known.
+    # The database is still down, so nothing is known to be ready.
     assert world.asks(BEN) is None
     world.settle()
     assert world.rows()[address] == "quarantined"
@@ -115,7 +115,7 @@ def test_after_a_boot_nothing_is_given_that_may_have_been_before(world):
     assert world.asks(BEN) not in (address, None)
 
 
-def test_files_that_are_lost_under_radiusd_are_made_anew_without_giving_anything_twice(world):
+def test_lost_files_are_recreated_without_double_assignment(world):
     first = world.asks(ANNA)
     world.lose_files()
     world.step()
@@ -126,8 +126,8 @@ def test_files_that_are_lost_under_radiusd_are_made_anew_without_giving_anything
     assert [world.asks(mac) for mac in (CLEO, DORA, ANNA)] == ["10.0.0.3", "10.0.0.4", first]
 
 
-def test_backlog_of_the_journal_ends_no_lease(world):
-    """The Start was in time; it is the database that was away."""
+def test_journal_backlog_ends_no_lease(world):
+    """The Start was in time. Only the database was down."""
     address = world.asks(ANNA)
     world.starts(ANNA, address)
     world.now += 3600 * SECOND
@@ -139,8 +139,8 @@ def test_backlog_of_the_journal_ends_no_lease(world):
     assert world.rows()[address] == "leased"
 
 
-def test_device_that_came_back_by_what_the_cell_knew_before_keeps_its_address_from_others(world):
-    """Its address was made ready, of which the replica has not heard; then the database goes away."""
+def test_device_returning_by_old_data_keeps_its_address(world):
+    """Its address became ready without the replica's knowledge. Then the database goes down."""
     for mac in (ANNA, BEN, CLEO, DORA):
         world.asks(mac)
     world.settle()
@@ -154,13 +154,13 @@ def test_device_that_came_back_by_what_the_cell_knew_before_keeps_its_address_fr
     world.sync()
     assert address not in [world.asks(mac) for mac in (EVE, BEN, CLEO)]
     world.settle()
-    # Of which no Start has come in two hours.
+    # No Start has arrived in two hours.
     assert world.rows()[address] == "quarantined"
     assert world.rows("host(address), replace(mac::text, ':', '')")[address] == ANNA
     assert world.conflicts == 0
 
 
-def test_device_that_came_back_so_and_of_which_nothing_was_told_keeps_its_address_for_a_while_alone(world):
+def test_unreported_returning_device_keeps_address_for_a_while(world):
     for mac in (ANNA, BEN, CLEO, DORA):
         world.asks(mac)
     world.settle()
@@ -177,7 +177,7 @@ def test_device_that_came_back_so_and_of_which_nothing_was_told_keeps_its_addres
     assert (None in taken, address in taken) == (False, True)
 
 
-def test_address_that_somebody_took_as_the_machine_went_down_is_not_even_its_last_devices(world):
+def test_address_taken_at_a_crash_is_not_reused(world):
     world.add_pool("one", ["10.8.0.1"])
     world.settle()
     assert world.asks(ANNA, pool="one") == "10.8.0.1"
@@ -194,7 +194,7 @@ def test_address_that_somebody_took_as_the_machine_went_down_is_not_even_its_las
     assert world.conflicts == 0
 
 
-def test_start_that_comes_late_takes_its_address_out_of_quarantine(world):
+def test_late_start_takes_its_address_out_of_quarantine(world):
     address = world.asks(ANNA)
     world.settle()
     later(world, 60)
@@ -204,7 +204,7 @@ def test_start_that_comes_late_takes_its_address_out_of_quarantine(world):
     assert world.rows()[address] == "leased"
 
 
-def test_reserved_address_is_its_devices_alone(world, as_tenant):
+def test_reserved_address_is_only_for_its_device(world, as_tenant):
     as_tenant(update_pool, actor="test", name=POOL, reserved={EVE: "10.0.0.1", BEN: "10.0.0.2"})
     world.settle()
     assert world.asks(ANNA) == "10.0.0.3"
@@ -220,7 +220,7 @@ def test_reserved_address_is_its_devices_alone(world, as_tenant):
     assert world.rows()["10.0.0.1"] == "stock"
 
 
-def test_pool_that_shrinks_keeps_addresses_until_their_devices_leave(world, as_tenant):
+def test_shrunk_pool_keeps_addresses_until_devices_leave(world, as_tenant):
     address = world.asks(ANNA)
     world.starts(ANNA, address)
     world.settle()
@@ -234,21 +234,21 @@ def test_pool_that_shrinks_keeps_addresses_until_their_devices_leave(world, as_t
     assert sorted(world.rows()) == ["10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"]
 
 
-def test_pool_that_is_renamed_goes_on_as_it_was_by_its_new_name_alone(world, as_tenant):
+def test_renamed_pool_continues_under_its_new_name_only(world, as_tenant):
     given = world.asks(ANNA)
     as_tenant(rename_pool, actor="test", name=POOL, new_name="visitors")
     world.settle()
     assert world.asks(ANNA, pool="visitors") == given
     assert world.asks(BEN, pool="visitors") == "10.0.0.2"
     assert world.asks(CLEO) is None
-    # Another may be called so at once.
+    # Another pool may use the old name at once.
     world.add_pool(ranges=("10.0.1.1-10.0.1.4",))
     world.settle()
     assert world.asks(CLEO) == "10.0.1.1"
     assert world.asks(DORA, pool="visitors") == "10.0.0.3"
 
 
-def test_pool_that_is_removed_goes_with_its_last_device(world, as_tenant):
+def test_deleted_pool_goes_with_its_last_device(world, as_tenant):
     address = world.asks(ANNA)
     world.starts(ANNA, address)
     world.settle()
@@ -265,8 +265,8 @@ def test_pool_that_is_removed_goes_with_its_last_device(world, as_tenant):
     assert [path for path in world._directory.iterdir() if path.suffix == ".claims"] == []
 
 
-def test_address_that_has_left_its_pool_goes_only_once_the_cell_has_heard_of_it(world, as_tenant):
-    """Its last device may have come back to it until then; and its number is not another's."""
+def test_removed_address_waits_until_the_cell_knows(world, as_tenant):
+    """Until then its last device may return to it, and no other may get its number."""
     address = world.asks(ANNA)
     for _ in range(4):
         later(world, 60)
@@ -286,7 +286,7 @@ def test_address_that_has_left_its_pool_goes_only_once_the_cell_has_heard_of_it(
 
 
 def test_idle_pools_cost_one_transaction(world):
-    """However many there are, and also where one is smaller than half of what a cell would keep ready."""
+    """However many there are, even with pools smaller than half of a cell's reserve."""
     for name in ("second", "third"):
         world.add_pool(name, [f"10.{len(name)}.0.1-10.{len(name)}.0.4"])
     world.settle()
@@ -301,8 +301,8 @@ def test_idle_pools_cost_one_transaction(world):
     assert len(began) == 1
 
 
-def test_clock_that_is_set_back_keeps_no_address_from_being_given(world, as_tenant):
-    """The quarantine goes by another clock, an hour behind, and is over at once."""
+def test_clock_set_back_blocks_no_address(world, as_tenant):
+    """The quarantine uses another clock, one hour behind, and ends at once."""
     later(world, 3600)
     given = [world.asks(mac) for mac in (ANNA, BEN, CLEO, DORA)]
     world.ship()
@@ -312,7 +312,7 @@ def test_clock_that_is_set_back_keeps_no_address_from_being_given(world, as_tena
     assert world.asks(EVE) == given[0]
 
 
-def test_addresses_of_a_cell_that_the_tenant_has_left_are_taken_over(world):
+def test_addresses_of_the_tenants_former_cell_are_taken_over(world):
     address = world.asks(ANNA)
     world.starts(ANNA, address)
     world.settle()
@@ -325,7 +325,7 @@ def test_addresses_of_a_cell_that_the_tenant_has_left_are_taken_over(world):
     assert world.asks(BEN) == "10.0.0.2"
 
 
-def test_prefixes_are_given_and_held_by_what_the_nas_tells(world):
+def test_prefixes_are_assigned_and_held_as_reported(world):
     world.add_pool("wan", ["2001:db8::/62"], kind="delegated", prefix_length=64)
     world.settle()
     prefix = world.asks(ANNA, pool="wan")
@@ -340,8 +340,8 @@ def test_prefixes_are_given_and_held_by_what_the_nas_tells(world):
     assert world.rows("address::text, state")[prefix] == "quarantined"
 
 
-def test_released_prefix_that_a_session_turns_out_to_hold_is_its_devices_again(world, as_tenant):
-    """Its Start came after somebody released it."""
+def test_released_prefix_in_use_is_its_devices_again(world, as_tenant):
+    """Its Start arrived after the release."""
     world.add_pool("wan", ["2001:db8::/62"], kind="delegated", prefix_length=64)
     world.settle()
     prefix = world.asks(ANNA, pool="wan")
@@ -355,7 +355,7 @@ def test_released_prefix_that_a_session_turns_out_to_hold_is_its_devices_again(w
     assert world.asks(ANNA, pool="wan") == prefix
 
 
-def test_pool_that_grows_gives_its_new_addresses_at_once(world, as_tenant):
+def test_grown_pool_assigns_its_new_addresses_at_once(world, as_tenant):
     for mac in (ANNA, BEN, CLEO, DORA):
         world.asks(mac)
     world.settle()
@@ -364,7 +364,7 @@ def test_pool_that_grows_gives_its_new_addresses_at_once(world, as_tenant):
     assert world.asks(EVE) == "10.7.0.1"
 
 
-def test_pools_that_are_made_without_end_hold_up_no_other_pool(world, as_tenant):
+def test_endless_pool_creation_delays_no_other_pool(world, as_tenant):
     world.asks(ANNA)
     world.settle()
     for number in range(31):
@@ -373,11 +373,11 @@ def test_pools_that_are_made_without_end_hold_up_no_other_pool(world, as_tenant)
             as_tenant(delete_pool, actor="test", name=f"more-{number - 1}")
         world.step()
         world.now += 2 * SECOND
-    # Its grace is over, and nobody came.
+    # Its grace has passed without a device.
     assert world.rows()["10.0.0.1"] == "quarantined"
 
 
-def test_address_that_a_session_has_from_elsewhere_is_not_made_ready(world, as_tenant):
+def test_address_used_by_an_unassigned_session_is_not_ready(world, as_tenant):
     world.starts(ANNA, "10.7.0.1")
     world.settle()
     as_tenant(update_pool, actor="test", name=POOL, ranges=["10.0.0.1-10.0.0.4", "10.7.0.0/30"])

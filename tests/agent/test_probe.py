@@ -1,4 +1,4 @@
-"""The agent's questions to radiusd where the answer comes late or never."""
+"""The agent's health checks of radiusd when the response is late or missing."""
 
 import hashlib
 import socket
@@ -12,7 +12,7 @@ SECRET = "secret-of-the-probe"
 
 
 class LateServer(threading.Thread):
-    """Answers the first packet it gets, and nothing else, after `delay_seconds`: as radiusd does a reject."""
+    """Answers only its first packet, after `delay_seconds`, as radiusd does with a reject."""
 
     def __init__(self, delay_seconds):
         super().__init__(daemon=True)
@@ -30,7 +30,7 @@ class LateServer(threading.Thread):
         self.socket.sendto(head + signature, asker)
 
 
-def test_reject_that_is_delayed_longer_than_the_pause_between_questions_is_taken():
+def test_reject_delayed_past_the_next_check_is_accepted():
     server = LateServer(1.2)
     server.start()
     assert probe.decides("127.0.0.1", server.port, SECRET, seconds=5)
@@ -38,7 +38,7 @@ def test_reject_that_is_delayed_longer_than_the_pause_between_questions_is_taken
     server.socket.close()
 
 
-def test_radiusd_that_has_ended_is_not_waited_for():
+def test_exited_radiusd_is_not_awaited():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         asked = time.monotonic()

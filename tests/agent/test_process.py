@@ -1,4 +1,4 @@
-"""radiusd as a process, with real processes in its place."""
+"""radiusd as a process, replaced by other real processes."""
 
 import subprocess
 import sys
@@ -15,8 +15,8 @@ ctypes.CDLL(None).pthread_exit(None)
 """
 
 
-def test_process_whose_first_thread_alone_has_ended_is_alive():
-    """The kernel ends the threads of a killed process one by one, and its ports are taken until the last has ended."""
+def test_process_with_only_its_main_thread_dead_is_alive():
+    """The kernel ends the threads of a killed process one by one, and its ports stay in use until the last one."""
     child = subprocess.Popen([sys.executable, "-c", _FIRST_THREAD_ENDS_FIRST], stdout=subprocess.PIPE, text=True)
     try:
         running = process.Running(child.pid, process.start_ticks(child.pid), Path("/nowhere"))

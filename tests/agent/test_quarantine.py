@@ -1,4 +1,4 @@
-"""Records that cannot be stored are set aside exactly once, and shipped once they can be."""
+"""Unstorable records are set aside exactly once, and shipped once they can be."""
 
 from concurrent.futures import ThreadPoolExecutor
 from zlib import crc32
@@ -54,7 +54,7 @@ def come_back(owner, tenant):
 
 @pytest.fixture
 def replay(database, platform, tmp_path):
-    """As `python -m radius.agent.replay` on the machine of the cell."""
+    """As `python -m radius.agent.replay` on the cell's machine."""
     paths = CellPaths(tmp_path / "cell")
     paths.root.mkdir()
     write_identity(paths, platform.cell_id)
@@ -68,7 +68,7 @@ def replay(database, platform, tmp_path):
     return lambda: replay_cell(settings)
 
 
-def test_record_that_postgresql_refuses_is_set_aside_alone(owner, alpha, journal):
+def test_only_the_record_that_postgresql_rejects_is_set_aside(owner, alpha, journal):
     records = [auth(alpha, at=AT + number) for number in range(60)]
     records[17] = auth(alpha, at=AT + 17, policy_id="no uuid")
     records[44] = auth(alpha, at=AT + 44, mac="no address")
@@ -100,8 +100,8 @@ def test_unreadable_record_stops_nothing(owner, alpha, journal):
     assert [(tenant_id, payload) for _, tenant_id, _, payload in quarantined(owner)] == [(None, UNREADABLE)]
 
 
-def test_batch_tried_again_and_again_sets_its_strange_records_aside_once(owner, alpha, journal):
-    """The database takes the log rows and fails behind them: everything of the batch is tried anew."""
+def test_repeated_batch_sets_its_bad_records_aside_once(owner, alpha, journal):
+    """The database accepts the log rows and then fails, so the whole batch is retried."""
     journal.write(auth(alpha, tenant_id=""), auth(alpha))
     add_unreadable(journal)
     owner.execute("REVOKE INSERT ON endpoint_sightings FROM admit_cell")
@@ -117,18 +117,18 @@ def test_batch_tried_again_and_again_sets_its_strange_records_aside_once(owner, 
     assert (journal.auth.counters["stray"], journal.auth.counters["quarantined"]) == (1, 1)
 
 
-def test_agent_killed_between_commit_and_knowing_sets_nothing_aside_twice(owner, alpha, journal):
+def test_agent_killed_after_commit_sets_nothing_aside_twice(owner, alpha, journal):
     journal.ship(auth(alpha, tenant_id=""))
     journal.write(auth(alpha, at=AT + 1, tenant_id=""))
     second = journal.shipper(AuthStream())
     drain(second)
-    # This one still believes in the position before.
+    # This one still uses the previous position.
     drain(journal.auth)
     assert len(quarantined(owner)) == 2
     second.close()
 
 
-def test_full_quarantine_takes_no_more_and_says_what_is_lost(owner, alpha, journal, monkeypatch):
+def test_full_quarantine_stops_and_reports_the_loss(owner, alpha, journal, monkeypatch):
     monkeypatch.setattr("radius.agent.quarantine.MAX_RECORDS", 3)
     journal.ship(*(auth(alpha, at=AT + number, tenant_id="") for number in range(5)))
     journal.ship(auth(alpha, at=AT + 9))
@@ -138,7 +138,7 @@ def test_full_quarantine_takes_no_more_and_says_what_is_lost(owner, alpha, journ
     assert alarm.detail.endswith("The quarantine is full: 2 were lost.")
 
 
-def test_replay_ships_what_can_be_stored_by_now_and_keeps_the_rest(owner, alpha, journal, replay):
+def test_replay_ships_storable_records_and_keeps_the_rest(owner, alpha, journal, replay):
     journal.write(
         *(auth(alpha, at=AT + number, mac=f"02000000{number:04x}") for number in range(30)),
         auth(alpha, policy_id="no uuid"),
@@ -159,8 +159,8 @@ def test_replay_ships_what_can_be_stored_by_now_and_keeps_the_rest(owner, alpha,
     assert count(owner, "auth_log") == 30
 
 
-def test_replay_and_shipper_write_sessions_in_turns(owner, database, alpha, journal, replay):
-    """Either takes it that what it has read nobody else changes."""
+def test_replay_and_shipper_take_turns(owner, database, alpha, journal, replay):
+    """Each requires that nobody else changes the sessions it has read."""
     leave_cell(owner, alpha)
     journal.ship(accounting(alpha, "Start"))
     come_back(owner, alpha)
@@ -182,7 +182,7 @@ def test_replay_and_shipper_write_sessions_in_turns(owner, database, alpha, jour
     [("Start", None, 1_800), ("Interim-Update", 1_200, 1_800), ("Stop", 1_800, 1_800), ("Stop", 2_000, 2_000)],
 )
 @pytest.mark.parametrize("tells_time", [True, False])
-def test_record_that_is_replayed_after_days_is_of_the_session_in_the_history(
+def test_record_replayed_days_later_updates_the_history(
     owner, alpha, journal, replay, status, seconds, lasts, tells_time
 ):
     missing = status == "Start"
@@ -204,7 +204,7 @@ def test_record_that_is_replayed_after_days_is_of_the_session_in_the_history(
     assert owner.execute("SELECT sum(seconds), sum(input_octets) FROM usage_hours").fetchone() == (lasts, 10 * lasts)
 
 
-def test_replay_of_another_tenant_or_nas_leaves_the_history_alone(owner, make, alpha, journal, replay):
+def test_replay_keeps_history_of_other_tenants_and_nases(owner, make, alpha, journal, replay):
     bravo = make("bravo")
     journal.ship(*life(alpha))
     leave_cell(owner, bravo)
@@ -218,7 +218,7 @@ def test_replay_of_another_tenant_or_nas_leaves_the_history_alone(owner, make, a
     assert (count(owner, "sessions"), count(owner, "session_history")) == (3, 1)
 
 
-def test_cell_takes_nothing_out_of_the_history_of_others(owner, alpha, journal, database):
+def test_cell_takes_nothing_from_the_history_of_others(owner, alpha, journal, database):
     journal.ship(*life(alpha))
     later(journal, SETTLED_SECONDS + 3_600)
     leave_cell(owner, alpha)
@@ -232,7 +232,7 @@ def test_cell_takes_nothing_out_of_the_history_of_others(owner, alpha, journal, 
     assert (count(owner, "sessions"), count(owner, "session_history")) == (0, 1)
 
 
-def test_feed_is_told_of_no_beginning_twice(owner, app_engine, alpha, journal, replay):
+def test_feed_gets_no_session_start_twice(owner, app_engine, alpha, journal, replay):
     journal.ship(*life(alpha))
     later(journal, SETTLED_SECONDS + 3_600)
     with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
@@ -245,7 +245,7 @@ def test_feed_is_told_of_no_beginning_twice(owner, app_engine, alpha, journal, r
     assert owner.execute("SELECT what FROM event_notes WHERE kind = 'session'").fetchall() == []
 
 
-def test_replay_where_no_cell_lives_says_so(database, tmp_path):
+def test_replay_without_a_cell_gives_an_error(database, tmp_path):
     settings = load_settings(
         {"ADMIT_VAR_DIR": str(tmp_path), "ADMIT_DATABASE_CELL_URL": database.cell_url}, required=("DATABASE_CELL_URL",)
     )

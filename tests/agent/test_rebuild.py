@@ -1,4 +1,4 @@
-"""A replica that is broken is built anew, at the agent's start and while it runs."""
+"""A broken replica is rebuilt at the agent's start and at run time."""
 
 import threading
 
@@ -11,7 +11,7 @@ from tests.agent.rows import add_endpoint
 from tests.waiting import until
 
 
-def test_damaged_replica_is_built_anew_with_an_alarm(owner, alpha, platform, cell_engine, tmp_path):
+def test_damaged_replica_is_rebuilt_with_an_alarm(owner, alpha, platform, cell_engine, tmp_path):
     directory = tmp_path / "replica"
     Replica(platform.cell_id, cell_engine, directory).catch_up().writer.close()
     path = directory / (directory / CURRENT).read_text() / "data.mdb"
@@ -22,9 +22,10 @@ def test_damaged_replica_is_built_anew_with_an_alarm(owner, alpha, platform, cel
         assert writer.meta("complete") == ""
 
 
-def test_replica_that_cannot_be_followed_any_more_is_built_anew(replica, alpha, monkeypatch):
-    """A record is whole for LMDB and not what it should be: each attempt to follow fails before anything is applied, so
-    that what the check finds out must be heard before that."""
+def test_replica_that_cannot_follow_is_rebuilt(replica, alpha, monkeypatch):
+    """A record is intact for LMDB but invalid. Each step fails before it applies anything, so the check's result
+    must come first.
+    """
     replica.catch_up()
     directory = replica.writer._directory
     before = files.current_generation(directory)
@@ -43,8 +44,8 @@ def test_replica_that_cannot_be_followed_any_more_is_built_anew(replica, alpha, 
     assert replica.slots()[alpha.slot].tenant == alpha.number
 
 
-def test_database_that_counts_its_transactions_anew_is_read_from_the_start(owner, alpha, replica):
-    """As one restored from a dump on another server does, whose numbers would say that nothing is new."""
+def test_database_with_restarted_transaction_ids_is_reloaded(owner, alpha, replica):
+    """As after a restore from a dump on another server, whose ids would hide new rows."""
     replica.catch_up()
     (server,) = owner.execute("SELECT system_identifier::text FROM pg_control_system()").fetchone()
     assert replica.writer.meta("database").split("/")[0] == server

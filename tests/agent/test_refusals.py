@@ -1,4 +1,4 @@
-"""The agent alone, as a supervisor or a container starts it: what it cannot serve with, it says in one sentence."""
+"""The agent alone, as a supervisor or container starts it: it names what it lacks in one sentence."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ NEWER = "9999_from_the_future"
 
 @pytest.fixture
 def run_agent(database, tmp_path):
-    """The agent on the tests' database, in a cell directory of its own, until it ends by itself."""
+    """The agent on the tests' database, in its own cell directory, until it exits."""
     cell = tmp_path / "cell"
     key = tmp_path / "master.key"
     MasterKeyFile.create(key)
@@ -43,20 +43,20 @@ def run_agent(database, tmp_path):
         }
 
         def agent() -> int:
-            # The one place where the agent's radiusd is named.
+            # The only place that names the agent's radiusd.
             process.RADIUSD = str(radiusd or process.RADIUSD)
             return main()
 
         return run_forked(agent, {"PATH": os.environ["PATH"], **settings})
 
     yield run
-    # Outside of the test's own directory: in memory.
+    # Outside the test's own directory: in memory.
     shutil.rmtree(CellPaths(cell).sessions, ignore_errors=True)
     assert not (cell / "radiusd.json").exists()
 
 
-def test_agent_refuses_a_taken_port(run_agent):
-    """Another process holds a port of the cell: radiusd is not even started, for it would end for all tenants."""
+def test_agent_rejects_a_port_in_use(run_agent):
+    """Another process uses a port of the cell. radiusd is not started, because it would exit for all tenants."""
     port = free_row(udp=6)
     with bound(socket.SOCK_DGRAM, port + 1):
         done = run_agent(first_port=port)
@@ -66,8 +66,8 @@ def test_agent_refuses_a_taken_port(run_agent):
 @pytest.mark.parametrize(
     "version", ["3.2.1", *(pytest.param(each, marks=pytest.mark.long) for each in ("3.2.9", "4.0.0"))]
 )
-def test_agent_refuses_another_freeradius(run_agent, tmp_path, version):
-    """radiusd itself says another version than dpkg may have."""
+def test_agent_rejects_another_freeradius_version(run_agent, tmp_path, version):
+    """radiusd itself may report another version than dpkg."""
     fake = tmp_path / "freeradius"
     fake.write_text(f'#!/bin/sh\necho "radiusd: FreeRADIUS Version {version}, for host x86_64-pc-linux-gnu"\n')
     fake.chmod(0o755)
@@ -75,14 +75,14 @@ def test_agent_refuses_another_freeradius(run_agent, tmp_path, version):
 
 
 @pytest.mark.long
-def test_agent_refuses_a_machine_without_freeradius(run_agent, tmp_path):
+def test_agent_rejects_a_machine_without_freeradius(run_agent, tmp_path):
     """No program of that name."""
     assert_one_sentence(run_agent(radiusd=tmp_path / "none"), "install freeradius 3.2.7")
 
 
 @pytest.mark.parametrize(("revision", "what"), [(NEWER, "newer"), (None, "./admit up")])
-def test_agent_refuses_a_database_that_does_not_fit(run_agent, database, revision, what):
-    """The database was migrated by a version to come, or by none."""
+def test_agent_rejects_a_mismatched_database(run_agent, database, revision, what):
+    """The database was migrated by a later version or by none."""
     with psycopg.connect(database.superuser_url, autocommit=True) as connection:
         ((fitting,),) = connection.execute("DELETE FROM alembic_version RETURNING version_num").fetchall()
         try:
@@ -94,8 +94,8 @@ def test_agent_refuses_a_database_that_does_not_fit(run_agent, database, revisio
             connection.execute("INSERT INTO alembic_version VALUES (%s)", (fitting,))
 
 
-def test_settings_that_are_wrong_are_all_named_at_once():
-    """`python -m radius.agent` without what it needs and with values that cannot be: one line, exit status 1."""
+def test_all_invalid_settings_are_named_at_once():
+    """`python -m radius.agent` with missing and invalid settings: one line, exit status 1."""
     done = subprocess.run(
         [sys.executable, "-P", "-m", "radius.agent"],
         cwd=CHECKOUT,

@@ -1,4 +1,4 @@
-"""Keys of server certificates: those that nobody presents any more go, and radiusd starts without them."""
+"""Keys of server certificates: unused ones are deleted, and radiusd starts without them."""
 
 import os
 import ssl
@@ -15,7 +15,7 @@ def baked_key(paths):
     return path
 
 
-def test_radiusd_starts_again_although_the_tenant_whose_key_it_was_baked_with_has_left(radiusd, tmp_path):
+def test_radiusd_restarts_after_its_baked_tenant_left(radiusd, tmp_path):
     """Its slot keeps its secret, and radiusd its configuration, until free slots run short."""
     paths = CellPaths(tmp_path / "cell")
     key = baked_key(paths)
@@ -26,7 +26,7 @@ def test_radiusd_starts_again_although_the_tenant_whose_key_it_was_baked_with_ha
     assert key.readlink() == paths.placeholder
 
 
-def test_key_of_a_tenant_takes_the_place_of_the_placeholder(tmp_path):
+def test_tenant_key_replaces_the_placeholder(tmp_path):
     paths = CellPaths(tmp_path / "cell")
     materials = Materials(paths)
     materials.ensure_placeholder()
@@ -43,8 +43,8 @@ def test_key_of_a_tenant_takes_the_place_of_the_placeholder(tmp_path):
     os.rmdir(paths.sessions)
 
 
-def test_certificate_that_radiusd_could_not_load_is_not_put_into_place(tmp_path):
-    """With it no configuration of the cell would be taken, nor anybody else's change go live."""
+def test_certificate_that_radiusd_cannot_load_is_not_installed(tmp_path):
+    """With it, radiusd would accept no new configuration, and no tenant's change would go live."""
     one, other = (Materials(CellPaths(tmp_path / name)).ensure_placeholder().read_bytes() for name in ("one", "other"))
     begin = b"-----BEGIN CERTIFICATE-----"
     key, certificate = one[: one.index(begin)], other[other.index(begin) :]
@@ -55,7 +55,7 @@ def test_certificate_that_radiusd_could_not_load_is_not_put_into_place(tmp_path)
         assert list(paths.slot(0).glob("*server-*")) == []
 
 
-def test_old_keys_go_when_they_were_found_old_twice(tmp_path):
+def test_old_keys_are_deleted_when_unused_at_two_checks(tmp_path):
     paths = CellPaths(tmp_path)
     materials = Materials(paths)
     for slot, serial in ((0, "01"), (0, "02"), (1, "03")):
@@ -64,7 +64,7 @@ def test_old_keys_go_when_they_were_found_old_twice(tmp_path):
         path.touch()
     left = lambda: sorted(path.name for path in paths.tls.glob("slot-*/*"))  # noqa: E731
     materials.forget_old_servers({0: "01", 1: "03"})
-    # Meanwhile the other one is in use: what was old before must not decide.
+    # Meanwhile the other one is in use. The earlier check must not count.
     materials.forget_old_servers({0: "02", 1: "03"})
     assert left() == ["server-01.pem", "server-02.pem", "server-03.pem"]
     materials.forget_old_servers({0: "02", 1: "03"})

@@ -1,4 +1,4 @@
-"""Live sessions in the replica: only where a policy asks, right after every start and end, and after a restart."""
+"""Live session counts in the replica: only if a policy uses them, after every start and end, and after a restart."""
 
 import pytest
 
@@ -23,7 +23,7 @@ MAC = "maabbccddeeff"
 
 @pytest.fixture
 def ship(journal, replica):
-    """Ships as an agent does: told by its replica which tenants are counted; then the replica follows."""
+    """Ships as an agent does: its replica lists the tenants to count. Then the replica follows."""
     shipper = journal.shipper(AccountingStream(lambda: replica.sync.session_counts.counted))
 
     def ship(*records):
@@ -45,7 +45,7 @@ def stored(replica):
     return len(replica.everything["session_counts"])
 
 
-def test_starts_and_ends_are_counted_as_they_are_shipped(owner, alpha, replica, ship):
+def test_starts_and_ends_are_counted_when_shipped(owner, alpha, replica, ship):
     add_policy(owner, alpha, ASKS)
     replica.catch_up()
     ship(
@@ -57,12 +57,12 @@ def test_starts_and_ends_are_counted_as_they_are_shipped(owner, alpha, replica, 
     ship(accounting(alpha, "Stop", at=AT + SECOND, session="s1", seconds=1))
     ship(accounting(alpha, "Stop", at=AT + SECOND, session="s2", seconds=1, station="00-00-00-00-00-01"))
     assert counts(replica, alpha) == {MAC: 1, "uanna": 1}
-    # Told again (RFC 2866 2), it is the same session.
+    # A repeated report (RFC 2866 2) is the same session.
     ship(accounting(alpha, "Start", session="s3", User_Name="ANNA"))
     assert counts(replica, alpha) == {MAC: 1, "uanna": 1}
 
 
-def test_tenant_whose_policies_do_not_ask_costs_nothing(owner, alpha, make, replica, ship):
+def test_tenant_without_counting_policies_costs_nothing(owner, alpha, make, replica, ship):
     bravo = make("bravo")
     add_policy(owner, alpha, ASKS)
     add_policy(owner, bravo)
@@ -75,7 +75,7 @@ def test_tenant_whose_policies_do_not_ask_costs_nothing(owner, alpha, make, repl
     assert told == [(alpha.id,)]
 
 
-def test_policy_that_begins_to_ask_finds_the_sessions_that_are_live_and_leaves_none_behind(owner, alpha, replica, ship):
+def test_policy_that_starts_counting_includes_live_sessions(owner, alpha, replica, ship):
     policy = add_policy(owner, alpha)
     ship(accounting(alpha, "Start", session="s1"), accounting(alpha, "Start", session="s2"))
     assert stored(replica) == 0
@@ -87,11 +87,11 @@ def test_policy_that_begins_to_ask_finds_the_sessions_that_are_live_and_leaves_n
     assert stored(replica) == 0
 
 
-def test_agent_that_starts_anew_counts_what_is_live(owner, alpha, platform, cell_engine, replica, ship, journal):
+def test_restarted_agent_counts_live_sessions(owner, alpha, platform, cell_engine, replica, ship, journal):
     add_policy(owner, alpha, ASKS)
     replica.catch_up()
     ship(accounting(alpha, "Start", session="s1"))
-    # Shipped while nobody followed.
+    # Shipped while no replica followed.
     journal.ship(accounting(alpha, "Start", session="s2"))
     directory = replica.writer._directory
     replica.writer.close()
@@ -102,7 +102,7 @@ def test_agent_that_starts_anew_counts_what_is_live(owner, alpha, platform, cell
     assert counts(again, alpha) == {MAC: 2, "uanna": 2}
 
 
-def test_what_was_not_told_is_made_good_by_counting_anew(owner, alpha, replica, ship, monkeypatch):
+def test_missed_changes_are_fixed_by_a_recount(owner, alpha, replica, ship, monkeypatch):
     monkeypatch.setattr(session_counts, "RECOUNT_SECONDS", 0.0)
     monkeypatch.setattr(session_counts, "SETTLE_SECONDS", 0.0)
     add_policy(owner, alpha, ASKS)

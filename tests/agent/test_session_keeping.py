@@ -1,4 +1,4 @@
-"""Sessions that nobody hears of any more, those that ended long ago, and what each hour used."""
+"""Stale sessions, sessions that ended long ago, and hourly usage."""
 
 import re
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from tests.agent.journal import AT, SECOND, accounting, drain, later
 from tests.agent.test_sessions import life, sessions
 
 HOUR = 3_600
-# Unless the tenant says otherwise.
+# The tenant's default.
 SILENT_SECONDS = 7 * 24 * HOUR
 
 
@@ -42,7 +42,7 @@ def interim(tenant, seconds, octets=None, **more):
 
 
 class TestSilence:
-    def test_session_of_a_nas_that_reports_ends_after_three_reports_that_did_not_come(self, owner, alpha, journal):
+    def test_reporting_session_ends_after_three_missed_reports(self, owner, alpha, journal):
         journal.ship(accounting(alpha, "Start"), interim(alpha, 1_800, 5))
         for seconds in (3_600, 5_400, 7_200):
             journal.ship(interim(alpha, seconds, 7))
@@ -52,8 +52,8 @@ class TestSilence:
         assert sessions(owner) == [("s1", AT, AT + 7_200 * SECOND, 7_200, 7, "", ["stale"])]
 
     @pytest.mark.parametrize("first", [61, 300, 899])
-    def test_reports_in_between_at_the_beginning_or_later_hide_no_rhythm(self, first, owner, alpha, journal):
-        """A NAS that reports each hour, and whenever it learns something of the device."""
+    def test_extra_reports_do_not_change_the_interval(self, first, owner, alpha, journal):
+        """A NAS that reports hourly and whenever it learns something about the device."""
         reports = [first, first + 65, 3_600, *range(3_700, 5_500, 100), 7_200, 7_300]
         journal.ship(accounting(alpha, "Start"))
         for seconds, following in pairwise([*reports, 10_800]):
@@ -63,8 +63,8 @@ class TestSilence:
         later(journal, 7_300 + 3 * 3_600 + PASS_SECONDS)
         assert sessions(owner)[0][2] == AT + 7_300 * SECOND
 
-    def test_report_in_between_shortens_nobodys_time(self, owner, alpha, journal):
-        """As switches send when they learn an address: soon after the Start, and at any time later."""
+    def test_extra_report_shortens_no_timeout(self, owner, alpha, journal):
+        """As switches send when they learn an address: soon after the Start, or at any later time."""
         journal.ship(accounting(alpha, "Start"), interim(alpha, 3))
         for seconds in (3_603, 7_203, 7_210, 7_800):
             journal.ship(interim(alpha, seconds))
@@ -74,7 +74,7 @@ class TestSilence:
         (rhythm,) = owner.execute("SELECT interim_seconds FROM sessions").fetchone()
         assert 2_400 < rhythm <= 3_600
 
-    def test_session_that_reports_each_minute_may_be_silent_for_a_while(self, owner, alpha, journal):
+    def test_session_with_minute_reports_may_be_silent_for_a_while(self, owner, alpha, journal):
         journal.ship(accounting(alpha, "Start"))
         journal.ship(interim(alpha, 60))
         owner.execute("UPDATE sessions SET interim_seconds = 60")
@@ -83,14 +83,14 @@ class TestSilence:
         later(journal, 60 + LEAST_SILENCE_SECONDS + PASS_SECONDS)
         assert sessions(owner)[0][2] == AT + 60 * SECOND
 
-    def test_session_of_a_nas_that_never_reports_lasts_for_days(self, owner, alpha, journal):
+    def test_session_of_a_silent_nas_lasts_for_days(self, owner, alpha, journal):
         journal.ship(accounting(alpha, "Start"))
         later(journal, SILENT_SECONDS - 1)
         assert sessions(owner)[0][2] is None
         later(journal, SILENT_SECONDS + PASS_SECONDS)
         assert sessions(owner)[0][6] == ["stale"]
 
-    def test_tenant_says_how_long_it_waits(self, owner, make, alpha, journal):
+    def test_tenant_sets_the_timeout(self, owner, make, alpha, journal):
         bravo = make("bravo")
         owner.execute("UPDATE tenants SET silent_reports = 10, silent_days = 1 WHERE id = %s", (bravo.id,))
         for tenant in (alpha, bravo):
@@ -108,7 +108,7 @@ class TestSilence:
             found = [[name for (name,) in owner.execute(ended, (tenant.id,))] for tenant in (alpha, bravo)]
             assert found == [of_alpha, of_bravo]
 
-    def test_session_that_goes_on_after_all_is_live_again_and_counts_once(self, owner, alpha, journal):
+    def test_session_that_continues_is_live_again_and_counts_once(self, owner, alpha, journal):
         journal.ship(accounting(alpha, "Start"))
         journal.ship(interim(alpha, 60, 10))
         later(journal, 2 * HOUR)
@@ -119,8 +119,8 @@ class TestSilence:
         assert sum(row[2] for row in usage(owner)) == 40
 
     @pytest.mark.parametrize("cause", ["machine", "radiusd"])
-    def test_nobody_was_silent_while_the_cell_could_not_hear(self, cause, owner, alpha, journal):
-        """Silence counts from when it could; an agent that is started anew knows that of the one before."""
+    def test_cell_downtime_does_not_count_as_silence(self, cause, owner, alpha, journal):
+        """Silence counts from when the cell could receive. A restarted agent knows its predecessor's times."""
         hears = cause == "machine"
         shipper = journal.shipper(AccountingStream(hears=lambda: hears))
         journal.write(accounting(alpha, "Start"), interim(alpha, 300))
@@ -140,8 +140,8 @@ class TestSilence:
         drain(shipper)
         assert sessions(owner)[0][2] == AT + 300 * SECOND
 
-    def test_nobody_is_silent_while_a_backlog_is_read(self, owner, alpha, journal):
-        """The database was away for a day; the records of that day come in many batches."""
+    def test_backlog_does_not_count_as_silence(self, owner, alpha, journal):
+        """The database was down for a day, and that day's records arrive in many batches."""
         journal.ship(accounting(alpha, "Start"))
         journal.acct._limit = 2
         journal.write(*(interim(alpha, number * 600) for number in range(1, 145)))
@@ -154,7 +154,7 @@ class TestSilence:
 
 
 class TestHistory:
-    def test_session_that_ended_days_ago_moves_and_a_live_one_stays(self, owner, alpha, journal):
+    def test_old_ended_session_moves_to_history_and_live_one_stays(self, owner, alpha, journal):
         journal.ship(*life(alpha), accounting(alpha, "Start", session="s2"), interim(alpha, 1_800, session="s2"))
         later(journal, 1_800 + SETTLED_SECONDS - 1)
         assert kept(owner) == []
@@ -163,7 +163,7 @@ class TestHistory:
         assert kept(owner) == [("s1", datetime.fromtimestamp(AT / SECOND + 1_800, UTC), 1_800)]
         assert [row[0] for row in sessions(owner)] == ["s2"]
 
-    def test_session_only_taken_for_ended_stays_for_long_because_it_may_go_on(self, owner, alpha, journal):
+    def test_session_presumed_ended_stays_longer(self, owner, alpha, journal):
         journal.ship(accounting(alpha, "Start"))
         journal.ship(interim(alpha, 60))
         later(journal, HOUR)
@@ -173,13 +173,13 @@ class TestHistory:
         assert [row[0] for row in kept(owner)] == ["s1"]
         assert sessions(owner) == []
 
-    def test_many_are_moved_in_bounded_pieces_without_a_pause(self, owner, alpha, journal, monkeypatch):
+    def test_many_sessions_are_moved_in_limited_batches(self, owner, alpha, journal, monkeypatch):
         monkeypatch.setattr(session_keeping, "MOST_MOVED", 3)
         journal.ship(*(record for number in range(8) for record in life(alpha, session=f"s{number}")))
         later(journal, 1_801 + SETTLED_SECONDS + PASS_SECONDS)
         assert len(kept(owner)) == 8
 
-    def test_table_larger_than_a_slice_is_looked_through_slice_by_slice(self, owner, alpha, journal, monkeypatch):
+    def test_large_table_is_scanned_in_slices(self, owner, alpha, journal, monkeypatch):
         monkeypatch.setattr(session_keeping, "SLICE_ROWS", 3)
         journal.ship(*(accounting(alpha, "Start", session=f"s{number}") for number in range(8)))
         now = SILENT_SECONDS + PASS_SECONDS
@@ -187,7 +187,7 @@ class TestHistory:
             later(journal, now + seconds)
         assert {tuple(row[6]) for row in sessions(owner)} == {("stale",)}
 
-    def test_look_for_silence_reads_live_sessions_of_its_own_tenants_alone(self, owner, alpha, make, journal):
+    def test_stale_check_reads_only_its_own_tenants_live_sessions(self, owner, alpha, make, journal):
         bravo = make("bravo")
         for tenant in (alpha, bravo):
             journal.ship(*(accounting(tenant, "Start", session=f"s{number}") for number in range(20)))
@@ -212,7 +212,7 @@ class TestHistory:
 
 
 class TestUsage:
-    def test_each_hour_holds_what_was_reported_in_it(self, owner, alpha, journal):
+    def test_each_hour_has_the_usage_reported_in_it(self, owner, alpha, journal):
         first = HOUR - AT // SECOND % HOUR
         for seconds, octets in ((first - 60, 100), (first + 60, 130), (first + 120, 150)):
             journal.ship(interim(alpha, seconds, octets))
@@ -224,27 +224,27 @@ class TestUsage:
         assert usage(owner) == [(0, first - 60, 100), (1, 180, 50), (2, HOUR - 60, (1 << 20) - 150)]
 
     @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
-    def test_counters_that_run_backwards_take_nothing_away(self, order, owner, alpha, journal):
-        """Told where the records come in their order: it cannot be seen in others."""
+    def test_decreasing_counters_subtract_nothing(self, order, owner, alpha, journal):
+        """Flagged if the records arrive in order. Otherwise it cannot be detected."""
         records = [interim(alpha, 600, 1_000), interim(alpha, 1_200, 10), interim(alpha, 1_800, 1_001)]
         for number in order:
             journal.ship(records[number])
         assert (sessions(owner)[0][4], "counters-backwards" in sessions(owner)[0][6]) == (1_001, order == (0, 1, 2))
 
-    def test_stop_tells_less_than_was_told_before(self, owner, alpha, journal):
+    def test_stop_with_less_usage_than_before_is_handled(self, owner, alpha, journal):
         journal.ship(accounting(alpha, "Start"), interim(alpha, 600, 1_000))
         journal.ship(accounting(alpha, "Stop", at=AT + 700 * SECOND, seconds=700, Acct_Input_Octets="0"))
         assert sessions(owner)[0][4:] == (1_000, "", ["counters-backwards"])
         assert sum(row[2] for row in usage(owner)) == 1_000
 
-    def test_restart_of_the_nas_tells_what_its_sessions_used(self, owner, alpha, journal):
+    def test_nas_restart_counts_the_usage_of_its_sessions(self, owner, alpha, journal):
         journal.ship(accounting(alpha, "Start"), interim(alpha, 600, 1_000))
         journal.ship(accounting(alpha, "Accounting-On", at=AT + 700 * SECOND))
         assert [row[1:] for row in usage(owner)] == [(600, 1_000)]
 
 
 class TestRestart:
-    def test_record_from_before_the_restart_neither_revives_nor_begins_a_session(self, owner, alpha, journal):
+    def test_record_from_before_the_restart_changes_no_session(self, owner, alpha, journal):
         journal.ship(accounting(alpha, "Start"), accounting(alpha, "Accounting-On", at=AT + 700 * SECOND))
         journal.ship(interim(alpha, 600, 5), interim(alpha, 500, 6, session="s2"))
         assert [(row[0], row[2], row[4], row[5]) for row in sessions(owner)] == [
@@ -252,12 +252,12 @@ class TestRestart:
             ("s2", AT + 700 * SECOND, 6, "NAS-Reboot"),
         ]
 
-    def test_stop_from_before_the_restart_gives_its_own_end(self, owner, alpha, journal):
+    def test_stop_from_before_the_restart_sets_the_end(self, owner, alpha, journal):
         journal.ship(accounting(alpha, "Start"), accounting(alpha, "Accounting-On", at=AT + 700 * SECOND))
         journal.ship(accounting(alpha, "Stop", at=AT + 300 * SECOND, seconds=300, Acct_Terminate_Cause="User-Request"))
         assert sessions(owner) == [("s1", AT, AT + 300 * SECOND, 300, None, "User-Request", [])]
 
-    def test_sessions_of_a_large_nas_end_some_at_a_time_whoever_goes_on(self, owner, alpha, journal, monkeypatch):
+    def test_sessions_of_a_large_nas_end_in_batches(self, owner, alpha, journal, monkeypatch):
         monkeypatch.setattr(restarts, "MOST_SESSIONS", 3)
         journal.ship(*(accounting(alpha, "Start", session=f"s{number}") for number in range(8)))
         at = AT + 700 * SECOND
@@ -265,7 +265,7 @@ class TestRestart:
         shippers = [journal.acct, journal.shipper(AccountingStream())]
         live = [8]
         for turn in range(1, 5):
-            # The id of one whose turn has not come is used again at once.
+            # A session id not processed yet is reused at once.
             again = [accounting(alpha, "Start", session="s7", at=at + SECOND)] if turn == 1 else []
             journal.write(*again)
             shippers[turn % 2]._position = None
@@ -275,16 +275,16 @@ class TestRestart:
         assert [(row[0], row[1]) for row in sessions(owner) if row[2] is None] == [("s7", at + SECOND)]
         assert {row[5] for row in sessions(owner) if row[2] is not None} == {"NAS-Reboot"}
 
-    def test_many_small_nases_that_restart_together_are_ended_together(self, owner, alpha, journal):
-        """Power comes back."""
+    def test_many_restarted_nases_are_processed_together(self, owner, alpha, journal):
+        """After a power failure."""
         names = [f"switch-{number}" for number in range(40)]
         journal.ship(*(accounting(alpha, "Start", nas=name) for name in names))
         journal.write(*(accounting(alpha, "Accounting-On", at=AT + 60 * SECOND, nas=name) for name in names))
         assert journal.acct.step() == 40
         assert {row[5] for row in sessions(owner)} == {"NAS-Reboot"}
 
-    def test_equal_nases_of_two_sites_end_their_own_sessions(self, owner, alpha, journal):
-        """What the site of a session is may not be known: then it is that of any."""
+    def test_identical_nases_of_two_sites_end_their_own_sessions(self, owner, alpha, journal):
+        """A session's site may be unknown. Then any site matches."""
         here, there = (f"00000000-0000-4000-8000-00000000000{number}" for number in range(2))
         journal.ship(
             *(
@@ -299,15 +299,15 @@ class TestRestart:
         journal.ship(accounting(alpha, "Accounting-Off", at=AT + 90 * SECOND))
         assert {row[0] for row in sessions(owner) if row[2] is None} == set()
 
-    def test_restart_is_forgotten_when_no_record_from_before_can_come(self, owner, alpha, journal):
+    def test_restart_is_forgotten_when_no_older_record_can_come(self, owner, alpha, journal):
         journal.ship(accounting(alpha, "Accounting-On"))
         for seconds, known in ((restarts.KEPT_SECONDS - 1, 1), (restarts.KEPT_SECONDS + PASS_SECONDS, 0)):
             later(journal, seconds)
             assert owner.execute("SELECT count(*) FROM nas_restarts").fetchone() == (known,)
 
 
-def test_two_stays_of_a_batch_that_are_one_session_are_both_merged(owner, alpha, journal):
-    """Their starts agree with what is known, but not with each other."""
+def test_two_parts_of_one_session_in_a_batch_are_merged(owner, alpha, journal):
+    """Their starts match the stored session but not each other."""
     journal.ship(accounting(alpha, "Start"))
     journal.ship(
         accounting(alpha, "Interim-Update", at=AT + 400 * SECOND, seconds=600, Acct_Input_Octets="7"),
@@ -316,7 +316,7 @@ def test_two_stays_of_a_batch_that_are_one_session_are_both_merged(owner, alpha,
     assert sessions(owner) == [("s1", AT, AT + 1_000 * SECOND, 800, 9, "", [])]
 
 
-def test_addresses_port_class_and_name_of_the_user_are_kept_from_whatever_record_tells_them(owner, alpha, journal):
+def test_session_fields_are_kept_from_any_record(owner, alpha, journal):
     journal.ship(
         accounting(
             alpha,

@@ -1,4 +1,4 @@
-"""Whatever order records come in, how often, and who is killed meanwhile: the sessions and totals of a simple model."""
+"""Model test: with records in any order and any number, and with kills, sessions and totals equal a simple model's."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,23 +14,23 @@ from radius.agent.streams import AccountingStream, AccountingWork
 from tests.agent.journal import AT, SECOND, accounting, drain
 from tests.effort import examples
 
-# How far what a NAS tells of its own clock is off, from record to record.
+# The error of a NAS's clock, per record.
 JITTER = 8
 NASES = ("switch-1", "switch-2", "plain")
-# It tells no Acct-Session-Time, and its Starts are not overtaken.
+# It sends no Acct-Session-Time, and its Starts are not overtaken.
 PLAIN = "plain"
 SITES = tuple(f"00000000-0000-4000-8000-00000000000{number}" for number in range(2))
-# What a late record may be off by, and the Stop of a session from the Start of the next with its id.
+# The error of a late record, and the gap from a session's Stop to the next Start with its id.
 UNSURE = 30
 
 
 class Killed(Exception):
-    """In a transaction, behind all that it writes."""
+    """In a transaction, after all its writes."""
 
 
 @dataclass
 class Modelled:
-    """A session as it is at the NAS, and what was delivered of it."""
+    """A session at the NAS, and the records delivered of it."""
 
     nas: str
     site: str
@@ -40,16 +40,16 @@ class Modelled:
     octets: int = 0
     stopped: bool = False
     ended_by_restart: int | None = None
-    # Its Stop was lost, and another has its id since.
+    # Its Stop was lost, and another session has its id now.
     is_followed: bool = False
     delivered: list[tuple[str, int, int, int]] = field(default_factory=list)
 
 
 class Sessions(RuleBasedStateMachine):
-    """A network whose NASes, equal ones at two sites, have their records lost, doubled and turned around on their way.
+    """A network with identical NASes at two sites. Their records are lost, duplicated and reordered.
 
-    All come within a day. A NAS numbers its sessions anew after a restart; before, it uses a number again after a
-    while, or soon, but then not before the Stop and with a Start that nothing overtakes.
+    All arrive within a day. A NAS restarts its session numbers after a restart. Otherwise it reuses a number
+    after a while, or soon after the Stop with a Start that nothing overtakes.
     """
 
     def __init__(self, owner, tenant, journal, shippers):
@@ -73,7 +73,7 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(nas=st.sampled_from(NASES), site=st.sampled_from(SITES), name=st.sampled_from(["a", "b"]))
     def device_comes(self, nas, site, name):
-        # Of equal NASes, one has the odd numbers.
+        # Of two identical NASes, one has the odd numbers.
         name += str(SITES.index(site))
         for known in self.sessions:
             if (known.nas, known.name) == (nas, name) and (
@@ -161,7 +161,7 @@ class Sessions(RuleBasedStateMachine):
 
     @rule()
     def agent_is_killed(self):
-        """Another goes on, which knows what PostgreSQL knows."""
+        """The next agent knows what PostgreSQL knows."""
         self.shippers.reverse()
 
     def teardown(self):
@@ -200,7 +200,7 @@ class Sessions(RuleBasedStateMachine):
                 self.on_the_way.remove(each)
                 continue
             if (said[1] + said[3]) % 3 != 0:
-                # The others come once more later.
+                # The others are repeated later.
                 self.on_the_way.remove(each)
             records.append(record)
             if session is not None and said not in session.delivered:
@@ -239,7 +239,7 @@ class Sessions(RuleBasedStateMachine):
         return sorted((*row[:7], tuple(sorted(row[7]))) for row in rows)
 
     def usage_is_all_there(self):
-        """What the hours hold, and what is still to be told of live sessions, is what the sessions used."""
+        """Hourly usage plus the unreported usage of live sessions equals the sessions' usage."""
         wrong = self.owner.execute(
             "SELECT s.id, s.session_seconds, s.input_octets, s.settled_seconds, s.settled_input, u.seconds, u.input "
             "FROM sessions s LEFT JOIN LATERAL (SELECT sum(seconds) AS seconds, sum(input_octets) AS input "
@@ -254,7 +254,7 @@ class Sessions(RuleBasedStateMachine):
         ).fetchone() == (0,)
 
     def gone_at(self, session):
-        """From then on it is a while until its number is used again."""
+        """The time after which its number may be reused."""
         return max(session.start, session.start + session.seconds)
 
     def is_live(self, session):
@@ -265,7 +265,7 @@ class Sessions(RuleBasedStateMachine):
         return data.draw(st.sampled_from(live)) if live else None
 
 
-def test_sessions_and_totals_are_those_of_the_model(owner, alpha, journal, monkeypatch):
+def test_sessions_and_totals_match_the_model(owner, alpha, journal, monkeypatch):
     monkeypatch.setattr(restarts, "MOST_SESSIONS", 1)
     shippers = [journal.acct, journal.shipper(AccountingStream())]
     run_state_machine_as_test(

@@ -1,4 +1,4 @@
-"""A device that was blocked, or lost its certificate, between its authentication and the Start that tells of it."""
+"""A device blocked, or its certificate revoked, between its authentication and the Start."""
 
 import pytest
 
@@ -22,10 +22,10 @@ def blocked(owner, alpha):
     owner.execute("UPDATE endpoints SET status = 'blocked'")
 
 
-def test_start_of_a_blocked_device_has_it_asked_off_once(owner, alpha, journal, blocked):
+def test_start_of_a_blocked_device_disconnects_it_once(owner, alpha, journal, blocked):
     start = accounting(alpha, "Start")
     journal.ship(start)
-    # Heard again, in another batch.
+    # Repeated in another batch.
     journal.ship(start, accounting(alpha, "Interim-Update", at=AT + 60 * SECOND, seconds=60))
     owner.execute("UPDATE coa_requests SET state = 'acknowledged'")
     journal.ship(start)
@@ -33,8 +33,8 @@ def test_start_of_a_blocked_device_has_it_asked_off_once(owner, alpha, journal, 
 
 
 @pytest.mark.parametrize("heard", ["first by an Interim-Update", "silent", "stopped", "nas-restarted"])
-def test_blocked_device_that_is_heard_of_only_then_is_asked_off(owner, alpha, journal, heard):
-    """Whoever blocked it found no live session."""
+def test_blocked_device_with_a_late_start_is_disconnected(owner, alpha, journal, heard):
+    """There was no live session when it was blocked."""
     add_endpoint(owner, alpha, MAC)
     if heard != "first by an Interim-Update":
         journal.ship(accounting(alpha, "Start"), interim(alpha, 60))
@@ -51,7 +51,7 @@ def test_blocked_device_that_is_heard_of_only_then_is_asked_off(owner, alpha, jo
     assert asked(owner) == [("endpoint-blocked", "disconnect", "", "queued")]
 
 
-def test_start_that_is_over_already_and_those_of_others_ask_nothing(owner, alpha, journal, blocked):
+def test_ended_session_and_other_devices_send_nothing(owner, alpha, journal, blocked):
     journal.ship(
         accounting(alpha, "Start"),
         accounting(alpha, "Stop", at=AT + 60 * SECOND, seconds=60),
@@ -61,7 +61,7 @@ def test_start_that_is_over_already_and_those_of_others_ask_nothing(owner, alpha
 
 
 @pytest.mark.parametrize("status", ["revoked", "suspended"])
-def test_start_of_a_certificate_that_was_revoked_meanwhile(owner, alpha, journal, status):
+def test_start_with_a_revoked_certificate_disconnects(owner, alpha, journal, status):
     add_certificate(owner, alpha, add_authority(owner, alpha), bytes.fromhex(SERIAL), status="valid")
     journal.ship(auth(alpha, at=AT - SECOND, certificate_serial="000a0b"))
     journal.ship(accounting(alpha, "Start", session="before", station="00-A0-C0-00-00-01"))
@@ -70,8 +70,8 @@ def test_start_of_a_certificate_that_was_revoked_meanwhile(owner, alpha, journal
     assert asked(owner) == [(f"certificate-{status}", "disconnect", "000a0b", "queued")]
 
 
-def test_certificate_that_was_revoked_long_before_its_session_is_heard_of(owner, alpha, journal):
-    """A cell that was cut off for days."""
+def test_late_session_of_a_long_revoked_cert_disconnects(owner, alpha, journal):
+    """A cell that was disconnected for days."""
     then = epoch_microseconds() - 3 * 24 * 3_600 * SECOND
     add_certificate(owner, alpha, add_authority(owner, alpha), bytes.fromhex(SERIAL), status="valid")
     journal.ship(auth(alpha, at=then, certificate_serial="0a0b"))
@@ -80,7 +80,7 @@ def test_certificate_that_was_revoked_long_before_its_session_is_heard_of(owner,
     assert asked(owner) == [("certificate-revoked", "disconnect", "0a0b", "queued")]
 
 
-def test_words_of_a_device_are_no_serial_number_and_no_class(owner, alpha, journal):
+def test_device_text_is_not_a_serial_number_or_class(owner, alpha, journal):
     add_certificate(owner, alpha, add_authority(owner, alpha), bytes.fromhex(SERIAL), status="valid")
     owner.execute("UPDATE certificates SET status = 'revoked', revoked_at = now()")
     journal.ship(auth(alpha, at=AT - SECOND, certificate_serial="zz"))
@@ -91,7 +91,7 @@ def test_words_of_a_device_are_no_serial_number_and_no_class(owner, alpha, journ
     assert asked(owner) == []
 
 
-def test_cell_asks_about_its_own_tenants_alone(owner, alpha, blocked, cell_engine):
+def test_cell_sends_only_for_its_own_tenants(owner, alpha, blocked, cell_engine):
     owner.execute(
         "INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, mac, started_at, updated_at) "
         "VALUES (%s, 'switch', 's', %s, %s, now(), now())",

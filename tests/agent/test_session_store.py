@@ -1,4 +1,4 @@
-"""Stored TLS sessions: forgotten past their lifetime or their room, and an alarm where that is not enough."""
+"""Stored TLS sessions: deleted by age or size, with an alarm if that is not enough."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ PAGE = 4096
 
 
 class Paths(CellPaths):
-    """A cell whose sessions lie below its own root."""
+    """A cell with its sessions below its own root."""
 
     @property
     def sessions(self):
@@ -36,7 +36,7 @@ def add(store, slot, name, *, age=0, size=PAGE):
 
 
 def told(alarms):
-    """Of the store itself: the disk under the tests may be as full as it likes."""
+    """Of the store only: the tests' disk may be full."""
     return [alarm.code for alarm in alarms.standing() if alarm.code != "session-store-full"]
 
 
@@ -44,7 +44,7 @@ def left(store):
     return sorted(path.stem for path in store.glob("slot-*/*"))
 
 
-def test_session_past_its_lifetime_goes_and_its_neighbour_stays(store):
+def test_expired_session_is_deleted_and_others_stay(store):
     add(store, 0, "old", age=LIFETIME_SECONDS + 5)
     add(store, 0, "young", age=LIFETIME_SECONDS - 5)
     add(store, 1, "old-too", age=10 * LIFETIME_SECONDS)
@@ -52,7 +52,7 @@ def test_session_past_its_lifetime_goes_and_its_neighbour_stays(store):
     assert left(store) == ["young"]
 
 
-def test_slot_that_takes_more_than_its_share_loses_its_oldest_and_no_other_does(store):
+def test_slot_over_its_share_loses_only_its_own_oldest(store):
     for number in range(10):
         add(store, 0, f"busy-{number}", age=number)
     for number in range(3):
@@ -62,7 +62,7 @@ def test_slot_that_takes_more_than_its_share_loses_its_oldest_and_no_other_does(
     assert left(store) == [*(f"busy-{number}" for number in range(4)), *(f"calm-{number}" for number in range(3))]
 
 
-def test_foreign_file_and_missing_slots_do_not_end_the_tidying(tmp_path):
+def test_foreign_file_and_missing_slots_do_not_stop_cleanup(tmp_path):
     paths, alarms = Paths(tmp_path), Alarms()
     paths.sessions.mkdir()
     (paths.sessions / "foreign").write_text("x")
@@ -71,7 +71,7 @@ def test_foreign_file_and_missing_slots_do_not_end_the_tidying(tmp_path):
     assert told(alarms) == []
 
 
-def test_store_that_cannot_be_had_is_an_alarm_and_no_end(tmp_path):
+def test_unavailable_store_raises_an_alarm(tmp_path):
     paths, alarms = Paths(tmp_path), Alarms()
     paths.sessions.write_text("in its place")
     store = SessionStore(paths, alarms, slots=2)
@@ -83,7 +83,7 @@ def test_store_that_cannot_be_had_is_an_alarm_and_no_end(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small place")
-def test_place_that_is_nearly_full_is_an_alarm_and_sessions_take_half_of_it_at_the_most(tmp_path):
+def test_nearly_full_store_raises_an_alarm_and_is_limited(tmp_path):
     paths, alarms = Paths(tmp_path), Alarms()
     paths.sessions.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", paths.sessions], check=True)

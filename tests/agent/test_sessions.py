@@ -7,7 +7,7 @@ from radius.agent.session_merge import STAYS_MERGE
 from tests.agent.journal import AT, SECOND, accounting
 from tests.effort import examples
 
-# Each example starts from empty tables of the one database that the test has.
+# Each example starts with empty tables of the test's one database.
 slow = settings(
     max_examples=examples(40),
     deadline=None,
@@ -59,7 +59,7 @@ ENDED = ("s1", AT, AT + 1_800 * SECOND, 1_800, 18_000, "User-Request", [])
 
 @slow
 @given(data=st.data())
-def test_records_in_any_order_any_number_of_times_make_one_session(data, owner, alpha, journal):
+def test_records_in_any_order_and_number_make_one_session(data, owner, alpha, journal):
     owner.execute("DELETE FROM sessions")
     records = life(alpha)
     sent = data.draw(st.permutations(records + data.draw(st.lists(st.sampled_from(records), max_size=4))))
@@ -70,7 +70,7 @@ def test_records_in_any_order_any_number_of_times_make_one_session(data, owner, 
     assert sessions(owner) == [ENDED]
 
 
-def test_session_without_a_start_is_there_and_says_so(owner, alpha, journal):
+def test_session_without_a_start_is_marked(owner, alpha, journal):
     start, interim, *_, stop = life(alpha)
     journal.ship(interim)
     assert sessions(owner) == [("s1", AT, None, 600, 6_000, "", ["no-start"])]
@@ -80,21 +80,21 @@ def test_session_without_a_start_is_there_and_says_so(owner, alpha, journal):
     assert sessions(owner) == [ENDED]
 
 
-def test_session_id_that_is_used_again_later_is_another_session(owner, alpha, journal):
+def test_session_id_reused_later_is_another_session(owner, alpha, journal):
     again = AT + 7_200 * SECOND
     journal.ship(*life(alpha), *life(alpha, start=again))
     journal.ship(life(alpha, start=again)[1])
     assert sessions(owner) == [ENDED, ("s1", again, again + 1_800 * SECOND, 1_800, 18_000, "User-Request", [])]
 
 
-def test_same_session_id_at_another_nas_station_or_tenant_is_another_session(owner, make, alpha, journal):
+def test_equal_session_id_elsewhere_is_another_session(owner, make, alpha, journal):
     bravo = make("bravo")
     journal.ship(*life(alpha), *life(alpha, nas="other"), *life(alpha, station="00-00-00-00-00-01"), *life(bravo))
     assert [row[0] for row in sessions(owner)] == ["s1"] * 4
 
 
 def test_repeated_start_without_a_delay_is_the_same_session(owner, alpha, journal):
-    """The NAS sent it for four minutes before it was heard."""
+    """The NAS retransmitted it for four minutes."""
     start = life(alpha)[0]
     journal.ship(accounting(alpha, "Start", at=AT + 240 * SECOND), *life(alpha)[1:])
     assert len(sessions(owner)) == 1
@@ -102,26 +102,26 @@ def test_repeated_start_without_a_delay_is_the_same_session(owner, alpha, journa
     assert len(sessions(owner)) == 1
 
 
-def test_delayed_records_tell_of_their_own_time(owner, alpha, journal):
+def test_delayed_records_count_at_their_own_time(owner, alpha, journal):
     late = AT + 900 * SECOND
     journal.ship(accounting(alpha, "Stop", at=late, seconds=60, Acct_Delay_Time="840"))
     assert sessions(owner)[0][1:3] == (AT, AT + 60 * SECOND)
 
 
-def test_interim_that_comes_after_the_stop_does_not_revive_the_session(owner, alpha, journal):
+def test_interim_after_the_stop_does_not_revive_the_session(owner, alpha, journal):
     *earlier, stop = life(alpha)
     journal.ship(stop)
     journal.ship(*earlier)
     assert sessions(owner) == [ENDED]
 
 
-def test_session_that_goes_on_after_its_stop_is_live_again(owner, alpha, journal):
+def test_session_that_continues_after_its_stop_is_live_again(owner, alpha, journal):
     journal.ship(*life(alpha))
     journal.ship(accounting(alpha, "Interim-Update", at=AT + 2_400 * SECOND, seconds=2_400))
     assert sessions(owner) == [("s1", AT, None, 2_400, 18_000, "", [])]
 
 
-def test_interim_updates_without_session_time_belong_to_the_session_that_runs(owner, alpha, journal):
+def test_interim_without_session_time_joins_the_live_session(owner, alpha, journal):
     journal.ship(accounting(alpha, "Start"))
     journal.ship(accounting(alpha, "Interim-Update", at=AT + 3_600 * SECOND, Acct_Input_Octets="7"))
     journal.ship(accounting(alpha, "Stop", at=AT + 7_200 * SECOND, Acct_Input_Octets="9"))
@@ -130,7 +130,7 @@ def test_interim_updates_without_session_time_belong_to_the_session_that_runs(ow
 
 @pytest.mark.parametrize("status", ["Accounting-On", "Accounting-Off"])
 @pytest.mark.parametrize("together", [True, False])
-def test_restarted_nas_holds_no_earlier_session(status, together, owner, alpha, journal):
+def test_restarted_nas_has_no_earlier_sessions(status, together, owner, alpha, journal):
     before = [accounting(alpha, "Start", session="old"), accounting(alpha, "Start", session="elsewhere", nas="other")]
     at = AT + 60 * SECOND
     after = [accounting(alpha, status, at=at), accounting(alpha, "Start", session="new", at=at + SECOND)]
@@ -148,7 +148,7 @@ def test_restarted_nas_holds_no_earlier_session(status, together, owner, alpha, 
 
 
 @pytest.mark.parametrize("cuts", [(4,), (1, 3), (2, 2), (3, 1)])
-def test_restarted_nas_may_use_a_session_id_again_at_once(cuts, owner, alpha, journal):
+def test_restarted_nas_may_reuse_a_session_id_at_once(cuts, owner, alpha, journal):
     at = AT + 60 * SECOND
     records = [
         accounting(alpha, "Start"),
@@ -162,27 +162,27 @@ def test_restarted_nas_may_use_a_session_id_again_at_once(cuts, owner, alpha, jo
     assert [(row[1], row[2], row[3]) for row in sessions(owner)] == [(AT, at, 0), (at + SECOND, None, 60)]
 
 
-def test_session_that_outlives_an_accounting_on_is_live_again(owner, alpha, journal):
-    """Some controllers send it for each network that they bring up."""
+def test_session_that_continues_after_accounting_on_is_live(owner, alpha, journal):
+    """Some controllers send it for each network that they start."""
     journal.ship(accounting(alpha, "Start"), accounting(alpha, "Accounting-On", at=AT + 60 * SECOND))
     journal.ship(accounting(alpha, "Interim-Update", at=AT + 600 * SECOND, seconds=600))
     assert sessions(owner) == [("s1", AT, None, 600, None, "", [])]
 
 
-def test_restart_heard_late_ends_no_session_that_was_heard_since(owner, alpha, journal):
+def test_late_restart_ends_no_session_reported_since(owner, alpha, journal):
     journal.ship(*life(alpha)[:2])
     journal.ship(accounting(alpha, "Accounting-On", at=AT + 601 * SECOND, Acct_Delay_Time="300"))
     assert sessions(owner)[0][2] is None
 
 
-def test_other_status_types_are_logged_and_make_no_session(owner, alpha, journal):
+def test_other_status_types_are_logged_without_a_session(owner, alpha, journal):
     journal.ship(accounting(alpha, "Failed"), accounting(alpha, ""))
     assert sessions(owner) == []
     assert owner.execute("SELECT status_type FROM accounting_log ORDER BY id").fetchall() == [("Failed",), ("",)]
 
 
-def test_table_that_was_all_but_empty_when_vacuumed_is_not_read_whole_for_each_session(owner, alpha, journal):
-    """620 records/s in place of 20,000, until statistics were made again."""
+def test_outdated_statistics_cause_no_sequential_scans(owner, alpha, journal):
+    """620 records/s in place of 20,000 until the next ANALYZE."""
     journal.ship(*(accounting(alpha, "Start", session=f"s{number}") for number in range(500)))
     owner.execute("DELETE FROM sessions WHERE session_id <> 's499'")
     owner.execute("VACUUM ANALYZE sessions")

@@ -28,7 +28,7 @@ def count(owner, table):
     return owner.execute(psycopg.sql.SQL("SELECT count(*) FROM {}").format(psycopg.sql.Identifier(table))).fetchone()[0]
 
 
-def test_auth_record_becomes_its_row(owner, alpha, journal, platform):
+def test_auth_record_becomes_a_row(owner, alpha, journal, platform):
     site, nas, policy = (f"00000000-0000-4000-8000-{number:012}" for number in range(3))
     journal.ship(
         auth(alpha, site_id=site, nas_id=nas, policy_id=policy, at=AT + 123_457, identity="tab\there \\N 'quoted' ü\n")
@@ -72,25 +72,25 @@ def test_auth_record_becomes_its_row(owner, alpha, journal, platform):
     )
 
 
-def test_verdict_and_mode_reach_the_log(owner, alpha, journal):
+def test_verdict_and_mode_are_in_the_log(owner, alpha, journal):
     journal.ship(
         auth(alpha, permitted=True, verdict="deny", monitored="site"),
         auth(alpha, at=AT + 1, permitted=True, verdict="quarantine"),
-        # As a module from before this version writes it.
+        # As written by a module before this version.
         auth(alpha, at=AT + 2),
     )
     rows = owner.execute("SELECT permitted, verdict, monitored FROM auth_log ORDER BY at").fetchall()
     assert rows == [(True, "deny", "site"), (True, "quarantine", ""), (True, "", "")]
 
 
-def test_record_without_its_options_leaves_nulls_and_empty_texts(owner, alpha, journal):
+def test_record_without_optional_fields_has_nulls_and_blanks(owner, alpha, journal):
     nothing = {"mac": "", "nas_address": "", "nas_identifier": "", "identity": "", "nas_port": ""}
     journal.ship(auth(alpha, **nothing, reply=(), pairs=(), facts={}))
     row = owner.execute("SELECT mac, nas_address, site_id, policy_id, identity, nas_port, reply, request FROM auth_log")
     assert row.fetchone() == (None, None, None, None, "", "", [], {})
 
 
-def test_accounting_record_becomes_its_row(owner, alpha, journal):
+def test_accounting_record_becomes_a_row(owner, alpha, journal):
     record = accounting(
         alpha, "Stop", seconds=60, Acct_Input_Octets="5", Acct_Input_Gigawords="2", Acct_Output_Octets="7"
     )
@@ -103,7 +103,7 @@ def test_accounting_record_becomes_its_row(owner, alpha, journal):
     assert row[7] == [list(pair) for pair in record.attributes]
 
 
-def test_row_of_the_day_goes_into_the_days_partition(owner, alpha, journal):
+def test_row_is_in_its_days_partition(owner, alpha, journal):
     (today,) = owner.execute("SELECT (extract(epoch FROM now()) * 1000000)::bigint").fetchone()
     journal.ship(auth(alpha, at=today), auth(alpha, at=AT))
     rows = owner.execute("SELECT tableoid::regclass::text FROM auth_log ORDER BY at").fetchall()
@@ -111,8 +111,10 @@ def test_row_of_the_day_goes_into_the_days_partition(owner, alpha, journal):
     assert rows[1][0] == "auth_log_default"
 
 
-def test_partition_made_while_its_rows_come_takes_them_all(owner, database, alpha, journal, worker_engine):
-    """Its day was missed: rows are in the default partition, more are being written, and more wait for the lock."""
+def test_partition_created_during_inserts_gets_all_rows(owner, database, alpha, journal, worker_engine):
+    """The day's partition is missing: rows are in the default partition, more are being written, and more wait for
+    the lock.
+    """
     day = utc_now() + timedelta(days=7)
     at = int(day.timestamp()) * SECOND
     partition = f"accounting_log_{day:%Y%m%d}"
@@ -143,7 +145,7 @@ def test_partition_made_while_its_rows_come_takes_them_all(owner, database, alph
 
 
 def make_at_last(engine):
-    """As the job, which is tried again where others wrote for too long."""
+    """As the job, which is retried if others wrote for too long."""
     while True:
         with suppress(Unavailable):
             make_partitions(engine=engine)
@@ -151,13 +153,13 @@ def make_at_last(engine):
 
 
 def waiting(owner):
-    """How many wait for a lock on the log of accounting."""
+    """The number of sessions that wait for a lock on the accounting log."""
     return owner.execute(
         "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'accounting_log_default'::regclass"
     ).fetchone()[0]
 
 
-def test_what_was_shipped_is_not_shipped_again(owner, alpha, journal):
+def test_shipped_record_is_not_shipped_again(owner, alpha, journal):
     journal.ship(*(auth(alpha, at=AT + n) for n in range(10)))
     journal.ship()
     drain(journal.shipper(AuthStream()))
@@ -165,7 +167,7 @@ def test_what_was_shipped_is_not_shipped_again(owner, alpha, journal):
 
 
 def test_position_stored_by_another_wins(owner, alpha, journal):
-    """As after a commit whose acknowledgement was lost."""
+    """As after a commit with a lost acknowledgement."""
     journal.ship(auth(alpha))
     journal.write(auth(alpha, at=AT + 1))
     other = journal.shipper(AuthStream())
@@ -175,7 +177,7 @@ def test_position_stored_by_another_wins(owner, alpha, journal):
     other.close()
 
 
-def test_shipped_segments_are_deleted_but_the_newest(alpha, journal):
+def test_shipped_segments_are_deleted_except_the_newest(alpha, journal):
     for number in range(4):
         journal.write(auth(alpha, at=AT + number))
         journal.restart_writers()
@@ -184,7 +186,7 @@ def test_shipped_segments_are_deleted_but_the_newest(alpha, journal):
     assert len(list_segments(journal.directory / "auth")) == 1
 
 
-def test_torn_tail_of_an_older_segment_is_cut_and_said(owner, alpha, journal):
+def test_torn_tail_of_an_older_segment_is_cut_and_reported(owner, alpha, journal):
     journal.write(auth(alpha), auth(alpha, at=AT + 1))
     journal.restart_writers()
     path = segment_path(journal.directory / "auth", list_segments(journal.directory / "auth")[0])
@@ -195,7 +197,7 @@ def test_torn_tail_of_an_older_segment_is_cut_and_said(owner, alpha, journal):
     assert journal.alarm_codes == {"journal-cut-auth"}
 
 
-def test_text_that_postgresql_cannot_hold_is_cleaned_not_dropped(owner, alpha, journal):
+def test_text_postgresql_cannot_store_is_cleaned_not_dropped(owner, alpha, journal):
     journal.ship(
         auth(alpha, identity="a\0b", pairs=(("User-Name", "x\0y"),)),
         auth(alpha, at=AT + 1, detail="long " * 20_000),
@@ -229,7 +231,7 @@ def sighted(owner):
     ).fetchall()
 
 
-def test_sighting_is_written_once_a_minute_or_when_the_verdict_changes(owner, alpha, journal):
+def test_sighting_is_written_once_a_minute_or_on_a_new_verdict(owner, alpha, journal):
     journal.ship(auth(alpha))
     journal.ship(auth(alpha, at=AT + 30 * SECOND))
     assert sighted(owner) == [("aa:bb:cc:dd:ee:ff", AT, True)]
@@ -253,7 +255,7 @@ def abandoned(owner):
     ).fetchall()
 
 
-def test_conversation_without_an_end_is_abandoned_after_30_seconds(owner, alpha, journal):
+def test_unfinished_conversation_is_abandoned_after_30_seconds(owner, alpha, journal):
     journal.ship(certificate_sent(alpha, "c1"))
     journal.clock.now = AT + 29 * SECOND
     journal.ship()
@@ -266,14 +268,14 @@ def test_conversation_without_an_end_is_abandoned_after_30_seconds(owner, alpha,
     assert len(abandoned(owner)) == 1
 
 
-def test_abandoned_conversation_is_told_by_its_kind(owner, alpha, journal):
+def test_abandoned_conversation_is_reported_by_its_kind(owner, alpha, journal):
     journal.ship(msgspec.structs.replace(certificate_sent(alpha, "c1"), method="peap"))
     journal.clock.now = AT + 30 * SECOND
     journal.ship()
     assert abandoned(owner) == [("anna", AT + 30 * SECOND, "peap", False)]
 
 
-def test_conversation_that_ended_is_not_abandoned(owner, alpha, journal):
+def test_finished_conversation_is_not_abandoned(owner, alpha, journal):
     journal.ship(certificate_sent(alpha, "c1"), certificate_sent(alpha, "c2"))
     journal.ship(auth(alpha, at=AT + SECOND, conversation="c1"))
     journal.ship(auth(alpha, at=AT + SECOND, conversation="c2", permitted=False))
@@ -282,8 +284,8 @@ def test_conversation_that_ended_is_not_abandoned(owner, alpha, journal):
     assert abandoned(owner) == []
 
 
-def test_old_backlog_is_judged_by_its_own_time(owner, alpha, journal, monkeypatch):
-    """An agent that was away for minutes: the end lies in the next batch, not in the past."""
+def test_old_backlog_uses_its_own_time(owner, alpha, journal, monkeypatch):
+    """An agent was down for minutes: the end is in the next batch, not in the past."""
     monkeypatch.setattr("radius.agent.ship.MAX_RECORDS", 1)
     journal.clock.now = AT + 600 * SECOND
     journal.auth._limit = 1
@@ -295,7 +297,7 @@ def test_old_backlog_is_judged_by_its_own_time(owner, alpha, journal, monkeypatc
     assert [row[0] for row in abandoned(owner)] == ["bert"]
 
 
-def test_killed_agent_neither_loses_nor_repeats_an_abandoned_conversation(owner, alpha, journal):
+def test_killed_agent_reports_abandoned_conversations_once(owner, alpha, journal):
     journal.ship(certificate_sent(alpha, "c1"), certificate_sent(alpha, "c2", identity="bert"))
     second = journal.shipper(AuthStream())
     journal.write(auth(alpha, at=AT + SECOND, conversation="c2"))
@@ -309,7 +311,7 @@ def test_killed_agent_neither_loses_nor_repeats_an_abandoned_conversation(owner,
     second.close()
 
 
-def test_flood_of_half_open_conversations_is_bounded(owner, alpha, journal, monkeypatch):
+def test_flood_of_half_open_conversations_is_limited(owner, alpha, journal, monkeypatch):
     monkeypatch.setattr("radius.agent.conversations.MAX_OPEN", 5)
     journal.ship(*(certificate_sent(alpha, f"c{number}", identity=f"i{number}") for number in range(8)))
     assert journal.auth._stream.forgotten_conversations == 3
@@ -318,7 +320,7 @@ def test_flood_of_half_open_conversations_is_bounded(owner, alpha, journal, monk
     assert len(abandoned(owner)) == 5
 
 
-def test_database_that_goes_away_loses_and_repeats_nothing(database, cluster, alpha, journal):
+def test_database_outage_loses_and_repeats_nothing(database, cluster, alpha, journal):
     stop = threading.Event()
     thread = threading.Thread(target=journal.acct.run, args=(stop,))
     thread.start()
@@ -341,9 +343,7 @@ def test_database_that_goes_away_loses_and_repeats_nothing(database, cluster, al
 
 
 @pytest.mark.parametrize("times", [3, pytest.param(7, marks=pytest.mark.long)])
-def test_shipper_killed_again_and_again_ships_every_record_exactly_once(
-    owner, database, alpha, journal, platform, times
-):
+def test_repeatedly_killed_shipper_ships_every_record_once(owner, database, alpha, journal, platform, times):
     dice = random.Random(4)
     heard, told = Pipe(duplex=False)
     written = 0
@@ -353,7 +353,7 @@ def test_shipper_killed_again_and_again_ships_every_record_exactly_once(
         )
         assert heard.recv() == "ready"
         end = time.monotonic() + dice.uniform(0.05, 0.4)
-        # The first is killed after it has shipped something, however slow the machine is.
+        # The first one is killed after it has shipped something, even on a slow machine.
         while time.monotonic() < end or (turn == 0 and not count(owner, "accounting_log")):
             for _ in range(20):
                 journal.write(accounting(alpha, "Start", session=f"s{written}", at=AT + written))
@@ -387,7 +387,7 @@ def test_lag_and_backlog_are_counted(alpha, journal, monkeypatch):
     assert journal.auth.backlog_bytes() == 0
 
 
-def test_segments_behind_one_that_stays_open_are_told_of_and_shipped_once_it_is_closed(owner, alpha, journal):
+def test_segments_behind_an_open_one_are_reported_then_shipped(owner, alpha, journal):
     other = JournalWriter(journal.directory / "auth", max_bytes=1 << 30)
     journal.restart_writers()
     journal.ship(auth(alpha))
@@ -405,8 +405,8 @@ def test_segments_behind_one_that_stays_open_are_told_of_and_shipped_once_it_is_
     assert journal.auth.shipped_until == journal.clock.now
 
 
-def test_journal_of_a_cell_that_moved_to_another_host_is_neither_shipped_nor_deleted(owner, alpha, journal, platform):
-    """What follows in the other host's journal is not what follows here."""
+def test_journal_of_a_cell_moved_elsewhere_is_left_alone(owner, alpha, journal, platform):
+    """The other host's journal has a different continuation."""
     journal.ship(auth(alpha))
     journal.write(auth(alpha, at=AT + 1))
     journal.restart_writers()

@@ -1,4 +1,4 @@
-"""Every address that is seen is written down, once; what changes is work for the worker, and nothing else is."""
+"""Sightings: every seen address is stored once. Only changes are queued for the worker."""
 
 from radius.agent import sightings as under_test
 from radius.agent.sightings import ACCOUNTING_QUIET_MICROSECONDS
@@ -21,18 +21,18 @@ def evidence(owner):
 
 
 def take_work(owner):
-    """The addresses that the worker is told of."""
+    """The addresses queued for the worker."""
     return [mac for (mac,) in owner.execute("DELETE FROM endpoint_work RETURNING mac::text").fetchall()]
 
 
-def test_authentication_tells_where_and_how(owner, alpha, journal):
+def test_authentication_reports_place_and_method(owner, alpha, journal):
     pairs = (("Called-Station-Id", "00-10-A4-23-19-C0:Guests"),)
     journal.ship(auth(alpha, permitted=False, pairs=pairs))
     assert sightings(owner) == [(MAC, "mab", "aabbccddeeff", False, "1/0/3", "Guests", 1)]
     assert take_work(owner) == [MAC]
 
 
-def test_accounting_alone_makes_a_sighting_and_leaves_what_authentication_said(owner, alpha, journal):
+def test_accounting_sighting_keeps_the_authentication_data(owner, alpha, journal):
     journal.ship(accounting(alpha, "Start", NAS_Port_Id="Gi1/0/7"))
     assert sightings(owner) == [(MAC, "", "", None, "Gi1/0/7", "", 1)]
     journal.ship(auth(alpha, at=AT + SECOND))
@@ -40,7 +40,7 @@ def test_accounting_alone_makes_a_sighting_and_leaves_what_authentication_said(o
     assert sightings(owner) == [(MAC, "mab", "aabbccddeeff", True, "", "", 3)]
 
 
-def test_device_that_comes_again_is_no_work_and_soon_no_row_either(owner, alpha, journal):
+def test_returning_device_is_not_queued_and_rarely_written(owner, alpha, journal):
     journal.ship(auth(alpha), accounting(alpha, "Start"))
     assert take_work(owner) == [MAC]
     for minute in range(1, 20):
@@ -51,7 +51,7 @@ def test_device_that_comes_again_is_no_work_and_soon_no_row_either(owner, alpha,
     assert sightings(owner, "times") == [(3,)]
 
 
-def test_evidence_is_written_when_it_is_new_or_another(owner, alpha, journal):
+def test_new_or_changed_evidence_is_stored(owner, alpha, journal):
     hostname, parameters = sensed(12, b"BRW001"), sensed(55, bytes((1, 3, 6)))
     journal.ship(accounting(alpha, "Start", Device_Sensor=hostname))
     assert evidence(owner) == [("dhcp", "hostname", "BRW001")]
@@ -74,9 +74,7 @@ def test_evidence_of_several_records_of_a_batch_is_kept(owner, alpha, journal):
     assert evidence(owner) == [("dhcp", "class", "Brother"), ("dhcp", "hostname", "BRW001")]
 
 
-def test_full_list_of_work_takes_nothing_new_of_its_tenant_and_loses_nothing_that_is_said_again(
-    owner, alpha, make, journal, monkeypatch
-):
+def test_full_queue_of_a_tenant_skips_new_work_for_later(owner, alpha, make, journal, monkeypatch):
     known, stranger = "00:1b:a9:00:00:01", "00:1b:a9:00:00:02"
     bravo = make("bravo")
     named = (("User-Name", "host/pc1"),)
@@ -89,7 +87,7 @@ def test_full_list_of_work_takes_nothing_new_of_its_tenant_and_loses_nothing_tha
         auth(alpha, at=again, mac=stranger.replace(":", "")),
         auth(bravo, at=again, mac=stranger.replace(":", "")),
     )
-    # Of alpha, what was known is kept up; bravo's list has room.
+    # For alpha, known addresses are updated. Bravo's queue has room.
     assert sorted(sightings(owner, "mac::text, times, permitted")) == [(known, 2, False), (stranger, 1, True)]
     assert evidence(owner) == []
     assert sorted(take_work(owner)) == [known, stranger]
@@ -102,7 +100,7 @@ def test_full_list_of_work_takes_nothing_new_of_its_tenant_and_loses_nothing_tha
     assert sorted(take_work(owner)) == [known, stranger]
 
 
-def test_agent_that_starts_anew_repeats_no_work(owner, alpha, journal):
+def test_restarted_agent_queues_nothing_twice(owner, alpha, journal):
     journal.ship(auth(alpha, pairs=(("User-Name", "host/pc1"),)), accounting(alpha, "Start"))
     take_work(owner)
     for stream in (AuthStream(), AccountingStream()):
@@ -114,7 +112,7 @@ def test_agent_that_starts_anew_repeats_no_work(owner, alpha, journal):
     assert take_work(owner) == []
 
 
-def test_evidence_that_is_malformed_is_left_out_and_its_record_is_shipped(owner, alpha, journal):
+def test_malformed_evidence_is_skipped_and_its_record_shipped(owner, alpha, journal):
     journal.ship(accounting(alpha, "Start", Device_Sensor="0xzz", User_Name="host/\0\x1b[2J"))
     assert evidence(owner) == [("radius", "machine", "host/ [2J")]
     assert journal.alarm_codes == set()

@@ -1,4 +1,4 @@
-"""What is learnt of NASes that are exempt from Message-Authenticator, and the notice that they sign."""
+"""Signing NASes among those exempt from Message-Authenticator, and the notice about them."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
@@ -32,12 +32,12 @@ def seen(tenant, which, after_seconds, *, source=ADDRESS):
 
 
 def known(owner):
-    """Seconds after the start: last unsigned request, since when it signs, last signed one."""
+    """Seconds after the start: last unsigned request, start of signing, last signed request."""
     rows = owner.execute("SELECT last_unsigned_at, signs_since, last_signed_at FROM nas_signatures").fetchall()
     return [tuple(None if at is None else round((at - START).total_seconds()) for at in row) for row in rows]
 
 
-def test_nas_that_begins_to_sign_is_remembered(owner, journal, alpha, nas):
+def test_nas_that_starts_signing_is_recorded(owner, journal, alpha, nas):
     journal.ship(seen(alpha, "unsigned", 0))
     assert known(owner) == [(0, None, None)]
     journal.ship(seen(alpha, "unsigned", 100), seen(alpha, "signed", 101), seen(alpha, "signed", 102))
@@ -50,8 +50,8 @@ def test_nas_that_begins_to_sign_is_remembered(owner, journal, alpha, nas):
     assert known(owner) == [(5_001, 5_002, 5_002)]
 
 
-def test_batches_out_of_order_never_claim_too_much(owner, journal, alpha, nas):
-    """What was set aside is shipped later (radius/agent/replay.py)."""
+def test_unordered_batches_never_overstate_signing(owner, journal, alpha, nas):
+    """Quarantined records are shipped later (radius/agent/replay.py)."""
     records = [seen(alpha, which, at) for which, at in (("unsigned", 0), ("signed", 100), ("unsigned", 200))]
     records.append(seen(alpha, "signed", 300))
     for order in permutations(records):
@@ -79,8 +79,8 @@ def test_row_is_written_once_a_minute(owner, journal, alpha, nas):
     assert known(owner) == [(None, 0, MINUTE)]
 
 
-def test_records_of_others_leave_no_row(owner, journal, alpha, nas):
-    """Of an address that is not exempt any more, of another one, and of NASes that must sign."""
+def test_unrelated_records_write_no_row(owner, journal, alpha, nas):
+    """Of an address no longer exempt, of another one, and of NASes that must sign."""
     journal.ship(auth(alpha), seen(alpha, "unsigned", 1, source="192.0.2.67"))
     owner.execute("UPDATE nases SET require_message_authenticator = true")
     journal.ship(seen(alpha, "unsigned", 2))
@@ -95,13 +95,13 @@ def test_records_of_others_leave_no_row(owner, journal, alpha, nas):
         ("address = '192.0.2.99'", False),
     ],
 )
-def test_change_of_the_address_begins_anew(owner, journal, alpha, nas, change, kept):
+def test_address_change_starts_over(owner, journal, alpha, nas, change, kept):
     journal.ship(seen(alpha, "unsigned", 0))
     owner.execute(f"UPDATE nases SET {change}")
     assert bool(known(owner)) is kept
 
 
-def test_another_exemption_begins_anew(owner, journal, alpha, nas):
+def test_new_exemption_starts_over(owner, journal, alpha, nas):
     journal.ship(seen(alpha, "signed", 0))
     for value in ("true", "false"):
         assert known(owner)
@@ -123,7 +123,7 @@ def test_exempt_nas_that_signs_for_a_week_raises_a_notice(owner, cell_engine, pl
 
     week, hour = timedelta(days=7), timedelta(hours=1)
     assert codes(week - hour, timedelta()) == []
-    # It was not heard since: that proves nothing.
+    # No packet since: that proves nothing.
     assert codes(week + hour, week) == []
     assert codes(week, timedelta(), week + hour) == ["exemption-unneeded:alpha"]
     [alarm] = alarms.standing()

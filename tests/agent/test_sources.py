@@ -17,14 +17,14 @@ def checkout(tmp_path):
 @pytest.mark.parametrize(
     "name", ["radius/raddb/templates/eap", "radius/module/auth.py", "nac/journal/records.py", "pki/serials.py"]
 )
-def test_file_that_radiusd_reads_makes_another_version(checkout, name):
+def test_file_used_by_radiusd_changes_the_version(checkout, name):
     before = version_of(checkout)
     path = checkout / name
     path.write_text(path.read_text() + "#")
     assert version_of(checkout) != before
 
 
-def test_moved_line_between_two_files_makes_another_version(checkout):
+def test_line_moved_between_two_files_changes_the_version(checkout):
     (checkout / "pki" / "one.py").write_text("a")
     (checkout / "pki" / "two.py").write_text("bc")
     before = version_of(checkout)
@@ -33,7 +33,7 @@ def test_moved_line_between_two_files_makes_another_version(checkout):
     assert version_of(checkout) != before
 
 
-def test_agent_and_compiled_files_make_no_other_version(checkout):
+def test_agent_and_compiled_files_keep_the_version(checkout):
     before = version_of(checkout)
     (checkout / "radius" / "agent" / "cell.py").write_text("")
     (checkout / "radius" / "module" / "__pycache__").mkdir()
@@ -41,5 +41,5 @@ def test_agent_and_compiled_files_make_no_other_version(checkout):
     assert version_of(checkout) == before
 
 
-def test_version_is_that_of_this_tree():
+def test_version_matches_this_tree():
     assert running_version() == version_of(CHECKOUT)

@@ -1,4 +1,4 @@
-"""New authorities and server certificates in a running cell: what eapol_test sees, without a restart of radiusd."""
+"""New authorities and server certificates in a running cell, as eapol_test sees them, without a restart of radiusd."""
 
 import subprocess
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ class Device:
     serial: str
 
     def visit(self, tenant: RunningTenant, trusts: Path | None = None) -> tuple[bool, list[str]]:
-        """Whether it was admitted, and the serial numbers (hex) that the server showed, its own first."""
+        """Whether it was admitted, and the server's certificate serial numbers (hex), leaf first."""
         supplicant = tls_supplicant(
             identity="laptop",
             trusted=trusts or self.folder / "ca",
@@ -60,7 +60,7 @@ class Device:
             timeout=30,
             check=False,
         )
-        # eapol_test writes them as it verifies them, from the root down.
+        # eapol_test prints them in verification order, from the root down.
         pem = shown.read_bytes()
         seen = reversed(x509.load_pem_x509_certificates(pem) if pem else [])
         return read_eapol_result(done.stdout, 0).success, [f"{one.serial_number:032x}" for one in seen]
@@ -99,7 +99,7 @@ class Alpha:
         return done
 
     def issue_server(self, key: str) -> str:
-        """With a key of that kind; returns its serial number."""
+        """With a key of this type. Returns its serial number."""
         with session_scope(self.scope, engine=self.engine) as session:
             choice = {"validity_days": 300, "key": key}
             profiles.update_profile(session, actor=ACTOR, tenant_id=self.tenant.id, name="eap-server", choice=choice)
@@ -110,7 +110,7 @@ class Alpha:
         return serial
 
     def renew(self) -> str:
-        """As the worker does it; returns the new serial number."""
+        """As the worker does it. Returns the new serial number."""
         with session_scope(self.scope, engine=self.engine) as session:
             plan = server_renewal.plan_renewal(
                 session, actor=ACTOR, tenant_id=self.tenant.id, signing=self.cell.signing, now=utc_now()
@@ -123,7 +123,7 @@ class Alpha:
         return serial
 
     def change_unnoticed(self, statement: LiteralString) -> None:
-        """As time changes things: no trigger tells of it."""
+        """As the clock changes things: without a trigger."""
         with psycopg.connect(self.cell.database.superuser_url) as connection:
             connection.execute("SET session_replication_role = replica")
             connection.execute(statement + " AND tenant_id = %s", [self.tenant.id])
@@ -138,7 +138,7 @@ class Alpha:
 
 @pytest.fixture(scope="module")
 def database(cluster: Cluster) -> Database:
-    """Of the cell that all tests of this file share: it is not emptied between them."""
+    """Shared by all tests of this file, and not emptied between them."""
     return cluster.create_database("succession")
 
 
@@ -160,7 +160,7 @@ def alpha(cell: RunningCell, app_engine: Engine, tmp_path: Path) -> Alpha:
     return Alpha(cell, running_tenant(cell, app_engine, f"alpha-{next(_numbers)}"), tmp_path)
 
 
-def test_devices_of_old_and_new_issuing_authority_are_admitted_without_restart(alpha: Alpha) -> None:
+def test_old_and_new_issuing_cas_admit_without_restart(alpha: Alpha) -> None:
     started = alpha.cell.radiusds
     old_device = alpha.device("old")
     admitted, shown = old_device.visit(alpha.tenant)
@@ -169,13 +169,13 @@ def test_devices_of_old_and_new_issuing_authority_are_admitted_without_restart(a
     new_device = alpha.device("new")
     issuer = x509.load_pem_x509_certificate((new_device.folder / "cert").read_bytes()).issuer
     assert issuer == x509.load_der_x509_certificate(done.issuing.certificate_der).subject
-    # What the old authority issued stays in use, the server's certificate included.
+    # Certificates of the old authority stay in use, including the server's.
     assert old_device.visit(alpha.tenant) == (True, shown)
     assert new_device.visit(alpha.tenant) == (True, shown)
     assert alpha.cell.radiusds == started
 
 
-def test_renewed_server_certificate_is_shown_from_its_day_on_without_restart(alpha: Alpha) -> None:
+def test_renewed_server_certificate_is_used_from_its_start_day(alpha: Alpha) -> None:
     started = alpha.cell.radiusds
     device = alpha.device("laptop")
     before = device.visit(alpha.tenant)
@@ -185,7 +185,7 @@ def test_renewed_server_certificate_is_shown_from_its_day_on_without_restart(alp
         " WHERE key_sealed IS NOT NULL"
     )
     serial = alpha.renew()
-    # Its day is in two weeks.
+    # It starts in two weeks.
     assert device.visit(alpha.tenant) == before
     alpha.change_unnoticed("UPDATE certificates SET present_from = now() WHERE present_from IS NOT NULL")
     alpha.cell.wait(lambda: device.visit(alpha.tenant)[1][0] == serial, 3 * sync.SERVERS_SECONDS)
@@ -194,7 +194,7 @@ def test_renewed_server_certificate_is_shown_from_its_day_on_without_restart(alp
     assert alpha.cell.radiusds == started
 
 
-def test_new_roots_are_reached_from_all_before_and_devices_of_each_are_admitted(alpha: Alpha) -> None:
+def test_new_and_old_roots_both_admit_their_devices(alpha: Alpha) -> None:
     started = alpha.cell.radiusds
     devices, roots = [alpha.device("old")], [alpha.root_file("root")]
     _, before = devices[0].visit(alpha.tenant)
@@ -212,10 +212,10 @@ def test_new_roots_are_reached_from_all_before_and_devices_of_each_are_admitted(
 
 
 @pytest.mark.long
-def test_server_certificate_with_a_key_of_another_kind_is_shown_once_radiusd_was_exchanged(alpha: Alpha) -> None:
-    """Beside an ECDSA certificate OpenSSL shows an RSA one to nobody who takes the former.
+def test_server_certificate_of_another_key_type_is_used(alpha: Alpha) -> None:
+    """With both, OpenSSL never sends an RSA certificate to clients that accept ECDSA.
 
-    Last here: exchanges go on after it, and the other tests see that there are none.
+    This test is last, because the others verify that radiusd is not replaced.
     """
     device = alpha.device("laptop")
     assert device.visit(alpha.tenant)[0]

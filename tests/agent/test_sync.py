@@ -39,7 +39,7 @@ def test_empty_replica_loads_everything_of_its_tenants(owner, alpha, replica):
     ca = add_authority(owner, alpha)
     add_certificate(owner, alpha, ca, b"\x0f\xff")
     add_certificate(owner, alpha, ca, b"\x01", profile="eap-server")
-    # Newer, but nobody here could present it.
+    # It is newer, but the cell cannot present it yet.
     add_certificate(owner, alpha, ca, b"\x07", profile="eap-server", has_key=False)
     replica.catch_up()
     with replica.view as view:
@@ -61,9 +61,7 @@ def test_empty_replica_loads_everything_of_its_tenants(owner, alpha, replica):
         assert view.meta("complete") == "1"
 
 
-def test_server_certificate_that_was_chosen_last_is_shown_and_one_to_come_only_where_there_is_no_other(
-    owner, alpha, replica
-):
+def test_latest_valid_server_certificate_is_presented(owner, alpha, replica):
     ca = add_authority(owner, alpha)
     for serial, since in ((b"\x01", "-9 days"), (b"\x02", "-9 hours"), (b"\x03", None), (b"\x04", "9 days")):
         add_certificate(owner, alpha, ca, serial, profile="eap-server", present_since=since)
@@ -79,7 +77,7 @@ def test_server_certificate_that_was_chosen_last_is_shown_and_one_to_come_only_w
         assert shown() == then
 
 
-def test_what_a_tenant_offers_is_in_its_slot_and_may_need_another_configuration(owner, alpha, replica):
+def test_tenant_methods_are_in_its_slot(owner, alpha, replica):
     replica.catch_up()
     told = []
     replica.sync.on_configuration = lambda: told.append(True)
@@ -91,7 +89,7 @@ def test_what_a_tenant_offers_is_in_its_slot_and_may_need_another_configuration(
     assert told == [True]
 
 
-def test_caught_up_replica_tells_its_position(owner, alpha, replica, platform):
+def test_caught_up_replica_reports_its_position(owner, alpha, replica, platform):
     replica.catch_up()
     owner.execute("UPDATE tenants SET name = 'Other' WHERE id = %s", (alpha.id,))
     (xact,) = owner.execute("SELECT max(xact)::text FROM replica_changes").fetchone()
@@ -101,7 +99,7 @@ def test_caught_up_replica_tells_its_position(owner, alpha, replica, platform):
     assert owner.execute(query, (xact, platform.cell_id)).fetchone() == (True,)
 
 
-def test_commits_in_another_order_than_their_start_are_all_seen(owner, database: Database, alpha, replica):
+def test_commits_out_of_start_order_are_all_applied(owner, database: Database, alpha, replica):
     replica.catch_up()
     with psycopg.connect(database.owner_url) as slow:
         add_endpoint(slow, alpha, "000000000001")
@@ -120,7 +118,7 @@ def test_commits_in_another_order_than_their_start_are_all_seen(owner, database:
     assert replica.sync.counters["full_loads"] == 1
 
 
-def test_rolled_back_change_never_arrives(owner, alpha, replica):
+def test_rolled_back_change_is_never_applied(owner, alpha, replica):
     replica.catch_up()
     with owner.transaction() as transaction:
         add_endpoint(owner, alpha, "000000000001")
@@ -128,8 +126,8 @@ def test_rolled_back_change_never_arrives(owner, alpha, replica):
     assert not replica.sync.catch_up()
 
 
-def test_step_by_step_is_the_same_as_everything_at_once(owner, make, replica, fresh_replica):
-    """Random changes of every noun, in batches; after each some replica that loads anew must be equal."""
+def test_incremental_sync_equals_a_full_load(owner, make, replica, fresh_replica):
+    """Random changes of every noun in batches. After each, a newly loaded replica must be equal."""
     dice = random.Random(20)
     tenants = [make("alpha"), make("bravo")]
     sites = {tenant.number: add_site(owner, tenant) for tenant in tenants}
@@ -184,7 +182,7 @@ def test_step_by_step_is_the_same_as_everything_at_once(owner, make, replica, fr
     assert replica.everything == fresh_replica().everything
 
 
-def test_arriving_tenant_brings_the_rows_it_had(owner, alpha, replica, platform, make):
+def test_new_tenant_brings_its_existing_rows(owner, alpha, replica, platform, make):
     replica.catch_up()
     owner.execute("UPDATE slots SET tenant_id = NULL, status = 'free' WHERE tenant_id = %s", (alpha.id,))
     add_endpoint(owner, alpha, "000000000001")
@@ -199,7 +197,7 @@ def test_arriving_tenant_brings_the_rows_it_had(owner, alpha, replica, platform,
     assert replica.sync.counters["full_loads"] == 1
 
 
-def test_leaving_tenant_takes_everything_along(owner, make, replica):
+def test_leaving_tenant_removes_all_its_rows(owner, make, replica):
     alpha, bravo = make("alpha"), make("bravo")
     for tenant in (alpha, bravo):
         add_endpoint(owner, tenant, "000000000001")
@@ -222,7 +220,7 @@ def test_suspended_tenant_is_suspended_in_the_replica(owner, alpha, replica):
         assert replica.slots()[alpha.slot].status == expected
 
 
-def test_bad_policy_leaves_the_one_before_in_force_and_says_so(owner, alpha, replica, fresh_replica):
+def test_invalid_policy_keeps_the_previous_one_with_an_alarm(owner, alpha, replica, fresh_replica):
     policy_id = add_policy(owner, alpha)
     replica.catch_up()
     publish(owner, alpha, policy_id, 2, BAD)
@@ -231,7 +229,7 @@ def test_bad_policy_leaves_the_one_before_in_force_and_says_so(owner, alpha, rep
         with replica.view as view:
             assert view.policy(alpha.number, str(policy_id)).version == 1
         assert replica.alarm_codes == {f"policy-refused-{policy_id}"}
-        # The second time, everything is loaded anew.
+        # The second time, everything is reloaded.
         owner.execute("UPDATE cells SET replica_position = NULL")
     assert replica.sync.counters["full_loads"] == 2
     publish(owner, alpha, policy_id, 3, GOOD)
@@ -244,19 +242,19 @@ def test_bad_policy_leaves_the_one_before_in_force_and_says_so(owner, alpha, rep
         assert view.policy(alpha.number, str(policy_id)) is None
 
 
-def test_tests_of_a_policy_stay_out_of_the_cell(owner, alpha, replica):
+def test_policy_tests_are_not_mirrored(owner, alpha, replica):
     test = {"name": "t", "request": {}, "expect": {"verdict": "permit"}}
     policy_id = add_policy(owner, alpha, GOOD | {"tests": [test]})
     replica.catch_up()
     with replica.view as view:
         assert json.loads(view.policy(alpha.number, str(policy_id)).document) == GOOD
-    # No document at all harms no other.
+    # A missing document does not harm others.
     publish(owner, alpha, policy_id, 2, "none")
     replica.catch_up()
     assert replica.alarm_codes == {f"policy-refused-{policy_id}"}
 
 
-def test_mode_of_a_site_reaches_the_replica_and_changes_there(owner, alpha, replica):
+def test_site_mode_is_mirrored_and_updated(owner, alpha, replica):
     site_id = add_site(owner, alpha, monitor=True)
     replica.catch_up()
     with replica.view as view:
@@ -270,7 +268,7 @@ def test_mode_of_a_site_reaches_the_replica_and_changes_there(owner, alpha, repl
         assert view.site(alpha.number, str(site_id)).monitor is False
 
 
-def test_bad_fallback_of_a_site_leaves_the_site_as_it_was(owner, alpha, replica):
+def test_invalid_site_fallback_keeps_the_site_unchanged(owner, alpha, replica):
     site_id = add_site(owner, alpha)
     replica.catch_up()
     owner.execute("UPDATE sites SET name = 'New', fallback = '{\"verdict\": \"maybe\"}' WHERE id = %s", (site_id,))
@@ -282,7 +280,7 @@ def test_bad_fallback_of_a_site_leaves_the_site_as_it_was(owner, alpha, replica)
     assert replica.catch_up().alarm_codes == set()
 
 
-def test_time_zone_of_a_site_is_mirrored_and_one_that_nobody_knows_leaves_the_site_as_it_was(owner, alpha, replica):
+def test_unknown_time_zone_keeps_the_site_unchanged(owner, alpha, replica):
     site_id = add_site(owner, alpha)
     owner.execute("UPDATE sites SET time_zone = 'Europe/Berlin' WHERE id = %s", (site_id,))
     replica.catch_up()
@@ -294,8 +292,8 @@ def test_time_zone_of_a_site_is_mirrored_and_one_that_nobody_knows_leaves_the_si
     assert replica.alarm_codes == {f"site-refused-{site_id}"}
 
 
-def test_version_in_force_with_a_rule_that_never_matches_goes_on_to_decide(owner, alpha, replica):
-    """An earlier release may have published it without seeing that."""
+def test_published_version_with_a_dead_rule_still_decides(owner, alpha, replica):
+    """An earlier release may have published it without that check."""
     rules = [
         {
             "id": name,
@@ -313,7 +311,7 @@ def test_version_in_force_with_a_rule_that_never_matches_goes_on_to_decide(owner
     assert replica.alarm_codes == set()
 
 
-def test_alarms_of_rows_go_with_their_tenant(owner, alpha, make, replica):
+def test_row_alarms_are_cleared_with_their_tenant(owner, alpha, make, replica):
     bravo = make("bravo")
     sites = {tenant.number: add_site(owner, tenant) for tenant in (alpha, bravo)}
     owner.execute('UPDATE sites SET fallback = \'{"verdict": "maybe"}\'')
@@ -323,13 +321,13 @@ def test_alarms_of_rows_go_with_their_tenant(owner, alpha, make, replica):
     replica.catch_up()
     assert f"site-refused-{sites[alpha.number]}" not in replica.alarm_codes
     assert f"site-refused-{sites[bravo.number]}" in replica.alarm_codes
-    # Everything is loaded anew: what is still wrong is told again, once.
+    # Everything is reloaded. Existing errors are reported again, once.
     owner.execute("UPDATE cells SET replica_position = NULL")
     replica.catch_up()
     assert len(replica.alarm_codes) == 2
 
 
-def test_restart_goes_on_where_it_stood(owner, alpha, platform, cell_engine, tmp_path):
+def test_restart_continues_at_its_position(owner, alpha, platform, cell_engine, tmp_path):
     first = Replica(platform.cell_id, cell_engine, tmp_path / "replica").catch_up()
     first.writer.close()
     add_endpoint(owner, alpha, "000000000001")
@@ -350,14 +348,14 @@ def test_restart_goes_on_where_it_stood(owner, alpha, platform, cell_engine, tmp
         "UPDATE cells SET replica_position_at = now() - interval '30 days'",
     ],
 )
-def test_database_with_another_past_is_loaded_anew(statement, owner, alpha, replica):
+def test_database_with_another_history_is_reloaded(statement, owner, alpha, replica):
     replica.catch_up()
     owner.execute(statement)
     replica.catch_up()
     assert replica.sync.counters["full_loads"] == 2
 
 
-def test_lost_report_does_not_load_everything_again(owner, alpha, replica, monkeypatch):
+def test_lost_report_does_not_reload_everything(owner, alpha, replica, monkeypatch):
     replica.catch_up()
     add_endpoint(owner, alpha, "000000000001")
     with monkeypatch.context() as patched:
@@ -369,7 +367,7 @@ def test_lost_report_does_not_load_everything_again(owner, alpha, replica, monke
     assert replica.sync.counters["full_loads"] == 1
 
 
-def test_too_many_changes_load_everything_instead(owner, alpha, replica, monkeypatch):
+def test_too_many_changes_reload_everything(owner, alpha, replica, monkeypatch):
     monkeypatch.setattr("radius.agent.sync.MANY_CHANGES", 3)
     replica.catch_up()
     for number in range(5):
@@ -379,7 +377,7 @@ def test_too_many_changes_load_everything_instead(owner, alpha, replica, monkeyp
     assert len(replica.everything["endpoints"]) == 5
 
 
-def test_hook_sees_the_slots_before_they_decide(owner, alpha, platform, cell_engine, tmp_path):
+def test_hook_runs_before_new_slots_take_effect(owner, alpha, platform, cell_engine, tmp_path):
     seen = []
 
     def before_commit(session, slots):
@@ -397,7 +395,7 @@ def test_hook_sees_the_slots_before_they_decide(owner, alpha, platform, cell_eng
     replica.writer.close()
 
 
-def test_configuration_is_told_of_after_slots_and_nases_changed(owner, alpha, replica):
+def test_configuration_is_notified_after_slot_and_nas_changes(owner, alpha, replica):
     replica.catch_up()
     told = []
     replica.sync.on_configuration = lambda: told.append(1)
@@ -409,7 +407,7 @@ def test_configuration_is_told_of_after_slots_and_nases_changed(owner, alpha, re
     assert told == [1]
 
 
-def test_other_cells_tenants_stay_out(owner, alpha, app_engine, cell_engine, tmp_path):
+def test_tenants_of_other_cells_are_excluded(owner, alpha, app_engine, cell_engine, tmp_path):
     other = make_cell(cell_engine, name="cell-2", first_port=19120)
     add_endpoint(owner, alpha, "000000000001")
     replica = Replica(other, cell_engine, tmp_path / "other").catch_up()
@@ -420,9 +418,7 @@ def test_other_cells_tenants_stay_out(owner, alpha, app_engine, cell_engine, tmp
     replica.writer.close()
 
 
-def test_running_sync_follows_and_survives_a_database_that_goes_away(
-    owner, database: Database, alpha, platform, cell_engine, tmp_path
-):
+def test_running_sync_survives_a_database_outage(owner, database: Database, alpha, platform, cell_engine, tmp_path):
     stop = threading.Event()
     replicas = []
 
@@ -454,7 +450,7 @@ def test_running_sync_follows_and_survives_a_database_that_goes_away(
     assert replicas[0].sync.counters["full_loads"] == 1
 
 
-def test_position_moves_on_though_nothing_changes(owner, alpha, replica, platform, monkeypatch):
+def test_position_advances_without_changes(owner, alpha, replica, platform, monkeypatch):
     replica.catch_up()
     (before,) = owner.execute("SELECT replica_position FROM cells").fetchone()
     owner.execute("UPDATE tenants SET name = name WHERE id = %s", (alpha.id,))
@@ -463,7 +459,7 @@ def test_position_moves_on_though_nothing_changes(owner, alpha, replica, platfor
     assert owner.execute("SELECT replica_position <> %s FROM cells", (before,)).fetchone() == (True,)
 
 
-def test_pruning_keeps_what_a_cell_has_not_applied(owner, alpha, replica, worker_engine):
+def test_pruning_keeps_changes_not_yet_applied_by_a_cell(owner, alpha, replica, worker_engine):
     def prune():
         with session_scope(PlatformScope(), engine=worker_engine) as session:
             return prune_changes(session)

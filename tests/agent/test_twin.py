@@ -1,4 +1,4 @@
-"""One real radiusd takes the ports of another: nothing is dropped, and where it fails the old one has them again."""
+"""A real radiusd takes over another's ports without dropping packets. If it fails, the old one takes them back."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ def server_of(radiusd: Radiusd) -> Server:
     return Server("127.0.0.1", facts.ports[0], facts.ports[1], facts.endpoints[0].secret)
 
 
-def test_exchange_under_load_drops_nothing(radiusd):
+def test_replacement_under_load_drops_nothing(radiusd):
     server = server_of(radiusd)
     pids = [radiusd.running.pid]
     with Load([server], MAC, per_second=300).running() as load:
@@ -50,15 +50,15 @@ def test_exchange_under_load_drops_nothing(radiusd):
     figures = load.figures(server, since, until_then)
     assert figures.sent > 200
     assert figures.dropped == 0
-    # What looks for sockets leaves everything else alone: a journal that is open twice would never be shipped.
+    # The socket search must not touch other files: a journal opened twice would never be shipped.
     opened = [each.readlink() for each in Path(f"/proc/{pids[-1]}/fd").iterdir()]
     assert sorted(path.parent.name for path in opened if path.suffix == ".journal") == ["acct", "auth"]
-    # The one that was exchanged ends when it has answered what it had read.
+    # The replaced one exits after it has answered what it received.
     until(lambda: radiusd.tick() or process.start_ticks(pids[1]) == -1, "its end")
     assert is_served(radiusd)
 
 
-def test_nobody_else_can_bind_the_ports_afterwards(radiusd):
+def test_ports_cannot_be_bound_by_others_afterwards(radiusd):
     assert exchange(radiusd) == ""
     for port in radiusd.generation.facts.ports:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
@@ -68,8 +68,8 @@ def test_nobody_else_can_bind_the_ports_afterwards(radiusd):
 
 
 @pytest.mark.parametrize("fails_at", ["share", "bind", "leave", "take"])
-def test_one_that_does_not_give_its_ports_away_is_stopped_first(radiusd, monkeypatch, fails_at):
-    """Of an earlier version, say: it answers that it lives, and knows nothing of ports."""
+def test_radiusd_that_keeps_its_ports_is_stopped_first(radiusd, monkeypatch, fails_at):
+    """For example an earlier version, which answers health checks but knows no port hand-over."""
     old, does = radiusd.running, twin.does
 
     def refuse(port: int, secret: str, word: str, *, seconds: float) -> bool:
@@ -82,8 +82,8 @@ def test_one_that_does_not_give_its_ports_away_is_stopped_first(radiusd, monkeyp
 
 
 @pytest.mark.parametrize("answers_before", [False, True])
-def test_old_one_serves_on_where_the_new_one_does_not_answer(radiusd, monkeypatch, answers_before):
-    """On the ports that it was started on, or on those that it has taken."""
+def test_old_radiusd_continues_if_the_new_one_does_not_answer(radiusd, monkeypatch, answers_before):
+    """On its original ports or on those it took over."""
     old = radiusd.running.pid
     answers, has_answered = radiusd._answers, iter([answers_before, False])
     monkeypatch.setattr(
@@ -98,8 +98,8 @@ def test_old_one_serves_on_where_the_new_one_does_not_answer(radiusd, monkeypatc
     assert is_served(radiusd)
 
 
-def test_radiusd_that_an_agent_left_in_the_middle_is_ended_by_the_next(radiusd, tmp_path):
-    """Killed before it knew whether the new one serves, and after."""
+def test_radiusd_left_midway_by_an_agent_is_ended_by_the_next(radiusd, tmp_path):
+    """The agent is killed before it knows whether the new one serves, and after."""
     paths = CellPaths(tmp_path / "cell")
     old = radiusd.running
     assert exchange(radiusd) == ""
@@ -110,7 +110,7 @@ def test_radiusd_that_an_agent_left_in_the_middle_is_ended_by_the_next(radiusd, 
     assert (after.running.pid, process.alive(old)) == (new.pid, False)
     assert is_served(after)
     assert not paths.twins.exists()
-    # What it took over starts again by itself, on the ports that it had taken.
+    # The successor restarts automatically on the ports it took over.
     os.kill(new.pid, signal.SIGKILL)
     until(lambda: after.tick() or (after.running is not None and after.running.pid != new.pid), "another one")
     assert is_served(after)

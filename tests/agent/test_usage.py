@@ -38,7 +38,7 @@ def date(epoch):
         ("5", "none", 5),
     ],
 )
-def test_octets_come_in_two_halves(low, high, expected):
+def test_octets_are_combined_from_two_counters(low, high, expected):
     usage = read(Acct_Input_Octets=low, Acct_Input_Gigawords=high)
     assert usage.input_octets == expected
 
@@ -46,26 +46,26 @@ def test_octets_come_in_two_halves(low, high, expected):
 @pytest.mark.parametrize(
     ("delay", "event", "age_seconds"),
     [
-        # The delay needs no right clock in the NAS, so it comes first.
+        # The delay does not depend on the NAS's clock, so it comes first.
         ("5", None, 5),
         ("5", 100, 5),
         ("86400", None, 86_400),
-        # A larger delay is a broken counter.
+        # A larger delay is an invalid counter.
         ("86401", None, 0),
         ("4294967295", 100, 100),
         ("-1", None, 0),
-        # A NAS that says it had no delay means that it happened now.
+        # Zero delay means that it happens now.
         ("0", 100, 0),
         (None, 100, 100),
         (None, 86_400, 86_400),
         (None, 86_401, 0),
-        # Nothing happens after it was heard.
+        # No event is later than its arrival.
         (None, -300, 0),
         (None, -301, 0),
         (None, None, 0),
     ],
 )
-def test_time_of_the_event_is_believed_within_bounds(delay, event, age_seconds):
+def test_event_time_is_accepted_within_limits(delay, event, age_seconds):
     attributes = {} if delay is None else {DELAY: delay}
     if event is not None:
         attributes[EVENT] = date(AT // SECOND - event)
@@ -86,11 +86,11 @@ def test_time_of_the_event_is_believed_within_bounds(delay, event, age_seconds):
         ("18000000000000000000000", None),
     ],
 )
-def test_date_is_read_as_radiusd_prints_it(text, expected):
+def test_date_is_parsed_as_radiusd_prints_it(text, expected):
     assert event_timestamp(text) == expected
 
 
-def test_date_in_the_machines_own_zone_is_read_too(monkeypatch):
+def test_date_in_the_machines_time_zone_is_parsed_too(monkeypatch):
     monkeypatch.setenv("TZ", "Europe/Berlin")
     time.tzset()
     event_timestamp.cache_clear()
@@ -102,7 +102,7 @@ def test_date_in_the_machines_own_zone_is_read_too(monkeypatch):
         event_timestamp.cache_clear()
 
 
-def test_nas_is_known_by_what_it_says_not_by_where_it_sends_from():
+def test_nas_is_identified_by_attributes_not_by_source():
     behind_nat = {"NAS-Identifier": "sw", "NAS-IP-Address": "10.0.0.1"}
     assert read(source="203.0.113.5", **behind_nat).nas_key == read(source="203.0.113.9", **behind_nat).nas_key
     assert read(**behind_nat).nas_key != read(**(behind_nat | {"NAS-IP-Address": "10.0.0.2"})).nas_key
@@ -119,12 +119,12 @@ def test_nas_is_known_by_what_it_says_not_by_where_it_sends_from():
         ("x" * 253, "", "x" * 253),
     ],
 )
-def test_station_is_its_mac_address_where_it_has_one(station, mac, key):
+def test_station_is_its_mac_address_if_it_has_one(station, mac, key):
     usage = read(Calling_Station_Id=station)
     assert (usage.mac, usage.mac_key) == (mac, key)
 
 
-def test_without_a_session_id_and_a_station_name_and_port_tell_sessions_apart():
+def test_name_and_port_identify_sessions_without_ids():
     anna = read(User_Name="anna", NAS_Port="7")
     assert anna.mac_key == "anna|7"
     assert len({anna.mac_key, read(User_Name="otto", NAS_Port="7").mac_key, read(User_Name="anna").mac_key}) == 3
@@ -137,13 +137,13 @@ def test_without_a_session_id_and_a_station_name_and_port_tell_sessions_apart():
     ("address", "expected"),
     [("198.51.100.7", "198.51.100.7"), ("2001:db8::7", "2001:db8::7"), ("fe80::1%eth0", "fe80::1"), ("none", "")],
 )
-def test_address_that_postgresql_would_refuse_is_left_out(address, expected):
+def test_address_invalid_for_postgresql_is_omitted(address, expected):
     assert read(Framed_IP_Address=address).framed_ip == expected
     assert read(source=address).nas_address == expected
 
 
-def test_texts_longer_than_a_key_stay_apart():
-    """radiusd writes an octet that is no text as three characters, so 253 octets become 759."""
+def test_texts_longer_than_a_key_stay_distinct():
+    """radiusd prints an invalid octet as three characters, so 253 octets become 759."""
     long = [shortened("=FF" * 252 + last) for last in ("=00", "=01")]
     assert {len(key) for key in long} == {253}
     assert long[0] != long[1]
@@ -155,24 +155,24 @@ def test_texts_longer_than_a_key_stay_apart():
         ({"Acct_Delay_Time": "4294967295"}, ("impossible-time",)),
         ({"Event_Timestamp": "Jan  1 1970 00:00:00 UTC"}, ("impossible-time",)),
         ({"Event_Timestamp": "Feb  7 2106 06:28:15 UTC"}, ("impossible-time",)),
-        # The delay is believed, and nobody asks the clock.
+        # The delay is valid, so the clock is ignored.
         ({"Event_Timestamp": "Jan  1 1970 00:00:00 UTC", "Acct_Delay_Time": "0"}, ()),
         ({"Acct_Session_Time": "4294967295"}, ("impossible-time",)),
         ({"Acct_Session_Id": ""}, ("session-id-missing",)),
         ({}, ()),
     ],
 )
-def test_what_cannot_be_is_left_aside_and_told(attributes, faults):
+def test_impossible_value_is_ignored_and_flagged(attributes, faults):
     usage = read(**({"Acct_Session_Id": "s1"} | attributes))
     assert (usage.event_at, usage.session_seconds, usage.faults) == (AT, None, faults)
 
 
-def test_of_several_session_ids_the_first_counts():
+def test_first_of_several_session_ids_counts():
     pairs = tuple(("Acct-Session-Id", f"{number:02}" + "x" * 251) for number in range(16))
     usage = read_usage(AccountingRecord(AT, 1, "t", "", "", "192.0.2.1", pairs))
     assert (usage.session_id, usage.faults) == ("00" + "x" * 251, ("session-id-repeated",))
 
 
-def test_session_longer_than_ten_years_is_a_broken_counter():
+def test_session_longer_than_ten_years_is_an_invalid_counter():
     assert read(Acct_Session_Time="4294967295").session_seconds is None
     assert read(Acct_Session_Time="86400").session_seconds == 86_400

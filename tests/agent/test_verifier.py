@@ -1,4 +1,4 @@
-"""The verifier's process, as the agent keeps it."""
+"""The verifier's process, as the agent manages it."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def codes(alarms):
 
 
 def has_ended(pid):
-    """Of a child of ours, whom nobody else waits for."""
+    """A child of ours that no other code waits for."""
     return os.waitpid(pid, os.WNOHANG)[0] == pid
 
 
@@ -50,7 +50,7 @@ def is_running(pid):
     return pid and os.path.exists(f"/proc/{pid}")
 
 
-def test_it_is_started_again_when_it_ends_and_ends_with_the_agent(paths, port):
+def test_verifier_is_restarted_and_ends_with_the_agent(paths, port):
     alarms = Alarms()
     with kept_verifier(paths, port, alarms) as process:
         until(lambda: is_running(process.pid), "the verifier runs")
@@ -63,7 +63,7 @@ def test_it_is_started_again_when_it_ends_and_ends_with_the_agent(paths, port):
     assert not is_running(last)
 
 
-# An agent that has nothing but a verifier.
+# An agent with only a verifier.
 _AGENT = """
 import sys, threading
 from pathlib import Path
@@ -76,7 +76,7 @@ VerifierProcess(int(sys.argv[1]), CellPaths(Path(sys.argv[2])), Alarms()).run(th
 
 
 class Questions:
-    """As radiusd asks: from one port and the next, each but once."""
+    """As radiusd sends: from alternating ports, each request once."""
 
     def __init__(self, paths, port):
         self._secret = Secret(verifier_secret(paths).encode())
@@ -90,7 +90,7 @@ class Questions:
         self._asked.append(sock)
 
     def unanswered(self):
-        """How many of them are not answered within 5 s, all together."""
+        """How many of them get no response within 5 s in total."""
         missing, end = 0, time.monotonic() + 5
         for sock in self._asked:
             with sock:
@@ -102,7 +102,7 @@ class Questions:
         return missing
 
 
-def test_agent_that_is_killed_leaves_a_verifier_that_answers_until_the_next_one_does(paths, port):
+def test_verifier_outlives_a_killed_agent_until_replaced(paths, port):
     agent = subprocess.Popen([sys.executable, "-c", _AGENT, str(port), str(paths.root)])
     until(paths.verifier_pid.exists, "the verifier answers")
     orphan = int(paths.verifier_pid.read_text())
@@ -127,7 +127,7 @@ def test_agent_that_is_killed_leaves_a_verifier_that_answers_until_the_next_one_
         assert questions.unanswered() == 0
 
 
-def test_agent_that_leaves_its_verifier_is_as_one_that_was_killed(paths, port):
+def test_verifier_outlives_a_leaving_agent_until_replaced(paths, port):
     with kept_verifier(paths, port, Alarms(), is_left=lambda: True) as process:
         until(lambda: paths.verifier_pid.exists(), "the verifier answers")
         left = process.pid
@@ -139,7 +139,7 @@ def test_agent_that_leaves_its_verifier_is_as_one_that_was_killed(paths, port):
         until(lambda: has_ended(left), "the end of the verifier that was left")
 
 
-def test_port_that_is_taken_is_told_and_taken_once_it_is_free(paths, port):
+def test_port_in_use_is_reported_and_used_once_free(paths, port):
     alarms = Alarms()
     holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     holder.bind(("127.0.0.1", port))
@@ -150,7 +150,7 @@ def test_port_that_is_taken_is_told_and_taken_once_it_is_free(paths, port):
         until(lambda: is_running(process.pid) and codes(alarms) == set(), "the verifier runs, and nothing is wrong")
 
 
-def test_source_that_fails_is_an_alarm_until_it_does_not(paths, port):
+def test_failing_source_is_an_alarm_until_it_recovers(paths, port):
     alarms = Alarms()
     process = VerifierProcess(port, paths, alarms)
     process._hear(Report({"accepts": 2}, {"1": Trouble(7, "Tenant alpha: identity source corp fails.")}))
@@ -160,7 +160,7 @@ def test_source_that_fails_is_an_alarm_until_it_does_not(paths, port):
     assert codes(alarms) == set()
 
 
-def test_environment_of_the_process_holds_no_address_of_the_database(paths, port, monkeypatch):
+def test_environment_has_no_database_address(paths, port, monkeypatch):
     monkeypatch.setenv("ADMIT_DATABASE_CELL_URL", "postgresql://somewhere/admit")
     monkeypatch.setenv("ADMIT_MASTER_KEY_FILE", "/somewhere/master.key")
     with kept_verifier(paths, port, Alarms()) as process:
@@ -171,8 +171,8 @@ def test_environment_of_the_process_holds_no_address_of_the_database(paths, port
     assert b"MASTER_KEY" not in environment
 
 
-def test_report_without_an_end_is_a_verifier_that_has_ended(paths, port, monkeypatch, tmp_path):
-    """The agent goes on, with another one."""
+def test_endless_report_counts_as_an_exited_verifier(paths, port, monkeypatch, tmp_path):
+    """The agent continues with a new verifier."""
     alarms = Alarms()
     broken = tmp_path / "broken"
     broken.write_text('#!/bin/sh\nprintf \'{"counters": {"acc\'\n')

@@ -1,4 +1,4 @@
-"""What waits for the worker is told, and is an alarm where it stays."""
+"""Work queued for the worker is reported, and raises an alarm if it stays."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_work_that_stays_is_an_alarm_until_it_is_done(owner, alpha, watch, alarm
     assert (watch.count, told(alarms)) == (0, [])
 
 
-def test_work_that_moves_on_is_none(owner, alpha, watch, alarms, clock):
+def test_work_in_progress_is_no_alarm(owner, alpha, watch, alarms, clock):
     for _ in range(3):
         wait(owner, alpha)
         watch.look()
@@ -48,7 +48,7 @@ def test_work_that_moves_on_is_none(owner, alpha, watch, alarms, clock):
     assert told(alarms) == []
 
 
-def test_more_than_is_counted_is_an_alarm_at_once(owner, alpha, watch, alarms, monkeypatch):
+def test_work_over_the_counting_limit_is_an_alarm_at_once(owner, alpha, watch, alarms, monkeypatch):
     monkeypatch.setattr(waiting, "MOST_COUNTED", 2)
     for _ in range(3):
         wait(owner, alpha)

@@ -1,4 +1,4 @@
-"""A process, or PostgreSQL, that dies at a signature: a token that has really signed, and what comes right after it."""
+"""Processes, or PostgreSQL, that die right after a signature."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def die() -> None:
 
 @dataclass
 class SigningToken:
-    """Stands in for a token: signs with `key`, then tells."""
+    """Test double for a token: signs with `key`, then calls a callback."""
 
     key: ec.EllipticCurvePrivateKey
     signed: Callable[[], None]
@@ -69,14 +69,14 @@ def telling(signed: Callable[[], None]) -> TellingSigning:
 
 
 def dies_signing(url: str, work: Callable[[Engine, SigningContext], Any], *, at: int = 1) -> None:
-    """Do `work` in a process that dies right after its signature number `at`."""
+    """Runs `work` in a process that dies right after its signature number `at`."""
     child = os.fork()
     if child == 0:
         left = iter([nothing] * (at - 1) + [die])
         try:
             work(make_engine(url), telling(lambda: next(left)()))
         finally:
-            # Whatever went wrong, the tests go on in the parent alone.
+            # Only the parent continues with the tests.
             os._exit(1)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status), f"it ended by itself: {status}"
@@ -84,22 +84,22 @@ def dies_signing(url: str, work: Callable[[Engine, SigningContext], Any], *, at:
 
 
 def lasting(engine: Engine) -> Engine:
-    """As `engine`, but what PostgreSQL committed is there after a crash of it, too, as it is in production."""
+    """Like `engine`, but commits survive a crash of PostgreSQL, as in production."""
     url = make_url(engine.url).update_query_dict({"options": "-c synchronous_commit=on"})
     return make_engine(url.set(drivername="postgresql").render_as_string(hide_password=False))
 
 
 def kill_postgres(database: Database) -> None:
-    """`kill -9` of a server process, after which PostgreSQL ends all others and recovers from its log."""
+    """Kills a PostgreSQL server process. PostgreSQL then ends all others and recovers from its log."""
     with psycopg.connect(database.superuser_url) as one, psycopg.connect(database.superuser_url) as another:
         os.kill(one.info.backend_pid, signal.SIGKILL)
-        # Of its own the connection tells nothing: that process is gone before anybody has noticed.
+        # The connection reports nothing: its process is gone before it could.
         until(lambda: not _answers(another), "PostgreSQL notices")
     until(lambda: _connects(database), "PostgreSQL is back")
 
 
 def cut_connections(database: Database) -> None:
-    """Of the application, so that its transaction cannot be committed."""
+    """Cuts the application's connections so that its transaction cannot commit."""
     with psycopg.connect(database.superuser_url) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"

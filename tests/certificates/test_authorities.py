@@ -18,9 +18,7 @@ from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.pki.openssl import verify
 
 
-def test_tenant_gets_root_issuing_authority_and_server_certificate(
-    app_engine: Engine, alpha: Certified, tmp_path: Path
-) -> None:
+def test_new_tenant_gets_root_issuing_ca_and_server_cert(app_engine: Engine, alpha: Certified, tmp_path: Path) -> None:
     root, issuing, server = alpha.authorities.root, alpha.authorities.issuing, alpha.authorities.server
     assert (root.kind, issuing.kind, issuing.issuer_id) == ("root", "issuing", root.id)
     assert (server.status, server.profile, server.authority_id) == ("valid", "eap-server", issuing.id)
@@ -38,7 +36,7 @@ def test_tenant_gets_root_issuing_authority_and_server_certificate(
     assert good.returncode == 0, good.stderr
 
 
-def test_server_key_opens_for_the_cell_in_its_own_place_alone(alpha: Certified) -> None:
+def test_cell_opens_server_key_only_in_its_own_context(alpha: Certified) -> None:
     server = alpha.authorities.server
     assert server.key_sealed is not None
     assert SEALER.open(server.key_sealed, f"certificate:{server.id}").startswith(b"-----BEGIN PRIVATE KEY-----")
@@ -47,7 +45,7 @@ def test_server_key_opens_for_the_cell_in_its_own_place_alone(alpha: Certified) 
         assert SEALER.open(authority.key_sealed, f"authority:{authority.id}").startswith(b"-----BEGIN PRIVATE KEY-----")
 
 
-def test_authorities_of_tenants_of_one_name_differ(app_engine: Engine, platform: Platform) -> None:
+def test_tenants_with_equal_names_get_different_authorities(app_engine: Engine, platform: Platform) -> None:
     made = [
         certify(app_engine, make_tenant(app_engine, platform, slug).id, name="Acme").authorities
         for slug in ("alpha", "bravo")
@@ -66,7 +64,7 @@ def test_authorities_of_tenants_of_one_name_differ(app_engine: Engine, platform:
         ("x" * 200, "x" * 48),
     ],
 )
-def test_any_tenant_name_makes_authorities_whose_name_radiusd_leaves_alone(
+def test_any_tenant_name_gives_authority_names_radiusd_accepts(
     app_engine: Engine, platform: Platform, name: str, organisation: str
 ) -> None:
     alpha = certify(app_engine, make_tenant(app_engine, platform, "alpha").id, name=name)
@@ -74,14 +72,14 @@ def test_any_tenant_name_makes_authorities_whose_name_radiusd_leaves_alone(
     assert alpha.authorities.issuing.name == f"{organisation} Issuing CA"
 
 
-def test_longest_slug_makes_authorities(app_engine: Engine, platform: Platform) -> None:
+def test_longest_slug_gives_valid_authorities(app_engine: Engine, platform: Platform) -> None:
     slug = "s" * 63
     alpha = certify(app_engine, make_tenant(app_engine, platform, slug).id)
-    # radius.<63>.admit.example does not fit a common name; the alternative name is what counts.
+    # radius.<63>.admit.example is too long for a common name. Clients check the alternative name.
     assert alpha.authorities.server.common_name == "radius"
 
 
-def test_server_names_can_be_chosen_and_are_checked(app_engine: Engine, platform: Platform) -> None:
+def test_chosen_server_names_are_validated(app_engine: Engine, platform: Platform) -> None:
     tenant = make_tenant(app_engine, platform, "alpha")
     with pytest.raises(CertificateRefused, match="not a host name"):
         certify(app_engine, tenant.id, server_names=["not a name"])
@@ -94,7 +92,7 @@ def test_second_creation_is_refused(app_engine: Engine, alpha: Certified) -> Non
         certify(app_engine, alpha.tenant_id)
 
 
-def test_authority_is_found_by_kind_and_id(app_engine: Engine, alpha: Certified) -> None:
+def test_authority_is_returned_by_kind_and_id(app_engine: Engine, alpha: Certified) -> None:
     root = alpha.authorities.root
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         for which in ("root", str(root.id)):
@@ -103,16 +101,14 @@ def test_authority_is_found_by_kind_and_id(app_engine: Engine, alpha: Certified)
             require_authority(session, tenant_id=alpha.tenant_id, which="external")
 
 
-def test_other_tenant_neither_sees_nor_finds_the_authorities(
-    app_engine: Engine, alpha: Certified, bravo: Certified
-) -> None:
+def test_other_tenant_cannot_see_authorities(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
     with session_scope(TenantScope(bravo.tenant_id), engine=app_engine) as session:
         assert set(session.scalars(select(CertificateAuthority.tenant_id))) == {bravo.tenant_id}
         with pytest.raises(AuthorityNotFound):
             require_authority(session, tenant_id=alpha.tenant_id, which="root")
 
 
-def test_cell_reads_the_server_key_but_no_authority_key(
+def test_cell_can_read_server_key_but_no_authority_key(
     cell_engine: Engine, platform: Platform, alpha: Certified
 ) -> None:
     with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
@@ -125,7 +121,7 @@ def test_cell_reads_the_server_key_but_no_authority_key(
         session.scalars(select(CertificateAuthority.key_sealed)).all()
 
 
-def test_platform_scope_creates_for_a_tenant_it_entered(app_engine: Engine, platform: Platform) -> None:
+def test_platform_scope_can_create_authorities_for_a_tenant(app_engine: Engine, platform: Platform) -> None:
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenant = create_tenant(session, actor=ACTOR, slug="alpha", msp_id=platform.msp_id)
         create_tenant_authorities(session, actor=ACTOR, tenant_id=tenant.id, signing=SIGNING, now=utc_now())
@@ -133,9 +129,7 @@ def test_platform_scope_creates_for_a_tenant_it_entered(app_engine: Engine, plat
         assert {row.kind for row in session.scalars(select(CertificateAuthority))} == {"root", "issuing"}
 
 
-def test_authority_scope_sees_that_authority_and_what_it_issued_and_changes_neither(
-    app_engine: Engine, alpha: Certified, bravo: Certified
-):
+def test_authority_scope_is_read_only_and_limited_to_it(app_engine: Engine, alpha: Certified, bravo: Certified):
     issuing = alpha.authorities.issuing
     with session_scope(AuthorityScope(issuing.id), engine=app_engine) as session:
         assert session.scalars(select(CertificateAuthority.id)).all() == [issuing.id]

@@ -1,4 +1,4 @@
-"""What ends soon is counted, listed and warned of, each once, and of nobody else's."""
+"""Certificates that expire soon are counted, listed and warned about once, within their tenant."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,7 @@ _DAY = timedelta(days=1)
 
 @pytest.fixture
 def issue(app_engine: Engine, alpha: Certified) -> Any:
-    """A client certificate of alpha with a year behind it and so many days to go; returns its serial number."""
+    """Issues a client certificate of alpha that is a year old and has `days` left. Returns its serial number."""
 
     def issue(days: float, name: str = "", **changes: Any) -> str:
         with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -35,14 +35,14 @@ def issue(app_engine: Engine, alpha: Certified) -> Any:
 
 
 def _warn(engine: Engine, tenant: Certified, days: float = 0) -> list[tuple[str, str, int]]:
-    """(kind, serial number, days) of what is warned of so many days from now."""
+    """Warnings (kind, serial number, days) as of so many days from now."""
     with session_scope(TenantScope(tenant.tenant_id), engine=engine) as session:
         now = tenant.now + days * _DAY
         warnings = expiry.record_warnings(session, actor=ACTOR, tenant_id=tenant.tenant_id, now=now)
     return [(warning.subject.kind, warning.subject.serial, warning.days) for warning in warnings]
 
 
-def test_each_window_is_warned_of_once(app_engine: Engine, alpha: Certified, issue: Any) -> None:
+def test_each_expiry_window_warns_once(app_engine: Engine, alpha: Certified, issue: Any) -> None:
     serial = issue(61)
     seen = [
         (day, _warn(app_engine, alpha, day), _warn(app_engine, alpha, day)) for day in (0, 1, 2, 31, 47, 54, 60, 62)
@@ -60,20 +60,18 @@ def test_each_window_is_warned_of_once(app_engine: Engine, alpha: Certified, iss
     ]
 
 
-def test_late_look_warns_of_the_nearest_window_alone(app_engine: Engine, alpha: Certified, issue: Any) -> None:
+def test_late_check_warns_only_of_the_nearest_window(app_engine: Engine, alpha: Certified, issue: Any) -> None:
     serial = issue(5)
     assert _warn(app_engine, alpha) == [("client", serial, 7)]
 
 
-def test_warning_by_a_clock_that_was_ahead_is_given_again_in_its_time(
-    app_engine: Engine, alpha: Certified, issue: Any
-) -> None:
+def test_warning_from_a_fast_clock_is_repeated_when_due(app_engine: Engine, alpha: Certified, issue: Any) -> None:
     serial = issue(61)
     given = [(day, [days for _, _, days in _warn(app_engine, alpha, day)]) for day in (40, 1, 31, 32)]
     assert given == [(40, [30]), (1, [60]), (31, [30]), (32, [])], serial
 
 
-def test_what_was_succeeded_revoked_or_never_lived_long_is_left_out(
+def test_replaced_revoked_and_short_lived_certs_are_not_warned(
     app_engine: Engine, alpha: Certified, issue: Any
 ) -> None:
     issue(10, "renewed")
@@ -84,11 +82,11 @@ def test_what_was_succeeded_revoked_or_never_lived_long_is_left_out(
         revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=gone, now=alpha.now)
         alpha.issue(session, common_name="weekly", not_after=alpha.now + 6 * _DAY)
     assert _warn(app_engine, alpha) == [("client", still, 14)]
-    # Of a life of six days, a day before the end is worth a word.
+    # A certificate with six days of validity is warned about one day before its end.
     assert [days for _, _, days in _warn(app_engine, alpha, 5.5)] == [1, 7]
 
 
-def test_authorities_and_servers_are_warned_of_by_name_and_clients_by_number(
+def test_warning_names_authorities_and_counts_clients(
     app_engine: Engine, alpha: Certified, bravo: Certified, issue: Any
 ) -> None:
     for number in range(3):
@@ -110,7 +108,9 @@ def test_authorities_and_servers_are_warned_of_by_name_and_clients_by_number(
         assert session.scalar(select(func.count()).select_from(ExpiryWarning)) == 0
 
 
-def test_counts_and_lists_for_a_dashboard(app_engine: Engine, alpha: Certified, bravo: Certified, issue: Any) -> None:
+def test_dashboard_shows_expiry_counts_and_lists(
+    app_engine: Engine, alpha: Certified, bravo: Certified, issue: Any
+) -> None:
     serials = [issue(days) for days in (0.5, 6, 13, 29, 59, 61)]
     server = alpha.authorities.server
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:

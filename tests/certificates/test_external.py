@@ -1,4 +1,4 @@
-"""Authorities that a tenant brings along: all that can be wrong is said at once, and nothing is stored then."""
+"""Upload of external authorities: every error is reported at once, and nothing is stored then."""
 
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def as_pkcs7(encoding):
 
 
 @pytest.mark.parametrize("form", [pem, as_pkcs7(Encoding.PEM), as_pkcs7(Encoding.DER)], ids=["PEM", "P7 PEM", "P7 DER"])
-def test_root_and_intermediate_are_trusted_from_any_form(upload, externals, root, issuing, form):
+def test_root_and_intermediate_are_accepted_in_any_format(upload, externals, root, issuing, form):
     imported = upload(form(issuing, root))
     found = externals()
     assert {row.id for row in imported.authorities} == {row.id for row in found.values()}
@@ -78,18 +78,18 @@ def test_root_and_intermediate_are_trusted_from_any_form(upload, externals, root
     assert not imported.needs_exchange
 
 
-def test_two_der_files_are_one_upload(upload, externals, root, issuing):
+def test_two_der_files_are_accepted_as_one_upload(upload, externals, root, issuing):
     upload(*(each.certificate.public_bytes(Encoding.DER) for each in (issuing, root)))
     assert set(externals()) == {"Corp Root", "Corp Issuing"}
 
 
-def test_intermediate_comes_after_its_root(upload, externals, root, issuing):
+def test_intermediate_is_stored_after_its_root(upload, externals, root, issuing):
     upload(pem(root))
     upload(pem(issuing))
     assert externals()["Corp Issuing"].issuer_id == externals()["Corp Root"].id
 
 
-def test_same_upload_again_changes_nothing_but_addresses(upload, externals, root, app_engine, alpha):
+def test_repeated_upload_changes_only_addresses(upload, externals, root, app_engine, alpha):
     (first,) = upload(pem(root)).authorities
     (again,) = upload(pem(root), crl_url="http://crl.example/root.crl").authorities
     assert first.id == again.id
@@ -101,13 +101,13 @@ def test_same_upload_again_changes_nothing_but_addresses(upload, externals, root
     assert actions == ["authority.import"] * 2
 
 
-def test_corporate_root_is_trusted_by_several_tenants(upload, externals, root, bravo):
+def test_several_tenants_can_trust_the_same_corporate_root(upload, externals, root, bravo):
     upload(pem(root))
     upload(pem(root), to=bravo)
     assert externals(bravo)["Corp Root"].id != externals()["Corp Root"].id
 
 
-def test_authority_of_the_same_name_needs_an_exchange(upload, externals, app_engine, alpha):
+def test_authority_with_an_existing_name_requires_replacement(upload, externals, app_engine, alpha):
     assert not upload(pem(authority("Twin", NOW))).needs_exchange
     assert upload(pem(authority("Twin", NOW))).needs_exchange
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -137,14 +137,14 @@ class TestRefusal:
             ),
         ],
     )
-    def test_authority_that_cannot_admit_anybody(self, upload, externals, changes, says):
+    def test_authority_unfit_for_client_certificates(self, upload, externals, changes, says):
         (message,) = self.of(upload, externals, authority("Bad", NOW, **changes))
         assert says in message
 
     def test_weak_key(self, upload, externals):
         assert "1024 bits" in self.of(upload, externals, authority("Bad", NOW, key=weak_key()))[0]
 
-    def test_sha1_is_refused_of_an_intermediate_and_not_of_a_root(self, upload, externals, tmp_path):
+    def test_sha1_is_rejected_for_intermediates_but_not_roots(self, upload, externals, tmp_path):
         key, root, request, below = (str(tmp_path / name) for name in ("key", "root", "request", "below"))
         extensions = tmp_path / "extensions"
         extensions.write_text("basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign\n")
@@ -165,10 +165,10 @@ class TestRefusal:
     def test_intermediate_without_its_root(self, upload, externals, issuing):
         assert "up to the root" in self.of(upload, externals, issuing)[0]
 
-    def test_intermediate_with_a_root_of_the_same_name_and_another_key(self, upload, externals, issuing):
+    def test_intermediate_of_a_root_with_equal_name_and_other_key(self, upload, externals, issuing):
         assert "up to the root" in self.of(upload, externals, issuing, authority("Corp Root", NOW))[0]
 
-    def test_every_mistake_of_every_file_is_said_and_nothing_stored(self, upload, externals, root, issuing):
+    def test_all_errors_are_reported_and_nothing_is_stored(self, upload, externals, root, issuing):
         leaf = authority("A laptop", NOW, by=issuing, ca=False)
         expired = authority("Late", NOW, not_before=NOW - 9 * DAY, not_after=NOW - DAY, sign=False)
         with pytest.raises(InvalidUpload) as caught:
@@ -185,9 +185,7 @@ class TestRefusal:
 
     @pytest.mark.parametrize("whose", ["alpha", "bravo"])
     @pytest.mark.parametrize("which", ["root", "issuing"])
-    def test_authority_that_admit_made_is_refused_in_the_same_words_whosever_it_is(
-        self, upload, externals, request, whose, which
-    ):
+    def test_authority_made_by_admit_is_rejected_for_any_tenant(self, upload, externals, request, whose, which):
         made = request.getfixturevalue(whose).authorities
         rows = made.root, made.issuing
         certificates = [x509.load_der_x509_certificate(row.certificate_der) for row in rows]
@@ -196,10 +194,8 @@ class TestRefusal:
         assert messages == [word] * (2 if which == "issuing" else 1)
         assert externals() == {}
 
-    def test_authority_that_admit_made_is_refused_with_another_name_and_identifier(
-        self, upload, externals, bravo, root
-    ):
-        """Cross-certified: the key is what counts."""
+    def test_renamed_authority_made_by_admit_is_rejected(self, upload, externals, bravo, root):
+        """Cross-certified: the key decides."""
         made = x509.load_der_x509_certificate(bravo.authorities.issuing.certificate_der)
         builder = authority("Neutral", NOW, by=root).certificate
         cross = (
@@ -218,7 +214,7 @@ class TestRefusal:
         assert message.startswith("Admit created this authority")
         assert externals() == {}
 
-    def test_name_of_the_tenants_own_authority(self, upload, externals, alpha):
+    def test_name_of_an_own_authority(self, upload, externals, alpha):
         own = x509.load_der_x509_certificate(alpha.authorities.issuing.certificate_der)
         template = authority("x", NOW)
         builder = (
@@ -238,14 +234,14 @@ class TestRefusal:
         ]
         assert externals() == {}
 
-    def test_too_many_of_one_name(self, upload, externals, monkeypatch):
+    def test_too_many_authorities_of_one_name(self, upload, externals, monkeypatch):
         monkeypatch.setattr(external_authorities, "MAX_SAME_NAME", 2)
         (message,) = refused(upload, pem(*(authority("Twin", NOW) for _ in range(3))))
         assert "More than 2 authorities have the name /CN=Twin" in message
         assert externals() == {}
 
     @pytest.mark.parametrize("url", ["ftp://x.example/crl", "file:///etc/passwd", "http://", "http://u:p@x.example/"])
-    def test_address_that_is_none(self, upload, externals, root, url):
+    def test_invalid_crl_address(self, upload, externals, root, url):
         with pytest.raises(InvalidInput, match="Invalid URL"):
             upload(pem(root), crl_url=url)
         assert externals() == {}
@@ -261,7 +257,7 @@ class TestRemoval:
 
         return remove
 
-    def test_root_takes_along_what_it_alone_vouches_for(
+    def test_removing_a_root_removes_its_intermediates(
         self, upload, externals, remove, root, issuing, app_engine, alpha
     ):
         upload(pem(root, issuing, authority("Below", NOW, by=issuing), authority("Other", NOW)))
@@ -270,7 +266,7 @@ class TestRemoval:
         with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
             assert session.get_one(Tenant, alpha.tenant_id).trust_generation == 1
 
-    def test_intermediate_with_two_roots_of_one_key_stays_until_both_are_gone(self, upload, externals, remove):
+    def test_intermediate_stays_until_both_of_its_roots_are_removed(self, upload, externals, remove):
         old = authority("Renewed", NOW)
         new = authority("Renewed", NOW, key=old.key, not_after=NOW + 900 * DAY)
         imported = upload(pem(old, new, authority("Below", NOW, by=old))).authorities
@@ -280,6 +276,6 @@ class TestRemoval:
         assert externals()["Below"].issuer_id == by_end[0].id
         assert remove(by_end[0]) == {"Renewed", "Below"}
 
-    def test_own_authority_does_not_go(self, remove, alpha):
+    def test_own_authority_cannot_be_removed(self, remove, alpha):
         with pytest.raises(InvalidInput, match="Admit created"):
             remove(alpha.authorities.issuing)

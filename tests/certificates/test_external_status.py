@@ -1,4 +1,4 @@
-"""What external authorities say, fetched from a real server over the real transport, and what becomes of it."""
+"""CRLs and OCSP responses of external authorities, fetched from a real server over the real transport."""
 
 import asyncio
 import ssl
@@ -59,7 +59,7 @@ def trust(scoped, alpha, corporate):
 
 @pytest.fixture
 def shown(owner_engine, alpha):
-    """A certificate that a device has shown, as the shipper writes it."""
+    """Stores a certificate that a device presented, as the shipper does."""
 
     def shown(authority_id, leaf, *, crl_urls=(), ocsp_urls=()):
         serial = serial_of(leaf)
@@ -120,7 +120,7 @@ def later(hours=2):
 
 
 class TestLists:
-    def test_list_of_the_administrators_address(self, trust, publisher, refresh, state, corporate):
+    def test_crl_is_fetched_from_the_configured_address(self, trust, publisher, refresh, state, corporate):
         publisher.pages["/crl"] = (200, make_crl(by=corporate, serials=(b"\1", b"\2")))
         trust(crl_url=publisher.url("/crl"))
         refresh()
@@ -132,7 +132,7 @@ class TestLists:
         refresh(at=utc_now() + timedelta(minutes=1))
         assert publisher.asked == ["GET /crl"]
 
-    def test_list_that_certificates_name(self, trust, publisher, refresh, state, corporate, shown):
+    def test_crl_is_fetched_from_the_distribution_point(self, trust, publisher, refresh, state, corporate, shown):
         publisher.pages["/crl"] = (200, make_crl(by=corporate, serials=(b"\1",), encoding=Encoding.PEM))
         authority_id = trust()
         refresh()
@@ -141,7 +141,7 @@ class TestLists:
         refresh()
         assert state()[1] == {b"\1": (True, "")}
 
-    def test_next_list_replaces_the_one_before(self, trust, publisher, refresh, state, corporate):
+    def test_newer_crl_replaces_the_older(self, trust, publisher, refresh, state, corporate):
         publisher.pages["/crl"] = (200, make_crl(by=corporate, serials=(b"\1", b"\2")))
         trust(crl_url=publisher.url("/crl"))
         refresh()
@@ -156,7 +156,7 @@ class TestLists:
             ({"begin": NOW, "number": 6}, "lower than the stored one"),
         ],
     )
-    def test_older_list_takes_no_revocation_back(self, trust, publisher, refresh, state, corporate, changes, says):
+    def test_older_crl_does_not_undo_a_revocation(self, trust, publisher, refresh, state, corporate, changes, says):
         publisher.pages["/crl"] = (200, make_crl(by=corporate, serials=(b"\1",)))
         trust(crl_url=publisher.url("/crl"))
         refresh()
@@ -180,7 +180,7 @@ class TestLists:
             ("/crl", "more than 3 redirects"),
         ],
     )
-    def test_failure_is_told_and_tried_again_soon(self, trust, publisher, refresh, state, page, says):
+    def test_failed_fetch_raises_an_alarm_and_is_retried_soon(self, trust, publisher, refresh, state, page, says):
         if page is not None:
             publisher.pages["/crl"] = page
         trust(crl_url=publisher.url("/crl"))
@@ -190,14 +190,14 @@ class TestLists:
         assert says in source.crl_failure
         assert source.crl_due_at - source.crl_checked_at == timedelta(minutes=5)
 
-    def test_redirect_is_followed_and_looked_at(self, trust, publisher, refresh, state, corporate):
+    def test_redirect_target_is_checked_before_it_is_followed(self, trust, publisher, refresh, state, corporate):
         publisher.pages["/crl"] = "/moved"
         publisher.pages["/moved"] = (200, make_crl(by=corporate))
         trust(crl_url=publisher.url("/crl"))
         refresh()
         assert state()[0].crl_failure == ""
 
-    def test_address_where_nobody_may_go_is_not_asked(self, trust, publisher, refresh, state):
+    def test_forbidden_address_is_not_contacted(self, trust, publisher, refresh, state):
         trust(crl_url=publisher.url("/crl"))
         refresh(reach="")
         assert "loopback address" in state()[0].crl_failure
@@ -209,20 +209,18 @@ class TestOcsp:
     def laptop(self, corporate):
         return authority("laptop", NOW, by=corporate, ca=False)
 
-    def test_answers_of_openssl(self, trust, publisher, refresh, state, shown, laptop, corporate):
+    def test_openssl_responses_are_accepted(self, trust, publisher, refresh, state, shown, laptop, corporate):
         other = authority("other", NOW, by=corporate, ca=False)
         publisher.index((laptop.certificate, "V"), (other.certificate, "R"))
         authority_id = trust()
         good, revoked = (shown(authority_id, each, ocsp_urls=[publisher.url("/ocsp")]) for each in (laptop, other))
-        # openssl answers with the time that it is.
+        # openssl answers with the current time.
         refresh()
         assert state()[1] == {good: (False, "good"), revoked: (False, "revoked")}
         refresh()
         assert publisher.asked == ["POST /ocsp"] * 2
 
-    def test_unknown_certificate_stays_unknown_and_says_so(
-        self, trust, publisher, refresh, state, shown, laptop, scoped
-    ):
+    def test_unknown_certificate_is_reported_as_unknown(self, trust, publisher, refresh, state, shown, laptop, scoped):
         publisher.index()
         serial = shown(trust(ocsp_url=publisher.url("/ocsp")), laptop)
         refresh()
@@ -234,15 +232,13 @@ class TestOcsp:
                 f"{publisher.url('/ocsp')}: The responder does not know the certificate.",
             )
 
-    def test_nobody_is_asked_while_a_list_is_in_force(self, trust, publisher, refresh, shown, laptop, corporate):
+    def test_ocsp_is_not_queried_while_a_crl_is_valid(self, trust, publisher, refresh, shown, laptop, corporate):
         publisher.pages["/crl"] = (200, make_crl(by=corporate))
         shown(trust(crl_url=publisher.url("/crl")), laptop, ocsp_urls=[publisher.url("/ocsp")])
         refresh()
         assert publisher.asked == ["GET /crl"]
 
-    def test_revocation_stays_when_the_list_forgets_it(
-        self, trust, publisher, refresh, state, shown, laptop, corporate
-    ):
+    def test_revocation_stays_when_the_crl_drops_it(self, trust, publisher, refresh, state, shown, laptop, corporate):
         publisher.index((laptop.certificate, "R"))
         authority_id = trust(ocsp_url=publisher.url("/ocsp"))
         serial = shown(authority_id, laptop)
@@ -256,7 +252,7 @@ class TestOcsp:
         assert state()[1] == {serial: (False, "revoked")}
 
 
-def test_clock_that_was_ahead_for_a_while_holds_no_question_up(trust, publisher, refresh, state, shown, corporate):
+def test_clock_jump_does_not_delay_queries(trust, publisher, refresh, state, shown, corporate):
     leaf = authority("laptop", NOW, by=corporate, ca=False)
     publisher.index((leaf.certificate, "R"))
     serial = shown(trust(crl_url=publisher.url("/crl"), ocsp_url=publisher.url("/ocsp")), leaf)
@@ -267,9 +263,7 @@ def test_clock_that_was_ahead_for_a_while_holds_no_question_up(trust, publisher,
     assert publisher.asked == ["GET /crl", "POST /ocsp"] * 2
 
 
-def test_newly_revoked_certificate_asks_for_the_end_of_its_sessions(
-    trust, publisher, refresh, shown, corporate, scoped, lives
-):
+def test_newly_revoked_certificate_disconnects_its_sessions(trust, publisher, refresh, shown, corporate, scoped, lives):
     leaf = authority("laptop", NOW, by=corporate, ca=False)
     serial = shown(trust(crl_url=publisher.url("/crl")), leaf)
     live = lives(serial.hex())
@@ -281,7 +275,7 @@ def test_newly_revoked_certificate_asks_for_the_end_of_its_sessions(
         ]
 
 
-def test_certificates_that_nobody_shows_are_forgotten(trust, publisher, refresh, shown, corporate, scoped, monkeypatch):
+def test_unused_certificates_are_deleted(trust, publisher, refresh, shown, corporate, scoped, monkeypatch):
     authority_id = trust()
     for number in range(3):
         shown(authority_id, authority(f"laptop {number}", NOW, by=corporate, ca=False))

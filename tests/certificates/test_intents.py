@@ -1,4 +1,4 @@
-"""What is left where a process, PostgreSQL or the second commit fails between an intent and its certificate."""
+"""Failures between an issuing intent and its certificate: a process, PostgreSQL or the second commit dies."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ def issue(of: Certified, **changes: Any) -> Callable[[Engine, SigningContext], N
 def enrol(
     engine: Engine, of: Certified, secret: CreatedSecret, asked: SigningRequest, signing: SigningContext = SIGNING
 ) -> str:
-    """The serial number of what is handed out."""
+    """The serial number of the certificate that is returned."""
     token, tenant_id = secret.token, of.tenant_id
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         named: dict[str, Any] = {"kind": "est", "name": token.public_id, "secret": token.secret, "now": of.now}
@@ -92,7 +92,7 @@ def uses(engine: Engine, of: Certified) -> int:
 
 
 def age(owner_engine: Engine, by: timedelta) -> None:
-    """As if so much time had passed."""
+    """As if this much time had passed."""
     with owner_engine.begin() as connection:
         for table in (Certificate, AuthorityIntent):
             connection.execute(update(table).values(created_at=table.created_at - by))
@@ -125,7 +125,7 @@ def ocsp(engine: Engine, of: Certified, serial: str) -> OCSPCertStatus:
 
 
 def listed(engine: Engine, of: Certified) -> tuple[int, list[str]]:
-    """The number of the list that is published, and the serial numbers on it."""
+    """The number and the serial numbers of the published CRL."""
     with session_scope(TenantScope(of.tenant_id), engine=engine) as session:
         der = session.scalars(select(ListRow.crl_der).where(ListRow.authority_id == of.authorities.issuing.id)).one()
     assert der is not None
@@ -134,7 +134,7 @@ def listed(engine: Engine, of: Certified) -> tuple[int, list[str]]:
     return number, [entry.serial_number.to_bytes(16).hex() for entry in crl]
 
 
-def test_what_a_killed_process_signed_is_known_settled_and_never_good(
+def test_certificate_of_a_killed_process_is_never_good(
     app_engine: Engine, worker_engine: Engine, owner_engine: Engine, database: Database, alpha: Certified
 ) -> None:
     publish(worker_engine, alpha, alpha.now)
@@ -157,14 +157,14 @@ def test_what_a_killed_process_signed_is_known_settled_and_never_good(
 
 @pytest.fixture
 def left_behind(engines: Engines) -> Iterator[None]:
-    """What was cut off a moment ago is nobody's to find."""
+    """A signature cut off a moment ago is not yet eligible."""
     yield
     engines.dispose()
 
 
 @pytest.mark.usefixtures("left_behind")
 @pytest.mark.parametrize("fault", [cut_connections, kill_postgres])
-def test_failed_second_commit_hands_out_nothing_and_the_device_comes_again(
+def test_failed_second_commit_can_be_retried(
     lasting_engine: Engine,
     owner_engine: Engine,
     database: Database,
@@ -180,18 +180,18 @@ def test_failed_second_commit_hands_out_nothing_and_the_device_comes_again(
     assert statuses(lasting_engine, alpha) == {lost: "abandoned", found: "valid"}
 
 
-def test_secret_of_a_killed_process_is_good_again_after_a_while_and_only_once(
+def test_secret_of_a_killed_process_is_reusable_once_later(
     app_engine: Engine, owner_engine: Engine, database: Database, alpha: Certified
 ) -> None:
     secret, asked = make_secret(app_engine, alpha), request("laptop")
     dies_signing(database.app_url, lambda engine, signing: enrol(engine, alpha, secret, asked, signing))
-    # Who signed may be alive yet.
+    # The signing process may still be alive.
     with pytest.raises(SecretRefused) as refused:
         enrol(app_engine, alpha, secret, asked)
     assert (refused.value.why, uses(app_engine, alpha)) == ("used", 1)
     (lost,) = statuses(app_engine, alpha)
     age(owner_engine, intents.STALE_AFTER)
-    # With the key that it asked for first.
+    # With the key of the first request.
     found = enrol(app_engine, alpha, secret, asked)
     assert statuses(app_engine, alpha) == {lost: "abandoned", found: "valid"}
     assert uses(app_engine, alpha) == 1
@@ -199,7 +199,7 @@ def test_secret_of_a_killed_process_is_good_again_after_a_while_and_only_once(
         enrol(app_engine, alpha, secret, request("laptop"))
 
 
-def test_who_shows_the_secret_while_it_signs_waits_for_the_certificate_and_gets_none(
+def test_secret_reused_during_signing_gets_no_certificate(
     app_engine: Engine, owner_engine: Engine, alpha: Certified
 ) -> None:
     secret, asked = make_secret(app_engine, alpha), request("laptop")
@@ -218,7 +218,7 @@ def test_who_shows_the_secret_while_it_signs_waits_for_the_certificate_and_gets_
     assert statuses(app_engine, alpha) == {found: "valid"}
 
 
-def test_worker_gives_the_use_of_a_secret_back(
+def test_worker_releases_the_use_of_a_secret(
     app_engine: Engine, worker_engine: Engine, owner_engine: Engine, database: Database, alpha: Certified
 ) -> None:
     secret = make_secret(app_engine, alpha)
@@ -229,7 +229,7 @@ def test_worker_gives_the_use_of_a_secret_back(
     assert uses(app_engine, alpha) == 0
 
 
-def test_key_of_a_lost_request_is_certified_for_who_asks_again_after_a_while(
+def test_key_of_a_lost_request_is_certified_on_a_later_retry(
     app_engine: Engine, owner_engine: Engine, database: Database, alpha: Certified
 ) -> None:
     secret, asked = make_secret(app_engine, alpha, uses=5), request("laptop")
@@ -243,7 +243,7 @@ def test_key_of_a_lost_request_is_certified_for_who_asks_again_after_a_while(
     assert statuses(app_engine, alpha)[found] == "valid"
 
 
-def test_signature_that_comes_late_is_thrown_away(
+def test_late_signature_is_discarded(
     app_engine: Engine, worker_engine: Engine, owner_engine: Engine, alpha: Certified
 ) -> None:
     scope, key = TenantScope(alpha.tenant_id), generate_key().public_key()
@@ -259,7 +259,7 @@ def test_signature_that_comes_late_is_thrown_away(
     assert statuses(app_engine, alpha) == {reserved.serial.hex(): "abandoned"}
 
 
-def test_what_is_signed_now_is_left_alone_however_long_it_takes(
+def test_signing_in_progress_is_left_alone_however_long(
     app_engine: Engine, worker_engine: Engine, owner_engine: Engine, alpha: Certified
 ) -> None:
     settled: list[intents.AbandonedIntents] = []
@@ -277,9 +277,7 @@ def test_what_is_signed_now_is_left_alone_however_long_it_takes(
     assert statuses(app_engine, alpha) == {reserved.serial.hex(): "valid"}
 
 
-def test_refusals_leave_no_intent_and_a_key_that_does_not_open_takes_no_secret(
-    app_engine: Engine, alpha: Certified
-) -> None:
+def test_rejected_request_leaves_no_intent_and_keeps_the_secret(app_engine: Engine, alpha: Certified) -> None:
     secret = make_secret(app_engine, alpha)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         session.execute(update(CertificateAuthority).values(key_sealed=b"damaged"))
@@ -288,9 +286,7 @@ def test_refusals_leave_no_intent_and_a_key_that_does_not_open_takes_no_secret(
     assert (statuses(app_engine, alpha), uses(app_engine, alpha)) == ({}, 0)
 
 
-def test_revoking_all_of_a_device_ends_what_is_intended_for_it_and_it_is_not_deleted_before(
-    app_engine: Engine, alpha: Certified
-) -> None:
+def test_revoking_a_device_cancels_intents_before_deletion(app_engine: Engine, alpha: Certified) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         endpoint = endpoints.create_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac=_MAC)
         reserved = alpha.reserve(session, endpoint_id=endpoint.id)
@@ -303,12 +299,12 @@ def test_revoking_all_of_a_device_ends_what_is_intended_for_it_and_it_is_not_del
     assert statuses(app_engine, alpha) == {reserved.serial.hex(): "abandoned"}
 
 
-def test_list_that_was_signed_and_lost_leaves_a_gap_in_the_numbers(
+def test_lost_crl_leaves_a_gap_in_the_numbers(
     app_engine: Engine, worker_engine: Engine, database: Database, alpha: Certified
 ) -> None:
-    # The signer's certificate is the first signature, the list the second.
+    # The first signature is the signer's certificate, the second the CRL.
     dies_signing(database.worker_url, lambda engine, signing: publish(engine, alpha, alpha.now, signing=signing), at=2)
-    # PostgreSQL holds the lock of a process that is gone until it sees that.
+    # PostgreSQL holds a dead process's lock until it notices.
     made = publication.PublicationResult(True, True)
     until(lambda: publish(worker_engine, alpha, alpha.now) == made, "both are made anew")
     assert listed(app_engine, alpha) == (2, [])
@@ -321,17 +317,17 @@ def test_list_that_was_signed_and_lost_leaves_a_gap_in_the_numbers(
         abandoned, crl = session.scalars(query.order_by(AuditEntry.id)).all()
         serials = session.scalars(select(OcspSignerRow.serial)).all()
     assert crl.after == {"number": 2, "entries": 0, "scheduled": True, "last_published": 0}
-    # Its key was never used.
+    # The key was never used.
     assert abandoned.after is not None
     assert [serial.hex() for serial in serials] != [abandoned.after["serial"]]
     assert ocsp(app_engine, alpha, abandoned.after["serial"]) is OCSPCertStatus.UNKNOWN
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])
-def test_hierarchy_whose_making_died_is_made_by_a_rollover(
+def test_rollover_completes_an_interrupted_hierarchy(
     app_engine: Engine, worker_engine: Engine, owner_engine: Engine, database: Database, platform: Platform, at: int
 ) -> None:
-    """At the signatures of root, issuing authority and server certificate."""
+    """At the signatures of the root, issuing authority and server certificate."""
     tenant_id = make_tenant(app_engine, platform, "late").id
     now = utc_now()
 
@@ -362,7 +358,7 @@ def test_hierarchy_whose_making_died_is_made_by_a_rollover(
     assert all(row.abandoned_at is not None for row in open_)
 
 
-def test_authority_that_was_given_up_is_not_signed_any_more(
+def test_abandoned_authority_is_not_signed(
     app_engine: Engine, worker_engine: Engine, owner_engine: Engine, alpha: Certified
 ) -> None:
     scope = TenantScope(alpha.tenant_id)
@@ -378,10 +374,10 @@ def test_authority_that_was_given_up_is_not_signed_any_more(
 
 
 @pytest.mark.parametrize("at", [2, 4])
-def test_rollover_of_the_root_that_died_changes_nothing_or_lacks_a_server_certificate_for_an_hour(
+def test_interrupted_root_rollover_recovers(
     app_engine: Engine, worker_engine: Engine, database: Database, alpha: Certified, at: int
 ) -> None:
-    """At the signatures of the cross-certificate and of the server certificate."""
+    """At the signatures of the cross-certificate and the server certificate."""
     scope = TenantScope(alpha.tenant_id)
 
     def roll_over(engine: Engine, signing: SigningContext) -> None:

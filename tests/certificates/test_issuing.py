@@ -33,7 +33,7 @@ from tests.statements import counted
 _DAY = timedelta(days=1)
 
 
-def test_client_certificate_verifies_and_its_key_is_handed_out_once(
+def test_client_certificate_verifies_and_key_is_returned_once(
     app_engine: Engine, alpha: Certified, tmp_path: Path
 ) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -63,7 +63,7 @@ def pkcs12_as_pem(bundle: bytes, folder: Path) -> bytes:
     return shown.stdout
 
 
-def test_key_of_a_request_is_certified_and_no_key_comes_back(app_engine: Engine, alpha: Certified) -> None:
+def test_csr_key_is_certified_and_no_key_is_returned(app_engine: Engine, alpha: Certified) -> None:
     key = generate_key()
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issued = alpha.issue(session, public_key=key.public_key(), profile="eap-client-user", common_name="eve")
@@ -83,7 +83,7 @@ def test_expired_and_future_certificates_can_be_issued(app_engine: Engine, alpha
     assert future.certificate.not_valid_before_utc > now
 
 
-def test_reservation_outlives_its_transaction_and_is_signed_once(app_engine: Engine, alpha: Certified) -> None:
+def test_reservation_survives_its_transaction_and_signs_once(app_engine: Engine, alpha: Certified) -> None:
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
         reserved = alpha.reserve(session, common_name="printer", sans=[San("uri", "urn:x:1")])
@@ -117,7 +117,7 @@ def test_reservation_that_was_rolled_back_cannot_be_signed(app_engine: Engine, a
         )
 
 
-def test_what_is_refused_leaves_no_row(app_engine: Engine, alpha: Certified) -> None:
+def test_rejected_request_leaves_no_row(app_engine: Engine, alpha: Certified) -> None:
     refused = [
         {"common_name": "a\nb"},
         {"common_name": ""},
@@ -137,7 +137,7 @@ def test_what_is_refused_leaves_no_row(app_engine: Engine, alpha: Certified) -> 
         assert session.scalars(select(Certificate.profile)).all() == ["eap-server"]
 
 
-def test_tenant_without_authorities_is_told_so(app_engine: Engine, platform: Platform, alpha: Certified) -> None:
+def test_tenant_without_authorities_gets_an_error(app_engine: Engine, platform: Platform, alpha: Certified) -> None:
     bare = Certified(make_tenant(app_engine, platform, "bare").id, alpha.authorities, alpha.now)
     with (
         session_scope(TenantScope(bare.tenant_id), engine=app_engine) as session,
@@ -154,9 +154,7 @@ def test_wrong_master_key_signs_nothing(app_engine: Engine, alpha: Certified) ->
         alpha.issue(session, signing=replace(SIGNING, sealer=Sealer(RawKey(bytes(32)))))
 
 
-def test_certificate_belongs_to_an_endpoint_of_its_own_tenant_alone(
-    app_engine: Engine, alpha: Certified, bravo: Certified
-) -> None:
+def test_endpoint_of_another_tenant_is_rejected(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
     with session_scope(TenantScope(bravo.tenant_id), engine=app_engine) as session:
         foreign = endpoints.create_endpoint(session, actor=ACTOR, tenant_id=bravo.tenant_id, mac="00:11:22:33:44:55").id
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -172,7 +170,7 @@ def test_certificate_belongs_to_an_endpoint_of_its_own_tenant_alone(
             alpha.issue(session, endpoint_id=endpoint_id)
 
 
-def test_audit_tells_of_the_certificate_and_of_no_key(app_engine: Engine, alpha: Certified) -> None:
+def test_audit_log_has_the_certificate_and_no_key(app_engine: Engine, alpha: Certified) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issued = alpha.issue(session, sans=[San("dns", "laptop1.alpha.example")])
         entry = session.scalars(select(AuditEntry).order_by(AuditEntry.id.desc()).limit(1)).one()
@@ -219,7 +217,7 @@ def test_server_and_client_accept_each_other_in_tls(
 
 
 def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> tuple[tuple[tuple[str, str], ...], ...]:
-    """Subject of the client as the server sees it."""
+    """The client's subject as the server sees it."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = [
         client.wrap_bio(to_client, to_server, server_hostname=name),

@@ -1,4 +1,4 @@
-"""Where authorities' keys are, as the settings say."""
+"""Storage of authority keys, as configured."""
 
 from pathlib import Path
 from uuid import uuid4
@@ -18,7 +18,7 @@ from tests.pki.softhsm import LABEL, MODULE, PIN, make_softhsm
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    # Of the test before.
+    # Left by the test before.
     signing._cached_token.cache_clear()
     monkeypatch.setenv("SOFTHSM2_CONF", str(make_softhsm(tmp_path).configuration))
     MasterKeyFile.create(tmp_path / "keys" / "master.key")
@@ -35,7 +35,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     )
 
 
-def test_key_is_made_in_the_token_and_found_by_its_row(settings: Settings) -> None:
+def test_token_key_is_created_and_found_by_its_row(settings: Settings) -> None:
     keys, authority_id = SigningContext.from_settings(settings), uuid4()
     made = keys.new_authority_key("ecdsa-p256", authority_id=authority_id)
     row = CertificateAuthority(id=authority_id, name="CA", key_sealed=made.sealed)
@@ -56,7 +56,7 @@ def test_key_is_made_in_the_token_and_found_by_its_row(settings: Settings) -> No
         (None, KeyStoreRefused, "Cannot read the PIN file"),
     ],
 )
-def test_pin_that_does_not_serve_is_named(
+def test_wrong_pin_is_reported(
     settings: Settings, tmp_path: Path, pin: str | None, error: type[Exception], words: str
 ) -> None:
     if pin is None:
@@ -73,13 +73,13 @@ def test_pin_that_does_not_serve_is_named(
     )
 
 
-def test_pin_that_anybody_may_read_is_refused(settings: Settings, tmp_path: Path) -> None:
+def test_world_readable_pin_file_is_rejected(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "pin").chmod(0o644)
     with pytest.raises(KeyStoreRefused, match=r"mode 0644\)\. chmod 600"):
         SigningContext.from_settings(settings)
 
 
-def test_token_that_is_away_is_unavailable_and_a_key_elsewhere_is_away(settings: Settings, tmp_path: Path) -> None:
+def test_missing_token_is_unavailable_and_its_key_is_offline(settings: Settings, tmp_path: Path) -> None:
     for entry in (tmp_path / "tokens").iterdir():
         entry.rename(tmp_path / entry.name)
     with pytest.raises(KeyStoreUnavailable, match="There is no token 'admit test'") as caught:

@@ -1,4 +1,4 @@
-"""Lists and signers, made from a real database and judged by openssl."""
+"""CRLs and OCSP signers, made from a real database and checked by openssl."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -39,7 +39,7 @@ _SECONDS = timedelta(seconds=5)
 
 
 class Publisher:
-    """The worker's turns for one tenant, at chosen times."""
+    """The worker's runs for one tenant, at chosen times."""
 
     def __init__(self, engine: Engine, tenant: Certified) -> None:
         self._engine = engine
@@ -98,7 +98,7 @@ def _serials(crl: x509.CertificateRevocationList) -> set[str]:
     return {entry.serial_number.to_bytes(16).hex() for entry in crl}
 
 
-def test_new_tenant_publishes_for_root_and_issuing_authority(publisher: Publisher, alpha: Certified) -> None:
+def test_new_tenant_publishes_crls_for_root_and_issuing_ca(publisher: Publisher, alpha: Certified) -> None:
     assert publisher.turn(alpha.now) == [publication.PublicationResult(True, True)] * 2
     for authority in (alpha.authorities.root, alpha.authorities.issuing):
         crl = publisher.crl(authority)
@@ -110,7 +110,7 @@ def test_new_tenant_publishes_for_root_and_issuing_authority(publisher: Publishe
     assert publisher.turn(alpha.now + _SECONDS) == []
 
 
-def test_signer_is_the_authoritys_own_short_lived_and_never_asked_about(publisher: Publisher, alpha: Certified) -> None:
+def test_signer_is_short_lived_with_ocsp_no_check(publisher: Publisher, alpha: Certified) -> None:
     publisher.turn(alpha.now)
     issuing = alpha.authorities.issuing
     (row,) = publisher.signers(issuing)
@@ -125,9 +125,7 @@ def test_signer_is_the_authoritys_own_short_lived_and_never_asked_about(publishe
     assert signer.not_valid_after_utc - alpha.now <= timedelta(days=14)
 
 
-def test_signer_is_renewed_at_half_time_and_the_old_one_serves_on_until_it_ends(
-    publisher: Publisher, alpha: Certified
-) -> None:
+def test_signer_is_renewed_at_half_life_and_old_one_still_works(publisher: Publisher, alpha: Certified) -> None:
     issuing = alpha.authorities.issuing
     publisher.turn(alpha.now)
     publisher.turn(alpha.now + 6 * _DAY)
@@ -138,7 +136,7 @@ def test_signer_is_renewed_at_half_time_and_the_old_one_serves_on_until_it_ends(
     assert [row.not_after > alpha.now + 16 * _DAY for row in publisher.signers(issuing)] == [True, True]
 
 
-def test_signer_lives_as_long_as_the_tenant_chose(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:
+def test_signer_has_the_lifetime_the_tenant_chose(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         update_profile(
             session, actor=ACTOR, tenant_id=alpha.tenant_id, name="ocsp-signer", choice={"validity_days": 60}
@@ -148,22 +146,20 @@ def test_signer_lives_as_long_as_the_tenant_chose(app_engine: Engine, publisher:
     assert row.not_after == alpha.now.replace(microsecond=0) + 60 * _DAY
 
 
-def test_signer_of_an_authority_that_ends_soon_ends_with_it_and_is_not_renewed(
-    publisher: Publisher, alpha: Certified
-) -> None:
+def test_signer_of_an_expiring_authority_is_not_renewed(publisher: Publisher, alpha: Certified) -> None:
     issuing = alpha.authorities.issuing
     late = issuing.not_after - 2 * _DAY
     publisher.turn(late)
     assert [row.not_after for row in publisher.signers(issuing)] == [issuing.not_after]
     assert publisher.turn(late + _SECONDS) == []
     publisher.turn(issuing.not_after + _DAY)
-    # The root's alone is younger.
+    # Only the root's is younger.
     assert publisher.row(issuing).this_update == late.replace(microsecond=0)
     assert publisher.row(alpha.authorities.root).this_update == (issuing.not_after + _DAY).replace(microsecond=0)
 
 
 @pytest.mark.parametrize("reason", REVOCATION_REASONS)
-def test_revoked_certificate_is_on_the_next_list_with_its_reason(
+def test_revoked_certificate_is_on_the_next_crl_with_its_reason(
     app_engine: Engine, publisher: Publisher, alpha: Certified, reason: str
 ) -> None:
     serial = _issue(app_engine, alpha)
@@ -180,7 +176,7 @@ def test_revoked_certificate_is_on_the_next_list_with_its_reason(
     assert _number(crl) == 2
 
 
-def test_suspended_certificate_is_on_hold_and_leaves_the_list_when_reinstated(
+def test_suspended_certificate_is_on_hold_until_reinstated(
     app_engine: Engine, publisher: Publisher, alpha: Certified
 ) -> None:
     arguments: Any = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "serial": _issue(app_engine, alpha)}
@@ -196,7 +192,7 @@ def test_suspended_certificate_is_on_hold_and_leaves_the_list_when_reinstated(
     assert (len(crl), _number(crl)) == (0, 2)
 
 
-def test_revocations_of_a_burst_come_into_one_list_and_none_is_missed(
+def test_burst_of_revocations_is_published_in_one_crl(
     app_engine: Engine, publisher: Publisher, alpha: Certified
 ) -> None:
     serials = [_issue(app_engine, alpha) for _ in range(4)]
@@ -212,7 +208,7 @@ def test_revocations_of_a_burst_come_into_one_list_and_none_is_missed(
     assert (_serials(crl), _number(crl)) == (set(serials), 3)
 
 
-def test_list_is_made_daily_without_a_change(publisher: Publisher, alpha: Certified) -> None:
+def test_crl_is_published_daily_without_changes(publisher: Publisher, alpha: Certified) -> None:
     for day in range(4):
         publisher.turn(alpha.now + day * _DAY)
         publisher.turn(alpha.now + day * _DAY + timedelta(hours=12))
@@ -221,7 +217,7 @@ def test_list_is_made_daily_without_a_change(publisher: Publisher, alpha: Certif
     assert crl.last_update_utc == (alpha.now + 3 * _DAY).replace(microsecond=0)
 
 
-def test_expired_certificate_leaves_after_one_regular_list_beyond_its_validity(
+def test_expired_certificate_leaves_crl_after_one_more_issue(
     app_engine: Engine, publisher: Publisher, alpha: Certified
 ) -> None:
     serial = _issue(app_engine, alpha, not_after=alpha.now + timedelta(hours=36))
@@ -230,11 +226,11 @@ def test_expired_certificate_leaves_after_one_regular_list_beyond_its_validity(
     for day in range(5):
         publisher.turn(alpha.now + day * _DAY)
         lengths.append(len(publisher.crl(alpha.authorities.issuing)))
-    # It ends between the second list and the third.
+    # It expires between the second CRL and the third.
     assert lengths == [1, 1, 1, 0, 0]
 
 
-def test_list_made_for_a_change_does_not_count_as_the_regular_one(
+def test_crl_for_a_change_does_not_count_as_the_regular_one(
     app_engine: Engine, publisher: Publisher, alpha: Certified
 ) -> None:
     short = _issue(app_engine, alpha, not_after=alpha.now + timedelta(hours=1))
@@ -251,7 +247,7 @@ def test_list_made_for_a_change_does_not_count_as_the_regular_one(
     assert _serials(publisher.crl(alpha.authorities.issuing)) == {other}
 
 
-def test_retired_authority_publishes_on(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:
+def test_retired_authority_keeps_publishing(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:
     serial = _issue(app_engine, alpha)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         session.execute(update(CertificateAuthority).values(status="retired"))
@@ -261,9 +257,7 @@ def test_retired_authority_publishes_on(app_engine: Engine, publisher: Publisher
     assert _serials(publisher.crl(alpha.authorities.issuing)) == {serial}
 
 
-def test_revoked_authority_is_on_the_list_of_its_root(
-    app_engine: Engine, publisher: Publisher, alpha: Certified
-) -> None:
+def test_revoked_authority_is_on_its_roots_crl(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:
     publisher.turn(alpha.now)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issuing = session.get_one(CertificateAuthority, alpha.authorities.issuing.id)
@@ -276,7 +270,7 @@ def test_revoked_authority_is_on_the_list_of_its_root(
     assert entry.extensions.get_extension_for_class(x509.CRLReason).value.reason is x509.ReasonFlags.ca_compromise
 
 
-def test_cross_certificate_of_a_revoked_root_is_revoked_by_the_root_that_signed_it(
+def test_cross_certificate_of_a_revoked_root_is_revoked(
     app_engine: Engine, publisher: Publisher, alpha: Certified
 ) -> None:
     scope, tenant_id = TenantScope(alpha.tenant_id), alpha.tenant_id
@@ -308,7 +302,7 @@ def test_cross_certificate_of_a_revoked_root_is_revoked_by_the_root_that_signed_
     assert entry.extensions.get_extension_for_class(x509.CRLReason).value.reason is x509.ReasonFlags.ca_compromise
 
 
-def test_many_changes_at_once_leave_one_thing_to_do(app_engine: Engine, alpha: Certified) -> None:
+def test_many_changes_leave_one_publication_due(app_engine: Engine, alpha: Certified) -> None:
     serials = [_issue(app_engine, alpha) for _ in range(3)]
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         rows = session.scalars(select(Certificate).where(Certificate.serial.in_(map(bytes.fromhex, serials)))).all()
@@ -316,9 +310,7 @@ def test_many_changes_at_once_leave_one_thing_to_do(app_engine: Engine, alpha: C
         assert len(session.scalars(select(RevocationWork)).all()) == 1
 
 
-def test_root_whose_key_is_away_catches_up_when_it_is_back(
-    app_engine: Engine, publisher: Publisher, alpha: Certified
-) -> None:
+def test_root_with_an_offline_key_catches_up_later(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:
     root, later = alpha.authorities.root, alpha.now + 3 * _DAY
     publisher.turn(alpha.now)
     key = root.key_sealed
@@ -344,7 +336,7 @@ def test_fifty_thousand_revoked_certificates_are_published(
     database: Database, publisher: Publisher, alpha: Certified
 ) -> None:
     with psycopg.connect(database.superuser_url) as connection:
-        # The change feed is not looked at here.
+        # The change feed is ignored here.
         connection.execute("SET session_replication_role = replica")
         connection.execute(
             "INSERT INTO certificates (tenant_id, authority_id, serial, profile, common_name, subject, certificate_der,"
@@ -359,7 +351,7 @@ def test_fifty_thousand_revoked_certificates_are_published(
     assert crl.get_revoked_certificate_by_serial_number((1 << 120) + 50_000) is not None
 
 
-def test_authority_whose_key_does_not_open_waits_and_the_number_does_not_move(
+def test_unreadable_authority_key_keeps_the_crl_number(
     worker_engine: Engine, publisher: Publisher, alpha: Certified
 ) -> None:
     publisher.turn(alpha.now)
@@ -376,9 +368,7 @@ def test_authority_whose_key_does_not_open_waits_and_the_number_does_not_move(
     assert publisher.row(issuing).number == 2
 
 
-def test_work_of_one_tenant_is_not_done_in_the_scope_of_another(
-    worker_engine: Engine, alpha: Certified, bravo: Certified
-) -> None:
+def test_publication_stays_within_its_tenant_scope(worker_engine: Engine, alpha: Certified, bravo: Certified) -> None:
     authority_id = alpha.authorities.issuing.id
     with session_scope(TenantScope(bravo.tenant_id), engine=worker_engine) as session:
         made = publication.publish_status(
@@ -387,7 +377,7 @@ def test_work_of_one_tenant_is_not_done_in_the_scope_of_another(
     assert made == publication.PublicationResult(revocation_list=False, signer=False)
 
 
-def test_openssl_refuses_what_the_lists_of_root_and_issuing_authority_revoke(
+def test_openssl_rejects_certificates_on_the_crls(
     app_engine: Engine, publisher: Publisher, alpha: Certified, tmp_path: Path
 ) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -413,7 +403,7 @@ def test_openssl_refuses_what_the_lists_of_root_and_issuing_authority_revoke(
     assert "Key Compromise" in text
 
 
-def test_clock_that_was_years_ahead_for_a_while_holds_nothing_up(
+def test_clock_jump_of_years_does_not_delay_publication(
     publisher: Publisher, alpha: Certified, app_engine: Engine
 ) -> None:
     issuing, serial = alpha.authorities.issuing, _issue(app_engine, alpha)
@@ -430,11 +420,11 @@ def test_clock_that_was_years_ahead_for_a_while_holds_nothing_up(
     assert (_number(crl), _serials(crl)) == (3, {serial})
     assert crl.last_update_utc <= now
     assert [row for row in publisher.signers(issuing) if row.not_before <= now < row.not_after]
-    # And that was that.
+    # Nothing more is due.
     assert publisher.turn(now + _SECONDS) == []
 
 
-def test_what_is_due_is_told_to_the_tenant_itself_and_to_the_platform(app_engine: Engine, platform: Platform) -> None:
+def test_due_publication_is_visible_to_tenant_and_platform(app_engine: Engine, platform: Platform) -> None:
     one, other = (certify(app_engine, make_tenant(app_engine, platform, slug).id) for slug in ("one", "other"))
 
     def told(scope: Scope) -> set[UUID]:

@@ -1,4 +1,4 @@
-"""What the responder keeps, and when it must not: changes that come in between, and a feed that falls silent."""
+"""The OCSP responder's cache: concurrent changes and an interrupted change feed."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -22,8 +22,8 @@ from tests.factories.tenancy import ACTOR
 from tests.waiting import until
 
 
-class Asked:
-    """One certificate of alpha, and the responder that is asked about it."""
+class Requested:
+    """One certificate of alpha, and the responder queried about it."""
 
     def __init__(self, engine: Engine, tenant: Certified) -> None:
         self.engine = engine
@@ -56,31 +56,31 @@ class Asked:
 
 
 @pytest.fixture
-def asked(app_engine: Engine, worker_engine: Engine, alpha: Certified) -> Iterator[Asked]:
+def asked(app_engine: Engine, worker_engine: Engine, alpha: Certified) -> Iterator[Requested]:
     for authority in (alpha.authorities.root, alpha.authorities.issuing):
         with session_scope(TenantScope(alpha.tenant_id), engine=worker_engine) as session:
             where: Any = {"tenant_id": alpha.tenant_id, "authority_id": authority.id}
             publication.publish_status(session, actor="worker", signing=SIGNING, now=alpha.now, **where)
-    asked = Asked(app_engine, alpha)
+    asked = Requested(app_engine, alpha)
     asked.responder.start()
     until(lambda: asked.answer(asked.plain) and asked.recall(asked.plain), "answers are kept")
     yield asked
     asked.responder.stop()
 
 
-def test_what_was_read_serves_requests_with_and_without_a_nonce(asked: Asked) -> None:
+def test_cached_status_serves_requests_with_and_without_nonce(asked: Requested) -> None:
     assert asked.recall(asked.plain) is OCSPCertStatus.GOOD
     assert asked.recall(asked.with_nonce) is OCSPCertStatus.GOOD
 
 
-def test_change_is_told_and_nothing_older_is_recalled(asked: Asked) -> None:
+def test_change_notice_invalidates_the_cache(asked: Requested) -> None:
     asked.do(revoke_certificate, now=asked.tenant.now)
     until(lambda: asked.recall(asked.plain) is None, "the change is told")
     assert asked.recall(asked.with_nonce) is None
     assert asked.answer(asked.plain) is OCSPCertStatus.REVOKED
 
 
-def test_nothing_of_a_purged_tenant_is_recalled(asked: Asked) -> None:
+def test_purged_tenant_is_removed_from_the_cache(asked: Requested) -> None:
     with session_scope(PlatformScope(), engine=asked.engine) as session:
         for end in (tenants.delete_tenant, tenants.purge_tenant):
             end(session, actor=ACTOR, tenant_id=asked.tenant.tenant_id)
@@ -89,9 +89,7 @@ def test_nothing_of_a_purged_tenant_is_recalled(asked: Asked) -> None:
     assert load_der_ocsp_response(gone.der).response_status is OCSPResponseStatus.UNAUTHORIZED
 
 
-def test_status_that_was_read_before_a_change_and_kept_after_it_is_never_recalled(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_status_read_before_a_change_is_not_cached_after_it(asked: Requested, monkeypatch: pytest.MonkeyPatch) -> None:
     read = StatusLookup.read
 
     def overtaken(look_up: StatusLookup, authority_id: Any, serials: Any) -> Any:
@@ -108,8 +106,8 @@ def test_status_that_was_read_before_a_change_and_kept_after_it_is_never_recalle
     assert asked.answer(asked.plain) is OCSPCertStatus.REVOKED
 
 
-def test_authority_that_was_read_before_a_change_is_not_kept_after_it(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
+def test_authority_read_before_a_change_is_not_cached_after_it(
+    asked: Requested, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked.do(suspend_certificate, now=asked.tenant.now)
     until(lambda: asked.recall(asked.plain) is None, "the change is told")
@@ -127,7 +125,7 @@ def test_authority_that_was_read_before_a_change_is_not_kept_after_it(
     assert asked.recall(asked.plain) is None
 
 
-def test_nothing_is_recalled_while_changes_are_not_told(asked: Asked) -> None:
+def test_cache_is_unused_while_the_change_feed_is_down(asked: Requested) -> None:
     asked.responder.stop()
     assert asked.recall(asked.plain) is None
     assert asked.answer(asked.plain) is OCSPCertStatus.GOOD
@@ -136,7 +134,7 @@ def test_nothing_is_recalled_while_changes_are_not_told(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("hours", [2, -2])
-def test_answer_that_holds_no_more_or_not_yet_is_not_recalled(asked: Asked, hours: int) -> None:
+def test_expired_or_future_response_is_not_served_from_cache(asked: Requested, hours: int) -> None:
     now = asked.tenant.now + timedelta(hours=hours)
     kept = asked.responder.recall(asked.authority_id, asked.plain, now=now)
     assert kept is not None
@@ -145,7 +143,7 @@ def test_answer_that_holds_no_more_or_not_yet_is_not_recalled(asked: Asked, hour
     assert answer.this_update_utc <= now < answer.next_update_utc
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_cache_is_bounded() -> None:
     recent = ocsp_responder._LruCache[int, str](2)
     for key in (1, 2, 1, 3):
         recent.put(key, "x")

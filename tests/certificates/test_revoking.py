@@ -1,4 +1,4 @@
-"""Revoking is one action, of one certificate or of ten thousand: status, audit, lists, and the sessions it opened."""
+"""Revocation of one or of ten thousand certificates: status, audit log, CRLs and sessions."""
 
 from uuid import uuid4
 
@@ -41,14 +41,14 @@ def queued(session: Session) -> dict[str, str]:
     return {row.session_id: row.reason for row in session.scalars(select(CoaRequest)) if row.state == "queued"}
 
 
-def test_revoked_certificate_asks_for_the_end_of_its_sessions_alone(scoped, lives, alpha, bravo):
+def test_revocation_disconnects_only_its_own_sessions(scoped, lives, alpha, bravo):
     with scoped() as session:
         one, other = (alpha.issue(session).serial.hex() for _ in range(2))
     theirs, again = lives(one), lives(one)
     lives(other)
     lives(one, stopped=True)
     lives(one, of=bravo)
-    # The device has come with another certificate since.
+    # The device has since authenticated with another certificate.
     lives(one, mac="02bb00000001", minutes_ago=90, stopped=True)
     lives(other, mac="02bb00000001", minutes_ago=30)
     with scoped() as session:
@@ -58,7 +58,7 @@ def test_revoked_certificate_asks_for_the_end_of_its_sessions_alone(scoped, live
         assert (row.state, row.nas_address, row.certificate_serial) == ("queued", "192.0.2.1", one)
 
 
-def test_suspension_asks_and_reinstatement_takes_back(scoped, lives, alpha):
+def test_suspension_disconnects_and_reinstatement_cancels(scoped, lives, alpha):
     with scoped() as session:
         serial = alpha.issue(session).serial.hex()
     live = lives(serial)
@@ -66,7 +66,7 @@ def test_suspension_asks_and_reinstatement_takes_back(scoped, lives, alpha):
         service.suspend_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=NOW)
         assert queued(session) == {live: "certificate-suspended"}
     with scoped() as session:
-        # Each reason has a request of its own: it stands when the other is taken back.
+        # Each reason has its own request: one stays when the other is cancelled.
         service.revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=NOW)
         reasons = session.scalars(select(CoaRequest.reason).where(CoaRequest.state == "queued")).all()
         assert sorted(reasons) == ["certificate-revoked", "certificate-suspended"]
@@ -79,7 +79,7 @@ def test_suspension_asks_and_reinstatement_takes_back(scoped, lives, alpha):
         assert set(queued(session)) == {live}
 
 
-def test_all_of_an_endpoint_and_of_a_user(scoped, lives, alpha):
+def test_all_certificates_of_an_endpoint_or_user_are_revoked(scoped, lives, alpha):
     with scoped() as session:
         endpoint = create_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac=ENDPOINT, allow_random=True)
         user = User(tenant_id=alpha.tenant_id, name="anna", password_hash="x")
@@ -110,7 +110,7 @@ def test_all_of_an_endpoint_and_of_a_user(scoped, lives, alpha):
             bulk_revocation.revoke_all(session, which=which, reason="cACompromise", **given)
 
 
-def test_all_of_a_user_are_suspended_and_reinstated_but_for_what_is_revoked(scoped, lives, alpha):
+def test_suspending_a_user_skips_revoked_certificates(scoped, lives, alpha):
     with scoped() as session:
         user = User(tenant_id=alpha.tenant_id, name="anna", password_hash="x")
         session.add(user)
@@ -147,19 +147,19 @@ def statuses(session: Session, serials: list[bytes]) -> set[tuple[str, str]]:
     return {(row.status, row.revocation_reason) for row in found}
 
 
-def test_revoked_root_takes_all_along(scoped, alpha, bravo, app_engine):
+def test_revoked_root_revokes_everything_below(scoped, alpha, bravo, app_engine):
     with scoped() as session:
         alpha.issue(session)
     given = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "now": NOW}
     with scoped() as session:
         done = bulk_revocation.revoke_authority(session, which="root", reason="cACompromise", **given)
-        # The server's certificate is one of them.
+        # One of them is the server's certificate.
         assert (done.authorities, done.certificates) == (2, 2)
     with scoped() as session:
         assert set(session.scalars(select(CertificateAuthority.status))) == {"revoked"}
         assert set(session.scalars(select(Certificate.status))) == {"revoked"}
         assert session.get_one(Tenant, alpha.tenant_id).trust_generation == 1
-        # The lists of root and issuing authority are made anew.
+        # The CRLs of root and issuing authority are published again.
         assert set(session.scalars(select(RevocationWork.authority_id))) == {
             alpha.authorities.root.id,
             alpha.authorities.issuing.id,
@@ -170,7 +170,7 @@ def test_revoked_root_takes_all_along(scoped, alpha, bravo, app_engine):
         assert set(session.scalars(select(CertificateAuthority.status))) == {"active"}
 
 
-def test_several_batches_are_revoked_in_one_transaction_with_an_audit_entry_for_each(scoped, lives, alpha):
+def test_batches_are_revoked_atomically_with_one_audit_row_each(scoped, lives, alpha):
     count = 2 * bulk_revocation.BATCH_SIZE + 1
     issuing = alpha.authorities.issuing
     rows = [

@@ -1,4 +1,4 @@
-"""Authorities succeed each other, server certificates are renewed, and keys are where they are to be."""
+"""Authority rollover, server certificate renewal, and key locations."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -43,9 +43,7 @@ def _verifies(folder: Path, files: dict[str, bytes], root: CertificateAuthority)
     return verify("sslclient", folder / "trusted", folder / "chain", folder / "cert").returncode == 0
 
 
-def test_new_issuing_authority_signs_and_the_old_one_retires(
-    app_engine: Engine, alpha: Certified, tmp_path: Path
-) -> None:
+def test_new_issuing_ca_signs_and_the_old_one_retires(app_engine: Engine, alpha: Certified, tmp_path: Path) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         before = build_pem_files(alpha.issue(session, common_name="before"))
         done = _roll_over(session, alpha)
@@ -62,7 +60,7 @@ def test_new_issuing_authority_signs_and_the_old_one_retires(
     assert _verifies(tmp_path, after, root)
 
 
-def test_new_root_is_certified_by_the_old_one(app_engine: Engine, alpha: Certified, tmp_path: Path) -> None:
+def test_new_root_is_cross_certified_by_the_old_one(app_engine: Engine, alpha: Certified, tmp_path: Path) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         done = _roll_over(session, alpha, of_root=True)
         files = build_pem_files(alpha.issue(session))
@@ -88,9 +86,7 @@ def test_new_root_is_certified_by_the_old_one(app_engine: Engine, alpha: Certifi
     ]
 
 
-def test_every_signature_of_an_authority_was_intended_and_is_in_the_audit_log(
-    app_engine: Engine, alpha: Certified
-) -> None:
+def test_every_signature_of_an_authority_has_intent_and_audit(app_engine: Engine, alpha: Certified) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         last = session.scalars(select(AuditEntry.id).order_by(AuditEntry.id.desc()).limit(1)).one()
         _roll_over(session, alpha, of_root=True)
@@ -104,7 +100,7 @@ def test_every_signature_of_an_authority_was_intended_and_is_in_the_audit_log(
     assert all(intent.signed_at for intent in intents)
 
 
-def test_intent_outlives_a_signature_that_never_came_and_is_signed_once(app_engine: Engine, alpha: Certified) -> None:
+def test_intent_survives_a_lost_signature_and_signs_once(app_engine: Engine, alpha: Certified) -> None:
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
         plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING)
@@ -119,7 +115,7 @@ def test_intent_outlives_a_signature_that_never_came_and_is_signed_once(app_engi
         rollover.execute_rollover(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
 
 
-def test_of_two_workers_one_succeeds(app_engine: Engine, alpha: Certified) -> None:
+def test_concurrent_workers_roll_over_once(app_engine: Engine, alpha: Certified) -> None:
     now = alpha.authorities.server.not_after - 10 * _DAY
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         first, second = (_plan_renewal(session, alpha, now) for _ in range(2))
@@ -134,7 +130,7 @@ def test_of_two_workers_one_succeeds(app_engine: Engine, alpha: Certified) -> No
             rollover.execute_rollover(session, plans[1], actor=ACTOR, signing=SIGNING, now=alpha.now)
 
 
-def test_root_that_has_ended_is_succeeded_without_its_help(app_engine: Engine, alpha: Certified) -> None:
+def test_expired_root_is_replaced_without_cross_certificate(app_engine: Engine, alpha: Certified) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING, of_root=True)
         then = alpha.authorities.root.not_after + _DAY
@@ -144,7 +140,7 @@ def test_root_that_has_ended_is_succeeded_without_its_help(app_engine: Engine, a
 
 
 @pytest.mark.parametrize("which", ["issuing", "root"])
-def test_revoked_authority_is_succeeded_with_a_server_certificate(
+def test_revoked_authority_is_replaced_with_its_server_cert(
     app_engine: Engine, alpha: Certified, tmp_path: Path, which: str
 ) -> None:
     scope = TenantScope(alpha.tenant_id)
@@ -159,7 +155,7 @@ def test_revoked_authority_is_succeeded_with_a_server_certificate(
         done = _roll_over(session, alpha, of_root=which == "root")
         files = build_pem_files(alpha.issue(session))
     assert done.retired == ()
-    # A revoked root vouches for nobody.
+    # A revoked root certifies nothing.
     assert done.root.cross_der is None
     assert done.server is not None
     assert done.server.authority_id == done.issuing.id
@@ -167,19 +163,19 @@ def test_revoked_authority_is_succeeded_with_a_server_certificate(
     assert _verifies(tmp_path, files, done.root)
 
 
-def test_worker_rolls_over_before_certificates_are_cut_short(app_engine: Engine, alpha: Certified) -> None:
+def test_worker_rolls_over_before_lifetimes_are_cut_short(app_engine: Engine, alpha: Certified) -> None:
     end = alpha.authorities.issuing.not_after
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         due = lambda now: rollover.is_rollover_due(session, tenant_id=alpha.tenant_id, now=now)  # noqa: E731
-        # The longest of the clients' profiles is a RadSec NAS's.
+        # The longest client profile is that of a RadSec NAS.
         assert (due(end - 820 * _DAY), due(end - 819 * _DAY)) == (False, True)
-        # A successor would end with the root, as soon.
+        # A successor would expire with the root, equally soon.
         session.execute(update(CertificateAuthority).where(CertificateAuthority.kind == "root").values(not_after=end))
         session.expire_all()
         assert not due(end - _DAY)
 
 
-def test_rollover_without_the_roots_key_is_refused_and_leaves_nothing(app_engine: Engine, alpha: Certified) -> None:
+def test_rollover_without_the_root_key_is_rejected(app_engine: Engine, alpha: Certified) -> None:
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
         session.execute(update(CertificateAuthority).where(CertificateAuthority.kind == "root").values(key_sealed=None))
@@ -189,9 +185,7 @@ def test_rollover_without_the_roots_key_is_refused_and_leaves_nothing(app_engine
         assert session.scalars(select(AuthorityIntent).where(AuthorityIntent.signed_at.is_(None))).all() == []
 
 
-def test_new_root_that_the_old_one_cannot_certify_is_shown_from_a_day_that_is_said(
-    app_engine: Engine, alpha: Certified
-) -> None:
+def test_new_root_without_cross_certificate_starts_later(app_engine: Engine, alpha: Certified) -> None:
     scope, day = TenantScope(alpha.tenant_id), alpha.now + 90 * _DAY
     with session_scope(scope, engine=app_engine) as session:
         session.execute(update(CertificateAuthority).where(CertificateAuthority.kind == "root").values(key_sealed=None))
@@ -205,7 +199,7 @@ def test_new_root_that_the_old_one_cannot_certify_is_shown_from_a_day_that_is_sa
     assert done.server.present_from == day
 
 
-def test_tenant_without_authorities_has_none_to_roll_over(app_engine: Engine, platform: Platform) -> None:
+def test_tenant_without_authorities_cannot_roll_over(app_engine: Engine, platform: Platform) -> None:
     bare = make_tenant(app_engine, platform, "bare")
     with (
         session_scope(TenantScope(bare.id), engine=app_engine) as session,
@@ -223,9 +217,7 @@ def _renew(session: Session, tenant: Certified, now: Any) -> Certificate | None:
     return plan and server_renewal.execute_renewal(session, plan, actor=ACTOR, signing=SIGNING, now=now)
 
 
-def test_server_certificate_is_renewed_45_days_ahead_once_and_shown_15_days_later(
-    app_engine: Engine, alpha: Certified
-) -> None:
+def test_server_certificate_is_renewed_45_days_before_expiry(app_engine: Engine, alpha: Certified) -> None:
     old = alpha.authorities.server
     due = old.not_after - 45 * _DAY
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -240,7 +232,7 @@ def test_server_certificate_is_renewed_45_days_ahead_once_and_shown_15_days_late
     assert (entry.action, entry.after and entry.after["succeeds"]) == ("certificate.renew", old.serial.hex())
 
 
-def test_server_certificate_that_has_ended_is_renewed_and_shown_at_once(app_engine: Engine, alpha: Certified) -> None:
+def test_expired_server_certificate_is_renewed_and_used_at_once(app_engine: Engine, alpha: Certified) -> None:
     now = alpha.authorities.server.not_after + _DAY
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         new = _renew(session, alpha, now)
@@ -248,7 +240,7 @@ def test_server_certificate_that_has_ended_is_renewed_and_shown_at_once(app_engi
     assert new.present_from == now
 
 
-def test_short_lived_server_certificate_is_renewed_in_its_last_third(app_engine: Engine, platform: Platform) -> None:
+def test_short_lived_server_cert_is_renewed_in_last_third(app_engine: Engine, platform: Platform) -> None:
     tenant_id = make_tenant(app_engine, platform, "short").id
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         profiles.update_profile(
@@ -267,7 +259,7 @@ def test_short_lived_server_certificate_is_renewed_in_its_last_third(app_engine:
     assert x509.load_der_x509_certificate(new.certificate_der).public_key().key_size == 2048  # type: ignore[union-attr]
 
 
-def test_server_certificate_that_would_end_no_later_is_not_renewed(app_engine: Engine, alpha: Certified) -> None:
+def test_renewal_without_longer_validity_is_skipped(app_engine: Engine, alpha: Certified) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         session.execute(
             update(CertificateAuthority)
@@ -277,7 +269,7 @@ def test_server_certificate_that_would_end_no_later_is_not_renewed(app_engine: E
         assert _renew(session, alpha, alpha.authorities.server.not_after - _DAY) is None
 
 
-def test_staged_certificate_can_be_shown_earlier(app_engine: Engine, alpha: Certified) -> None:
+def test_staged_certificate_can_be_activated_early(app_engine: Engine, alpha: Certified) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         staged = issue_server(
             session,
@@ -299,9 +291,7 @@ def test_staged_certificate_can_be_shown_earlier(app_engine: Engine, alpha: Cert
             )
 
 
-def test_earlier_server_certificate_is_shown_again_and_is_the_one_that_is_renewed(
-    app_engine: Engine, alpha: Certified
-) -> None:
+def test_earlier_server_certificate_can_be_reactivated(app_engine: Engine, alpha: Certified) -> None:
     old, names = alpha.authorities.server, ["radius.elsewhere.example"]
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         made = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "signing": SIGNING, "now": alpha.now}
@@ -311,7 +301,7 @@ def test_earlier_server_certificate_is_shown_again_and_is_the_one_that_is_renewe
         shown = server_renewal.present_server_certificate(
             session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=old.serial, now=alpha.now + _DAY
         )
-        # Nor does the one come that waits for its day: what was said last holds.
+        # The staged certificate stays unused too: the latest value wins.
         session.refresh(staged)
         assert (staged.present_from, server_renewal.get_presented_server(session, tenant_id=alpha.tenant_id)) == (
             None,
@@ -336,7 +326,7 @@ def token_signing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
     return SigningContext(SEALER, "http://status.admit.example", token=hsm.token())
 
 
-def test_tenant_whose_keys_are_in_a_token_issues_and_rolls_over(
+def test_tenant_with_token_keys_issues_and_rolls_over(
     app_engine: Engine, platform: Platform, token_signing: SigningContext, tmp_path: Path
 ) -> None:
     tenant_id = make_tenant(app_engine, platform, "vault").id
@@ -360,7 +350,7 @@ def test_tenant_whose_keys_are_in_a_token_issues_and_rolls_over(
         SIGNING.authority_key(done.issuing)
 
 
-def test_profiles_of_a_tenant_are_checked_when_saved_and_used_when_issuing(
+def test_profiles_are_validated_on_save_and_used_on_issue(
     app_engine: Engine, alpha: Certified, bravo: Certified
 ) -> None:
     scope = TenantScope(alpha.tenant_id)

@@ -1,4 +1,4 @@
-"""No certificate but a RADIUS server's has a name of one, however it is asked for."""
+"""Only RADIUS server certificates may carry a RADIUS server's name."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -35,11 +35,11 @@ def session(app_engine: Engine, alpha: Certified) -> Iterator[Session]:
         # Android compares the end of a name.
         f"laptop.{SERVER}",
         "*.alpha.admit.example",
-        # U+FF52, which is an r to whoever folds what looks alike.
+        # U+FF52 becomes an r when look-alike characters are folded.
         f"\uff52{SERVER[1:]}",
     ],
 )
-def test_common_name_of_a_server_is_refused(session: Session, alpha: Certified, profile: str, name: str) -> None:
+def test_common_name_of_a_server_is_rejected(session: Session, alpha: Certified, profile: str, name: str) -> None:
     sans = [parse_san("dns:other.example")] if profile == "radsec-server" else []
     with pytest.raises(CertificateRefused, match="RADIUS servers"):
         alpha.issue(session, profile=profile, common_name=name, sans=sans)
@@ -47,29 +47,29 @@ def test_common_name_of_a_server_is_refused(session: Session, alpha: Certified, 
 
 @pytest.mark.parametrize("profile", ["eap-client-device", "radsec-nas", "radsec-server"])
 @pytest.mark.parametrize("name", [SERVER, f"x.{SERVER}"])
-def test_alternative_name_of_a_server_is_refused(session: Session, alpha: Certified, profile: str, name: str) -> None:
+def test_alternative_name_of_a_server_is_rejected(session: Session, alpha: Certified, profile: str, name: str) -> None:
     with pytest.raises(CertificateRefused, match="RADIUS servers"):
         alpha.issue(session, profile=profile, sans=[parse_san(f"dns:{name}")])
 
 
 @pytest.mark.parametrize("name", ["alpha.admit.example", f"x{SERVER}", "radius.bravo.admit.example", "radius"])
-def test_name_beside_a_servers_is_issued(session: Session, alpha: Certified, name: str) -> None:
+def test_similar_name_is_issued(session: Session, alpha: Certified, name: str) -> None:
     assert alpha.issue(session, common_name=name, sans=[parse_san(f"dns:{name}")]).common_name == name
 
 
-def test_later_name_of_a_server_ends_renewals(session: Session, alpha: Certified) -> None:
+def test_new_server_name_blocks_renewal_of_older_certs(session: Session, alpha: Certified) -> None:
     issued = alpha.issue(session, common_name="aaa.example")
     _serve(session, alpha, ["aaa.example", "bbb.example"])
     old = certificate_enrolment.require_renewable_by_admin(session, tenant_id=alpha.tenant_id, serial=issued.serial)
     with pytest.raises(CertificateRefused, match="RADIUS servers"):
         certificate_enrolment.renew(session, actor=ACTOR, old=old, request=None, signing=SIGNING, now=alpha.now)
-    # Its second name as well, and the first server's still.
+    # Its second name and the first server's name are still reserved.
     for name in ("bbb.example", SERVER):
         with pytest.raises(CertificateRefused, match="RADIUS servers"):
             alpha.issue(session, common_name=name)
 
 
-def test_name_is_free_once_the_servers_certificate_has_ended(session: Session, alpha: Certified) -> None:
+def test_name_is_free_after_the_server_certificate_expires(session: Session, alpha: Certified) -> None:
     ended = alpha.authorities.server.not_after + timedelta(seconds=1)
     alpha.issue(session, common_name=SERVER, now=ended)
 

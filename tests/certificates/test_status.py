@@ -50,7 +50,7 @@ def _act(app_engine: Engine, tenant: Certified, verb: str, serial: str, **more: 
         (["suspend", "revoke"], "revoked", "unspecified"),
     ],
 )
-def test_status_follows_what_is_done(
+def test_status_follows_each_action(
     app_engine: Engine, alpha: Certified, serial: str, verbs: list[str], status: str, reason: str
 ) -> None:
     for verb in verbs:
@@ -60,13 +60,13 @@ def test_status_follows_what_is_done(
 
 
 @pytest.mark.parametrize("verb", ["suspend", "reinstate"])
-def test_revocation_is_for_good(app_engine: Engine, alpha: Certified, serial: str, verb: str) -> None:
+def test_revocation_is_permanent(app_engine: Engine, alpha: Certified, serial: str, verb: str) -> None:
     _act(app_engine, alpha, "revoke", serial, reason="keyCompromise")
     with pytest.raises(CertificateStatusConflict, match="permanently revoked"):
         _act(app_engine, alpha, verb, serial)
 
 
-def test_second_revocation_keeps_the_first_reason_and_leaves_no_audit_row(
+def test_second_revocation_keeps_first_reason_without_audit_row(
     app_engine: Engine, alpha: Certified, serial: str
 ) -> None:
     _act(app_engine, alpha, "revoke", serial, reason="keyCompromise")
@@ -79,7 +79,7 @@ def test_second_revocation_keeps_the_first_reason_and_leaves_no_audit_row(
     assert [(entry.before, entry.target) for entry in entries] == [({"status": "valid", "reason": ""}, serial)]
 
 
-def test_unknown_reason_is_refused_with_those_that_exist(app_engine: Engine, alpha: Certified, serial: str) -> None:
+def test_unknown_reason_is_rejected_with_the_valid_ones(app_engine: Engine, alpha: Certified, serial: str) -> None:
     with pytest.raises(InvalidInput, match="Unknown reason") as caught:
         _act(app_engine, alpha, "revoke", serial, reason="certificateHold")
     assert all(reason in caught.value.remedy for reason in REVOCATION_REASONS)
@@ -103,7 +103,7 @@ def test_unsigned_certificate_has_no_status_to_change(app_engine: Engine, alpha:
             _act(app_engine, alpha, verb, reserved.serial.hex())
 
 
-def test_revocation_reaches_the_change_feed(
+def test_revocation_is_in_the_change_feed(
     app_engine: Engine, owner_engine: Engine, alpha: Certified, serial: str
 ) -> None:
     _act(app_engine, alpha, "revoke", serial)
@@ -131,11 +131,11 @@ def test_list_pages_by_serial_and_filters_by_status(app_engine: Engine, alpha: C
 @pytest.mark.parametrize(
     ("text", "serial"), [("0A:ff", b"\x0a\xff"), ("aff", b"\x0a\xff"), (" 000aFF ", b"\x0a\xff"), ("1", b"\x01")]
 )
-def test_serial_is_read_as_other_tools_print_it(text: str, serial: bytes) -> None:
+def test_serial_is_accepted_in_other_tools_formats(text: str, serial: bytes) -> None:
     assert parse_serial(text) == serial
 
 
 @pytest.mark.parametrize("text", ["", "0", "xyz", "-1", "f" * 41, "0x0a"])
-def test_what_is_no_serial_is_refused(text: str) -> None:
+def test_invalid_serial_is_rejected(text: str) -> None:
     with pytest.raises(InvalidInput, match="Invalid serial number"):
         parse_serial(text)

@@ -1,4 +1,4 @@
-"""Short ways to write policies in tests."""
+"""Short builders for policies."""
 
 from nac.engine import Decision, Policy, PolicyRequest, compile_policy, decide
 
@@ -23,7 +23,7 @@ def policy_of(*rules, **sections):
 
 
 def ask(policy: Policy | dict, *, trace: bool = False, **attributes) -> Decision:
-    """Decides on attributes given as keywords, "__" for a dot: endpoint__group=("printers",)."""
+    """Decides on attributes passed as keywords, with "__" for a dot: endpoint__group=("printers",)."""
     compiled = policy if isinstance(policy, Policy) else compile_policy(policy)
     values = {
         name.replace("__", "."): value if isinstance(value, tuple) else (value,) for name, value in attributes.items()

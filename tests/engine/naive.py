@@ -1,6 +1,6 @@
-"""The meaning of a policy, written down once more: slowly, straight from docs/reference/policy.md.
+"""A second, slow implementation of policies, written directly from docs/reference/policy.md.
 
-It shares nothing with the engine but the list of attributes: no closures, no fusing, nothing prepared beforehand.
+It shares only the attribute list with the engine: no closures, no fusing, no precomputation.
 """
 
 import ipaddress
@@ -14,7 +14,7 @@ DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
 
 def first_rule(document, attributes, *, at=0, zone="UTC"):
-    """Id of the rule that decides, "" where the fallback does."""
+    """Returns the id of the rule that decides, "" for the fallback."""
     for rule in [*document.get("pinned_denies", []), *document.get("rules", [])]:
         if holds(rule["when"], attributes, at=at, zone=zone, named=document.get("conditions", {})):
             return rule["id"]
@@ -145,7 +145,7 @@ def in_network(text, network):
 
 
 def in_window(window, at, zone):
-    """By the intervals themselves: the window of today and the one of yesterday, as naive dates and times."""
+    """Checks today's and yesterday's window as naive dates and times."""
     local = datetime.fromtimestamp(at, ZoneInfo(zone)).replace(tzinfo=None)
     begins = time.fromisoformat(window.get("from", "00:00"))
     ends = window.get("to", "24:00")

@@ -1,6 +1,6 @@
-"""Random policies and requests that meet: values come from small pools of neighbours, so that near misses abound.
+"""Random policies and requests. Values come from small pools of neighbours, for many near misses.
 
-Strategies are made once: to make and check one takes longer than to draw from it.
+Strategies are built once, because building one takes longer than drawing from it.
 """
 
 from functools import cache
@@ -33,7 +33,7 @@ NUMBERS = st.sampled_from((-5, 0, 4, 5, 6, 12, 2**64 - 1))
 TIMES = ("00:00", "02:30", "08:00", "18:00", "23:59")
 DATES = ("2026-03-28", "2026-03-29", "2026-10-25", "2026-12-31")
 ZONES = st.sampled_from(("UTC", "Europe/Berlin", "America/New_York", "Pacific/Apia", "Asia/Kathmandu"))
-# Around the changes of daylight saving time of 2026 in Berlin, and any moment of forty years.
+# Around the 2026 daylight saving changes in Berlin, and any moment within forty years.
 MOMENTS = (
     st.integers(1774742400 - 90_000, 1774742400 + 90_000)
     | st.integers(1792886400 - 90_000, 1792886400 + 90_000)
@@ -105,7 +105,7 @@ def values(operator, whole, part):
     return part
 
 
-# Of an attribute of any kind: a list has members of one kind, and no truth values.
+# Of an attribute of any kind. A list has members of one kind and no booleans.
 _BOOLEANS = st.booleans()
 _OPEN_LISTED, _OPEN = st.sampled_from((texts, NUMBERS)), st.sampled_from((texts, NUMBERS, _BOOLEANS))
 _PART, _PART_OF_MAC = st.sampled_from(_PARTS), st.sampled_from(_PARTS_OF_MACS)
@@ -129,7 +129,7 @@ def comparisons(draw, names=_names):
 
 
 def nested(leaves, levels=2):
-    """At most so many levels of all, any and not above the leaves."""
+    """With a maximum depth of all, any and not."""
     for _ in range(levels):
         leaves = leaves | st.tuples(_JOINTS, st.lists(leaves, min_size=1, max_size=3)).map(_joined)
     return leaves
@@ -150,7 +150,7 @@ _NUMBER_OF_NAMES = st.integers(0, len(_NAMES))
 
 @st.composite
 def policies(draw):
-    """With named conditions, each of which may refer to those before it."""
+    """With named conditions. Each may refer to earlier ones."""
     count = draw(_NUMBER_OF_NAMES)
     named = {name: draw(_condition(number, levels=1)) for number, name in enumerate(_NAMES[:count])}
     rules = [rule(f"r{number}", when, draw(_VERDICTS)) for number, when in enumerate(draw(_whens(count)))]
@@ -159,7 +159,7 @@ def policies(draw):
 
 @cache
 def _condition(known, levels=2):
-    """That may refer to the first `known` of the names."""
+    """May refer to the first `known` of the names."""
     references = [{"condition": name} for name in _NAMES[:known]]
     return nested(comparisons() | st.sampled_from(references) if references else comparisons(), levels)
 
@@ -173,7 +173,7 @@ def _some(members, most):
     return st.lists(members, max_size=most).map(tuple)
 
 
-# One value where the attribute has one: `read_request` and the module see to that.
+# One value for a single-valued attribute, as `read_request` and the module ensure.
 requests = st.fixed_dictionaries(
     {},
     optional={

@@ -1,4 +1,4 @@
-"""The tests that a policy carries: what may be written, and what is told of what may not."""
+"""Tests within a policy: their format and its errors."""
 
 from datetime import UTC, datetime
 
@@ -22,7 +22,7 @@ def mistakes(*tests):
     return {mistake.place: mistake.message for mistake in caught.value.mistakes}
 
 
-def test_every_part_of_a_test_is_read():
+def test_every_part_of_a_test_is_parsed():
     reply = [{"attribute": "Filter-Id", "operator": "+=", "value": "staff", "tag": 2}]
     (test,) = compile_policy(
         policy_with(
@@ -43,7 +43,7 @@ def test_every_part_of_a_test_is_read():
     assert expect.reply == (ReplyAttribute("Filter-Id", "+=", "staff", 2),)
 
 
-def test_what_is_left_out_is_not_asked_for():
+def test_omitted_expectation_is_not_checked():
     (test,) = compile_policy(policy_with({"name": "t", "request": MAB, "expect": {"rule": ""}})).tests
     assert (test.request.at, test.site) == (DEFAULT_TEST_TIME, "")
     assert datetime.fromtimestamp(DEFAULT_TEST_TIME, UTC).strftime("%a %H:%M") == "Mon 12:00"
@@ -86,14 +86,14 @@ GOOD = {"name": "t", "request": MAB, "expect": {"verdict": "permit"}}
         ),
     ],
 )
-def test_mistake_is_told_with_its_place(change, place, message):
+def test_error_is_reported_with_its_position(change, place, message):
     compile_policy(policy_with(GOOD))
     found = mistakes(GOOD | change)
     assert list(found) == [place]
     assert message in found[place] or message == "no"
 
 
-def test_all_mistakes_of_all_tests_are_told_at_once_beside_those_of_the_rules():
+def test_all_errors_of_tests_and_rules_are_reported_together():
     document = policy_with({"name": "a"}, 5, GOOD, GOOD)
     document["rules"].append({"id": "s"})
     with pytest.raises(PolicyErrors) as caught:
@@ -101,7 +101,7 @@ def test_all_mistakes_of_all_tests_are_told_at_once_beside_those_of_the_rules():
     assert [mistake.place for mistake in caught.value.mistakes] == ["rules[1]", "tests[0]", "tests[1]", "tests[3].name"]
 
 
-def test_rule_with_a_mistake_of_its_own_is_there_all_the_same():
+def test_may_name_a_rule_that_has_errors():
     document = policy_with(GOOD | {"expect": {"rule": "s"}})
     document["rules"].append({"id": "s", "name": "S", "when": {}, "then": {"verdict": "permit"}})
     with pytest.raises(PolicyErrors) as caught:
@@ -109,7 +109,7 @@ def test_rule_with_a_mistake_of_its_own_is_there_all_the_same():
     assert [mistake.place for mistake in caught.value.mistakes] == ["rules[1].when"]
 
 
-def test_number_of_tests_is_bounded():
+def test_number_of_tests_is_limited():
     tests = [GOOD | {"name": str(number)} for number in range(MAX_TESTS + 1)]
     assert len(compile_policy(policy_with(*tests[1:])).tests) == MAX_TESTS
     assert "the limit is" in mistakes(*tests)["tests"]
@@ -117,5 +117,5 @@ def test_number_of_tests_is_bounded():
         compile_policy({"tests": {}})
 
 
-def test_moment_is_read_to_the_second():
+def test_moment_is_parsed_to_the_second():
     assert parse_moment("1970-01-01T00:00:01.9Z") == 1

@@ -1,7 +1,7 @@
-"""Decision tables: drop a file into cases/ and it runs.
+"""Decision tables: add a file to cases/ and it runs.
 
 {"policy": {...}, "fallback": optional site fallback, "time_zone": optional, "monitor": optional mode of the site,
- "requests": [{"why", "request": {...}, "at": optional moment, "expect": {...}}]}
+"requests": [{"why", "request": {...}, "at": optional moment, "expect": {...}}]}
 """
 
 from datetime import datetime
@@ -15,7 +15,7 @@ from nac.engine.operators import OPERATORS
 from nac.reasons import REASONS
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
-# The parts of an issuer are read by the same table as those of a subject.
+# The same table covers the parts of an issuer and of a subject.
 PARTS_ALIKE = {f"certificate.issuer.{part}" for part in NAME_PARTS} - {"certificate.issuer.O", "certificate.issuer.CN"}
 
 
@@ -46,10 +46,10 @@ def test_case_file_row_decides_as_expected(case, row):
     assert {"verdict", "reason"} <= expect.keys(), "a row states at least the verdict and the reason"
     assert {key: answer[key] for key in expect} == expect
     assert decision.reason in REASONS
-    # A cell holds no more of a policy than what decides, and reads no more of a request than the policy asks for.
+    # A cell keeps only the deciding part of a policy and reads only the attributes that it uses.
     read = {name: values for name, values in request.attributes.items() if name in policy.reads}
     assert decide(policy.without_trace(), request._replace(attributes=read)) == decision
-    # The explanation may never disagree with the decision it explains.
+    # The explanation must always match the decision.
     explained = decide(policy, request, trace=True)
     assert (explained.verdict, explained.rule_id, explained.reply) == (
         decision.verdict,
@@ -74,8 +74,8 @@ def asked(row):
     return parse_request(row["request"], at=int(datetime.fromisoformat(row["at"]).timestamp()) if "at" in row else 0)
 
 
-def test_every_operator_and_attribute_has_a_hit_and_a_near_miss():
-    """Near: the attribute is there, and the comparison settles it."""
+def test_every_operator_and_attribute_has_hit_and_near_miss():
+    """A near miss: the attribute is present, and the comparison decides."""
     seen = set()
     for path in CASES:
         case = parse_policy_text(path.read_bytes())
@@ -84,7 +84,7 @@ def test_every_operator_and_attribute_has_a_hit_and_a_near_miss():
                 for cause in step.because:
                     if cause.seen or cause.operator == "exists":
                         seen |= {(cause.operator, cause.matched), (cause.attribute, cause.matched)}
-    # Where all that is asked is whether it is there, it is there or not.
+    # For a presence check, the attribute is present or absent.
     wanted = {*OPERATORS, *ATTRIBUTE_CATALOGUE} - PARTS_ALIKE
     assert {(what, held) for what in wanted for held in (True, False)} - seen == set()
     opened = {name.partition(".")[0] for name, _ in seen}

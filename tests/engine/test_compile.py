@@ -1,4 +1,4 @@
-"""Every mistake in one answer, each with its place."""
+"""Compiler errors: all in one result, each with its position."""
 
 import gc
 import weakref
@@ -17,7 +17,7 @@ def mistakes(document, **options):
     return {mistake.place: mistake.message for mistake in caught.value.mistakes}
 
 
-def test_every_mistake_is_reported_at_its_place():
+def test_every_error_is_reported_at_its_position():
     found = mistakes(
         {
             "pinned_denies": [{"id": "p", "name": "p", "when": SSID, "then": PERMIT}],
@@ -50,7 +50,7 @@ def test_every_mistake_is_reported_at_its_place():
     }
 
 
-def test_what_an_incomplete_rule_does_say_is_checked_too():
+def test_incomplete_rule_is_checked_as_far_as_it_goes():
     found = mistakes(
         {
             "pinned_denies": [{"id": "p", "when": compare("colour", "equals", "red")}],
@@ -149,7 +149,7 @@ def test_what_an_incomplete_rule_does_say_is_checked_too():
         (compare("certificate.subject.X", "exists"), "attribute", "unknown"),
     ],
 )
-def test_wrong_condition_is_refused_with_a_remedy(condition, place, words):
+def test_invalid_condition_is_rejected_with_a_remedy(condition, place, words):
     found = mistakes(policy_of(rule("r", condition)))
     where = f"rules[0].when.{place}".rstrip(".")
     assert list(found) == [where]
@@ -206,7 +206,7 @@ def test_wrong_condition_is_refused_with_a_remedy(condition, place, words):
         ),
     ],
 )
-def test_rule_that_an_earlier_one_takes_is_unreachable(earlier, later):
+def test_rule_covered_by_an_earlier_one_is_unreachable(earlier, later):
     assert list(mistakes(policy_of(rule("a", earlier), rule("b", later)))) == ["rules[1]"]
     assert list(mistakes(policy_of(rule("b", later), pinned_denies=[pinned("a", earlier)]))) == ["rules[0]"]
 
@@ -232,13 +232,13 @@ def test_rule_that_an_earlier_one_takes_is_unreachable(earlier, later):
             compare("nas.address", "in_network", ["10.1.0.0/16", "::/0"]),
         ),
         (compare("radius.NAS-Port", "between", [1, 9]), compare("radius.NAS-Port", "between", [1, 10])),
-        # Of an attribute that may have several values, one may be what another is not.
+        # An attribute with several values may equal one value and differ by another.
         ({"not": compare("endpoint.group", "equals", "a")}, compare("endpoint.group", "equals", "b")),
         (
             compare("radius.X", "between", [5, 6]),
             {"all": [compare("radius.X", "at_least", 5), compare("radius.X", "at_most", 6)]},
         ),
-        # "07" is the number 7 and another text.
+        # "07" equals the number 7 but is another text.
         (compare("mdm.x", "equals", "7"), compare("mdm.x", "equals", 7)),
         (
             compare("time", "within", {"from": "08:00", "to": "18:00"}),
@@ -246,16 +246,16 @@ def test_rule_that_an_earlier_one_takes_is_unreachable(earlier, later):
         ),
     ],
 )
-def test_rule_that_may_still_be_reached_is_kept(earlier, later):
+def test_possibly_reachable_rule_is_kept(earlier, later):
     assert len(compile_policy(policy_of(rule("a", earlier), rule("b", later))).rules) == 2
 
 
-def test_duplicate_id_names_the_first_holder():
+def test_duplicate_id_error_names_the_first_use():
     found = mistakes(policy_of(rule("a", SSID), pinned_denies=[pinned("a", compare("mac", "exists"))]))
     assert found == {"rules[0].id": "the id 'a' is already used by pinned_denies[0]"}
 
 
-def test_limits_hold_at_the_bound_and_not_beyond():
+def test_limits_are_inclusive():
     many = [rule(f"r{index}", compare("ssid", "equals", f"s{index}")) for index in range(501)]
     assert len(compile_policy(policy_of(*many[:500])).rules) == 500
     assert "rules" in mistakes(policy_of(*many))
@@ -274,7 +274,7 @@ def test_limits_hold_at_the_bound_and_not_beyond():
     assert "256 kB" in mistakes(large)[""]
 
 
-def test_reply_mistakes_are_refused_with_a_remedy():
+def test_reply_errors_have_a_remedy():
     reply = [
         {"attribute": "Filter-Id", "value": "a"},
         {"attribute": "filter-id", "value": "b"},
@@ -294,28 +294,28 @@ def test_reply_mistakes_are_refused_with_a_remedy():
 
 
 @pytest.mark.parametrize("vlan", ["0", "4095", "020", "٣", "a\nb", " x", "x" * 33, 20, "", ["20"]])
-def test_vlan_that_no_switch_knows_is_refused(vlan):
+def test_invalid_vlan_is_rejected(vlan):
     assert list(mistakes({"fallback": {"verdict": "permit", "vlan": vlan}})) == ["fallback.vlan"]
 
 
 @pytest.mark.parametrize("vlan", ["1", "4094", "guests", "Büro"])
-def test_vlan_by_id_or_name_is_taken(vlan):
+def test_vlan_by_id_or_name_is_accepted(vlan):
     assert compile_outcome({"verdict": "permit", "vlan": vlan}).results.vlan == vlan
 
 
-def test_site_fallback_mistakes_have_a_place_of_their_own():
+def test_site_fallback_errors_have_their_own_position():
     assert list(mistakes({}, fallback={"verdict": "x"})) == ["site.fallback.verdict"]
     assert list(mistakes({}, fallback={"verdict": "permit", "vlan": "a\0"})) == ["site.fallback.vlan"]
 
 
-def test_text_that_postgresql_cannot_hold_is_refused():
+def test_text_that_postgresql_cannot_store_is_rejected():
     found = mistakes(
         policy_of(rule("r", compare("ssid", "equals", "a\0")), fallback={"verdict": "permit", "vlan": "\ud800"})
     )
     assert found.keys() == {"rules[0].when.value", "fallback.vlan"}
 
 
-def test_policy_text_is_read_strictly():
+def test_policy_text_is_parsed_strictly():
     assert parse_policy_text(b'{"rules": []}') == {"rules": []}
     for text in ("{", '{"a": 1, "a": 2}', "[" * 100_000, b"\xff", "x" * 300_000, '{"rules":', "9" * 5_000):
         with pytest.raises(PolicyErrors):
@@ -324,7 +324,7 @@ def test_policy_text_is_read_strictly():
         parse_policy_text('{\n "a" 1}')
 
 
-def test_hostile_nesting_is_refused_quickly():
+def test_deep_nesting_is_rejected_quickly():
     deep: list = []
     for _ in range(100_000):
         deep = [deep]
@@ -338,11 +338,11 @@ def test_empty_policy_denies():
 
 
 @pytest.mark.parametrize("pattern", ["(ab+)*", "(a+,)+", r"(\d+\.){3}\d+", "a+b", r"\(a+\)+", "(a{2,3})+", "(a|b+)+"])
-def test_repetition_of_more_than_a_repetition_is_taken(pattern):
+def test_nested_repetition_is_accepted(pattern):
     assert compile_policy(policy_of(rule("r", compare("ssid", "matches", pattern)))).rules
 
 
-def test_policies_of_one_shape_share_their_code():
+def test_policies_with_the_same_structure_share_code():
     one, two = (
         compile_policy(policy_of(rule("r", {"all": [SSID, compare("nas.name", "equals", name)]}))) for name in "ab"
     )
@@ -354,8 +354,8 @@ def test_policies_of_one_shape_share_their_code():
     )
 
 
-def test_policy_that_is_dropped_is_gone_without_the_collector():
-    """Cells keep compiled policies from Python's collector: a circle of references would stay for good."""
+def test_dropped_policy_is_freed_without_garbage_collection():
+    """Cells exclude compiled policies from Python's garbage collector: a reference cycle would never be freed."""
     gc.collect()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""What a condition means, the near miss beside the hit."""
+"""Conditions: each match beside a near miss."""
 
 from tests.engine.builders import ask, compare, matches, policy_of, rule
 
@@ -19,7 +19,7 @@ def test_negated_comparison_with_missing_attribute_holds():
     assert not matches({"all": [{"not": compare("ssid", "equals", "corp")}, compare("ssid", "exists")]})
 
 
-def test_many_values_match_if_any_does_and_not_means_none_does():
+def test_multiple_values_match_if_any_does():
     in_lab = compare("endpoint.group", "equals", "lab")
     assert matches(in_lab, endpoint__group=("a", "lab"))
     assert not matches({"not": in_lab}, endpoint__group=("a", "lab"))
@@ -37,7 +37,7 @@ def test_all_and_any_of_every_length():
     assert matches({"all": []})
 
 
-def test_vendor_of_the_nas_goes_by_any_of_its_names():
+def test_nas_vendor_matches_any_of_its_aliases():
     for written in ("cisco", "Cisco", "IOS XE", "catalyst"):
         assert matches(compare("nas.vendor", "equals", written), nas__vendor="cisco")
         assert matches(compare("nas.vendor", "one_of", ["aruba", written]), nas__vendor="cisco")
@@ -46,7 +46,7 @@ def test_vendor_of_the_nas_goes_by_any_of_its_names():
     assert matches(compare("nas.vendor", "starts_with", "CIS"), nas__vendor="cisco")
 
 
-def test_boolean_is_no_number():
+def test_boolean_is_not_a_number():
     assert matches(compare("tls.resumed", "equals", True), tls__resumed=True)
     assert not matches(compare("tls.resumed", "equals", True), tls__resumed=1)
     assert not matches(compare("tls.resumed", "equals", False), tls__resumed=0)
@@ -62,7 +62,7 @@ def test_value_of_another_type_does_not_match():
         assert not matches(compare("user.name", "one_of", ["corp", "x"]), user__name=(odd,))
 
 
-def test_request_that_breaks_its_type_is_denied_not_raised():
+def test_request_with_a_wrong_type_is_denied_without_error():
     by_name = policy_of(rule("r", compare("user.name", "starts_with", "a")), fallback={"verdict": "permit"})
     from nac.engine import PolicyRequest, compile_policy, decide
 
@@ -71,7 +71,7 @@ def test_request_that_breaks_its_type_is_denied_not_raised():
         assert (decision.verdict, decision.reason) == ("deny", "internal-error")
 
 
-def test_case_folds_only_where_the_attribute_does():
+def test_case_is_ignored_only_where_the_attribute_says_so():
     assert matches(compare("mac", "equals", "AA:BB:CC:DD:EE:FF"), mac="AABBCCDDEEFF")
     assert matches(compare("mac", "one_of", ["aabb.ccdd.eeff", "00-00-00-00-00-01"]), mac="aabbccddeeff")
     assert matches(compare("mac", "ends_with", "E:FF"), mac="aabbccddeeff")
@@ -80,7 +80,7 @@ def test_case_folds_only_where_the_attribute_does():
     assert not matches(compare("endpoint.name", "one_of", ["Printer", "x"]), endpoint__name="printer")
 
 
-def test_first_rule_that_matches_wins():
+def test_first_matching_rule_wins():
     deny = rule("deny", compare("ssid", "equals", "corp"), {"verdict": "deny"})
     permit = rule("permit", compare("identity", "starts_with", "anna"))
 

@@ -1,4 +1,4 @@
-"""What is said of two comparisons is true of every value: all pairs of small pools, judged by the naive interpreter."""
+"""Implication between comparisons holds for every value: all pairs from small pools, checked naively."""
 
 from itertools import product
 
@@ -32,7 +32,7 @@ WINDOWS = (
         for dates in ({"from": "2026-01-05"}, {"to": "2026-01-05"}, {"from": "2026-01-04", "to": "2026-01-06"})
     ),
 )
-# Each half hour of four days around Monday 2026-01-05.
+# Every half hour of four days around Monday 2026-01-05.
 MOMENTS = range(1767398400, 1767398400 + 4 * 86400, 1800)
 
 
@@ -70,7 +70,7 @@ def comparisons_of(attribute):
 
 
 def truths(condition, attribute, zone="UTC"):
-    """For which of the values (of times of day, the moments) it holds, as bits."""
+    """The values (or moments, for times of day) for which it holds, as a bit mask."""
     if attribute.kind == "time":
         worlds = [({}, at) for at in MOMENTS]
     else:
@@ -86,7 +86,7 @@ def truths(condition, attribute, zone="UTC"):
 @pytest.mark.parametrize(
     "name", ["ssid", "user.name", "mac", "nas.address", "session.count.user", "tls.resumed", "mdm.foo", "time"]
 )
-def test_what_one_comparison_says_of_another_is_true_of_every_value(name):
+def test_implied_comparison_holds_for_every_value(name):
     attribute = find_attribute(name)
     judged = []
     for document in comparisons_of(attribute):

@@ -1,4 +1,4 @@
-"""Named conditions: what they mean, and documents that would make them endless."""
+"""Named conditions: their meaning, and documents with cycles or exponential growth."""
 
 import json
 
@@ -21,7 +21,7 @@ def mistakes(document):
     return {mistake.place: mistake.message for mistake in caught.value.mistakes}
 
 
-def test_reference_means_what_the_named_condition_means():
+def test_reference_equals_the_named_condition():
     policy = policy_of(
         rule("both", {"all": [refer("corp"), {"not": refer("known")}]}),
         conditions={
@@ -35,18 +35,18 @@ def test_reference_means_what_the_named_condition_means():
     assert ask(policy, ssid="g").rule_id == ""
 
 
-def test_explanation_leads_to_the_definition():
+def test_explanation_links_to_the_definition():
     policy = policy_of(rule("r", refer("at-work")), conditions={"at-work": {"all": [SSID, MAC]}})
     (cause,) = ask(policy, trace=True, ssid="corp").trace[0].because
     assert cause.place == "conditions['at-work'].all[1]"
 
 
-def test_condition_that_nothing_refers_to_is_checked_and_no_mistake():
+def test_unused_condition_is_checked_and_allowed():
     compile_policy(policy_of(rule("r", SSID), conditions={"spare": MAC}))
     assert list(mistakes({"conditions": {"spare": compare("colour", "exists")}})) == ["conditions.spare.attribute"]
 
 
-def test_mistake_in_a_definition_is_told_once_where_it_stands():
+def test_error_in_a_definition_is_reported_once():
     wrong = policy_of(
         *(rule(f"r{number}", {"all": [refer("bad"), compare("ssid", "equals", str(number))]}) for number in range(3)),
         conditions={"bad": compare("ssid", "equals", 5), "user": refer("bad")},
@@ -54,7 +54,7 @@ def test_mistake_in_a_definition_is_told_once_where_it_stands():
     assert list(mistakes(wrong)) == ["conditions.bad.value"]
 
 
-def test_circles_are_named_as_a_whole():
+def test_cycle_is_reported_as_a_whole():
     found = mistakes(
         policy_of(
             rule("r", refer("c")),
@@ -72,7 +72,7 @@ def test_circles_are_named_as_a_whole():
     assert "self -> self;" in found["conditions.self"]
 
 
-def test_unknown_name_is_refused_with_the_nearest_known():
+def test_unknown_name_is_rejected_with_the_nearest_known():
     found = mistakes(
         policy_of(rule("r", refer("ofice-hours")), rule("s", refer("x")), conditions={"office-hours": MAC})
     )
@@ -96,21 +96,21 @@ def test_unknown_name_is_refused_with_the_nearest_known():
         ({f"n{number}": MAC for number in range(501)}, "conditions"),
     ],
 )
-def test_wrong_definitions_are_refused_at_their_place(conditions, place):
+def test_invalid_definitions_are_rejected_at_their_position(conditions, place):
     assert list(mistakes({"conditions": conditions})) == [place]
 
 
-def test_limit_of_depth_holds_with_references_put_in():
+def test_depth_limit_includes_references():
     def chain(length):
         return {"n0": MAC} | {f"n{number}": refer(f"n{number - 1}") for number in range(1, length)}
 
-    # A reference is a level, and so is the condition that it stands for.
+    # A reference counts as a level, and so does its condition.
     compile_policy(policy_of(rule("r", refer("n8")), conditions=chain(9)))
     assert list(mistakes(policy_of(rule("r", refer("n9")), conditions=chain(10)))) == ["rules[0].when.condition"]
     assert list(mistakes({"conditions": chain(400)})) == ["conditions.n10.condition"]
 
 
-def test_limit_of_conditions_holds_with_references_put_in():
+def test_condition_limit_includes_references():
     wide = {"any": [compare("ssid", "equals", str(number)) for number in range(498)]}
     compile_policy(policy_of(rule("r", {"any": [refer("wide")] * 3}), conditions={"wide": wide}))
     found = mistakes(policy_of(rule("r", {"any": [refer("wide")] * 4}), conditions={"wide": wide}))
@@ -123,7 +123,7 @@ def test_limit_of_conditions_holds_with_references_put_in():
 
 
 @pytest.mark.parametrize("factor", [2, 1000])
-def test_references_that_double_again_and_again_are_refused_and_not_put_in(factor):
+def test_exponential_references_are_rejected_unexpanded(factor):
     names = {"n0": MAC} | {f"n{number}": {"all": [refer(f"n{number - 1}")] * factor} for number in range(1, 400)}
     if factor > 2:
         names = dict(list(names.items())[:2])
@@ -133,7 +133,7 @@ def test_references_that_double_again_and_again_are_refused_and_not_put_in(facto
     assert all("deeper" in message or "2000 conditions" in message for message in found.values())
 
 
-def test_circles_without_number_are_told_within_bounds():
+def test_number_of_reported_cycles_is_limited():
     names = {f"n{number}": {"any": [refer(f"n{other}") for other in range(0, 400, 37)]} for number in range(500)}
     document = parse_policy_text(json.dumps({"conditions": names}))
     found = mistakes(document)

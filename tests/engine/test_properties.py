@@ -1,4 +1,4 @@
-"""What must hold for every policy and every request."""
+"""Properties of every policy and every request."""
 
 import pytest
 from hypothesis import given, settings
@@ -26,7 +26,7 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=20,
 )
-# Keys and words of real policies, so that the search gets past the first check.
+# Keys and words of real policies, so that the search passes the first check.
 WORDS = (
     "id",
     "name",
@@ -85,7 +85,7 @@ odd_requests = st.dictionaries(
 
 @settings(deadline=None)
 @given(documents)
-def test_any_document_compiles_or_lists_its_mistakes(document):
+def test_any_document_compiles_or_lists_its_errors(document):
     references(document)
     try:
         policy = compile_policy(document)
@@ -98,7 +98,7 @@ def test_any_document_compiles_or_lists_its_mistakes(document):
 
 @settings(deadline=None, max_examples=examples(300))
 @given(policies(), odd_requests, st.integers(-(2**70), 2**70))
-def test_any_request_is_decided_and_always_alike(document, attributes, at):
+def test_any_request_gets_the_same_decision_each_time(document, attributes, at):
     policy = compile_policy(document, refuse_unreachable=False)
     for trace in (False, True):
         decision = decide(policy, PolicyRequest(attributes, at), trace=trace)
@@ -108,7 +108,7 @@ def test_any_request_is_decided_and_always_alike(document, attributes, at):
 
 @settings(deadline=None)
 @given(policies(), requests, MOMENTS)
-def test_nothing_is_permitted_unless_a_rule_or_the_fallback_says_so(document, attributes, at):
+def test_permit_needs_a_rule_or_the_fallback(document, attributes, at):
     denying = {
         "conditions": document["conditions"],
         "rules": [{**rule, "then": DENY} for rule in document["rules"]],
@@ -120,7 +120,7 @@ def test_nothing_is_permitted_unless_a_rule_or_the_fallback_says_so(document, at
 
 @settings(deadline=None, max_examples=examples(1000))
 @given(policies(), requests, MOMENTS, ZONES)
-def test_compiled_form_and_naive_interpreter_agree(document, attributes, at, zone):
+def test_engine_and_naive_implementation_agree(document, attributes, at, zone):
     policy = compile_policy(document, time_zone=zone, refuse_unreachable=False)
     first = naive.first_rule(document, attributes, at=at, zone=zone)
     request = PolicyRequest(attributes, at)
@@ -129,14 +129,14 @@ def test_compiled_form_and_naive_interpreter_agree(document, attributes, at, zon
     verdicts = {rule["id"]: rule["then"]["verdict"] for rule in document["rules"]}
     assert decision.verdict == verdicts.get(first, document["fallback"]["verdict"])
     assert decide(policy, request, trace=True).rule_id == first
-    # A cell is given no more of a request than the policy reads, and keeps no more of a policy than decides.
+    # A cell reads only the attributes that the policy uses, and keeps only the deciding part of the policy.
     read = {name: values for name, values in attributes.items() if name in policy.reads}
     assert decide(policy.without_trace(), PolicyRequest(read, at)) == decision
 
 
 @settings(deadline=None, max_examples=examples(500))
 @given(policies(), st.lists(requests, min_size=1, max_size=8), MOMENTS)
-def test_rule_that_is_called_unreachable_is_never_the_first_to_match(document, several, at):
+def test_unreachable_rule_is_never_the_first_match(document, several, at):
     try:
         compile_policy(document)
     except PolicyErrors as errors:
@@ -148,7 +148,7 @@ def test_rule_that_is_called_unreachable_is_never_the_first_to_match(document, s
 
 @settings(deadline=None)
 @given(nested(comparisons()), nested(comparisons()), requests, MOMENTS)
-def test_order_of_two_rules_that_both_match_matters(one, other, attributes, at):
+def test_order_of_two_matching_rules_matters(one, other, attributes, at):
     if not (naive.holds(one, attributes, at=at) and naive.holds(other, attributes, at=at)):
         return
     there = policy_of(rule("one", one), rule("other", other, DENY))

@@ -5,7 +5,7 @@ from nac.engine.references import distinguishes_names
 from tests.engine.builders import compare, pinned, policy_of, rule
 
 
-def test_references_are_found_with_their_places_in_a_wrong_document_too():
+def test_references_in_an_invalid_document_have_positions():
     document = policy_of(
         rule(
             "a",
@@ -25,7 +25,7 @@ def test_references_are_found_with_their_places_in_a_wrong_document_too():
     }
 
 
-def test_references_of_anything_are_none():
+def test_random_data_has_no_references():
     assert references(None) == references([1, {"attribute": ["x"]}]) == ()
     assert not distinguishes_names(
         [1, {"attribute": ["x"]}, {"attribute": "site.name", "operator": []}], "site", "a", "b"
@@ -46,12 +46,12 @@ def test_references_of_anything_are_none():
         ("equals", "floor-1", {}, True),
         ("one_of", ["floor-1", "floor-2"], {}, False),
         ("exists", None, {}, False),
-        # Nothing that was saved is such.
+        # A saved document is never like this.
         ("matches", "(", {}, False),
         ("at_least", 1, {}, False),
     ],
 )
-def test_names_are_told_apart_by_what_holds_for_one_of_them(operator, value, more, apart):
+def test_references_are_distinguished_by_kind(operator, value, more, apart):
     document = policy_of(rule("a", {"not": compare("endpoint.group", operator, value) | more}))
     assert distinguishes_names(document, "endpoint-group", "floor-1", "floor-2") is apart
     assert not distinguishes_names(document, "user-group", "floor-1", "floor-2")

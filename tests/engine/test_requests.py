@@ -3,7 +3,7 @@ import pytest
 from nac.engine import RequestErrors, parse_request
 
 
-def test_request_is_brought_into_the_form_that_compares():
+def test_request_is_normalized_for_comparison():
     request = parse_request(
         {"mac": "AA-BB-CC-DD-EE-FF", "nas.address": "2001:DB8::0:1", "endpoint.group": ["a", "b"], "tls.resumed": True},
         at=7,
@@ -17,7 +17,7 @@ def test_request_is_brought_into_the_form_that_compares():
     }
 
 
-def test_wrong_request_is_refused_with_every_place():
+def test_invalid_request_is_rejected_with_every_position():
     with pytest.raises(RequestErrors) as caught:
         parse_request({"mac": "zz", "colour": 1, "ssid": ["a", "b"], "tls.resumed": "yes", "identity": 5}, at=0)
     places = [mistake.place for mistake in caught.value.mistakes]
@@ -27,7 +27,7 @@ def test_wrong_request_is_refused_with_every_place():
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800"])
-def test_text_that_no_packet_and_no_table_holds_is_refused_at_its_place(text):
+def test_unstorable_text_is_rejected_at_its_position(text):
     with pytest.raises(RequestErrors) as caught:
         parse_request({"user.name": ["ann", text], "mac": text}, at=0)
     assert [mistake.place for mistake in caught.value.mistakes] == ["user.name", "user.name[1]", "mac[0]"]

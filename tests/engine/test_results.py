@@ -1,4 +1,4 @@
-"""Results, profiles, quarantine and monitor mode in a document: what is refused, with its place and its words."""
+"""Results, profiles, quarantine and monitor mode: rejected values, with position and message."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def mistakes(document, **options):
 
 
 def of_permit(**results):
-    """Mistakes of a rule's outcome, by their places in it."""
+    """Errors of a rule's outcome by their position in it."""
     found = mistakes(policy_of(rule("r", WHEN, {"verdict": "permit", **results})))
     return {place.removeprefix("rules[0].then."): message for place, message in found.items()}
 
@@ -43,17 +43,17 @@ BAD = {
 
 
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in GOOD.items() for value in values])
-def test_good_value_is_taken(key, value):
+def test_valid_value_is_accepted(key, value):
     compile_policy(policy_of(rule("r", WHEN, {"verdict": "permit", key: value})))
 
 
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in BAD.items() for value in values])
-def test_bad_value_is_refused_at_its_place(key, value):
+def test_invalid_value_is_rejected_at_its_position(key, value):
     found = of_permit(**{key: value})
     assert {place.partition(".")[0].partition("[")[0] or key for place in found} <= {key, "rules"}, found
 
 
-def test_mistakes_within_a_downloadable_acl_are_told_one_by_one():
+def test_errors_in_a_downloadable_acl_are_reported_one_by_one():
     entries = {"cisco": ["permit ip any any", ""], "acme": ["x"], "IOS": ["deny ip any any"]}
     found = of_permit(downloadable_acl={"name": "", "entries": entries, "colour": 1})
     assert found == {
@@ -68,17 +68,17 @@ def test_mistakes_within_a_downloadable_acl_are_told_one_by_one():
     }
 
 
-def test_reauthentication_needs_the_time_at_whose_end_it_is():
+def test_reauthentication_requires_a_session_timeout():
     assert list(of_permit(reauthenticate=True)) == ["reauthenticate"]
     compile_policy(policy_of(rule("r", WHEN, {"verdict": "permit", "reauthenticate": True, "session_timeout": 60})))
     compile_policy(policy_of(rule("r", WHEN, {"verdict": "permit", "reauthenticate": False})))
 
 
-def test_acl_by_name_and_by_entries_are_one_too_many():
+def test_acl_by_name_and_by_entries_exclude_each_other():
     assert list(of_permit(acl="A", downloadable_acl=["permit ip any any"])) == ["downloadable_acl"]
 
 
-def test_attribute_that_every_vendor_gets_by_a_key_is_refused_in_reply():
+def test_reply_attribute_all_vendors_get_by_key_is_rejected():
     reply = [{"attribute": "session-timeout", "value": "60"}, {"attribute": "Tunnel-Type", "value": "VLAN"}]
     assert of_permit(vlan="20", session_timeout=60, reply=reply) == {
         "reply[0].attribute": "session_timeout already sets this attribute; use only one of them",
@@ -86,7 +86,7 @@ def test_attribute_that_every_vendor_gets_by_a_key_is_refused_in_reply():
     }
 
 
-def test_attribute_that_some_vendors_get_by_a_key_is_left_to_them():
+def test_reply_attribute_some_vendors_get_by_key_is_allowed():
     reply = [{"attribute": "Aruba-User-Role", "value": "x"}]
     policy = compile_policy(policy_of(rule("r", WHEN, {"verdict": "permit", "role": "staff", "reply": reply})))
     assert ask(policy, method="mab", nas__vendor="hpe").reply == (
@@ -96,11 +96,11 @@ def test_attribute_that_some_vendors_get_by_a_key_is_left_to_them():
     assert ask(policy, method="mab", nas__vendor="aruba").reason == "result-not-supported"
 
 
-def test_entries_that_no_vendor_takes_are_refused():
+def test_entries_that_no_vendor_supports_are_rejected():
     assert list(of_permit(downloadable_acl=["let everything through"])) == ["downloadable_acl"]
 
 
-def test_profiles_are_checked_like_outcomes():
+def test_profiles_are_validated_like_outcomes():
     found = mistakes({"profiles": {"a": {"vlan": "0", "verdict": "permit"}, "b": 7, " c": {}, "d": {"psk": 1}}})
     assert found.keys() == {"profiles.a.vlan", "profiles.a.verdict", "profiles.b", "profiles[' c']", "profiles.d.psk"}
     assert mistakes({"profiles": []}).keys() == {"profiles"}
@@ -108,7 +108,7 @@ def test_profiles_are_checked_like_outcomes():
 
 
 @pytest.mark.parametrize("name", ["staff", 7, None, ["a"], {}])
-def test_profile_that_is_not_there_is_refused(name):
+def test_unknown_profile_is_rejected(name):
     document = {"profiles": {"guests": {}}, "rules": [rule("r", WHEN, {"verdict": "permit", "profile": name})]}
     if name is None:
         compile_policy(document)
@@ -117,7 +117,7 @@ def test_profile_that_is_not_there_is_refused(name):
         assert mistakes(document) == {"rules[0].then.profile": message}
 
 
-def test_what_profile_and_rule_say_together_is_checked_at_the_rule():
+def test_conflict_of_profile_and_rule_is_reported_at_the_rule():
     document = {
         "profiles": {"named": {"acl": "A"}},
         "rules": [
@@ -127,7 +127,7 @@ def test_what_profile_and_rule_say_together_is_checked_at_the_rule():
     assert list(mistakes(document)) == ["rules[0].then.downloadable_acl"]
 
 
-def test_quarantine_needs_its_profile():
+def test_quarantine_requires_its_profile():
     quarantine = policy_of(rule("r", WHEN, {"verdict": "quarantine"}))
     assert list(mistakes(quarantine)) == ["rules[0].then"]
     assert ask(compile_policy(quarantine | {"profiles": {"quarantine": {}}}), method="mab").verdict == "quarantine"
@@ -141,7 +141,7 @@ def test_deny_has_no_results():
         assert list(mistakes(document)) == [f"rules[0].then.{key}"]
 
 
-def test_fallback_of_a_site_stands_alone():
+def test_site_fallback_cannot_use_profiles():
     with pytest.raises(PolicyErrors, match="has no profile"):
         compile_outcome({"verdict": "permit", "profile": "staff"})
     with pytest.raises(PolicyErrors, match="must have a vlan"):
@@ -152,20 +152,20 @@ def test_fallback_of_a_site_stands_alone():
 
 
 @pytest.mark.parametrize("value", ["yes", 1, None, []])
-def test_monitor_is_true_or_false(value):
+def test_monitor_must_be_a_boolean(value):
     document = policy_of(rule("r", WHEN) | {"monitor": value})
     assert mistakes(document) == {"rules[0].monitor": "must be true or false"}
     assert list(mistakes({"pinned_denies": [pinned("p", WHEN) | {"monitor": True}]})) == ["pinned_denies[0].monitor"]
 
 
-def test_same_decision_is_the_same_object_for_each_vendor():
-    """The module keeps what it makes of a decision by its identity."""
+def test_equal_decisions_are_one_object_per_vendor():
+    """The module caches replies by the decision's identity."""
     policy = compile_policy(policy_of(rule("r", WHEN, {"verdict": "permit", "role": "staff"})))
     first = ask(policy, method="mab", nas__vendor="cisco")
     assert ask(policy, method="mab", nas__vendor="cisco") is first
     assert ask(policy, method="mab", nas__vendor="Cisco Systems") is first
     assert ask(policy, method="mab", nas__vendor="aruba") is not first
-    # Both take a role by Filter-Id.
+    # Both assign a role by Filter-Id.
     assert ask(policy, method="mab", nas__vendor="meraki") is ask(policy, method="mab", nas__vendor="no such vendor")
 
 
@@ -187,14 +187,14 @@ ROLE = {"verdict": "permit", "role": "staff"}
         (compare("nas.name", "equals", "core"), True),
     ],
 )
-def test_rule_that_cannot_match_at_a_nas_asks_nothing_of_it(when, possible):
+def test_rule_that_cannot_match_at_a_nas_is_not_checked(when, possible):
     policy = compile_policy(policy_of(rule("r", when, ROLE)))
     known = {"nas.vendor": ("unifi",)}
     assert could_match(policy.rules[0].when, known) is possible
     assert [place for place, _ in policy.refusals(known)] == (["rules[0].then.role"] if possible else [])
 
 
-def test_refusals_are_told_by_the_place_in_the_document():
+def test_unsupported_results_are_reported_by_position():
     policy = compile_policy(
         {
             "pinned_denies": [pinned("p", compare("ssid", "equals", "x"))],

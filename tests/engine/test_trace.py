@@ -1,10 +1,10 @@
-"""Every decision explains itself: each rule tried, and the comparisons that settled it with the values they saw."""
+"""Traces of decisions: each rule tried, and the comparisons that decided it with their values."""
 
 from tests.engine.builders import DENY, ask, compare, pinned, policy_of, rule
 
 
 def explain(condition, **attributes):
-    """(matched, [(place below `when`, seen)]) of one condition."""
+    """(matched, [(position below `when`, value)]) of one condition."""
     step = ask(policy_of(rule("r", condition)), trace=True, **attributes).trace[0]
     return step.matched, [(cause.place.removeprefix("rules[0].when"), cause.seen) for cause in step.because]
 
@@ -13,7 +13,7 @@ SSID = compare("ssid", "equals", "corp")
 LAB = compare("endpoint.group", "equals", "lab")
 
 
-def test_trace_lists_every_rule_tried_and_stops_at_the_match():
+def test_trace_lists_rules_up_to_the_match():
     policy = policy_of(
         rule("a", SSID),
         rule("b", LAB),
@@ -45,12 +45,12 @@ def test_fallback_trace_lists_every_rule():
     assert decision.trace[0].because[0].seen == ()
 
 
-def test_all_names_the_first_that_failed_and_any_names_all_that_failed():
+def test_all_shows_its_first_failure_and_any_shows_all():
     assert explain({"all": [SSID, LAB]}, ssid="corp") == (False, [(".all[1]", ())])
     assert explain({"any": [SSID, LAB]}, ssid="x") == (False, [(".any[0]", ("x",)), (".any[1]", ())])
 
 
-def test_match_names_what_held():
+def test_match_shows_what_held():
     assert explain({"any": [SSID, LAB]}, endpoint__group="lab") == (True, [(".any[1]", ("lab",))])
     assert explain({"all": [SSID, LAB]}, ssid="corp", endpoint__group="lab") == (
         True,
@@ -58,9 +58,9 @@ def test_match_names_what_held():
     )
 
 
-def test_not_names_the_comparison_that_held_inside():
+def test_not_shows_the_comparison_that_held_inside():
     assert explain({"not": {"any": [SSID, LAB]}}, endpoint__group="lab") == (False, [(".not.any[1]", ("lab",))])
 
 
-def test_without_trace_there_is_none():
+def test_trace_is_absent_unless_requested():
     assert ask(policy_of(rule("a", SSID)), ssid="corp").trace == ()

@@ -1,4 +1,4 @@
-"""Windows of time: their bounds, the day they belong to, and what becomes of them when the clocks change."""
+"""Time windows: their limits, their day, and daylight saving changes."""
 
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -12,7 +12,7 @@ BERLIN = "Europe/Berlin"
 
 
 def is_within(window, moment, zone=BERLIN):
-    """`moment` is local, or in UTC where it says so."""
+    """`moment` is local time, or UTC if it says so."""
     told = datetime.fromisoformat(moment)
     at = int((told if told.tzinfo else told.replace(tzinfo=ZoneInfo(zone))).timestamp())
     policy = compile_policy(policy_of(rule("r", compare("time", "within", window))), time_zone=zone)
@@ -42,7 +42,7 @@ def is_within(window, moment, zone=BERLIN):
             ["2026-01-04T23:59:59", "2026-01-06T00:00"],
         ),
         ({"days": ["sun"]}, ["2026-01-04T12:00"], ["2026-01-03T12:00", "2026-01-05T12:00"]),
-        # A window over midnight belongs to the day on which it begins.
+        # A window over midnight belongs to the day of its start.
         (
             {"days": ["fri"], "from": "22:00", "to": "06:00"},
             ["2026-01-09T22:00", "2026-01-10T05:59:59"],
@@ -67,12 +67,12 @@ def is_within(window, moment, zone=BERLIN):
         ),
     ],
 )
-def test_window_holds_within_its_bounds_alone(window, inside, outside):
+def test_window_holds_only_within_its_limits(window, inside, outside):
     assert [moment for moment in inside if not is_within(window, moment)] == []
     assert [moment for moment in outside if is_within(window, moment)] == []
 
 
-def test_clock_is_that_of_the_sites_zone():
+def test_site_time_zone_applies():
     at_eight = {"from": "08:00", "to": "09:00"}
     assert is_within(at_eight, "2026-01-05T07:30+00:00", BERLIN)
     assert not is_within(at_eight, "2026-01-05T07:30+00:00", "UTC")
@@ -82,7 +82,7 @@ def test_clock_is_that_of_the_sites_zone():
     assert not is_within({"days": ["mon"]}, "2026-01-04T18:14:59+00:00", "Asia/Kathmandu")
 
 
-def test_time_that_is_skipped_in_spring_does_not_come():
+def test_skipped_hour_in_spring_never_matches():
     """2026-03-29, Berlin: after 01:59:59 (00:59:59 UTC) the clock shows 03:00."""
     skipped = {"from": "02:15", "to": "02:45"}
     night = range(int(datetime.fromisoformat("2026-03-28T23:00+00:00").timestamp()), 0, 60)
@@ -93,7 +93,7 @@ def test_time_that_is_skipped_in_spring_does_not_come():
     assert is_within({"from": "02:30", "to": "04:00"}, "2026-03-29T01:00+00:00")
 
 
-def test_time_that_is_shown_twice_in_autumn_comes_twice():
+def test_repeated_hour_in_autumn_matches_twice():
     """2026-10-25, Berlin: 02:00 to 03:00 from 00:00 to 01:00 UTC, and again from 01:00 to 02:00 UTC."""
     repeated = {"from": "02:15", "to": "02:45"}
     for moment in ("00:15", "00:44", "01:15", "01:44"):
@@ -102,7 +102,7 @@ def test_time_that_is_shown_twice_in_autumn_comes_twice():
         assert not is_within(repeated, f"2026-10-25T{moment}+00:00")
 
 
-def test_window_over_midnight_goes_on_through_a_change_of_the_clocks():
+def test_window_over_midnight_spans_a_clock_change():
     shift = {"days": ["sat"], "from": "22:00", "to": "06:00"}
     assert is_within(shift, "2026-03-29T03:59:59+00:00")
     assert not is_within(shift, "2026-03-29T04:00+00:00")
@@ -110,20 +110,20 @@ def test_window_over_midnight_goes_on_through_a_change_of_the_clocks():
     assert not is_within(shift, "2026-10-25T05:00+00:00")
 
 
-def test_moment_beyond_any_calendar_is_in_no_window():
+def test_moment_outside_the_calendar_is_in_no_window():
     policy = compile_policy(policy_of(rule("r", compare("time", "within", {"from": "00:00"}))), time_zone=BERLIN)
     for at in (2**40, -(2**40), 2**80, -(2**80)):
         assert not decide(policy, PolicyRequest({}, at)).permitted
 
 
-def test_trace_says_what_the_clock_showed():
+def test_trace_shows_the_local_time():
     policy = compile_policy(policy_of(rule("r", compare("time", "within", {"days": ["sat"]}))), time_zone=BERLIN)
     (cause,) = decide(policy, PolicyRequest({}, 1767600000), trace=True).trace[0].because
     assert cause.seen == ("mon 2026-01-05 09:00:00",)
     assert cause.value == {"days": ["sat"]}
 
 
-def test_request_cannot_say_what_time_it_is():
+def test_request_cannot_set_the_time():
     policy = compile_policy(policy_of(rule("r", compare("time", "within", {"days": ["sat"]}))))
     assert not decide(policy, PolicyRequest({"time": (1767441600,)}, 1767600000)).permitted
 
@@ -149,14 +149,14 @@ def test_request_cannot_say_what_time_it_is():
         ({"dates": {"from": "2026-02-30"}}, ["'2026-02-30' is not a date"]),
         ({"dates": {"from": "20260201"}}, ["not a date"]),
         ({"dates": {"from": "2026-02-02", "to": "2026-02-01"}}, ["before they begin"]),
-        # Every mistake at once.
+        # All errors together.
         (
             {"days": ["x"], "from": "25:00", "to": "26:00", "dates": {"to": "x"}},
             ['"days"', '"from"', '"to"', "not a date"],
         ),
     ],
 )
-def test_wrong_window_is_refused_with_a_remedy(window, words):
+def test_invalid_window_is_rejected_with_a_remedy(window, words):
     with pytest.raises(PolicyErrors) as caught:
         compile_policy(policy_of(rule("r", compare("time", "within", window))))
     (mistake,) = caught.value.mistakes
@@ -165,7 +165,7 @@ def test_wrong_window_is_refused_with_a_remedy(window, words):
 
 
 @pytest.mark.parametrize("zone", ["Berlin", "Europe/Atlantis", "../etc/passwd", "", "Europe", "\0", "x" * 5000])
-def test_unknown_time_zone_is_refused(zone):
+def test_unknown_time_zone_is_rejected(zone):
     with pytest.raises(PolicyErrors) as caught:
         compile_policy({}, time_zone=zone)
     assert [mistake.place for mistake in caught.value.mistakes] == ["site.time_zone"]

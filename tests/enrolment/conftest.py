@@ -21,7 +21,7 @@ from tests.postgres import Database
 
 
 def request_der(common_name: str = "laptop", *sans: x509.GeneralName, key: PrivateKey | None = None) -> bytes:
-    """A PKCS#10 request; without a common name with an empty subject."""
+    """A PKCS#10 request. Without a common name, its subject is empty."""
     key = key or ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)] if common_name else [])
     builder = x509.CertificateSigningRequestBuilder().subject_name(name)
@@ -35,7 +35,7 @@ def request(*arguments: Any, **named: Any) -> SigningRequest:
 
 
 def make_secret(app_engine: Engine, certified: Certified, **changes: Any) -> CreatedSecret:
-    """For any name, where none is given."""
+    """For any name by default."""
     arguments: dict[str, Any] = {"kind": "est", "profile": "eap-client-device", "now": certified.now}
     arguments["any_name"] = not {"common_name", "sans", "endpoint_mac", "user_name"} & changes.keys()
     with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:

@@ -1,4 +1,4 @@
-"""The enrolment application behind real TLS on a loopback port, and curl as its client."""
+"""The enrolment application behind real TLS on a loopback port, with curl as its client."""
 
 import subprocess
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Est:
-    """Where EST is served, and the file by which its server is known."""
+    """The EST address and the file to verify its server with."""
 
     port: int
     ca: Path
@@ -39,7 +39,7 @@ class Est:
         return f"https://127.0.0.1:{self.port}/.well-known/est/{slug}/{operation}"
 
     def ask(self, slug: str, operation: str, *arguments: str, body: bytes | None = None) -> Reply:
-        """By curl, which sends `body` as a request for a certificate."""
+        """Sends `body` as a certificate request with curl."""
         head, out = self.folder / "head", self.folder / "out"
         command = ["curl", "-sS", "--cacert", str(self.ca), "-D", str(head), "-o", str(out), *arguments]
         if body is not None:
@@ -67,7 +67,7 @@ def make_settings(database: Database, folder: Path) -> Settings:
 
 @contextmanager
 def serving(settings: Settings, folder: Path, *, port: int = 0) -> Iterator[Est]:
-    """On any free port, where none is given."""
+    """On any free port by default."""
     keys = settings.enrolment_key_file.parent
     keys.mkdir(exist_ok=True)
     assert ensure_certificate(keys, settings, owner=None)

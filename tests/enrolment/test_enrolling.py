@@ -1,4 +1,4 @@
-"""From a request to a certificate: which names, which keys, and what a renewal may change."""
+"""Enrolment: allowed names and keys, and what a renewal may change."""
 
 import threading
 from datetime import timedelta
@@ -75,7 +75,7 @@ def dns(*values: str) -> list[x509.GeneralName]:
         ({}, ("",), "has no name"),
     ],
 )
-def test_names_are_the_secrets_and_the_requests_only_where_it_is_free(
+def test_secret_sets_the_names_unless_it_leaves_them_open(
     app_engine: Engine, alpha: Certified, bound: dict[str, Any], asked: tuple[str, ...], expected: Any
 ) -> None:
     secret = make_secret(app_engine, alpha, **bound)
@@ -83,20 +83,20 @@ def test_names_are_the_secrets_and_the_requests_only_where_it_is_free(
     if isinstance(expected, str):
         with pytest.raises(NameRefused, match=expected):
             enrol(app_engine, alpha, secret, request(common_name, *dns(*sans)))
-        # The server's own.
+        # The server's certificate.
         assert count(app_engine, alpha) == 1
     else:
         assert names(enrol(app_engine, alpha, secret, request(common_name, *dns(*sans)))) == expected
 
 
-def test_name_that_the_profile_does_not_allow_is_refused(app_engine: Engine, alpha: Certified) -> None:
+def test_name_outside_the_profile_is_rejected(app_engine: Engine, alpha: Certified) -> None:
     secret = make_secret(app_engine, alpha)
     with pytest.raises(CertificateRefused, match="profile eap-client-device allows these kinds: dns, uri"):
         enrol(app_engine, alpha, secret, request("laptop", x509.RFC822Name("eve@alpha.example")))
     assert count(app_engine, alpha) == 1
 
 
-def test_key_is_certified_once_in_a_tenant(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
+def test_key_is_certified_once_per_tenant(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     enrol(app_engine, alpha, make_secret(app_engine, alpha), request("one", key=key))
     with pytest.raises(DuplicateKey):
@@ -104,7 +104,7 @@ def test_key_is_certified_once_in_a_tenant(app_engine: Engine, alpha: Certified,
     enrol(app_engine, bravo, make_secret(app_engine, bravo), request("three", key=key))
 
 
-def test_of_two_who_ask_at_once_for_the_same_key_one_is_certified(app_engine: Engine, alpha: Certified) -> None:
+def test_concurrent_requests_for_one_key_get_one_certificate(app_engine: Engine, alpha: Certified) -> None:
     asked, both = request("laptop"), threading.Barrier(3)
     secrets = [make_secret(app_engine, alpha) for _ in range(3)]
     outcomes: list[str] = []
@@ -125,7 +125,7 @@ def test_of_two_who_ask_at_once_for_the_same_key_one_is_certified(app_engine: En
     assert sorted(outcomes) == ["certified", "refused", "refused"]
 
 
-def test_weak_key_wrong_signature_and_nonsense_are_refused() -> None:
+def test_weak_key_bad_signature_and_invalid_data_are_rejected() -> None:
     weak = rsa.generate_private_key(public_exponent=65537, key_size=1024)  # noqa: S505 -- what must be refused
     with pytest.raises(KeyNotAllowed, match="1024 bits; 2,048 to 4,096"):
         request("laptop", key=weak)
@@ -137,7 +137,7 @@ def test_weak_key_wrong_signature_and_nonsense_are_refused() -> None:
         read_signing_request(bytes(forged))
 
 
-def test_renewal_keeps_names_profile_and_holder_and_changes_the_key(app_engine: Engine, alpha: Certified) -> None:
+def test_renewal_keeps_names_profile_and_holder(app_engine: Engine, alpha: Certified) -> None:
     secret = make_secret(app_engine, alpha, common_name="kiosk", sans=["dns:kiosk.example"])
     first = enrol(app_engine, alpha, secret, request("kiosk"))
     second = renew(app_engine, alpha, first.certificate, request("kiosk"))
@@ -155,7 +155,7 @@ def test_renewal_keeps_names_profile_and_holder_and_changes_the_key(app_engine: 
         (("kiosk", "other.example"), "differ from those of the certificate"),
     ],
 )
-def test_renewal_to_another_name_is_refused(
+def test_renewal_with_another_name_is_rejected(
     app_engine: Engine, alpha: Certified, asked: tuple[str, ...], complaint: str
 ) -> None:
     first = enrol(app_engine, alpha, make_secret(app_engine, alpha), request("kiosk", *dns("kiosk.example")))
@@ -164,7 +164,7 @@ def test_renewal_to_another_name_is_refused(
     assert count(app_engine, alpha) == 2
 
 
-def test_same_key_is_renewed_only_where_the_tenant_allows_it(app_engine: Engine, alpha: Certified) -> None:
+def test_renewal_with_the_same_key_needs_a_tenant_setting(app_engine: Engine, alpha: Certified) -> None:
     key, other = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     first = enrol(app_engine, alpha, make_secret(app_engine, alpha), request("kiosk", key=key))
     enrol(app_engine, alpha, make_secret(app_engine, alpha), request("laptop", key=other))
@@ -178,9 +178,7 @@ def test_same_key_is_renewed_only_where_the_tenant_allows_it(app_engine: Engine,
         renew(app_engine, alpha, second.certificate, request("kiosk", key=other))
 
 
-def test_only_own_valid_certificates_of_clients_are_renewed(
-    app_engine: Engine, alpha: Certified, bravo: Certified
-) -> None:
+def test_only_own_valid_client_certificates_are_renewed(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
     issued = enrol(app_engine, alpha, make_secret(app_engine, alpha), request("kiosk"))
     shown, serial = issued.certificate, issued.serial.hex()
     server = x509.load_der_x509_certificate(alpha.authorities.server.certificate_der or b"")
@@ -201,8 +199,8 @@ def test_only_own_valid_certificates_of_clients_are_renewed(
         refused(alpha, shown, complaint)
 
 
-def test_serial_number_alone_makes_no_certificate_ours(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
-    """A certificate of another issuer that copies serial number and names of one of ours."""
+def test_renewal_by_a_copied_serial_number_is_rejected(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
+    """Another issuer's certificate with the serial number and names of one of ours."""
     issued = enrol(app_engine, alpha, make_secret(app_engine, alpha), request("kiosk"))
     key = ec.generate_private_key(ec.SECP256R1())
     builder = x509.CertificateBuilder(

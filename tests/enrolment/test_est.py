@@ -1,4 +1,4 @@
-"""EST over TLS, asked by curl and openssl."""
+"""EST over TLS, with curl and openssl as clients."""
 
 import base64
 import ssl
@@ -54,7 +54,7 @@ def encoded(**named: object) -> bytes:
 
 
 def signed(of: Certified, app_engine: Engine) -> int:
-    """How many certificates the tenant has, its server's included."""
+    """The number of the tenant's certificates, including its server's."""
     with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
         return session.scalar(select(func.count()).select_from(Certificate)) or 0
 
@@ -83,22 +83,22 @@ def enrolled(est: Est, app_engine: Engine, of: Certified, *, slug: str = "alpha"
 
 
 def on_disk(est: Est, stem: str, certificate: x509.Certificate, key: PrivateKey) -> tuple[str, ...]:
-    """What makes curl show the certificate."""
+    """Makes curl send the certificate."""
     files = {"--cert": certificates_pem([certificate]), "--key": key_pem(key)}
     for option, content in files.items():
         (est.folder / f"{stem}{option}").write_bytes(content)
     return tuple(word for option in files for word in (option, str(est.folder / f"{stem}{option}")))
 
 
-def test_authorities_are_handed_to_anybody(est: Est, alpha: Certified) -> None:
-    # As a person would look at it.
+def test_ca_certificates_are_public(est: Est, alpha: Certified) -> None:
+    # As a person would view it.
     der = filtered(["openssl", "base64", "-d"], est.ask("alpha", "cacerts").body)
     found = x509.load_pem_x509_certificates(filtered(["openssl", "pkcs7", "-inform", "DER", "-print_certs"], der))
     made = [alpha.authorities.root, alpha.authorities.issuing]
     assert [item.public_bytes(Encoding.DER) for item in found] == [row.certificate_der for row in made]
 
 
-def test_attributes_ask_for_a_key_on_p256(est: Est) -> None:
+def test_csr_attributes_request_a_p256_key(est: Est) -> None:
     reply = est.ask("alpha", "csrattrs")
     assert (reply.status, reply.headers["content-type"]) == (200, "application/csrattrs")
     shown = filtered(["openssl", "asn1parse", "-inform", "DER"], base64.b64decode(reply.body)).decode()
@@ -110,9 +110,7 @@ def test_attributes_ask_for_a_key_on_p256(est: Est) -> None:
 
 
 @pytest.mark.parametrize("form", ["lines", "one line", "DER", "PEM", "with Content-Transfer-Encoding"])
-def test_secret_buys_one_certificate_in_whatever_form_it_is_asked(
-    est: Est, app_engine: Engine, alpha: Certified, form: str
-) -> None:
+def test_secret_gets_one_certificate_in_any_format(est: Est, app_engine: Engine, alpha: Certified, form: str) -> None:
     der = request_der("laptop")
     body = {
         "DER": der,
@@ -136,9 +134,7 @@ def test_secret_buys_one_certificate_in_whatever_form_it_is_asked(
 @pytest.mark.parametrize(
     "authorization", [None, "Basic", "Basic !!!", "Basic YQ==", "Bearer abc", "Basic " + "a" * 5000]
 )
-def test_without_a_secret_nothing_is_signed(
-    est: Est, app_engine: Engine, alpha: Certified, authorization: str | None
-) -> None:
+def test_missing_secret_is_rejected(est: Est, app_engine: Engine, alpha: Certified, authorization: str | None) -> None:
     more = ("-H", f"Authorization: {authorization}") if authorization else ()
     reply = est.ask("alpha", "simpleenroll", *more, body=encoded())
     assert (reply.status, reply.headers["www-authenticate"]) == (401, 'Basic realm="enrolment", charset="UTF-8"')
@@ -146,7 +142,7 @@ def test_without_a_secret_nothing_is_signed(
     assert signed(alpha, app_engine) == 1
 
 
-def test_bad_request_is_told_and_takes_nothing_of_the_secret(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_invalid_request_keeps_the_secret_valid(est: Est, app_engine: Engine, alpha: Certified) -> None:
     token = make_secret(app_engine, alpha, common_name="kiosk").token
     user = ("-u", f"{token.public_id}:{token.secret}")
     forged = bytearray(request_der("kiosk"))
@@ -167,7 +163,7 @@ def test_bad_request_is_told_and_takes_nothing_of_the_secret(est: Est, app_engin
     assert est.ask("alpha", "simpleenroll", *user, body=encoded(common_name="kiosk")).status == 200
 
 
-def test_duplicate_key_is_refused(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_duplicate_key_is_rejected(est: Est, app_engine: Engine, alpha: Certified) -> None:
     device = enrolled(est, app_engine, alpha)
     token = make_secret(app_engine, alpha).token
     body = encoded(common_name="other", key=device.key)
@@ -187,9 +183,7 @@ def test_certificate_renews_itself_with_a_new_key(est: Est, app_engine: Engine, 
     assert (same.status, "Create a new key" in same.text) == (409, True)
 
 
-def test_certificate_alone_enrols_nothing_and_a_secret_renews_nothing(
-    est: Est, app_engine: Engine, alpha: Certified
-) -> None:
+def test_certificate_cannot_enrol_and_secret_cannot_renew(est: Est, app_engine: Engine, alpha: Certified) -> None:
     device = enrolled(est, app_engine, alpha)
     assert est.ask("alpha", "simpleenroll", *device.shown, body=encoded(common_name="laptop")).status == 401
     token = make_secret(app_engine, alpha).token
@@ -216,7 +210,7 @@ def test_revoked_or_suspended_certificate_is_not_renewed(
 
 
 @pytest.mark.parametrize("of_root", [False, True])
-def test_certificate_of_a_retired_authority_is_renewed_by_its_successor(
+def test_successor_renews_certificate_of_a_retired_authority(
     est: Est, app_engine: Engine, alpha: Certified, of_root: bool
 ) -> None:
     device = enrolled(est, app_engine, alpha)
@@ -235,7 +229,7 @@ def test_certificate_of_a_retired_authority_is_renewed_by_its_successor(
     assert all(anchor.issuer == anchor.subject for anchor in network.anchors)
 
 
-def test_expired_certificate_is_told_so_and_not_renewed(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_expired_certificate_is_rejected_with_the_reason(est: Est, app_engine: Engine, alpha: Certified) -> None:
     days = timedelta(days=1)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issued = alpha.issue(session, not_before=alpha.now - 30 * days, not_after=alpha.now - days)
@@ -246,10 +240,10 @@ def test_expired_certificate_is_told_so_and_not_renewed(est: Est, app_engine: En
     assert "has expired" in reply.text
 
 
-def test_certificate_of_another_tenant_is_refused(
+def test_certificate_of_another_tenant_is_rejected(
     est: Est, app_engine: Engine, alpha: Certified, platform: Platform
 ) -> None:
-    """A tenant that is made while the process runs is believed by TLS at once, and by no other tenant ever."""
+    """TLS accepts a new tenant's certificates at once, and only for that tenant."""
     bravo = certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
     device = enrolled(est, app_engine, bravo, slug="bravo")
 
@@ -266,7 +260,7 @@ def test_certificate_of_another_tenant_is_refused(
     assert est.ask("bravo", "simplereenroll", *device.shown, body=encoded(common_name="laptop")).status == 200
 
 
-def test_stranger_gets_no_connection_and_unknown_tenants_are_told(est: Est, alpha: Certified) -> None:
+def test_unknown_client_fails_tls_and_unknown_tenant_gets_404(est: Est, alpha: Certified) -> None:
     key, pem = est.folder / "stranger.key", est.folder / "stranger.pem"
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     subprocess.run([*command, "-subj", "/CN=x", "-keyout", key, "-out", pem], check=True, capture_output=True)
@@ -275,16 +269,14 @@ def test_stranger_gets_no_connection_and_unknown_tenants_are_told(est: Est, alph
     assert est.ask("nobody", "cacerts").status == 404
 
 
-def test_devices_are_told_the_same_of_a_suspended_tenant_as_of_none(
-    est: Est, app_engine: Engine, alpha: Certified
-) -> None:
+def test_suspended_tenant_looks_like_an_unknown_one(est: Est, app_engine: Engine, alpha: Certified) -> None:
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenants.suspend_tenant(session, actor=ACTOR, tenant_id=alpha.tenant_id)
     replies = [est.ask(slug, "cacerts") for slug in ("alpha", "nobody")]
     assert [(reply.status, reply.text) for reply in replies] == [(404, "Unknown enrolment URL.\n")] * 2
 
 
-def test_guessing_is_stopped(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_guessing_is_rate_limited(est: Est, app_engine: Engine, alpha: Certified) -> None:
     token = make_secret(app_engine, alpha).token
     for _ in range(10):
         assert est.ask("alpha", "simpleenroll", "-u", f"{token.public_id}:guess", body=encoded()).status == 401
@@ -292,7 +284,7 @@ def test_guessing_is_stopped(est: Est, app_engine: Engine, alpha: Certified) -> 
     assert (reply.status, int(reply.headers["retry-after"]) > 500) == (429, True)
 
 
-def test_new_certificate_of_the_server_is_shown_without_restart(est: Est) -> None:
+def test_new_server_certificate_is_used_without_restart(est: Est) -> None:
     before = ssl.get_server_certificate(("127.0.0.1", est.port))
     renewed = load_settings({"ADMIT_VAR_DIR": str(est.folder), "ADMIT_ENROLMENT_URL": "https://est.alpha.example"})
     assert ensure_certificate(renewed.enrolment_key_file.parent, renewed, owner=None)
@@ -305,12 +297,12 @@ _GOOD = base64.b64encode(request_der("laptop"))
 
 
 @given(st.binary(max_size=200) | st.lists(st.sampled_from(_WORDS)).map(lambda words: "".join(words).encode("latin-1")))
-def test_any_body_is_read_or_refused(body: bytes) -> None:
+def test_any_body_is_parsed_or_rejected(body: bytes) -> None:
     read_or_refused(body)
 
 
 @given(st.integers(0, len(_GOOD) - 1), st.binary(max_size=4), st.integers(0, 6))
-def test_damaged_request_is_read_or_refused(at: int, put: bytes, cut: int) -> None:
+def test_damaged_request_is_parsed_or_rejected(at: int, put: bytes, cut: int) -> None:
     read_or_refused(_GOOD[:at] + put + _GOOD[at + cut :])
     der = base64.b64decode(_GOOD)
     read_or_refused(der[: at % len(der)] + put + der[at % len(der) + cut :])
@@ -322,7 +314,7 @@ def read_or_refused(body: bytes) -> None:
 
 
 @given(st.text(max_size=60) | st.binary(max_size=60).map(lambda raw: "Basic " + base64.b64encode(raw).decode()))
-def test_any_authorization_is_credentials_or_refused(header: str) -> None:
+def test_any_authorization_is_parsed_or_rejected(header: str) -> None:
     scope = {"type": "http", "headers": [(b"authorization", header.encode("utf-8", "replace"))]}
     try:
         name, secret = est_routes.read_credentials(Request(scope))
@@ -339,13 +331,13 @@ def test_any_authorization_is_credentials_or_refused(header: str) -> None:
         ("rsa-3072", ["rsaEncryption", "sha256WithRSAEncryption"]),
     ],
 )
-def test_attributes_name_every_kind_of_key(kind: KeyKind, names: list[str]) -> None:
+def test_csr_attributes_cover_every_key_type(kind: KeyKind, names: list[str]) -> None:
     shown = filtered(["openssl", "asn1parse", "-inform", "DER"], encode_key_attributes(kind)).decode()
     assert [line.split(":")[-1] for line in shown.splitlines() if "OBJECT" in line] == names
     assert ("INTEGER           :0C00" in shown) == (kind == "rsa-3072")
 
 
-def test_name_of_the_radius_server_is_refused(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_name_of_the_radius_server_is_rejected(est: Est, app_engine: Engine, alpha: Certified) -> None:
     token = make_secret(app_engine, alpha).token
     user = ("-u", f"{token.public_id}:{token.secret}")
     server = "radius.alpha.admit.example"

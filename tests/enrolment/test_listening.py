@@ -1,4 +1,4 @@
-"""Who connects to the enrolment port: so many of one address, which a balancer may tell."""
+"""Connection limits of the enrolment port per client address, which a load balancer may pass on."""
 
 import http.client
 import socket
@@ -42,7 +42,7 @@ def trusting(est: Est) -> ssl.SSLContext:
 
 
 def is_served(est: Est, sock: socket.socket, *, slug: str = "alpha") -> bool:
-    """Whether TLS and a request go through; the connection stays open."""
+    """Whether TLS and a request succeed. The connection stays open."""
     try:
         wrapped = trusting(est).wrap_socket(sock, server_hostname="127.0.0.1")
         wrapped.sendall(f"GET /.well-known/est/{slug}/cacerts HTTP/1.1\r\nHost: x\r\n\r\n".encode())
@@ -65,9 +65,7 @@ def _closed() -> Iterator[None]:
     _open.clear()
 
 
-def test_connections_that_say_nothing_hold_the_port_for_nobody_else(
-    limited: Settings, tmp_path: Path, alpha: Certified
-) -> None:
+def test_idle_connections_do_not_block_other_clients(limited: Settings, tmp_path: Path, alpha: Certified) -> None:
     with serving(limited, tmp_path) as est, ExitStack() as stack:
         for _ in range(3):
             connect(est, stack)
@@ -75,7 +73,7 @@ def test_connections_that_say_nothing_hold_the_port_for_nobody_else(
         assert is_served(est, connect(est, stack, source="127.0.0.2"))
 
 
-def test_connections_that_come_too_fast_cost_no_handshake(limited: Settings, tmp_path: Path, alpha: Certified) -> None:
+def test_connections_over_the_rate_limit_get_no_handshake(limited: Settings, tmp_path: Path, alpha: Certified) -> None:
     settings = replace(limited, connections_per_source=0, public_requests_per_second=1)
     with serving(settings, tmp_path) as est, ExitStack() as stack:
         for _ in range(2):
@@ -84,7 +82,7 @@ def test_connections_that_come_too_fast_cost_no_handshake(limited: Settings, tmp
         assert is_served(est, connect(est, stack, source="127.0.0.2"))
 
 
-def test_handshake_that_does_not_come_is_hung_up_on_and_its_place_is_free(
+def test_stalled_handshake_times_out_and_frees_its_slot(
     limited: Settings, tmp_path: Path, alpha: Certified, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tls_listener, "HANDSHAKE_TIMEOUT_SECONDS", 0.3)
@@ -92,13 +90,13 @@ def test_handshake_that_does_not_come_is_hung_up_on_and_its_place_is_free(
         silent = [connect(est, stack) for _ in range(3)]
         for sock in silent:
             assert sock.recv(1) == b""
-        # What is no TLS ends sooner.
+        # Non-TLS data ends sooner.
         noisy = connect(est, stack, first=b"GET / HTTP/1.0\r\n\r\n")
         while noisy.recv(100):
             pass
         monkeypatch.setattr(tls_listener, "HANDSHAKE_TIMEOUT_SECONDS", 10.0)
         for _ in range(10):
-            # The place of the one before is free a moment after its client has gone.
+            # The previous slot is free shortly after its client disconnects.
             until(lambda: is_served(est, connect(est, stack)), "another is served")
             _open.pop().close()
 
@@ -114,10 +112,10 @@ def test_clients_behind_a_balancer_are_told_apart(
 
         assert [by_balancer(binary("192.0.2.7")) for _ in range(4)] == [True] * 3 + [False]
         assert by_balancer(b"PROXY TCP4 192.0.2.8 198.51.100.1 56324 443\r\n")
-        # Its own health check; a connection without any header is one that it did not make.
+        # The balancer's own health check. Connections without a header are not from the balancer.
         assert by_balancer(b"PROXY UNKNOWN\r\n")
         assert not by_balancer(b"")
-        # Who is no balancer claims nothing.
+        # Other addresses cannot set the client address.
         assert not is_served(est, connect(est, stack, first=binary("192.0.2.9")))
         assert is_served(est, connect(est, stack))
         _refused_enrolment(est, connect(est, stack, source="127.0.0.9", first=binary("192.0.2.10")))
@@ -137,7 +135,7 @@ def _refused_enrolment(est: Est, sock: socket.socket) -> None:
     connection.close()
 
 
-def test_port_that_is_taken_is_named(limited: Settings, caplog: pytest.LogCaptureFixture) -> None:
+def test_port_in_use_is_reported(limited: Settings, caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         settings = replace(limited, api_port=port - 2)
@@ -157,10 +155,8 @@ def test_enrolment_listens_on_both_families(limited: Settings, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("proxies", ["", "127.0.0.0/8"])
-def test_health_is_asked_also_where_this_machine_is_the_balancer(
-    limited: Settings, tmp_path: Path, proxies: str
-) -> None:
+def test_health_check_works_where_the_host_is_the_balancer(limited: Settings, tmp_path: Path, proxies: str) -> None:
     settings = replace(limited, enrolment_proxies=proxies)
     with serving(settings, tmp_path) as est:
-        # Of three ports it is the third.
+        # It is the third of three ports.
         assert health._enrolment(replace(settings, api_port=est.port - 2)) == ""

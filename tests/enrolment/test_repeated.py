@@ -1,4 +1,4 @@
-"""An answer that was lost: the same request brings the same certificate, and a secret is good once for all else."""
+"""Lost responses: a repeated request gets the same certificate. Any other use of a secret counts."""
 
 import threading
 from datetime import timedelta
@@ -34,7 +34,7 @@ def uses(of: Certified, app_engine: Engine, token: EnrolmentSecretText) -> int:
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_same_request_with_the_same_secret_gets_the_same_certificate(
+def test_repeated_request_and_secret_get_the_same_certificate(
     est: Est, app_engine: Engine, alpha: Certified, most: int
 ) -> None:
     token = make_secret(app_engine, alpha, uses=most).token
@@ -44,13 +44,13 @@ def test_same_request_with_the_same_secret_gets_the_same_certificate(
     assert (signed(alpha, app_engine), uses(alpha, app_engine, token)) == (2, 1)
 
 
-def test_another_key_or_name_gets_nothing_of_a_used_secret(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_used_secret_with_another_key_or_name_is_rejected(est: Est, app_engine: Engine, alpha: Certified) -> None:
     token = make_secret(app_engine, alpha).token
     key = ec.generate_private_key(ec.SECP256R1())
     certificates_in(est.ask("alpha", "simpleenroll", *user(token), body=encoded(common_name="laptop", key=key)))
     for asked in (encoded(common_name="laptop"), encoded(common_name="other", key=key)):
         assert est.ask("alpha", "simpleenroll", *user(token), body=asked).status == 401
-    # Another secret does not bring it either, nor does the id alone.
+    # Neither another secret nor the id without the secret returns it.
     other = make_secret(app_engine, alpha).token
     again = encoded(common_name="laptop", key=key)
     assert est.ask("alpha", "simpleenroll", *user(other), body=again).status == 409
@@ -59,7 +59,7 @@ def test_another_key_or_name_gets_nothing_of_a_used_secret(est: Est, app_engine:
     assert signed(alpha, app_engine) == 2
 
 
-def test_some_minutes_later_it_is_another_request(
+def test_repetition_minutes_later_is_a_new_request(
     est: Est, app_engine: Engine, alpha: Certified, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = enrolled(est, app_engine, alpha)
@@ -72,7 +72,7 @@ def test_some_minutes_later_it_is_another_request(
 
 
 @pytest.mark.parametrize("what", ["certificate", "secret"])
-def test_what_was_revoked_meanwhile_is_not_given_again(
+def test_certificate_revoked_since_is_not_returned_again(
     est: Est, app_engine: Engine, alpha: Certified, what: str
 ) -> None:
     token, body = make_secret(app_engine, alpha).token, encoded(common_name="laptop")
@@ -86,21 +86,19 @@ def test_what_was_revoked_meanwhile_is_not_given_again(
     assert est.ask("alpha", "simpleenroll", *user(token), body=body).status == 401
 
 
-def test_renewal_that_is_sent_again_gets_the_same_certificate(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_repeated_renewal_gets_the_same_certificate(est: Est, app_engine: Engine, alpha: Certified) -> None:
     device = enrolled(est, app_engine, alpha)
     body = encoded(common_name="laptop")
     first, second = (est.ask("alpha", "simplereenroll", *device.shown, body=body) for _ in range(2))
     assert certificates_in(first) == certificates_in(second)
     assert signed(alpha, app_engine) == 3
-    # The same key to renew another one is no repetition.
+    # The same key for the renewal of another certificate is a new request.
     other = enrolled(est, app_engine, alpha)
     assert est.ask("alpha", "simplereenroll", *other.shown, body=body).status == 409
 
 
 @pytest.mark.parametrize("renewal", [False, True])
-def test_who_asks_again_while_it_is_signed_is_told_to_come_again(
-    app_engine: Engine, alpha: Certified, renewal: bool
-) -> None:
+def test_repetition_during_signing_is_told_to_retry(app_engine: Engine, alpha: Certified, renewal: bool) -> None:
     made, asked = make_secret(app_engine, alpha), request("laptop")
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         old = session.scalars(select(Certificate).where(Certificate.serial == alpha.issue(session).serial)).one()
@@ -117,7 +115,7 @@ def test_who_asks_again_while_it_is_signed_is_told_to_come_again(
         before(session, request=asked, now=alpha.now)
 
 
-def test_of_the_same_request_twice_at_once_both_get_the_same(app_engine: Engine, alpha: Certified) -> None:
+def test_concurrent_identical_requests_get_the_same_certificate(app_engine: Engine, alpha: Certified) -> None:
     token, asked = make_secret(app_engine, alpha).token, request("laptop")
     both, serials = threading.Barrier(2), []
 

@@ -1,4 +1,4 @@
-"""What is revoked while it is renewed or asked for certificates: nothing that came of it stays good."""
+"""Revocation during renewal or enrolment: no resulting certificate stays valid."""
 
 import contextlib
 from collections.abc import Callable
@@ -64,13 +64,13 @@ def statuses(app_engine: Engine, of: Certified) -> list[str]:
 
 
 def assert_nothing_is_good(left: list[str]) -> None:
-    """The renewal was signed before the revocation saw it, or found its intent abandoned."""
+    """The renewal was signed before the revocation saw it, or its intent was abandoned."""
     assert sorted(left) in (["revoked", "revoked"], ["abandoned", "revoked"])
 
 
 @pytest.fixture
 def in_the_background(owner_engine: Engine):
-    """Runs a call in a thread, until it waits for a lock."""
+    """Runs a call in a thread until it waits for a lock."""
     with ThreadPoolExecutor(1) as pool:
 
         def start(call: Callable[..., Any], *arguments: Any) -> Future[Any]:
@@ -84,8 +84,8 @@ def in_the_background(owner_engine: Engine):
 
 
 @pytest.mark.parametrize("which", ["issuing", "root"])
-def test_certificate_below_a_revoked_authority_is_not_renewed(app_engine: Engine, alpha: Certified, which: str) -> None:
-    """By the status of the authority alone, too, whatever the one of the certificate says."""
+def test_certificate_of_a_revoked_authority_is_not_renewed(app_engine: Engine, alpha: Certified, which: str) -> None:
+    """The authority's status suffices, whatever the certificate's status."""
     shown = enrol(app_engine, alpha, make_secret(app_engine, alpha)).certificate
     revoke(app_engine, alpha, which)
     for status in ("revoked", "valid"):
@@ -96,7 +96,7 @@ def test_certificate_below_a_revoked_authority_is_not_renewed(app_engine: Engine
 
 
 @pytest.mark.parametrize("which", ["issuing", "root"])
-def test_renewal_under_way_is_revoked_with_its_authority(
+def test_pending_renewal_is_revoked_with_its_authority(
     app_engine: Engine, alpha: Certified, in_the_background: Callable[..., Future[Any]], which: str
 ) -> None:
     shown = enrol(app_engine, alpha, make_secret(app_engine, alpha)).certificate
@@ -107,7 +107,7 @@ def test_renewal_under_way_is_revoked_with_its_authority(
     assert_nothing_is_good(statuses(app_engine, alpha))
 
 
-def test_authority_that_is_being_revoked_signs_no_more_and_uses_no_secret(
+def test_authority_being_revoked_issues_nothing(
     app_engine: Engine, alpha: Certified, in_the_background: Callable[..., Future[Any]]
 ) -> None:
     secret = make_secret(app_engine, alpha)
@@ -121,7 +121,7 @@ def test_authority_that_is_being_revoked_signs_no_more_and_uses_no_secret(
         assert [row.uses for row in enrolment.list_secrets(session, tenant_id=alpha.tenant_id)] == [0]
 
 
-def test_revoking_an_authority_waits_for_those_who_enrol_now_and_not_for_those_who_come_later(
+def test_revoking_an_authority_waits_only_for_current_requests(
     app_engine: Engine, owner_engine: Engine, alpha: Certified
 ) -> None:
     secrets = [make_secret(app_engine, alpha) for _ in range(2)]
@@ -157,7 +157,7 @@ def revoke_one(app_engine: Engine, of: Certified, serial: bytes, reason: Any) ->
 @pytest.mark.parametrize(
     ("reason", "left"), [("keyCompromise", ["revoked"] * 3), ("superseded", ["revoked", "valid", "valid"])]
 )
-def test_what_renewed_a_certificate_is_revoked_with_it_unless_it_supersedes_it(
+def test_renewed_certificate_is_revoked_unless_superseded(
     app_engine: Engine, alpha: Certified, reason: str, left: list[str]
 ) -> None:
     first = enrol(app_engine, alpha, make_secret(app_engine, alpha))
@@ -171,9 +171,7 @@ def test_what_renewed_a_certificate_is_revoked_with_it_unless_it_supersedes_it(
         assert stays.status == "valid"
 
 
-def test_renewals_are_found_again_where_their_certificate_was_revoked_as_superseded(
-    app_engine: Engine, alpha: Certified
-) -> None:
+def test_renewals_are_tracked_after_a_superseded_revocation(app_engine: Engine, alpha: Certified) -> None:
     first = enrol(app_engine, alpha, make_secret(app_engine, alpha))
     renew(app_engine, alpha, first.certificate, lambda: None)
     revoke_one(app_engine, alpha, first.serial, "superseded")
@@ -181,7 +179,7 @@ def test_renewals_are_found_again_where_their_certificate_was_revoked_as_superse
     assert statuses(app_engine, alpha) == ["revoked", "revoked"]
 
 
-def test_renewal_under_way_is_revoked_with_its_certificate(
+def test_pending_renewal_is_revoked_with_its_certificate(
     app_engine: Engine, alpha: Certified, in_the_background: Callable[..., Future[Any]]
 ) -> None:
     first = enrol(app_engine, alpha, make_secret(app_engine, alpha))

@@ -1,4 +1,4 @@
-"""One-time secrets: whom they serve, how often, for how long, and what the audit log tells of those refused."""
+"""One-time secrets: their holder, uses and lifetime, and the audit of rejected ones."""
 
 import threading
 from datetime import timedelta
@@ -36,19 +36,19 @@ def redeem(app_engine: Engine, of: Certified, name: str, secret: str, **changes:
 def why(app_engine: Engine, of: Certified, name: str, secret: str, **changes: Any) -> str:
     with pytest.raises(SecretRefused) as caught:
         redeem(app_engine, of, name, secret, **changes)
-    # Whoever asks is told the same for every reason.
+    # The response is the same for every reason.
     assert str(caught.value) == "The secret is not accepted. Ask your administrator for a new one."
     return caught.value.why
 
 
-def test_secret_is_good_once_by_its_id_or_its_name(app_engine: Engine, alpha: Certified) -> None:
+def test_secret_works_once_by_its_id_or_name(app_engine: Engine, alpha: Certified) -> None:
     token = make_secret(app_engine, alpha, name="kiosk", uses=2).token
     assert redeem(app_engine, alpha, token.public_id, token.secret).uses == 1
     assert redeem(app_engine, alpha, "kiosk", token.secret).uses == 2
     assert why(app_engine, alpha, "kiosk", token.secret) == "used"
 
 
-def test_secret_for_a_choice_that_is_allowed_no_more_is_not_made(app_engine: Engine, alpha: Certified) -> None:
+def test_secret_for_a_disallowed_choice_is_not_created(app_engine: Engine, alpha: Certified) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         choice = {"eap-client-device": {"validity_days": 10_000}}
         session.add(CertificateSettings(tenant_id=alpha.tenant_id, profiles=choice))
@@ -56,7 +56,7 @@ def test_secret_for_a_choice_that_is_allowed_no_more_is_not_made(app_engine: Eng
         make_secret(app_engine, alpha)
 
 
-def test_every_reason_is_told_apart_for_the_log_alone(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
+def test_rejection_reason_is_only_in_the_log(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
     token = make_secret(app_engine, alpha).token
     named = token.public_id, token.secret
     assert why(app_engine, alpha, "nobody", token.secret) == "unknown"
@@ -70,9 +70,7 @@ def test_every_reason_is_told_apart_for_the_log_alone(app_engine: Engine, alpha:
     assert why(app_engine, alpha, *named) == "revoked"
 
 
-def test_suspended_tenant_blocked_device_and_disabled_user_are_given_nothing(
-    app_engine: Engine, alpha: Certified
-) -> None:
+def test_suspended_blocked_or_disabled_holder_is_rejected(app_engine: Engine, alpha: Certified) -> None:
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
         endpoints.create_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac="00005e005301", name="Printer")
@@ -87,7 +85,7 @@ def test_suspended_tenant_blocked_device_and_disabled_user_are_given_nothing(
     assert why(app_engine, alpha, free.public_id, free.secret) == "tenant-inactive"
 
 
-def test_of_two_at_once_one_wins(app_engine: Engine, alpha: Certified) -> None:
+def test_concurrent_redemption_succeeds_once(app_engine: Engine, alpha: Certified) -> None:
     token = make_secret(app_engine, alpha).token
     both, outcomes = threading.Barrier(4), []
 
@@ -106,7 +104,7 @@ def test_of_two_at_once_one_wins(app_engine: Engine, alpha: Certified) -> None:
     assert sorted(map(str, outcomes)) == ["1", "used", "used", "used"]
 
 
-def test_failure_after_redeeming_takes_nothing(app_engine: Engine, alpha: Certified) -> None:
+def test_failure_after_redeeming_keeps_the_secret_valid(app_engine: Engine, alpha: Certified) -> None:
     token = make_secret(app_engine, alpha).token
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         named = {"tenant_id": alpha.tenant_id, "kind": "est", "name": token.public_id, "secret": token.secret}
@@ -115,7 +113,7 @@ def test_failure_after_redeeming_takes_nothing(app_engine: Engine, alpha: Certif
     assert redeem(app_engine, alpha, token.public_id, token.secret).uses == 1
 
 
-def test_secret_is_in_no_table(app_engine: Engine, owner_engine: Engine, alpha: Certified) -> None:
+def test_secret_is_not_stored_in_plain_text(app_engine: Engine, owner_engine: Engine, alpha: Certified) -> None:
     token = make_secret(app_engine, alpha, name="kiosk").token
     with owner_engine.connect() as connection:
         for table in ("enrolment_secrets", "audit_log"):
@@ -125,7 +123,7 @@ def test_secret_is_in_no_table(app_engine: Engine, owner_engine: Engine, alpha: 
     assert token.secret not in f"{token} {token!r}"
 
 
-def test_refusal_is_audited_without_the_secret_and_with_printable_text(app_engine: Engine, alpha: Certified) -> None:
+def test_rejection_is_audited_without_the_secret(app_engine: Engine, alpha: Certified) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         enrolment.record_refusal(
             session,
@@ -140,7 +138,7 @@ def test_refusal_is_audited_without_the_secret_and_with_printable_text(app_engin
     assert entry.target == ("[2J" + "n" * 200)[:64]
 
 
-def test_link_finds_its_tenant_and_sees_nothing_else(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
+def test_link_resolves_to_its_tenant_only(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
     token = make_secret(app_engine, alpha, kind="link", common_name="phone").token
     make_secret(app_engine, bravo)
     with session_scope(EnrolmentScope(token.public_id), engine=app_engine) as session:
@@ -161,7 +159,7 @@ def test_link_finds_its_tenant_and_sees_nothing_else(app_engine: Engine, alpha: 
         ({"kind": "link"}, "common_name: A link needs a name"),
     ],
 )
-def test_secret_that_cannot_be_is_refused(
+def test_invalid_secret_settings_are_rejected(
     app_engine: Engine, alpha: Certified, changes: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(InvalidEnrolmentSecret) as caught:
@@ -169,7 +167,7 @@ def test_secret_that_cannot_be_is_refused(
     assert str(caught.value).startswith(complaint)
 
 
-def test_name_is_taken_once_and_bad_names_of_a_certificate_are_refused(app_engine: Engine, alpha: Certified) -> None:
+def test_duplicate_and_invalid_certificate_names_are_rejected(app_engine: Engine, alpha: Certified) -> None:
     make_secret(app_engine, alpha, name="kiosk")
     with pytest.raises(AlreadyExists):
         make_secret(app_engine, alpha, name="kiosk")
@@ -177,7 +175,7 @@ def test_name_is_taken_once_and_bad_names_of_a_certificate_are_refused(app_engin
         make_secret(app_engine, alpha, sans=["email:eve@alpha.example"])
 
 
-def test_guesses_run_out_for_one_source_and_tenant_and_come_back() -> None:
+def test_guesses_are_limited_per_source_and_tenant() -> None:
     now = [0.0]
     limiter = GuessLimiter(most=3, clock=lambda: now[0])
     alpha, bravo = TenantId(uuid4()), TenantId(uuid4())

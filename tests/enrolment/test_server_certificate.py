@@ -28,7 +28,7 @@ def shown(settings: Settings) -> x509.Certificate:
     return x509.load_pem_x509_certificate(settings.enrolment_certificate_file.read_bytes())
 
 
-def test_certificate_names_what_is_reached_and_convinces_openssl(tmp_path: Path) -> None:
+def test_openssl_verifies_the_certificate_for_each_address(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, ADMIT_ENROLMENT_URL="https://est.alpha.example")
     assert ensure_certificate(keys(tmp_path), settings, owner=None)
     names = {str(item) for item in read_sans(shown(settings))}
@@ -48,9 +48,7 @@ def test_certificate_names_what_is_reached_and_convinces_openssl(tmp_path: Path)
     }
 
 
-def test_good_certificate_stays_and_another_address_or_a_near_end_brings_a_new_one_of_the_same_authority(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_certificate_is_kept_until_address_or_expiry_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = settings_of(tmp_path)
     assert ensure_certificate(keys(tmp_path), settings, owner=None)
     assert not ensure_certificate(keys(tmp_path), settings, owner=None)
@@ -64,14 +62,14 @@ def test_good_certificate_stays_and_another_address_or_a_near_end_brings_a_new_o
     assert authority_path(keys(tmp_path)).read_bytes() == authority
 
 
-def test_key_that_does_not_fit_is_replaced(tmp_path: Path) -> None:
+def test_certificate_with_another_key_is_replaced(tmp_path: Path) -> None:
     settings = settings_of(tmp_path)
     ensure_certificate(keys(tmp_path), settings, owner=None)
     settings.enrolment_key_file.write_bytes((keys(tmp_path) / "enrolment-ca.key").read_bytes())
     assert ensure_certificate(keys(tmp_path), settings, owner=None)
 
 
-def test_files_of_the_administrator_are_left_alone(tmp_path: Path) -> None:
+def test_administrators_files_are_left_alone(tmp_path: Path) -> None:
     elsewhere = settings_of(tmp_path, ADMIT_ENROLMENT_CERTIFICATE_FILE="/etc/ssl/nac.pem")
     assert not ensure_certificate(keys(tmp_path), elsewhere, owner=None)
     assert list(keys(tmp_path).iterdir()) == []
@@ -82,7 +80,7 @@ def at(monkeypatch: pytest.MonkeyPatch, moment: datetime) -> None:
         monkeypatch.setattr(module, "utc_now", lambda: moment)
 
 
-def test_certificate_that_is_shown_is_renewed_in_time_and_looked_at_once_an_hour(
+def test_served_certificate_is_checked_hourly_and_renewed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings, seconds = settings_of(tmp_path), 0.0
@@ -97,11 +95,11 @@ def test_certificate_that_is_shown_is_renewed_in_time_and_looked_at_once_an_hour
     seconds += 1
     caretaker.look()
     assert shown(settings).not_valid_after_utc > first.not_valid_after_utc
-    # In time, so nobody is told.
+    # It is in time, so there is no warning.
     assert [record for record in caplog.records if record.levelname == "WARNING"] == []
 
 
-def test_end_of_a_certificate_of_the_administrator_is_told_in_each_window(
+def test_administrators_certificate_is_warned_in_each_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     ensure_certificate(keys(tmp_path), settings_of(tmp_path), owner=None)
@@ -120,9 +118,7 @@ def test_end_of_a_certificate_of_the_administrator_is_told_in_each_window(
     assert theirs.read_bytes() == certificates_pem([shown(settings)])
 
 
-def test_what_cannot_be_renewed_or_read_is_logged_and_tried_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failed_renewal_or_read_is_logged_and_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     settings, seconds = settings_of(tmp_path), 0.0
     caretaker = CertificateMaintainer(settings, clock=lambda: seconds)
     # The folder is missing.
@@ -136,7 +132,7 @@ def test_what_cannot_be_renewed_or_read_is_logged_and_tried_again(
 
 
 @pytest.mark.parametrize(("days", "verdict"), [(31, "ok"), (28, "warn"), (0, "fail")])
-def test_doctor_tells_of_an_end_that_is_near(
+def test_doctor_warns_of_a_near_expiry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int, verdict: str
 ) -> None:
     settings = settings_of(tmp_path)

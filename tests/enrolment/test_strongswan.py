@@ -1,4 +1,4 @@
-"""strongSwan's EST client, which is another implementation and a strict one."""
+"""strongSwan's EST client, a strict independent implementation."""
 
 import subprocess
 from pathlib import Path
@@ -17,7 +17,7 @@ def pki(*arguments: str | Path, data: bytes = b"") -> bytes:
     return done.stdout
 
 
-def test_enrols_and_renews(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_strongswan_enrols_and_renews(est: Est, app_engine: Engine, alpha: Certified) -> None:
     url = f"https://127.0.0.1:{est.port}/alpha"
     token = make_secret(app_engine, alpha).token
     first, second, held = est.folder / "first.key", est.folder / "second.key", est.folder / "first.pem"

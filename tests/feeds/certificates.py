@@ -1,4 +1,4 @@
-"""Certificates for receivers on loopback and for clients of theirs."""
+"""Certificates for receivers on loopback and for their clients."""
 
 import ssl
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 @dataclass(frozen=True)
 class Pair:
-    """In PEM."""
+    """PEM."""
 
     certificate: str
     key: str
@@ -30,7 +30,7 @@ class Pair:
 
 @cache
 def self_signed(name: str) -> Pair:
-    """For the host `name`, and its own authority."""
+    """Self-signed, for the host `name`."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
@@ -44,7 +44,7 @@ def self_signed(name: str) -> Pair:
 
 
 def server_context(folder: Path, pair: Pair, *, of_clients: str = "") -> ssl.SSLContext:
-    """`of_clients`: PEM of the authority of the clients' certificates, which are asked for then."""
+    """`of_clients`: PEM of the authority of client certificates. With it, the server requires one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.write(folder, "server.pem"))
     if of_clients:

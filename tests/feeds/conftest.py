@@ -1,4 +1,4 @@
-"""A tenant with feeds, and rows for them to send."""
+"""A tenant with feeds, and rows to send."""
 
 import asyncio
 import socket
@@ -26,7 +26,7 @@ from tests.postgres import Database
 from tests.standing import laid_again
 
 LOOPBACK = OutboundReach.parse("127.0.0.0/8")
-# What a feed is added with where no connection is made.
+# Feed settings for tests that make no connection.
 NOWHERE = SyslogSettings(host="192.0.2.1")
 _LOG = """
 INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason, identity)
@@ -36,7 +36,7 @@ SELECT coalesce(%s, now()), %s, 1, 'mab', %s, 'rule-permitted', name FROM unnest
 
 @dataclass
 class Tenancy:
-    """One tenant, its feeds, and what is logged of it."""
+    """One tenant, its feeds and its log rows."""
 
     id: TenantId
     app: Engine
@@ -75,7 +75,7 @@ class Tenancy:
     def log_in(
         self, connection: psycopg.Connection, *names: str, at: datetime | None = None, permitted: bool = True
     ) -> None:
-        """In a transaction that the test ends."""
+        """In a transaction that the test commits or rolls back."""
         connection.execute(_LOG, (at, self.id, permitted, list(names)))
 
     def deliver(self, slug: str = "siem", *, seconds: float = 30, **ways: Any) -> bool:
@@ -102,7 +102,7 @@ def other(database: Database, app_engine: Engine, worker_engine: Engine, platfor
 
 @pytest.fixture
 def dotted_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names that end with a dot are found, as by a DNS server."""
+    """Names with a trailing dot resolve, as with a DNS server."""
     look_up = socket.getaddrinfo
     monkeypatch.setattr(
         "nac.outbound.resolver.socket.getaddrinfo",

@@ -1,4 +1,4 @@
-"""RFC 5424 6 and RFC 5425 4.3, read as strictly as they are written."""
+"""Strict parser for RFC 5424 6 and RFC 5425 4.3."""
 
 import json
 import re
@@ -32,7 +32,7 @@ class Message:
 
 
 def parse(octets: bytes) -> Message:
-    """One message. AssertionError where it is none."""
+    """Parses one message. Raises AssertionError if it is invalid."""
     head = _HEADER.match(octets)
     assert head, octets[:200]
     priority = int(head[1])
@@ -40,7 +40,7 @@ def parse(octets: bytes) -> Message:
     at = head.end()
     element = re.compile(rb"\[(" + _SD_NAME + rb")").match(octets, at)
     assert element, octets[at : at + 100]
-    # 7: of others than IANA, a name and the enterprise's number.
+    # Section 7: names not registered with IANA end with an enterprise number.
     assert re.fullmatch(rb"[^@]+@\d+(\.\d+)*", element[1])
     at = element.end()
     parameters = {}
@@ -54,14 +54,14 @@ def parse(octets: bytes) -> Message:
     if has_bom:
         text = text.removeprefix(_BOM)
     else:
-        # 6.4: what is UTF-8 begins with the mark; ASCII may go without.
+        # Section 6.4: UTF-8 text begins with a BOM. ASCII may omit it.
         assert text.isascii()
     names = (head[index].decode() for index in range(2, 7))
     return Message(priority // 8, priority % 8, *names, element[1].decode(), parameters, has_bom, json.loads(text))
 
 
 def frames(stream: bytes) -> tuple[list[bytes], bytes]:
-    """Whole messages of the octets of a connection, and what is left of one that is not whole."""
+    """Splits a connection's octets into whole messages and the incomplete rest."""
     found = []
     while (blank := stream.find(b" ", 0, 12)) > 0:
         length = stream[:blank]

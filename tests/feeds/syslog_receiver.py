@@ -1,4 +1,4 @@
-"""A syslog server on loopback that reads strictly and fails as it is told."""
+"""Syslog server on loopback that parses strictly and fails on request."""
 
 import socket
 import ssl
@@ -19,17 +19,17 @@ class SyslogReceiver:
     def __init__(self, folder: Path, *, pair: Pair = LOCALHOST, of_clients: str = "") -> None:
         self.messages: list[Message] = []
         self.connections = 0
-        # Each connection is ended by a reset after so many messages.
+        # The server resets each connection after so many messages.
         self.reset_after: int | None = None
-        # Cleared, nothing is read.
+        # While cleared, the server reads nothing.
         self.reads = threading.Event()
         self.reads.set()
-        # What a connection that ended left of a message.
+        # The part of a message that an ended connection left.
         self.rests: list[bytes] = []
         self._context = server_context(folder, pair, of_clients=of_clients)
         self._lock = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0))
-        # Not much waits in the kernel while nothing is read.
+        # A small kernel buffer, so that little waits there while nothing is read.
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self.port: int = self._listener.getsockname()[1]
         self._open: list[socket.socket] = []

@@ -1,4 +1,4 @@
-"""Which feeds are due: exactly those for which something waits, and few are looked at closely."""
+"""Due feeds: exactly those with rows waiting, with few checked in detail."""
 
 import random
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ SOURCES = sorted(event_sources.EVENT_SOURCES)
 
 @pytest.fixture
 def connection(database: Database) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
-    """References set aside; nothing of it stays."""
+    """Disables foreign keys. Rolled back at the end."""
     with psycopg.connect(database.superuser_url) as connection:
         connection.execute("SET LOCAL session_replication_role = replica")
         yield connection
@@ -32,7 +32,7 @@ def _snapshot(chosen: random.Random) -> str:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_those_are_due_that_are_when_each_is_asked(connection: psycopg.Connection, seed: int) -> None:
+def test_due_feeds_match_those_checked_one_by_one(connection: psycopg.Connection, seed: int) -> None:
     chosen = random.Random(seed)
     tenants = [f"00000000-0000-0000-0000-0000000000{number:02x}" for number in range(12)]
     feeds = []
@@ -64,7 +64,7 @@ def test_those_are_due_that_are_when_each_is_asked(connection: psycopg.Connectio
     assert sorted(due) == sorted(asked)
 
 
-def test_feeds_that_have_all_of_their_marks_are_not_looked_at_closely(connection: psycopg.Connection) -> None:
+def test_feeds_that_are_up_to_date_are_not_checked_in_detail(connection: psycopg.Connection) -> None:
     connection.execute("SET LOCAL track_functions = 'all'")
     connection.execute(
         "INSERT INTO feeds (id, tenant_id, slug, kind, settings, sources, done)"
@@ -83,7 +83,7 @@ def test_feeds_that_have_all_of_their_marks_are_not_looked_at_closely(connection
 
 
 def _looked_at(connection: psycopg.Connection) -> tuple[int, int]:
-    """How many are due, and how many were looked at closely for that."""
+    """Returns how many feeds are due and how many were checked in detail."""
     calls = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'feed_waits'"
     [[before]] = connection.execute(calls).fetchall()
     [[due]] = connection.execute("SELECT count(*) FROM feeds_due()").fetchall()

@@ -1,4 +1,4 @@
-"""Sessions, devices, certificates and alarms, which have no log of their own, are told by feeds: once each."""
+"""Events without a log of their own: sessions, devices, certificates and alarms. Feeds send each once."""
 
 import json
 from dataclasses import asdict
@@ -48,7 +48,7 @@ def with_kinds(*kinds: str):
 
 
 def told(tenancy: Tenancy, *, most: int = 100) -> list[dict]:
-    """The next events, each of which fits the schema; stored as sent."""
+    """The next events, stored as sent. Each one fits the schema."""
     found: list[dict] = []
     while True:
         with session_scope(TenantScope(tenancy.id), engine=tenancy.worker) as session:
@@ -99,7 +99,7 @@ def notes(tenancy: Tenancy, kind: str) -> int:
         return session.scalar(select(func.count()).where(EventNote.kind == kind)) or 0
 
 
-def test_session_is_told_as_it_begins_and_ends_whoever_ends_it(acme: Tenancy, other: Tenancy, journal: Journal):
+def test_session_start_and_end_are_sent(acme: Tenancy, other: Tenancy, journal: Journal):
     acme.add(settings=with_kinds("session"))
     other.add(settings=with_kinds("authentication"))
     own, foreign = slot_of(acme), slot_of(other)
@@ -118,7 +118,7 @@ def test_session_is_told_as_it_begins_and_ends_whoever_ends_it(acme: Tenancy, ot
     [ended] = told(acme)
     assert (ended["event"]["action"], ended["client"]["bytes"]) == ("session-ended", 9)
     assert ended["admit"]["session"]["terminate_cause"] == "Lost-Carrier"
-    # One that nobody had heard of before its end, and one whose NAS starts anew.
+    # One session is first reported by its end. Another one's NAS restarts.
     journal.ship(accounting(own, "Stop", at=AT + 95 * SECOND, seconds=5, session="s3"))
     assert actions(acme) == ["session-started", "session-ended"]
     journal.ship(accounting(own, "Accounting-On", at=AT + 100 * SECOND))
@@ -135,7 +135,7 @@ def test_session_is_told_as_it_begins_and_ends_whoever_ends_it(acme: Tenancy, ot
     assert notes(other, "session") == 0
 
 
-def test_session_that_was_silent_and_goes_on_is_told_to_be_stale_and_resumed(acme: Tenancy, journal: Journal):
+def test_silent_session_is_sent_as_stale_and_as_resumed(acme: Tenancy, journal: Journal):
     acme.add(settings=with_kinds("session"))
     own = slot_of(acme)
     journal.ship(accounting(own, "Start"))
@@ -163,7 +163,7 @@ def test_batch_of_sessions_is_one_mark(acme: Tenancy, journal: Journal):
     assert len(told(acme)) == 600
 
 
-def test_device_is_told_of_from_its_discovery_to_its_removal(acme: Tenancy):
+def test_device_is_sent_from_discovery_to_deletion(acme: Tenancy):
     acme.add(settings=with_kinds("endpoint"))
     by_owner(acme, "INSERT INTO endpoint_sightings (tenant_id, mac, last_seen_at) VALUES (%s, %s, now())", acme.id, MAC)
     by_owner(acme, "INSERT INTO endpoint_work (tenant_id, mac) VALUES (%s, %s)", acme.id, MAC)
@@ -186,7 +186,7 @@ def test_device_is_told_of_from_its_discovery_to_its_removal(acme: Tenancy):
     assert [each["admit"]["name"] for each in events] == ["printer", "printer", "printer", "printer 2"]
 
 
-def test_approval_that_ends_is_told_once_and_not_where_it_was_prolonged(acme: Tenancy):
+def test_expired_approval_is_sent_once_unless_extended(acme: Tenancy):
     acme.add(settings=with_kinds("endpoint"))
     soon = utc_now() + timedelta(hours=1)
     with session_scope(TenantScope(acme.id), engine=acme.app) as session:
@@ -209,7 +209,7 @@ def expire(tenancy: Tenancy) -> int:
         return record_expired_approvals(session)
 
 
-def test_certificate_is_told_when_it_is_issued_renewed_and_ends(acme: Tenancy):
+def test_certificate_issue_renewal_and_end_are_sent(acme: Tenancy):
     acme.add(settings=with_kinds("certificate"))
     certified = certify(acme.app, acme.id)
     authorities = told(acme)
@@ -243,12 +243,12 @@ def test_certificate_is_told_when_it_is_issued_renewed_and_ends(acme: Tenancy):
         bulk_revocation.revoke_authority(session, **given, which="issuing", now=now)
     events = told(acme)
     assert {each["admit"]["status"] for each in events} == {"revoked"}
-    # What it has issued goes with it, but for what was revoked before.
+    # Its certificates end with it, except those revoked before.
     profiles = sorted(each["admit"]["profile"] for each in events)
     assert profiles == ["eap-client-device", "eap-server", "issuing-authority"]
 
 
-def test_alarm_of_a_tenant_is_told_to_it_alone_also_where_it_stood_for_a_moment(
+def test_tenant_alarm_is_sent_only_to_it_even_if_brief(
     acme: Tenancy, other: Tenancy, cell_engine: Engine, platform: Platform
 ):
     acme.add(settings=with_kinds("alarm"))
@@ -289,7 +289,7 @@ def test_alarm_of_a_tenant_is_told_to_it_alone_also_where_it_stood_for_a_moment(
     assert told(other) == []
 
 
-def test_what_the_worker_finds_is_an_alarm_until_it_is_over(acme: Tenancy):
+def test_worker_alarm_is_sent_until_it_clears(acme: Tenancy):
     acme.add(settings=with_kinds("alarm"))
     acme.add("hook")
     fail = "UPDATE feeds SET told_failing_at = now(), failing_since = now(), failure = 'No answer.' WHERE slug = 'hook'"
@@ -315,7 +315,7 @@ def test_what_the_worker_finds_is_an_alarm_until_it_is_over(acme: Tenancy):
     ]
 
 
-def test_replay_brings_what_was_noted_before_the_feed_was_there(acme: Tenancy):
+def test_replay_sends_notes_from_before_the_feed(acme: Tenancy):
     with session_scope(TenantScope(acme.id), engine=acme.app) as session:
         endpoints.create_endpoint(session, actor=ACTOR, tenant_id=acme.id, mac="00:1b:a9:00:00:01")
     acme.add(settings=with_kinds("endpoint", "alarm"))
@@ -324,7 +324,7 @@ def test_replay_brings_what_was_noted_before_the_feed_was_there(acme: Tenancy):
     assert actions(acme) == ["endpoint-created"]
 
 
-def test_notes_go_with_time_and_with_their_tenant(acme: Tenancy, other: Tenancy):
+def test_notes_are_deleted_with_age_and_with_their_tenant(acme: Tenancy, other: Tenancy):
     for tenancy in (acme, other):
         with session_scope(TenantScope(tenancy.id), engine=tenancy.app) as session:
             endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenancy.id, mac="00:1b:a9:00:00:01")

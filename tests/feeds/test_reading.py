@@ -1,4 +1,4 @@
-"""What a feed sends next: everything that was committed, in whichever order; of no other tenant."""
+"""Selection of events: everything committed, in any order, and nothing of other tenants."""
 
 import random
 from datetime import timedelta
@@ -23,7 +23,7 @@ def with_kinds(*kinds: str):
 
 
 def read(tenancy: Tenancy, *, most: int = 100, slug: str = "siem", batches: int = 1_000) -> list[str]:
-    """Names of whom the next events are of, stored as sent."""
+    """Names in the next events, stored as sent."""
     names: list[str] = []
     for _ in range(batches):
         with session_scope(TenantScope(tenancy.id), engine=tenancy.worker) as session:
@@ -43,7 +43,7 @@ def decisions(acme: Tenancy) -> Tenancy:
     return acme
 
 
-def test_what_was_there_before_the_feed_is_not_sent(acme: Tenancy):
+def test_rows_from_before_the_feed_are_not_sent(acme: Tenancy):
     acme.log("before")
     acme.add(settings=with_kinds("authentication"))
     acme.log("after")
@@ -52,15 +52,15 @@ def test_what_was_there_before_the_feed_is_not_sent(acme: Tenancy):
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 100])
-def test_batches_of_any_size_come_to_the_same(decisions: Tenancy, most: int):
+def test_batch_size_does_not_change_the_events(decisions: Tenancy, most: int):
     decisions.log(*"abc")
     decisions.log("d")
     decisions.log(*"efghi", at=utc_now() - timedelta(hours=3))
     assert read(decisions, most=most) == list("abcdefghi")
 
 
-def test_rows_of_one_moment_are_read_once_each(acme: Tenancy):
-    """As many as ANALYZE has not seen, in one transaction, as an import notes them."""
+def test_rows_with_equal_timestamps_are_sent_once_each(acme: Tenancy):
+    """Many rows in one transaction, as an import writes them, and no ANALYZE after it."""
     acme.add(settings=with_kinds("endpoint"))
     with psycopg.connect(acme.owner_url) as connection:
         connection.execute("ANALYZE event_notes")
@@ -83,11 +83,11 @@ def test_rows_of_one_moment_are_read_once_each(acme: Tenancy):
     assert fetched == 2_000
 
 
-def test_transaction_that_commits_late_is_not_skipped(decisions: Tenancy):
+def test_late_commit_is_not_skipped(decisions: Tenancy):
     with psycopg.connect(decisions.owner_url) as slow:
         decisions.log_in(slow, "slow")
         decisions.log("quick")
-        # The id of the slow one is the lower one, and is not visible yet.
+        # The slow transaction has the lower id and is not yet visible.
         assert read(decisions) == ["quick"]
         decisions.log("later")
         assert read(decisions) == ["later"]
@@ -96,7 +96,7 @@ def test_transaction_that_commits_late_is_not_skipped(decisions: Tenancy):
     assert read(decisions) == []
 
 
-def test_commit_within_a_window_comes_in_the_next_one(decisions: Tenancy):
+def test_commit_within_a_window_is_in_the_next_window(decisions: Tenancy):
     decisions.log("first")
     with psycopg.connect(decisions.owner_url) as slow:
         decisions.log_in(slow, "slow")
@@ -107,10 +107,10 @@ def test_commit_within_a_window_comes_in_the_next_one(decisions: Tenancy):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_interleaved_transactions_are_all_sent_and_none_that_was_rolled_back(decisions: Tenancy, seed: int):
+def test_interleaved_transactions_are_sent_without_rollbacks(decisions: Tenancy, seed: int):
     chance = random.Random(seed)
     with psycopg.connect(decisions.owner_url) as a, psycopg.connect(decisions.owner_url) as b:
-        # Names of what each has written and not committed.
+        # Names that each transaction has written and not committed.
         open_: dict[psycopg.Connection, list[str]] = {a: [], b: []}
         committed: list[str] = []
         found: list[str] = []
@@ -135,7 +135,7 @@ def test_interleaved_transactions_are_all_sent_and_none_that_was_rolled_back(dec
             committed += open_[connection]
     found += read(decisions, most=3)
     assert set(found) == set(committed)
-    # What ranges of interleaved transactions share may come twice.
+    # Ranges of interleaved transactions may overlap, so these rows may be sent twice.
     assert len(found) < 2 * len(committed)
 
 
@@ -143,7 +143,7 @@ def test_rows_of_another_tenant_are_never_read(decisions: Tenancy, other: Tenanc
     other.add(settings=with_kinds("authentication"))
     at = utc_now()
     with psycopg.connect(decisions.owner_url) as one:
-        # Of both in one transaction, the numbers of each within the range of the other.
+        # Both tenants write in one transaction, with overlapping ids.
         for names in ("a1", "b1"), ("a2", "b2"):
             decisions.log_in(one, names[0], at=at)
             other.log_in(one, names[1], at=at)
@@ -151,20 +151,20 @@ def test_rows_of_another_tenant_are_never_read(decisions: Tenancy, other: Tenanc
     assert read(other) == ["b1", "b2"]
 
 
-def test_kinds_that_are_not_wanted_leave_no_mark(decisions: Tenancy):
+def test_unselected_kinds_leave_no_mark(decisions: Tenancy):
     with session_scope(TenantScope(decisions.id), engine=decisions.app) as session:
         endpoints.create_endpoint(session, actor=ACTOR, tenant_id=decisions.id, mac="00:1b:a9:00:00:01")
     assert marks(decisions) == 0
 
 
-def test_changes_are_sent_as_the_audit_log_has_them(acme: Tenancy):
+def test_changes_are_sent_as_in_the_audit_log(acme: Tenancy):
     acme.add(settings=with_kinds("audit"))
     with session_scope(TenantScope(acme.id), engine=acme.app) as session:
         endpoints.create_endpoint(session, actor=ACTOR, tenant_id=acme.id, mac="00:1b:a9:00:00:01")
     assert read(acme) == ["feed.add", "endpoint.add"]
 
 
-def test_tenant_without_feeds_costs_no_mark(decisions: Tenancy, other: Tenancy):
+def test_tenant_without_feeds_writes_no_marks(decisions: Tenancy, other: Tenancy):
     other.log("b")
     assert marks(other) == 0
 
@@ -182,7 +182,7 @@ def prune(tenancy: Tenancy) -> None:
             step(session)
 
 
-def test_marks_go_when_every_feed_has_sent_them(decisions: Tenancy):
+def test_marks_are_deleted_when_every_feed_has_sent_them(decisions: Tenancy):
     decisions.add("second", with_kinds("authentication"))
     decisions.log("a")
     decisions.log("b")
@@ -190,7 +190,7 @@ def test_marks_go_when_every_feed_has_sent_them(decisions: Tenancy):
     prune(decisions)
     assert marks(decisions) == 2
     assert read(decisions, most=1, batches=1, slug="second") == ["a"]
-    # Of a window that is gone through, the part that was sent; the mark itself ends with the next reading.
+    # Of a finished window, only the sent part. The mark itself goes with the next read.
     assert read(decisions, most=1, batches=2, slug="second") == ["b"]
     prune(decisions)
     assert marks(decisions) <= 1
@@ -199,7 +199,7 @@ def test_marks_go_when_every_feed_has_sent_them(decisions: Tenancy):
     assert marks(decisions) == 0
 
 
-def test_what_was_not_sent_for_a_week_is_given_up_and_counted(decisions: Tenancy, caplog: pytest.LogCaptureFixture):
+def test_rows_unsent_for_a_week_are_dropped_and_counted(decisions: Tenancy, caplog: pytest.LogCaptureFixture):
     decisions.add("done", with_kinds("authentication"))
     decisions.log("a", "b", "c")
     assert read(decisions, slug="done") == ["a", "b", "c"]
@@ -215,7 +215,7 @@ def test_what_was_not_sent_for_a_week_is_given_up_and_counted(decisions: Tenancy
     assert read(decisions) == ["d"]
 
 
-def test_rows_that_are_gone_before_they_are_sent_are_counted(decisions: Tenancy):
+def test_rows_deleted_before_sending_are_counted(decisions: Tenancy):
     decisions.log("a", "b", "c")
     with psycopg.connect(decisions.owner_url) as connection:
         connection.execute("DELETE FROM auth_log WHERE identity <> 'b'")
@@ -224,19 +224,19 @@ def test_rows_that_are_gone_before_they_are_sent_are_counted(decisions: Tenancy)
 
 
 @pytest.mark.parametrize("most", [1, 3, 5, 100])
-def test_rows_that_are_gone_are_counted_however_marks_are_read(decisions: Tenancy, most: int):
+def test_deleted_rows_are_counted_however_marks_are_read(decisions: Tenancy, most: int):
     for number in range(4):
         decisions.log(*(f"{number}{letter}" for letter in "abcd"))
     assert read(decisions, most=3, batches=3) == ["0a", "0b", "0c", "0d", "1a", "1b", "1c"]
     with psycopg.connect(decisions.owner_url) as connection:
-        # Of a mark that is begun, of one that was not, of the last one; and of one that was sent.
+        # One mark is begun, one is not, one is the last, and one was sent.
         connection.execute("DELETE FROM auth_log WHERE identity IN ('0a', '1a', '1d', '2b', '2c', '3c', '3d')")
     assert read(decisions, most=most) == ["2a", "2d", "3a", "3b"]
     assert decisions.feed().lost == 5
 
 
 def marks_looked_at(tenancy: Tenancy, slug: str) -> int:
-    """To find out that nothing is due, and that there is nothing to read."""
+    """Counts the marks read to find that nothing is due and nothing is left to read."""
     counted = text("SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'feed_marks'")
     with session_scope(TenantScope(tenancy.id), engine=tenancy.worker) as session:
         feed = service.require_feed(session, tenant_id=tenancy.id, slug=slug)
@@ -246,8 +246,8 @@ def marks_looked_at(tenancy: Tenancy, slug: str) -> int:
         return session.scalar(counted) - before
 
 
-def test_feed_that_wants_nothing_reads_none_of_what_others_wait_for(decisions: Tenancy):
-    """However far behind another one of the same tenant is."""
+def test_feed_without_kinds_reads_no_marks_of_other_feeds(decisions: Tenancy):
+    """However far behind another feed of the same tenant is."""
     decisions.add("changes", with_kinds("coa"))
     with psycopg.connect(decisions.owner_url, autocommit=True) as connection:
         connection.execute(
@@ -256,11 +256,11 @@ def test_feed_that_wants_nothing_reads_none_of_what_others_wait_for(decisions: T
             [decisions.id],
         )
         connection.execute("ANALYZE feed_marks")
-    # One look of the other feed's, for what is due.
+    # The check whether the other feed is due.
     assert marks_looked_at(decisions, "changes") <= 2
 
 
-def test_feed_for_which_nothing_waits_is_where_everything_is_delivered(decisions: Tenancy):
+def test_idle_feed_is_at_the_newest_position(decisions: Tenancy):
     decisions.add("changes", with_kinds("coa"))
     decisions.log("a")
     before = decisions.feed().done, decisions.feed("changes").done
@@ -280,9 +280,7 @@ def fold(tenancy: Tenancy, monkeypatch: pytest.MonkeyPatch, *, most: int) -> Non
 
 
 @pytest.mark.parametrize("most", [pytest.param(1, marks=pytest.mark.long), 100])
-def test_what_waits_for_long_is_kept_by_the_hour_and_comes_all_the_same(
-    decisions: Tenancy, monkeypatch: pytest.MonkeyPatch, most: int
-):
+def test_old_marks_are_folded_by_hour_and_still_sent(decisions: Tenancy, monkeypatch: pytest.MonkeyPatch, most: int):
     decisions.add("done", with_kinds("authentication"))
     hour = utc_now().replace(minute=0, second=0, microsecond=0)
     names = [str(number) for number in range(60)]
@@ -297,15 +295,15 @@ def test_what_waits_for_long_is_kept_by_the_hour_and_comes_all_the_same(
     assert read(decisions, slug="done") == []
     decisions.log("later")
     found = read(decisions, most=most)
-    # In about their order; of the mark that was begun some come again.
+    # In roughly their order. Some of the mark in progress are sent again.
     assert found[-1] == "later"
     assert {*names[len(sent) :], "later"} <= set(found)
     assert (decisions.feed().lost, read(decisions)) == (0, [])
     assert read(decisions, slug="done") == ["later"]
 
 
-def test_what_is_sent_while_marks_are_folded_is_not_skipped(decisions: Tenancy, monkeypatch: pytest.MonkeyPatch):
-    """A worker stores a position of before, and its window and marks are there no more."""
+def test_rows_sent_while_marks_are_folded_are_not_skipped(decisions: Tenancy, monkeypatch: pytest.MonkeyPatch):
+    """A worker stores a position from before the fold. Its window and marks no longer exist."""
     for number in range(30):
         decisions.log(str(number))
     with session_scope(TenantScope(decisions.id), engine=decisions.worker) as session:
@@ -318,7 +316,7 @@ def test_what_is_sent_while_marks_are_folded_is_not_skipped(decisions: Tenancy, 
     assert {*map(str, range(5, 30)), "late"} <= set(read(decisions, most=4))
 
 
-def test_replay_that_is_under_way_is_the_only_one(decisions: Tenancy):
+def test_only_one_replay_runs_at_a_time(decisions: Tenancy):
     now = utc_now()
     given = {"since": now - timedelta(days=2), "until": now, "now": now}
     decisions.do(service.replay_feed, **given)
@@ -328,7 +326,7 @@ def test_replay_that_is_under_way_is_the_only_one(decisions: Tenancy):
     decisions.do(service.replay_feed, **given)
 
 
-def test_replay_sends_the_same_again_behind_what_waits(decisions: Tenancy):
+def test_replay_sends_old_events_after_the_waiting_ones(decisions: Tenancy):
     start = utc_now()
     decisions.log("long ago", at=start - timedelta(days=5))
     decisions.log("two days ago", at=start - timedelta(days=2))
@@ -340,7 +338,7 @@ def test_replay_sends_the_same_again_behind_what_waits(decisions: Tenancy):
     assert read(decisions) == []
 
 
-def test_replay_is_for_its_feed_alone_and_before_it_was_added(decisions: Tenancy):
+def test_replay_is_for_its_feed_only_and_reaches_back(decisions: Tenancy):
     now = utc_now()
     decisions.log("before", at=now - timedelta(hours=1))
     decisions.add("second", with_kinds("authentication"))
@@ -349,7 +347,7 @@ def test_replay_is_for_its_feed_alone_and_before_it_was_added(decisions: Tenancy
     assert read(decisions, slug="second") == ["before"]
 
 
-def test_request_to_a_nas_is_sent_once_it_has_ended(acme: Tenancy):
+def test_coa_request_is_sent_once_it_has_ended(acme: Tenancy):
     acme.add(settings=with_kinds("coa"))
     with psycopg.connect(acme.owner_url) as connection:
         connection.execute(
@@ -367,19 +365,19 @@ def test_request_to_a_nas_is_sent_once_it_has_ended(acme: Tenancy):
     assert (source, row.state) == ("coa_requests", "acknowledged")
 
 
-def test_mark_that_is_read_in_parts_begins_where_it_ended(decisions: Tenancy):
+def test_partly_read_mark_continues_where_it_ended(decisions: Tenancy):
     decisions.log(*map(str, range(50)))
     assert read(decisions, most=7, batches=3) == [str(number) for number in range(21)]
     decisions.log("later")
     assert read(decisions, most=7) == [*(str(number) for number in range(21, 50)), "later"]
 
 
-def test_database_that_was_restored_from_a_dump_skips_nothing(decisions: Tenancy):
+def test_database_restored_from_a_dump_skips_nothing(decisions: Tenancy):
     decisions.log("sent")
     assert read(decisions) == ["sent"]
     decisions.log("waiting")
     with psycopg.connect(decisions.owner_url) as connection:
-        # Transactions are counted from the beginning there.
+        # Transaction ids start over there.
         connection.execute("UPDATE feeds SET done = '900000000:900000000:'")
         connection.execute("UPDATE feed_marks SET xact = '900000001' WHERE id = (SELECT max(id) FROM feed_marks)")
     decisions.log("new")
@@ -389,7 +387,7 @@ def test_database_that_was_restored_from_a_dump_skips_nothing(decisions: Tenancy
     assert read(decisions) == []
 
 
-def test_feed_for_which_nothing_waited_in_a_restored_database_skips_nothing(decisions: Tenancy):
+def test_idle_feed_in_a_restored_database_skips_nothing(decisions: Tenancy):
     decisions.log("sent")
     assert read(decisions) == ["sent"]
     prune(decisions)

@@ -1,4 +1,4 @@
-"""A receiver that we did not write understands what is sent."""
+"""rsyslog, an independent receiver, parses the events."""
 
 import json
 
@@ -8,7 +8,7 @@ from tests.feeds.rsyslog import Rsyslog
 from tests.feeds.syslog_receiver import LOCALHOST
 
 
-def test_rsyslog_reads_every_event_as_it_was_meant(acme: Tenancy, tmp_path):
+def test_rsyslog_parses_every_event(acme: Tenancy, tmp_path):
     with Rsyslog(tmp_path).running() as rsyslog:
         acme.add(
             settings=SyslogSettings(

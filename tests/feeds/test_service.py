@@ -1,4 +1,4 @@
-"""Feeds are added, shown and removed; every mistake is told at once, and nothing of one is stored."""
+"""Feed create, get, update and delete. All errors are reported at once, and nothing is stored then."""
 
 from datetime import timedelta
 
@@ -68,7 +68,7 @@ MINE = self_signed("nac.example")
         (WebhookSettings(url="https://siem.example/", batch=501), "batch"),
     ],
 )
-def test_setting_that_cannot_be_is_named(settings, place):
+def test_invalid_setting_is_named(settings, place):
     assert [where for where, _ in find_mistakes(settings)] == [place]
 
 
@@ -85,7 +85,7 @@ def test_setting_that_cannot_be_is_named(settings, place):
         SyslogSettings(host="siem.example", kinds=("audit", "coa"), outcomes=("failure", "unknown")),
     ],
 )
-def test_settings_at_their_bounds_are_taken(settings):
+def test_settings_at_their_limits_are_accepted(settings):
     assert find_mistakes(settings) == []
 
 
@@ -98,12 +98,12 @@ def test_settings_at_their_bounds_are_taken(settings):
         ("", MINE.key, "client_certificate"),
     ],
 )
-def test_certificate_and_key_must_be_a_pair(certificate, key, place):
+def test_certificate_and_key_must_match(certificate, key, place):
     settings = SyslogSettings(host="siem.example", client_certificate=certificate)
     assert [where for where, _ in find_mistakes(settings, client_key=key)] == [place]
 
 
-def test_every_mistake_is_told_and_nothing_is_stored(acme: Tenancy):
+def test_all_errors_are_reported_and_nothing_is_stored(acme: Tenancy):
     with pytest.raises(SeveralMistakes) as told:
         acme.add("No Slug", SyslogSettings(host="", port=0, kinds=()))
     assert {mistake.place for mistake in told.value.mistakes} == {"name", "host", "port", "kinds"}
@@ -115,14 +115,14 @@ def listed(tenancy: Tenancy) -> list[str]:
         return [slug for (slug,) in connection.execute("SELECT slug FROM feeds ORDER BY slug")]
 
 
-def test_name_is_given_once_in_a_tenant(acme: Tenancy, other: Tenancy):
+def test_duplicate_name_is_rejected(acme: Tenancy, other: Tenancy):
     acme.add()
     with pytest.raises(FeedExists):
         acme.add()
     other.add()
 
 
-def test_tenant_has_a_bounded_number_of_feeds(acme: Tenancy, monkeypatch: pytest.MonkeyPatch):
+def test_number_of_feeds_per_tenant_is_limited(acme: Tenancy, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(service, "MAX_FEEDS", 2)
     acme.add("a")
     acme.add("b")
@@ -130,7 +130,7 @@ def test_tenant_has_a_bounded_number_of_feeds(acme: Tenancy, monkeypatch: pytest
         acme.add("c")
 
 
-def test_feed_of_another_tenant_is_not_there(acme: Tenancy, other: Tenancy):
+def test_feed_of_another_tenant_does_not_exist(acme: Tenancy, other: Tenancy):
     acme.add()
     with pytest.raises(FeedNotFound):
         other.feed()
@@ -138,7 +138,7 @@ def test_feed_of_another_tenant_is_not_there(acme: Tenancy, other: Tenancy):
         other.do(service.delete_feed)
 
 
-def test_every_change_is_in_the_audit_log_without_secret_or_address(acme: Tenancy):
+def test_audit_log_has_every_change_without_secrets(acme: Tenancy):
     secret = acme.add(settings=WebhookSettings(url="https://siem.example/of-the-receiver")).secret
     acme.do(service.pause_feed, because="maintenance")
     acme.do(service.resume_feed, now=utc_now())
@@ -159,7 +159,7 @@ SECRETS = WebhookSettings(
 )
 
 
-def test_address_and_headers_are_sealed_and_shown_in_short(acme: Tenancy):
+def test_address_and_headers_are_sealed_and_shortened(acme: Tenancy):
     acme.add(settings=SECRETS)
     feed = acme.feed()
     assert sealed_settings.visible_settings(feed)["url"] == "https://siem.example:8443/..."
@@ -173,7 +173,7 @@ def test_address_and_headers_are_sealed_and_shown_in_short(acme: Tenancy):
     assert b"of-the-receiver" not in feed.private_sealed
 
 
-def test_what_is_sealed_belongs_to_its_row_and_place(acme: Tenancy):
+def test_sealed_value_is_bound_to_its_row_and_field(acme: Tenancy):
     acme.add("first", SECRETS)
     acme.add("second", SECRETS)
     feed = acme.feed("second")
@@ -185,7 +185,7 @@ def test_what_is_sealed_belongs_to_its_row_and_place(acme: Tenancy):
         sealed_settings.open_settings(feed, SEALER)
 
 
-def test_address_of_before_it_was_sealed_goes_on_and_is_shown_in_short(acme: Tenancy):
+def test_address_from_before_sealing_still_works(acme: Tenancy):
     acme.add(settings=SECRETS)
     with psycopg.connect(acme.owner_url) as connection:
         document = Jsonb({"url": SECRETS.url, "batch": 100, "kinds": ["audit"]})
@@ -207,11 +207,11 @@ def test_address_of_before_it_was_sealed_goes_on_and_is_shown_in_short(acme: Ten
         ("https://[2001:db8::1]:8443/k", "https://[2001:db8::1]:8443/..."),
     ],
 )
-def test_short_address_names_the_server_alone(url: str, short: str):
+def test_short_address_is_the_host_only(url: str, short: str):
     assert sealed_settings.shorten_url(url) == sealed_settings.shorten_url(short) == short
 
 
-def test_settings_are_changed_one_by_one(acme: Tenancy):
+def test_settings_are_updated_one_by_one(acme: Tenancy):
     acme.add(settings=SECRETS)
     acme.do(
         service.update_feed,
@@ -224,7 +224,7 @@ def test_settings_are_changed_one_by_one(acme: Tenancy):
     assert sealed_settings.open_settings(feed, SEALER) == WebhookSettings(
         url="https://siem.example:8443/other", headers=SECRETS.headers, kinds=("audit", "coa"), outcomes=("failure",)
     )
-    # Nothing of the audit log could pass.
+    # No audit log row could match.
     assert feed.sources == ["coa_requests"]
     with psycopg.connect(acme.owner_url) as connection:
         [(before, after)] = connection.execute(
@@ -236,7 +236,7 @@ def test_settings_are_changed_one_by_one(acme: Tenancy):
     assert sealed_settings.open_settings(acme.feed(), SEALER) == WebhookSettings(url="https://siem.example:8443/other")
 
 
-def test_feed_that_fails_is_tried_at_once_when_it_is_set(acme: Tenancy):
+def test_failing_feed_is_retried_at_once_after_an_update(acme: Tenancy):
     acme.add()
     later = utc_now() + timedelta(hours=1)
     with psycopg.connect(acme.owner_url) as connection:
@@ -255,12 +255,12 @@ def test_feed_that_fails_is_tried_at_once_when_it_is_set(acme: Tenancy):
         ({"host": "siem.example", "port": 1}, [], {"host", "port"}),
         ({}, ["url"], {"url"}),
         ({}, ["client_certificate"], {"client_certificate"}),
-        # What was told to one server is not told to another.
+        # A header for one server is not sent to another.
         ({"url": "https://elsewhere.example:8443/"}, [], {"headers"}),
         ({"url": "https://siem.example/"}, [], {"headers"}),
     ],
 )
-def test_change_that_cannot_be_changes_nothing(acme: Tenancy, changes, reset, places):
+def test_invalid_update_changes_nothing(acme: Tenancy, changes, reset, places):
     acme.add(settings=SECRETS)
     with pytest.raises((InvalidInput, SeveralMistakes)) as told:
         acme.do(service.update_feed, changes=changes, reset=reset, sealer=SEALER, now=utc_now())
@@ -272,7 +272,7 @@ def test_change_that_cannot_be_changes_nothing(acme: Tenancy, changes, reset, pl
 
 
 @pytest.mark.parametrize("headers", [{"reset": ["headers"]}, {}])
-def test_headers_of_another_server_are_given_anew(acme: Tenancy, headers):
+def test_new_server_requires_headers_again(acme: Tenancy, headers):
     acme.add(settings=SECRETS)
     new = {} if headers else {"headers": {"X-Key": "new"}}
     given = {"changes": {"url": "https://elsewhere.example/", **new}, "sealer": SEALER, "now": utc_now(), **headers}
@@ -287,7 +287,7 @@ def test_client_certificate_stays_when_other_settings_change(acme: Tenancy):
     assert sealed_settings.open_settings(acme.feed(), SEALER).client_certificate == MINE.certificate
 
 
-def test_what_waits_goes_with_its_feed(acme: Tenancy):
+def test_waiting_rows_are_deleted_with_the_feed(acme: Tenancy):
     acme.add()
     now = utc_now()
     acme.do(service.replay_feed, since=now - timedelta(days=365), until=now, now=now)
@@ -296,7 +296,7 @@ def test_what_waits_goes_with_its_feed(acme: Tenancy):
         assert connection.execute("SELECT FROM feed_marks WHERE feed_id IS NOT NULL").fetchall() == []
 
 
-def test_state_tells_how_far_it_is(acme: Tenancy):
+def test_state_shows_progress(acme: Tenancy):
     acme.add(settings=type(NOWHERE)(host=NOWHERE.host, kinds=("authentication",)))
     assert acme.state() == "ok"
     acme.log("a", "b")
@@ -309,14 +309,14 @@ def test_state_tells_how_far_it_is(acme: Tenancy):
 
 
 @pytest.mark.parametrize("days", [-1, 0, 401])
-def test_replay_of_no_time_or_of_too_much_is_refused(acme: Tenancy, days: int):
+def test_replay_of_an_invalid_period_is_rejected(acme: Tenancy, days: int):
     acme.add()
     now = utc_now()
     with pytest.raises(InvalidFeed):
         acme.do(service.replay_feed, since=now - timedelta(days=days), until=now, now=now)
 
 
-def test_secret_of_a_syslog_feed_is_not_made_here(acme: Tenancy):
+def test_syslog_feed_has_no_generated_secret(acme: Tenancy):
     acme.add()
     with pytest.raises(InvalidInput, match="not a webhook"):
         acme.do(service.rotate_secret, sealer=SEALER, keep=None, now=utc_now())

@@ -6,14 +6,14 @@ import hmac
 
 from nac.feeds.signature import build_signature_headers, generate_secret
 
-# Of the standard's own tests.
+# From the standard's own tests.
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 ID = "msg_p5jXN8AQM9LWM0D4loKWxJek"
 AT = 1614265330
 BODY = b'{"test": 2432232314}'
 
 
-def test_signature_is_that_of_the_standards_libraries():
+def test_signature_matches_the_standard_libraries():
     assert build_signature_headers([SECRET], message_id=ID, at=AT, body=BODY) == {
         "webhook-id": ID,
         "webhook-timestamp": "1614265330",
@@ -21,14 +21,14 @@ def test_signature_is_that_of_the_standards_libraries():
     }
 
 
-def test_both_secrets_sign_while_one_is_exchanged():
+def test_both_secrets_sign_during_a_rotation():
     new = generate_secret()
     signed = build_signature_headers([new, SECRET], message_id=ID, at=AT, body=BODY)["webhook-signature"].split(" ")
     assert signed[1] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
     assert verify(new, {"webhook-id": ID, "webhook-timestamp": str(AT), "webhook-signature": signed[0]}, BODY)
 
 
-def test_secret_is_of_the_form_and_length_of_the_standard():
+def test_secret_has_the_standard_format_and_length():
     assert len(base64.b64decode(generate_secret().removeprefix("whsec_"), validate=True)) == 32
     assert generate_secret() != generate_secret()
 

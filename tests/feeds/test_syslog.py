@@ -1,4 +1,4 @@
-"""Syslog over TLS: what arrives, what comes again, and what is never sent."""
+"""Syslog over TLS: delivery, redelivery and refused connections."""
 
 import threading
 
@@ -43,7 +43,7 @@ def test_events_arrive_in_order_over_one_connection(acme: Tenancy, receiver: Sys
     assert len(receiver.messages) == 1_200
 
 
-def test_outcomes_that_are_not_wanted_are_passed_over(acme: Tenancy, receiver: SyslogReceiver):
+def test_unselected_outcomes_are_skipped(acme: Tenancy, receiver: SyslogReceiver):
     acme.add(settings=settings(receiver, outcomes=("failure",)))
     acme.log("in")
     acme.log("out", permitted=False)
@@ -52,7 +52,7 @@ def test_outcomes_that_are_not_wanted_are_passed_over(acme: Tenancy, receiver: S
     assert acme.feed().delivered == 1
 
 
-def test_nothing_is_lost_over_a_receiver_that_breaks_again_and_again(acme: Tenancy, receiver: SyslogReceiver):
+def test_repeatedly_failing_receiver_loses_nothing(acme: Tenancy, receiver: SyslogReceiver):
     acme.add(settings=settings(receiver))
     names = [f"user {number}" for number in range(1_500)]
     acme.log(*names)
@@ -63,7 +63,7 @@ def test_nothing_is_lost_over_a_receiver_that_breaks_again_and_again(acme: Tenan
     assert acme.feed().delivered < 1_500
     receiver.reset_after = None
     acme.deliver()
-    # What it had not confirmed comes twice, with the same ids.
+    # Unconfirmed events are sent twice, with the same ids.
     assert len(set(receiver.ids)) == 1_500
     assert list(dict.fromkeys(receiver.names)) == names
     assert acme.state() == "ok"
@@ -81,9 +81,7 @@ def test_reset_at_the_end_sends_the_last_batch_again(acme: Tenancy, receiver: Sy
     assert sorted(set(receiver.names)) == ["a", "b", "c"]
 
 
-def test_what_the_receivers_machine_has_and_its_program_never_read_is_sent_again(
-    acme: Tenancy, receiver: SyslogReceiver
-):
+def test_events_acknowledged_but_unread_are_sent_again(acme: Tenancy, receiver: SyslogReceiver):
     acme.add(settings=settings(receiver))
     acme.log("a", "b", "c")
     # TCP has acknowledged all of it when the program dies.
@@ -99,21 +97,21 @@ def test_what_the_receivers_machine_has_and_its_program_never_read_is_sent_again
     assert receiver.names == ["a", "b", "c"]
 
 
-def test_receiver_that_reads_nothing_is_given_up_and_tried_again(acme: Tenancy, receiver: SyslogReceiver):
+def test_receiver_that_reads_nothing_times_out_and_is_retried(acme: Tenancy, receiver: SyslogReceiver):
     acme.add(settings=settings(receiver, timeout_seconds=1.0))
     names = [f"{number} {'x' * 900}" for number in range(6_000)]
     acme.log(*names)
     receiver.reads.clear()
     acme.deliver()
     assert "did not accept the messages within 1 s" in acme.feed().failure
-    # Half as many as it did not take; what it takes in time makes them more again.
+    # The batch size is halved after a timeout and grows again after a success.
     assert acme.feed().at_once == 250
     receiver.reads.set()
     until(lambda: not acme.deliver() and set(receiver.names) == set(names), "it is sent again")
     assert acme.feed().at_once is None
 
 
-def test_certificate_of_another_authority_is_refused(acme: Tenancy, receiver: SyslogReceiver):
+def test_certificate_of_another_authority_is_rejected(acme: Tenancy, receiver: SyslogReceiver):
     acme.add(settings=settings(receiver, ca_certificate=self_signed("other").certificate))
     acme.log("a")
     acme.deliver()
@@ -121,7 +119,7 @@ def test_certificate_of_another_authority_is_refused(acme: Tenancy, receiver: Sy
     assert receiver.messages == []
 
 
-def test_certificate_of_another_name_is_refused(acme: Tenancy, tmp_path):
+def test_certificate_with_another_name_is_rejected(acme: Tenancy, tmp_path):
     pair = self_signed("siem.example")
     with SyslogReceiver(tmp_path, pair=pair).listening() as receiver:
         acme.add(settings=settings(receiver, ca_certificate=pair.certificate))
@@ -132,14 +130,14 @@ def test_certificate_of_another_name_is_refused(acme: Tenancy, tmp_path):
 
 
 @pytest.mark.usefixtures("dotted_names")
-def test_name_may_end_with_the_dot_of_dns(acme: Tenancy, receiver: SyslogReceiver):
+def test_trailing_dot_in_the_name_is_accepted(acme: Tenancy, receiver: SyslogReceiver):
     acme.add(settings=settings(receiver, host="localhost."))
     acme.log("a")
     acme.deliver()
     assert (receiver.names, acme.state()) == (["a"], "ok")
 
 
-def test_client_shows_its_certificate(acme: Tenancy, tmp_path):
+def test_client_certificate_is_sent(acme: Tenancy, tmp_path):
     mine = self_signed("nac.example")
     with SyslogReceiver(tmp_path, of_clients=mine.certificate).listening() as receiver:
         acme.add("shown", settings(receiver, client_certificate=mine.certificate), client_key=mine.key)
@@ -150,7 +148,7 @@ def test_client_shows_its_certificate(acme: Tenancy, tmp_path):
         assert acme.feed("none").delivered == 0
         acme.deliver("shown")
         assert receiver.names == ["a"]
-        # Another certificate, of which the server does not know.
+        # Another certificate, which the server does not trust.
         new = self_signed("nac-2.example")
         acme.do(service.update_client_certificate, "shown", certificate=new.certificate, key=new.key, sealer=SEALER)
         acme.log("b")
@@ -159,7 +157,7 @@ def test_client_shows_its_certificate(acme: Tenancy, tmp_path):
     assert mine.key.encode() not in acme.feed("shown").secret_sealed
 
 
-def test_receiver_that_is_not_there_fails_with_a_sentence(acme: Tenancy, tmp_path):
+def test_unreachable_receiver_gives_a_readable_error(acme: Tenancy, tmp_path):
     with SyslogReceiver(tmp_path).listening() as receiver:
         acme.add(settings=settings(receiver))
     acme.log("a")
@@ -167,7 +165,7 @@ def test_receiver_that_is_not_there_fails_with_a_sentence(acme: Tenancy, tmp_pat
     assert "Cannot connect" in acme.feed().failure
 
 
-def test_receiver_that_does_not_speak_tls_is_given_up_in_time(acme: Tenancy):
+def test_receiver_without_tls_times_out(acme: Tenancy):
     with listening() as silent:
         acme.add(settings=SyslogSettings(host="localhost", port=silent.getsockname()[1], timeout_seconds=1.0))
         acme.log("a")
@@ -176,7 +174,7 @@ def test_receiver_that_does_not_speak_tls_is_given_up_in_time(acme: Tenancy):
     assert acme.feed().at_once is None
 
 
-def test_platforms_own_addresses_are_not_connected_to(acme: Tenancy, receiver: SyslogReceiver):
+def test_internal_addresses_are_blocked(acme: Tenancy, receiver: SyslogReceiver):
     acme.add(settings=settings(receiver))
     acme.add("within", settings(receiver, networks=("10.0.0.0/8",)))
     acme.log("a")
@@ -187,7 +185,7 @@ def test_platforms_own_addresses_are_not_connected_to(acme: Tenancy, receiver: S
     assert receiver.connections == 0
 
 
-def test_test_event_goes_the_same_way_at_once(acme: Tenancy, receiver: SyslogReceiver):
+def test_event_is_sent_at_once(acme: Tenancy, receiver: SyslogReceiver):
     acme.add(settings=settings(receiver))
     given = {"reach": LOOPBACK, "sealer": SEALER}
     sent = acme.test(**given)

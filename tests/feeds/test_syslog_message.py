@@ -1,4 +1,4 @@
-"""Messages are those of RFC 5424, whatever devices call themselves."""
+"""Messages follow RFC 5424, whatever text devices send."""
 
 import json
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ AT = datetime(2026, 11, 21, 18, 30, 0, 7, UTC)
 STAMP = "2026-11-21T18:30:00.000007Z"
 VALIDATOR = Draft202012Validator(event_schema(), format_checker=Draft202012Validator.FORMAT_CHECKER)
 ACME = EventTenant(str(uuid4()), "acme")
-# No lone surrogate reaches an event: PostgreSQL holds none.
+# Events have no lone surrogates: PostgreSQL cannot store them.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 
@@ -43,7 +43,7 @@ def decision(**values) -> Event:
     )
 
 
-def test_header_and_data_say_what_it_is():
+def test_header_and_data_describe_the_event():
     message = parse(form().message(decision()))
     assert (message.facility, message.severity) == (10, 6)
     assert message.timestamp == "2026-11-21T18:30:00.000007Z"
@@ -64,12 +64,12 @@ def test_header_and_data_say_what_it_is():
         ({}, True, 6),
         ({}, False, 4),
         ({"authentication": "debug"}, True, 7),
-        # What is said of the outcome goes before what is said of the kind, and ours stands where neither is.
+        # The outcome's severity overrides the kind's. Without both, the default applies.
         ({"authentication": "debug"}, False, 4),
         ({"authentication": "debug", "authentication.failure": "alert"}, False, 1),
     ],
 )
-def test_severity_is_that_of_the_outcome(severities, permitted, severity):
+def test_severity_follows_the_outcome(severities, permitted, severity):
     assert parse(form(severities=severities).message(decision(permitted=permitted))).severity == severity
 
 
@@ -78,13 +78,13 @@ def test_settings_are_in_every_message():
     assert (message.facility, message.app_name, message.sd_id) == (23, "nac", "admit@64512")
 
 
-def test_name_of_the_machine_stands_where_none_is_set(monkeypatch):
+def test_hostname_is_the_default_name(monkeypatch):
     monkeypatch.setattr("socket.gethostname", lambda: "nac host")
     assert parse(form(hostname="").message(decision())).hostname == "-"
 
 
 @pytest.mark.parametrize("bom", [False, True])
-def test_text_is_ascii_or_begins_with_the_mark(bom):
+def test_text_is_ascii_or_begins_with_a_bom(bom):
     message = parse(form(bom=bom).message(decision(identity="Ådne 🦉 \u007f")))
     assert message.has_bom == bom
     assert message.body["user"]["name"] == "Ådne 🦉 \u007f"
@@ -92,7 +92,7 @@ def test_text_is_ascii_or_begins_with_the_mark(bom):
 
 @pytest.mark.parametrize("bom", [False, True])
 @given(TEXT, TEXT, TEXT)
-def test_whatever_a_device_says_makes_one_message_of_the_standard(bom, identity, detail, slug):
+def test_any_device_text_makes_one_valid_message(bom, identity, detail, slug):
     event = decision(identity=identity, detail=detail, nas_identifier=identity)
     event = msgspec.structs.replace(event, organization=msgspec.structs.replace(event.organization, name=slug))
     made = form(bom=bom)
@@ -111,7 +111,7 @@ def test_quotes_and_brackets_in_data_are_escaped():
 
 
 @pytest.mark.parametrize("bom", [False, True])
-def test_long_events_are_shortened_to_whole_json_that_says_what_is_left_out(bom):
+def test_long_event_is_shortened_to_valid_json_with_a_note(bom):
     values = {f"member {number}": "🦉" * 1_000 for number in range(40)}
     row = AuditEntry(id=3, at=AT, actor="cli:anna", action="policy.publish", target="x", before=values, after=values)
     event = audit.from_log(row, tenant=ACME)
@@ -125,7 +125,7 @@ def test_long_events_are_shortened_to_whole_json_that_says_what_is_left_out(bom)
 
 
 def grown(part, text: str):
-    """Every text that has no form of its own is this one, wherever there may be one."""
+    """Sets every free-text field to this text."""
     made = {}
     for field in msgspec.structs.fields(part):
         value, kind = getattr(part, field.name), field.type
@@ -166,12 +166,12 @@ def test_shortened_event_of_any_kind_fits_the_schema(event: Event, bom: bool, le
     assert ("left_out" in message.body) == (json.loads(to_json(long)) != message.body)
 
 
-def test_event_that_is_too_long_in_everything_keeps_what_the_schema_requires():
+def test_shortened_event_keeps_the_required_fields():
     body = parse(form().message(grown(decision(), "🦉" * 1_024))).body
     assert body["left_out"] == ["*"]
     assert body["message"] == "🦉" * 61 + "..."
 
 
-def test_test_is_a_message_too():
+def test_event_is_a_valid_message():
     message = parse(form().message(feed.build_feed_tested("siem", now=AT, tenant=ACME)))
     assert (message.message_id, message.severity) == ("feed-tested", 5)

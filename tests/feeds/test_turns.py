@@ -1,4 +1,4 @@
-"""Who is delivered when: no feed waits for another one's receiver, and each is delivered by one alone."""
+"""Scheduling: no feed waits for another one's receiver, and one worker delivers each feed."""
 
 import asyncio
 import socket
@@ -45,7 +45,7 @@ def serve(tenancy: Tenancy, *, seconds: float = 30) -> None:
         asyncio.run(delivery_turns.deliver_due(session, partial(deliver_feed, ways=ways, seconds=5), seconds=seconds))
 
 
-def test_feeds_of_all_tenants_get_their_own_rows_alone(acme: Tenancy, other: Tenancy, tmp_path):
+def test_feeds_get_only_their_own_tenants_rows(acme: Tenancy, other: Tenancy, tmp_path):
     folders = [tmp_path / "a", tmp_path / "b"]
     for folder in folders:
         folder.mkdir()
@@ -65,8 +65,8 @@ def test_feeds_of_all_tenants_get_their_own_rows_alone(acme: Tenancy, other: Ten
     assert {event["organization"]["name"] for event in of_other.taken} == {"other"}
 
 
-def test_receivers_that_are_silent_hold_up_nobody(acme: Tenancy, other: Tenancy, receiver: WebhookReceiver):
-    """More of them than there are places for those that fail; only at first they take any of the others'."""
+def test_silent_receivers_delay_no_others(acme: Tenancy, other: Tenancy, receiver: WebhookReceiver):
+    """More of them than slots for failing feeds. They take other slots only at first."""
     with listening() as silent:
         for number in range(12):
             acme.add(f"silent-{number}", to(silent.getsockname()[1], timeout_seconds=1.0))
@@ -79,7 +79,7 @@ def test_receivers_that_are_silent_hold_up_nobody(acme: Tenancy, other: Tenancy,
         turn.start()
         try:
             until(lambda: receiver.names == ["b"], "the other feed is delivered")
-            # The silent ones are still waited for.
+            # The silent receivers are still awaited.
             assert 3 in {acme.feed(f"silent-{number}").attempts for number in range(12)}
         finally:
             turn.join(30)
@@ -88,7 +88,7 @@ def test_receivers_that_are_silent_hold_up_nobody(acme: Tenancy, other: Tenancy,
     assert {acme.state(f"silent-{number}") for number in range(12)} == {"failing"}
 
 
-def test_places_of_one_tenant_are_bounded():
+def test_slots_of_one_tenant_are_limited():
     ours, theirs = TenantId(uuid4()), TenantId(uuid4())
     places = delivery_turns.ConcurrencyLimits(4, 2)
 
@@ -101,8 +101,8 @@ def test_places_of_one_tenant_are_bounded():
     assert not places.has_room(taken(ours, ours, theirs, theirs), TenantId(uuid4()))
 
 
-def test_tenant_with_many_slow_receivers_leaves_places_to_others(acme: Tenancy, other: Tenancy):
-    """They have not failed yet, so that they stand where the others do."""
+def test_tenant_with_many_slow_receivers_leaves_slots_free(acme: Tenancy, other: Tenancy):
+    """They have not failed yet, so they use the regular slots."""
     places: list[int] = []
 
     async def deliver(tenant_id: TenantId, feed_id: UUID) -> bool:
@@ -130,11 +130,9 @@ def test_tenant_with_many_slow_receivers_leaves_places_to_others(acme: Tenancy, 
     assert max(places) == 4
 
 
-def test_receiver_that_is_slow_leaves_its_place_to_others(
-    acme: Tenancy, other: Tenancy, monkeypatch: pytest.MonkeyPatch
-):
-    """Also where it takes all in the end."""
-    for name, value in (("_SLOW_SECONDS", 0.05), ("_PLACES", delivery_turns.ConcurrencyLimits(1, 1))):
+def test_slow_receiver_releases_its_slot(acme: Tenancy, other: Tenancy, monkeypatch: pytest.MonkeyPatch):
+    """Even if it accepts everything in the end."""
+    for name, value in (("_SLOW_SECONDS", 0.05), ("_LIMITS", delivery_turns.ConcurrencyLimits(1, 1))):
         monkeypatch.setattr(delivery_turns, name, value)
     acme.add("slow", to(1))
     other.add(settings=to(1))
@@ -164,7 +162,7 @@ def test_receiver_that_is_slow_leaves_its_place_to_others(
     assert stretches[:3] == [slow, slow, other.feed().id]
 
 
-def test_names_that_no_server_answers_for_hold_up_nobody(
+def test_unanswered_dns_lookups_delay_no_others(
     acme: Tenancy, other: Tenancy, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ):
     is_over, found = threading.Event(), socket.getaddrinfo
@@ -175,7 +173,7 @@ def test_names_that_no_server_answers_for_hold_up_nobody(
         return found(host, *given, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    # As many as the threads that asyncio itself would look names up in, here.
+    # As many as asyncio's own lookup threads here.
     for number in range(8):
         url = f"https://{number}.dead.example/"
         acme.add(f"dead-{number}", WebhookSettings(url=url, kinds=KINDS, timeout_seconds=1.0))
@@ -191,9 +189,7 @@ def test_names_that_no_server_answers_for_hold_up_nobody(
         is_over.set()
 
 
-def test_table_that_cannot_be_read_for_one_feed_holds_up_no_other(
-    acme: Tenancy, other: Tenancy, receiver: WebhookReceiver
-):
+def test_unreadable_table_of_one_feed_delays_no_others(acme: Tenancy, other: Tenancy, receiver: WebhookReceiver):
     acme.add(settings=webhook(receiver.port, LOCALHOST.certificate, kinds=("coa",)))
     other.add(settings=to(receiver.port))
     other.log("b")
@@ -215,8 +211,8 @@ def test_table_that_cannot_be_read_for_one_feed_holds_up_no_other(
     assert not turn.is_alive()
 
 
-def test_turn_that_waits_for_a_silent_receiver_goes_on_with_the_others(acme: Tenancy, other: Tenancy):
-    """When its time is over, too; feeds that fail are not begun then."""
+def test_silent_receiver_does_not_block_the_run(acme: Tenancy, other: Tenancy):
+    """Even when the run is over time. It then starts no failing feeds."""
     acme.add("silent", to(1))
     acme.add("fails", to(1))
     other.add(settings=to(1))
@@ -250,7 +246,7 @@ def test_turn_that_waits_for_a_silent_receiver_goes_on_with_the_others(acme: Ten
     assert "fails" not in begun
 
 
-def test_feed_that_another_worker_delivers_is_left_alone(acme: Tenancy, receiver: WebhookReceiver):
+def test_feed_locked_by_another_worker_is_skipped(acme: Tenancy, receiver: WebhookReceiver):
     acme.add(settings=to(receiver.port))
     acme.log("a")
     with session_scope(PlatformScope(), engine=acme.worker) as session:
@@ -261,7 +257,7 @@ def test_feed_that_another_worker_delivers_is_left_alone(acme: Tenancy, receiver
     assert receiver.names == ["a"]
 
 
-def test_one_turn_at_a_time_on_a_machine(acme: Tenancy):
+def test_only_one_run_at_a_time_per_machine(acme: Tenancy):
     with (
         session_scope(PlatformScope(), engine=acme.worker) as first,
         session_scope(PlatformScope(), engine=acme.worker) as second,
@@ -271,7 +267,7 @@ def test_one_turn_at_a_time_on_a_machine(acme: Tenancy):
         assert delivery_turns.try_lock_machine(second, "b")
 
 
-def test_what_comes_during_a_turn_is_sent_in_it(acme: Tenancy, receiver: WebhookReceiver):
+def test_rows_added_during_a_run_are_sent_in_it(acme: Tenancy, receiver: WebhookReceiver):
     acme.add("first", to(receiver.port))
 
     def log_another(handler) -> bool:
@@ -285,7 +281,7 @@ def test_what_comes_during_a_turn_is_sent_in_it(acme: Tenancy, receiver: Webhook
     assert receiver.names == ["a", "later"]
 
 
-def test_feed_that_fails_for_long_is_told_of_once_and_so_is_its_recovery(
+def test_long_failure_and_recovery_are_logged_once_each(
     acme: Tenancy, receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture
 ):
     acme.add(settings=to(receiver.port))
@@ -311,7 +307,7 @@ def audited(tenancy: Tenancy) -> list[str]:
         return [action for (action,) in found]
 
 
-def test_paused_feed_is_not_due_and_goes_on_where_it_stood(acme: Tenancy, receiver: WebhookReceiver):
+def test_paused_feed_is_not_due_and_resumes_at_its_position(acme: Tenancy, receiver: WebhookReceiver):
     acme.add(settings=to(receiver.port))
     acme.do(service.pause_feed, because="maintenance")
     acme.log("a")
@@ -322,7 +318,7 @@ def test_paused_feed_is_not_due_and_goes_on_where_it_stood(acme: Tenancy, receiv
     assert receiver.names == ["a"]
 
 
-def test_pause_while_it_is_delivered_ends_the_turn(acme: Tenancy, receiver: WebhookReceiver):
+def test_pausing_during_delivery_ends_the_run(acme: Tenancy, receiver: WebhookReceiver):
     acme.add(settings=to(receiver.port))
     acme.log(*map(str, range(300)))
 
@@ -336,7 +332,7 @@ def test_pause_while_it_is_delivered_ends_the_turn(acme: Tenancy, receiver: Webh
     assert acme.state() == "paused"
 
 
-def test_error_of_our_own_is_shown_and_tried_again_later(
+def test_internal_error_is_shown_and_retried_later(
     acme: Tenancy, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     acme.add(settings=to(receiver.port))
@@ -351,9 +347,7 @@ def test_error_of_our_own_is_shown_and_tried_again_later(
     assert receiver.names == ["a"]
 
 
-def test_row_that_makes_no_event_is_counted_and_stops_nothing(
-    acme: Tenancy, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
-):
+def test_invalid_row_is_counted_and_skipped(acme: Tenancy, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch):
     def strange(row, *, tenant):
         if row.identity == "b":
             raise ValueError("strange")

@@ -1,4 +1,4 @@
-"""Webhooks: what arrives, what is tried again, and what is never called."""
+"""Webhooks: delivery, retries and refused addresses."""
 
 import json
 from datetime import timedelta
@@ -38,7 +38,7 @@ def add(tenancy: Tenancy, receiver: WebhookReceiver, slug: str = "siem", **given
     return tenancy.add(slug, webhook(receiver.port, LOCALHOST.certificate, kinds=KINDS, **given)).secret
 
 
-def test_events_arrive_in_batches_that_are_signed(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+def test_events_arrive_in_signed_batches(acme: Tenancy, receiver: WebhookReceiver, secret: str):
     names = [f"user {number}" for number in range(250)]
     acme.log(*names)
     acme.deliver()
@@ -53,9 +53,7 @@ def test_events_arrive_in_batches_that_are_signed(acme: Tenancy, receiver: Webho
 
 
 @pytest.mark.parametrize("code", [400, 401, 404, 408, 429, 500, 503])
-def test_status_that_is_no_success_is_tried_again_with_the_same_id(
-    acme: Tenancy, receiver: WebhookReceiver, secret: str, code: int
-):
+def test_error_status_is_retried_with_the_same_id(acme: Tenancy, receiver: WebhookReceiver, secret: str, code: int):
     acme.log("a", "b")
     receiver.answers = [status(code)]
     acme.deliver()
@@ -69,7 +67,7 @@ def test_status_that_is_no_success_is_tried_again_with_the_same_id(
     assert (acme.feed().attempts, acme.state()) == (0, "ok")
 
 
-def test_batch_that_is_too_large_is_halved_until_it_is_taken(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+def test_too_large_batch_is_halved_until_accepted(acme: Tenancy, receiver: WebhookReceiver, secret: str):
     acme.log(*map(str, range(100)))
 
     def small(handler) -> bool:
@@ -81,7 +79,7 @@ def test_batch_that_is_too_large_is_halved_until_it_is_taken(acme: Tenancy, rece
     assert (acme.feed().delivered, acme.state()) == (100, "ok")
 
 
-def test_body_is_bounded_by_octets_too(
+def test_body_size_is_limited_in_octets_too(
     acme: Tenancy, receiver: WebhookReceiver, secret: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(webhook_sender, "MAX_OCTETS", 6_000)
@@ -89,13 +87,13 @@ def test_body_is_bounded_by_octets_too(
     acme.log(*names)
     acme.deliver()
     assert all(len(body) <= 6_000 for _, body in receiver.requests)
-    # Nothing was sent in vain, and no batch is smaller than it must be.
+    # No request failed, and no batch is smaller than necessary.
     assert len(receiver.requests) <= 20
     assert receiver.names == names
     assert (acme.feed().delivered, acme.feed().lost, acme.state()) == (101, 0, "ok")
 
 
-def test_event_that_is_too_long_by_itself_is_shortened(
+def test_oversized_event_is_shortened(
     acme: Tenancy, receiver: WebhookReceiver, secret: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(webhook_sender, "MAX_OCTETS", 1_500)
@@ -109,7 +107,7 @@ def test_event_that_is_too_long_by_itself_is_shortened(
 
 
 def unwilling(receiver: WebhookReceiver, *names: str, code: int = 400) -> None:
-    """It refuses each batch that has one of these in it."""
+    """Rejects each batch that contains one of these."""
 
     def answer(handler) -> bool:
         events = json.loads(receiver.requests[-1][1])["data"]["events"]
@@ -125,7 +123,7 @@ def deliver_until_searched(tenancy: Tenancy) -> None:
 
 
 @pytest.mark.parametrize("code", [400, *(pytest.param(code, marks=pytest.mark.long) for code in (413, 500))])
-def test_events_that_are_always_refused_are_given_up_once_others_are_taken(
+def test_rejected_events_are_dropped_after_others_succeed(
     acme: Tenancy, receiver: WebhookReceiver, secret: str, code: int
 ):
     names = [str(number) for number in range(250)]
@@ -133,7 +131,7 @@ def test_events_that_are_always_refused_are_given_up_once_others_are_taken(
     refused = ["0", "17", "18", "19", "130", "249"]
     unwilling(receiver, *refused, code=code)
     deliver_until_searched(acme)
-    # A receiver that is only out of order for a while loses nothing.
+    # A receiver with a temporary failure loses nothing.
     assert (acme.feed().lost, acme.feed().attempts, acme.state()) == (0, SEARCH_AFTER_ATTEMPTS, "failing")
     acme.deliver()
     assert receiver.names == [name for name in names if name not in refused]
@@ -144,7 +142,7 @@ def test_events_that_are_always_refused_are_given_up_once_others_are_taken(
         str(int(receiver.taken[0]["event"]["id"].rpartition("-")[2]) - 1 + int(name)) for name in refused
     ]
     assert str(code) in told[0]["because"]
-    # The next one that is refused is found at once; when there is none, the next failure is a first one.
+    # The next rejected event is isolated at once. Without one, the next failure counts as a first one.
     acme.log("17", "more")
     acme.deliver()
     assert receiver.names[-1] == "more"
@@ -159,7 +157,7 @@ def given_up(tenancy: Tenancy) -> list[dict]:
         return [after for (after,) in found]
 
 
-def test_receiver_that_refuses_everything_loses_nothing(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+def test_receiver_that_rejects_everything_loses_nothing(acme: Tenancy, receiver: WebhookReceiver, secret: str):
     names = [str(number) for number in range(8)]
     acme.log(*names)
     receiver.usual = status(400)
@@ -171,9 +169,7 @@ def test_receiver_that_refuses_everything_loses_nothing(acme: Tenancy, receiver:
     assert receiver.names == names
 
 
-def test_single_event_that_is_refused_waits_for_others_to_be_taken(
-    acme: Tenancy, receiver: WebhookReceiver, secret: str
-):
+def test_single_rejected_event_waits_for_others_to_succeed(acme: Tenancy, receiver: WebhookReceiver, secret: str):
     unwilling(receiver, "bad")
     acme.log("bad")
     deliver_until_searched(acme)
@@ -186,9 +182,7 @@ def test_single_event_that_is_refused_waits_for_others_to_be_taken(
 
 
 @pytest.mark.parametrize("code", [401, 429, 503])
-def test_status_that_is_not_of_the_events_gives_up_none(
-    acme: Tenancy, receiver: WebhookReceiver, secret: str, code: int
-):
+def test_status_unrelated_to_the_events_drops_none(acme: Tenancy, receiver: WebhookReceiver, secret: str, code: int):
     acme.log("a", "b")
     unwilling(receiver, "a", code=code)
     for _ in range(SEARCH_AFTER_ATTEMPTS + 1):
@@ -196,7 +190,7 @@ def test_status_that_is_not_of_the_events_gives_up_none(
     assert (acme.feed().lost, receiver.names) == (0, [])
 
 
-def test_pauses_become_longer_up_to_a_bound(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+def test_retry_delay_grows_up_to_a_limit(acme: Tenancy, receiver: WebhookReceiver, secret: str):
     acme.log("a")
     receiver.usual = status(500)
     now = utc_now()
@@ -218,7 +212,7 @@ def test_pauses_become_longer_up_to_a_bound(acme: Tenancy, receiver: WebhookRece
         ("Mon, 01 Jan 2001 00:00:00 GMT", 0, 2),
     ],
 )
-def test_retry_after_is_honoured_within_a_bound(
+def test_retry_after_is_honoured_up_to_a_limit(
     acme: Tenancy, receiver: WebhookReceiver, secret: str, said: str, least: int, most: int
 ):
     acme.log("a")
@@ -232,12 +226,12 @@ def test_retry_after_is_honoured_within_a_bound(
     st.text(st.characters(max_codepoint=255), max_size=60)
     | st.from_regex(r"[A-Z][a-z]{2}, \d{1,3} [A-Z][a-z]{2} \d{1,6}.*")
 )
-def test_retry_after_that_says_anything_is_no_error(said: str):
+def test_invalid_retry_after_is_ignored(said: str):
     waited = webhook_sender._retry_after({"Retry-After": said})
     assert waited is None or 0 <= waited <= 3600
 
 
-def test_gone_pauses_until_somebody_resumes(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+def test_status_410_pauses_the_feed_until_resumed(acme: Tenancy, receiver: WebhookReceiver, secret: str):
     acme.log("a")
     receiver.answers = [status(410)]
     acme.deliver()
@@ -251,7 +245,7 @@ def test_gone_pauses_until_somebody_resumes(acme: Tenancy, receiver: WebhookRece
 
 
 @pytest.mark.parametrize("how", ["slow", "loris", "reset"])
-def test_receiver_that_does_not_answer_is_given_up_in_time(acme: Tenancy, receiver: WebhookReceiver, how: str):
+def test_silent_receiver_times_out(acme: Tenancy, receiver: WebhookReceiver, how: str):
     add(acme, receiver, timeout_seconds=1.0)
     acme.log("a")
     receiver.answers = [getattr(receiver, how)]
@@ -261,9 +255,7 @@ def test_receiver_that_does_not_answer_is_given_up_in_time(acme: Tenancy, receiv
     until(lambda: not acme.deliver() and receiver.names == ["a"], "it is sent again")
 
 
-def test_receiver_that_is_too_slow_for_a_batch_is_given_fewer_until_it_keeps_up(
-    acme: Tenancy, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
-):
+def test_slow_receiver_gets_smaller_batches(acme: Tenancy, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("nac.feeds.settings._MIN_TIMEOUT_SECONDS", 0.5)
     add(acme, receiver, timeout_seconds=0.5)
     names = [f"user {number}" for number in range(24)]
@@ -280,23 +272,21 @@ def test_receiver_that_is_too_slow_for_a_batch_is_given_fewer_until_it_keeps_up(
     until(lambda: not acme.deliver() and acme.state() == "ok", "all is sent")
     assert list(dict.fromkeys(receiver.names)) == names
     assert acme.feed().lost == 0
-    # As many as ever, once it takes them.
+    # Full batches again, once it accepts them.
     receiver.usual = status(204)
     acme.log(*(f"more {number}" for number in range(2_500)))
     acme.deliver()
     assert acme.feed().at_once is None
 
 
-def test_answer_without_an_end_is_not_read_and_counts_by_its_status(
-    acme: Tenancy, receiver: WebhookReceiver, secret: str
-):
+def test_endless_response_is_not_read_and_its_status_counts(acme: Tenancy, receiver: WebhookReceiver, secret: str):
     acme.log("a")
     receiver.answers = [receiver.endless]
     acme.deliver()
     assert (acme.feed().delivered, acme.state()) == (1, "ok")
 
 
-def test_headers_go_with_each_request_and_are_in_no_failure(
+def test_headers_are_sent_and_never_shown_in_errors(
     acme: Tenancy, receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level("DEBUG")
@@ -314,8 +304,8 @@ def test_headers_go_with_each_request_and_are_in_no_failure(
     assert "Splunk" not in caplog.text
 
 
-def test_what_waits_is_sent_where_the_feed_is_set_to(acme: Tenancy, receiver: WebhookReceiver, tmp_path):
-    """Signed by the same secret; outcomes that are not wanted any more are passed over."""
+def test_waiting_events_are_sent_to_the_new_address(acme: Tenancy, receiver: WebhookReceiver, tmp_path):
+    """With the same secret. Outcomes that are no longer selected are skipped."""
     (tmp_path / "other").mkdir()
     with WebhookReceiver(tmp_path / "other").listening() as elsewhere:
         secret = add(acme, elsewhere)
@@ -338,14 +328,14 @@ def test_redirects_are_not_followed(acme: Tenancy, receiver: WebhookReceiver, se
     assert len(receiver.requests) == 1
 
 
-def test_platforms_own_addresses_are_not_connected_to(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+def test_internal_addresses_are_blocked(acme: Tenancy, receiver: WebhookReceiver, secret: str):
     acme.log("a")
     acme.deliver(reach=DEFAULT_REACH)
     assert "loopback" in acme.feed().failure
     assert receiver.requests == []
 
 
-def test_certificate_of_another_authority_is_refused(acme: Tenancy, receiver: WebhookReceiver):
+def test_certificate_of_another_authority_is_rejected(acme: Tenancy, receiver: WebhookReceiver):
     acme.add(settings=webhook(receiver.port, self_signed("other").certificate, kinds=KINDS))
     acme.log("a")
     acme.deliver()
@@ -354,7 +344,7 @@ def test_certificate_of_another_authority_is_refused(acme: Tenancy, receiver: We
 
 
 @pytest.mark.usefixtures("dotted_names")
-def test_name_may_end_with_the_dot_of_dns(acme: Tenancy, receiver: WebhookReceiver):
+def test_trailing_dot_in_the_name_is_accepted(acme: Tenancy, receiver: WebhookReceiver):
     add(acme, receiver)
     acme.do(service.update_feed, changes={"url": f"https://localhost.:{receiver.port}/"}, sealer=SEALER, now=utc_now())
     acme.log("a")
@@ -362,7 +352,7 @@ def test_name_may_end_with_the_dot_of_dns(acme: Tenancy, receiver: WebhookReceiv
     assert (receiver.names, acme.state()) == (["a"], "ok")
 
 
-def test_both_secrets_sign_while_one_is_exchanged(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+def test_both_secrets_sign_during_a_rotation(acme: Tenancy, receiver: WebhookReceiver, secret: str):
     new = acme.do(service.rotate_secret, sealer=SEALER, keep=timedelta(hours=1), now=utc_now())
     acme.log("a")
     acme.deliver()
@@ -375,7 +365,7 @@ def test_both_secrets_sign_while_one_is_exchanged(acme: Tenancy, receiver: Webho
     assert verify(new, *receiver.requests[1])
 
 
-def test_secret_is_sealed_and_its_address_is_in_no_failure(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+def test_secret_is_sealed_and_address_is_not_in_errors(acme: Tenancy, receiver: WebhookReceiver, secret: str):
     acme.log("a")
     receiver.answers = [status(500)]
     acme.deliver()
@@ -384,7 +374,7 @@ def test_secret_is_sealed_and_its_address_is_in_no_failure(acme: Tenancy, receiv
     assert "of-the-receiver" not in feed.failure
 
 
-def test_secret_of_another_master_key_is_a_failure_that_is_shown(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+def test_secret_with_another_master_key_is_a_visible_failure(acme: Tenancy, receiver: WebhookReceiver, secret: str):
     acme.log("a")
     acme.deliver(sealer=lambda: Sealer(RawKey(bytes(32))))
     assert "secret cannot be decrypted" in acme.feed().failure

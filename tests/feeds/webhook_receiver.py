@@ -1,4 +1,4 @@
-"""An HTTPS receiver on loopback that verifies each request and answers as it is told."""
+"""HTTPS receiver on loopback that verifies each request and answers as configured."""
 
 import json
 import ssl
@@ -12,7 +12,7 @@ from typing import Any
 from tests.feeds.certificates import Pair, self_signed, server_context
 
 LOCALHOST = self_signed("localhost")
-# What is done instead of taking it; whether the request counts as taken.
+# Called instead of accepting. Returns whether the request counts as accepted.
 Answer = Callable[[BaseHTTPRequestHandler], bool]
 
 
@@ -30,13 +30,13 @@ def status(code: int, **headers: str) -> Answer:
 
 class WebhookReceiver:
     def __init__(self, folder: Path, *, pair: Pair = LOCALHOST) -> None:
-        # (headers, body), as they came.
+        # (headers, body), as received.
         self.requests: list[tuple[dict[str, str], bytes]] = []
         self.taken: list[dict[str, Any]] = []
-        # For the next requests, one each; then `usual`.
+        # For the next requests, one each. After them, `usual`.
         self.answers: list[Answer] = []
         self.usual: Answer = status(204)
-        # Answers that wait for something wait for this at the most.
+        # Longest wait of an answer that waits.
         self.is_over = threading.Event()
         self._context = server_context(folder, pair)
 
@@ -70,7 +70,7 @@ class WebhookReceiver:
             daemon_threads = True
 
             def handle_error(self, *_: object) -> None:
-                """Clients that do not like our certificate hang up."""
+                """Clients that distrust our certificate close the connection."""
 
         server = Server(("127.0.0.1", 0), Handler)
         server.socket = self._context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
@@ -85,15 +85,15 @@ class WebhookReceiver:
             thread.join()
             server.server_close()
 
-    # Answers that fail.
+    # Failing answers.
 
     def slow(self, handler: BaseHTTPRequestHandler) -> bool:
-        """Says nothing."""
+        """Sends nothing."""
         self.is_over.wait(20)
         return False
 
     def loris(self, handler: BaseHTTPRequestHandler) -> bool:
-        """A header that comes octet by octet and never ends."""
+        """Sends a header one octet at a time, without end."""
         handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-A: ")
         while not self.is_over.wait(0.05):
             handler.wfile.write(b"a")
@@ -107,7 +107,7 @@ class WebhookReceiver:
         return False
 
     def endless(self, handler: BaseHTTPRequestHandler) -> bool:
-        """It is taken; then comes a body without an end."""
+        """Accepts, then sends a body without end."""
         handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
         with suppress(OSError):
             while not self.is_over.is_set():

@@ -1,4 +1,4 @@
-"""A stock FreeRADIUS of the distribution, started once for all tests of the generators; an installation to fill."""
+"""A stock FreeRADIUS of the distribution, started once for all generator tests, and an installation to fill."""
 
 import os
 import ssl
@@ -31,7 +31,7 @@ class Stock:
     target: Target
     authority: BenchAuthority
     client: ClientFiles
-    # VLAN of that client.
+    # The client's VLAN.
     vlan: str
     run: Path
 
@@ -79,7 +79,7 @@ def installation(database, tmp_path):
 
 @pytest.fixture(scope="session")
 def stock() -> Iterator[Stock]:
-    # Not below pytest's own folder: radiusd runs under an account that may not enter there.
+    # Outside pytest's own folder: radiusd's account may not enter it.
     with tempfile.TemporaryDirectory(prefix="admit-stock-") as name:
         folder = Path(name)
         folder.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The bench of the API's lists, with few rows: every search is answered, and none reads more than its stretch."""
+"""The benchmark of the API's lists with few rows: every search succeeds and reads only its part."""
 
 import itertools
 
@@ -33,7 +33,7 @@ def app(filled, tmp_path) -> FastAPI:
     return create_app(settings_of_public(filled[0], tmp_path))
 
 
-def test_searches_of_a_year_read_a_few_partitions_at_a_time(app: FastAPI, filled) -> None:
+def test_searches_of_a_year_read_few_partitions_at_a_time(app: FastAPI, filled) -> None:
     _, tenants, token = filled
     with served(app) as client:
         client.headers["Authorization"] = f"Bearer {token}"
@@ -50,7 +50,7 @@ def test_searches_of_a_year_read_a_few_partitions_at_a_time(app: FastAPI, filled
     assert max(asked.statements for asked in found.values()) <= 20
 
 
-def test_lists_are_asked_by_many_clients_at_once(app: FastAPI, filled) -> None:
+def test_lists_are_requested_by_many_clients_at_once(app: FastAPI, filled) -> None:
     _, tenants, token = filled
     with served_on_port(app) as url:
         port = int(url.rpartition(":")[2])

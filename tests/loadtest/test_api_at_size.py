@@ -1,6 +1,7 @@
-"""Searches of decisions beside millions of them: what PostgreSQL plans is of their number, not of a few rows.
+"""Searches among millions of decisions: PostgreSQL's plans suit that number.
 
-How long they take with 50,000,000 is in docs/internals/benchmarks.md (python -m loadtest.api logs)."""
+Times with 50,000,000 rows are in docs/internals/benchmarks.md (python -m loadtest.api logs).
+"""
 
 import shutil
 import tempfile
@@ -20,11 +21,11 @@ from tests.postgres import Cluster, Database
 
 pytestmark = pytest.mark.early
 
-# Each day has more than the 5,000 pages which are not worth an index. The short form has fewer days.
+# Each day has more than 5,000 pages, below which an index is not worthwhile. The short form has fewer days.
 ROWS_OF_DAY, TENANTS = 200_000, 200
 DAYS = 50 if is_whole() else 15
 _DISK_BYTES = 8 << 30
-# No log of what is loaded, and no second look at it by autovacuum.
+# Load without a WAL, and without a second run of autovacuum.
 _SETTINGS = {
     "wal_level": "minimal",
     "max_wal_senders": "0",
@@ -32,7 +33,7 @@ _SETTINGS = {
     "shared_buffers": "256MB",
     "maintenance_work_mem": "128MB",
 }
-# A tenth of the sample that PostgreSQL takes of a table: of each day it is as large as of millions of rows.
+# A tenth of PostgreSQL's usual sample: as large per day as with millions of rows.
 _LOADING = "&options=-c%20default_statistics_target%3D10"
 
 
@@ -46,7 +47,7 @@ def filled() -> Iterator[tuple[Database, data.Tenants, str]]:
         database = cluster.create_database("loadtest_api_at_size")
         tenants = data.make_tenants(database.superuser_url, TENANTS)
         with psycopg.connect(database.superuser_url) as connection:
-            # No search is by it, and each index is a tenth of the work.
+            # No search uses it, and each index takes a tenth of the work.
             connection.execute("DROP INDEX ix_auth_log_tenant_id_certificate_serial_at")
         filling = {"rows": ROWS_OF_DAY * DAYS, "days": DAYS, "different": 2, "has_requests": False}
         data.fill_auth_log(database.superuser_url + _LOADING, tenants, tell=print, **filling)
@@ -58,7 +59,7 @@ def filled() -> Iterator[tuple[Database, data.Tenants, str]]:
         cluster.remove()
 
 
-def test_search_of_many_decisions_reads_no_day_row_by_row(filled, tmp_path) -> None:
+def test_search_of_many_decisions_scans_no_day_sequentially(filled, tmp_path) -> None:
     database, tenants, token = filled
     asked = {}
     app = create_app(settings_of_public(database, tmp_path))

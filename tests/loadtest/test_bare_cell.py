@@ -1,4 +1,4 @@
-"""The cell's radiusd as the agent renders it does all the work that the bench gives it, and keeps tenants apart."""
+"""The cell's radiusd, configured by the agent, handles every benchmark workload and separates tenants."""
 
 import pytest
 
@@ -16,11 +16,11 @@ def cell(tmp_path_factory):
         yield cell
 
 
-def test_cell_does_every_work_as_it_should(cell):
+def test_cell_handles_every_workload(cell):
     rehearse(cell.system(), ["mab", "acct", "tls-full"])
 
 
-def test_mac_of_one_tenant_means_nothing_to_the_other(cell):
+def test_mac_of_one_tenant_is_unknown_to_the_other(cell):
     devices = cell.system().devices
     ours = devices[0]
     theirs = next(device.target for device in devices if device.target != ours.target)

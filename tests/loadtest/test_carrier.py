@@ -1,4 +1,4 @@
-"""The benchmarks of sessions at a carrier's scale, in miniature: the work is done, and what they tell is so."""
+"""Small versions of the carrier-scale session benchmarks: the work is done and the figures are correct."""
 
 import json
 from contextlib import closing
@@ -18,10 +18,10 @@ from tests.factories.tenancy import make_platform, make_tenant
 
 
 def quiet(_: str) -> None:
-    """Nobody wants to hear of it."""
+    """Discards the output."""
 
 
-def test_accounting_beside_live_sessions_touches_those_and_begins_others():
+def test_accounting_beside_live_sessions_updates_and_adds():
     plans = [("0", 0, AccountingStream()), ("300", 300, AccountingStream())]
     with shipping.contenders(plans, tell=quiet) as made:
         rows = shipping.take_turns(made, shipping.WORKS, rounds=1, count=100, tell=quiet)
@@ -32,11 +32,11 @@ def test_accounting_beside_live_sessions_touches_those_and_begins_others():
     assert [(row["beside"], row["work"]) for row in rows] == [("0", "new"), ("300", "new"), ("300", "interim")]
     assert all(row["records/s"] > 0 and row["connections"] == 1 for row in rows)
     assert rows[2]["HOT"] is not None
-    # Twenty sessions in each of two turns have begun and ended; every report was of one that was there.
+    # In each of two turns, twenty sessions began and ended. Every report matched a known session.
     assert counts == [(40, 0), (340, 300)]
 
 
-def test_what_the_log_keeps_follows_its_detail(database, app_engine, cell_engine, tmp_path):
+def test_log_size_depends_on_the_log_detail(database, app_engine, cell_engine, tmp_path):
     platform = make_platform(app_engine, cell_engine, slots=4)
     kept = {}
     for level in detail.DETAILS:
@@ -79,7 +79,7 @@ def test_job_beside_the_load_is_the_workers_own(database, tmp_path):
         pass
 
 
-def test_windows_beside_a_job_are_compared_with_those_without():
+def test_windows_with_and_without_a_job_are_compared():
     windows = background._Windows("logs.ensure_partitions", runs=2)
     for runs, milliseconds in ((windows.without, (10, 10, 40)), (windows.beside, (11, 30, 11))):
         for each in milliseconds:
@@ -120,6 +120,6 @@ def test_rows_are_printed_as_a_table_or_as_json(capsys):
     assert json.loads(capsys.readouterr().out) == rows
 
 
-def test_work_that_nobody_knows_is_refused(capsys):
+def test_unknown_workload_is_rejected(capsys):
     assert main(["preloaded", "--works", "nothing"]) == 1
     assert "choose from new, interim" in capsys.readouterr().err

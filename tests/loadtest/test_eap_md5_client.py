@@ -1,4 +1,4 @@
-"""MAC authentication by EAP-MD5 against a cell's radiusd, and what it says where the other side errs."""
+"""MAC authentication by EAP-MD5 against a cell's radiusd, and the client's errors."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_another_vlan_is_a_fault(target, client):
         client.ask(EapMd5(target, PRINTER, vlan="999"))
 
 
-def test_another_method_is_answered_with_what_is_wanted():
+def test_another_eap_method_is_declined_with_md5():
     asking = reply(ACCESS_CHALLENGE, eap_message(eap_packet(REQUEST, 7, TLS, b"\x20")) + attribute(24, b"state"))
     answer = EapMd5(None, "020000000001").receive(asking)
     assert eap_message(eap_packet(2, 7, 3, b"\x04")) in answer.attributes
@@ -50,5 +50,5 @@ def test_another_method_is_answered_with_what_is_wanted():
         (ACCESS_CHALLENGE, b"", "Access-Challenge without an EAP request"),
     ],
 )
-def test_what_ends_a_conversation(code, eap, fault):
+def test_conversation_ends_on_final_replies(code, eap, fault):
     assert EapMd5(None, "020000000001").receive(reply(code, eap_message(eap) if eap else b"")) == fault

@@ -1,4 +1,4 @@
-"""The EAP-TLS supplicant against stock FreeRADIUS, and what it says where the other side errs."""
+"""The EAP-TLS supplicant against stock FreeRADIUS, and its errors."""
 
 import ssl
 
@@ -14,7 +14,7 @@ VERSIONS = pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVe
 
 
 @VERSIONS
-def test_client_with_a_good_certificate_gets_its_vlan(stock, client, version):
+def test_client_with_a_valid_certificate_gets_its_vlan(stock, client, version):
     exchange = EapTls(stock.target, stock.supplicant(version=version), vlan=stock.vlan)
     client.ask(exchange)
     assert exchange.kind == FULL
@@ -34,7 +34,7 @@ def test_reconnect_with_the_kept_session_is_resumed(stock, client, version):
     assert again.kind == RESUMED
 
 
-def test_mix_takes_turns_of_one_full_handshake_and_reconnects(stock, client):
+def test_mix_alternates_full_handshakes_and_resumptions(stock, client):
     devices = [(stock.target, stock.supplicant(version=ssl.TLSVersion.TLSv1_2), stock.vlan) for _ in range(2)]
     run = client.run(EapTlsSource(devices, reconnects=3), count=16, window=1)
     assert run.faults() == {}
@@ -46,7 +46,7 @@ def test_pinned_server_certificate_is_recognised(stock, client):
     client.ask(EapTls(stock.target, pinned))
 
 
-def test_another_server_certificate_than_pinned_is_a_fault(stock, client):
+def test_unpinned_server_certificate_is_a_fault(stock, client):
     with pytest.raises(Unexpected, match="another server certificate"):
         client.ask(EapTls(stock.target, stock.supplicant(server_certificate=b"not that one")))
 
@@ -57,7 +57,7 @@ def test_wrong_vlan_is_a_fault(stock, client):
 
 
 @VERSIONS
-def test_certificate_of_a_foreign_authority_is_rejected_as_expected(stock, client, tmp_path, version):
+def test_certificate_of_another_authority_is_rejected(stock, client, tmp_path, version):
     foreign = BenchAuthority(tmp_path).client("laptop-1")
     context = client_context(
         certificate=str(foreign.certificate), key=str(foreign.key), trusted=stock.authority.root_pem, version=version
@@ -65,7 +65,7 @@ def test_certificate_of_a_foreign_authority_is_rejected_as_expected(stock, clien
     client.ask(EapTls(stock.target, Supplicant(context, "laptop-1"), expected=ACCESS_REJECT))
 
 
-def test_server_of_a_foreign_authority_is_refused_by_the_supplicant(stock, client, tmp_path):
+def test_supplicant_rejects_a_server_of_another_authority(stock, client, tmp_path):
     context = client_context(
         certificate=str(stock.client.certificate),
         key=str(stock.client.key),
@@ -75,7 +75,7 @@ def test_server_of_a_foreign_authority_is_refused_by_the_supplicant(stock, clien
         client.ask(EapTls(stock.target, Supplicant(context, "laptop-1")))
 
 
-def test_other_eap_method_proposed_is_declined_for_tls(stock):
+def test_other_eap_method_is_declined_for_tls(stock):
     exchange = EapTls(stock.target, stock.supplicant())
     exchange.first()
     md5_challenge = bytes((1, 9, 0, 22, 4, 16)) + bytes(16)

@@ -1,4 +1,4 @@
-"""What is printed about a target: met, missed, and never left out."""
+"""The printed result of a target: met or missed, never omitted."""
 
 import json
 
@@ -34,7 +34,7 @@ def judged(found: Results, **others: object) -> dict[str, Finding]:
 @pytest.mark.parametrize(
     ("value", "at_least", "met"), [(4.0, True, True), (3.99, True, False), (2.0, False, True), (2.01, False, False)]
 )
-def test_target_is_met_at_its_limit_and_missed_beside_it(value, at_least, met):
+def test_target_is_met_at_its_limit_and_missed_past_it(value, at_least, met):
     finding = Finding("P1", "rate", value, "x", 4 if at_least else 2, at_least)
     assert finding.met is met
     assert ("MISSED" in str(finding)) is not met
@@ -50,7 +50,7 @@ def test_mab_is_judged_by_the_rate_until_the_last_row_is_stored():
     assert cpu.value == pytest.approx(5 / 3)
 
 
-def test_reconnects_that_were_not_resumed_count_against_the_share():
+def test_unresumed_reconnects_count_against_the_share():
     ours = sample({FULL: 10, RESUMED: 98, FALLEN_BACK: 2}, cpu=0.08)
     found = judged(results("tls-mix", **{PRODUCT: ours}))
     share = found["reconnects with TLS 1.3 that were resumed"]
@@ -67,11 +67,11 @@ def test_steady_accounting_below_the_target_is_missed():
     assert "0.0 MB, then 5.0 MB" in steady.what
 
 
-def test_work_that_was_not_asked_for_has_no_finding():
+def test_workload_not_requested_has_no_finding():
     assert judged({}) == {}
 
 
-def test_table_and_json_show_medians_and_everything_unexpected():
+def test_table_and_json_show_medians_and_unexpected_results():
     first, second, third = (sample({"mab": count}, cpu=0.1) for count in (100, 300, 200))
     second.run.tally("mab").wrong["reject instead of accept"] = 3
     found = {("mab", "stock"): Result("mab", "stock", [first, second, third])}

@@ -1,4 +1,4 @@
-"""Every list that the API describes, at a size where it shows what PostgreSQL reads for it."""
+"""Every list of the API, large enough to show how much PostgreSQL reads for it."""
 
 from pathlib import Path
 
@@ -19,16 +19,16 @@ from tests.postgres import Database
 
 _SHARE = 0.03
 _LOOKED_THROUGH = 200
-# Three statements may look through as many, and a page has some rows of other tables for each of its own.
+# Three statements may read that many rows. A page also reads a few rows of other tables per row.
 _MOST_ROWS = 2_000
-# Of some 800.
+# Out of about 800.
 _MOST_OF_A_SITE = 600
-# What a list of them is: sums over all that there is, or what one view makes of all.
+# Lists of aggregates, which read all rows.
 _OF_ALL = {"listUsage", "listExpiringCertificates", "listPools", "listPoolLeases", "listSecretRotationNases"}
 
 
 def _is_telling(asking: Asking) -> bool:
-    """Each order, and each filter in the first of them."""
+    """Each sort order, and each filter with the first order."""
     filters = [name for name, _ in asking.query if name not in ("sort", "limit")]
     sorts = [value for name, value in asking.query if name == "sort"]
     return ("limit", "1000") not in asking.query and (not filters or not sorts or sorts[0] in _FIRST)
@@ -37,7 +37,7 @@ def _is_telling(asking: Asking) -> bool:
 _FIRST = {"id", "at", "mac", "name", "serial", "slug", "created_at", "started_at", "email", "not_after", "pool"}
 
 
-def test_no_list_reads_more_than_it_may(
+def test_no_list_reads_more_than_its_limit(
     database: Database, tmp_path: Path, app_engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounded_search, "MAX_SCANNED_ROWS", _LOOKED_THROUGH)
@@ -59,18 +59,18 @@ def test_no_list_reads_more_than_it_may(
         if each.asking.operation not in _OF_ALL and (each.rows > _MOST_ROWS or each.scanned)
     ]
     assert read == []
-    # A page of a site's sessions, in its order: not all that the site has.
+    # One page of a site's sessions in order, not all of them.
     of_site = [each for each in found if each.asking.operation == "listSessions" and "site" in dict(each.asking.query)]
     assert of_site
     assert [(each.asking.name, each.rows) for each in of_site if each.rows > _MOST_OF_A_SITE] == []
 
 
-def test_whose_rows_are_is_asked_of_an_index() -> None:
+def test_row_ownership_is_checked_by_index() -> None:
     for owner in (Owner(), Owner(MspId("1" * 32)), Owner(tenant_id=TenantId("1" * 32))):
         assert "DISTINCT" not in str(owner.owns(Job))
 
 
 def test_every_filter_has_values() -> None:
-    """A filter that nobody has thought of is missed by its name (KeyError)."""
+    """A new filter without values here fails with its name (KeyError)."""
     asked = list(askings(openapi.description()))
     assert len({each.operation for each in asked}) > 50

@@ -1,4 +1,4 @@
-"""MoJ's data set: as large as published, decided as it was meant, stored and loaded by the product's own parts."""
+"""The MoJ data set: its published size, its decisions, and its storage by the product's own code."""
 
 import json
 from collections import Counter
@@ -37,7 +37,7 @@ def asked(nas, **changes):
     return PolicyRequest({name: (value,) for name, value in {**facts, **changes}.items()}, 0)
 
 
-def test_data_set_is_as_large_as_published(sites):
+def test_data_set_has_the_published_size(sites):
     uses = Counter(policy for site in sites for policy in site.policies)
     assert (len(sites), len(uses)) == (1_750, 2_750)
     assert sum(len(site.nases) for site in sites) == 17_500
@@ -49,7 +49,7 @@ def test_data_set_is_as_large_as_published(sites):
     assert sum(len(site.document()["fallback"]["reply"]) for site in sites) == 1_750
 
 
-def test_no_two_sites_or_nases_are_alike(sites):
+def test_sites_and_nases_are_unique(sites):
     assert len({frozenset(site.policies) for site in sites}) == len(sites)
     nases = [nas for site in sites for nas in site.nases]
     for field in ("identifier", "address", "mac"):
@@ -57,7 +57,7 @@ def test_no_two_sites_or_nases_are_alike(sites):
     assert all(0 <= nas.policy < POLICIES for nas in nases)
 
 
-def test_each_nas_meets_the_rule_that_its_port_names(sites):
+def test_each_nas_matches_the_rule_of_its_port(sites):
     replies = read_dictionary(_DICTIONARY)
     for site in sites[::50]:
         policy = compile_policy(site.document(), replies=replies)
@@ -83,7 +83,7 @@ def test_near_misses_fall_back_or_are_denied(sites):
     assert certificate.vlan == nas.vlan
 
 
-def test_sites_are_stored_loaded_by_the_agents_mirror_and_compiled_by_the_module(installation, sites, tmp_path):
+def test_sites_are_stored_mirrored_and_compiled(installation, sites, tmp_path):
     few = sites[:3]
     with BenchTenants(installation, tmp_path, lambda line: None) as made:
         tenant = made.provision(make_tenants((1,))[0])
@@ -94,17 +94,17 @@ def test_sites_are_stored_loaded_by_the_agents_mirror_and_compiled_by_the_module
                 session.scalar(select(func.count()).select_from(table)) for table in (Site, Policy, PolicyVersion)
             ]
             devices = [session.scalar(select(func.count()).select_from(table)) for table in (Nas, Endpoint)]
-        # With what every tenant of a bench has.
+        # Plus the rows that every benchmark tenant has.
         assert stored == [3 + 1, 3 + 1, 3 + 1]
         assert devices == [30 + 1, 30 + 1]
         _, rows = fill_replica(installation, tenant, tmp_path / "replica")
-        # And the server's certificate.
+        # Plus the server's certificate.
         assert rows == 4 + 4 + 31 + 31 + 1
         assert len(compile_policies(tmp_path / "replica", tenant.slot, site_ids)) == 3
 
 
 @pytest.mark.long
-def test_bench_measures_all_of_it_in_an_installation_of_its_own(capsys):
+def test_benchmark_measures_it_in_its_own_installation(capsys):
     assert main(["moj", "--seconds", "1", "--rounds", "1", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [result["work"] for result in told["results"]] == ["mab", "mab-md5", "tls-full"]
@@ -115,6 +115,6 @@ def test_bench_measures_all_of_it_in_an_installation_of_its_own(capsys):
     assert len(told["targets"]) == 9
 
 
-def test_work_that_the_data_set_has_no_use_for_is_refused(capsys):
+def test_workload_unsuitable_for_the_data_set_is_rejected(capsys):
     assert main(["moj", "--only", "acct"]) == 1
     assert "choose mab or tls" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Our packets as another implementation (pyrad) reads them, and its packets as we read them."""
+"""Our packets parsed by another implementation (pyrad), and its packets parsed by us."""
 
 import io
 import os
@@ -29,7 +29,7 @@ ATTRIBUTE Tunnel-Private-Group-Id 81 string
 
 
 @pytest.mark.parametrize("secret", [SECRET, LONG_SECRET])
-def test_access_request_read_by_pyrad_is_signed_and_whole(secret):
+def test_access_request_is_valid_for_pyrad(secret):
     attributes = attribute(packet.USER_NAME, "printer") + attribute(packet.NAS_PORT, 50101)
     wire = access_request(7, os.urandom(16), attributes, secret, b"pass word")
     read = pyrad_packet.AuthPacket(packet=wire, secret=secret.value, dict=DICTIONARY)
@@ -40,7 +40,7 @@ def test_access_request_read_by_pyrad_is_signed_and_whole(secret):
 
 
 @pytest.mark.parametrize("length", [0, 1, 15, 16, 17, 128])
-def test_password_of_any_length_is_hidden_as_pyrad_reveals_it(length):
+def test_password_of_any_length_is_decrypted_by_pyrad(length):
     password = "p" * length
     authenticator = os.urandom(16)
     hidden = packet.hide_password(password.encode(), authenticator, SECRET)
@@ -49,7 +49,7 @@ def test_password_of_any_length_is_hidden_as_pyrad_reveals_it(length):
     assert read.PwDecrypt(hidden[2:]) == password
 
 
-def test_accounting_request_read_by_pyrad_is_signed():
+def test_accounting_request_is_valid_for_pyrad():
     wire = accounting_request(9, attribute(packet.ACCT_SESSION_ID, "s-1"), SECRET)
     read = pyrad_packet.AcctPacket(packet=wire, secret=SECRET.value, dict=DICTIONARY)
     assert read.VerifyAcctRequest()
@@ -62,7 +62,7 @@ def _reply(*, sign: bool, code: int = packet.ACCESS_ACCEPT) -> tuple[bytes, byte
     reply = request.CreateReply()
     reply.code = code
     reply["Reply-Message"] = "welcome"
-    # pyrad signs unless told not to.
+    # pyrad signs by default.
     reply.message_authenticator = sign
     return reply.ReplyPacket(), request.authenticator
 
@@ -74,30 +74,30 @@ def test_reply_signed_by_pyrad_is_accepted():
 
 
 @pytest.mark.parametrize("position", [0, 1, 4, 19, 22, -1])
-def test_reply_with_one_bit_changed_is_refused(position):
+def test_reply_with_one_bit_changed_is_rejected(position):
     reply, authenticator = _reply(sign=True)
     forged = bytearray(reply)
     forged[position] ^= 1
     assert reply_fault(bytes(forged), authenticator, SECRET) == "Response Authenticator is wrong"
 
 
-def test_reply_to_another_request_is_refused():
+def test_reply_to_another_request_is_rejected():
     reply, _ = _reply(sign=True)
     assert reply_fault(reply, os.urandom(16), SECRET) == "Response Authenticator is wrong"
 
 
-def test_access_reply_without_message_authenticator_is_refused():
+def test_access_reply_without_signature_is_rejected():
     reply, authenticator = _reply(sign=False)
     assert reply_fault(reply, authenticator, SECRET) == "Message-Authenticator is missing"
 
 
-def test_accounting_reply_without_message_authenticator_is_accepted():
+def test_accounting_reply_without_signature_is_accepted():
     reply, authenticator = _reply(sign=False, code=packet.ACCOUNTING_RESPONSE)
     assert reply_fault(reply, authenticator, SECRET) == ""
 
 
 @pytest.mark.parametrize(("cut", "fault"), [(10, "shorter than a header"), (25, "length field and datagram differ")])
-def test_reply_cut_short_is_refused(cut, fault):
+def test_truncated_reply_is_rejected(cut, fault):
     reply, authenticator = _reply(sign=True)
     assert reply_fault(reply[:cut], authenticator, SECRET) == fault
 
@@ -111,12 +111,12 @@ def test_vlan_is_read_with_and_without_tag(value, vlan):
 
 
 @pytest.mark.parametrize("tail", [b"\x01", b"\x01\x00", b"\x01\x01", b"\x01\x09abc"])
-def test_attribute_lengths_that_do_not_add_up_are_refused(tail):
+def test_inconsistent_attribute_lengths_are_rejected(tail):
     with pytest.raises(ValueError, match="attribute at octet 20"):
         list(packet.attributes_of(bytes(20) + tail))
 
 
-def test_attribute_that_does_not_fit_is_refused():
+def test_oversized_attribute_is_rejected():
     assert len(attribute(packet.USER_NAME, b"x" * 253)) == 255
     with pytest.raises(ValueError, match="254 octets"):
         attribute(packet.USER_NAME, b"x" * 254)

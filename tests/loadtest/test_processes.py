@@ -30,14 +30,14 @@ def test_cpu_time_of_excluded_descendants_is_left_out():
     assert whole - rest >= 0.1
 
 
-def test_process_that_ends_too_early_is_named_with_its_last_words(tmp_path):
+def test_process_that_exits_early_is_named_with_its_last_output(tmp_path):
     log = tmp_path / "log"
     process = processes.start([sys.executable, "-c", "raise SystemExit('no such port')"], output=log)
     with pytest.raises(BenchError, match=r"the server ended\nno such port"):
         processes.wait_until(lambda: False, "the server", seconds=10, process=process, log=log)
 
 
-def test_process_that_ignores_the_request_to_end_is_killed(tmp_path):
+def test_process_that_ignores_sigterm_is_killed(tmp_path):
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
     process = processes.start([sys.executable, "-c", code], output=tmp_path / "log")
     processes.wait_until(lambda: bool((tmp_path / "log").read_text()), "the child", seconds=10)
@@ -51,11 +51,11 @@ def _run(rights: int) -> Run:
     return run
 
 
-def test_works_run_together_are_summed():
+def test_parallel_workloads_are_summed():
     total = run_together([lambda: _run(3), lambda: _run(4)])
     assert (total.right, total.seconds) == (7, 1.0)
 
 
-def test_generator_process_that_dies_is_reported():
+def test_dead_generator_process_is_reported():
     with pytest.raises(BenchError, match="generator process 2 ended with status 3"):
         run_together([lambda: _run(3), lambda: os._exit(3)])

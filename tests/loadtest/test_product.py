@@ -1,4 +1,4 @@
-"""The bench's tenants, made and removed through the services on a real database."""
+"""The benchmark's tenants, created and deleted through the services on a real database."""
 
 import pytest
 from sqlalchemy import func, select
@@ -21,7 +21,7 @@ def count(installation, model):
         return session.scalars(select(func.count()).select_from(model)).one()
 
 
-def test_tenant_is_made_with_devices_clients_and_the_secret_of_its_slot(installation, tmp_path):
+def test_tenant_has_devices_clients_and_the_slots_secret(installation, tmp_path):
     plan = make_tenants((30,))[0]
     with BenchTenants(installation, tmp_path, lambda line: None) as made:
         tenant = made.provision(plan, clients=2)
@@ -34,7 +34,7 @@ def test_tenant_is_made_with_devices_clients_and_the_secret_of_its_slot(installa
         assert tenant.server_certificate
 
 
-def test_bench_removes_its_tenants_and_their_logs_and_nobody_elses(installation, database, tmp_path):
+def test_benchmark_deletes_only_its_own_tenants_and_logs(installation, database, tmp_path):
     engine = make_engine(database.cell_url)
     platform = make_platform(installation.engine, engine)
     engine.dispose()
@@ -48,14 +48,14 @@ def test_bench_removes_its_tenants_and_their_logs_and_nobody_elses(installation,
         assert session.scalars(select(AuthLog.tenant_id)).all() == [other.id]
 
 
-def test_leftovers_of_a_bench_that_was_killed_are_removed(installation, tmp_path):
+def test_leftovers_of_a_killed_benchmark_are_deleted(installation, tmp_path):
     BenchTenants(installation, tmp_path, lambda line: None).provision(make_tenants((3,))[0])
     with BenchTenants(installation, tmp_path, lambda line: None):
         assert count(installation, Tenant) == 0
 
 
 @pytest.mark.parametrize(("rows", "unanswered"), [(3, 0), (4, 1)])
-def test_rows_for_each_answer_and_for_what_was_sent_in_vain_are_right(installation, tmp_path, rows, unanswered):
+def test_matching_row_counts_pass(installation, tmp_path, rows, unanswered):
     with BenchTenants(installation, tmp_path, lambda line: None) as made:
         tenant = made.provision(make_tenants((3,))[0])
         account = StoredRows(installation, [tenant.tenant_id])
@@ -65,7 +65,7 @@ def test_rows_for_each_answer_and_for_what_was_sent_in_vain_are_right(installati
 
 
 @pytest.mark.parametrize("rows", [2, 4])
-def test_a_row_too_few_or_too_many_ends_the_bench(installation, tmp_path, rows):
+def test_wrong_row_count_stops_the_benchmark(installation, tmp_path, rows):
     with BenchTenants(installation, tmp_path, lambda line: None) as made:
         tenant = made.provision(make_tenants((3,))[0])
         account = StoredRows(installation, [tenant.tenant_id])
@@ -75,7 +75,7 @@ def test_a_row_too_few_or_too_many_ends_the_bench(installation, tmp_path, rows):
             account.verify()
 
 
-def test_unknown_group_of_works_is_refused(capsys):
+def test_unknown_workload_group_is_rejected(capsys):
     assert main(["peers", "--only", "mab,pap"]) == 1
     assert "choose from mab, acct, tls" in capsys.readouterr().err
 

@@ -1,4 +1,4 @@
-"""The client against servers that misbehave (a socket of the test) and against stock FreeRADIUS."""
+"""The client against misbehaving servers (a socket of the test) and stock FreeRADIUS."""
 
 import re
 import socket
@@ -17,7 +17,7 @@ from loadtest.radius_client import RadiusClient, Target, Unexpected
 from loadtest.workloads import STOP, AccountingSource, Device, Pap, StatusServer, mab, mab_source
 
 SECRET = Secret(b"secret of the test")
-# What a server does with a request: the datagrams it sends back.
+# The server's handler: returns the datagrams to send for a request.
 Behaviour = Callable[[bytes], list[bytes]]
 
 
@@ -30,7 +30,7 @@ def accept(request: bytes, secret: Secret = SECRET) -> bytes:
 
 @contextmanager
 def server(behaviour: Behaviour) -> Iterator[tuple[Target, list[bytes]]]:
-    """A server on loopback: where it is, and what has come in."""
+    """A server on loopback: its address and the received packets."""
     received: list[bytes] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("127.0.0.1", 0))
@@ -63,7 +63,7 @@ def endless(target: Target):
     return lambda: mab(target, "020000000001")
 
 
-def test_silent_server_is_counted_unanswered_after_each_try():
+def test_silent_server_counts_as_unanswered_after_all_tries():
     with server(lambda request: []) as (target, received), quick_client(tries=3) as client:
         run = client.run(endless(target), count=4, window=4)
     assert run.tallies["mab"].unanswered == 4
@@ -71,7 +71,7 @@ def test_silent_server_is_counted_unanswered_after_each_try():
     assert len(set(received)) == 4
 
 
-def test_first_copy_lost_is_retransmitted_and_right():
+def test_lost_first_copy_is_retransmitted():
     seen: set[bytes] = set()
 
     def second_copy_only(request: bytes) -> list[bytes]:
@@ -84,7 +84,7 @@ def test_first_copy_lost_is_retransmitted_and_right():
     assert (run.right, run.retransmissions, run.faults()) == (3, 3, {})
 
 
-def test_forged_reply_is_dropped_and_the_true_one_taken():
+def test_forged_reply_is_dropped_and_the_valid_one_accepted():
     def forge_then_answer(request: bytes) -> list[bytes]:
         return [accept(request, Secret(b"another secret")), accept(request)]
 
@@ -94,7 +94,7 @@ def test_forged_reply_is_dropped_and_the_true_one_taken():
     assert run.faults() == {"reply dropped: Response Authenticator is wrong": 5}
 
 
-def test_second_reply_to_one_request_is_late_and_not_counted():
+def test_second_reply_to_a_request_is_late_and_not_counted():
     with server(lambda request: [accept(request)] * 2) as (target, _), quick_client() as client:
         run = client.run(endless(target), count=20, window=1)
     assert (run.right, run.faults()) == (20, {})
@@ -109,20 +109,20 @@ def test_unexpected_verdict_is_a_fault():
             client.ask(mab(target, "020000000001", vlan="20"))
 
 
-def test_nobody_listening_is_unanswered():
+def test_closed_port_is_unanswered():
     with server(lambda request: []) as (target, _):
         pass
     with quick_client() as client, pytest.raises(Unexpected, match="unanswered"):
         client.ask(StatusServer(target))
 
 
-def test_more_in_flight_than_identifiers_opens_another_socket():
+def test_more_requests_than_identifiers_open_another_socket():
     with server(lambda request: []) as (target, _), quick_client(tries=1) as client:
         run = client.run(endless(target), count=600, window=600)
     assert run.tallies["mab"].unanswered == run.requests == 600
 
 
-def test_pace_is_kept():
+def test_rate_is_kept():
     with server(lambda request: [accept(request)]) as (target, _), quick_client() as client:
         start = perf_counter()
         run = client.run(endless(target), count=40, per_second=200)
@@ -131,28 +131,28 @@ def test_pace_is_kept():
     assert 0.18 <= elapsed < 2
 
 
-def test_run_without_a_bound_is_refused():
+def test_run_without_a_limit_is_rejected():
     with quick_client() as client, pytest.raises(ValueError, match="bound"):
         client.run(lambda: None)
 
 
-def test_stock_server_answers_each_known_mac_with_its_vlan(stock, client):
+def test_stock_server_returns_the_vlan_of_each_known_mac(stock, client):
     run = client.run(mab_source(stock.devices), count=300, window=32)
     assert (run.right, run.faults()) == (300, {})
 
 
-def test_stock_server_rejects_what_it_does_not_know(stock, client):
+def test_stock_server_rejects_unknown_macs(stock, client):
     client.ask(mab(stock.target, "02ffffffffff", expected=ACCESS_REJECT))
     client.ask(Pap(stock.target, stock.devices[0].mac, "wrong", expected=ACCESS_REJECT))
 
 
-def test_wrong_secret_gets_silence_from_stock_server(stock):
+def test_wrong_secret_gets_no_reply_from_stock_server(stock):
     stranger = Target(stock.target.host, stock.target.auth_port, stock.target.acct_port, SECRET)
     with quick_client() as client, pytest.raises(Unexpected, match="unanswered"):
         client.ask(mab(stranger, stock.devices[0].mac))
 
 
-def test_radclient_is_given_the_same_answer_as_we(stock, client):
+def test_radclient_gets_the_same_reply(stock, client):
     device = stock.devices[3]
     client.ask(mab(device.target, device.mac, vlan=device.vlan))
     request = f"User-Name = {device.mac}, User-Password = {device.mac}, Message-Authenticator = 0x00"
@@ -162,7 +162,7 @@ def test_radclient_is_given_the_same_answer_as_we(stock, client):
     assert f'Tunnel-Private-Group-Id:0 = "{device.vlan}"' in output
 
 
-def test_acknowledged_accounting_records_are_those_in_the_servers_detail_file(stock, client):
+def test_acknowledged_records_match_the_servers_detail_file(stock, client):
     source = AccountingSource(stock.devices, prefix="exact", open_sessions=20)
     run = client.run(source, count=200, window=16)
     source.close()

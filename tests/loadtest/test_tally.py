@@ -12,7 +12,7 @@ def test_percentile_is_at_most_two_percent_too_high(share, seconds):
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-9, 500.0])
-def test_latency_beyond_the_buckets_is_kept_at_their_ends(seconds):
+def test_latency_outside_the_buckets_is_kept_at_their_ends(seconds):
     histogram = Histogram()
     histogram.add(seconds)
     assert histogram.percentile(0.5) <= histogram.max_seconds == seconds

@@ -2,7 +2,7 @@ from loadtest.tenantry import GROUPS, RULES, known, make_tenants, policy_documen
 from nac.engine import PolicyRequest, compile_policy, decide
 
 
-def test_policy_admits_each_device_on_the_vlan_that_the_bench_expects():
+def test_policy_puts_each_device_on_the_expected_vlan():
     policy = compile_policy(policy_document())
     assert len(policy_document()["rules"]) == RULES
     for endpoint in make_tenants((len(GROUPS),))[0].endpoints:
@@ -11,7 +11,7 @@ def test_policy_admits_each_device_on_the_vlan_that_the_bench_expects():
         assert (str(decision.verdict), decision.vlan) == ("permit", endpoint.vlan)
 
 
-def test_tenants_are_the_same_each_time_and_share_no_device():
+def test_tenants_are_reproducible_and_share_no_device():
     assert make_tenants((5, 7)) == make_tenants((5, 7))
     macs = [mac for mac, _ in known(make_tenants((500, 500)))]
     assert len(set(macs)) == 1000

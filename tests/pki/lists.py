@@ -1,4 +1,4 @@
-"""Lists of the revoked, as authorities of others publish them."""
+"""Certificate revocation lists as external authorities publish them."""
 
 from datetime import datetime, timedelta
 
@@ -21,7 +21,7 @@ def make_crl(
     entry: x509.ExtensionType | None = None,
     encoding: Encoding = Encoding.DER,
 ) -> bytes:
-    """A list that holds since an hour for another day, unless said otherwise."""
+    """A CRL issued an hour ago and valid for another day, by default."""
     begin = begin or utc_now() - timedelta(hours=1)
     builder = x509.CertificateRevocationListBuilder().issuer_name(by.certificate.subject).last_update(begin)
     builder = builder.next_update(end or utc_now() + timedelta(days=1))

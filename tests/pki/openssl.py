@@ -1,4 +1,4 @@
-"""The openssl program as the judge of what we make."""
+"""The openssl program, as an independent check."""
 
 import subprocess
 from pathlib import Path

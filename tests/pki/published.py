@@ -1,4 +1,4 @@
-"""An authority's answers about status, without a database."""
+"""An authority's CRL and OCSP data, without a database."""
 
 from datetime import timedelta
 

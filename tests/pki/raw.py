@@ -1,4 +1,4 @@
-"""Certificates around any name, valid or not: what a builder would refuse, and what other authorities do issue."""
+"""Certificates with any name, valid or not: a builder would reject them, but other authorities issue them."""
 
 from pki import der
 
@@ -14,7 +14,7 @@ UNKNOWN_TYPE = bytes.fromhex("2a030405")
 _ECDSA_SHA256 = der.encode(der.SEQUENCE, der.encode(der.OBJECT_IDENTIFIER, bytes.fromhex("2a8648ce3d040302")))
 _UTC_TIME = 0x17
 _VALIDITY = der.encode(der.SEQUENCE, der.encode(_UTC_TIME, b"260101000000Z") + der.encode(_UTC_TIME, b"360101000000Z"))
-# The generator of P-256: a point that any parser takes.
+# The generator of P-256: a point that any parser accepts.
 _POINT = bytes.fromhex(
     "046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
     "4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5"
@@ -40,7 +40,7 @@ def _relative_name(attributes: list[Attribute]) -> bytes:
 
 
 def certificate(subject: bytes) -> bytes:
-    """DER of a certificate whose signature is nonsense; reading it needs no valid one."""
+    """DER of a certificate with an invalid signature. Parsing needs no valid one."""
     tbs = der.encode(
         der.SEQUENCE,
         der.encode(0xA0, der.encode(der.INTEGER, b"\x02"))

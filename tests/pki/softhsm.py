@@ -1,4 +1,4 @@
-"""SoftHSM 2: a PKCS#11 token in software, with its store in a folder of the test."""
+"""SoftHSM 2: a PKCS#11 software token. Its store is in a test folder."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ class SoftHsm:
 
 
 def make_softhsm(folder: Path) -> SoftHsm:
-    """SOFTHSM2_CONF must name its configuration before the module is first used in a process."""
+    """The process must set SOFTHSM2_CONF before it first uses the module."""
     store = folder / "tokens"
     store.mkdir()
     configuration = folder / "softhsm2.conf"

@@ -1,4 +1,4 @@
-"""CMS and SCEP messages as bytes: what is read, what is refused, and that nothing else comes out of the parsers."""
+"""CMS and SCEP messages as bytes: what the parsers accept, and which errors they raise."""
 
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -34,13 +34,13 @@ def registration() -> tuple[x509.Certificate, rsa.RSAPrivateKey]:
 
 @cache
 def request() -> bytes:
-    """A good PKCSReq."""
+    """A valid PKCSReq."""
     certificate, _ = registration()
     return device().message(signing_request(device().key, "laptop", "challenge"), certificate)
 
 
 def read_whole(data: bytes) -> bytes:
-    """As the server reads it, down to the certificate request's challenge."""
+    """Parses it as the server does, including the challenge in the certificate request."""
     certificate, key = registration()
     message = scep.read_request(data)
     message.require_proven()
@@ -57,7 +57,7 @@ def open_as_server(data: bytes, certificate: x509.Certificate, key: rsa.RSAPriva
     return content
 
 
-def test_request_is_read_as_it_was_made():
+def test_request_round_trips():
     message = scep.read_request(request())
     assert (message.message_type, message.transaction_id) == ("PKCSReq", device().transaction_id)
     assert (message.sender_nonce, message.signer) == (device().nonce, device().identity)
@@ -66,7 +66,7 @@ def test_request_is_read_as_it_was_made():
 
 @pytest.mark.parametrize("content", [b"", b"x", b"x" * 16, b"x" * 1000])
 @pytest.mark.parametrize("cipher", [AES_128, AES_256])
-def test_envelope_gives_back_what_was_put_in(content: bytes, cipher):
+def test_envelope_round_trips(content: bytes, cipher):
     certificate, key = registration()
     envelope = read_envelope(seal_envelope(content, certificate, cipher))
     recipient = find_recipient(envelope, certificate)
@@ -74,7 +74,7 @@ def test_envelope_gives_back_what_was_put_in(content: bytes, cipher):
     assert (envelope.cipher, open_envelope(envelope, recipient, key)) == (cipher, content)
 
 
-def test_envelope_to_an_elliptic_key_is_impossible():
+def test_envelope_for_an_elliptic_curve_key_is_rejected():
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.now(UTC)
     builder = x509.CertificateBuilder(name_of("x"), name_of("x"), key.public_key(), 1)
@@ -83,8 +83,8 @@ def test_envelope_to_an_elliptic_key_is_impossible():
         seal_envelope(b"x", certificate, AES_128)
 
 
-def test_envelope_under_another_cipher_is_refused():
-    """3DES by another library's hand."""
+def test_envelope_with_another_cipher_is_rejected():
+    """Encrypted with 3DES by another library."""
     certificate, _ = registration()
     builder = pkcs7.PKCS7EnvelopeBuilder().set_data(b"x").add_recipient(certificate)
     aes = builder.set_content_encryption_algorithm(algorithms.AES128).encrypt(Encoding.DER, [pkcs7.PKCS7Options.Binary])
@@ -100,7 +100,7 @@ def with_cipher(envelope: bytes, name: str, iv: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("digest", ["sha1", "md5"])
-def test_weak_digest_is_refused_though_the_signature_holds(digest: str):
+def test_weak_digest_is_rejected_despite_a_valid_signature(digest: str):
     algorithm = {"sha1": hashes.SHA1(), "md5": hashes.MD5()}[digest]  # noqa: S303 -- to be refused
     info = asn1_cms.ContentInfo.load(request())
     [signer] = info["content"]["signer_infos"]
@@ -115,27 +115,27 @@ def test_weak_digest_is_refused_though_the_signature_holds(digest: str):
     message = scep.read_request(info.dump(force=True))
     with pytest.raises(AlgorithmRefused, match="SHA-256"):
         message.require_proven()
-    # The refusal is told with a digest that is none of those.
+    # The rejection itself uses a strong digest.
     certificate, key = registration()
     answer = scep.build_failure(message, "badAlg", "no", scep.ScepResponder(certificate, key))
     assert cms.read_signed(answer).digest_name == "sha256"
 
 
-def test_content_that_was_exchanged_is_noticed():
+def test_replaced_content_is_detected():
     info = asn1_cms.ContentInfo.load(request())
     info["content"]["encap_content_info"]["content"] = b"other"
     with pytest.raises(SignatureRefused):
         scep.read_request(info.dump(force=True)).require_proven()
 
 
-def test_signature_by_another_key_is_noticed():
+def test_signature_by_another_key_is_detected():
     impostor = Device(identity=device().identity)
     certificate, _ = registration()
     with pytest.raises(SignatureRefused):
         scep.read_request(impostor.message(b"x", certificate)).require_proven()
 
 
-def test_message_without_its_attributes_is_refused():
+def test_message_without_required_attributes_is_rejected():
     bare = cms.sign_content(b"x", attributes={}, certificate=device().identity, key=device().key)
     with pytest.raises(CmsDamaged, match=r"2\.16\.840\.1\.113733\.1\.9\.2"):
         scep.read_request(bare)
@@ -144,7 +144,7 @@ def test_message_without_its_attributes_is_refused():
         scep.read_request(device().message(b"x", certificate, kind="99"))
 
 
-def test_message_beyond_the_bound_is_not_parsed():
+def test_message_over_the_size_limit_is_not_parsed():
     with pytest.raises(CmsDamaged, match="at most 65536"):
         scep.read_request(b"\x30" * 65_537)
     with pytest.raises(CmsDamaged, match="at most 65536"):
@@ -152,13 +152,13 @@ def test_message_beyond_the_bound_is_not_parsed():
 
 
 @pytest.mark.parametrize("nesting", [b"\x30\x80", b"\x24\x80", b"\xa0\x80", b"\x30\x82\xff\xff"])
-def test_deep_nesting_is_refused(nesting: bytes):
+def test_deep_nesting_is_rejected(nesting: bytes):
     with pytest.raises(CmsDamaged):
         scep.read_request(nesting * (60_000 // len(nesting)))
 
 
-def test_chunks_of_indefinite_length_are_read():
-    """As Bouncy Castle writes content (X.690 8.1.3.6)."""
+def test_chunks_of_indefinite_length_are_parsed():
+    """As Bouncy Castle encodes content (X.690 8.1.3.6)."""
     info = asn1_cms.ContentInfo.load(request())
     content = info["content"]["encap_content_info"]["content"].native
     parts = [content[at : at + 500] for at in range(0, len(content), 500)]
@@ -166,7 +166,7 @@ def test_chunks_of_indefinite_length_are_read():
     plain = b"\x04\x82" + len(content).to_bytes(2) + content
     wrapped = b"\xa0\x82" + len(plain).to_bytes(2) + plain
     assert wrapped in request()
-    # Every enclosing element in indefinite length, too.
+    # Every enclosing element has indefinite length, too.
     signed = request()
     at = signed.index(wrapped)
     octets = b"\xa0\x80\x24\x80" + chunks + b"\0\0\0\0"
@@ -182,7 +182,7 @@ def test_chunks_of_indefinite_length_are_read():
 
 @given(st.binary(max_size=400))
 @settings(max_examples=examples(300), deadline=None)
-def test_any_bytes_are_refused_with_an_error_of_ours(data: bytes):
+def test_random_bytes_raise_only_our_error(data: bytes):
     for read in (scep.read_request, read_envelope, scep.read_challenge):
         with pytest.raises(PkiError):
             read(data)
@@ -190,19 +190,19 @@ def test_any_bytes_are_refused_with_an_error_of_ours(data: bytes):
 
 @given(st.data())
 @settings(max_examples=examples(400), deadline=None)
-def test_changed_message_is_refused_with_an_error_of_ours_or_still_proven(data: st.DataObject):
+def test_changed_message_is_rejected_or_still_verifies(data: st.DataObject):
     changed = data.draw(mutations(request()))
     try:
         content = read_whole(changed)
     except PkiError:
         return
-    # What is not under the signature may change and do no harm.
+    # Unsigned parts may change without effect.
     assert scep.read_challenge(content) == "challenge"
 
 
 @given(st.data())
 @settings(max_examples=examples(300), deadline=None)
-def test_changed_envelope_is_refused_with_an_error_of_ours_or_opened(data: st.DataObject):
+def test_changed_envelope_is_rejected_or_decrypted(data: st.DataObject):
     certificate, key = registration()
     good = scep.read_request(request()).envelope
     try:
@@ -213,7 +213,7 @@ def test_changed_envelope_is_refused_with_an_error_of_ours_or_opened(data: st.Da
 
 @given(st.data())
 @settings(max_examples=examples(200), deadline=None)
-def test_changed_certificate_request_tells_its_challenge_or_is_refused(data: st.DataObject):
+def test_changed_certificate_request_is_parsed_or_rejected(data: st.DataObject):
     good = signing_request(device().key, "laptop", "challenge")
     try:
         scep.read_challenge(data.draw(mutations(good)))
@@ -221,6 +221,6 @@ def test_changed_certificate_request_tells_its_challenge_or_is_refused(data: st.
         return
 
 
-def test_poll_is_a_request_like_others():
+def test_poll_is_a_valid_request():
     certificate, _ = registration()
     assert scep.read_request(device().message(b"x", certificate, kind=CERT_POLL)).message_type == "CertPoll"

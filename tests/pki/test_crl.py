@@ -21,7 +21,7 @@ _WEEK = timedelta(days=7)
 
 
 @pytest.mark.parametrize("kind", ["ecdsa-p256", "ecdsa-p384", "rsa-2048"])
-def test_openssl_reads_and_verifies_what_every_kind_of_key_signs(tmp_path: Path, chain: Chain, kind: KeyKind) -> None:
+def test_openssl_verifies_crls_of_every_key_type(tmp_path: Path, chain: Chain, kind: KeyKind) -> None:
     key = generate_key(kind)
     root = issue_root(PROFILES["root"], key=key, subject=subject_name("R"), now=chain.now, serial=random_serial())
     entries = [(serial_bytes(random_serial()), Revocation(chain.now, reason)) for reason in REVOCATION_REASONS]
@@ -34,7 +34,7 @@ def test_openssl_reads_and_verifies_what_every_kind_of_key_signs(tmp_path: Path,
     assert "Certificate Hold" in told
 
 
-def test_times_numbers_and_serials_are_read_back_as_they_were_given(chain: Chain) -> None:
+def test_crl_times_numbers_and_serials_round_trip(chain: Chain) -> None:
     serials = [1, 0x7F, 0x80, 0xFF, 1 << 158]
     at = datetime(2050, 1, 1, tzinfo=UTC)
     entries = [
@@ -52,7 +52,7 @@ def test_times_numbers_and_serials_are_read_back_as_they_were_given(chain: Chain
     assert identifier.key_identifier == subject.digest
 
 
-def test_list_of_fifty_thousand_is_made_and_read(chain: Chain) -> None:
+def test_crl_of_fifty_thousand_entries_round_trips(chain: Chain) -> None:
     serials = [serial_bytes(random_serial()) for _ in range(50_000)]
     entries = [(serial, Revocation(chain.now, "keyCompromise")) for serial in serials]
     made = build_crl(chain.issuing, entries, number=1, this_update=chain.now, next_update=chain.now + _WEEK)
@@ -62,7 +62,7 @@ def test_list_of_fifty_thousand_is_made_and_read(chain: Chain) -> None:
     assert found is not None
 
 
-def test_number_beyond_twenty_octets_and_issuer_that_may_not_sign_lists_are_refused(chain: Chain) -> None:
+def test_oversized_number_and_unfit_issuer_are_rejected(chain: Chain) -> None:
     times = {"this_update": chain.now, "next_update": chain.now + _WEEK}
     with pytest.raises(ValueError, match="20 octets"):
         build_crl(chain.issuing, [], number=MAX_CRL_NUMBER + 1, **times)

@@ -1,4 +1,4 @@
-"""What comes in and goes out as files: keys, requests, PEM, PKCS#12."""
+"""File formats for import and export: keys, requests, PEM, PKCS#12."""
 
 import subprocess
 from pathlib import Path
@@ -69,9 +69,7 @@ def test_openssl_opens_the_pkcs12_file(
     assert wrong.returncode != 0
 
 
-def test_pkcs12_with_a_short_password_or_a_foreign_key_is_refused(
-    key: PrivateKey, certificate: x509.Certificate
-) -> None:
+def test_pkcs12_with_short_password_or_wrong_key_is_rejected(key: PrivateKey, certificate: x509.Certificate) -> None:
     with pytest.raises(BundleNotAllowed, match="at least 8"):
         build_pkcs12(friendly_name="x", key=key, certificate=certificate, chain=[], password="1234567")
     with pytest.raises(BundleNotAllowed, match="does not belong"):
@@ -79,7 +77,7 @@ def test_pkcs12_with_a_short_password_or_a_foreign_key_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["ecdsa-p256", "ecdsa-p384", "rsa-2048"])
-def test_key_comes_back_from_der_and_pem(kind: str) -> None:
+def test_key_round_trips_as_der_and_pem(kind: str) -> None:
     key = generate_key(kind)  # type: ignore[arg-type]
     der = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
     for written in (der, key_pem(key)):
@@ -87,7 +85,7 @@ def test_key_comes_back_from_der_and_pem(kind: str) -> None:
     assert openssl("pkey", "-check", "-noout", data=key_pem(key)).returncode == 0
 
 
-def test_unreadable_or_unsupported_key_is_refused() -> None:
+def test_unreadable_or_unsupported_key_is_rejected() -> None:
     edwards = ed25519.Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     encrypted = answer(
         "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-aes256", "-pass", "pass:x" * 4
@@ -102,7 +100,7 @@ def _request(tmp_path: Path, *arguments: str) -> bytes:
     return subprocess.run(command, check=True, capture_output=True, cwd=tmp_path).stdout
 
 
-def test_request_that_openssl_made_is_read(tmp_path: Path) -> None:
+def test_openssl_request_is_parsed(tmp_path: Path) -> None:
     elliptic = (
         "-newkey",
         "ec",
@@ -116,7 +114,7 @@ def test_request_that_openssl_made_is_read(tmp_path: Path) -> None:
         assert (request.common_name, request.sans) == ("laptop 1", (San("dns", "laptop.alpha.example"),))
 
 
-def test_request_without_names_proposes_none() -> None:
+def test_request_without_names_has_no_names() -> None:
     key = generate_key()
     made = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
     request = read_signing_request(made.public_bytes(Encoding.DER))
@@ -124,7 +122,7 @@ def test_request_without_names_proposes_none() -> None:
     assert is_same_public_key(request.public_key, key.public_key())
 
 
-def test_request_that_its_key_did_not_sign_is_refused(tmp_path: Path) -> None:
+def test_request_with_a_bad_signature_is_rejected(tmp_path: Path) -> None:
     elliptic = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-outform", "DER")
     made = bytearray(_request(tmp_path, *elliptic))
     made[made.index(b"laptop 1")] ^= 1
@@ -132,7 +130,7 @@ def test_request_that_its_key_did_not_sign_is_refused(tmp_path: Path) -> None:
         read_signing_request(bytes(made))
 
 
-def test_request_of_an_unknown_version_is_refused(tmp_path: Path) -> None:
+def test_request_with_an_unknown_version_is_rejected(tmp_path: Path) -> None:
     elliptic = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-outform", "DER")
     made = _request(tmp_path, *elliptic)
     version = bytes.fromhex("020100")
@@ -140,17 +138,17 @@ def test_request_of_an_unknown_version_is_refused(tmp_path: Path) -> None:
         read_signing_request(made.replace(version, bytes.fromhex("020101"), 1))
 
 
-def test_request_with_a_weak_key_is_refused(tmp_path: Path) -> None:
+def test_request_with_a_weak_key_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(KeyNotAllowed, match="1024 bits"):
         read_signing_request(_request(tmp_path, "-newkey", "rsa:1024"))
 
 
 @pytest.mark.parametrize("data", [b"", b"-----BEGIN CERTIFICATE REQUEST-----", b"\x30\x00", b"\0" * 40_000])
-def test_what_is_no_request_is_refused(data: bytes) -> None:
+def test_invalid_request_is_rejected(data: bytes) -> None:
     with pytest.raises(RequestNotAllowed):
         read_signing_request(data)
 
 
-def test_certificates_come_out_in_the_order_given(chain: Chain, certificate: x509.Certificate) -> None:
+def test_certificates_keep_their_order(chain: Chain, certificate: x509.Certificate) -> None:
     members = [certificate, chain.issuing.certificate, chain.root.certificate]
     assert x509.load_pem_x509_certificates(certificates_pem(members)) == members

@@ -1,4 +1,4 @@
-"""Lists and answers of other authorities: what holds is believed, what is anybody's, old, partial or damaged is not."""
+"""CRLs and OCSP responses of external authorities: only valid, complete and current ones are accepted."""
 
 from datetime import timedelta
 from functools import partial
@@ -24,7 +24,7 @@ NOW = utc_now().replace(microsecond=0)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 CA = authority("Corp CA", NOW)
 TWIN = authority("Corp CA", NOW)
-# No certificate of it is needed: answers name it by hashes.
+# The certificate itself is not needed: responses name it by hashes.
 LEAF = authority("laptop", NOW, by=CA, ca=False)
 LEAF_SERIAL = LEAF.certificate.serial_number.to_bytes((LEAF.certificate.serial_number.bit_length() + 7) // 8)
 DELEGATE_USAGE = ((x509.ExtendedKeyUsage([ExtendedKeyUsageOID.OCSP_SIGNING]), False),)
@@ -47,13 +47,13 @@ def point(**parts):
 
 
 @pytest.mark.parametrize("encoding", [Encoding.DER, Encoding.PEM])
-def test_list_is_read(encoding):
+def test_valid_crl_is_parsed(encoding):
     found = read_crl(crl(encoding=encoding), CA.certificate, now=NOW)
     assert (found.number, found.this_update, found.next_update) == (7, NOW - HOUR, NOW + DAY)
     assert found.serials == {SERIAL}
 
 
-def test_list_about_certificates_of_users_is_read():
+def test_crl_limited_to_user_certificates_is_parsed():
     assert read_crl(crl(point(only_contains_user_certs=True)), CA.certificate, now=NOW).serials == {SERIAL}
 
 
@@ -84,12 +84,12 @@ def test_list_about_certificates_of_users_is_read():
         (lambda: crl()[:-1], "no list"),
     ],
 )
-def test_list_that_cannot_be_relied_on_is_refused(data, says):
+def test_unreliable_crl_is_rejected(data, says):
     with pytest.raises(StatusNotUsable, match=says):
         read_crl(data(), CA.certificate, now=NOW)
 
 
-def test_list_beyond_the_bounds_is_refused(monkeypatch):
+def test_crl_over_the_limits_is_rejected(monkeypatch):
     monkeypatch.setattr(external_status, "MAX_REVOKED", 1)
     with pytest.raises(StatusNotUsable, match="2 entries"):
         read_crl(crl(serials=(b"\1", b"\2")), CA.certificate, now=NOW)
@@ -131,17 +131,17 @@ def read(data):
 
 
 @pytest.mark.parametrize("algorithm", [hashes.SHA1(), hashes.SHA256()])  # noqa: S303 -- names them
-def test_answer_of_the_authority_itself(algorithm):
+def test_response_signed_by_the_authority_is_accepted(algorithm):
     assert read(answer(algorithm=algorithm)) == (False, NOW - HOUR, NOW + HOUR)
     assert read(answer(status=ocsp.OCSPCertStatus.REVOKED)).revoked
 
 
-def test_answer_of_a_delegated_responder():
+def test_response_signed_by_a_delegated_responder_is_accepted():
     delegate = authority("Responder", NOW, by=CA, ca=False, extensions=DELEGATE_USAGE)
     assert not read(answer(by=delegate, certificates=(delegate,))).revoked
 
 
-def test_answer_without_an_end_holds_for_a_short_while():
+def test_response_without_an_end_is_valid_for_a_short_while():
     assert read(answer(end=None)).until - NOW <= timedelta(minutes=10)
 
 
@@ -149,7 +149,7 @@ def test_answer_without_an_end_holds_for_a_short_while():
     ("data", "says"),
     [
         (lambda: answer(by=TWIN), "not signed by the authority"),
-        # Certified by it, but not for this.
+        # The authority certified it, but not for OCSP signing.
         (lambda: answer(by=LEAF, certificates=(LEAF,)), "not signed by the authority"),
         (
             lambda: answer(
@@ -191,12 +191,12 @@ def test_answer_without_an_end_holds_for_a_short_while():
         (lambda: b"0" * (64 * 1024 + 1), "at most 65536"),
     ],
 )
-def test_answer_that_cannot_be_relied_on_is_refused(data, says):
+def test_unreliable_response_is_rejected(data, says):
     with pytest.raises(StatusNotUsable, match=says):
         read(data())
 
 
-def test_question_names_the_certificate_as_other_tools_read_it():
+def test_other_tools_can_parse_our_ocsp_request():
     asked = ocsp.load_der_ocsp_request(build_ocsp_request(CA.certificate, LEAF_SERIAL))
     expected = ocsp.OCSPRequestBuilder().add_certificate(LEAF.certificate, CA.certificate, hashes.SHA1()).build()  # noqa: S303
     assert asked.public_bytes(Encoding.DER) == expected.public_bytes(Encoding.DER)
@@ -209,7 +209,7 @@ _GOOD = {"list": crl(), "answer": answer()}
 @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 @fuzz
 @given(data=st.data(), kind=st.sampled_from(["list", "answer"]))
-def test_changed_octets_never_turn_into_another_statement(data, kind):
+def test_changed_octets_never_give_another_status(data, kind):
     good = _GOOD[kind]
     changed = bytearray(good)
     for _ in range(data.draw(st.integers(1, 4))):
@@ -225,7 +225,7 @@ def test_changed_octets_never_turn_into_another_statement(data, kind):
 @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 @fuzz
 @given(octets=st.binary(max_size=200))
-def test_any_octets_are_refused(octets):
+def test_random_octets_are_rejected(octets):
     for reader in (lambda given: read_crl(given, CA.certificate, now=NOW), read):
         with pytest.raises(StatusNotUsable):
             reader(octets)

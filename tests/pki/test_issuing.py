@@ -39,7 +39,7 @@ _DAY = timedelta(days=1)
         ("scep-ra", [], "any", "sslclient"),
     ],
 )
-def test_issued_chain_verifies_for_its_purpose_alone(
+def test_issued_chain_verifies_only_for_its_purpose(
     chain: Chain, tmp_path: Path, profile: str, sans: list[San], good_for: str, bad_for: str
 ) -> None:
     certificate = chain.issue(profile, "somebody", *sans)
@@ -51,12 +51,12 @@ def test_issued_chain_verifies_for_its_purpose_alone(
 
 
 @pytest.mark.parametrize("kind", ["ecdsa-p256", "ecdsa-p384", "rsa-2048"])
-def test_every_kind_of_key_gives_a_chain_that_verifies(chain: Chain, tmp_path: Path, kind: Any) -> None:
+def test_every_key_type_gives_a_chain_that_verifies(chain: Chain, tmp_path: Path, kind: Any) -> None:
     certificate = chain.issue("eap-client-device", "printer", key=generate_key(kind))
     assert verify("sslclient", *chain.write(tmp_path, certificate)).returncode == 0
 
 
-def test_fields_are_those_of_rfc_5280(chain: Chain) -> None:
+def test_fields_follow_rfc_5280(chain: Chain) -> None:
     certificate = chain.issue("eap-client-device", "laptop 1", San("dns", "laptop.alpha.example"))
     critical = {extension.oid._name: extension.critical for extension in certificate.extensions}
     assert critical == {
@@ -76,7 +76,7 @@ def test_fields_are_those_of_rfc_5280(chain: Chain) -> None:
     usage = extensions.get_extension_for_class(x509.KeyUsage).value
     assert usage.digital_signature
     assert not any((usage.key_cert_sign, usage.crl_sign, usage.key_encipherment, usage.content_commitment))
-    # Valid from an hour before, for two years counted from now; the last second is included (4.1.2.5).
+    # Backdated by one hour, valid for two years from now. The last second is included (4.1.2.5).
     now = chain.now.replace(microsecond=0)
     assert certificate.not_valid_before_utc == now - timedelta(hours=1)
     assert certificate.not_valid_after_utc == now + 730 * _DAY - timedelta(seconds=1)
@@ -91,22 +91,22 @@ def test_fields_are_those_of_rfc_5280(chain: Chain) -> None:
         ("ocsp-signer", "rsa-2048", False),
     ],
 )
-def test_rsa_keys_of_tls_may_encipher(chain: Chain, profile: str, kind: KeyKind, enciphers: bool) -> None:
-    """SCEP's answers are enciphered for the device's key (RFC 8894 3.2)."""
+def test_rsa_keys_for_tls_have_key_encipherment(chain: Chain, profile: str, kind: KeyKind, enciphers: bool) -> None:
+    """SCEP responses are encrypted to the device's key (RFC 8894 3.2)."""
     names = [San("dns", "radius.alpha.example")] if profile == "eap-server" else []
     certificate = chain.issue(profile, "x", *names, key=generate_key(kind))
     usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
     assert (usage.digital_signature, usage.key_encipherment) == (True, enciphers)
 
 
-def test_authorities_are_constrained(chain: Chain) -> None:
+def test_authorities_have_basic_and_path_constraints(chain: Chain) -> None:
     root, issuing = (
         authority.extensions.get_extension_for_class(x509.BasicConstraints)
         for authority in (chain.root.certificate, chain.issuing.certificate)
     )
     assert (root.value.ca, root.value.path_length, root.critical) == (True, None, True)
     assert (issuing.value.ca, issuing.value.path_length, issuing.critical) == (True, 0, True)
-    # Digital signature is for OCSP responses, which the issuing authority signs itself.
+    # The digital signature bit is for OCSP responses that the issuing authority signs itself.
     shown = answer("x509", "-noout", "-ext", "keyUsage", data=certificates_pem([chain.issuing.certificate]))
     assert "Digital Signature, Certificate Sign, CRL Sign" in shown
 
@@ -118,14 +118,14 @@ def test_authorities_are_constrained(chain: Chain) -> None:
         ("scep-ra", ["Digital Signature, Key Encipherment\n", "CMC Registration Authority"]),
     ],
 )
-def test_helpers_of_an_authority_may_do_their_part_alone(chain: Chain, profile: str, shown: list[str]) -> None:
+def test_delegated_certificates_have_only_their_own_usage(chain: Chain, profile: str, shown: list[str]) -> None:
     certificate = chain.issue(profile, "helper", key=generate_key(PROFILES[profile].key))
     text = answer("x509", "-noout", "-text", data=certificates_pem([certificate]))
     assert [part for part in shown if part not in text] == []
     assert ("OCSP No Check" in text) == (profile == "ocsp-signer")
 
 
-def test_serials_are_sixteen_octets_and_never_repeat() -> None:
+def test_serials_have_sixteen_octets_and_never_repeat() -> None:
     serials = {random_serial() for _ in range(2000)}
     assert len(serials) == 2000
     assert {len(serial_bytes(serial)) for serial in serials} == {16}
@@ -134,7 +134,7 @@ def test_serials_are_sixteen_octets_and_never_repeat() -> None:
 
 
 @pytest.mark.parametrize("serial", [0, -1, 1 << 159])
-def test_serial_out_of_range_is_refused(chain: Chain, serial: int) -> None:
+def test_serial_out_of_range_is_rejected(chain: Chain, serial: int) -> None:
     with pytest.raises(ValueError, match="20 octets"):
         issue(
             PROFILES["eap-client-device"],
@@ -146,7 +146,7 @@ def test_serial_out_of_range_is_refused(chain: Chain, serial: int) -> None:
         )
 
 
-def test_certificate_is_shortened_to_its_issuers_end_but_never_promised_longer(chain: Chain) -> None:
+def test_certificate_ends_no_later_than_its_issuer(chain: Chain) -> None:
     last = chain.issuing.certificate.not_valid_after_utc
     near_the_end = replace(chain, now=last - 10 * _DAY)
     assert near_the_end.issue("eap-client-device", "late").not_valid_after_utc == last
@@ -155,7 +155,7 @@ def test_certificate_is_shortened_to_its_issuers_end_but_never_promised_longer(c
         near_the_end.issue("eap-client-device", "late", not_after=last + timedelta(seconds=1))
 
 
-def test_expired_and_future_certificates_can_be_made_for_tests(chain: Chain, tmp_path: Path) -> None:
+def test_expired_and_future_certificates_can_be_made(chain: Chain, tmp_path: Path) -> None:
     expired = chain.issue("eap-client-device", "old", not_before=chain.now - 2 * _DAY, not_after=chain.now - _DAY)
     assert b"certificate has expired" in verify("sslclient", *chain.write(tmp_path, expired)).stderr
     future = chain.issue("eap-client-device", "early", not_before=chain.now + _DAY)
@@ -194,7 +194,7 @@ _REFUSALS: list[tuple[Callable[[Chain], dict[str, Any]], type[PkiError], str]] =
 
 
 @pytest.mark.parametrize(("change", "error", "message"), _REFUSALS, ids=[message for _, _, message in _REFUSALS])
-def test_what_the_profile_does_not_allow_is_refused_before_signing(
+def test_request_outside_the_profile_is_rejected_before_signing(
     chain: Chain, change: Callable[[Chain], dict[str, Any]], error: type[PkiError], message: str
 ) -> None:
     with pytest.raises(error, match=message):
@@ -208,13 +208,13 @@ def test_client_certificate_cannot_issue(chain: Chain) -> None:
         _issue_with(chain, issuer=client)
 
 
-def test_issuer_with_a_key_that_is_not_its_own_is_refused_and_shows_no_key(chain: Chain) -> None:
+def test_issuer_with_another_key_is_rejected_without_showing_it(chain: Chain) -> None:
     with pytest.raises(IssuerNotAllowed, match="does not belong"):
         Issuer(chain.issuing.certificate, generate_key())
     assert "key" not in repr(chain.issuing).replace("public_key", "")
 
 
-def test_only_an_authority_signs_itself(chain: Chain) -> None:
+def test_only_an_authority_can_be_self_signed(chain: Chain) -> None:
     with pytest.raises(IssuerNotAllowed, match="cannot sign itself"):
         issue_root(
             PROFILES["eap-server"], key=generate_key(), subject=subject_name("x"), now=chain.now, serial=random_serial()

@@ -1,4 +1,4 @@
-"""pkilint's opinion (RFC 5280, RFC 6960) of everything that we sign. It ends with the number of its errors."""
+"""pkilint's report (RFC 5280, RFC 6960) on everything that we sign. Its exit status is the number of errors."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ from tests.pki.published import HOUR, LOCATIONS, make_signer, question
 _NAMES: dict[SanKind, str] = {
     "dns": "laptop.alpha.example",
     "email": "ada@alpha.example",
-    # The linter knows no URI without an authority.
+    # The linter rejects URIs without an authority part.
     "uri": "https://alpha.example/devices/1",
     "upn": "ada@alpha.example",
 }
@@ -39,8 +39,8 @@ def require_clean(tool: str, data: bytes, folder: Path, *options: str) -> None:
     assert (found.returncode, found.stdout.strip()) == (0, ""), found.stdout + found.stderr
 
 
-def test_linter_finds_a_fault(chain: Chain, tmp_path: Path) -> None:
-    """A clean report of a tool that finds nothing would say nothing."""
+def test_linter_detects_an_error(chain: Chain, tmp_path: Path) -> None:
+    """Without this test a broken linter would look like a clean report."""
     wrong = chain.issue("eap-client-device", "laptop 1", San("uri", "urn:no:authority")).public_bytes(Encoding.DER)
     found = lint("lint_pkix_cert", wrong, tmp_path)
     assert found.returncode > 0
@@ -48,7 +48,7 @@ def test_linter_finds_a_fault(chain: Chain, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in PROFILES if name != "root"])
-def test_certificate_of_every_profile_is_without_fault(chain: Chain, tmp_path: Path, name: str) -> None:
+def test_certificates_of_every_profile_pass_the_linter(chain: Chain, tmp_path: Path, name: str) -> None:
     profile = PROFILES[name]
     certificate = issue(
         profile,
@@ -63,20 +63,20 @@ def test_certificate_of_every_profile_is_without_fault(chain: Chain, tmp_path: P
     require_clean("lint_pkix_cert", certificate.public_bytes(Encoding.DER), tmp_path)
 
 
-def test_root_is_without_fault(chain: Chain, tmp_path: Path) -> None:
+def test_root_passes_the_linter(chain: Chain, tmp_path: Path) -> None:
     require_clean("lint_pkix_cert", chain.root.certificate.public_bytes(Encoding.DER), tmp_path)
 
 
 @pytest.mark.parametrize("reasons", [[], list(REVOCATION_REASONS)])
 @pytest.mark.parametrize("which", ["root", "issuing"])
-def test_list_is_without_fault(chain: Chain, tmp_path: Path, which: str, reasons: list[str]) -> None:
+def test_crl_passes_the_linter(chain: Chain, tmp_path: Path, which: str, reasons: list[str]) -> None:
     issuer: Issuer = getattr(chain, which)
     revoked = [(serial_bytes(random_serial()), Revocation(chain.now, reason)) for reason in reasons]
     crl = build_crl(issuer, revoked, number=300, this_update=chain.now, next_update=chain.now + 100 * HOUR)
     require_clean("lint_crl", crl, tmp_path, "--type", "CRL", "--profile", "PKIX")
 
 
-def test_answers_are_without_fault(chain: Chain, tmp_path: Path) -> None:
+def test_ocsp_responses_pass_the_linter(chain: Chain, tmp_path: Path) -> None:
     signer = make_signer(chain)
     certificate = chain.issue("eap-client-device", "laptop 1")
     statuses: list[CertificateStatus] = [

@@ -26,14 +26,14 @@ from tests.pki.openssl import answer
         ("x\u00a0", False),
         ("a\nb", False),
         ("a\0b", False),
-        # Turns the writing direction: "gnp.exe" would read as something else.
+        # Reverses the writing direction: "gnp.exe" would look like another name.
         ("a\u202eb", False),
         ("a\u200bb", False),
         ("\ud800", False),
         ("a\u2028b", False),
     ],
 )
-def test_common_name_of_printable_text_alone_is_allowed(value: str, allowed: bool) -> None:
+def test_only_printable_text_is_a_valid_common_name(value: str, allowed: bool) -> None:
     if allowed:
         assert read_common_name(subject_name(value)) == value
     else:
@@ -41,11 +41,11 @@ def test_common_name_of_printable_text_alone_is_allowed(value: str, allowed: boo
             subject_name(value)
 
 
-def test_text_comes_out_composed() -> None:
+def test_text_is_normalized_to_composed_form() -> None:
     assert clean_text("Mu\u0308ller", what="name", limit=10) == "M\u00fcller"
 
 
-def test_subject_goes_from_the_general_to_the_particular() -> None:
+def test_subject_is_ordered_from_general_to_specific() -> None:
     name = subject_name("Alpha Issuing CA", organisation="Alpha", serial_number="alpha-3f2a91bc")
     assert format_one_line(name) == "/O=Alpha/serialNumber=alpha-3f2a91bc/CN=Alpha Issuing CA"
     with pytest.raises(NameNotAllowed, match="PrintableString"):
@@ -62,7 +62,7 @@ def test_subject_goes_from_the_general_to_the_particular() -> None:
         ("upn:eve@älpha.example", "upn:eve@älpha.example"),
     ],
 )
-def test_alternative_name_is_read_in_its_written_form(text: str, expected: str) -> None:
+def test_alternative_name_is_parsed_from_text(text: str, expected: str) -> None:
     assert str(parse_san(text)) == expected
 
 
@@ -92,7 +92,7 @@ def test_alternative_name_is_read_in_its_written_form(text: str, expected: str) 
         "upn:eve\0@alpha.example",
     ],
 )
-def test_bad_alternative_name_is_refused(text: str) -> None:
+def test_invalid_alternative_name_is_rejected(text: str) -> None:
     with pytest.raises(NameNotAllowed):
         parse_san(text)
 
@@ -107,7 +107,7 @@ def test_openssl_reads_the_alternative_names(chain: Chain) -> None:
     assert "eve@älpha.example" in shown
 
 
-def test_request_for_a_principal_name_that_is_no_text_is_refused() -> None:
+def test_principal_name_that_is_not_text_is_rejected() -> None:
     principal = x509.OtherName(UPN_OID, b"\x0c\x03\xff@b")
     builder = x509.CertificateSigningRequestBuilder(subject_name("eve"))
     builder = builder.add_extension(x509.SubjectAlternativeName([principal]), critical=False)

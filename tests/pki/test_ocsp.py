@@ -1,4 +1,4 @@
-"""Requests as they may come, and answers as others read them."""
+"""OCSP requests in all accepted forms, and responses as other tools parse them."""
 
 from pathlib import Path
 
@@ -56,7 +56,7 @@ def _assembled(
     return der.sequence(tbs, signature)
 
 
-def test_request_is_read_as_the_library_reads_it(chain: Chain, certificate: x509.Certificate) -> None:
+def test_request_is_parsed_as_by_the_library(chain: Chain, certificate: x509.Certificate) -> None:
     data = question(chain, certificate, b"n" * 32)
     request, theirs = read_request(data), load_der_ocsp_request(data)
     (asked,) = request.certificates
@@ -67,10 +67,10 @@ def test_request_is_read_as_the_library_reads_it(chain: Chain, certificate: x509
     assert not IssuerHashes(chain.root.certificate).issued(asked)
 
 
-def test_request_of_openssl_with_a_name_and_a_signature_is_read(
+def test_openssl_request_with_name_and_signature_is_parsed(
     chain: Chain, certificate: x509.Certificate, tmp_path: Path
 ) -> None:
-    """Who asks and how it is signed is not looked at."""
+    """The requester's name and signature are ignored."""
     _, issuer, file = chain.write(tmp_path, certificate)
     key = tmp_path / "key.pem"
     answer("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", str(key))
@@ -87,7 +87,7 @@ def test_request_of_openssl_with_a_name_and_a_signature_is_read(
 
 
 @pytest.mark.parametrize("value", [0, -1, -(1 << 80), 1, 127, 128, 1 << 159])
-def test_every_serial_is_echoed_as_it_was_asked_about(chain: Chain, signer: OcspSigner, value: int) -> None:
+def test_every_serial_is_echoed_unchanged(chain: Chain, signer: OcspSigner, value: int) -> None:
     octets = value.to_bytes((value.bit_length() // 8) + 1, signed=True)
     fields = list(
         der.iter_children(next(der.iter_children(_single(question(chain, chain.issuing.certificate)))).content)
@@ -100,7 +100,7 @@ def test_every_serial_is_echoed_as_it_was_asked_about(chain: Chain, signer: Ocsp
     assert certid in made
 
 
-def test_parts_that_do_not_matter_are_passed_over(chain: Chain, certificate: x509.Certificate) -> None:
+def test_irrelevant_parts_are_skipped(chain: Chain, certificate: x509.Certificate) -> None:
     single = _single(question(chain, certificate))
     plain = read_request(_assembled(single))
     name = der.explicit(1, der.explicit(4, x509.Name([]).public_bytes()))
@@ -110,8 +110,8 @@ def test_parts_that_do_not_matter_are_passed_over(chain: Chain, certificate: x50
         assert read_request(_assembled(single, **parts)) == plain
 
 
-def test_algorithm_without_parameters_is_echoed_without(chain: Chain, certificate: x509.Certificate) -> None:
-    """RFC 4055 2.1: both forms mean the same; clients compare octets."""
+def test_algorithm_without_parameters_is_echoed_without_them(chain: Chain, certificate: x509.Certificate) -> None:
+    """RFC 4055 2.1: both forms mean the same, but clients compare octets."""
     data = question(chain, certificate)
     algorithm = der.object_identifier("2.16.840.1.101.3.4.2.1")
     bare, full = der.sequence(algorithm), der.sequence(algorithm, b"\x05\x00")
@@ -125,7 +125,7 @@ def test_algorithm_without_parameters_is_echoed_without(chain: Chain, certificat
         assert IssuerHashes(chain.issuing.certificate).issued(asked)
 
 
-def test_hash_that_is_not_known_is_nobodys(chain: Chain, certificate: x509.Certificate) -> None:
+def test_unknown_hash_algorithm_matches_no_authority(chain: Chain, certificate: x509.Certificate) -> None:
     digest = hashes.SHA512()
     builder = OCSPRequestBuilder().add_certificate(certificate, chain.issuing.certificate, digest)
     (asked,) = read_request(builder.build().public_bytes(Encoding.DER)).certificates
@@ -133,8 +133,8 @@ def test_hash_that_is_not_known_is_nobodys(chain: Chain, certificate: x509.Certi
 
 
 @pytest.mark.parametrize("content", [b"", b"\x2a\x80\x01", b"\x2a\x81", b"\x2a" + b"\xff" * 18 + b"\x7f", b"\x2a" * 64])
-def test_hash_that_is_no_identifier_is_malformed(content: bytes) -> None:
-    """X.690 8.19.2, and what other readers of the answer take."""
+def test_invalid_hash_identifier_is_malformed(content: bytes) -> None:
+    """X.690 8.19.2, and what other OCSP parsers accept."""
     algorithm = der.sequence(der.encode(der.OBJECT_IDENTIFIER, content))
     single = der.sequence(der.sequence(algorithm, _octets(20), _octets(20), der.integer(5)))
     with pytest.raises(OcspRequestMalformed):
@@ -167,14 +167,14 @@ def _octets(count: int) -> bytes:
         *("empty extension", "version 2", "second part without its tag"),
     ],
 )
-def test_what_goes_beyond_the_bounds_is_malformed(
+def test_request_over_the_limits_is_malformed(
     chain: Chain, certificate: x509.Certificate, parts: dict[str, bytes]
 ) -> None:
     with pytest.raises(OcspRequestMalformed):
         read_request(_assembled(_single(question(chain, certificate)), **parts))
 
 
-def test_counts_and_sizes_are_bounded(chain: Chain, certificate: x509.Certificate) -> None:
+def test_counts_and_sizes_are_limited(chain: Chain, certificate: x509.Certificate) -> None:
     single = _single(question(chain, certificate))
     assert len(read_request(_assembled(single * MAX_CERTIFICATES)).certificates) == MAX_CERTIFICATES
     for singles in (b"", single * (MAX_CERTIFICATES + 1)):
@@ -185,7 +185,7 @@ def test_counts_and_sizes_are_bounded(chain: Chain, certificate: x509.Certificat
 
 
 def _is_read(data: bytes) -> OcspRequest | None:
-    """The one error that may leave."""
+    """Whether it is parsed. Only one type of error may be raised."""
     try:
         return read_request(data)
     except OcspRequestMalformed:
@@ -194,14 +194,14 @@ def _is_read(data: bytes) -> OcspRequest | None:
 
 @settings(max_examples=examples(400), deadline=None)
 @given(st.binary(max_size=300))
-def test_any_bytes_are_read_or_malformed(data: bytes) -> None:
+def test_random_bytes_are_parsed_or_malformed(data: bytes) -> None:
     _is_read(data)
     _is_read(der.sequence(der.sequence(data)))
 
 
 @settings(max_examples=examples(600), deadline=None)
 @given(st.data())
-def test_mutated_request_is_read_or_malformed_and_what_is_answered_is_der(
+def test_mutated_request_is_malformed_or_gets_a_der_response(
     chain: Chain, certificate: x509.Certificate, signer: OcspSigner, data: st.DataObject
 ) -> None:
     octets = bytearray(_assembled(_single(question(chain, certificate)) * 2, extensions=_nonces(_octets(16))))
@@ -229,7 +229,7 @@ def test_mutated_request_is_read_or_malformed_and_what_is_answered_is_der(
 
 
 @pytest.mark.parametrize("kind", ["ecdsa-p256", "ecdsa-p384", "rsa-2048"])
-def test_openssl_verifies_the_answer_of_every_kind_of_key(
+def test_openssl_verifies_responses_of_every_key_type(
     chain: Chain, certificate: x509.Certificate, tmp_path: Path, kind: KeyKind
 ) -> None:
     root, issuing, file = chain.write(tmp_path, certificate)
@@ -246,13 +246,13 @@ def test_openssl_verifies_the_answer_of_every_kind_of_key(
 
 
 @pytest.mark.parametrize("reason", ["malformedRequest", "internalError", "tryLater", "unauthorized"])
-def test_refusal_is_read_as_what_it_is(reason: OcspRefusal) -> None:
+def test_error_response_is_parsed_as_such(reason: OcspRefusal) -> None:
     name = load_der_ocsp_response(encode_refusal(reason)).response_status.name
     assert name.replace("_", "").lower() == reason.lower()
     assert name != OCSPResponseStatus.SUCCESSFUL.name
 
 
-def test_signer_takes_only_its_own_key(chain: Chain, signer: OcspSigner) -> None:
+def test_signer_accepts_only_its_own_key(chain: Chain, signer: OcspSigner) -> None:
     with pytest.raises(ValueError, match="does not belong"):
         OcspSigner(signer.certificate, generate_key())
     assert "EllipticCurvePrivateKey" not in repr(signer)

@@ -30,7 +30,7 @@ _ALPHABETS = {
     "latin-1": st.characters(max_codepoint=0xFF),
     "ascii": st.characters(max_codepoint=0x7F),
 }
-# Blanks of every kind, letters of both cases, what the one-line form escapes: more often than chance would have them.
+# Whitespace, both letter cases and characters that the one-line form escapes, more often than by chance.
 _FAVOURITES = st.sampled_from(" \t\n\v\f\r\u00a0\u2003aAzZİß/+\\=,\0\x7f")
 
 
@@ -70,7 +70,7 @@ def _hash_and_line(name: bytes) -> tuple[str, str]:
 
 @given(_NAMES)
 @settings(max_examples=examples(100), deadline=None)
-def test_any_name_hashes_and_reads_as_openssl_does(name: bytes) -> None:
+def test_any_name_has_openssls_hash_and_text(name: bytes) -> None:
     assert (compute_name_hash(name), format_one_line(name)) == _hash_and_line(name)
 
 
@@ -84,7 +84,7 @@ def test_any_name_hashes_and_reads_as_openssl_does(name: bytes) -> None:
         ("日本", r"\xE6\x97\xA5\xE6\x9C\xAC"),
     ],
 )
-def test_name_of_the_library_reads_as_openssl_does(value: str, shown: str) -> None:
+def test_library_made_name_has_openssls_hash_and_text(value: str, shown: str) -> None:
     name = x509.Name(
         [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Alpha"), x509.NameAttribute(NameOID.COMMON_NAME, value)]
     )
@@ -92,13 +92,13 @@ def test_name_of_the_library_reads_as_openssl_does(value: str, shown: str) -> No
     assert (compute_name_hash(name), format_one_line(name)) == _hash_and_line(name.public_bytes())
 
 
-def test_names_that_differ_in_case_and_blanks_share_a_hash_and_others_do_not() -> None:
+def test_names_differing_in_case_and_spaces_share_a_hash() -> None:
     def hash_of(value: str, tag: int = der.UTF8_STRING) -> str:
         return compute_name_hash(raw.name([(raw.COMMON_NAME, tag, value.encode(_CODECS[tag]))]))
 
     assert hash_of("Alpha  Root") == hash_of(" alpha ROOT\t") == hash_of("alpha root", der.BMP_STRING)
     assert hash_of("Alpha Root") != hash_of("AlphaRoot")
-    # Beyond ASCII the case counts.
+    # Outside ASCII, the case matters.
     assert hash_of("Ä") != hash_of("ä")
     # A NumericString is not folded into a UTF8String.
     assert hash_of("12", der.NUMERIC_STRING) != hash_of("12")
@@ -114,7 +114,7 @@ def test_names_that_differ_in_case_and_blanks_share_a_hash_and_others_do_not() -
         (der.UNIVERSAL_STRING, b"\x00\x11\x00\x00"),
     ],
 )
-def test_string_that_openssl_refuses_is_refused_here_too(tag: int, content: bytes) -> None:
+def test_string_that_openssl_rejects_is_rejected(tag: int, content: bytes) -> None:
     name = raw.name([(raw.COMMON_NAME, tag, content)])
     assert openssl("x509", "-inform", "DER", "-noout", "-hash", data=raw.certificate(name)).returncode != 0
     with pytest.raises(DerDamaged):
@@ -125,12 +125,12 @@ def test_string_that_openssl_refuses_is_refused_here_too(tag: int, content: byte
     "damaged",
     [b"", b"\x30", b"\x30\x05\x31", b"\x31\x00", b"\x30\x80", b"\x30\x02\x31\x00\x00", b"\x30\x04\x31\x02\x30\x00"],
 )
-def test_damaged_name_is_refused(damaged: bytes) -> None:
+def test_damaged_name_is_rejected(damaged: bytes) -> None:
     with pytest.raises(DerDamaged):
         format_one_line(damaged)
 
 
-def test_every_attribute_type_of_x520_has_openssls_short_name() -> None:
+def test_x520_attribute_types_have_openssls_short_names() -> None:
     known = {}
     for line in answer("list", "-objects").splitlines():
         short, _, rest = line.partition(" = ")

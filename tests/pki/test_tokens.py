@@ -1,4 +1,4 @@
-"""Keys in a token of SoftHSM sign certificates, stay where they are, and survive that the token was away."""
+"""Keys in a SoftHSM token sign certificates, cannot be exported, and survive a token outage."""
 
 import multiprocessing
 from pathlib import Path
@@ -32,7 +32,7 @@ def hsm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SoftHsm:
 
 
 @pytest.mark.parametrize("kind", ["ecdsa-p256", "ecdsa-p384", "rsa-2048"])
-def test_authority_in_a_token_signs_a_chain_that_openssl_verifies(hsm: SoftHsm, tmp_path: Path, kind: Any) -> None:
+def test_token_authority_signs_a_chain_openssl_verifies(hsm: SoftHsm, tmp_path: Path, kind: Any) -> None:
     token, now = hsm.token(), utc_now()
     root_key = token.generate(kind, key_id=b"root", label="root")
     root = issue_root(
@@ -52,7 +52,7 @@ def test_authority_in_a_token_signs_a_chain_that_openssl_verifies(hsm: SoftHsm, 
         PROFILES["eap-client-device"],
         public_key=generate_key().public_key(),
         subject=subject_name("laptop"),
-        # Found again, as another process would.
+        # Looked up again, as another process would.
         issuer=Issuer(issuing, hsm.token().key(b"issuing")),
         serial=random_serial(),
         **common,
@@ -65,7 +65,7 @@ def test_authority_in_a_token_signs_a_chain_that_openssl_verifies(hsm: SoftHsm, 
     assert good.returncode == 0, good.stderr
 
 
-def test_key_cannot_be_taken_out(hsm: SoftHsm) -> None:
+def test_key_cannot_be_exported(hsm: SoftHsm) -> None:
     token = hsm.token()
     for kind in ("ecdsa-p256", "rsa-2048"):
         key = token.generate(kind, key_id=kind.encode(), label=kind)
@@ -74,7 +74,7 @@ def test_key_cannot_be_taken_out(hsm: SoftHsm) -> None:
         with pytest.raises(TokenRefused, match="does not leave"):
             key.private_numbers()
         assert "1234" not in repr(token)
-    # The token says the same.
+    # The token confirms it.
     session = token._open(pkcs11)
     for private in session.get_objects({pkcs11.Attribute.CLASS: pkcs11.ObjectClass.PRIVATE_KEY}):
         assert private[pkcs11.Attribute.SENSITIVE]
@@ -83,15 +83,15 @@ def test_key_cannot_be_taken_out(hsm: SoftHsm) -> None:
         token.key(b"rsa-2048").sign(b"x", padding.PSS(padding.MGF1(hashes.SHA256()), 32), hashes.SHA256())
 
 
-# The library tells of a search that the end of its session cut short.
+# The library reports a search that ended with its session.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_token_that_went_away_and_came_back_signs_again(hsm: SoftHsm, tmp_path: Path) -> None:
+def test_token_signs_again_after_it_was_removed(hsm: SoftHsm, tmp_path: Path) -> None:
     key = hsm.token().generate("ecdsa-p256", key_id=b"k", label="k")
     away = tmp_path / "away"
     for entry in list(hsm.store.iterdir()):
         away.mkdir(exist_ok=True)
         entry.rename(away / entry.name)
-    # Whoever else uses the module in this process ends its sessions.
+    # Any other user of the module in this process closes its sessions.
     pkcs11.lib(str(MODULE)).reinitialize()
     with pytest.raises(TokenUnavailable, match="admit test"):
         key.sign(b"data", ec.ECDSA(hashes.SHA256()))
@@ -100,7 +100,7 @@ def test_token_that_went_away_and_came_back_signs_again(hsm: SoftHsm, tmp_path: 
     key.public_key().verify(key.sign(b"data", ec.ECDSA(hashes.SHA256())), b"data", ec.ECDSA(hashes.SHA256()))
 
 
-def test_session_that_lost_sight_of_a_key_is_not_kept(hsm: SoftHsm, tmp_path: Path) -> None:
+def test_session_without_its_key_is_discarded(hsm: SoftHsm, tmp_path: Path) -> None:
     token, away = hsm.token(), tmp_path / "away"
     public = token.generate("ecdsa-p256", key_id=b"k", label="k").public_key()
     hsm.store.rename(away)
@@ -113,7 +113,7 @@ def test_session_that_lost_sight_of_a_key_is_not_kept(hsm: SoftHsm, tmp_path: Pa
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_module_that_is_out_of_order_for_a_while_is_unavailable(hsm: SoftHsm) -> None:
+def test_failing_module_is_unavailable_until_it_recovers(hsm: SoftHsm) -> None:
     token, configuration = hsm.token(), hsm.configuration.read_text()
     public = token.generate("ecdsa-p256", key_id=b"k", label="k").public_key()
     hsm.configuration.write_text("directories.tokendir = /nonexistent\n")
@@ -128,7 +128,7 @@ def _sign(token: Pkcs11Token, answers: "multiprocessing.Queue[bytes]") -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_child_of_a_fork_opens_a_session_of_its_own(hsm: SoftHsm) -> None:
+def test_forked_child_opens_its_own_session(hsm: SoftHsm) -> None:
     token = hsm.token()
     public = token.generate("ecdsa-p256", key_id=b"k", label="k").public_key()
     context = multiprocessing.get_context("fork")
@@ -141,11 +141,11 @@ def test_child_of_a_fork_opens_a_session_of_its_own(hsm: SoftHsm) -> None:
     public.verify(token.key(b"k").sign(b"data", ec.ECDSA(hashes.SHA256())), b"data", ec.ECDSA(hashes.SHA256()))
 
 
-def test_wrong_pin_is_not_tried_again(hsm: SoftHsm, tmp_path: Path) -> None:
+def test_wrong_pin_is_not_retried(hsm: SoftHsm, tmp_path: Path) -> None:
     token = hsm.token(pin="0000")
     with pytest.raises(TokenRefused, match="PIN of the token 'admit test' is wrong"):
         token.key(b"k")
-    # Who asked the token once more would not find it.
+    # Another attempt would fail, too.
     for entry in hsm.store.iterdir():
         entry.rename(tmp_path / entry.name)
     with pytest.raises(TokenRefused, match="PIN of the token 'admit test' is wrong"):
@@ -161,7 +161,7 @@ def test_wrong_pin_is_not_tried_again(hsm: SoftHsm, tmp_path: Path) -> None:
         ({"module": Path("/etc/hostname")}, TokenRefused, "/etc/hostname is no PKCS#11 module"),
     ],
 )
-def test_what_is_configured_wrongly_is_named(hsm: SoftHsm, changes: Any, error: type[Exception], words: str) -> None:
+def test_configuration_error_is_named(hsm: SoftHsm, changes: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         hsm.token(**changes).key(b"k")
     with pytest.raises(TokenRefused, match="holds no key 6b"):

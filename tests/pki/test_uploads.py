@@ -1,4 +1,4 @@
-"""Files that should hold authorities, whatever they hold."""
+"""Uploads of authority files, valid or not."""
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
@@ -25,17 +25,17 @@ GOOD = {
 
 
 def fuzz(test):
-    # It warns of serial numbers that are none, and of what is BER but not DER.
+    # It warns about invalid serial numbers, and about BER that is not DER.
     test = pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")(test)
     test = pytest.mark.filterwarnings("ignore:PKCS#7 certificates could not be parsed as DER:UserWarning")(test)
     return settings(max_examples=examples(200), deadline=None)(test)
 
 
-def test_text_around_certificates_is_no_matter():
+def test_text_around_certificates_is_ignored():
     assert read_certificates(b"subject=/CN=Root\n" + GOOD["PEM"] + b"\nthe end\n") == CERTIFICATES
 
 
-def test_file_beyond_the_bounds_is_refused(monkeypatch):
+def test_file_over_the_limits_is_rejected(monkeypatch):
     with pytest.raises(UploadNotReadable, match="at most 262144"):
         read_certificates(b"x" * (uploads.MAX_FILE_BYTES + 1))
     monkeypatch.setattr(uploads, "MAX_CERTIFICATES", 1)
@@ -43,19 +43,19 @@ def test_file_beyond_the_bounds_is_refused(monkeypatch):
         read_certificates(GOOD["PEM"])
 
 
-def test_who_signed_whom():
+def test_signers_are_matched_to_certificates():
     twin = authority("Root", NOW)
     assert is_root(ROOT.certificate)
     assert not is_root(ISSUING.certificate)
     assert has_signed(ROOT.certificate, ISSUING.certificate)
     assert not has_signed(twin.certificate, ISSUING.certificate)
-    # Certified by the key before it: of its own name, and no root.
+    # Certified by the previous key: it has the same name and is no root.
     assert not is_root(authority("Root", NOW, by=ROOT).certificate)
 
 
 @fuzz
 @given(data=st.data(), kind=st.sampled_from(sorted(GOOD)))
-def test_changed_file_is_read_or_refused(data, kind):
+def test_changed_file_is_parsed_or_rejected(data, kind):
     changed = bytearray(GOOD[kind])
     for _ in range(data.draw(st.integers(1, 4))):
         changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
@@ -64,7 +64,7 @@ def test_changed_file_is_read_or_refused(data, kind):
 
 @fuzz
 @given(st.binary(max_size=300))
-def test_any_file_is_read_or_refused(octets):
+def test_random_file_is_parsed_or_rejected(octets):
     look_at(octets)
 
 

@@ -47,7 +47,7 @@ def tenant(app_engine: Engine, platform: Platform, upload: None) -> Tenant:
 
 @pytest.fixture
 def as_tenant(app_engine: Engine, tenant: Tenant):
-    """Calls a function of a service in a transaction of its own, as the tenant."""
+    """Calls a service function in its own transaction, as the tenant."""
 
     def call(function, **arguments):
         with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
@@ -58,7 +58,7 @@ def as_tenant(app_engine: Engine, tenant: Tenant):
 
 @pytest.fixture
 def do(as_tenant):
-    """The same by somebody, unless not `acting`: what only reads is by nobody."""
+    """Calls a service function as a user. With `acting=False`, as nobody, for reads."""
 
     def call(function, *, acting=True, **arguments):
         return as_tenant(function, **({"actor": ACTOR} if acting else {}), **arguments)
@@ -68,7 +68,7 @@ def do(as_tenant):
 
 @pytest.fixture
 def publish(as_tenant):
-    """Saves and publishes a document, and lets it decide at the main site; returns the policy."""
+    """Saves and publishes a document and assigns it to the main site. Returns the policy."""
 
     def publish(document, slug: str = "main", site: str = "main", **options):
         if slug not in {policy.slug for policy in as_tenant(policies.list_policies)}:
@@ -88,7 +88,7 @@ def main_site(as_tenant) -> UUID:
 
 @pytest.fixture
 def record(owner_engine: Engine, tenant: Tenant, main_site: UUID) -> Iterator:
-    """Writes a row of the auth log: `request` is what the rules saw, by default of a printer by MAB."""
+    """Writes an auth log row. `request` is the rules' input, by default a printer's MAB request."""
 
     def record(*, request=None, minutes_ago: int = 60, at: datetime | None = None, times: int = 1, **values) -> None:
         seen = {"method": ["mab"], "endpoint.known": [True], "endpoint.group": ["printers"]} | (request or {})
@@ -113,14 +113,14 @@ def record(owner_engine: Engine, tenant: Tenant, main_site: UUID) -> Iterator:
 
 @pytest.fixture
 def policy_command(monkeypatch, tmp_path, database, owner_engine: Engine, tenant: Tenant):
-    """Runs `admit policy ...`; a document goes in as standard input."""
+    """Runs `admit policy ...`. A document is passed on standard input."""
     layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "is_separated": False}
     (tmp_path / "layout.json").write_text(json.dumps(layout))
     (tmp_path / "admit.env").write_text("")
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
     monkeypatch.setenv("ADMIT_DATABASE_URL", database.app_url)
     with owner_engine.begin() as connection:
-        # A cell that has seen every transaction to come: publishing waits for nobody.
+        # A cell that is always up to date, so publishing never waits.
         connection.execute(text("UPDATE cells SET replica_position = '4000000000:4000000000:'"))
 
     def run(*arguments, document=None, tenant_slug="alpha"):

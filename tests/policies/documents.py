@@ -1,6 +1,6 @@
-"""Documents of policies, good and bad."""
+"""Valid and invalid policy documents."""
 
-# A side of a difference, as JSON has it, but for its VLAN.
+# One side of a difference as JSON, without its VLAN.
 ADMITTED = {"verdict": "permit", "permitted": True, "monitored": False, "monitored_by": "", "rule": "r", "pools": []}
 
 
@@ -18,7 +18,7 @@ def good(vlan="20"):
 
 
 def bad():
-    """One mistake of each kind: form, dictionary, group of endpoints, group of users, site."""
+    """One error of each kind: form, dictionary, endpoint group, user group, site."""
     other = {
         "any": [
             {"attribute": "user.group", "operator": "one_of", "value": ["staff", "stuff"]},

@@ -1,4 +1,4 @@
-"""NASes and identity sources that a policy names and that there are none of: its rule would never match."""
+"""Policies that name NASes or identity sources that do not exist. Such a rule would never match."""
 
 from collections.abc import Callable
 
@@ -57,7 +57,7 @@ def save(do, document: object) -> None:
 
 
 @_kinds
-def test_draft_that_names_them_is_refused_with_the_place(do, main, add, attribute: str, what: str, command: str):
+def test_draft_with_unknown_references_is_rejected(do, main, add, attribute: str, what: str, command: str):
     add(attribute, "core")
     with pytest.raises(InvalidPolicy) as caught:
         save(do, naming(attribute, "core", "edge"))
@@ -65,16 +65,14 @@ def test_draft_that_names_them_is_refused_with_the_place(do, main, add, attribut
         "rules[0].when.value[1]": f"unknown {what} 'edge'; create it first: ./admit {command} add"
     }
     save(do, naming(attribute, "core"))
-    # In any case it is there.
+    # It always exists.
     save(do, naming(attribute, "CORE", ignore_case=True))
     with pytest.raises(InvalidPolicy, match="'EDGE'"):
         save(do, naming(attribute, "CORE", "EDGE", ignore_case=True))
 
 
 @_kinds
-def test_what_has_gone_since_is_neither_published_nor_rolled_back_to(
-    do, main, add, remove, attribute: str, what: str, command: str
-):
+def test_deleted_reference_blocks_publish_and_rollback(do, main, add, remove, attribute: str, what: str, command: str):
     add(attribute, "core")
     save(do, naming(attribute, "core"))
     do(policies.publish_policy, slug="main")
@@ -86,15 +84,15 @@ def test_what_has_gone_since_is_neither_published_nor_rolled_back_to(
         with pytest.raises(InvalidPolicy, match=f"unknown {what} 'core'"):
             do(ask, slug="main")
     assert do(policies.require_by_slug, acting=False, slug="main").published_version == 2
-    # What such a policy decides can be looked at all the same.
+    # Such a policy can still be simulated.
     assert not do(policies.run_document_tests, acting=False, document=naming(attribute, "core"))
     add(attribute, "core")
     do(policies.roll_back_policy, slug="main", number=1)
 
 
 @_kinds
-def test_policy_of_a_template_may_name_what_a_tenant_has_not(do, attribute: str, what: str, command: str):
-    """It is the same for all that follow the template."""
+def test_template_policy_may_name_what_a_tenant_lacks(do, attribute: str, what: str, command: str):
+    """The template is the same for all its tenants."""
     for number, document in enumerate((naming(attribute, "core"), policy_of(), naming(attribute, "core")), 1):
         do(apply_parts, wanted={"policy:office": document}, names={})
         assert do(policies.require_by_slug, acting=False, slug="office").published_version == number

@@ -1,4 +1,4 @@
-"""One engine in all: whatever a policy and a request are, test, simulation and replay say what `decide` says."""
+"""Tests, simulation and replay give the same decision as `decide`, for any policy and request."""
 
 import json
 from collections import Counter
@@ -52,10 +52,10 @@ def groups(as_tenant):
     outcomes,
     st.lists(requests, min_size=1, max_size=6),
 )
-def test_tests_simulation_and_replay_decide_as_the_engine_does(
+def test_tests_simulation_and_replay_agree_with_the_engine(
     groups, main_site, owner_engine, app_engine, tenant, parts, fallback, asked
 ):
-    # An attribute that radiusd knows.
+    # An attribute in radiusd's dictionary.
     known = [(json.loads(json.dumps(when).replace("radius.Foo", "radius.Filter-Id")), then) for when, then in parts]
     rules = [rule(f"r{number}", when, then) for number, (when, then) in enumerate(known)]
     document = policy_of(*rules, fallback=fallback)

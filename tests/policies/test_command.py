@@ -1,4 +1,4 @@
-"""`./admit policy` on a real database, in an installation of the test's own."""
+"""`./admit policy` on a real database, in its own installation."""
 
 import json
 from typing import get_args
@@ -14,7 +14,7 @@ from tests.factories.tenancy import ACTOR
 from tests.policies.documents import PLACES_OF_BAD, bad, good, group_rule
 
 
-def test_policy_goes_from_file_to_force_and_back(policy_command):
+def test_policy_is_saved_published_and_rolled_back(policy_command):
     assert policy_command("save", "-", "-s", "main", "--name", "Main", document=good()).exit_code == 0
     assert json.loads(policy_command("publish", "-s", "main", "--json").output)["status"] == "published"
     policy_command("save", "-", "-s", "main", "--comment", "VLAN 30", document=good("30"))
@@ -35,7 +35,7 @@ def test_policy_goes_from_file_to_force_and_back(policy_command):
     assert json.loads(assigned.output) == {"site": "main", "policy": "main", "in_force": 3}
 
 
-def test_policy_without_text_is_shown_with_its_keys_as_people_write_them(policy_command, app_engine, tenant):
+def test_policy_without_source_text_is_shown_with_ordered_keys(policy_command, app_engine, tenant):
     reply = [{"attribute": "Session-Timeout", "operator": ":=", "value": "600"}]
     either = {"any": [{"not": {"attribute": "method", "operator": "equals", "value": "mab"}}, {"all": []}]}
     document = {
@@ -53,7 +53,7 @@ def test_policy_without_text_is_shown_with_its_keys_as_people_write_them(policy_
     assert json.dumps(json.loads(shown)["document"]) == json.dumps(document)
 
 
-def test_policy_is_shown_as_its_file_was_written(policy_command):
+def test_policy_is_shown_as_in_its_file(policy_command):
     written = '{"fallback":   {"verdict": "deny"},\n "rules": []}'
     policy_command("save", "-", "-s", "main", document=written)
     policy_command("publish")
@@ -66,13 +66,13 @@ def test_policy_is_shown_as_its_file_was_written(policy_command):
     assert policy_command("show").output == written + "\n"
 
 
-def test_place_of_a_wrong_version_is_spelled_as_the_option(policy_command):
+def test_wrong_version_error_names_the_option(policy_command):
     policy_command("save", "-", "-s", "main", document=good())
     for verb in ("publish", "rollback", "show"):
         assert policy_command(verb, "-s", "main", "--version", "7").stderr.startswith("Error: version: ")
 
 
-def test_every_mistake_is_printed_and_nothing_is_stored(policy_command):
+def test_every_error_is_printed_and_nothing_is_stored(policy_command):
     for verb in (("check", "-"), ("save", "-", "-s", "main")):
         result = policy_command(*verb, document=bad())
         assert result.exit_code == 2
@@ -83,19 +83,19 @@ def test_every_mistake_is_printed_and_nothing_is_stored(policy_command):
     assert json.loads(policy_command("list", "--json").output) == []
 
 
-def test_good_policy_passes_the_check_without_being_stored(policy_command):
+def test_valid_policy_passes_validation_without_being_stored(policy_command):
     result = policy_command("check", "-", document=good())
     assert (result.exit_code, result.output) == (0, "The policy is valid: 1 rule, fallback deny.\n")
     assert policy_command("list").output == "none\n"
 
 
-def test_file_that_is_no_json_is_refused_with_its_place(policy_command):
+def test_invalid_json_is_rejected_with_its_position(policy_command):
     result = policy_command("check", "-", document='{"rules": [,]}')
     assert result.exit_code == 2
     assert "line 1, column 12: is not JSON" in result.stderr
 
 
-def test_unknown_tenant_and_policy_are_one_sentence(policy_command):
+def test_unknown_tenant_or_policy_gives_one_sentence(policy_command):
     for result in (
         policy_command("list", tenant_slug="nobody"),
         policy_command("publish", "-s", "nothing"),
@@ -124,7 +124,7 @@ def test_attributes_are_listed(policy_command):
     assert "\noperators of time: within\n" in shown
 
 
-def test_schema_is_printed_and_takes_a_good_policy(policy_command):
+def test_schema_is_printed_and_accepts_a_valid_policy(policy_command):
     schema = json.loads(policy_command("schema", tenant_slug="").output)
     validator = Draft202012Validator(schema)
     assert validator.is_valid(good())

@@ -1,4 +1,4 @@
-"""docs/reference/policy.md says everything that the engine understands."""
+"""docs/reference/policy.md documents everything that the engine accepts."""
 
 import re
 
@@ -14,16 +14,16 @@ PAGE = (CHECKOUT / "docs" / "reference" / "policy.md").read_text(encoding="utf-8
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_every_operator_has_its_row(operator: str) -> None:
+def test_every_operator_is_documented(operator: str) -> None:
     assert f"\n| `{operator}` | " in PAGE
 
 
 @pytest.mark.parametrize("word", [*dict.fromkeys(_KEY_ORDER), *AttributeKind.__args__])
-def test_every_key_and_kind_is_told(word: str) -> None:
+def test_every_key_and_kind_is_documented(word: str) -> None:
     assert re.search(rf'[`"]{word}[`"]', PAGE)
 
 
-def test_page_of_vendors_says_what_each_one_is_sent() -> None:
+def test_vendor_page_lists_what_each_vendor_is_sent() -> None:
     page = (CHECKOUT / "docs" / "reference" / "vendors.md").read_text(encoding="utf-8")
     rows = {
         row[0]: row[1:]

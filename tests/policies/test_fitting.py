@@ -1,4 +1,4 @@
-"""What NASes at a site cannot do is refused before a device is; a site's own fallback and its mode."""
+"""Policies that a site's NASes cannot carry out are rejected. Also: a site's fallback and mode."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -28,7 +28,7 @@ def acl_rule(identifier="r", **conditions):
 
 @pytest.fixture
 def main(do):
-    """The policy "main", assigned to the site main, where switches are added by vendor."""
+    """The policy "main", assigned to the site main. NASes are added by vendor."""
     policy = do(policies.create_policy, slug="main")
     do(sites.assign_policy, slug="main", policy_id=policy.id)
     return policy
@@ -48,7 +48,7 @@ def in_force(do):
     return do(policies.require_by_slug, acting=False, slug="main").published_version
 
 
-def test_what_a_nas_at_the_site_cannot_do_is_refused_when_it_is_published(do, main):
+def test_publish_is_rejected_if_a_nas_cannot_carry_it_out(do, main):
     add_nas(do, "core", "Cisco Systems")
     publish(do, acl_rule())
     assert in_force(do) == 1
@@ -69,7 +69,7 @@ def test_what_a_nas_at_the_site_cannot_do_is_refused_when_it_is_published(do, ma
     assert in_force(do) == 1
 
 
-def test_what_was_in_force_before_the_nas_came_is_not_rolled_back_to(do, main):
+def test_rollback_is_rejected_if_a_nas_cannot_carry_it_out(do, main):
     publish(do, acl_rule())
     publish(do)
     add_nas(do, "ap", "unifi")
@@ -78,7 +78,7 @@ def test_what_was_in_force_before_the_nas_came_is_not_rolled_back_to(do, main):
     assert in_force(do) == 2
 
 
-def test_rule_that_cannot_match_at_the_nas_asks_nothing_of_it(do, main):
+def test_rule_that_cannot_match_at_the_nas_is_not_checked(do, main):
     add_nas(do, "ap", "unifi")
     do(sites.create_site, slug="branch")
     add_nas(do, "core", "Cisco Systems", "branch")
@@ -87,7 +87,7 @@ def test_rule_that_cannot_match_at_the_nas_asks_nothing_of_it(do, main):
         publish(do, acl_rule(nas__vendor="unifi"))
 
 
-def test_nas_at_a_site_of_another_policy_does_not_matter(do, main):
+def test_nas_at_a_site_of_another_policy_is_not_checked(do, main):
     do(sites.create_site, slug="branch")
     add_nas(do, "ap", "unifi", "branch")
     publish(do, acl_rule())
@@ -96,12 +96,12 @@ def test_nas_at_a_site_of_another_policy_does_not_matter(do, main):
     assert do(sites.require_by_slug, acting=False, slug="branch").policy_id is None
 
 
-def test_draft_is_saved_whatever_the_nases_can_do(do, main):
+def test_draft_is_saved_whatever_the_nases_support(do, main):
     add_nas(do, "ap", "unifi")
     do(policies.save_draft, slug="main", document={"rules": [acl_rule()]})
 
 
-def test_what_vendors_cannot_do_is_noted_for_whoever_writes_the_policy(do, main):
+def test_vendor_limits_are_listed_for_the_author(do, main):
     document = {"rules": [acl_rule()], "fallback": {"verdict": "permit", "vlan": "20"}}
     compiled = do(policies.check_document, acting=False, document=document)
     found = list_vendor_limits(compiled)
@@ -111,7 +111,7 @@ def test_what_vendors_cannot_do_is_noted_for_whoever_writes_the_policy(do, main)
     assert list_vendor_limits(do(policies.check_document, acting=False, document=good())) == []
 
 
-def test_notes_for_a_tenant_are_of_the_vendors_that_it_has(do, main, policy_command):
+def test_vendor_notes_cover_only_the_tenants_vendors(do, main, policy_command):
     add_nas(do, "ap", "Ubiquiti")
     told = policy_command("check", "-", document={"rules": [acl_rule()]}).stderr
     assert "UniFi" in told
@@ -129,14 +129,14 @@ def test_notes_for_a_tenant_are_of_the_vendors_that_it_has(do, main, policy_comm
     ("vendor", "entry", "told"),
     [("mikrotik", "permit ip any any", "expects rules such as"), ("Meraki", "permit ip any any", "use role")],
 )
-def test_entries_written_for_a_vendor_that_cannot_take_them_are_refused(do, main, vendor, entry, told):
+def test_vendor_specific_entries_unsupported_are_rejected(do, main, vendor, entry, told):
     then = {"verdict": "permit", "downloadable_acl": {"entries": {"default": ["permit ip any any"], vendor: [entry]}}}
     with pytest.raises(InvalidPolicy, match=told) as caught:
         do(policies.check_document, acting=False, document={"rules": [acl_rule() | {"then": then}]})
     assert [mistake.place for mistake in caught.value.mistakes] == [f"rules[0].then.downloadable_acl.entries.{vendor}"]
 
 
-def test_nas_added_later_is_told_what_it_cannot_do(do, main, app_engine, tenant):
+def test_new_nas_is_warned_about_unsupported_results(do, main, app_engine, tenant):
     publish(do, acl_rule())
     nas = add_nas(do, "ap", "unifi")
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
@@ -146,21 +146,21 @@ def test_nas_added_later_is_told_what_it_cannot_do(do, main, app_engine, tenant)
 
 
 @pytest.mark.parametrize(("vendor", "noted"), [("", False), ("Cisco Systems", False), ("acme", True)])
-def test_vendor_that_nobody_knows_is_noted(vendor, noted):
+def test_unknown_vendor_is_noted(vendor, noted):
     assert bool(unknown_vendor_note(vendor)) is noted
 
 
 FALLBACK = {"verdict": "permit", "vlan": "99"}
 
 
-def test_site_is_set_and_what_changed_is_audited(do, tenant, app_engine):
+def test_site_update_is_audited(do, tenant, app_engine):
     site = do(sites.update_site, slug="main", monitor=True, fallback=FALLBACK, time_zone="Europe/Berlin")
     assert (site.monitor, site.fallback, site.time_zone) == (True, FALLBACK, "Europe/Berlin")
     site = do(sites.update_site, slug="main", monitor=False)
     assert (site.monitor, site.fallback, site.time_zone) == (False, FALLBACK, "Europe/Berlin")
     do(sites.update_site, slug="main", fallback=None)
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
-        # Not jsonb's null: the cell asks whether there is one.
+        # SQL NULL, not jsonb null: the cell tests for its presence.
         assert session.scalars(select(Site.slug).where(Site.fallback.is_(None))).all() == ["main"]
         changes = session.scalars(
             select(AuditEntry).where(AuditEntry.action == "site.set").order_by(AuditEntry.id)
@@ -185,7 +185,7 @@ def test_site_is_set_and_what_changed_is_audited(do, tenant, app_engine):
         ([], {"fallback"}),
     ],
 )
-def test_fallback_with_mistakes_is_refused_and_nothing_of_the_change_is_stored(do, fallback, places):
+def test_invalid_fallback_is_rejected_and_nothing_is_stored(do, fallback, places):
     with pytest.raises(InvalidPolicy) as caught:
         do(sites.update_site, slug="main", monitor=True, fallback=fallback)
     assert {mistake.place for mistake in caught.value.mistakes} == places
@@ -193,14 +193,14 @@ def test_fallback_with_mistakes_is_refused_and_nothing_of_the_change_is_stored(d
     assert (site.monitor, site.fallback) == (False, None)
 
 
-def test_fallback_that_a_nas_at_the_site_cannot_carry_out_is_refused(do, main):
+def test_fallback_unsupported_by_a_nas_is_rejected(do, main):
     add_nas(do, "ap", "unifi")
     with pytest.raises(InvalidPolicy) as caught:
         do(sites.update_site, slug="main", fallback={"verdict": "permit", "role": "guests"})
     assert [mistake.place for mistake in caught.value.mistakes] == ["site.fallback.role"]
 
 
-def test_fallback_of_a_site_is_changed_whatever_nases_cannot_do_of_its_policy(do, main):
+def test_fallback_update_does_not_check_the_policy(do, main):
     publish(do, acl_rule())
     add_nas(do, "ap", "unifi")
     assert do(sites.update_site, slug="main", fallback=FALLBACK).fallback == FALLBACK
@@ -209,13 +209,13 @@ def test_fallback_of_a_site_is_changed_whatever_nases_cannot_do_of_its_policy(do
     assert [mistake.place for mistake in caught.value.mistakes] == ["site.fallback.role"]
 
 
-def test_unknown_time_zone_is_refused(do):
+def test_unknown_time_zone_is_rejected(do):
     with pytest.raises(InvalidInput, match="time zone"):
         do(sites.update_site, slug="main", time_zone="Mars/Base", monitor=True)
     assert do(sites.require_by_slug, acting=False, slug="main").monitor is False
 
 
-def test_site_that_the_policy_is_assigned_to_while_it_is_published_is_looked_at(do, main, monkeypatch):
+def test_site_assigned_during_publish_is_checked(do, main, monkeypatch):
     do(sites.create_site, slug="branch")
     add_nas(do, "ap-branch", "UniFi", site="branch")
     do(policies.save_draft, slug="main", document={"rules": [acl_rule()]})
@@ -231,8 +231,8 @@ def test_site_that_the_policy_is_assigned_to_while_it_is_published_is_looked_at(
     assert in_force(do) is None
 
 
-def test_policy_is_not_assigned_while_it_is_put_in_force(do, main, app_engine, tenant):
-    """Else the site is given what was looked at before, and gets what was not."""
+def test_assignment_waits_for_a_running_publish(do, main, app_engine, tenant):
+    """Otherwise the site would get a version that was not checked for it."""
     do(sites.create_site, slug="branch")
     add_nas(do, "ap-branch", "UniFi", site="branch")
     do(policies.save_draft, slug="main", document={"rules": [acl_rule()]})
@@ -246,7 +246,7 @@ def test_policy_is_not_assigned_while_it_is_put_in_force(do, main, app_engine, t
             assigning.result()
 
 
-def test_policy_that_was_never_published_does_not_replace_one_in_force(do, main):
+def test_unpublished_policy_cannot_replace_one_in_force(do, main):
     publish(do, acl_rule())
     other = do(policies.create_policy, slug="other")
     with pytest.raises(Conflict, match="would deny everyone; it now uses 'main'"):

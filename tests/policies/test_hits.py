@@ -1,4 +1,4 @@
-"""Hit counts as people read them, and how they go."""
+"""Hit counts of rules: their display and their deletion."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -34,7 +34,7 @@ def counts(as_tenant, **options):
     return {rule.rule_id: rule for rule in as_tenant(count_hits, today=TODAY, **options).rules}
 
 
-def test_hits_of_the_last_days_are_summed_and_silent_rules_say_so(as_tenant, publish, hit):
+def test_recent_hits_are_summed_and_unused_rules_are_marked(as_tenant, publish, hit):
     policy = publish(good() | {"pinned_denies": [PINNED]})
     for days_ago, hits in ((0, 1), (1, 10), (6, 100), (7, 1000), (29, 10_000), (30, 100_000)):
         hit(policy, days_ago=days_ago, hits=hits)
@@ -47,7 +47,7 @@ def test_hits_of_the_last_days_are_summed_and_silent_rules_say_so(as_tenant, pub
     assert (found[""].within, found[""].kind, found[""].never) == ({1: 0, 7: 1, 30: 1}, "fallback", False)
 
 
-def test_new_version_counts_anew_and_remembers_the_one_before(as_tenant, publish, hit):
+def test_new_version_starts_at_zero_and_keeps_the_previous(as_tenant, publish, hit):
     policy = publish(good())
     hit(policy, days_ago=2)
     publish(good("30"))
@@ -56,7 +56,7 @@ def test_new_version_counts_anew_and_remembers_the_one_before(as_tenant, publish
     assert rule.last_hit_before == datetime(2026, 3, 29, 12, tzinfo=UTC)
 
 
-def test_policy_that_is_not_in_force_has_no_counts(as_tenant):
+def test_unpublished_policy_has_no_counts(as_tenant):
     as_tenant(policies.create_policy, actor=ACTOR, slug="main")
     with pytest.raises(PolicyVersionNotFound, match="Policy 'main' has no published version"):
         counts(as_tenant)
@@ -67,21 +67,21 @@ def rows(owner_engine):
         return session.scalar(select(func.count()).select_from(PolicyHits))
 
 
-def test_old_counts_go_but_the_last_hit_of_a_rule_in_force(as_tenant, publish, hit, owner_engine, worker_engine):
+def test_old_counts_are_deleted_except_last_hits_in_force(as_tenant, publish, hit, owner_engine, worker_engine):
     policy = publish({"rules": [group_rule(), group_rule("printers", "21", "s") | {"when": PINNED["when"]}]})
     for days_ago in (RETENTION_DAYS, RETENTION_DAYS + 1, RETENTION_DAYS + 2):
         hit(policy, days_ago=days_ago)
     hit(policy, "s", days_ago=RETENTION_DAYS + 200)
     hit(policy, "s", days_ago=RETENTION_DAYS + 300)
     hit(policy, "gone", days_ago=RETENTION_DAYS + 1, version=7)
-    # Of r the two oldest, of s the oldest, and what no version in force counts.
+    # Of r the two oldest, of s the oldest, and counts of versions no longer in force.
     assert prune_hits(engine=worker_engine, today=TODAY) == 4
     assert prune_hits(engine=worker_engine, today=TODAY) == 0
     assert rows(owner_engine) == 2
     assert counts(as_tenant)["s"].last_hit == datetime(2025, 6, 12, 12, tzinfo=UTC)
 
 
-def test_removed_policy_takes_its_counts_along(as_tenant, hit, owner_engine):
+def test_deleting_a_policy_deletes_its_counts(as_tenant, hit, owner_engine):
     policy = as_tenant(policies.create_policy, actor=ACTOR, slug="main")
     hit(policy)
     as_tenant(policies.delete_policy, actor=ACTOR, slug="main")

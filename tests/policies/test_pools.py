@@ -1,4 +1,4 @@
-"""Policies that give addresses out of pools: which names are right, and what simulation and replay say of them."""
+"""Policies that assign addresses from pools: valid names, simulation and replay."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def mistakes(call, *arguments, **named):
 
 
 @pytest.mark.parametrize("key", ["ip_pool", "ipv6_pool", "delegated_pool"])
-def test_pool_that_nobody_made_is_a_mistake(as_tenant, key):
+def test_unknown_pool_is_rejected(as_tenant, key):
     document = giving(**{key: "guests"})
     document["profiles"] = {"p": {key: "others"}}
     found = mistakes(as_tenant, policies.check_document, document=document)
@@ -42,12 +42,12 @@ def test_pool_that_nobody_made_is_a_mistake(as_tenant, key):
 
 
 @pytest.mark.parametrize("name", ["", "Guests", "-a", 5, "a" * 64])
-def test_what_is_no_name_of_a_pool_is_a_mistake(as_tenant, name):
+def test_invalid_pool_name_is_rejected(as_tenant, name):
     [(place, message)] = mistakes(as_tenant, policies.check_document, document=giving(ip_pool=name))[:1]
     assert (place, "name of a pool" in message or "unknown pool" in message) == ("rules[0].then.ip_pool", True)
 
 
-def test_pool_of_another_kind_is_a_mistake(as_tenant, pool):
+def test_pool_of_another_kind_is_rejected(as_tenant, pool):
     pool()
     pool("wan", ["2001:db8::/48"], kind="delegated")
     as_tenant(policies.check_document, document=giving(ip_pool="guests", delegated_pool="wan"))
@@ -56,7 +56,7 @@ def test_pool_of_another_kind_is_a_mistake(as_tenant, pool):
     assert "is of kind delegated, which does not support Framed-IPv6-Prefix" in message
 
 
-def test_pool_of_another_site_is_a_mistake_once_it_is_published(as_tenant, pool, publish):
+def test_pool_of_another_site_is_rejected_on_publish(as_tenant, pool, publish):
     as_tenant(sites.create_site, actor=ACTOR, slug="branch")
     pool(site="branch")
     found = mistakes(publish, giving(ip_pool="guests"))
@@ -67,7 +67,7 @@ def test_pool_of_another_site_is_a_mistake_once_it_is_published(as_tenant, pool,
     assert publish(giving(ip_pool="guests")).published_version
 
 
-def test_fallback_of_a_site_names_pools_that_are_there(as_tenant, pool):
+def test_fallback_of_a_site_may_name_only_existing_pools(as_tenant, pool):
     fallback = {"verdict": "permit", "ip_pool": "guests"}
     assert mistakes(as_tenant, sites.update_site, actor=ACTOR, slug="main", fallback=fallback)[0][0] == "ip_pool"
     pool()
@@ -76,7 +76,7 @@ def test_fallback_of_a_site_names_pools_that_are_there(as_tenant, pool):
         as_tenant(delete_pool, actor=ACTOR, name="guests")
 
 
-def test_pool_that_a_policy_names_is_not_removed_unless_another_stands_in(as_tenant, pool, publish):
+def test_pool_in_use_is_deleted_only_with_a_substitute(as_tenant, pool, publish):
     pool(site="main")
     publish(giving(ip_pool="guests"))
     with pytest.raises(InUse, match="Policies use 'guests'"):
@@ -85,7 +85,7 @@ def test_pool_that_a_policy_names_is_not_removed_unless_another_stands_in(as_ten
     assert as_tenant(delete_pool, actor=ACTOR, name="guests", site="main") is True
 
 
-def test_simulation_tells_the_pool_and_no_address(as_tenant, pool, publish):
+def test_simulation_shows_the_pool_without_an_address(as_tenant, pool, publish):
     pool()
     publish(giving(ip_pool="guests"))
     row = simulation_row(as_tenant(simulate, request={"method": "mab", "endpoint.group": ["printers"]}))
@@ -93,7 +93,7 @@ def test_simulation_tells_the_pool_and_no_address(as_tenant, pool, publish):
     assert "Framed-IP-Address" not in [each["attribute"] for each in row["reply"]]
 
 
-def test_address_that_the_rule_itself_gives_stands_over_the_pool_of_its_profile(as_tenant, pool):
+def test_address_of_the_rule_overrides_the_profiles_pool(as_tenant, pool):
     pool()
     document = giving(profile="p", reply=[{"attribute": "Framed-IP-Address", "value": "10.1.1.1"}])
     document["profiles"] = {"p": {"ip_pool": "guests"}}
@@ -104,7 +104,7 @@ def test_address_that_the_rule_itself_gives_stands_over_the_pool_of_its_profile(
     assert {"attribute": "Framed-IP-Address", "operator": ":=", "value": "10.1.1.1"} in row["reply"]
 
 
-def test_another_pool_is_a_difference_of_replay(as_tenant, pool, publish, record):
+def test_another_pool_is_a_difference_in_replay(as_tenant, pool, publish, record):
     pool()
     pool("others", ["10.8.0.0/24"])
     policy = publish(giving(ip_pool="guests"))
@@ -114,6 +114,6 @@ def test_another_pool_is_a_difference_of_replay(as_tenant, pool, publish, record
     [difference] = found.differences
     assert (difference.before.pools, difference.after.pools) == (("guests",), ("others",))
     assert str(difference.after) == "permit by r, VLAN 20, pool others"
-    # What the log holds is addresses: by those alone no answer is another one.
+    # The log holds addresses. A different address is no difference.
     assert as_tenant(replay_policy, document=giving(ip_pool="others"), **options | {"against": "recorded"}).changed == 0
     assert as_tenant(replay_policy, document=good(), **options).changed == 1

@@ -1,4 +1,4 @@
-"""What a policy names stays: a rule whose group is gone would silently cease to match."""
+"""Objects that a policy names cannot be deleted: a rule without its group would silently never match."""
 
 import threading
 
@@ -45,7 +45,7 @@ def save(do):
     return save
 
 
-def test_group_stays_while_policies_name_it_and_each_is_listed(do, save):
+def test_group_in_use_cannot_be_deleted_and_policies_are_listed(do, save):
     do(endpoints.create_endpoint, mac="001122334455", groups=["printers"])
     save("office", good(), publish=True)
     save("guests", EMPTY, publish=True)
@@ -58,7 +58,7 @@ def test_group_stays_while_policies_name_it_and_each_is_listed(do, save):
     )
 
 
-def test_group_goes_once_no_policy_in_force_and_no_draft_names_it(do, save):
+def test_group_is_deletable_once_no_policy_names_it(do, save):
     save("office", good(), publish=True)
     save("office", EMPTY)
     with pytest.raises(InUse, match="office version 1"):
@@ -70,18 +70,18 @@ def test_group_goes_once_no_policy_in_force_and_no_draft_names_it(do, save):
 @pytest.mark.parametrize(
     "document",
     [
-        # The near misses: a group of users of that name, and a part of the name.
+        # Near misses: a user group of that name, and a part of the name.
         naming("user.group", "equals", "printers"),
         naming("endpoint.group", "starts_with", "printers"),
     ],
 )
-def test_other_things_of_that_name_hold_no_group(do, save, document):
+def test_other_objects_of_that_name_do_not_block_deletion(do, save, document):
     do(USER_GROUPS.create, name="printers")
     save("office", document)
     do(ENDPOINT_GROUPS.remove, name="printers")
 
 
-def test_group_of_users_and_site_stay_too(do, save):
+def test_user_group_and_site_in_use_cannot_be_deleted(do, save):
     do(sites.create_site, slug="berlin", name="Berlin")
     save("office", naming("user.group", "one_of", ["staff"]))
     save("guests", naming("site.name", "equals", "Berlin"))
@@ -93,7 +93,7 @@ def test_group_of_users_and_site_stay_too(do, save):
     do(sites.delete_site, slug="berlin")
 
 
-def test_policy_of_another_tenant_holds_nothing(do, app_engine, platform, tenant):
+def test_policy_of_another_tenant_does_not_block_deletion(do, app_engine, platform, tenant):
     other = make_tenant(app_engine, platform, "bravo")
     with session_scope(TenantScope(other.id), engine=app_engine) as session:
         who = {"actor": ACTOR, "tenant_id": other.id}
@@ -103,7 +103,7 @@ def test_policy_of_another_tenant_holds_nothing(do, app_engine, platform, tenant
     do(ENDPOINT_GROUPS.remove, name="printers")
 
 
-def test_policy_saved_at_the_same_time_is_waited_for(do, save, app_engine, tenant):
+def test_deletion_waits_for_a_concurrent_save(do, save, app_engine, tenant):
     refused: list[InUse] = []
 
     def remove() -> None:

@@ -1,4 +1,4 @@
-"""Replay on rows of every kind that a cell records."""
+"""Replay of every kind of row that a cell records."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -24,7 +24,7 @@ PRINTERS_MOVED = good("30")
 
 @pytest.fixture
 def replay(as_tenant, publish):
-    """Publishes the policy that is recorded, and replays others at its sites."""
+    """Publishes the recorded policy and replays others at its sites."""
     policy = publish(good())
 
     def replay(document=PRINTERS_MOVED, *, days=7, **options):
@@ -34,11 +34,11 @@ def replay(as_tenant, publish):
 
 
 def changes(found):
-    """Without the pools, which the last test is about."""
+    """Without the pools, which only the last test covers."""
     return [(each.before[:4], each.after[:4], each.requests) for each in found.differences]
 
 
-def test_differences_are_grouped_with_counts_devices_and_examples(replay, record):
+def test_differences_are_grouped_with_counts_and_examples(replay, record):
     for device in range(5):
         record(mac=f"0011223344{device:02}", times=device + 1, minutes_ago=100 - device, nas_identifier="switch-1")
     record(request={"endpoint.group": ["phones"]}, permitted=False, rule_id="", vlan="", reason="fallback-denied")
@@ -55,7 +55,7 @@ def test_differences_are_grouped_with_counts_devices_and_examples(replay, record
     assert found.sites == ("main",)
 
 
-def test_policy_over_what_it_recorded_itself_changes_nothing(replay, record):
+def test_replay_of_the_recorded_policy_has_no_differences(replay, record):
     record(times=3)
     record(request={"endpoint.group": None}, permitted=False, rule_id="", vlan="", reason="unknown-mac")
     found = replay(good())
@@ -68,13 +68,13 @@ def test_largest_group_comes_first(replay, record):
     assert [difference.requests for difference in replay().differences] == [2, 1]
 
 
-def test_rejects_of_credentials_and_requests_of_older_form_are_told_and_not_replayed(replay, record):
+def test_credential_rejects_and_old_rows_are_not_replayed(replay, record):
     none = {"method": None, "endpoint.known": None, "endpoint.group": None}
     refused = {"permitted": False, "rule_id": "", "vlan": "", "policy_version": 0, "request": none}
     record(**refused, reason="wrong-password", times=2)
     record(**refused, reason="no-policy")
     record(**refused, reason="rate-limited", suppressed=40)
-    # Recorded before requests were, and by another hand.
+    # Recorded before requests were, and by another writer.
     record(request=none)
     record(request={"endpoint.group": "printers"})
     record()
@@ -83,7 +83,7 @@ def test_rejects_of_credentials_and_requests_of_older_form_are_told_and_not_repl
     assert (found.total, found.changed, found.suppressed) == (7, 1, 40)
 
 
-def test_window_tenant_and_sites_bound_what_is_replayed(replay, record, as_tenant, app_engine, platform, main_site):
+def test_window_tenant_and_sites_limit_the_replay(replay, record, as_tenant, app_engine, platform, main_site):
     record()
     record(at=utc_now() - timedelta(days=7, minutes=1))
     record(at=utc_now() + timedelta(minutes=1))
@@ -98,7 +98,7 @@ def test_window_tenant_and_sites_bound_what_is_replayed(replay, record, as_tenan
     assert (nothing.total, nothing.sites) == (0, ())
 
 
-def test_site_may_be_named_and_its_own_fallback_counts(replay, record, as_tenant, app_engine, tenant):
+def test_site_can_be_chosen_and_its_fallback_applies(replay, record, as_tenant, app_engine, tenant):
     make_site(app_engine, tenant.id, "branch")
     branch = as_tenant(sites.require_by_slug, slug="branch").id
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
@@ -113,21 +113,21 @@ def test_site_may_be_named_and_its_own_fallback_counts(replay, record, as_tenant
         replay(site="nowhere")
 
 
-def test_against_what_is_in_force_the_past_does_not_count(replay, record):
+def test_compared_with_the_published_version_history_is_ignored(replay, record):
     record(vlan="7", rule_id="gone")
     assert changes(replay(good())) == [(("permit", "gone", "7", ""), ("permit", "r", "20", ""), 1)]
     assert changes(replay(good(), against="published")) == []
     assert changes(replay(against="published")) == [(("permit", "r", "20", ""), ("permit", "r", "30", ""), 1)]
 
 
-def test_nothing_in_force_denies(replay, record, as_tenant):
+def test_no_published_version_denies(replay, record, as_tenant):
     as_tenant(sites.assign_policy, actor=ACTOR, slug="main", policy_id=None)
     record()
     found = replay(policy_id=None, against="published")
     assert changes(found) == [(("deny", "", "", ""), ("permit", "r", "30", ""), 1)]
 
 
-def test_names_of_all_characters_are_read_as_they_were_recorded(replay, record):
+def test_names_with_any_characters_are_replayed_as_recorded(replay, record):
     odd = 'tab\t line\n back\\slash \\n "quote" ü €'
     record(vlan=odd, rule_id=odd, identity=odd, mac=None, request={"endpoint.group": [odd]})
     record(vlan="\\N", rule_id="\\\\t", request={"endpoint.group": [odd]})
@@ -140,7 +140,7 @@ def test_names_of_all_characters_are_read_as_they_were_recorded(replay, record):
     assert {example.identity for difference in found.differences for example in difference.examples} >= {odd}
 
 
-def test_attribute_that_old_requests_did_not_record_is_told(replay, record):
+def test_attribute_missing_from_old_requests_is_reported(replay, record):
     certificate = {"certificate.profile": ["laptop"], "certificate.eku": ["1.2.3"]}
     record(at=utc_now() - timedelta(days=3))
     record(at=utc_now() - timedelta(days=1), request=certificate, times=2)
@@ -156,7 +156,7 @@ def test_attribute_that_old_requests_did_not_record_is_told(replay, record):
         for number, ask in enumerate(asks[1:])
     ]
     found = {each.attribute: each for each in replay({"rules": rules}).unrecorded}
-    # The packet itself is recorded whole: an attribute of it that is not there did not come.
+    # The whole packet is recorded. An attribute that is absent was not sent.
     assert found.keys() == {"certificate.profile", "certificate.common_name"}
     assert found["certificate.common_name"].first_held is None
     assert found["certificate.profile"].held_by == 2
@@ -166,7 +166,7 @@ def test_attribute_that_old_requests_did_not_record_is_told(replay, record):
     assert "no replayed request has" in str(found["certificate.common_name"])
 
 
-def test_what_is_remembered_is_bounded_and_the_sums_stay_right(replay, record, monkeypatch):
+def test_cache_is_bounded_and_sums_stay_correct(replay, record, monkeypatch):
     for number in range(10):
         record(request={"endpoint.group": ["printers", f"g{number}"]}, mac=f"0011223344{number:02}")
     whole = replay()
@@ -176,7 +176,7 @@ def test_what_is_remembered_is_bounded_and_the_sums_stay_right(replay, record, m
     assert (small.total, small.differences[0].devices) == (10, 10)
 
 
-def test_only_so_many_groups_are_listed_and_all_are_counted(replay, record, monkeypatch):
+def test_listed_groups_are_limited_and_all_are_counted(replay, record, monkeypatch):
     monkeypatch.setattr(replays, "MAX_LISTED_DIFFERENCES", 2)
     for vlan in ("1", "2", "3"):
         record(vlan=vlan)
@@ -184,7 +184,7 @@ def test_only_so_many_groups_are_listed_and_all_are_counted(replay, record, monk
     assert (len(found.differences), found.groups, found.changed) == (2, 3, 3)
 
 
-def test_digest_names_draft_and_groups_and_not_the_counts(replay, record):
+def test_digest_covers_draft_and_groups_but_not_counts(replay, record):
     record()
     first = replay().digest
     record(times=3, mac="001122334466")
@@ -195,7 +195,7 @@ def test_digest_names_draft_and_groups_and_not_the_counts(replay, record):
     assert replay().digest != first
 
 
-def test_draft_with_mistakes_and_wrong_days_are_refused(replay):
+def test_invalid_draft_and_days_are_rejected(replay):
     with pytest.raises(InvalidPolicy, match="unknown endpoint group 'plotters'"):
         replay({"rules": [group_rule("plotters")]})
     for days in (0, 367):
@@ -203,7 +203,7 @@ def test_draft_with_mistakes_and_wrong_days_are_refused(replay):
             replay(days=days)
 
 
-def test_version_in_force_that_compiles_no_more_does_not_keep_a_better_one_out(replay, record, owner_engine):
+def test_broken_published_version_does_not_block_a_new_one(replay, record, owner_engine):
     record()
     with owner_engine.begin() as connection:
         connection.execute(text("""UPDATE policy_versions SET document = '{"of": "the past"}'"""))
@@ -211,7 +211,7 @@ def test_version_in_force_that_compiles_no_more_does_not_keep_a_better_one_out(r
     assert changes(found) == [(("deny", "", "", ""), ("permit", "r", "20", ""), 1)]
 
 
-def test_monitor_mode_is_another_answer_for_it_admits_whom_the_rule_denies(replay, record):
+def test_monitor_mode_is_a_difference_because_it_admits(replay, record):
     denying = {"rules": [group_rule() | {"then": {"verdict": "deny"}}]}
     monitored = {"rules": [group_rule() | {"then": {"verdict": "deny"}, "monitor": True}]}
     denied = {"permitted": False, "verdict": "deny", "reason": "rule-denied", "vlan": ""}
@@ -223,14 +223,14 @@ def test_monitor_mode_is_another_answer_for_it_admits_whom_the_rule_denies(repla
     assert str(difference.after) == "admitted because the rule is in monitor mode (would be: deny by r)"
 
 
-def test_recorded_in_monitor_mode_is_compared_as_such(replay, record, as_tenant):
+def test_rows_recorded_in_monitor_mode_are_compared_as_such(replay, record, as_tenant):
     record(monitored="site", vlan="")
     assert changes(replay(good())) == [(("permit", "r", "", "site"), ("permit", "r", "20", ""), 1)]
     as_tenant(sites.update_site, actor=ACTOR, slug="main", monitor=True)
     assert replay(good()).changed == 0
 
 
-def test_site_in_monitor_mode_where_nothing_is_in_force_admits(replay, record, as_tenant):
+def test_monitor_mode_site_without_a_policy_admits(replay, record, as_tenant):
     record()
     as_tenant(sites.assign_policy, actor=ACTOR, slug="main", policy_id=None)
     as_tenant(sites.update_site, actor=ACTOR, slug="main", monitor=True)
@@ -238,9 +238,7 @@ def test_site_in_monitor_mode_where_nothing_is_in_force_admits(replay, record, a
     assert changes(found) == [(("deny", "", "", "site"), ("permit", "r", "", "site"), 1)]
 
 
-def test_replay_has_a_time_limit_of_its_own_and_leaves_that_of_others(
-    replay, record, owner_engine, app_engine, tenant, monkeypatch
-):
+def test_replay_has_its_own_statement_timeout(replay, record, owner_engine, app_engine, tenant, monkeypatch):
     record()
     with owner_engine.begin() as connection:
         connection.execute(

@@ -25,24 +25,24 @@ def mistakes(document):
     return [f"{error.json_path}: {error.message}"[:200] for error in VALIDATOR.iter_errors(document)]
 
 
-def test_file_is_what_the_command_prints():
+def test_file_is_identical_to_the_command_output():
     Draft202012Validator.check_schema(SCHEMA)
     assert policy_schema() == SCHEMA, "make it anew: ./admit policy schema > docs/reference/policy.schema.json"
 
 
 @pytest.mark.parametrize("path", CASES, ids=[path.stem for path in CASES])
-def test_case_file_fits(path):
+def test_case_files_match_the_schema(path):
     case = json.loads(path.read_text())
     assert mistakes(case["policy"]) == []
     if "fallback" in case:
         assert mistakes({"fallback": case["fallback"]}) == []
 
 
-def test_what_a_test_expects_has_the_keys_that_the_engine_takes():
+def test_expectation_has_the_keys_of_the_engine():
     assert set(SCHEMA["$defs"]["test"]["properties"]["expect"]["properties"]) == set(_EXPECTATION_KEYS)
 
 
-def test_document_of_the_decision_record_fits():
+def test_document_of_the_decision_record_matches():
     (text,) = re.findall(r"```json\n(.*?)```", (CHECKOUT / "docs/adr/0005-policy-document.md").read_text(), re.DOTALL)
     document = json.loads(text.replace('"id": "..."', '"id": "a"').replace('"when": {}', '"when": {"all": []}'))
     assert mistakes(document) == []
@@ -50,7 +50,7 @@ def test_document_of_the_decision_record_fits():
 
 @settings(deadline=None, max_examples=examples(150))
 @given(policies())
-def test_what_the_engine_takes_fits(document):
+def test_engine_accepted_documents_match_the_schema(document):
     compile_policy(document, refuse_unreachable=False)
     assert mistakes(document) == []
 
@@ -91,7 +91,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("condition", WRONG, ids=[json.dumps(each)[:60] for each in WRONG])
-def test_condition_of_another_form_is_refused_by_both(condition):
+def test_malformed_condition_is_rejected_by_both(condition):
     document = policy_of(rule("r", condition))
     assert mistakes(document)
     with pytest.raises(PolicyErrors):
@@ -116,11 +116,11 @@ def test_condition_of_another_form_is_refused_by_both(condition):
         {"fallback": {}},
     ],
 )
-def test_document_of_another_form_is_refused_by_both(document):
+def test_malformed_document_is_rejected_by_both(document):
     assert mistakes(document)
     with pytest.raises(PolicyErrors):
         compile_policy(document)
 
 
-def test_every_attribute_is_named():
+def test_every_attribute_is_in_the_schema():
     assert [name for name in ATTRIBUTE_CATALOGUE if f'"{name}"' not in json.dumps(SCHEMA)] == []

@@ -19,7 +19,7 @@ from tests.waiting import PATIENCE_SECONDS
 
 @pytest.fixture
 def do(app_engine: Engine, tenant: Tenant):
-    """Calls a function of the service in a transaction of its own, as the tenant."""
+    """Calls a service function in its own transaction, as the tenant."""
 
     def call(function, **arguments):
         with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
@@ -53,7 +53,7 @@ def published(do):
     return do(policies.require_by_slug, slug="main").published_version
 
 
-def test_draft_is_published_and_the_earlier_version_superseded(do, policy):
+def test_published_draft_supersedes_the_earlier_version(do, policy):
     do(policies.save_draft, slug="main", document=good())
     do(policies.publish_policy, slug="main")
     do(policies.save_draft, slug="main", document=good(vlan="30"))
@@ -66,7 +66,7 @@ def test_draft_is_published_and_the_earlier_version_superseded(do, policy):
     assert do(policies.require_version, slug="main").document == good(vlan="30")
 
 
-def test_newer_draft_replaces_the_draft_before(do, policy):
+def test_newer_draft_replaces_the_previous_draft(do, policy):
     for vlan in ("20", "30"):
         do(policies.save_draft, slug="main", document=good(vlan))
     assert statuses(do) == {1: "superseded", 2: "draft"}
@@ -74,7 +74,7 @@ def test_newer_draft_replaces_the_draft_before(do, policy):
         do(policies.publish_policy, slug="main", number=1)
 
 
-def test_policy_with_mistakes_is_refused_whole_with_every_place(do, policy, app_engine, tenant):
+def test_invalid_policy_is_rejected_with_every_position(do, policy, app_engine, tenant):
     with pytest.raises(InvalidPolicy) as caught:
         do(policies.save_draft, slug="main", document=bad())
     assert (caught.value.code, caught.value.status) == ("invalid-policy", 422)
@@ -83,7 +83,7 @@ def test_policy_with_mistakes_is_refused_whole_with_every_place(do, policy, app_
     assert statuses(do) == {}
 
 
-def test_document_that_cannot_be_stored_is_refused(do, policy):
+def test_unstorable_document_is_rejected(do, policy):
     for document in ({"rules": "\0"}, {"\ud800": 1}, None, [], {"rules": [{"when": {"value": float("nan")}}]}):
         with pytest.raises(InvalidPolicy):
             do(policies.save_draft, slug="main", document=document)
@@ -99,8 +99,8 @@ def test_group_of_another_tenant_is_unknown(do, policy, app_engine, platform):
         do(policies.save_draft, slug="main", document=document)
 
 
-def test_groups_of_users_may_be_those_of_a_directory(do, policy):
-    """Of a tenant that has one, and groups of users alone."""
+def test_user_groups_may_come_from_a_directory(do, policy):
+    """Only user groups, and only if the tenant has a directory."""
     document = good()
     document["rules"][0]["when"] = {"attribute": "user.group", "operator": "equals", "value": "WLAN-Staff"}
     with pytest.raises(
@@ -119,7 +119,7 @@ def test_groups_of_users_may_be_those_of_a_directory(do, policy):
         do(policies.save_draft, slug="main", document=document)
 
 
-def test_group_removed_meanwhile_stops_a_roll_back(do, policy):
+def test_group_deleted_since_blocks_a_rollback(do, policy):
     do(policies.save_draft, slug="main", document=good())
     do(policies.publish_policy, slug="main")
     do(policies.save_draft, slug="main", document={"rules": []})
@@ -130,7 +130,7 @@ def test_group_removed_meanwhile_stops_a_roll_back(do, policy):
     assert published(do) == 2
 
 
-def test_cell_without_dictionary_is_said_clearly(app_engine, cell_engine):
+def test_cell_without_dictionary_gives_a_clear_error(app_engine, cell_engine):
     platform = make_platform(app_engine, cell_engine)
     tenant = make_tenant(app_engine, platform, "alpha")
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
@@ -139,7 +139,7 @@ def test_cell_without_dictionary_is_said_clearly(app_engine, cell_engine):
             policies.save_draft(session, actor=ACTOR, tenant_id=tenant.id, slug="main", document=good())
 
 
-def test_roll_back_publishes_the_old_document_as_a_new_version(do, policy):
+def test_rollback_publishes_the_old_document_as_a_new_version(do, policy):
     for vlan in ("20", "30"):
         do(policies.save_draft, slug="main", document=good(vlan))
         do(policies.publish_policy, slug="main")
@@ -151,7 +151,7 @@ def test_roll_back_publishes_the_old_document_as_a_new_version(do, policy):
     assert (published(do), statuses(do)) == (4, {1: "superseded", 2: "superseded", 3: "draft", 4: "published"})
 
 
-def test_roll_back_to_what_was_never_in_force_is_refused(do, policy):
+def test_rollback_to_an_unpublished_version_is_rejected(do, policy):
     do(policies.save_draft, slug="main", document=good())
     with pytest.raises(Conflict, match="never published"):
         do(policies.roll_back_policy, slug="main", number=1)
@@ -162,7 +162,7 @@ def test_roll_back_to_what_was_never_in_force_is_refused(do, policy):
         do(policies.roll_back_policy, slug="main", number=9)
 
 
-def test_nothing_to_publish_and_unknown_policy_are_refused(do, policy):
+def test_missing_draft_and_unknown_policy_are_rejected(do, policy):
     with pytest.raises(NothingToPublish):
         do(policies.publish_policy, slug="main")
     with pytest.raises(PolicyNotFound, match="List policies"):
@@ -178,7 +178,7 @@ def test_site_fallback_is_checked_against_the_dictionary(do):
         do(policies.check_fallback, document={"verdict": "permit", "reply": reply})
 
 
-def test_every_change_is_audited_and_publishing_reaches_the_change_feed(do, policy, app_engine, owner_engine, tenant):
+def test_changes_are_audited_and_publish_is_in_the_feed(do, policy, app_engine, owner_engine, tenant):
     do(policies.save_draft, slug="main", document=good(), comment="first")
     do(policies.publish_policy, slug="main")
     do(policies.save_draft, slug="main", document=good("30"))
@@ -201,7 +201,7 @@ def test_every_change_is_audited_and_publishing_reaches_the_change_feed(do, poli
         assert connection.scalar(query) >= 3
 
 
-def test_two_that_save_at_once_get_numbers_one_after_the_other(do, policy, app_engine, tenant):
+def test_concurrent_saves_get_consecutive_numbers(do, policy, app_engine, tenant):
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         policies.save_draft(session, actor=ACTOR, tenant_id=tenant.id, slug="main", document=good())
         other = threading.Thread(
@@ -214,7 +214,7 @@ def test_two_that_save_at_once_get_numbers_one_after_the_other(do, policy, app_e
     assert statuses(do) == {1: "superseded", 2: "draft"}
 
 
-def test_list_of_versions_pages_by_number(do, policy):
+def test_version_list_pages_by_number(do, policy):
     for vlan in ("1", "2", "3"):
         do(policies.save_draft, slug="main", document=good(vlan))
     assert [version.number for version in do(policies.list_versions, slug="main", span=VERSION_ORDERS.first(2))] == [
@@ -224,7 +224,7 @@ def test_list_of_versions_pages_by_number(do, policy):
     assert [version.number for version in do(policies.list_versions, slug="main", span=VERSION_ORDERS.behind(2))] == [1]
 
 
-def test_another_tenant_sees_no_policy(do, policy, app_engine, platform):
+def test_another_tenant_cannot_see_the_policy(do, policy, app_engine, platform):
     do(policies.save_draft, slug="main", document=good())
     other = make_tenant(app_engine, platform, "bravo")
     with session_scope(TenantScope(other.id), engine=app_engine) as session:
@@ -234,7 +234,7 @@ def test_another_tenant_sees_no_policy(do, policy, app_engine, platform):
             policies.save_draft(session, actor=ACTOR, tenant_id=other.id, slug="main", document=good())
 
 
-def test_group_that_a_named_condition_names_must_exist(do, policy):
+def test_group_in_a_named_condition_must_exist(do, policy):
     document = good() | {
         "conditions": {"ours": {"attribute": "endpoint.group", "operator": "equals", "value": "plotters"}}
     }
@@ -243,8 +243,8 @@ def test_group_that_a_named_condition_names_must_exist(do, policy):
     assert [mistake.place for mistake in caught.value.mistakes] == ["conditions.ours.value"]
 
 
-def test_version_of_before_comes_back_even_if_a_rule_of_it_never_matches(do, policy, owner_engine):
-    """The release that published it may not have seen that; whoever saves it anew is told."""
+def test_rollback_allows_an_old_version_with_a_dead_rule(do, policy, owner_engine):
+    """The release that published it may not have checked that. A new save of it is rejected."""
     shadowed = good()
     shadowed["rules"] = [
         {**shadowed["rules"][0], "id": "wide", "when": {"attribute": "ssid", "operator": "starts_with", "value": "c"}},

@@ -1,4 +1,4 @@
-"""Simulation of single requests, on stored endpoints and users."""
+"""Simulation of single requests, with stored endpoints and users."""
 
 from datetime import timedelta
 
@@ -38,7 +38,7 @@ def rule_on(attribute, value=None, identifier="a", **then):
     return {"id": identifier, "name": identifier, "when": when, "then": {"verdict": "permit"} | then}
 
 
-def test_answer_says_verdict_reason_rule_reply_and_every_rule_that_was_tried(ask):
+def test_answer_has_verdict_reason_rule_reply_and_trace(ask):
     reply = [{"attribute": "Session-Timeout", "value": "60"}]
     rules = [rule_on("user.group", "staff"), group_rule() | {"then": {"verdict": "permit", "reply": reply}}]
     row = simulation_row(ask(PRINTER, document={"rules": rules}))
@@ -59,7 +59,7 @@ def test_answer_says_verdict_reason_rule_reply_and_every_rule_that_was_tried(ask
     assert row["trace"][1]["because"][0]["seen"] == ["printers"]
 
 
-def test_list_of_a_condition_is_shown_as_written(ask):
+def test_list_in_a_condition_is_shown_as_written(ask):
     when = {"attribute": "endpoint.group", "operator": "one_of", "value": ["printers", "printers"]}
     other = {"not": {"attribute": "mac.random", "operator": "equals", "value": True}}
     rules = [group_rule() | {"when": {"all": [when, other]}}]
@@ -68,7 +68,7 @@ def test_list_of_a_condition_is_shown_as_written(ask):
     assert "endpoint.group one_of ['printers', 'printers'] holds, seen 'printers'; mac.random equals true" in row["why"]
 
 
-def test_version_in_force_is_asked_or_else_the_newest_with_a_word(ask, publish, as_tenant):
+def test_published_version_is_used_or_the_newest_with_a_note(ask, publish, as_tenant):
     as_tenant(policies.create_policy, actor=ACTOR, slug="other")
     as_tenant(policies.save_draft, actor=ACTOR, slug="other", document=good("30"))
     draft = ask(PRINTER)
@@ -82,7 +82,7 @@ def test_version_in_force_is_asked_or_else_the_newest_with_a_word(ask, publish, 
         ask(PRINTER)
 
 
-def test_site_asks_what_decides_there_with_its_fallback_and_name(ask, publish, as_tenant):
+def test_site_uses_its_policy_fallback_and_name(ask, publish, as_tenant):
     nothing = ask(PRINTER, site="main")
     assert (nothing.decision.verdict, nothing.decision.reason, nothing.decision.trace) == ("deny", "no-policy", ())
     publish(good() | {"rules": [rule_on("site.name", "Main site", vlan="7")]})
@@ -100,7 +100,7 @@ def test_site_asks_what_decides_there_with_its_fallback_and_name(ask, publish, a
         ask(PRINTER, site="nowhere")
 
 
-def test_what_is_stored_of_the_endpoint_is_added_and_what_is_given_stands(ask, as_tenant):
+def test_stored_endpoint_fills_in_what_the_request_omits(ask, as_tenant):
     attributes = {"owner": "ann"}
     as_tenant(endpoints.create_endpoint, actor=ACTOR, mac=MAC, name="p1", groups=["printers"], attributes=attributes)
     found = ask({"mac": MAC}, document=good())
@@ -121,7 +121,7 @@ def test_what_is_stored_of_the_endpoint_is_added_and_what_is_given_stands(ask, a
     assert (as_given.filled, as_given.request) == ((), {"mac": ("001122334455",)})
 
 
-def test_blocked_expired_and_unknown_endpoints_are_told(ask, as_tenant):
+def test_blocked_expired_and_unknown_endpoints_are_reported(ask, as_tenant):
     unknown = ask({"mac": MAC}, document=good())
     assert unknown.request["endpoint.known"] == (False,)
     as_tenant(
@@ -145,7 +145,7 @@ def test_groups_of_the_stored_user_are_added(ask, as_tenant):
     assert "Unknown user 'bob'" in nobody.notes[0]
 
 
-def test_mistakes_of_request_and_policy_are_told_at_once(ask):
+def test_errors_of_request_and_policy_are_reported_together(ask):
     with pytest.raises(InvalidSimulation) as caught:
         ask({"colour": "red", "mac": "zz", "method": ["mab", "pap"]}, document={"rules": [group_rule("plotters")]})
     assert [(side, mistake.place) for side, mistake in caught.value.mistakes] == [
@@ -184,7 +184,7 @@ def switch(as_tenant):
     "named",
     [{"nas.name": "floor-1"}, {"nas.identifier": ["mt1"]}, {"nas.address": "192.0.2.7"}, {"NAS-Identifier": ["mt1"]}],
 )
-def test_reply_has_the_form_of_the_nas_that_is_named_and_its_site_counts(ask, switch, publish, named):
+def test_named_nas_determines_reply_format_and_site(ask, switch, publish, named):
     morning = {"attribute": "time", "operator": "within", "value": {"from": "07:00", "to": "08:00"}}
     publish({"rules": [rule_on("method", "mab", vlan="20") | {"when": morning}]}, site="berlin")
     found = ask(named | {"method": "mab"}, at=1_767_594_600)
@@ -193,21 +193,21 @@ def test_reply_has_the_form_of_the_nas_that_is_named_and_its_site_counts(ask, sw
     assert not ask(named | {"method": "mab"}, at=1_767_594_600, fill=False, slug="main").decision.permitted
 
 
-def test_nas_that_nobody_registered_belongs_to_the_default_site(ask, switch, publish):
+def test_unregistered_nas_uses_the_default_site(ask, switch, publish):
     publish({"rules": [rule_on("method", "mab")]})
     found = ask({"method": "mab", "nas.identifier": "mt2"})
     assert (found.site, found.decision.permitted) == ("main", True)
     assert "not registered" in found.notes[0]
 
 
-def test_address_of_a_nas_that_is_none_is_told(ask, switch, publish):
+def test_invalid_nas_address_is_reported(ask, switch, publish):
     publish({"rules": [rule_on("method", "mab")]})
     found = ask({"method": "mab", "NAS-IP-Address": "999.1.1.1"})
     assert found.decision.permitted
     assert "'999.1.1.1' is not an address" in found.notes[0]
 
 
-def test_vendor_that_is_stored_by_another_of_its_names_is_the_same(ask, as_tenant, switch):
+def test_vendor_alias_is_treated_as_the_same_vendor(ask, as_tenant, switch):
     def rename(session, *, tenant_id):
         nases.require_nas(session, tenant_id=tenant_id, reference="mt1").vendor = "routeros"
 
@@ -216,7 +216,7 @@ def test_vendor_that_is_stored_by_another_of_its_names_is_the_same(ask, as_tenan
     assert (found.decision.permitted, found.request["nas.vendor"]) == (True, ("mikrotik",))
 
 
-def test_packet_is_read_as_the_cell_reads_it(ask, as_tenant, publish):
+def test_packet_is_parsed_as_by_the_cell(ask, as_tenant, publish):
     publish(good())
     as_tenant(endpoints.create_endpoint, actor=ACTOR, mac=MAC, groups=["printers"])
     packet = {
@@ -235,8 +235,8 @@ def test_packet_is_read_as_the_cell_reads_it(ask, as_tenant, publish):
     assert "method" not in ask(packet, fill=False).request
 
 
-def test_name_without_a_station_is_a_device_with_call_check_alone(ask):
-    """A cell takes it for one without Service-Type only of a NAS that is set so."""
+def test_name_without_station_is_a_device_only_with_call_check(ask):
+    """A cell assumes this without Service-Type only for a NAS configured so."""
 
     def read(**more):
         return ask({"User-Name": ["001122334455"]} | more, document={"rules": []}).request
@@ -246,7 +246,7 @@ def test_name_without_a_station_is_a_device_with_call_check_alone(ask):
     assert "mac" not in read(**{"Service-Type": ["Login-User"]})
 
 
-def test_realm_of_the_tenant_is_taken_off_the_name(ask, as_tenant):
+def test_tenant_realm_is_removed_from_the_name(ask, as_tenant):
     as_tenant(users.create_user, actor=ACTOR, name="Ann", password="correct horse", groups=["staff"])
     document = {"rules": [rule_on("user.group", "staff")]}
     packet = {"method": "pap", "User-Name": [r"CORP\ann"]}
@@ -256,14 +256,14 @@ def test_realm_of_the_tenant_is_taken_off_the_name(ask, as_tenant):
     assert (found.decision.permitted, found.request["identity"]) == (True, ("ann",))
 
 
-def test_user_of_a_password_method_is_found_by_the_identity(ask, as_tenant):
+def test_password_user_is_looked_up_by_identity(ask, as_tenant):
     as_tenant(users.create_user, actor=ACTOR, name="Ann", password="correct horse", groups=["staff"])
     document = {"rules": [rule_on("user.group", "staff")]}
     assert ask({"method": "pap", "User-Name": ["Ann"]}, document=document).request["user.name"] == ("ann",)
     assert not ask({"method": "eap-tls", "identity": "ann"}, document=document).decision.permitted
 
 
-def test_monitor_mode_is_told(ask, as_tenant, publish):
+def test_monitor_mode_is_shown(ask, as_tenant, publish):
     denying = group_rule() | {"then": {"verdict": "deny"}, "monitor": True}
     row = simulation_row(ask(PRINTER, document={"rules": [denying]}))
     wanted = {"verdict": "deny", "permitted": True, "monitored": True, "monitored_by": "rule"}
@@ -273,14 +273,14 @@ def test_monitor_mode_is_told(ask, as_tenant, publish):
     assert (row["reason"], row["permitted"], row["monitored_by"]) == ("no-policy", True, "site")
 
 
-def test_window_is_shown_days_first(ask):
+def test_window_is_shown_with_days_first(ask):
     window = {"dates": {"to": "2030-01-01"}, "to": "24:00", "from": "00:00", "days": ["thu"]}
     when = {"attribute": "time", "operator": "within", "value": window}
     found = ask({}, document={"rules": [group_rule() | {"when": when}]}, at=0)
     assert "time within {days ['thu'], from '00:00', to '24:00', dates {to '2030-01-01'}} holds" in found.why
 
 
-def test_name_that_an_identity_source_may_know_is_told(ask, as_tenant):
+def test_name_of_a_possible_identity_source_user_is_noted(ask, as_tenant):
     def add(session, *, tenant_id):
         source = IdentitySource(tenant_id=tenant_id, name="corp", kind="ldap", settings={})
         session.add(source)
@@ -291,7 +291,7 @@ def test_name_that_an_identity_source_may_know_is_told(ask, as_tenant):
     assert "rejected" not in note
 
 
-def test_words_of_mistakes_are_those_of_the_file(as_tenant):
+def test_error_messages_match_those_for_files(as_tenant):
     when = {"attribute": "identity", "operator": "equals", "value": None}
     named = {"name": "t", "request": {"User-Name": ["ann"]}, "expect": {"verdict": "deny"}}
     with pytest.raises(policies.InvalidPolicy) as caught:
@@ -307,7 +307,7 @@ def live_session(owner_engine, tenant, number, **values):
         make_row(session, RadiusSession.__table__, tenant_id=tenant.id, **(row | values))
 
 
-def test_sessions_that_go_on_are_counted_as_the_cell_counts_them(ask, owner_engine, tenant):
+def test_live_sessions_are_counted_as_by_the_cell(ask, owner_engine, tenant):
     for number in range(2):
         live_session(owner_engine, tenant, number, mac="001122334455", identity="Ann")
     live_session(owner_engine, tenant, 2, mac="001122334455", identity="ann", stopped_at=utc_now())
@@ -329,7 +329,7 @@ def printer(as_tenant):
 PASSPHRASE = {"rules": [group_rule() | {"then": {"verdict": "permit", "psk": "endpoint"}}]}
 
 
-def test_passphrase_that_is_sent_is_told_and_never_shown(ask, as_tenant, printer):
+def test_sent_passphrase_is_noted_and_never_shown(ask, as_tenant, printer):
     def seal(plain, _):
         return plain
 
@@ -340,7 +340,7 @@ def test_passphrase_that_is_sent_is_told_and_never_shown(ask, as_tenant, printer
     assert "needs the SSID" in note
 
 
-def test_passphrase_that_is_missing_is_told(ask, printer):
+def test_missing_passphrase_is_reported(ask, printer):
     (note,) = ask(printer, document=PASSPHRASE).notes
     assert "live, Admit rejects the device (no-passphrase)" in note
     assert ask(printer | {"endpoint.group": "printers"}, document=PASSPHRASE, fill=False).notes == ()

@@ -1,4 +1,4 @@
-"""Tests that a policy carries stand between a draft and its being in force."""
+"""Tests within a policy must pass before it is published."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def case(name="printers come in", request=PRINTER, expect=None, **more):
         ),
     ],
 )
-def test_what_came_instead_is_told_with_the_reason(as_tenant, expect, came):
+def test_failed_expectation_reports_result_and_reason(as_tenant, expect, came):
     (result,) = as_tenant(policies.run_document_tests, document=with_tests(case(expect=expect)))
     assert not result.passed
     assert came in str(result)
@@ -57,12 +57,12 @@ def test_what_came_instead_is_told_with_the_reason(as_tenant, expect, came):
         {"reply": [{"attribute": "Tunnel-Type", "tag": 1, "value": "VLAN", "operator": ":="}]},
     ],
 )
-def test_what_is_as_expected_passes(as_tenant, expect):
+def test_met_expectation_passes(as_tenant, expect):
     (result,) = as_tenant(policies.run_document_tests, document=with_tests(case(expect=expect)))
     assert (result.passed, result.why, str(result)) == (True, "", "printers come in: passed")
 
 
-def test_rule_that_should_have_decided_says_why_it_did_not(as_tenant):
+def test_expected_rule_reports_why_it_did_not_match(as_tenant):
     other = case(request={"endpoint.group": ["phones"]})
     (result,) = as_tenant(policies.run_document_tests, document=with_tests(other))
     assert "None of 1 rule matched, so the fallback decided." in result.why
@@ -73,7 +73,7 @@ def test_rule_that_should_have_decided_says_why_it_did_not(as_tenant):
     assert "Rule 'late' was not tried: 'r' matched first." in result.why
 
 
-def test_failing_tests_keep_the_draft_from_being_published_and_all_are_told(as_tenant, publish):
+def test_failing_tests_block_publish_and_are_all_reported(as_tenant, publish):
     publish(good())
     failing = with_tests(case(), case("a", expect={"vlan": "1"}), case("b", expect={"verdict": "deny"}))
     as_tenant(policies.save_draft, actor=ACTOR, slug="main", document=failing)
@@ -84,8 +84,8 @@ def test_failing_tests_keep_the_draft_from_being_published_and_all_are_told(as_t
     assert as_tenant(policies.require_by_slug, slug="main").published_version == 1
 
 
-def test_failing_test_of_an_old_version_keeps_it_from_coming_back(as_tenant, publish):
-    """It passed when it was published; the site's fallback is another one now."""
+def test_failing_test_of_an_old_version_blocks_rollback(as_tenant, publish):
+    """It passed when it was published. The site's fallback has changed since."""
     unknown = case(request={"endpoint.known": False}, expect={"verdict": "deny"}, site="main")
     publish(with_tests(unknown))
     publish(good())
@@ -99,7 +99,7 @@ def set_fallback(session, *, tenant_id, slug, fallback):
     sites.require_by_slug(session, tenant_id=tenant_id, slug=slug).fallback = fallback
 
 
-def test_site_of_a_test_brings_its_fallback(as_tenant):
+def test_site_of_a_test_applies_its_fallback(as_tenant):
     as_tenant(set_fallback, slug="main", fallback={"verdict": "permit", "vlan": "99"})
     elsewhere = case("without a site", request={"endpoint.known": False}, expect={"verdict": "deny", "rule": ""})
     there = case("there", request={"endpoint.known": False}, expect={"verdict": "permit", "vlan": "99"}, site="main")
@@ -125,7 +125,7 @@ def test_monitor_mode_of_rule_and_site_can_be_expected(as_tenant):
     assert there.passed
 
 
-def test_unknown_site_and_reason_are_mistakes_when_it_is_saved(as_tenant):
+def test_unknown_site_or_reason_is_rejected_on_save(as_tenant):
     as_tenant(policies.create_policy, actor=ACTOR, slug="main")
     document = with_tests(
         case(site="mars"), case("b", expect={"reason": "mood"}), case("c", site=["main"]), case("d", expect=5)

@@ -26,7 +26,7 @@ def file_of(tmp_path):
     return write
 
 
-def test_document_is_validated_without_tenant_and_without_anything_running(monkeypatch, tmp_path, file_of):
+def test_validate_works_offline_without_a_tenant(monkeypatch, tmp_path, file_of):
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path / "nothing"))
 
     def validate(content, *options):
@@ -39,14 +39,14 @@ def test_document_is_validated_without_tenant_and_without_anything_running(monke
         "tests": 1,
         "notes": [],
     }
-    # The dictionaries of the installed radiusd are asked; names of a tenant are not.
+    # It uses the installed radiusd's dictionaries and skips a tenant's names.
     refused = validate(bad(), "--json")
     assert refused.exit_code == 2
     places = {mistake["place"] for mistake in json.loads(refused.output)["mistakes"]}
     assert places == {"rules[1].when.any[2].attribute", "rules[1].then.reply[0]"}
 
 
-def test_document_is_validated_for_a_tenant(policy_command):
+def test_validate_checks_names_of_the_given_tenant(policy_command):
     refused = policy_command("validate", "-", "--json", document=bad())
     assert {mistake["place"] for mistake in json.loads(refused.stdout)["mistakes"]} == PLACES_OF_BAD
 
@@ -64,7 +64,7 @@ def test_document_is_validated_for_a_tenant(policy_command):
         (b'{"rules": [], "rules": []}', "occurs twice"),
     ],
 )
-def test_bad_files_are_refused_by_every_command_and_nothing_changes(policy_command, file_of, content, told):
+def test_invalid_files_are_rejected_by_every_command(policy_command, file_of, content, told):
     policy_command("save", "-", "-s", "main", document=good())
     policy_command("publish")
     path, request = file_of(content), file_of(PRINTER, "request.json")
@@ -82,7 +82,7 @@ def test_bad_files_are_refused_by_every_command_and_nothing_changes(policy_comma
     assert [row["in_force"] for row in json.loads(policy_command("list", "--json").output)] == [1]
 
 
-def test_tests_of_a_file_and_of_the_newest_version_are_run(policy_command, file_of):
+def test_tests_of_a_file_or_the_newest_version_are_run(policy_command, file_of):
     failing = good("21") | {"tests": [TEST]}
     policy_command("save", "-", "-s", "main", document=good() | {"tests": [TEST]})
     passed = policy_command("test")
@@ -98,7 +98,7 @@ def test_tests_of_a_file_and_of_the_newest_version_are_run(policy_command, file_
     assert row["tests"][0]["decision"]["rule"] == "r"
 
 
-def test_failing_tests_are_told_when_it_is_published(policy_command):
+def test_failing_tests_are_reported_on_publish(policy_command):
     policy_command("save", "-", "-s", "main", document=good("21") | {"tests": [TEST]})
     result = policy_command("publish")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -107,7 +107,7 @@ def test_failing_tests_are_told_when_it_is_published(policy_command):
     assert (row["published"], row["failed_tests"][0]["name"]) == (False, "t")
 
 
-def test_simulation_tells_permit_and_deny_alike(policy_command, file_of):
+def test_simulation_prints_permit_and_deny(policy_command, file_of):
     policy_command("save", "-", "-s", "main", document=good())
     policy_command("publish")
     permit = policy_command("simulate", "--request", file_of(PRINTER))
@@ -123,7 +123,7 @@ def test_simulation_tells_permit_and_deny_alike(policy_command, file_of):
     assert json.loads(at.output)["at"] == "2026-01-05T09:00:00+00:00"
 
 
-def test_bad_input_of_a_simulation_is_status_2_with_every_mistake(policy_command, file_of):
+def test_invalid_simulation_input_exits_2_with_every_error(policy_command, file_of):
     policy_command("save", "-", "-s", "main", document=good())
     request = file_of({"colour": "red", "mac": "zz"}, "request.json")
     draft = file_of(bad(), "draft.json")
@@ -144,7 +144,7 @@ def test_bad_input_of_a_simulation_is_status_2_with_every_mistake(policy_command
     assert policy_command("simulate", "--request", file_of(PRINTER), tenant_slug="mars").exit_code == 2
 
 
-def test_replay_tells_differences_and_ends_as_it_is_asked_to(policy_command, record, publish, file_of):
+def test_replay_prints_differences_and_exits_as_requested(policy_command, record, publish, file_of):
     publish(good())
     record(times=2)
     record(policy_version=0, reason="wrong-password", permitted=False)
@@ -171,7 +171,7 @@ def test_replay_tells_differences_and_ends_as_it_is_asked_to(policy_command, rec
     assert policy_command("replay", "--days", "7", "--version", "9").exit_code == 2
 
 
-def test_publishing_asks_for_the_digest_that_replay_told(policy_command, record, publish):
+def test_publish_requires_the_digest_from_replay(policy_command, record, publish):
     publish(good())
     record()
     asked = CliRunner().invoke(
@@ -218,7 +218,7 @@ def test_hits_are_shown_for_every_rule(policy_command, publish, owner_engine, te
     assert "fallback" in shown[3]
 
 
-def test_policy_is_removed_once_no_site_uses_it(policy_command, publish):
+def test_policy_is_deleted_once_no_site_uses_it(policy_command, publish):
     publish(good())
     refused = policy_command("remove", "-s", "main")
     assert refused.exit_code == 1
@@ -230,7 +230,7 @@ def test_policy_is_removed_once_no_site_uses_it(policy_command, publish):
     assert [row["slug"] for row in json.loads(policy_command("list", "--json").output)] == ["other"]
 
 
-def test_slug_may_be_left_out_where_there_is_one_policy(policy_command):
+def test_slug_is_optional_if_there_is_one_policy(policy_command):
     nothing = policy_command("publish")
     assert nothing.exit_code == 2
     assert "The tenant has no policy." in nothing.stderr
@@ -249,7 +249,7 @@ def decision_ids():
     return [row["id"] for row in json.loads(given.stdout)]
 
 
-def test_request_that_was_decided_is_asked_again_as_it_was_then(policy_command, publish, record, file_of):
+def test_recorded_decision_is_simulated_with_its_request(policy_command, publish, record, file_of):
     publish(good())
     record(request={"endpoint.group": ["phones"]}, vlan="", rule_id="", reason="fallback-denied", permitted=False)
     (reference,) = decision_ids()
@@ -264,7 +264,7 @@ def test_request_that_was_decided_is_asked_again_as_it_was_then(policy_command, 
 
 
 @pytest.mark.parametrize("reference", ["1-1", "nonsense", "9999999999999999-999999999999999999"])
-def test_decision_that_there_is_not_is_refused(policy_command, publish, reference):
+def test_unknown_decision_is_rejected(policy_command, publish, reference):
     publish(good())
     refused = policy_command("simulate", "--decision", reference)
     assert refused.exit_code == 2

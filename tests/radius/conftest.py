@@ -1,4 +1,6 @@
-"""One real radiusd for all tests of its module and configuration, and its module in this process for unit tests."""
+"""One real radiusd for all tests of a module and configuration, and its Python module in this process for unit
+tests.
+"""
 
 from collections.abc import Iterator
 
@@ -9,7 +11,7 @@ from nac.methods import METHODS
 from nac.replica.store import ReplicaWriter
 from tests.radius.standalone import Plan, StandaloneCell, running_cell
 
-# What the module has logged in this process; before the tests import it.
+# Log lines of the module in this process, before the tests import it.
 module_log: list[str] = []
 stand_in.install(module_log.append)
 
@@ -22,7 +24,7 @@ def standalone_cell() -> Iterator[StandaloneCell]:
 
 @pytest.fixture
 def cell(standalone_cell: StandaloneCell) -> Iterator[StandaloneCell]:
-    """The cell of the session, its journal empty to the test; it must outlive whatever the test does."""
+    """The session's cell with an empty journal. It must survive every test."""
     standalone_cell.forget_records()
     yield standalone_cell
     assert standalone_cell.is_alive(), standalone_cell.log()
@@ -30,7 +32,7 @@ def cell(standalone_cell: StandaloneCell) -> Iterator[StandaloneCell]:
 
 @pytest.fixture
 def replica(cell: StandaloneCell) -> Iterator[ReplicaWriter]:
-    """To change what the cell knows; all is as before after the test."""
+    """Changes the cell's data. Everything is restored after the test."""
     yield cell.replica
     cell.restore_replica()
 

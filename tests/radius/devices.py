@@ -21,16 +21,16 @@ class Device:
         self._supplicant = Supplicant(self._context, client.name, attribute(CALLING_STATION_ID, self.mac) + attributes)
 
     def change_certificate(self, client: ClientFiles) -> None:
-        """From now on it shows another one; the session it may resume stays."""
+        """Presents another certificate from now on. The resumable session stays."""
         self._context.load_cert_chain(client.chain_file, client.key_file)
 
     def abandon(self, tenant: Tenant, *, rounds: int) -> None:
-        """Begin a conversation and say nothing more after so many requests."""
+        """Begins a conversation and stops after so many requests."""
         conversation = EapTls(None, self._supplicant)
         assert Nas(tenant).converse(conversation, rounds=rounds) is None
 
     def visit(self, tenant: Tenant, **options: object) -> EapTls:
-        """A conversation, with resumption where there is something to resume. Fails unless it ends as expected."""
+        """Runs a conversation, with resumption if possible. Fails unless it ends as expected."""
         resume = self._supplicant.session is not None
         conversation = EapTls(None, self._supplicant, resume=resume, keep_session=True, **options)
         fault = Nas(tenant).converse(conversation)

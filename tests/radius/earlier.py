@@ -1,4 +1,4 @@
-"""What earlier versions stored, and cells still find in replicas."""
+"""Data stored by earlier versions that replicas may still hold."""
 
 import hashlib
 import os

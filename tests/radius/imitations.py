@@ -1,4 +1,4 @@
-"""Authorities that pass themselves off as another: its names and key identifiers, another key."""
+"""Authorities that imitate another: its names and key identifiers with another key."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta

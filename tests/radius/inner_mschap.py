@@ -1,4 +1,4 @@
-"""EAP-MSCHAPv2 inside PEAP and EAP-TTLS, message by message, so that a test can stop or cheat anywhere."""
+"""EAP-MSCHAPv2 inside PEAP and EAP-TTLS, one message at a time, so that a test can stop or cheat anywhere."""
 
 import os
 
@@ -13,7 +13,7 @@ def inner_identifier(tunnel):
 
 
 def open_mschap(tenant, kind, *, name="anna", mac=""):
-    """A tunnel in which the user was asked for the password."""
+    """A tunnel in which the server requested the password."""
     if kind == PEAP:
         tunnel = Tunnel(tenant, kind, mac=mac).open_peap(name.encode())
     else:

@@ -1,4 +1,4 @@
-"""The NAS's side: radclient, and datagrams made by hand where radclient is too well-behaved."""
+"""The NAS's side: radclient, and handmade datagrams where radclient is too strict."""
 
 import os
 import re

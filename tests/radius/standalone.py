@@ -1,4 +1,4 @@
-"""A real radiusd, a replica written by hand, nobody behind them: what module and configuration do by themselves."""
+"""A real radiusd with a handwritten replica and no agent: the module and configuration alone."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ class JournalTail:
         self._records: list[AnyRecord] = []
 
     def forget(self) -> None:
-        """What is there now is of no interest."""
+        """Ignores the existing records."""
         self.records()
         self._records.clear()
 
@@ -60,7 +60,7 @@ class JournalTail:
         return len(self.records())
 
     def take_back(self, mark: int) -> None:
-        """What came after the mark is of no interest."""
+        """Ignores the records after the mark."""
         del self.records()[mark:]
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ class StandaloneCell:
         return _matching(self.auth.records(), AuthRecord, wanted)
 
     def decision(self, **wanted: object) -> AuthRecord:
-        """The one decision whose fields are as wanted."""
+        """The one decision with these fields."""
         found = self.decisions(**wanted)
         assert len(found) == 1, f"{len(found)} decisions with {wanted}: {found}\n{self.log()[-4000:]}"
         return found[0]
@@ -139,7 +139,7 @@ def _matching(records, kind, wanted):
 
 @dataclass(frozen=True)
 class Plan:
-    """What differs between the cells of these tests."""
+    """Differences between the cells of these tests."""
 
     reject_delay_seconds: float = 0
     journal_max_bytes: int = 1 << 30

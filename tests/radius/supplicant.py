@@ -64,7 +64,7 @@ class Eap:
 
 @dataclass(frozen=True)
 class Seen:
-    """What eapol_test saw."""
+    """The observations of eapol_test."""
 
     mac: str
     exit_status: int

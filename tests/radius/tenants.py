@@ -92,7 +92,7 @@ POLICY = {
 
 @dataclass(frozen=True)
 class ClientFiles:
-    """What a device holds, as PEM files for eapol_test."""
+    """A device's certificate files as PEM, for eapol_test."""
 
     name: str
     certificate: x509.Certificate

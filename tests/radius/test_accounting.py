@@ -1,4 +1,4 @@
-"""Accounting: acknowledged when it is in the journal, with every attribute in order."""
+"""Accounting: acknowledged once it is in the journal, with every attribute in order."""
 
 import itertools
 import socket
@@ -102,12 +102,12 @@ def test_radclient_reports_a_whole_session(cell):
 
 
 def test_request_without_a_status_type_is_journalled_too(cell):
-    """What it lacks is for the reader of the journal to judge; the NAS must not repeat it for ever."""
+    """The journal's reader judges the record. The NAS must not retransmit it forever."""
     assert Nas(cell.alpha).account(joined(session())) is not None
     assert len(cell.accounting()) == 1
 
 
-def test_credentials_are_not_kept_whoever_sends_them(cell):
+def test_credentials_are_never_stored(cell):
     """RFC 2866 5.13 has none of them in accounting; NASes of all kinds send what they had at hand."""
     sent = session()
     # CHAP-Password, ARAP-Password, MS-CHAP-Response; then a User-Password, whose unhidden octets are not UTF-8.
@@ -124,7 +124,7 @@ def test_credentials_are_not_kept_whoever_sends_them(cell):
     ]
 
 
-def test_packet_that_is_sent_again_is_acknowledged_and_journalled_once(cell):
+def test_retransmitted_packet_is_journalled_once(cell):
     """RFC 5080 2.2.2: the same source port, identifier and authenticator."""
     nas = Nas(cell.alpha)
     request = packet.accounting_request(9, joined([(ACCT_STATUS_TYPE, 1), *session()]), nas.key)
@@ -147,14 +147,14 @@ def answer_to(asking, request):
     raise AssertionError("no answer")
 
 
-def test_records_of_both_tenants_are_kept_apart(cell):
+def test_records_of_both_tenants_are_separate(cell):
     for tenant in cell.tenants.values():
         assert Nas(tenant).account(joined([(ACCT_STATUS_TYPE, 1), *session()])) is not None
     assert [record.tenant_id for record in cell.accounting()] == [cell.alpha.tenant_id, cell.bravo.tenant_id]
 
 
-def test_suspended_tenant_may_still_account(cell, replica):
-    """Its devices are being put off the network: how long they were on it is still to be known."""
+def test_suspended_tenant_can_still_send_accounting(cell, replica):
+    """Its devices are being disconnected, and their session times are still needed."""
     with replica.begin() as batch:
         batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(status="suspended"))
     assert Nas(cell.alpha).account(joined([(ACCT_STATUS_TYPE, 2), *session()])) is not None

@@ -41,7 +41,7 @@ def test_address_is_packed(text, packed):
         "::1\0",
     ],
 )
-def test_what_is_no_address_is_nothing(text):
+def test_invalid_address_is_none(text):
     assert packed_address(text) == b""
 
 
@@ -52,5 +52,5 @@ def test_any_address_is_packed_as_the_standard_library_does(address):
 
 
 @given(st.text(max_size=60))
-def test_any_text_raises_nothing(text):
+def test_any_text_raises_no_error(text):
     assert len(packed_address(text)) in (0, 4, 16)

@@ -1,4 +1,4 @@
-"""Accounting that cannot be right, as radiusd hands it over: acknowledged, kept, and read with its doubts."""
+"""Invalid accounting from radiusd: acknowledged, stored, and parsed with flags."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def account(cell, *attributes, status=3):
     return record, read_usage(record)
 
 
-def test_session_ids_of_253_octets_that_are_no_text_stay_apart(cell):
+def test_invalid_text_session_ids_stay_distinct(cell):
     keys = set()
     for last in (b"\xfe", b"\xff"):
         record, usage = account(cell, (ACCT_SESSION_ID, b"\xff" * 252 + last))
@@ -39,7 +39,7 @@ def test_session_ids_of_253_octets_that_are_no_text_stay_apart(cell):
     assert len(keys) == 2
 
 
-def test_a_packet_full_of_session_ids_is_kept_and_the_first_counts(cell):
+def test_first_of_many_session_ids_counts(cell):
     ids = [new_mac() + f"{number:02}" + "x" * 239 for number in range(15)]
     record, usage = account(cell, *((ACCT_SESSION_ID, each) for each in ids))
     assert [value for name, value in record.attributes if name == "Acct-Session-Id"] == ids
@@ -57,7 +57,7 @@ def test_request_without_a_session_id_is_kept(cell, ids):
     [(ACCT_DELAY_TIME, LARGEST), (EVENT_TIMESTAMP, 0), (EVENT_TIMESTAMP, LARGEST), (ACCT_SESSION_TIME, LARGEST)],
     ids=["delay", "1970", "2106", "session time"],
 )
-def test_impossible_time_is_kept_and_that_of_arrival_counts(cell, impossible):
+def test_impossible_time_is_replaced_by_the_arrival_time(cell, impossible):
     record, usage = account(cell, (ACCT_SESSION_ID, new_mac()), impossible)
     assert len(record.attributes) == 4
     assert (usage.event_at, usage.session_seconds, usage.faults) == (record.at, None, ("impossible-time",))

@@ -1,4 +1,4 @@
-"""NASes that no Disconnect-Request reaches: sessions there end soon by themselves, where the tenant wishes it."""
+"""NASes behind NAT get no Disconnect-Request: sessions there are short if the tenant configures it."""
 
 import uuid
 
@@ -29,11 +29,11 @@ def ask(cell, replica):
     return ask
 
 
-def test_session_behind_nat_is_short_and_its_device_asked_again(ask):
+def test_session_behind_nat_is_short_and_reauthenticates(ask):
     """Of a policy that gives no Session-Timeout itself; tests/radius/test_results.py has one that does."""
     assert ask(seconds=300) == {"Session-Timeout": "300", "Termination-Action": "RADIUS-Request"}
 
 
 @pytest.mark.parametrize(("seconds", "behind_nat"), [(0, True), (300, False)])
-def test_others_are_not(ask, seconds, behind_nat):
+def test_other_sessions_keep_their_timeout(ask, seconds, behind_nat):
     assert ask(seconds=seconds, behind_nat=behind_nat) == {}

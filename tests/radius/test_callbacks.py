@@ -1,4 +1,4 @@
-"""The module's callbacks under any attributes at all: they never raise, and never permit whom nobody admitted."""
+"""The module's callbacks with any attributes: they never raise, and never permit an unauthorized device."""
 
 import itertools
 from collections.abc import Iterator
@@ -189,13 +189,13 @@ def test_first_packet_with_any_attributes_permits_nobody(module, lists):
 
 @fuzz
 @given(lists=lists)
-def test_end_of_a_conversation_with_any_attributes_permits_nobody(module, lists):
+def test_any_attributes_at_conversation_end_permit_nobody(module, lists):
     assert_permits_nobody(module, auth.post_auth(lists))
 
 
 @fuzz
 @given(pairs=marked | pairs)
-def test_accounting_with_any_attributes_is_journalled_or_unanswered(module, pairs):
+def test_accounting_with_any_attributes_is_stored_or_dropped(module, pairs):
     module.forget()
     # One that says the same as another could count as sent again.
     pairs = (*(pairs or ()), ("Acct-Session-Id", f"session-{next(_numbers)}"))
@@ -228,7 +228,7 @@ def test_known_device_is_permitted_so_the_tests_above_can_fail(module):
     assert record.permitted
 
 
-def test_credentials_that_radiusd_is_to_compare_are_not_decided_yet(module):
+def test_credentials_for_radiusd_to_compare_are_undecided(module):
     code, updates = call(module, auth.authorize, *PRINTER, ("CHAP-Password", "0x07"))
     assert code == radiusd_api.UPDATED
     assert "Admit-Decided" not in [name for name, _, _ in updates["config"]]
@@ -272,7 +272,7 @@ def test_end_of_a_mixed_eap_conversation_is_rejected(module, state, detail):
     ],
     ids=["EAP-TLS", "EAP-MD5", "PAP"],
 )
-def test_name_from_a_tunnel_is_nobodys_name_outside(module, eap):
+def test_tunnel_name_is_ignored_outside_the_tunnel(module, eap):
     state = (("Admit-Participants", "x"), ("Admit-User", "anna"), ("Admit-Method", "peap-mschapv2"))
     call(module, auth.post_auth, *PRINTER, *eap, state=state)
     (record,) = module.auth.records()
@@ -291,7 +291,7 @@ def test_packet_that_radiusd_has_not_marked_permits_nobody(module, slot):
     assert "admit: internal-error in authorize" in module_log
 
 
-def test_certificate_sent_is_journalled_with_the_name_that_radiusd_is_told(module):
+def test_certificate_sent_is_journalled_with_the_name(module):
     code, updates = call(module, auth.post_auth, *PRINTER, config=(("Admit-Stage", "certificate-sent"),))
     assert code == radiusd_api.UPDATED
     (record,) = module.auth.records()
@@ -311,12 +311,12 @@ def test_time_of_the_first_packet_counts_towards_the_record(module):
     assert 5_000 <= record.module_microseconds < 1_000_000
 
 
-def test_long_name_is_journalled_cut(module):
+def test_long_name_is_truncated_in_the_journal(module):
     call(module, auth.authorize, ("User-Name", "x" * 1_000), ("User-Password", "y"))
     assert module.auth.records()[0].identity == "x" * auth.MAX_NAME
 
 
-def test_exception_leaves_its_trace_in_the_log(module):
+def test_exception_is_logged_with_its_stack_trace(module):
     module.forget()
     auth.authorize({"request": (), "config": None, "session-state": None, "reply": None})
     assert module_log[0] == "admit: internal-error in authorize"

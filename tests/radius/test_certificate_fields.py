@@ -96,11 +96,11 @@ def test_every_field_of_the_catalogue_is_read(authorities, full):
     }
 
 
-def test_only_what_is_asked_for_is_given(full):
+def test_only_used_fields_are_provided(full):
     assert fields_of(full, names=["certificate.subject.L"]) == {"certificate.subject.L": ("Bonn",)}
 
 
-def test_certificate_without_fields_has_its_age_alone(authorities):
+def test_certificate_without_fields_has_only_its_age(authorities):
     client = issued_client(authorities, "bare", x509.Name([]))
     assert {name for name in fields_of(client) if "issuer" not in name} == {
         "certificate.age_days",
@@ -108,7 +108,7 @@ def test_certificate_without_fields_has_its_age_alone(authorities):
     }
 
 
-def test_days_are_whole_ones(authorities):
+def test_days_are_whole_numbers(authorities):
     begin = datetime(2026, 1, 1, 12, tzinfo=UTC)
     client = issued_client(
         authorities, "days", subject(CN="x"), not_before=begin, not_after=begin + timedelta(days=100)
@@ -136,7 +136,7 @@ def test_days_are_whole_ones(authorities):
         (der.UTF8_STRING, b"B\xfcro", None),
     ],
 )
-def test_part_of_any_string_type_is_read_or_the_certificate_unreadable(authorities, tag, content, found):
+def test_certificate_parts_are_parsed_or_unreadable(authorities, tag, content, found):
     client = odd_client(authorities, "odd", [(raw.ORGANISATION, tag, content)])
     try:
         assert fields_of(client).get("certificate.subject.O", ()) == found
@@ -147,7 +147,7 @@ def test_part_of_any_string_type_is_read_or_the_certificate_unreadable(authoriti
 @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 @settings(max_examples=examples(200), deadline=None)
 @given(data=st.data())
-def test_changed_certificate_is_taken_apart_or_unreadable(full, data):
+def test_changed_certificate_is_parsed_or_unreadable(full, data):
     changed = bytearray(tenants.der(full.certificate))
     for _ in range(data.draw(st.integers(1, 4))):
         changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
@@ -210,7 +210,7 @@ def test_fields_decide_in_full_and_in_resumed_sessions(cell, policy_of_alpha, ve
         assert record.request["certificate.subject.title"] == ("Dr",)
         assert record.request["certificate.san.ip"] == ("192.0.2.7",)
         assert record.request["certificate.expires_in_days"][0] in (29, 30)
-        # What no rule asks for is not looked for.
+        # Fields that no rule uses are not read.
         assert "certificate.issuer.O" not in record.request
 
 
@@ -225,7 +225,7 @@ def test_field_denies_in_full_and_in_resumed_sessions(cell, replica, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_device_whose_session_cannot_be_stored_is_denied_where_a_rule_asks(cell, policy_of_alpha, version):
+def test_device_is_denied_if_its_session_cannot_be_stored(cell, policy_of_alpha, version):
     """A rule that denies by a field must not be missed because the cell has no room for sessions."""
     client = known_client(cell, policy_of_alpha, "stored-nowhere", title="Intern")
     folder = cell.paths.sessions / "slot-0"

@@ -36,7 +36,7 @@ def put(cell, replica, condition, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_conditions_that_hold_permit_and_those_that_fail_do_not(cell, replica, version):
+def test_true_conditions_permit_and_false_ones_do_not(cell, replica, version):
     device = Device(cell.alpha.clients["laptop"], version)
     put(cell, replica, {"all": list(HOLD)}, 40)
     device.visit(cell.alpha, vlan="70")

@@ -57,7 +57,7 @@ def test_login_succeeds_while_others_are_left_unfinished(cell, nas, rounds, vers
     ("kind", "name"), [(GTC, "anonymous"), (PEAP, "anonymous"), (EXPANDED, "anonymous"), (TTLS, "somebody else")]
 )
 @pytest.mark.parametrize("rounds", [1, 3])
-def test_answers_of_another_type_or_name_cost_neither_room_nor_memory(cell, kind, name, rounds):
+def test_wrong_type_or_name_responses_cost_no_memory(cell, kind, name, rounds):
     """rlm_eap 3.2.7 keeps a conversation for 30 s after a malformed one, and never frees it after the others."""
     device = Device(cell.alpha.clients["laptop"], VERSIONS[0])
     before = resident_bytes(cell)
@@ -76,7 +76,7 @@ def resident_bytes(cell):
     return memory.resident_bytes
 
 
-def test_conversation_of_another_nas_outlives_the_flood(cell):
+def test_conversation_of_another_nas_survives_the_flood(cell):
     kept = begin(cell.alpha, nas=OTHER, rounds=3)
     for _ in range(3 * MOST):
         begin(cell.alpha)
@@ -84,7 +84,7 @@ def test_conversation_of_another_nas_outlives_the_flood(cell):
     assert cell.decisions(mac=kept.mac, reason="too-many-conversations") == []
 
 
-def test_oldest_conversation_of_the_flood_is_ended_with_a_reason(cell):
+def test_oldest_conversation_of_the_flood_ends_with_a_reason(cell):
     begun = [begin(cell.alpha, rounds=3) for _ in range(2 * MOST)]
     begun[MOST].say()
     assert begun[MOST].code == ACCESS_REJECT
@@ -94,7 +94,7 @@ def test_oldest_conversation_of_the_flood_is_ended_with_a_reason(cell):
     assert cell.decisions(mac=begun[-1].mac, reason="too-many-conversations") == []
 
 
-def test_device_that_begins_again_has_one_conversation(cell):
+def test_restarting_device_has_one_conversation(cell):
     mac = new_mac()
     for _ in range(3 * MOST):
         begin(cell.alpha, mac=mac)

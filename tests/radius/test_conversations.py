@@ -1,4 +1,4 @@
-"""What the journal says of a conversation's beginning, so that one that ends in silence can be told of."""
+"""The journal's record of a conversation's start, used to report conversations that end in silence."""
 
 import pytest
 
@@ -12,7 +12,7 @@ UNTIL_OUR_CERTIFICATE = 2
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("slug", ["alpha", "bravo"])
-def test_device_that_stops_answering_leaves_only_our_certificate_in_the_journal(cell, slug, version):
+def test_device_that_stops_answering_leaves_certificate_sent(cell, slug, version):
     tenant = cell.tenants[slug]
     device = Device(tenant.clients["laptop"], version)
     device.abandon(tenant, rounds=UNTIL_OUR_CERTIFICATE)
@@ -24,7 +24,7 @@ def test_device_that_stops_answering_leaves_only_our_certificate_in_the_journal(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_device_that_stops_before_our_certificate_leaves_nothing(cell, version):
+def test_device_that_stops_early_leaves_no_record(cell, version):
     Device(cell.alpha.clients["laptop"], version).abandon(cell.alpha, rounds=UNTIL_OUR_CERTIFICATE - 1)
     assert cell.decisions() == []
     assert cell.certificates_sent() == []
@@ -32,14 +32,14 @@ def test_device_that_stops_before_our_certificate_leaves_nothing(cell, version):
 
 @pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
 @pytest.mark.parametrize("client", ["laptop", "revoked", "expired"])
-def test_conversation_that_ends_bears_the_name_it_began_with(cell, client, version):
+def test_ended_conversation_has_its_first_name(cell, client, version):
     eap_tls(cell.alpha, cell.alpha.clients[client], version).run()
     (sent,) = cell.certificates_sent()
     assert cell.decision().conversation == sent.conversation
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_resumed_conversation_sends_no_certificate_so_it_has_no_name(cell, version):
+def test_resumed_conversation_without_certificate_has_no_name(cell, version):
     device = Device(cell.alpha.clients["laptop"], version)
     device.visit(cell.alpha)
     device.visit(cell.alpha)
@@ -49,7 +49,7 @@ def test_resumed_conversation_sends_no_certificate_so_it_has_no_name(cell, versi
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_device_that_comes_back_after_giving_up_has_a_conversation_of_its_own(cell, version):
+def test_returning_device_gets_a_new_conversation(cell, version):
     device = Device(cell.alpha.clients["laptop"], version)
     device.abandon(cell.alpha, rounds=UNTIL_OUR_CERTIFICATE)
     device.visit(cell.alpha)

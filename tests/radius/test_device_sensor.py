@@ -1,4 +1,4 @@
-"""What Cisco's device sensor adds to accounting: DHCP options and LLDP TLVs as they were on the wire."""
+"""Cisco device sensor data in accounting: DHCP options and LLDP TLVs, unchanged."""
 
 import itertools
 
@@ -34,12 +34,12 @@ def test_every_octet_of_every_option_is_journalled(cell):
     assert sensed(cell, *sent) == sent
 
 
-def test_other_pairs_of_cisco_are_not_journalled_twice(cell):
+def test_other_cisco_pairs_are_not_journalled_twice(cell):
     attributes = account(cell, b"audit-session-id=0A0000010000", b"http-tlv=\x00\x01\x00\x07curl/8\xff")
     assert [name for name, _ in attributes].count("Device-Sensor") == 1
 
 
-def test_pairs_without_octets_come_as_before(cell):
+def test_pairs_without_octets_are_unchanged(cell):
     attributes = account(cell, b"audit-session-id=0A0000010000")
     assert ("Cisco-AVPair", "audit-session-id=0A0000010000") in attributes
     assert "Device-Sensor" not in dict(attributes)

@@ -112,7 +112,7 @@ def realms(cell, replica):
 
 
 @pytest.mark.parametrize("answers_for", [(), ("corp",)])
-def test_user_of_the_directory_may_type_the_tenants_realm(cell, sources, realms, answers_for):
+def test_directory_user_may_type_the_tenants_realm(cell, sources, realms, answers_for):
     sources.put("alpha", realms=answers_for)
     assert login(cell.alpha, name=r"CORP\anna-ldap") == ACCESS_ACCEPT
     assert (cell.decision().identity, cell.decision().request["user.group"]) == ("anna-ldap", ("staff",))
@@ -120,7 +120,7 @@ def test_user_of_the_directory_may_type_the_tenants_realm(cell, sources, realms,
     assert cell.decision(permitted=False).reason == "unknown-user"
 
 
-def test_own_user_that_the_verifier_checks_may_type_the_tenants_realm(cell, sources, realms, replica):
+def test_local_user_of_the_verifier_may_type_the_realm(cell, sources, realms, replica):
     with replica.begin() as batch:
         put_argon2_user(batch, cell, "otto", "correct horse battery")
     assert login(cell.alpha, "correct horse battery", r"corp\otto") == ACCESS_ACCEPT
@@ -128,7 +128,7 @@ def test_own_user_that_the_verifier_checks_may_type_the_tenants_realm(cell, sour
     assert login(cell.alpha, "correct horse battery", r"other\otto") == ACCESS_REJECT
 
 
-def test_user_of_the_directory_is_admitted_by_group(cell, sources):
+def test_directory_user_is_admitted_by_group(cell, sources):
     assert login(cell.alpha) == ACCESS_ACCEPT
     record = cell.decision()
     assert (record.rule_id, record.request["user.source"], record.request["user.group"]) == (
@@ -138,7 +138,7 @@ def test_user_of_the_directory_is_admitted_by_group(cell, sources):
     )
 
 
-def test_tenants_with_the_same_name_in_different_directories_do_not_meet(cell, sources):
+def test_equal_names_in_two_directories_are_separate(cell, sources):
     assert login(cell.bravo, OTHER) == ACCESS_REJECT
     assert cell.decision(tenant_id=cell.bravo.tenant_id).reason == "rule-denied"
     assert login(cell.bravo, PASSWORD) == ACCESS_REJECT
@@ -147,14 +147,14 @@ def test_tenants_with_the_same_name_in_different_directories_do_not_meet(cell, s
     assert login(cell.alpha, OTHER) == ACCESS_REJECT
 
 
-def test_realm_that_no_source_answers_for_is_told(cell, sources):
+def test_realm_without_a_source_is_reported(cell, sources):
     sources.put("alpha", realms=["corp.example"])
     assert login(cell.alpha, name="otto@other.example") == ACCESS_REJECT
     record = cell.decision(identity="otto@other.example")
     assert (record.reason, record.detail) == ("unknown-user", "no identity source answers for this name's realm")
 
 
-def test_own_user_is_verified_by_argon2id(cell, replica, sources):
+def test_local_user_is_verified_by_argon2id(cell, replica, sources):
     with replica.begin() as batch:
         put_argon2_user(batch, cell, "otto", "correct horse battery")
     assert login(cell.alpha, "correct horse battery", "otto") == ACCESS_ACCEPT
@@ -166,9 +166,7 @@ def test_own_user_is_verified_by_argon2id(cell, replica, sources):
     assert login(cell.alpha, "wrong horse battery", "otto") == ACCESS_ACCEPT
 
 
-def test_password_that_held_is_remembered_while_the_directory_is_away_until_the_source_changes(
-    cell, sources, directories
-):
+def test_cached_password_works_until_the_source_changes(cell, sources, directories):
     assert login(cell.alpha) == ACCESS_ACCEPT
     directories["alpha"].stop()
     try:
@@ -181,12 +179,12 @@ def test_password_that_held_is_remembered_while_the_directory_is_away_until_the_
     assert login(cell.alpha) == ACCESS_ACCEPT
 
 
-def test_password_that_did_not_hold_is_not_held_against_the_right_one(cell, sources):
+def test_wrong_password_does_not_block_the_right_one(cell, sources):
     assert login(cell.alpha, "wrong") == ACCESS_REJECT
     assert login(cell.alpha) == ACCESS_ACCEPT
 
 
-def test_denied_group_is_rejected_no_sooner_than_a_wrong_password(cell, sources):
+def test_denied_group_takes_as_long_as_a_wrong_password(cell, sources):
     for password, reason in ((OTHER, "wrong-password"), (PASSWORD, "fallback-denied")):
         started = time.monotonic()
         assert login(cell.alpha, password, name="gustl") == ACCESS_REJECT
@@ -194,14 +192,14 @@ def test_denied_group_is_rejected_no_sooner_than_a_wrong_password(cell, sources)
         assert cell.decision(reason=reason).identity == "gustl"
 
 
-def test_removed_source_admits_nobody_any_more(cell, sources):
+def test_deleted_source_admits_nobody(cell, sources):
     assert login(cell.alpha) == ACCESS_ACCEPT
     sources.remove("alpha")
     assert login(cell.alpha) == ACCESS_REJECT
     assert cell.decisions()[-1].reason == "unknown-user"
 
 
-def test_directory_that_stands_still_fails_its_own_logins_and_nobody_elses(cell, sources, directories):
+def test_hanging_directory_fails_only_its_own_logins(cell, sources, directories):
     logins = 12
     sources.put("alpha", cache_seconds=0, connections=logins, breaker_failures=1000)
     with standing_still(directories["alpha"]):
@@ -221,7 +219,7 @@ def test_directory_that_stands_still_fails_its_own_logins_and_nobody_elses(cell,
     assert cell.decision(slot=cell.bravo.slot).reason == "rule-denied"
 
 
-def test_logins_beyond_the_queue_of_a_source_are_turned_away_at_once(cell, sources, directories):
+def test_logins_over_the_source_queue_are_rejected_at_once(cell, sources, directories):
     sources.put("alpha", cache_seconds=0, connections=1, waiting=1, breaker_failures=1000)
     with standing_still(directories["alpha"]):
         waiting = [threading.Thread(target=login, args=(cell.alpha,)) for _ in range(6)]
@@ -236,7 +234,7 @@ def test_logins_beyond_the_queue_of_a_source_are_turned_away_at_once(cell, sourc
     assert reasons.count("directory-slow") + reasons.count("verifier-busy") == 6
 
 
-def test_source_that_fails_again_and_again_is_left_alone_and_comes_back(cell, sources, directories, verifier):
+def test_repeatedly_failing_source_is_paused_and_recovers(cell, sources, directories, verifier):
     sources.put("alpha", breaker_failures=3, breaker_seconds=3)
     directories["alpha"].stop()
     try:
@@ -248,7 +246,7 @@ def test_source_that_fails_again_and_again_is_left_alone_and_comes_back(cell, so
     until(lambda: login(cell.alpha) == ACCESS_ACCEPT, "the source is asked again")
 
 
-def test_verifier_that_is_killed_is_started_again(cell, sources, verifier):
+def test_killed_verifier_is_restarted(cell, sources, verifier):
     assert login(cell.alpha) == ACCESS_ACCEPT
     restarts = verifier.counters["restarts"]
     os.kill(verifier.pid, signal.SIGKILL)
@@ -257,6 +255,6 @@ def test_verifier_that_is_killed_is_started_again(cell, sources, verifier):
 
 
 def test_verifier_leaves_no_core_file(cell, sources, verifier):
-    """Passwords would be in it."""
+    """It would contain passwords."""
     assert login(cell.alpha) == ACCESS_ACCEPT
     assert resource.prlimit(verifier.pid, resource.RLIMIT_CORE) == (0, 0)

@@ -1,4 +1,4 @@
-"""A State of one conversation gives nothing to another: each attack ends in a reject or in the device's own name."""
+"""A State of one conversation is useless in another: each attack ends in a reject or under the device's own name."""
 
 import ssl
 import struct
@@ -136,7 +136,7 @@ def test_revoked_certificate_after_a_good_handshake_is_rejected(cell, version):
 
 @tunnels
 @pytest.mark.parametrize("second", [PEAP, TTLS])
-def test_verified_password_does_not_pass_to_another_tunnel(cell, kind, second):
+def test_verified_password_is_not_valid_in_another_tunnel(cell, kind, second):
     first = open_verified(cell.alpha, kind)
     tunnel = resume_tls_session_in_tunnel(cell.alpha, second, first.state, mac=first.mac)
     assert finish(tunnel) == ACCESS_REJECT
@@ -144,7 +144,7 @@ def test_verified_password_does_not_pass_to_another_tunnel(cell, kind, second):
 
 
 @tunnels
-def test_verified_password_does_not_pass_to_another_tenant(cell, kind):
+def test_verified_password_is_not_valid_at_another_tenant(cell, kind):
     first = open_verified(cell.alpha, kind)
     state = state_at(first.state, of=cell.alpha, at=cell.bravo)
     tunnel = resume_tls_session_in_tunnel(cell.bravo, kind, state, mac=first.mac)
@@ -153,7 +153,7 @@ def test_verified_password_does_not_pass_to_another_tenant(cell, kind):
 
 
 @tunnels
-def test_name_from_a_tunnel_does_not_pass_to_eap_tls(cell, kind):
+def test_tunnel_name_is_not_used_by_eap_tls(cell, kind):
     first = open_named(cell.alpha, kind)
     tunnel = open_tls(cell.alpha, cell.alpha.clients["laptop"], mac=first.mac, state=first.state)
     assert finish(tunnel) == ACCESS_ACCEPT
@@ -162,7 +162,7 @@ def test_name_from_a_tunnel_does_not_pass_to_eap_tls(cell, kind):
 
 
 @tunnels
-def test_name_from_a_tunnel_does_not_pass_to_eap_md5(cell, kind):
+def test_tunnel_name_is_not_used_by_eap_md5(cell, kind):
     first = open_named(cell.alpha, kind)
     device = Tunnel(cell.alpha, MD5, outer=PRINTER, mac=PRINTER)
     device.state = first.state
@@ -186,7 +186,7 @@ PLAIN = {
 
 @tunnels
 @pytest.mark.parametrize("plain", PLAIN)
-def test_state_of_a_tunnel_gives_nothing_to_a_plain_request(cell, kind, plain):
+def test_tunnel_state_is_useless_in_a_plain_request(cell, kind, plain):
     first = open_verified(cell.alpha, kind)
     attributes, password = PLAIN[plain]
     reply = Nas(cell.alpha).ask(
@@ -239,7 +239,7 @@ class TestElsewhere:
     """The rest of a conversation from another place than its beginning."""
 
     @pytest.mark.parametrize("kind", [TLS, TTLS, PEAP])
-    def test_other_station_does_not_continue(self, cell, kind):
+    def test_other_station_cannot_continue(self, cell, kind):
         tunnel = _last_packet_missing(cell, kind)
         tunnel.mac = new_mac()
         assert finish(tunnel) == ACCESS_REJECT
@@ -247,7 +247,7 @@ class TestElsewhere:
         assert (record.permitted, record.reason, record.mac) == (False, "eap-failed", tunnel.mac)
         assert "another device or NAS" in record.detail
 
-    def test_other_nas_does_not_continue(self, cell):
+    def test_other_nas_cannot_continue(self, cell):
         tunnel = _last_packet_missing(cell, TLS)
         named = attribute(USER_NAME, tunnel.outer) + attribute(CALLING_STATION_ID, tunnel.mac)
         reply = Nas(cell.alpha).ask(
@@ -259,14 +259,14 @@ class TestElsewhere:
         assert reply[0] == ACCESS_REJECT
         assert cell.decision().reason == "eap-failed"
 
-    def test_other_slot_does_not_continue(self, cell):
+    def test_other_slot_cannot_continue(self, cell):
         tunnel = _last_packet_missing(cell, TLS)
         tunnel.state = state_at(tunnel.state, of=cell.alpha, at=cell.bravo)
         tunnel.tenant = cell.bravo
         assert finish(tunnel) == ACCESS_REJECT
         assert cell.decision().tenant_id == cell.bravo.tenant_id
 
-    def test_same_place_continues(self, cell):
+    def test_same_station_nas_and_slot_continue(self, cell):
         tunnel = _last_packet_missing(cell, TLS)
         assert finish(tunnel) == ACCESS_ACCEPT
 
@@ -277,7 +277,7 @@ def _last_packet_missing(cell, kind):
     return open_verified(cell.alpha, kind)
 
 
-def test_answer_sent_twice_is_permitted_once(cell):
+def test_repeated_response_is_permitted_once(cell):
     """A NAS that repeats its last packet with another identifier: the State is used up."""
     tunnel = open_tls(cell.alpha, cell.alpha.clients["laptop"])
     state, identifier = tunnel.state, tunnel._identifier

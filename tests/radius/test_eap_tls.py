@@ -76,14 +76,14 @@ def test_valid_certificate_is_permitted(cell, slug, version):
         ("server", "wrong-key-usage"),
     ],
 )
-def test_certificate_of_ours_that_is_not_good_is_refused(cell, client, reason, version):
+def test_invalid_certificate_of_our_authority_is_rejected(cell, client, reason, version):
     record = assert_refused(cell, eap_tls(cell.alpha, cell.alpha.clients[client], version).run(), reason)
     assert record.certificate_serial == cell.alpha.clients[client].serial
 
 
 @both_versions
 @pytest.mark.parametrize("profile", ["radsec-nas", "eap-server", ""])
-def test_certificate_that_is_not_for_devices_or_users_is_refused(cell, replica, version, profile):
+def test_certificate_for_another_purpose_is_rejected(cell, replica, version, profile):
     """A RadSec client's certificate is one of ours, and good for clientAuth."""
     laptop = cell.alpha.clients["laptop"]
     with replica.begin() as batch:
@@ -92,14 +92,14 @@ def test_certificate_that_is_not_for_devices_or_users_is_refused(cell, replica, 
 
 
 @both_versions
-def test_certificate_of_an_unknown_authority_is_refused(cell, tmp_path, version):
+def test_certificate_of_an_unknown_authority_is_rejected(cell, tmp_path, version):
     stranger = Authorities(tmp_path / "stranger", "Mallory").client("laptop")
     assert_refused(cell, eap_tls(cell.alpha, stranger, version).run(), "unknown-ca")
     assert cell.decision().detail.endswith("; issuer: /O=Mallory/CN=Mallory Root CA")
 
 
 @both_versions
-def test_issuer_of_a_certificate_that_comes_alone_is_named(cell, tmp_path, version):
+def test_issuer_of_a_certificate_without_chain_is_named(cell, tmp_path, version):
     authorities = Authorities(tmp_path / "stranger", "Mallory")
     laptop = authorities.client("laptop")
     alone = authorities.write_client(
@@ -113,13 +113,13 @@ def test_issuer_of_a_certificate_that_comes_alone_is_named(cell, tmp_path, versi
 
 
 @both_versions
-def test_certificate_of_an_authority_that_only_bears_our_name_is_refused(cell, tmp_path, version):
+def test_certificate_of_an_authority_with_our_name_is_rejected(cell, tmp_path, version):
     forged = Authorities(tmp_path / "forged", "Alpha").client("laptop")
     assert_refused(cell, eap_tls(cell.alpha, forged, version).run(), "unknown-ca")
 
 
 @both_versions
-def test_self_signed_certificate_is_refused(cell, version):
+def test_self_signed_certificate_is_rejected(cell, version):
     key = generate_key()
     now = cell.alpha.authorities.now
     name = subject_name("laptop", organisation="Alpha")
@@ -131,7 +131,7 @@ def test_self_signed_certificate_is_refused(cell, version):
 
 
 @both_versions
-def test_tampered_certificate_is_refused(cell, version):
+def test_tampered_certificate_is_rejected(cell, version):
     laptop = cell.alpha.clients["laptop"]
     encoded = bytearray(laptop.certificate.public_bytes(Encoding.DER))
     # Another name under the same signature.
@@ -145,13 +145,13 @@ def test_tampered_certificate_is_refused(cell, version):
 
 @both_versions
 @both_tenants
-def test_certificate_of_the_other_tenant_is_refused(cell, slug, version):
+def test_certificate_of_the_other_tenant_is_rejected(cell, slug, version):
     tenant, other = cell.tenants[slug], cell.bravo if slug == "alpha" else cell.alpha
     assert_refused(cell, eap_tls(tenant, other.clients["laptop"], version).run(), "wrong-tenant-ca")
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_device_that_shows_no_certificate_is_refused(cell, version):
+def test_device_without_a_certificate_is_rejected(cell, version):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.minimum_version = context.maximum_version = version
@@ -161,33 +161,33 @@ def test_device_that_shows_no_certificate_is_refused(cell, version):
     assert (record.permitted, record.reason, record.method) == (False, "no-certificate", "eap-tls")
 
 
-def test_device_that_speaks_only_tls_1_1_is_told_so(cell):
+def test_device_with_only_tls_1_1_is_rejected_with_a_reason(cell):
     seen = eap_tls(cell.alpha, cell.alpha.clients["laptop"], TLS_1_1).run()
     assert_refused(cell, seen, "tls-version")
 
 
 @pytest.mark.parametrize("ciphers", ["AES128-SHA", "ECDHE-ECDSA-AES128-SHA256"])
-def test_device_without_a_common_cipher_is_told_so(cell, ciphers):
+def test_device_without_a_common_cipher_is_rejected(cell, ciphers):
     seen = eap_tls(cell.alpha, cell.alpha.clients["laptop"], TLS_1_2, ciphers=ciphers).run()
     assert_refused(cell, seen, "no-common-cipher")
 
 
 @both_versions
-def test_device_that_distrusts_us_says_why(cell, version):
+def test_device_that_distrusts_the_server_is_logged(cell, version):
     trusted = cell.bravo.authorities.root_file
     seen = eap_tls(cell.alpha, cell.alpha.clients["laptop"], version, trusts=trusted).run()
     record = assert_refused(cell, seen, "supplicant-alert")
     assert record.detail == "fatal unknown CA"
 
 
-def test_device_that_proposes_no_other_method_is_told_so(cell):
+def test_device_without_a_common_method_is_rejected(cell):
     """eapol_test without a certificate answers NAK with type 0 (RFC 3748 5.3.1)."""
     assert_refused(cell, eap_tls(cell.alpha, None).run(), "method-not-offered", method="eap")
 
 
 @both_versions
 @both_tenants
-def test_mac_address_as_identity_may_still_use_a_certificate(cell, slug, version):
+def test_mac_address_as_identity_may_use_a_certificate(cell, slug, version):
     """It is asked for MD5 first; the certificate of the tenant must be shown all the same."""
     tenant, mac = cell.tenants[slug], new_mac()
     seen = eap_tls(tenant, tenant.clients["laptop"], version, identity=mac, mac=mac).run()
@@ -213,7 +213,7 @@ def test_rule_denies_a_valid_certificate_with_eap_failure(cell, replica, version
     assert (record.rule_id, record.policy_version) == ("laptops", 8)
 
 
-def test_device_fragments_its_certificate_and_is_permitted(cell):
+def test_fragmented_certificate_is_permitted(cell):
     """Supplicants with a small MTU send their certificate in pieces (RFC 5216 2.1.5)."""
     laptop = cell.alpha.clients["laptop"]
     context = client_context(certificate=str(laptop.chain_file), key=str(laptop.key_file))
@@ -229,12 +229,12 @@ def test_device_fragments_its_certificate_and_is_permitted(cell):
         (ssl.TLSVersion.TLSv1_3, "TLS_AES_128_GCM_SHA256"),
     ],
 )
-def test_cell_chooses_the_cipher_that_costs_least(cell, version, cipher):
+def test_cell_prefers_the_cheapest_cipher(cell, version, cipher):
     """OpenSSL's clients put AES-256 first."""
     assert Device(cell.alpha.clients["laptop"], version).visit(cell.alpha, vlan="10").cipher == cipher
 
 
-def test_radiusds_threads_run_as_batch(cell):
+def test_radiusd_threads_have_batch_scheduling(cell):
     threads = [int(name) for name in os.listdir(f"/proc/{cell.running.pid}/task")]
     assert len(threads) > 1
     assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_BATCH}
@@ -267,7 +267,7 @@ def long_chain(standalone_cell):
 
 @both_versions
 @pytest.mark.parametrize("octets", [100, 500, 1398])
-def test_long_chain_comes_in_fragments_of_any_size(cell, replica, long_chain, version, octets):
+def test_long_chain_is_sent_in_fragments_of_any_size(cell, replica, long_chain, version, octets):
     client, issuer = long_chain
     with replica.begin() as batch:
         put_trusted(batch, cell.alpha.number, issuer)

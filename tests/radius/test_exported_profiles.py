@@ -52,7 +52,7 @@ def test_exported_configuration_is_parsed_and_connects(cell, tmp_path: Path, ssi
     assert cell.decision().reason == "rule-permitted"
 
 
-def test_server_of_another_name_or_root_is_not_believed(cell, tmp_path: Path):
+def test_server_with_another_name_or_root_is_rejected(cell, tmp_path: Path):
     other_name = try_export(cell.alpha, tmp_path, ssid="", server_name="radius.bravo.example")
     assert not other_name.accepted
     assert "Domain match 'radius2.example;radius.bravo.example' not found" in other_name.output

@@ -167,9 +167,9 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("messages", "reason", "detail"), TABLE, ids=range(len(TABLE)))
-def test_words_are_given_their_reason(messages, reason, detail):
+def test_error_texts_map_to_reasons(messages, reason, detail):
     assert explain_failure(messages) == (reason, detail)
 
 
-def test_long_words_are_cut():
+def test_long_text_is_truncated():
     assert len(explain_failure(("x" * 5_000,)).detail) == 200

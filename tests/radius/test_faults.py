@@ -34,7 +34,7 @@ def ask_mab(cell: StandaloneCell, mac: str = PRINTER) -> int:
     return Nas(cell.alpha).ask(attributes, password=password)[0]
 
 
-def test_agent_is_told_what_radiusd_counts(small_cell):
+def test_agent_receives_radiusds_counters(small_cell):
     cell = small_cell
     nas, stranger = Nas(cell.alpha), Nas(cell.alpha, secret="another-secret")
     attributes, password = mab(PRINTER)
@@ -78,7 +78,7 @@ def test_reject_is_delayed_and_accept_is_not(small_cell):
     assert 0.9 < rejected - accepted < 3
 
 
-def test_full_journal_leaves_accounting_unanswered_and_authentication_goes_on():
+def test_full_journal_stops_only_accounting():
     with running_cell(Plan(journal_max_bytes=JOURNAL_BYTES)) as cell:
         fillers = [cell.paths.journal / stream / f"{1:020d}.journal" for stream in ("acct", "auth")]
         for filler in fillers:
@@ -116,7 +116,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("document", BROKEN.values(), ids=BROKEN)
-def test_policy_that_is_broken_is_an_internal_error_and_the_next_request_is_unharmed(cell, replica, document):
+def test_broken_policy_is_an_internal_error_for_one_request(cell, replica, document):
     before = cell.log().count("admit: internal-error")
     with replica.begin() as batch:
         batch.put_policy(cell.alpha.number, PolicyRecord(cell.alpha.policy_id, "broken", 99, document))
@@ -133,7 +133,7 @@ def test_policy_that_is_broken_is_an_internal_error_and_the_next_request_is_unha
     assert ask_mab(cell) == packet.ACCESS_ACCEPT
 
 
-def test_broken_policy_of_one_tenant_harms_no_other(cell, replica):
+def test_broken_policy_of_one_tenant_affects_no_other(cell, replica):
     with replica.begin() as batch:
         batch.put_policy(cell.alpha.number, PolicyRecord(cell.alpha.policy_id, "broken", 99, b"{"))
     mac = cell.bravo.mac(PRINTER)
@@ -145,21 +145,21 @@ def test_broken_policy_of_one_tenant_harms_no_other(cell, replica):
     ("policy_id", "reason"),
     [("", "no-policy"), ("00000000-0000-0000-0000-000000000000", "no-policy"), ("not-an-id", "internal-error")],
 )
-def test_site_whose_policy_is_not_there_denies(cell, replica, policy_id, reason):
+def test_site_with_a_missing_policy_denies(cell, replica, policy_id, reason):
     with replica.begin() as batch:
         batch.put_site(cell.alpha.number, SiteRecord(cell.alpha.site_id, "Head office", policy_id))
     assert ask_mab(cell) == packet.ACCESS_REJECT
     assert cell.decision().reason == reason
 
 
-def test_nas_whose_site_is_not_there_is_denied(cell, replica):
+def test_nas_with_a_missing_site_is_denied(cell, replica):
     with replica.begin() as batch:
         batch.delete_site(cell.alpha.number, cell.alpha.site_id)
     assert ask_mab(cell) == packet.ACCESS_REJECT
     assert cell.decision().reason == "no-site"
 
 
-def test_replica_that_is_rebuilt_is_changed_over_to(cell, replica):
+def test_rebuilt_replica_is_reopened(cell, replica):
     cell.replica.rebuild()
     cell.restore_replica()
     with replica.begin() as batch:
@@ -170,14 +170,14 @@ def test_replica_that_is_rebuilt_is_changed_over_to(cell, replica):
 @pytest.mark.parametrize(
     "eap", [b"\x02", b"\x02\x01\x00\x00", b"\x02\x01\xff\xff\x01", b"\x01\x01\x00\x05\x01", b"\x09" * 5]
 )
-def test_eap_packet_that_is_none_is_rejected(cell, eap):
+def test_invalid_eap_packet_is_rejected(cell, eap):
     attributes = joined([(USER_NAME, "laptop"), (CALLING_STATION_ID, PRINTER)])
     assert Nas(cell.alpha).ask(attributes + packet.eap_message(eap))[0] == packet.ACCESS_REJECT
     assert cell.decision().permitted is False
     assert ask_mab(cell) == packet.ACCESS_ACCEPT
 
 
-def test_cell_that_listens_on_ipv6_decides_and_knows_who_asks():
+def test_ipv6_cell_knows_the_nas_address():
     with running_cell(Plan(listen_address="::1")) as cell:
         assert probe.decides("::1", cell.alpha.auth_port, cell.alpha.secret, seconds=5)
         attributes, password = mab(new_mac())

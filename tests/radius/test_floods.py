@@ -21,7 +21,7 @@ def limited_cell():
         yield cell
 
 
-def test_packets_beyond_the_limit_of_a_tenant_are_dropped(limited_cell):
+def test_packets_over_the_tenants_rate_limit_are_dropped(limited_cell):
     cell = limited_cell
     nas = Nas(cell.alpha)
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""What was found out about a device decides, approved or not; and only an approval makes it known."""
+"""Discovered facts about a device apply with or without approval. Only approval makes it known."""
 
 import itertools
 import json
@@ -54,7 +54,7 @@ def ask(cell, replica):
         (rule("endpoint.first_seen_age", 365, "greater_than"), True),
     ],
 )
-def test_vendor_profile_and_system_decide_whether_it_is_approved_or_not(ask, status, when, permitted):
+def test_vendor_profile_and_system_apply_without_approval(ask, status, when, permitted):
     assert ask(when, status=status).permitted == permitted
 
 
@@ -67,14 +67,14 @@ def test_vendor_profile_and_system_decide_whether_it_is_approved_or_not(ask, sta
         ("active", 1, False, "endpoint-expired"),
     ],
 )
-def test_only_an_approval_makes_a_device_known(ask, status, valid_until, known, reason):
+def test_only_approval_makes_a_device_known(ask, status, valid_until, known, reason):
     decision = ask(rule("endpoint.known", True), status=status, valid_until=valid_until, groups=("printers",))
     assert (decision.permitted, decision.reason) == (known, reason)
     assert decision.facts["endpoint.known"] == (known,)
     assert ("endpoint.name" in decision.facts) == known
 
 
-def test_blocked_device_is_refused_whatever_it_is(ask):
+def test_blocked_device_is_rejected_whatever_its_profile(ask):
     assert ask({"all": []}, status="blocked").reason == "endpoint-blocked"
 
 
@@ -82,7 +82,7 @@ def test_blocked_device_is_refused_whatever_it_is(ask):
     ("status", "valid_until", "groups"),
     [("active", 0, ["chosen", "ruled"]), ("discovered", 0, ["ruled"]), ("active", 1, ["ruled"])],
 )
-def test_groups_by_rule_hold_without_an_approval_and_others_do_not(ask, status, valid_until, groups):
+def test_only_rule_groups_apply_without_approval(ask, status, valid_until, groups):
     members = {"groups": ("chosen",), "rule_groups": ("ruled",)}
     decision = ask(rule("endpoint.group", "ruled"), status=status, valid_until=valid_until, **members)
     assert decision.permitted
@@ -90,21 +90,21 @@ def test_groups_by_rule_hold_without_an_approval_and_others_do_not(ask, status, 
 
 
 @pytest.mark.parametrize(("until", "permitted"), [(0, True), (4_000_000_000, True), (1, False)])
-def test_posture_holds_until_it_is_stale(ask, until, permitted):
+def test_posture_applies_until_it_is_stale(ask, until, permitted):
     decision = ask(rule("mdm.owner", "Anna"), status="active", posture={"mdm.owner": ("Anna", until)})
     assert decision.permitted == permitted
 
 
-def test_posture_that_nobody_told_is_missing(ask):
+def test_unset_posture_is_missing(ask):
     assert not ask({"attribute": "posture.av", "operator": "exists"}, posture={"mdm.av": ("on", 0)}).permitted
 
 
-def test_facts_are_looked_up_where_the_policy_asks_for_them_alone(ask):
+def test_facts_are_loaded_only_if_the_policy_uses_them(ask):
     facts = ask(rule("endpoint.vendor", BROTHER), posture={"mdm.owner": ("Anna", 0)}).facts
     assert {name for name in facts if name.startswith(("endpoint.", "mdm."))} == {"endpoint.known", "endpoint.vendor"}
 
 
-def test_device_of_one_tenant_is_nothing_at_another(ask, cell):
+def test_device_of_one_tenant_is_unknown_at_another(ask, cell):
     decision = ask(rule("endpoint.vendor", BROTHER), at=cell.bravo)
     assert (decision.tenant_id, decision.permitted) == (cell.bravo.tenant_id, False)
 
@@ -114,7 +114,7 @@ def test_device_of_one_tenant_is_nothing_at_another(ask, cell):
     # None is live: the count is there, and it is nought.
     [(0, True), (2, True), (3, False)],
 )
-def test_live_sessions_of_the_device_decide(ask, cell, replica, live, permitted):
+def test_live_sessions_of_the_device_apply(ask, cell, replica, live, permitted):
     mac = f"001ba9{next(_numbers) + 1:06x}"
     if live:
         with replica.begin() as batch:
@@ -124,7 +124,7 @@ def test_live_sessions_of_the_device_decide(ask, cell, replica, live, permitted)
     assert decision.facts["session.count.endpoint"] == (live,)
 
 
-def test_device_that_names_itself_by_its_address_has_no_user_to_count(ask, cell, replica):
+def test_mac_address_name_has_no_user_sessions(ask, cell, replica):
     mac = f"001ba9{next(_numbers) + 1:06x}"
     with replica.begin() as batch:
         batch.put_session_count(cell.alpha.number, f"u{mac}", 5)
@@ -134,7 +134,7 @@ def test_device_that_names_itself_by_its_address_has_no_user_to_count(ask, cell,
 
 
 @pytest.mark.parametrize(("live", "permitted"), [(2, True), (3, False)])
-def test_live_sessions_of_the_user_decide(cell, replica, live, permitted):
+def test_live_sessions_of_the_user_apply(cell, replica, live, permitted):
     name = f"user-{next(_numbers)}"
     document = {
         "rules": [

@@ -23,7 +23,7 @@ from tests.radius.tenants import ClientFiles, der
 from tests.radius.trusting import put_trusted
 
 both_versions = pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
-# What a device may send in an EAP packet; 1,400 is just below what a cable carries.
+# Sizes of EAP packets from a device. 1,400 is just below the Ethernet MTU.
 SIZES = (200, 400, 700, 1_000, 1_400)
 # radiusd ends a conversation that takes more round trips than 50.
 TOO_SMALL = 80
@@ -89,7 +89,7 @@ def trusting(cell, replica, chain):
     trust()
 
 
-def test_chain_is_as_long_as_it_is_meant_to_be(chain):
+def test_chain_has_the_intended_length(chain):
     assert sum(len(der(each)) for each in (chain.client.certificate, *chain.authorities[1:])) > CHAIN_OCTETS
 
 
@@ -107,7 +107,7 @@ def test_long_chain_in_fragments_of_any_size_is_permitted(cell, chain, trusting,
 
 
 @both_versions
-def test_chain_in_more_fragments_than_round_trips_are_allowed_is_refused(cell, chain, trusting, version):
+def test_chain_over_the_round_trip_limit_is_rejected(cell, chain, trusting, version):
     seen = eap_tls(trusting, chain.client, version, fragment_octets=TOO_SMALL).run()
     assert not seen.accepted
     assert seen.codes[-1] == "Access-Reject"
@@ -117,7 +117,7 @@ def test_chain_in_more_fragments_than_round_trips_are_allowed_is_refused(cell, c
 
 
 @both_versions
-def test_fragmented_chain_of_an_authority_that_is_not_trusted_is_refused(cell, chain, version):
+def test_fragmented_chain_of_an_untrusted_ca_is_rejected(cell, chain, version):
     seen = eap_tls(cell.alpha, chain.client, version, fragment_octets=SIZES[0]).run()
     assert not seen.accepted
     assert seen.eap_failure

@@ -1,4 +1,4 @@
-"""What a half-open handshake takes of radiusd's memory, by which a cell's bound on them is reckoned."""
+"""The memory of a half-open handshake in radiusd, from which a cell's limit is computed."""
 
 import pytest
 
@@ -28,10 +28,10 @@ _OTHERS = [("alpha", VERSIONS[1]), ("bravo", VERSIONS[0])]
         *(pytest.param(*each, marks=pytest.mark.long) for each in _OTHERS),
     ],
 )
-def test_half_open_handshake_takes_what_the_bound_on_them_reckons_with(slug, version):
+def test_half_open_handshake_memory_is_within_its_estimate(slug, version):
     """alpha's certificate is chosen for the session, bravo's is baked into the configuration."""
     with running_cell(Plan()) as cell:
-        # What radiusd needs once only: its first handshakes.
+        # The first handshakes need one-time memory.
         abandon(cell.tenants[slug], 20, version)
         before = memory_of(cell.running.pid)
         abandon(cell.tenants[slug], CONVERSATIONS, version)

@@ -28,7 +28,7 @@ def test_mac_of_another_tenant_is_unknown(cell, at, of):
 
 
 @pytest.mark.parametrize(("at", "of"), [("alpha", "bravo"), ("bravo", "alpha")])
-def test_secret_of_another_tenant_meets_silence(cell, at, of):
+def test_secret_of_another_tenant_gets_no_response(cell, at, of):
     there = Nas(cell.tenants[at], secret=cell.tenants[of].secret)
     attributes, password = mab(cell.tenants[at].mac(PRINTER))
     request = packet.access_request(1, os.urandom(16), attributes, there.key, password)
@@ -57,7 +57,7 @@ def test_nas_of_another_tenant_is_not_registered(cell, replica):
     assert [record.site_id for record in cell.decisions()] == [cell.alpha.site_id, cell.bravo.site_id]
 
 
-def test_tenant_that_is_suspended_is_refused_and_the_other_is_not(cell, replica):
+def test_only_the_suspended_tenant_is_rejected(cell, replica):
     with replica.begin() as batch:
         batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(status="suspended"))
     for tenant in cell.tenants.values():
@@ -68,7 +68,7 @@ def test_tenant_that_is_suspended_is_refused_and_the_other_is_not(cell, replica)
     assert [record.permitted for record in cell.decisions(tenant_id=cell.bravo.tenant_id)] == [True, True]
 
 
-def test_tenant_suspended_while_a_conversation_runs_is_refused_at_its_end(cell, replica):
+def test_tenant_suspended_during_a_conversation_is_rejected(cell, replica):
     device = Device(cell.alpha.clients["laptop"], VERSIONS[1])
     mac = device.mac
     with replica.begin() as batch:
@@ -84,7 +84,7 @@ def free_slot_nas(cell):
     return Nas(replace(cell.alpha, auth_port=slot.auth_port, acct_port=slot.acct_port), secret=FREE_SLOT_SECRET)
 
 
-def test_slot_of_no_tenant_is_silent_and_nobody_has_a_record_of_it(cell):
+def test_unassigned_slot_is_silent_and_leaves_no_record(cell):
     """So that the NASes of a tenant that has moved ask at its other address."""
     nas, (attributes, password) = free_slot_nas(cell), mab(PRINTER)
     eap = packet.eap_message(b"\x02\x07\x00\x06\x01a")
@@ -96,7 +96,7 @@ def test_slot_of_no_tenant_is_silent_and_nobody_has_a_record_of_it(cell):
     assert f"admit: not-ready slot={FREE_SLOT}" in cell.log()
 
 
-def test_agents_question_is_answered_and_kept_nowhere(cell):
+def test_health_check_is_answered_and_not_recorded(cell):
     before = cell.log()
     for slot, secret in ((cell.free_slot, FREE_SLOT_SECRET), (cell.alpha, cell.alpha.secret)):
         assert probe.decides(LOOPBACK, slot.auth_port, secret, seconds=5)
@@ -104,12 +104,12 @@ def test_agents_question_is_answered_and_kept_nowhere(cell):
     assert "not-ready" not in cell.log().removeprefix(before)
 
 
-def test_slot_of_no_tenant_acknowledges_no_accounting(cell):
+def test_unassigned_slot_acknowledges_no_accounting(cell):
     assert free_slot_nas(cell).account(attribute(ACCT_STATUS_TYPE, 1), seconds=SILENCE_SECONDS) is None
     assert cell.accounting() == []
 
 
-def test_tenant_that_comes_is_served_at_once(cell, replica):
+def test_new_tenant_is_served_at_once(cell, replica):
     newcomer = replace(cell.alpha, slot=FREE_SLOT, number=99)
     with replica.begin() as batch:
         newcomer.fill(batch, cell.sealer)

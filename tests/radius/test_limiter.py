@@ -40,7 +40,7 @@ steps = st.lists(
 
 @settings(max_examples=examples(150), deadline=None)
 @given(steps=steps, limit=st.integers(1, 6), window_seconds=st.integers(1, 5))
-def test_any_course_of_events_limits_as_the_model_does(steps, limit, window_seconds):
+def test_any_sequence_of_events_matches_the_model(steps, limit, window_seconds):
     limiter, model, at = FailureLimiter(), Model(window_seconds * SECOND), 1_700_000_000 * SECOND
     for key, later, what in steps:
         at += later
@@ -73,7 +73,7 @@ def test_key_that_never_failed_is_logged():
     assert FailureLimiter().suppressed_before(KEYS[0], at=0) == 0
 
 
-def test_clock_that_is_set_back_opens_a_closed_key():
+def test_clock_set_back_reopens_a_closed_key():
     limiter, at = FailureLimiter(), 1_700_000_000 * SECOND
     limiter.count_failure(KEYS[0], window_seconds=60, at=at)
     assert limiter.is_limited(KEYS[0], limit=1, window_seconds=60, at=at)
@@ -82,7 +82,7 @@ def test_clock_that_is_set_back_opens_a_closed_key():
     assert not limiter.is_limited(KEYS[0], limit=1, window_seconds=60, at=at - 3600 * SECOND)
 
 
-def test_flood_of_addresses_forgets_the_oldest_and_takes_no_more_memory():
+def test_flood_of_addresses_evicts_the_oldest():
     limiter = FailureLimiter(max_keys=100)
     for number in range(1_000):
         limiter.count_failure((0, "switch", f"{number:012x}"), window_seconds=60, at=number)
@@ -90,7 +90,7 @@ def test_flood_of_addresses_forgets_the_oldest_and_takes_no_more_memory():
     assert limiter.is_limited((0, "switch", f"{900:012x}"), limit=1, window_seconds=60, at=1_000)
 
 
-def test_flood_at_one_tenant_forgets_no_key_of_another():
+def test_flood_at_one_tenant_evicts_no_key_of_another():
     limiter = FailureLimiter(max_keys=1_000)
     for number in range(100):
         limiter.count_failure((1, "switch", f"{number:012x}"), window_seconds=60, at=number)
@@ -101,7 +101,7 @@ def test_flood_at_one_tenant_forgets_no_key_of_another():
         assert limiter.is_limited((1, "switch", f"{number:012x}"), limit=1, window_seconds=60, at=1_000)
 
 
-def test_table_of_many_tenants_is_bounded():
+def test_table_of_many_tenants_is_limited():
     table = SharedTable(max_keys=100)
     for number in range(10_000):
         table.put((number % 7, "switch", str(number)), number)
@@ -109,7 +109,7 @@ def test_table_of_many_tenants_is_bounded():
     assert sum(table.get((number % 7, "switch", str(number))) is not None for number in range(10_000)) == 100
 
 
-def test_flood_of_user_names_is_bounded():
+def test_flood_of_user_names_is_limited():
     limiter = GuessLimiter(TrustedStations(max_stations=100), max_names=100)
     for number in range(1_000):
         limiter.count_success((0, f"user-{number}", "020000000001"))
@@ -135,7 +135,7 @@ def test_trusted_station_is_known_to_the_next_radiusd(tmp_path):
     assert new.is_limited(ELSEWHERE, limit=1, window_seconds=60, at=1)
 
 
-def test_stations_of_two_radiusds_are_kept_together(tmp_path):
+def test_stations_of_two_radiusds_are_merged(tmp_path):
     old, new = (TrustedStations(tmp_path / "stations") for _ in range(2))
     old.add(HERE)
     new.add(ELSEWHERE)
@@ -158,7 +158,7 @@ def test_radiusd_without_logins_does_not_write_the_file(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00", b"[]", b"\x91\xa1x", b"\x91\x93\x01\xa1\xff\xa0", bytes(1000)])
-def test_file_that_cannot_be_read_is_ignored(tmp_path, content):
+def test_unreadable_file_is_ignored(tmp_path, content):
     (tmp_path / "stations").write_bytes(content)
     kept = TrustedStations(tmp_path / "stations")
     assert len(kept) == 0
@@ -167,7 +167,7 @@ def test_file_that_cannot_be_read_is_ignored(tmp_path, content):
     assert HERE in TrustedStations(tmp_path / "stations")
 
 
-def test_all_keys_together_take_less_than_20_megabytes():
+def test_all_keys_use_less_than_20_megabytes():
     tracemalloc.start()
     limiter = FailureLimiter()
     for number in range(MAX_KEYS + 100):

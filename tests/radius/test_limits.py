@@ -35,7 +35,7 @@ def reasons(cell, mac):
     return [record.reason for record in cell.decisions(mac=mac)]
 
 
-def test_failure_beyond_the_limit_is_rejected_unheard(cell):
+def test_failure_over_the_limit_is_rejected_without_a_check(cell):
     mac = new_mac()
     exhaust(cell, mac)
     assert ask(cell, mac) == packet.ACCESS_REJECT
@@ -43,7 +43,7 @@ def test_failure_beyond_the_limit_is_rejected_unheard(cell):
 
 
 @pytest.mark.parametrize("separator", ["", ":", "-"])
-def test_mac_address_that_comes_as_a_name_alone_is_limited_and_told_of(cell, separator):
+def test_mac_address_as_name_is_limited_and_logged(cell, separator):
     mac = new_mac()
     name = separator.join(mac[place : place + 2] for place in range(0, 12, 2)).upper()
     attributes = joined([(USER_NAME, name), (NAS_IDENTIFIER, "switch-limits"), (SERVICE_TYPE, 10)])
@@ -53,7 +53,7 @@ def test_mac_address_that_comes_as_a_name_alone_is_limited_and_told_of(cell, sep
     assert {record.method for record in cell.decisions(mac=mac)} == {"mab"}
 
 
-def test_device_that_becomes_known_meanwhile_waits_for_the_window_to_end(cell, replica):
+def test_newly_known_device_waits_for_the_window_to_end(cell, replica):
     mac = new_mac()
     with replica.begin() as batch:
         batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(failure_limit=LIMIT, window_seconds=1))
@@ -67,7 +67,7 @@ def test_device_that_becomes_known_meanwhile_waits_for_the_window_to_end(cell, r
     assert ask(cell, mac) == packet.ACCESS_ACCEPT
 
 
-def test_another_device_and_another_nas_are_unharmed(cell):
+def test_other_devices_and_nases_are_not_limited(cell):
     mac = new_mac()
     exhaust(cell, mac)
     ask(cell, mac)
@@ -79,7 +79,7 @@ def test_another_device_and_another_nas_are_unharmed(cell):
     assert reasons(cell, mac)[-1] == "unknown-mac"
 
 
-def test_the_same_device_at_another_tenant_is_unharmed(cell):
+def test_same_device_at_another_tenant_is_not_limited(cell):
     mac = new_mac()
     exhaust(cell, mac)
     attributes = joined([(USER_NAME, mac), (CALLING_STATION_ID, mac), (NAS_IDENTIFIER, "switch-limits")])
@@ -92,7 +92,7 @@ def test_permits_do_not_count(cell):
         assert ask(cell, PRINTER) == packet.ACCESS_ACCEPT
 
 
-def test_flood_leaves_at_most_one_record_a_second_and_the_next_one_counts_the_rest(cell):
+def test_flood_is_logged_once_a_second_with_the_count(cell):
     mac = new_mac()
     exhaust(cell, mac)
     began = time.monotonic()
@@ -109,7 +109,7 @@ def test_flood_leaves_at_most_one_record_a_second_and_the_next_one_counts_the_re
     assert len(told) + sum(record.suppressed for record in told) == 41
 
 
-def test_eap_conversation_of_a_limited_device_ends_at_its_first_packet(cell):
+def test_limited_eap_device_is_rejected_at_its_first_packet(cell):
     mac = new_mac()
     for _ in range(LIMIT):
         eap_tls(cell.alpha, cell.alpha.clients["expired"], mac=mac).run()
@@ -119,7 +119,7 @@ def test_eap_conversation_of_a_limited_device_ends_at_its_first_packet(cell):
     assert reasons(cell, mac) == ["certificate-expired"] * LIMIT + ["rate-limited"]
 
 
-def test_made_up_state_is_no_way_around_the_limit(cell):
+def test_invented_state_does_not_bypass_the_limit(cell):
     """Such packets come past the first look at a conversation."""
     mac = new_mac()
     eap = packet.eap_message(b"\x02\x07\x00\x06\x0d\x00")
@@ -131,7 +131,7 @@ def test_made_up_state_is_no_way_around_the_limit(cell):
     assert len(records) <= LIMIT + 3
 
 
-def test_rejects_of_a_conversation_that_is_under_way_count(cell):
+def test_rejects_of_a_pending_conversation_count(cell):
     device = Device(cell.alpha.clients["revoked"], VERSIONS[1])
     for _ in range(LIMIT):
         device.visit(cell.alpha, expected=packet.ACCESS_REJECT)
@@ -140,7 +140,7 @@ def test_rejects_of_a_conversation_that_is_under_way_count(cell):
     assert reasons(cell, device.mac) == ["certificate-revoked"] * LIMIT + ["rate-limited"]
 
 
-def test_name_counts_as_the_same_however_it_is_written(cell):
+def test_all_spellings_of_a_name_count_together(cell):
     """A VPN gateway tells no MAC address, and a user is found by the name in any case."""
     nas = Nas(cell.alpha)
     for name in ("anna", "ANNA", "Anna", "aNNA", "annA", "anna "):

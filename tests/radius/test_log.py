@@ -42,7 +42,7 @@ def test_line_of_radiusd_is_counted(path, counters, line, name):
     assert heard == ([line.removeprefix(b"admit: ").decode()] if is_ours else [])
 
 
-def test_unsigned_sources_are_taken_once_and_within_bounds(path, counters):
+def test_unsigned_sources_are_listed_once_within_limits(path, counters):
     follower = LogFollower(path, counters)
     path.write_bytes(STAMP + b"admit: unsigned slot=3 source=2001:db8::7\n")
     follower.poll()
@@ -60,7 +60,7 @@ def test_full_table_of_conversations_is_named_with_the_nas(path, counters):
     assert follower.take("conversations_full") == {(3, "192.0.2.7")}
 
 
-def test_what_was_there_before_is_not_counted_again(path, counters):
+def test_earlier_lines_are_not_counted_again(path, counters):
     path.write_bytes(b"admit: not-ready slot=1\n")
     follower = LogFollower(path, counters)
     append(path, b"admit: not-ready slot=2\n")
@@ -69,7 +69,7 @@ def test_what_was_there_before_is_not_counted_again(path, counters):
     assert counters == {"not_ready": 1}
 
 
-def test_line_that_is_still_being_written_is_heard_once_it_is_whole(path, counters):
+def test_incomplete_line_is_parsed_once_it_is_complete(path, counters):
     follower = LogFollower(path, counters)
     path.write_bytes(b"admit: not-")
     assert follower.poll() == []
@@ -79,14 +79,14 @@ def test_line_that_is_still_being_written_is_heard_once_it_is_whole(path, counte
     assert follower.poll() == ["not-ready slot=2"]
 
 
-def test_log_that_is_not_there_yet_or_not_utf8_is_no_error(path, counters):
+def test_missing_or_invalid_log_is_no_error(path, counters):
     follower = LogFollower(path, counters)
     assert follower.poll() == []
     path.write_bytes(b"admit: not-ready \xff\n")
     assert follower.poll() == ["not-ready �"]
 
 
-def test_log_that_became_shorter_is_read_from_its_start(path, counters):
+def test_truncated_log_is_read_from_its_start(path, counters):
     follower = LogFollower(path, counters)
     path.write_bytes(b"x" * 1_000 + b"\n")
     follower.poll()
@@ -94,7 +94,7 @@ def test_log_that_became_shorter_is_read_from_its_start(path, counters):
     assert follower.poll() == ["not-ready slot=3"]
 
 
-def test_log_that_grows_large_is_emptied_and_its_end_is_kept(path, counters, monkeypatch):
+def test_large_log_is_truncated_and_its_end_is_kept(path, counters, monkeypatch):
     monkeypatch.setattr(log, "KEEP_BYTES", 1_000)
     follower = LogFollower(path, counters)
     with path.open("ab", buffering=0) as radiusd:
@@ -109,7 +109,7 @@ def test_log_that_grows_large_is_emptied_and_its_end_is_kept(path, counters, mon
     assert older.endswith(b"\n")
 
 
-def test_flood_between_two_looks_is_counted_in_full_and_heard_of_within_bounds(path, counters, monkeypatch):
+def test_flood_between_two_reads_is_counted_in_full(path, counters, monkeypatch):
     monkeypatch.setattr(log, "KEEP_BYTES", 2_000)
     monkeypatch.setattr(log, "READ_BYTES", 1_000)
     follower = LogFollower(path, counters)

@@ -48,25 +48,25 @@ def assert_permitted_by_printers_rule(cell, identity):
 
 
 @each_notation
-def test_mac_by_pap_is_on_its_vlan(cell, written):
+def test_mac_by_pap_gets_its_vlan(cell, written):
     assert_on_printer_vlan(radclient(cell.alpha, *pap(written, written, calling=written)))
     assert_permitted_by_printers_rule(cell, written)
 
 
 @each_notation
-def test_mac_by_chap_is_on_its_vlan(cell, written):
+def test_mac_by_chap_gets_its_vlan(cell, written):
     assert_on_printer_vlan(radclient(cell.alpha, *chap(written, written, calling=written)))
     assert_permitted_by_printers_rule(cell, written)
 
 
-def test_mac_by_chap_with_a_challenge_attribute_is_on_its_vlan(cell):
+def test_mac_by_chap_with_a_challenge_attribute_gets_its_vlan(cell):
     reply = radclient(cell.alpha, *chap(PRINTER, PRINTER, "CHAP-Challenge=0x00112233445566778899aabbccddeeff"))
     assert_on_printer_vlan(reply)
     assert_permitted_by_printers_rule(cell, PRINTER)
 
 
 @each_notation
-def test_mac_by_eap_md5_is_on_its_vlan(cell, written):
+def test_mac_by_eap_md5_gets_its_vlan(cell, written):
     # The cell remembers what an address asked for last, which may have been another type.
     assert eap_md5(cell.alpha, written, written, mac=PRINTER).run().accepted
     cell.forget_records()
@@ -77,16 +77,16 @@ def test_mac_by_eap_md5_is_on_its_vlan(cell, written):
     assert_permitted_by_printers_rule(cell, written)
 
 
-def test_mac_by_eap_md5_at_the_slot_with_a_baked_certificate_is_on_its_vlan(cell):
+def test_mac_by_eap_md5_with_a_baked_certificate_gets_its_vlan(cell):
     mac = cell.bravo.mac(PRINTER)
     assert eap_md5(cell.bravo, mac, mac, mac=mac).run().vlans == ["20"]
 
 
-def test_name_and_password_in_different_notations_are_the_same_mac(cell):
+def test_name_and_password_may_use_different_mac_formats(cell):
     assert_on_printer_vlan(radclient(cell.alpha, *pap("02-A0-C0-00-00-01", "02a0.c000.0001")))
 
 
-def test_call_check_without_password_is_on_its_vlan(cell):
+def test_call_check_without_password_gets_its_vlan(cell):
     reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'Calling-Station-Id="{PRINTER}"', *SWITCH)
     assert_on_printer_vlan(reply)
 
@@ -97,7 +97,7 @@ def test_no_password_and_no_call_check_is_rejected(cell):
     assert cell.decision().reason == "wrong-mab-password"
 
 
-def test_calling_station_is_missing_so_the_name_stands_for_it(cell):
+def test_name_replaces_a_missing_calling_station(cell):
     reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"', "Service-Type=Call-Check")
     assert_on_printer_vlan(reply)
     assert cell.decision().mac == PRINTER
@@ -112,7 +112,7 @@ def test_calling_station_is_missing_so_the_name_stands_for_it(cell):
         (("NAS-Identifier=switch-1",), "no Calling-Station-Id, no Service-Type"),
     ],
 )
-def test_name_may_have_been_typed_so_no_endpoint_is_known(cell, lines, detail):
+def test_typed_mac_name_matches_no_endpoint(cell, lines, detail):
     """A login page or VPN that passes on what a person enters: the name alone proves no device."""
     reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"', *lines)
     assert reply.code == "Access-Reject"
@@ -121,7 +121,7 @@ def test_name_may_have_been_typed_so_no_endpoint_is_known(cell, lines, detail):
 
 
 @pytest.mark.parametrize("station", ["02-A0-C0-00-00-01:corp", "02a0c0000001:corp", "02a0.c000.0001:a:b"])
-def test_ssid_behind_the_calling_station_is_no_part_of_it(cell, station):
+def test_ssid_after_the_calling_station_is_ignored(cell, station):
     assert_on_printer_vlan(radclient(cell.alpha, *pap(PRINTER, PRINTER, calling=station)))
     assert cell.decision().mac == PRINTER
     cell.forget_records()
@@ -132,7 +132,7 @@ def test_ssid_behind_the_calling_station_is_no_part_of_it(cell, station):
 @pytest.mark.parametrize(
     "lines", [pap(PRINTER, "other"), pap(PRINTER, OTHER), chap(PRINTER, "other"), chap(PRINTER, OTHER)]
 )
-def test_another_password_than_the_mac_is_rejected(cell, lines):
+def test_password_other_than_the_mac_is_rejected(cell, lines):
     assert radclient(cell.alpha, *lines).code == "Access-Reject"
     record = cell.decision()
     assert (record.permitted, record.reason, record.method) == (False, "wrong-mab-password", "mab")
@@ -143,7 +143,7 @@ class TestMsChap:
 
     @each_version
     @pytest.mark.parametrize("written", ["02a0c0000001", "02-A0-C0-00-00-01"])
-    def test_right_answer_is_on_its_vlan(self, cell, version, written):
+    def test_correct_answer_gets_its_vlan(self, cell, version, written):
         lines = version(written, written)[1:]
         reply = radclient(cell.alpha, f'User-Name="{written}"', f'Calling-Station-Id="{written}"', *lines, *SWITCH)
         assert_on_printer_vlan(reply)
@@ -151,7 +151,7 @@ class TestMsChap:
 
     @each_version
     @pytest.mark.parametrize("service", [("Service-Type=Call-Check",), ()])
-    def test_other_answer_is_rejected(self, cell, version, service):
+    def test_wrong_answer_is_rejected(self, cell, version, service):
         lines = version(PRINTER, "other")[1:]
         reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'Calling-Station-Id="{PRINTER}"', *lines, *service)
         assert reply.code == "Access-Reject"
@@ -171,7 +171,7 @@ class TestMsChap:
         ],
         ids=range(5),
     )
-    def test_noise_is_rejected(self, cell, lines):
+    def test_random_data_is_rejected(self, cell, lines):
         reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'Calling-Station-Id="{PRINTER}"', *lines, *SWITCH)
         assert reply.code == "Access-Reject"
         assert (cell.decision().permitted, cell.decision().reason) == (False, "wrong-mab-password")
@@ -186,12 +186,12 @@ def test_eap_md5_with_another_password_is_rejected(cell):
 
 
 @pytest.mark.parametrize("lines", [pap(PRINTER, PRINTER, calling=OTHER), chap(PRINTER, PRINTER, calling=OTHER)])
-def test_name_and_calling_station_differ_so_it_is_rejected(cell, lines):
+def test_name_other_than_the_calling_station_is_rejected(cell, lines):
     assert radclient(cell.alpha, *lines).code == "Access-Reject"
     assert (cell.decision().reason, cell.decision().mac) == ("mac-mismatch", OTHER)
 
 
-def test_eap_md5_name_and_calling_station_differ_so_it_is_rejected(cell):
+def test_eap_md5_name_other_than_the_station_is_rejected(cell):
     seen = eap_md5(cell.alpha, PRINTER, PRINTER, mac=OTHER).run()
     assert seen.codes == ["Access-Reject"]
     assert seen.eap_failure
@@ -207,7 +207,7 @@ def test_eap_md5_name_and_calling_station_differ_so_it_is_rejected(cell):
         ("02a0c0000098", "unknown-mac"),
     ],
 )
-def test_device_that_may_not_come_in_is_told_why(cell, mac, reason):
+def test_rejected_device_gets_a_reason(cell, mac, reason):
     assert radclient(cell.alpha, *pap(mac, mac, calling=mac)).code == "Access-Reject"
     eap = eap_md5(cell.alpha, mac, mac, mac=mac).run()
     assert eap.codes == ["Access-Challenge", "Access-Reject"]
@@ -218,27 +218,27 @@ def test_device_that_may_not_come_in_is_told_why(cell, mac, reason):
 
 
 @pytest.mark.parametrize(("mac", "told"), [("02a0c0000099", True), ("00a0c0000099", False)])
-def test_unknown_device_that_made_its_address_up_is_told_as_such(cell, mac, told):
+def test_unknown_random_address_gets_its_own_reason(cell, mac, told):
     assert radclient(cell.alpha, *pap(mac, mac, calling=mac)).code == "Access-Reject"
     record = cell.decision()
     assert (record.reason, "made this address up" in record.detail) == ("unknown-mac", told)
 
 
 @pytest.mark.parametrize("name", ["02a0c000000", "02a0c00000011", "02a0c000000g", "02:a0:c0:00:00:01:x"])
-def test_name_that_is_nearly_a_mac_is_a_user_nobody_knows(cell, name):
+def test_near_mac_name_is_an_unknown_user(cell, name):
     assert radclient(cell.alpha, *pap(name, name)).code == "Access-Reject"
     record = cell.decision()
     assert (record.reason, record.method) == ("unknown-user", "pap")
 
 
-def test_state_that_nobody_gave_out_does_not_hinder_mab(cell):
+def test_unknown_state_does_not_prevent_mab(cell):
     attributes = packet.attribute(packet.USER_NAME, PRINTER) + packet.attribute(packet.CALLING_STATION_ID, PRINTER)
     reply = Nas(cell.alpha).ask(attributes + packet.attribute(packet.STATE, b"stale"), password=PRINTER.encode())
     assert reply[0] == packet.ACCESS_ACCEPT
     assert cell.decision().permitted
 
 
-def test_record_says_who_where_and_what_was_read(cell):
+def test_record_has_device_place_and_credential(cell):
     called = "00-10-A4-23-19-C0:corp"
     radclient(cell.alpha, *pap(PRINTER, PRINTER), f'Called-Station-Id="{called}"', "NAS-IP-Address=192.0.2.9")
     record = cell.decision()
@@ -255,7 +255,7 @@ def test_record_says_who_where_and_what_was_read(cell):
     assert 0 < record.module_microseconds < 1_000_000
 
 
-def test_nas_that_is_not_registered_belongs_to_the_default_site(cell):
+def test_unregistered_nas_uses_the_default_site(cell):
     mac = new_mac()
     radclient(cell.alpha, f'User-Name="{mac}"', f'User-Password="{mac}"', f'Calling-Station-Id="{mac}"')
     record = cell.decision()

@@ -1,4 +1,4 @@
-"""What a NAS sends with MAC addresses: its password, and whether it names the device by User-Name alone."""
+"""A NAS's settings for MAC authentication: its password, and devices named only by User-Name."""
 
 import pytest
 
@@ -84,7 +84,7 @@ def test_fixed_text_is_expected_from_a_nas_that_sends_it(cell, nas, way):
 
 
 @pytest.mark.parametrize("way", ["pap", "mschapv1", "mschapv2"])
-def test_fixed_text_may_hold_what_radiusd_would_read_otherwise(cell, nas, way):
+def test_fixed_text_may_contain_special_characters(cell, nas, way):
     nas("fixed", text=FIXED)
     assert ask(cell, way, FIXED)
     assert not ask(cell, way, FIXED.replace(r"\151", "i"))
@@ -110,7 +110,7 @@ def test_own_secret_is_expected_from_a_nas_that_sends_it(cell, nas, way):
 
 
 @pytest.mark.parametrize(("which", "expected"), [("old", "first"), ("new", "second"), ("", "first")])
-def test_secret_that_the_nas_has_shown_is_expected_while_it_changes_over(cell, which, expected):
+def test_both_nas_secrets_are_accepted_during_a_rotation(cell, which, expected):
     secrets = tuple(SecretRecord(text.encode(), "nas:n") for text in ("first", "second"))
     nas = NasRecord("n", "N", "", "", secrets=secrets, rotation="r", mab_password="secret")
     named = ("Admit-Secret", f"slot-0:{which}:r" if which else "slot-0")
@@ -118,7 +118,7 @@ def test_secret_that_the_nas_has_shown_is_expected_while_it_changes_over(cell, w
     assert expected_password(request, cell.alpha.slot_record(), nas, lambda sealed, _: sealed.decode()) == expected
 
 
-def test_secret_of_the_tenant_is_expected_from_a_nas_without_its_own(cell, nas, replica):
+def test_nas_without_its_own_secret_uses_the_tenants(cell, nas, replica):
     alpha = cell.alpha
     nas("secret")
     sealed = SecretRecord(cell.sealer.seal(alpha.secret.encode(), "slot:s"), "slot:s")
@@ -135,14 +135,14 @@ def _fields(record):
 
 @each_way
 @pytest.mark.parametrize("form", ["fixed", "secret"])
-def test_password_that_the_cell_does_not_know_admits_nothing(cell, nas, form, way):
+def test_password_unknown_to_the_cell_is_rejected(cell, nas, form, way):
     nas(form)
     for password in ("", PRINTER, "other"):
         assert not ask(cell, way, password)
     assert {record.permitted for record in cell.decisions()} == {False}
 
 
-def test_device_with_a_certificate_may_use_its_mac_address_as_identity_there(cell, nas):
+def test_certificate_device_may_use_its_mac_as_identity(cell, nas):
     nas("fixed", text="NOPASSWORD")
     device = eap_tls(cell.alpha, cell.alpha.clients["laptop"], identity=PRINTER, mac=PRINTER)
     assert device.run().accepted
@@ -160,24 +160,24 @@ class TestByName:
 
     LINES = (f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"', "NAS-Identifier=configured")
 
-    def test_name_is_the_device_where_the_nas_is_set_so(self, cell, nas):
+    def test_name_is_the_device_if_the_nas_is_set_so(self, cell, nas):
         nas(by_name=True)
         assert radclient(cell.alpha, *self.LINES).code == "Access-Accept"
         assert cell.decision().mac == PRINTER
 
     @pytest.mark.parametrize("more", ["Service-Type=Login-User", 'Calling-Station-Id="192.0.2.7"', ""])
-    def test_name_is_no_device_otherwise(self, cell, nas, more):
+    def test_name_is_not_the_device_by_default(self, cell, nas, more):
         nas(by_name=bool(more))
         assert radclient(cell.alpha, *self.LINES, *filter(None, [more])).code == "Access-Reject"
         assert (cell.decision().reason, cell.decision().mac) == ("no-station", "")
 
-    def test_setting_of_one_nas_holds_for_no_other(self, cell, nas):
+    def test_setting_of_one_nas_affects_no_other(self, cell, nas):
         nas(by_name=True)
         lines = (*self.LINES[:2], "NAS-Identifier=switch-1")
         assert radclient(cell.alpha, *lines).code == "Access-Reject"
         assert cell.decision().reason == "no-station"
 
-    def test_name_by_chap_is_the_device_where_the_nas_is_set_so(self, cell, nas):
+    def test_chap_name_is_the_device_if_the_nas_is_set_so(self, cell, nas):
         """Decided at the end, not with the first packet."""
         lines = (self.LINES[0], f'CHAP-Password="{PRINTER}"', self.LINES[2])
         nas(by_name=False)

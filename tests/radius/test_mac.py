@@ -18,13 +18,13 @@ NOTATIONS = [
 
 
 @given(digits, st.sampled_from(NOTATIONS), st.booleans())
-def test_every_notation_means_the_same_address(mac, write, capitals):
+def test_every_format_gives_the_same_address(mac, write, capitals):
     written = write(mac).upper() if capitals else write(mac)
     assert normalise_mac(written) == mac
 
 
 @given(digits)
-def test_what_people_read_is_read_back(mac):
+def test_display_format_round_trips(mac):
     assert normalise_mac(display_mac(mac)) == mac
 
 
@@ -44,7 +44,7 @@ def test_what_people_read_is_read_back(mac):
         "user@00112233",
     ],
 )
-def test_what_is_no_address_is_nothing(text):
+def test_invalid_address_is_none(text):
     assert normalise_mac(text) == ""
 
 
@@ -58,12 +58,12 @@ def test_any_text_gives_an_address_or_nothing(text):
     ("mac", "random"),
     [("020000000000", True), ("da0000000000", True), ("000000000000", False), ("a4c3f0000000", False), ("", False)],
 )
-def test_locally_administered_bit_tells_a_random_address(mac, random):
+def test_local_bit_marks_a_random_address(mac, random):
     assert is_random_mac(mac) is random
 
 
 @given(digits)
-def test_random_address_has_the_local_bit_and_not_that_of_a_group(mac):
+def test_random_address_has_the_local_but_not_the_group_bit(mac):
     assert is_random_mac(mac) == (bytes.fromhex(mac)[0] & 3 == 2)
 
 

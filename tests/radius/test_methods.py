@@ -1,4 +1,4 @@
-"""What a tenant offers: no other method begins, at once and without a restart, and each device gets its own quickly."""
+"""A tenant's EAP methods: only enabled ones start, changes apply without a restart, and devices get theirs quickly."""
 
 import ssl
 
@@ -74,7 +74,7 @@ LOGINS = ("mab", "eap-tls", "eap-ttls-pap", "eap-ttls-mschapv2", "peap-mschapv2"
 
 
 @pytest.mark.parametrize("method", LOGINS)
-def test_method_is_refused_where_it_is_all_that_is_not_offered(cell, offer, method):
+def test_method_is_rejected_if_disabled(cell, offer, method):
     offer(*without(method))
     accepted, known_as = log_in(cell, method)
     assert not accepted
@@ -83,14 +83,14 @@ def test_method_is_refused_where_it_is_all_that_is_not_offered(cell, offer, meth
 
 
 @pytest.mark.parametrize("method", LOGINS)
-def test_method_comes_in_where_it_is_all_that_is_offered(cell, offer, method):
+def test_method_is_accepted_if_it_is_the_only_one(cell, offer, method):
     offer(method)
     assert log_in(cell, method)[0]
     assert cell.decision().method == method
 
 
 @pytest.mark.parametrize("method", LOGINS)
-def test_change_is_in_force_with_the_next_request(cell, offer, method):
+def test_change_applies_to_the_next_request(cell, offer, method):
     offer(method)
     assert log_in(cell, method)[0]
     offer(*without(method))
@@ -98,7 +98,7 @@ def test_change_is_in_force_with_the_next_request(cell, offer, method):
 
 
 @pytest.mark.parametrize("way", [PEAP, TTLS_PAP, TTLS_MSCHAPV2, TTLS_EAP])
-def test_no_tunnel_begins_that_is_not_offered(cell, offer, way):
+def test_disabled_tunnel_is_never_started(cell, offer, way):
     """The device is not even shown our certificate, so it cannot be asked for a password."""
     offer("eap-tls", "mab", "pap")
     seen = eap_password(cell.alpha, way, "anna").run()
@@ -110,7 +110,7 @@ def test_no_tunnel_begins_that_is_not_offered(cell, offer, way):
     assert record.detail == f"the device wants {wanted}; offered here: eap-tls, mab, pap"
 
 
-def test_device_that_wants_eap_pwd_is_named_so(cell):
+def test_device_that_requests_eap_pwd_gets_that_reason(cell):
     network = {"key_mgmt": "IEEE8021X", "eap": "PWD", "identity": '"anna"', "password": f'"{PASSWORD}"'}
     assert not Eap(cell.alpha, network).run().accepted
     record = assert_refused(cell, "method-not-offered", "eap")
@@ -122,13 +122,13 @@ def test_peap_is_off_by_default(cell):
     assert_refused(cell, "method-not-offered", "eap")
 
 
-def test_tenant_offers_for_itself_alone(cell, offer):
+def test_setting_affects_only_its_tenant(cell, offer):
     offer(*METHODS)
     assert eap_password(cell.alpha, PEAP, "anna").run().accepted
     assert not eap_password(cell.bravo, PEAP, "anna").run().accepted
 
 
-def test_no_eap_at_all_is_refused_at_the_identity(cell, offer):
+def test_without_eap_methods_the_identity_is_rejected(cell, offer):
     offer("pap", "chap")
     tunnel = Tunnel(cell.alpha)
     tunnel.ask(eap(RESPONSE, 0, IDENTITY, b"anonymous"))
@@ -136,14 +136,14 @@ def test_no_eap_at_all_is_refused_at_the_identity(cell, offer):
     assert assert_refused(cell, "method-not-offered", "eap").detail == "offered here: pap, chap"
 
 
-def test_eap_md5_is_for_mac_addresses_alone(cell, offer):
+def test_eap_md5_is_only_for_mac_addresses(cell, offer):
     offer(*METHODS)
     assert not eap_md5(cell.alpha, "anna", PASSWORD, mac=new_mac()).run().accepted
     record = assert_refused(cell, "method-not-offered", "eap")
     assert record.detail.startswith("the device wants EAP-MD5; ")
 
 
-def test_eap_md5_goes_with_mab(cell, offer):
+def test_eap_md5_follows_the_mab_setting(cell, offer):
     offer(*without("mab"))
     assert not eap_md5(cell.alpha, PRINTER, PRINTER, mac=PRINTER).run().accepted
     assert_refused(cell, "method-not-offered", "eap")
@@ -170,7 +170,7 @@ class TestNak:
             (("eap-ttls-pap",), (13, 21, 25), None),
         ],
     )
-    def test_first_that_is_offered_begins(self, cell, offer, offered, proposed, begun):
+    def test_first_enabled_method_begins(self, cell, offer, offered, proposed, begun):
         offer(*offered)
         tunnel, _, answer = self.begin(cell, proposed)
         if begun is None:
@@ -180,7 +180,7 @@ class TestNak:
             assert (tunnel.code, answer[4]) == (ACCESS_CHALLENGE, begun)
 
     @pytest.mark.parametrize("proposed", [(), (0,), (1,), (3,), (25,), (4,), (6,), (255,), (254, 25), (25,) * 250])
-    def test_nothing_that_is_offered_is_refused(self, cell, proposed):
+    def test_no_enabled_method_is_a_reject(self, cell, proposed):
         tunnel, _, _ = self.begin(cell, proposed)
         assert tunnel.code == ACCESS_REJECT
         assert_refused(cell, "method-not-offered", "eap")
@@ -196,18 +196,18 @@ class TestNak:
             ((0,), "no other method"),
         ],
     )
-    def test_what_the_device_wants_is_named(self, cell, proposed, named):
+    def test_requested_method_is_reported(self, cell, proposed, named):
         self.begin(cell, proposed)
         record = assert_refused(cell, "method-not-offered", "eap")
         assert record.detail.startswith(f"the device wants {named}; offered here: ")
 
-    def test_second_nak_begins_another_type_or_none(self, cell, offer):
+    def test_second_nak_starts_another_type_or_none(self, cell, offer):
         offer(*METHODS)
         tunnel, _, answer = self.begin(cell, (21,))
         answer = tunnel.ask(eap(RESPONSE, answer[1], NAK, b"\x19"))
         assert (tunnel.code, answer[4]) == (ACCESS_CHALLENGE, 25)
 
-    def test_type_that_nobody_asked_for_is_not_taken(self, cell, offer):
+    def test_unrequested_type_is_rejected(self, cell, offer):
         offer(*METHODS)
         tunnel = Tunnel(cell.alpha)
         first = tunnel.ask(eap(RESPONSE, 0, IDENTITY, b"anonymous"))
@@ -224,11 +224,11 @@ class TestNak:
             (("peap-mschapv2", "pap"), 25),
         ],
     )
-    def test_best_that_is_offered_is_asked_for_first(self, cell, offer, offered, first):
+    def test_best_enabled_method_is_proposed_first(self, cell, offer, offered, first):
         offer(*offered)
         assert self.begin(cell, (0,))[1] == first
 
-    def test_device_that_wanted_another_type_is_asked_for_it_at_its_next_visit(self, cell):
+    def test_requested_type_is_proposed_at_the_next_visit(self, cell):
         mac = new_mac()
         assert self.begin(cell, (21,), mac=mac)[1] == 13
         assert self.begin(cell, (13,), mac=mac)[1] == 21
@@ -236,24 +236,24 @@ class TestNak:
         # Another device knows nothing of it.
         assert self.begin(cell, (21,))[1] == 13
 
-    def test_type_that_is_offered_no_more_is_forgotten(self, cell, offer):
+    def test_disabled_type_is_forgotten(self, cell, offer):
         mac = new_mac()
         self.begin(cell, (21,), mac=mac)
         offer("eap-tls", "peap-mschapv2")
         assert self.begin(cell, (0,), mac=mac)[1] == 13
 
-    def test_mac_address_is_asked_for_md5_first(self, cell):
+    def test_mac_address_is_offered_md5_first(self, cell):
         mac = new_mac()
         assert self.begin(cell, (21,), outer=mac, mac=mac)[1] == 4
 
-    def test_second_visit_takes_two_packets_less(self, cell):
+    def test_second_visit_saves_two_packets(self, cell):
         mac = new_mac()
         rounds = [len(eap_password(cell.alpha, TTLS_PAP, "anna", mac=mac).run().codes) for _ in range(2)]
         assert rounds[0] - rounds[1] == 1
 
 
 @pytest.mark.parametrize("name", ["odd\xff", "office"])
-def test_nak_of_a_switch_that_sends_no_utf8_is_understood(cell, name):
+def test_nak_from_a_switch_without_utf8_is_parsed(cell, name):
     attributes = (f"30:x:{name.encode('latin-1').hex()}", "32:s:switch-1")
     seen = eap_password(cell.alpha, TTLS_PAP, "anna", attributes=attributes).run()
     assert seen.accepted
@@ -265,7 +265,7 @@ class TestTlsVersions:
 
     @pytest.mark.parametrize(("offered", "spoken"), [("1.3", TLS_1_2), ("1.2", TLS_1_3)])
     @pytest.mark.parametrize("method", ["eap-tls", "eap-ttls-pap", "eap-ttls-mschapv2", "peap-mschapv2"])
-    def test_version_that_is_not_offered_is_refused(self, cell, offer, method, offered, spoken):
+    def test_disabled_version_is_rejected(self, cell, offer, method, offered, spoken):
         offer(*METHODS, tls_versions=(offered,))
         assert not self.run(cell, method, spoken).accepted
         # Inside, before anything is compared.
@@ -276,11 +276,11 @@ class TestTlsVersions:
 
     @pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
     @pytest.mark.parametrize("method", ["eap-tls", "eap-ttls-pap", "eap-ttls-mschapv2", "peap-mschapv2"])
-    def test_version_that_is_offered_alone_comes_in(self, cell, offer, method, version):
+    def test_only_enabled_version_is_accepted(self, cell, offer, method, version):
         offer(*METHODS, tls_versions=(version,))
         assert self.run(cell, method, version).accepted
 
-    def test_resumed_session_of_a_version_that_is_offered_no_more_is_refused(self, cell, offer):
+    def test_resumed_session_of_a_disabled_version_is_rejected(self, cell, offer):
         device = Device(cell.alpha.clients["laptop"], ssl.TLSVersion.TLSv1_2)
         device.visit(cell.alpha)
         cell.forget_records()

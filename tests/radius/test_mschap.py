@@ -22,7 +22,7 @@ def everything_offered(cell, replica):
         batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=METHODS))
 
 
-def test_answer_of_a_version_that_is_not_offered_does_not_come_in_beside_one_of_another(cell, replica):
+def test_disabled_version_beside_an_enabled_one_is_rejected(cell, replica):
     """rlm_mschap compares MS-CHAP-Response where both come."""
     with replica.begin() as batch:
         batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=("mschapv2",)))
@@ -56,7 +56,7 @@ def test_right_password_is_permitted_with_keys(cell, version, method, name):
     assert not [name for name in record.request if "CHAP" in name or "MPPE" in name]
 
 
-def test_device_is_shown_that_we_know_the_password_too(cell):
+def test_device_gets_proof_that_we_know_the_password(cell):
     """RFC 2759 8.7: the authenticator response, after the identifier of what it answers."""
     reply = ask(cell, v2("anna", PASSWORD, identifier=0x41))
     assert re.fullmatch(rb"AS=[0-9A-F]{40}", bytes.fromhex(reply.attributes["MS-CHAP2-Success"][2:]))
@@ -78,7 +78,7 @@ def test_device_is_shown_that_we_know_the_password_too(cell):
         ("guest", "wrong password", "wrong-password", 691),
     ],
 )
-def test_who_may_not_come_in_is_told_why(cell, version, method, name, password, reason, code):
+def test_rejected_user_gets_a_reason(cell, version, method, name, password, reason, code):
     reply = ask(cell, version(name, password, identifier=0x42))
     assert reply.code == "Access-Reject"
     assert not [name for name in reply.attributes if "Success" in name or "Key" in name or "Tunnel" in name]
@@ -104,7 +104,7 @@ def test_error_repeats_any_identifier(cell, identifier, shown):
 
 
 @pytest.mark.parametrize("method", ["mschapv1", "mschapv2"])
-def test_method_that_is_not_offered_is_refused(cell, replica, method):
+def test_disabled_method_is_rejected(cell, replica, method):
     others = tuple(name for name in METHODS if name != method)
     with replica.begin() as batch:
         batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=others))
@@ -121,7 +121,7 @@ def test_version_1_is_off_by_default(cell):
 
 
 @pytest.mark.parametrize(("name", "spoken"), [(r"OFFICE\anna", "anna"), ("anna@office.example", "anna@office.example")])
-def test_name_with_a_domain_is_a_name_of_its_own(cell, replica, name, spoken):
+def test_name_with_a_domain_is_a_separate_name(cell, replica, name, spoken):
     """Windows puts the domain before the name, and leaves it out of what it computes (RFC 2759 8.2)."""
     with replica.begin() as batch:
         sealed = cell.sealer.seal(compute_nt_hash(PASSWORD).encode(), nt_hash_context("0"))
@@ -146,7 +146,7 @@ def test_name_with_a_domain_is_a_name_of_its_own(cell, replica, name, spoken):
     ],
     ids=range(8),
 )
-def test_noise_is_rejected(cell, lines):
+def test_random_data_is_rejected(cell, lines):
     assert ask(cell, ("anna", *lines)).code == "Access-Reject"
     assert cell.decision().permitted is False
 

@@ -16,7 +16,7 @@ def begun(conversations, nas, count, *, at=0, noted=True):
     return numbers
 
 
-def test_oldest_of_the_nas_with_most_conversations_is_ended():
+def test_busiest_nas_loses_its_oldest_conversation():
     conversations = Conversations(100)
     begun(conversations, SWITCH, 20)
     of_rogue = begun(conversations, ROGUE, 55)
@@ -50,7 +50,7 @@ def test_conversation_that_rlm_eap_cannot_find_is_not_ended():
     assert conversations.begin(SWITCH, "", 0)[1] is None
 
 
-def test_table_is_bounded_whatever_happens():
+def test_table_is_limited_whatever_happens():
     conversations = Conversations(100)
     for number in range(1_000):
         conversations.begin((f"192.0.2.{number % 200}", ""), f"{number:012x}", 0)
@@ -69,7 +69,7 @@ def test_conversations_expire_as_in_rlm_eap():
     assert len(conversations) == 1
 
 
-def test_conversation_that_goes_on_does_not_expire():
+def test_active_conversation_does_not_expire():
     conversations = Conversations(100)
     (kept,) = begun(conversations, ROGUE, 1)
     begun(conversations, SWITCH, 20)

@@ -59,7 +59,7 @@ def pap(tenant, name, password, *, mac=""):
 
 
 @tunnels
-def test_failure_inside_a_tunnel_is_journalled_before_the_device_leaves(cell, limits, user, kind):
+def test_tunnel_failure_is_journalled_before_the_device_leaves(cell, limits, user, kind):
     limits()
     tunnel = guess(cell.alpha, user, kind, "wrong")
     assert tunnel.code == ACCESS_CHALLENGE
@@ -69,7 +69,7 @@ def test_failure_inside_a_tunnel_is_journalled_before_the_device_leaves(cell, li
 
 
 @tunnels
-def test_failure_inside_a_tunnel_is_journalled_once(cell, limits, user, kind):
+def test_tunnel_failure_is_journalled_once(cell, limits, user, kind):
     limits()
     tunnel = guess(cell.alpha, user, kind, "wrong")
     while tunnel.code == ACCESS_CHALLENGE:
@@ -91,7 +91,7 @@ def test_right_password_after_too_many_guesses_is_rejected(cell, limits, user, k
 
 
 @tunnels
-def test_guesses_from_many_stations_are_bounded_by_the_user_name(cell, limits, user, kind):
+def test_guesses_from_many_stations_are_limited_per_user(cell, limits, user, kind):
     limits(user=3)
     for _ in range(3):
         assert guess(cell.alpha, user, kind, "wrong").code == ACCESS_CHALLENGE
@@ -154,7 +154,7 @@ def test_methods_count_together(cell, limits, user):
     assert cell.decisions()[-1].reason == "too-many-wrong-passwords"
 
 
-def test_station_that_the_user_has_used_is_not_locked_out(cell, limits, user):
+def test_users_known_station_is_not_locked_out(cell, limits, user):
     limits(user=3)
     own = new_mac()
     assert pap(cell.alpha, user, PASSWORD, mac=own) == ACCESS_ACCEPT
@@ -164,7 +164,7 @@ def test_station_that_the_user_has_used_is_not_locked_out(cell, limits, user):
     assert pap(cell.alpha, user, PASSWORD, mac=own) == ACCESS_ACCEPT
 
 
-def test_station_that_the_user_has_used_is_bounded_too(cell, limits, user):
+def test_users_known_station_is_limited_too(cell, limits, user):
     limits(user=3)
     own = new_mac()
     assert pap(cell.alpha, user, PASSWORD, mac=own) == ACCESS_ACCEPT
@@ -181,7 +181,7 @@ def test_other_users_and_other_tenants_are_not_affected(cell, limits, user):
     assert pap(cell.bravo, user, PASSWORD) == ACCESS_ACCEPT
 
 
-def test_window_ends_although_guessing_goes_on(cell, limits, user):
+def test_window_ends_despite_further_guessing(cell, limits, user):
     limits(user=2, window_seconds=1)
     for _ in range(2):
         pap(cell.alpha, user, "wrong")

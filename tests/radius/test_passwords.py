@@ -45,7 +45,7 @@ class TestBothMethods:
             ("guest", "wrong", "wrong-password"),
         ],
     )
-    def test_who_may_not_come_in_is_told_why(self, cell, method, attribute, name, password, reason):
+    def test_rejected_user_gets_a_reason(self, cell, method, attribute, name, password, reason):
         reply = ask(cell, f'User-Name="{name}"', f'{attribute}="{password}"')
         assert reply.code == "Access-Reject"
         assert "Tunnel-Private-Group-Id:1" not in reply.attributes
@@ -55,19 +55,19 @@ class TestBothMethods:
 
 
 @pytest.mark.parametrize(("name", "reason"), [("zoe", "directory-needs-pap"), ("pap-only", "chap-not-allowed")])
-def test_name_that_a_directory_may_know_is_told_that_it_takes_pap(cell, replica, name, reason):
+def test_possible_directory_user_is_told_to_use_pap(cell, replica, name, reason):
     with replica.begin() as batch:
         cell.alpha.put_source(batch)
     assert ask(cell, f'User-Name="{name}"', f'CHAP-Password="{PASSWORD}"').code == "Access-Reject"
     assert (cell.decision().reason, cell.decision().method) == (reason, "chap")
 
 
-def test_user_whose_password_is_only_hashed_may_not_use_chap(cell):
+def test_user_with_only_a_hash_cannot_use_chap(cell):
     assert ask(cell, 'User-Name="pap-only"', f'CHAP-Password="{PASSWORD}"').code == "Access-Reject"
     assert cell.decision().reason == "chap-not-allowed"
 
 
-def test_user_whose_password_is_only_hashed_may_use_pap(cell):
+def test_user_with_only_a_hash_can_use_pap(cell):
     assert ask(cell, 'User-Name="pap-only"', f'User-Password="{PASSWORD}"').code == "Access-Accept"
 
 
@@ -88,7 +88,7 @@ def test_request_without_a_name_is_rejected(cell):
     assert cell.decision().reason == "unknown-user"
 
 
-def test_eap_md5_is_for_mac_addresses_alone(cell):
+def test_eap_md5_is_only_for_mac_addresses(cell):
     seen = eap_md5(cell.alpha, "anna", PASSWORD, mac=new_mac()).run()
     assert seen.codes[-1] == "Access-Reject"
     assert seen.eap_failure
@@ -99,7 +99,7 @@ def test_eap_md5_is_for_mac_addresses_alone(cell):
     "password",
     ["%{User-Name}", "$ENV{PATH} `id`", "back\\slash", r"\n\101\\", "\"quoted\" 'too'", "ü ☕", "a" * 128, " blanks  "],
 )
-def test_password_that_means_something_to_radiusd_is_compared_as_it_is(cell, replica, password):
+def test_password_with_special_characters_is_compared_literally(cell, replica, password):
     with replica.begin() as batch:
         put_user(batch, cell, "odd", password)
     nas, name = Nas(cell.alpha), attribute(USER_NAME, "odd")

@@ -14,7 +14,7 @@ DOCUMENT = json.dumps({"fallback": {"verdict": "permit", "vlan": "20"}}).encode(
 
 @pytest.fixture(autouse=True)
 def thaw():
-    """What is kept from the collector here must not be kept from it for the other tests."""
+    """Restores garbage collection for the other tests."""
     yield
     gc.unfreeze()
 
@@ -32,12 +32,12 @@ def office(*, version=1):
     return PolicyRecord("office", "Office", version, DOCUMENT)
 
 
-def test_policy_is_compiled_once_for_a_site():
+def test_policy_is_compiled_once_per_site():
     store = Policies()
     assert store.for_site(site("main"), office()) is store.for_site(site("main"), office())
 
 
-def test_another_document_of_the_same_version_is_compiled_anew():
+def test_changed_document_of_a_version_is_recompiled():
     store = Policies()
     first = store.for_site(site("main"), office())
     other = PolicyRecord("office", "Office", 1, b'{"fallback": {"verdict": "deny"}}')
@@ -45,12 +45,12 @@ def test_another_document_of_the_same_version_is_compiled_anew():
     assert first.policy.decisions.of((), -1).permitted is True
 
 
-def test_sites_that_differ_in_nothing_else_share_it():
+def test_otherwise_identical_sites_share_a_policy():
     store = Policies()
     assert store.for_site(site("main"), office()) is store.for_site(site("branch"), office())
 
 
-def test_another_version_or_fallback_is_compiled_anew():
+def test_new_version_or_fallback_is_recompiled():
     store = Policies()
     first = store.for_site(site("main"), office())
     second = store.for_site(site("main"), office(version=2))
@@ -59,7 +59,7 @@ def test_another_version_or_fallback_is_compiled_anew():
     assert [each.policy.decisions.of((), -1).permitted for each in (first, second, third)] == [True, True, False]
 
 
-def test_site_too_many_pushes_out_the_oldest_alone(monkeypatch):
+def test_site_over_the_limit_evicts_only_the_oldest(monkeypatch):
     monkeypatch.setattr(policies, "MAX_COMPILED_POLICIES", 2)
     store = Policies()
     a, b = (store.for_site(zoned(name), office()) for name in "ab")
@@ -68,7 +68,7 @@ def test_site_too_many_pushes_out_the_oldest_alone(monkeypatch):
     assert store.for_site(zoned("a"), office()) is not a
 
 
-def test_new_version_at_the_limit_pushes_out_nobody(monkeypatch):
+def test_new_version_at_the_limit_evicts_nothing(monkeypatch):
     monkeypatch.setattr(policies, "MAX_COMPILED_POLICIES", 2)
     store = Policies()
     a = store.for_site(zoned("a"), office())
@@ -77,7 +77,7 @@ def test_new_version_at_the_limit_pushes_out_nobody(monkeypatch):
     assert store.for_site(zoned("a"), office()) is a
 
 
-def test_compiled_policies_are_kept_from_the_collector():
+def test_compiled_policies_are_excluded_from_garbage_collection():
     """It would look through thousands of them every now and then, and every request would wait."""
     compiled = Policies().for_site(site("main"), office())
     assert gc.is_tracked(compiled)

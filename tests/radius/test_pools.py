@@ -92,7 +92,7 @@ def address_of(reply):
     return reply.attributes.get("Framed-IP-Address")
 
 
-def test_devices_get_addresses_of_their_own_and_the_same_again(cell, pools):
+def test_each_device_keeps_its_own_address(cell, pools):
     claims = pools.put("guests", [f"10.9.0.{number}" for number in range(1, 10)])
     given = {mac: address_of(pools.mab(mac)) for mac in DEVICES[:8]}
     assert len(set(given.values())) == 8
@@ -104,7 +104,7 @@ def test_devices_get_addresses_of_their_own_and_the_same_again(cell, pools):
     assert ("Framed-IP-Address", ":=", given[DEVICES[0]]) in record.reply
 
 
-def test_address_that_the_replica_knows_is_given_before_others(pools):
+def test_previous_address_is_preferred(pools):
     pools.put("guests", ["10.9.0.1", "10.9.0.2", "10.9.0.3"])
     lease = PoolLeaseRecord(2, epoch_microseconds(), "10.9.0.3")
     with pools.replica.begin() as batch:
@@ -112,7 +112,7 @@ def test_address_that_the_replica_knows_is_given_before_others(pools):
     assert address_of(pools.mab(DEVICES[0])) == "10.9.0.3"
 
 
-def test_user_and_certificate_get_an_address_at_the_end_of_the_conversation(cell, pools):
+def test_user_and_certificate_get_an_address_at_the_end(cell, pools):
     pools.put("guests", ["10.9.0.1", "10.9.0.2"])
     login = radclient(
         cell.alpha,
@@ -142,7 +142,7 @@ def test_prefixes_come_in_their_own_attributes(pools):
     assert {name: reply.attributes.get(name) for name in wanted} == wanted
 
 
-def test_exhausted_pool_denies_or_admits_without_as_it_is_set(cell, pools):
+def test_exhausted_pool_denies_or_admits_as_configured(cell, pools):
     pools.put("guests", ["10.9.0.1"])
     assert [pools.mab(mac).code for mac in DEVICES[:2]] == ["Access-Accept", "Access-Reject"]
     assert cell.decision(mac=DEVICES[1]).reason == "pool-exhausted"
@@ -157,7 +157,7 @@ def test_exhausted_pool_denies_or_admits_without_as_it_is_set(cell, pools):
     assert pools.mab(DEVICES[1]).code == "Access-Accept"
 
 
-def test_pool_that_is_not_there_or_not_ready_gives_nothing(cell, pools):
+def test_missing_or_unready_pool_assigns_nothing(cell, pools):
     pools.device(DEVICES[0], "missing")
     assert pools.mab(DEVICES[0]).code == "Access-Reject"
     assert cell.decision(mac=DEVICES[0]).detail == "pool 'nowhere' is not there"
@@ -168,20 +168,20 @@ def test_pool_that_is_not_there_or_not_ready_gives_nothing(cell, pools):
     assert (decided.reason, decided.detail) == ("no-address", "pool 'guests' is not ready in this cell")
 
 
-def test_pool_of_another_kind_gives_nothing(cell, pools):
+def test_pool_of_another_kind_assigns_nothing(cell, pools):
     pools.put("guests", ["2001:db8::/64"], kind="ipv6")
     assert pools.mab(DEVICES[0]).code == "Access-Reject"
     assert cell.decision(mac=DEVICES[0]).reason == "no-address"
 
 
-def test_device_whose_address_the_nas_does_not_tell_gets_none(cell, pools):
+def test_device_without_reported_addresses_gets_none(cell, pools):
     pools.put("guests", ["10.9.0.1"])
     reply = radclient(cell.alpha, 'User-Name="anna"', f'User-Password="{PASSWORD}"', 'NAS-Identifier="unregistered"')
     assert reply.code == "Access-Reject"
     assert cell.decision(identity="anna").detail == "the NAS told no MAC address"
 
 
-def test_address_stored_with_the_device_stands_over_the_pool(cell, pools):
+def test_stored_address_overrides_the_pool(cell, pools):
     claims = pools.put("guests", ["10.9.0.1"])
     pools.device(FIXED, **{"framed-ip-address": "10.1.2.3"})
     assert address_of(pools.mab(FIXED)) == "10.1.2.3"
@@ -191,13 +191,13 @@ def test_address_stored_with_the_device_stands_over_the_pool(cell, pools):
     assert cell.decision(mac=WRONG).detail.startswith("attribute framed-ip-address of the endpoint:")
 
 
-def test_pool_of_the_site_comes_before_that_of_the_tenant(pools):
+def test_site_pool_overrides_the_tenants(pools):
     pools.put("guests", ["10.9.0.1"])
     pools.put("guests", ["10.8.0.1"], site_id=SITE)
     assert address_of(pools.mab(DEVICES[0])) == "10.8.0.1"
 
 
-def test_rule_in_monitor_mode_gives_of_the_pool_of_the_fallback(cell, pools):
+def test_rule_in_monitor_mode_uses_the_fallbacks_pool(cell, pools):
     pools.put("small", ["10.7.0.1"])
     for mac in DEVICES[:2]:
         pools.device(mac, "trial")
@@ -209,7 +209,7 @@ def test_rule_in_monitor_mode_gives_of_the_pool_of_the_fallback(cell, pools):
     assert [cell.decision(mac=mac).reason for mac in DEVICES[:2]] == ["rule-permitted", "pool-exhausted"]
 
 
-def test_pools_of_one_tenant_are_nothing_to_another(cell, pools):
+def test_pools_of_one_tenant_are_unused_at_another(cell, pools):
     pools.put("guests", ["10.9.0.1"])
     decides(pools.replica, cell.bravo)
     pools.tenant = cell.bravo

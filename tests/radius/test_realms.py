@@ -65,7 +65,7 @@ PLAIN, TUNNELS = ("pap", "chap", "mschapv1", "mschapv2"), ("ttls-pap", "ttls-msc
 
 @pytest.mark.parametrize("way", PLAIN)
 @each_own
-def test_own_realm_is_taken_off(cell, realms, way, name):
+def test_own_realm_is_removed(cell, realms, way, name):
     realms(*REALMS)
     accepted, accounted = ask(cell.alpha, way, name)
     assert accepted
@@ -73,13 +73,13 @@ def test_own_realm_is_taken_off(cell, realms, way, name):
     record = cell.decision()
     assert (record.permitted, record.rule_id, record.identity) == (True, "staff", accounted)
     assert record.request["user.name"] == ("anna",)
-    # What was typed stays in the log.
+    # The log keeps the name as typed.
     assert record.request["radius.User-Name"] == (name,)
 
 
 @pytest.mark.parametrize("way", TUNNELS)
 @pytest.mark.parametrize("name", OWN[:2])
-def test_own_realm_is_taken_off_inside_a_tunnel(cell, realms, way, name):
+def test_own_realm_is_removed_inside_a_tunnel(cell, realms, way, name):
     realms(*REALMS)
     assert ask(cell.alpha, way, name) == (True, "anna")
     record = cell.decision()
@@ -89,7 +89,7 @@ def test_own_realm_is_taken_off_inside_a_tunnel(cell, realms, way, name):
 
 @pytest.mark.parametrize("way", [*PLAIN, *TUNNELS])
 @pytest.mark.parametrize("name", OWN[:2])
-def test_wrong_password_of_a_name_with_its_realm_is_refused(cell, realms, way, name):
+def test_wrong_password_with_a_realm_is_rejected(cell, realms, way, name):
     realms(*REALMS)
     assert not ask(cell.alpha, way, name, "wrong password")[0]
     assert (cell.decision().reason, cell.decision().identity) == ("wrong-password", "anna")
@@ -112,7 +112,7 @@ def test_foreign_realm_is_an_unknown_user_inside_a_tunnel(cell, realms, way):
 
 
 @each_own
-def test_no_realm_is_taken_off_by_default(cell, realms, name):
+def test_no_realm_is_removed_by_default(cell, realms, name):
     realms()
     assert not ask(cell.alpha, "pap", name)[0]
     assert cell.decision().reason == "unknown-user"
@@ -124,7 +124,7 @@ def test_realms_of_one_tenant_are_foreign_at_another(cell, realms):
     assert cell.decision().reason == "unknown-user"
 
 
-def test_name_that_is_stored_with_its_realm_is_not_found_any_more(cell, realms, replica):
+def test_name_stored_with_its_realm_no_longer_matches(cell, realms, replica):
     with replica.begin() as batch:
         known = UserRecord("0", "zoe@corp.example", False, ("staff",), earlier_hash(PASSWORD), b"", 0)
         batch.put_user(cell.alpha.number, known)
@@ -140,7 +140,7 @@ def test_mac_address_with_a_realm_is_no_user(cell, realms):
     assert (cell.decision().reason, cell.decision().method) == ("unknown-user", "pap")
 
 
-def test_failures_of_all_spellings_count_as_one_users(cell, realms):
+def test_failures_of_all_spellings_count_for_one_user(cell, realms):
     realms(*REALMS, failure_limit=3)
     for name in ("anna", *OWN[:2]):
         lines = (f'User-Name="{name.replace(chr(92), chr(92) * 2)}"', 'User-Password="wrong password"')
@@ -150,7 +150,7 @@ def test_failures_of_all_spellings_count_as_one_users(cell, realms):
     assert cell.decisions()[-1].reason == "rate-limited"
 
 
-def test_certificate_keeps_the_name_that_its_device_says(cell, realms):
+def test_certificate_keeps_its_name_with_the_realm(cell, realms):
     realms(*REALMS)
     assert eap_tls(cell.alpha, cell.alpha.clients["laptop"], identity="laptop@corp.example").run().accepted
     assert cell.decision().request["identity"] == ("laptop",)
@@ -158,7 +158,7 @@ def test_certificate_keeps_the_name_that_its_device_says(cell, realms):
 
 @pytest.mark.parametrize("way", ["pap", "ttls-pap"])
 @pytest.mark.parametrize("name", OWN[:2])
-def test_directory_is_asked_with_the_name_as_typed(cell, realms, replica, way, name):
+def test_directory_gets_the_name_as_typed(cell, realms, replica, way, name):
     """The verifier takes the realm off, or finds the source that answers for it."""
     with replica.begin() as batch:
         cell.alpha.put_source(batch)

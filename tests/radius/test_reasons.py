@@ -98,12 +98,12 @@ def test_every_reason_in_the_code_is_in_the_catalogue():
     assert {reason: path for reason, path in given().items() if reason not in REASONS} == {}
 
 
-def test_every_reason_of_the_catalogue_is_given_somewhere():
+def test_every_reason_in_the_catalogue_is_used():
     assert set(REASONS) - set(given()) == set()
 
 
 @pytest.mark.parametrize("reason", REASONS.values(), ids=REASONS)
-def test_reason_has_a_title_and_advice_that_a_help_desk_can_act_on(reason):
+def test_reason_has_a_title_and_actionable_advice(reason):
     assert reason.title
     assert reason.title[0].isupper()
     assert not reason.title.endswith(".")
@@ -112,6 +112,6 @@ def test_reason_has_a_title_and_advice_that_a_help_desk_can_act_on(reason):
     assert "  " not in reason.title + reason.advice
 
 
-def test_scan_sees_a_reason_that_is_nowhere_in_the_catalogue():
+def test_scan_detects_a_reason_missing_from_the_catalogue():
     tree = ast.parse('Outcome(False, "no-such-reason")\nreason = "a" if x else "b"\nreason, detail = "c", "d"')
     assert sorted(reasons_in(tree)) == ["a", "b", "c", "no-such-reason"]

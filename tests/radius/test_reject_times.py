@@ -63,7 +63,7 @@ def login_in_ttls(cell, name, password):
 
 @pytest.mark.parametrize("log_in", [login, login_in_ttls])
 @pytest.mark.parametrize("password", [WRONG, PASSWORD])
-def test_denied_user_is_rejected_no_sooner_than_with_a_wrong_password(delaying_cell, log_in, password):
+def test_denied_user_waits_as_long_as_for_a_wrong_password(delaying_cell, log_in, password):
     # Twice: the verifier remembers a password that was right.
     for _ in range(2):
         code, seconds = log_in(delaying_cell, "gus", password)
@@ -87,7 +87,7 @@ def test_admitted_user_does_not_wait(delaying_cell):
     assert any(is_admitted_before_another_is_rejected(delaying_cell) for _ in range(4))
 
 
-def test_request_too_long_for_the_verifier_is_decided_after_the_delay(delaying_cell):
+def test_oversized_verifier_request_is_decided_after_the_delay(delaying_cell):
     long = [(REPLY_MESSAGE, b85encode(os.urandom(192))) for _ in range(14)]
     code, seconds = login(delaying_cell, "otto", PASSWORD, *long)
     assert code == ACCESS_ACCEPT

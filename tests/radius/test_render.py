@@ -89,7 +89,7 @@ def test_every_placeholder_of_the_templates_is_known(config, tmp_path):
         fill("@{no_such_name}", {})
 
 
-def test_values_stand_where_they_belong(config, tmp_path):
+def test_values_are_in_their_places(config, tmp_path):
     files = rendered(config, tmp_path / "1")
     assert "reject_delay = 1.5" in files["radiusd.conf"]
     assert files["slots/eap"].count("max_sessions = 300\n") == 2
@@ -104,7 +104,7 @@ def test_values_stand_where_they_belong(config, tmp_path):
     assert f'persist_dir = "{config.cache_directory}/slot-1"' in files["slots/eap"]
 
 
-def test_nas_is_a_client_by_address_and_its_name_is_nowhere(config, tmp_path):
+def test_nas_is_a_client_by_address_without_its_name(config, tmp_path):
     servers = rendered(config, tmp_path / "1")["slots/servers"]
     assert "ipaddr = 192.0.2.1\n" in servers
     assert "ipv6addr = 2001:db8::1\n" in servers
@@ -114,12 +114,12 @@ def test_nas_is_a_client_by_address_and_its_name_is_nowhere(config, tmp_path):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::1", "::"])  # noqa: S104
-def test_radiusd_takes_it(config, tmp_path, address, monkeypatch):
+def test_radiusd_accepts_the_configuration(config, tmp_path, address, monkeypatch):
     render(replace(config, listen_address=address), tmp_path / "1")
     process.check(tmp_path / "1")
 
 
-def test_radiusd_refuses_what_is_broken_in_its_own_words(config, tmp_path):
+def test_radiusd_rejects_a_broken_configuration(config, tmp_path):
     render(config, tmp_path / "1")
     servers = tmp_path / "1" / "slots" / "servers"
     servers.write_text(servers.read_text() + "\nserver broken {\n\tauthorize {\n\t\tno_such_module\n\t}\n}\n")
@@ -127,7 +127,7 @@ def test_radiusd_refuses_what_is_broken_in_its_own_words(config, tmp_path):
         process.check(tmp_path / "1")
 
 
-def test_radiusd_warns_of_nothing_but_clients_without_a_secret(config, tmp_path, capfd):
+def test_radiusd_warns_only_of_clients_without_a_secret(config, tmp_path, capfd):
     """A warning at each start would teach people to overlook warnings."""
     render(config, tmp_path / "1")
     done = subprocess.run(
@@ -164,7 +164,7 @@ def test_module_finds_its_settings(config, tmp_path, monkeypatch):
         "a-zero-byte-\0-in-this",
     ],
 )
-def test_secret_that_radiusd_would_read_otherwise_is_refused_by_name(config, tmp_path, secret):
+def test_unsafe_secret_is_rejected_by_name(config, tmp_path, secret):
     slots = [replace(config.slots[0], secret=secret, nas_clients=()), config.slots[1]]
     with pytest.raises(RenderError, match="slot 0 must be 16 to 128"):
         render(replace(config, slots=slots), tmp_path / "1")
@@ -174,7 +174,7 @@ def test_secret_that_radiusd_would_read_otherwise_is_refused_by_name(config, tmp
         render(replace(config, slots=slots), tmp_path / "2")
 
 
-def test_what_holds_secrets_is_for_the_owner_alone(config, tmp_path):
+def test_files_with_secrets_are_private(config, tmp_path):
     render(config, tmp_path / "1")
     assert (tmp_path / "1").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "1" / "slots").stat().st_mode & 0o777 == 0o700
@@ -182,7 +182,7 @@ def test_what_holds_secrets_is_for_the_owner_alone(config, tmp_path):
         assert (tmp_path / "1" / name).stat().st_mode & 0o777 == 0o600
 
 
-def test_existing_directory_is_never_written_into(config, tmp_path):
+def test_existing_directory_is_never_overwritten(config, tmp_path):
     (tmp_path / "1").mkdir()
     with pytest.raises(FileExistsError):
         render(config, tmp_path / "1")
@@ -191,7 +191,7 @@ def test_existing_directory_is_never_written_into(config, tmp_path):
 @pytest.mark.parametrize(
     ("versions", "least", "most"), [(("1.2", "1.3"), "1.2", "1.3"), (("1.3",), "1.3", "1.3"), (("1.2",), "1.2", "1.2")]
 )
-def test_slot_speaks_the_tls_versions_of_its_tenant(config, tmp_path, versions, least, most):
+def test_slot_uses_its_tenants_tls_versions(config, tmp_path, versions, least, most):
     first, second = config.slots
     files = rendered(replace(config, slots=[replace(first, tls_versions=versions), second]), tmp_path / "1")
     of_first, of_second = files["slots/eap"].split("eap eap_1 {")
@@ -207,12 +207,12 @@ def test_static_files_are_linked(config, tmp_path):
     assert linked == {"dictionary", "mods-config", "mods-enabled", "openssl.cnf", "policy.d", "sites-enabled"}
 
 
-def test_version_of_radiusd_is_one_that_returns_what_python_says():
+def test_radiusd_version_returns_the_modules_result():
     """3.2.9 and 3.2.10 drop the values that Python returns unless run with -X."""
     assert process.version() in ("3.2.7", "3.2.8")
 
 
-def test_versions_of_tls_that_are_stored_the_other_way_round_are_a_range_all_the_same(config, tmp_path):
+def test_reversed_tls_versions_are_still_a_range(config, tmp_path):
     slots = [replace(slot, tls_versions=("1.3", "1.2")) for slot in config.slots]
     eap = rendered(replace(config, slots=slots), tmp_path / "raddb")["slots/eap"]
     assert set(re.findall(r'tls_min_version = "(.*)"', eap)) == {"1.2"}

@@ -35,7 +35,7 @@ def knows(repeats, record):
         {"at": AT + 59 * SECOND},
     ],
 )
-def test_record_that_says_the_same_is_a_repeat(changed):
+def test_equal_record_is_a_repeat(changed):
     assert knows(Repeats([record()]), record(**changed))
 
 
@@ -53,11 +53,11 @@ def test_record_that_says_the_same_is_a_repeat(changed):
         {"Acct_Delay_Time": "4294967295"},
     ],
 )
-def test_record_that_says_something_else_is_none(changed):
+def test_different_record_is_no_repeat(changed):
     assert not knows(Repeats([record()]), record(**changed))
 
 
-def test_repeat_is_known_for_the_window_and_forgotten_after_two():
+def test_repeat_is_detected_within_the_window():
     repeats = Repeats([record()])
     for seconds in (29, 31, 59):
         repeats.add(seconds, AT + seconds * 1_000_000)
@@ -67,13 +67,13 @@ def test_repeat_is_known_for_the_window_and_forgotten_after_two():
     assert 59 in repeats
 
 
-def test_quiet_hour_leaves_nothing_of_before():
+def test_quiet_hour_clears_everything():
     repeats = Repeats([record()])
     repeats.add(1, AT + 3_600_000_000)
     assert not knows(repeats, record())
 
 
-def test_flood_forgets_the_oldest_first_and_stays_bounded():
+def test_flood_evicts_the_oldest_first():
     repeats = Repeats(max_keys=10)
     for number in range(25):
         repeats.add(number, AT)
@@ -87,7 +87,7 @@ def written(directory, *records, segment_bytes=1 << 20):
     writer.close()
 
 
-def test_new_radiusd_knows_what_its_predecessor_wrote_lately(tmp_path):
+def test_new_radiusd_knows_recent_records(tmp_path):
     lately = record("new")
     written(tmp_path, record("old", at=AT - WINDOW_MICROSECONDS), lately)
     assert predecessors_records(tmp_path, now=AT) == [lately]
@@ -99,7 +99,7 @@ def test_cell_without_a_journal_has_no_predecessor(tmp_path):
     assert predecessors_records(tmp_path, now=AT) == []
 
 
-def test_last_records_are_read_over_the_change_of_segments(tmp_path):
+def test_last_records_are_read_across_segments(tmp_path):
     records = [record(f"{number}") for number in range(10)]
     written(tmp_path, *records, segment_bytes=400)
     assert len(list_segments(tmp_path)) > 2
@@ -108,7 +108,7 @@ def test_last_records_are_read_over_the_change_of_segments(tmp_path):
     assert found == records[-len(found) :]
 
 
-def test_only_the_end_of_a_long_segment_is_taken(tmp_path):
+def test_only_the_end_of_a_long_segment_is_read(tmp_path):
     written(tmp_path, *(record(f"{number:03}") for number in range(100)))
     whole = read_tail(tmp_path, max_bytes=1 << 20)
     assert len(whole) == 100
@@ -116,14 +116,14 @@ def test_only_the_end_of_a_long_segment_is_taken(tmp_path):
 
 
 @pytest.mark.parametrize("damage", [b"", HEADER[:3], b"\xff" * 40, bytes(40), FRAME.pack(5, 1) + b"wrong"])
-def test_damaged_end_hides_nothing_that_stands_before_it(tmp_path, damage):
+def test_damaged_end_hides_no_earlier_records(tmp_path, damage):
     written(tmp_path, record())
     with segment_path(tmp_path, list_segments(tmp_path)[-1]).open("ab") as file:
         file.write(damage)
     assert predecessors_records(tmp_path, now=AT) == [record()]
 
 
-def test_record_of_another_version_is_left_aside(tmp_path):
+def test_record_of_another_version_is_ignored(tmp_path):
     written(tmp_path, record())
     payload = b"\x93\xa7unknown\x01\x02"
     with segment_path(tmp_path, list_segments(tmp_path)[-1]).open("ab") as file:

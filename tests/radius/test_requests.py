@@ -86,23 +86,23 @@ def view(reader):
         yield view
 
 
-def test_codes_are_radiusds():
+def test_codes_match_radiusd():
     assert CODES["REJECT"] == radiusd_api.REJECT
     assert CODES["UPDATED"] == radiusd_api.UPDATED
 
 
 class TestRequest:
-    def test_attribute_that_comes_twice_keeps_both_in_order(self):
+    def test_repeated_attribute_keeps_both_values_in_order(self):
         assert collect((("Class", "a"), ("User-Name", "x"), ("Class", "b"))) == {
             "Class": ("a", "b"),
             "User-Name": ("x",),
         }
 
     @pytest.mark.parametrize("pairs", [None, ()])
-    def test_no_attributes_are_none(self, pairs):
+    def test_empty_packet_has_no_attributes(self, pairs):
         assert collect(pairs) == {}
 
-    def test_packet_that_says_nothing_has_empty_facts(self):
+    def test_packet_without_content_has_empty_facts(self):
         empty = request()
         assert (empty.user_name, empty.mac, empty.nas_identifier, empty.nas_port) == ("",) * 4
         assert empty.nas_address == empty.nas_key() == "198.51.100.7"
@@ -115,7 +115,7 @@ class TestRequest:
             ((), "198.51.100.7"),
         ],
     )
-    def test_address_of_the_nas_is_the_one_it_states_else_the_one_it_sends_from(self, pairs, address):
+    def test_nas_address_is_the_stated_one_or_the_source(self, pairs, address):
         assert request(*pairs).nas_address == address
 
     @pytest.mark.parametrize(
@@ -126,10 +126,10 @@ class TestRequest:
             ((("NAS-Port", "7"), ("NAS-Port-Id", "")), "7"),
         ],
     )
-    def test_port_is_told_by_name_where_it_has_one(self, pairs, port):
+    def test_port_has_its_name_if_it_has_one(self, pairs, port):
         assert request(*pairs).nas_port == port
 
-    def test_rules_see_neither_credentials_nor_what_is_radiusds_own(self):
+    def test_rules_cannot_see_credentials_or_internal_attributes(self):
         hidden = (
             "User-Password",
             "CHAP-Password",
@@ -157,7 +157,7 @@ class TestRequest:
         assert visible_pairs(packet.pairs) == (("Filter-Id", "a"), ("Filter-Id", "b"))
         assert [name for name in hidden if packet_value(packet, f"radius.{name}")] == []
 
-    def test_rules_see_what_follows_from_the_packet(self):
+    def test_rules_see_derived_facts(self):
         packet = request(
             ("Calling-Station-Id", "02-A0-C0-00-00-01"),
             ("Called-Station-Id", "00-10-A4-23-19-C0:corp"),
@@ -196,7 +196,7 @@ class TestRequest:
     @pytest.mark.parametrize(
         "pairs", [(("NAS-Identifier", "of another"),), (("NAS-Identifier", "x" * 600),), (("NAS-Identifier", "\0"),)]
     )
-    def test_nas_of_another_tenant_or_of_no_name_is_not_found(self, view, pairs):
+    def test_nas_of_another_tenant_or_without_name_is_not_found(self, view, pairs):
         elsewhere = AccessRequest((*pairs, ("Admit-Slot", "slot_0"), ("Admit-Source", "203.0.113.9")))
         assert elsewhere.find_nas(view, 1) is None
 
@@ -266,7 +266,7 @@ class TestCredentials:
             ("anna", (CHAP,), False),
         ],
     )
-    def test_only_what_was_compared_here_holds(self, ask, name, pairs, verified):
+    def test_only_locally_compared_credentials_count(self, ask, name, pairs, verified):
         assert ask(name, *pairs).verified is verified
 
     def test_chap_gets_the_password_as_radiusd_reads_it(self, ask):
@@ -280,14 +280,14 @@ class TestCredentials:
         assert ("PBKDF2-Password", ":=", HASH) in ask("hashed", PAP).control
 
     @pytest.mark.parametrize("name", ["costly", "no hash"])
-    def test_hash_that_costs_more_than_those_made_is_not_counted(self, ask, name):
+    def test_overly_costly_hash_is_not_computed(self, ask, name):
         answer = ask(name, PAP)
         assert (answer.control, answer.reason) == ((), "wrong-password")
 
-    def test_eap_of_a_user_gets_no_password_at_all(self, ask):
+    def test_eap_user_gets_no_password(self, ask):
         assert ask("anna", EAP).control == ()
 
-    def test_password_of_another_row_is_not_opened(self, ask):
+    def test_password_of_another_row_is_not_decrypted(self, ask):
         with pytest.raises(SealedValueRefused):
             ask("moved", CHAP)
 

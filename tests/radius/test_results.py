@@ -1,4 +1,4 @@
-"""What a real radiusd answers: results in the form of the NAS's vendor, quarantine, monitor mode, passphrases."""
+"""Responses of a real radiusd: vendor-specific results, quarantine, monitor mode, passphrases."""
 
 import json
 import uuid
@@ -134,7 +134,7 @@ STAFF = {"Session-Timeout": "3600", "Termination-Action": "RADIUS-Request"}
         ("nobody registered this one", {"Filter-Id": "staff"}),
     ],
 )
-def test_results_come_in_the_form_of_the_registered_vendor(world, vendor, own):
+def test_results_have_the_format_of_the_nas_vendor(world, vendor, own):
     reply = world.mab(vendor, "staff")
     assert reply.code == "Access-Accept", reply.output
     got = {name: value for name, value in reply.attributes.items() if name != "Message-Authenticator"}
@@ -143,7 +143,7 @@ def test_results_come_in_the_form_of_the_registered_vendor(world, vendor, own):
     assert (record.permitted, record.verdict, record.monitored, record.vlan) == (True, "permit", "", "40")
 
 
-def test_result_that_the_vendor_cannot_carry_out_is_a_reject_with_its_reason(world):
+def test_unsupported_result_is_a_reject_with_its_reason(world):
     assert world.mab("unifi", "staff").code == "Access-Reject"
     record = world.cell.decision()
     assert (record.permitted, record.verdict, record.reason) == (False, "deny", "result-not-supported")
@@ -162,7 +162,7 @@ def test_downloadable_acl_reaches_each_vendor_in_its_order(world):
     assert world.mab("aruba", "entries").code == "Access-Reject"
 
 
-def test_filter_rules_are_apart_in_the_packet(world):
+def test_filter_rules_are_separate_in_the_packet(world):
     """By a NUL octet (RFC 4849 2), which radiusd sets; radclient takes it out again."""
     asked = [(packet.USER_NAME, ENTRIES), (packet.CALLING_STATION_ID, ENTRIES), (packet.NAS_IDENTIFIER, "fortinet")]
     reply = Nas(world.tenant).ask(joined(asked), password=ENTRIES.encode())
@@ -189,7 +189,7 @@ def test_quarantine_is_an_accept_with_its_profile_and_a_flag(world):
         ("cisco-wlc", "Cisco-AVPair", f"psk={PASSPHRASE}"),
     ],
 )
-def test_passphrase_of_the_device_reaches_the_access_point_and_never_the_log(world, vendor, attribute, value):
+def test_passphrase_reaches_the_access_point_and_no_log(world, vendor, attribute, value):
     reply = world.mab(vendor, WITH_PASSPHRASE)
     assert reply.code == "Access-Accept", reply.output
     assert value in lines_of(reply, attribute)
@@ -200,13 +200,13 @@ def test_passphrase_of_the_device_reaches_the_access_point_and_never_the_log(wor
     assert PMK not in str(record)
 
 
-def test_device_without_a_passphrase_is_rejected_with_its_reason(world):
+def test_device_without_a_passphrase_is_rejected(world):
     assert world.mab("meraki", WITHOUT).code == "Access-Reject"
     record = world.cell.decision()
     assert (record.reason, record.rule_id, record.verdict) == ("no-passphrase", "things", "deny")
 
 
-def test_monitored_rule_admits_bare_and_tells_what_it_would_do(world):
+def test_monitored_rule_admits_and_logs_its_result(world):
     reply = world.mab("aruba", "trial")
     assert (reply.code, set(reply.attributes)) == ("Access-Accept", {"Message-Authenticator"})
     record = world.cell.decision()
@@ -225,7 +225,7 @@ def test_monitored_rule_admits_bare_and_tells_what_it_would_do(world):
         (WITHOUT, "deny", "no-passphrase"),
     ],
 )
-def test_monitored_site_admits_bare_and_tells_what_policy_would_do(monitored, device, verdict, reason):
+def test_monitored_site_admits_and_logs_the_policy_result(monitored, device, verdict, reason):
     reply = monitored.mab("aruba", device)
     assert (reply.code, set(reply.attributes)) == ("Access-Accept", {"Message-Authenticator"})
     record = monitored.cell.decision()
@@ -233,7 +233,7 @@ def test_monitored_site_admits_bare_and_tells_what_policy_would_do(monitored, de
     assert (record.vlan, record.reply) == ("", ())
 
 
-def test_monitored_site_admits_as_its_own_fallback_does(cell, replica):
+def test_monitored_site_admits_with_its_fallback(cell, replica):
     fallback = json.dumps({"verdict": "permit", "vlan": "77", "role": "all"}).encode()
     world = World(cell, replica).fill(monitor=True, fallback=fallback)
     reply = world.mab("aruba", PRINTER)
@@ -250,9 +250,7 @@ def test_monitored_site_admits_as_its_own_fallback_does(cell, replica):
         ("cisco-wlc", {"psk": "endpoint"}, PRINTER, "no-passphrase", "none is stored"),
     ],
 )
-def test_monitored_site_admits_with_no_less_than_its_fallback_gives(
-    cell, replica, vendor, fallback, device, reason, detail
-):
+def test_monitored_site_admits_with_all_fallback_results(cell, replica, vendor, fallback, device, reason, detail):
     document = json.dumps({"verdict": "permit", **fallback}).encode()
     world = World(cell, replica).fill(monitor=True, fallback=document)
     assert world.mab(vendor, device).code == "Access-Reject"
@@ -261,7 +259,7 @@ def test_monitored_site_admits_with_no_less_than_its_fallback_gives(
     assert record.detail.startswith(detail)
 
 
-def test_monitored_site_without_a_policy_admits_and_says_so(monitored):
+def test_monitored_site_without_a_policy_admits_and_logs_it(monitored):
     alpha = monitored.tenant
     with monitored.replica.begin() as batch:
         batch.put_site(alpha.number, SiteRecord(alpha.site_id, "Head office", "", monitor=True))
@@ -305,14 +303,14 @@ def test_monitor_mode_admits_no_bad_certificate(monitored, name):
     assert record.reason.startswith("certificate-")
 
 
-def test_monitor_mode_admits_nobody_of_a_suspended_tenant(monitored):
+def test_monitor_mode_rejects_suspended_tenants(monitored):
     with monitored.replica.begin() as batch:
         batch.put_slot(monitored.tenant.slot, monitored.tenant.slot_record(status="suspended"))
     assert monitored.mab("aruba", PRINTER).code == "Access-Reject"
     assert monitored.cell.decision().reason == "tenant-suspended"
 
 
-def test_monitor_mode_admits_nobody_who_fails_too_often(monitored):
+def test_monitor_mode_rejects_rate_limited_devices(monitored):
     with monitored.replica.begin() as batch:
         batch.put_slot(monitored.tenant.slot, monitored.tenant.slot_record(failure_limit=1))
     assert monitored.mab("flooded switch", BLOCKED).code == "Access-Reject"
@@ -322,7 +320,7 @@ def test_monitor_mode_admits_nobody_who_fails_too_often(monitored):
 
 
 @pytest.mark.parametrize(("seconds", "given"), [(600, "600"), (7200, "3600")])
-def test_shorter_of_the_policys_timeout_and_that_behind_nat_counts(world, seconds, given):
+def test_shorter_of_policy_and_nat_timeouts_applies(world, seconds, given):
     alpha = world.tenant
     with world.replica.begin() as batch:
         batch.put_slot(alpha.slot, msgspec.structs.replace(alpha.slot_record(), nat_session_seconds=seconds))

@@ -34,7 +34,7 @@ def test_seven_reconnects_all_resume(cell, slug, version):
 
 
 @both
-def test_certificate_revoked_between_two_visits_is_refused_on_resumption(cell, replica, version):
+def test_certificate_revoked_between_visits_is_rejected(cell, replica, version):
     device = Device(cell.alpha.clients["spare"], version)
     device.visit(cell.alpha, vlan="10")
     assert is_resumed(device.visit(cell.alpha, vlan="10"))
@@ -48,7 +48,7 @@ def test_certificate_revoked_between_two_visits_is_refused_on_resumption(cell, r
 
 
 @pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
-def test_certificate_revoked_while_eapol_test_reconnects_is_refused_with_eap_failure(cell, replica, version):
+def test_certificate_revoked_during_reconnects_is_rejected(cell, replica, version):
     seen = []
     run = eap_tls(cell.alpha, cell.alpha.clients["spare"], version, reauthentications=100)
     thread = threading.Thread(target=lambda: seen.append(run.run()))
@@ -67,7 +67,7 @@ def test_certificate_revoked_while_eapol_test_reconnects_is_refused_with_eap_fai
 
 
 @both
-def test_policy_that_changes_between_two_visits_decides_on_resumption(cell, replica, version):
+def test_policy_changed_between_visits_applies_on_resumption(cell, replica, version):
     device = Device(cell.alpha.clients["laptop"], version)
     device.visit(cell.alpha, vlan="10")
     with replica.begin() as batch:
@@ -77,7 +77,7 @@ def test_policy_that_changes_between_two_visits_decides_on_resumption(cell, repl
 
 
 @both
-def test_tenant_suspended_between_two_visits_refuses_resumption(cell, replica, version):
+def test_tenant_suspended_between_visits_is_rejected(cell, replica, version):
     device = Device(cell.alpha.clients["laptop"], version)
     device.visit(cell.alpha, vlan="10")
     with replica.begin() as batch:
@@ -87,7 +87,7 @@ def test_tenant_suspended_between_two_visits_refuses_resumption(cell, replica, v
 
 
 @both
-def test_ticket_of_one_tenant_does_not_resume_at_the_other(cell, version):
+def test_ticket_of_one_tenant_cannot_resume_at_the_other(cell, version):
     """It falls back to a full handshake, which the other tenant's own certificate completes."""
     device = Device(cell.alpha.clients["laptop"], version)
     device.visit(cell.alpha, vlan="10")
@@ -99,7 +99,7 @@ def test_ticket_of_one_tenant_does_not_resume_at_the_other(cell, version):
 
 
 @both
-def test_ticket_and_certificate_of_one_tenant_are_refused_at_the_other(cell, version):
+def test_ticket_and_certificate_are_rejected_at_another_tenant(cell, version):
     device = Device(cell.alpha.clients["laptop"], version)
     device.visit(cell.alpha, vlan="10")
     device.visit(cell.bravo, expected=ACCESS_REJECT)
@@ -167,7 +167,7 @@ _NAMES = ("common_name", "san.upn", "san.email", "san.dns", "san.uri")
 
 @both
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
-def test_odd_name_is_the_same_to_rules_at_every_visit(cell, replica, odd, version):
+def test_unusual_name_is_the_same_at_every_visit(cell, replica, odd, version):
     subject, names, expected = odd
     client = odd_client(cell.alpha.authorities, "odd", *subject, names=names)
     admit(replica, cell.alpha, client)
@@ -191,7 +191,7 @@ def test_odd_name_is_the_same_to_rules_at_every_visit(cell, replica, odd, versio
     ],
     ids=["T.61", "alternative name"],
 )
-def test_name_that_is_no_text_is_refused_with_its_reason(cell, replica, subject, names, version):
+def test_name_that_is_not_text_is_rejected(cell, replica, subject, names, version):
     client = odd_client(cell.alpha.authorities, "odd", *subject, names=names)
     admit(replica, cell.alpha, client)
     Device(client, version).visit(cell.alpha, expected=ACCESS_REJECT)
@@ -201,7 +201,7 @@ def test_name_that_is_no_text_is_refused_with_its_reason(cell, replica, subject,
 
 
 @both
-def test_certificate_that_outlives_2050_resumes_every_time(cell, replica, version):
+def test_certificate_valid_past_2050_resumes_every_time(cell, replica, version):
     """802.1AR device certificates are valid for ever; their end is a GeneralizedTime."""
     client = odd_client(cell.alpha.authorities, "odd", common_name(UTF8, b"x"), generalized_end=True)
     admit(replica, cell.alpha, client)
@@ -227,7 +227,7 @@ def admit(replica, tenant, client):
 
 
 @both
-def test_stored_sessions_are_for_the_owner_alone(cell, version):
+def test_stored_sessions_are_private(cell, version):
     """They hold keys; the attribute files beside them hold none."""
     Device(cell.alpha.clients["laptop"], version).visit(cell.alpha, vlan="10")
     folder = cell.paths.sessions / f"slot-{cell.alpha.slot}"

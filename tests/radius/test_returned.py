@@ -1,4 +1,4 @@
-"""What an accept gives the NAS to return with its accounting: which decision it was, and a name for the user."""
+"""Attributes in an accept that the NAS returns in accounting: the decision and a name for the user."""
 
 import re
 
@@ -16,7 +16,7 @@ def login(tenant, name="anna", *more):
     return radclient(tenant, f'User-Name="{name}"', f'User-Password="{PASSWORD}"', *more)
 
 
-def test_class_names_the_decision_of_a_device_and_of_a_user(cell):
+def test_class_identifies_the_decision(cell):
     device = radclient(
         cell.alpha, f'User-Name="{PRINTER}"', f'Calling-Station-Id="{PRINTER}"', "Service-Type=Call-Check"
     )
@@ -26,7 +26,7 @@ def test_class_names_the_decision_of_a_device_and_of_a_user(cell):
     assert len(given) == 2
 
 
-def test_class_names_the_decision_at_the_end_of_a_conversation_and_of_a_resumed_one(cell):
+def test_class_identifies_the_decision_also_after_resumption(cell):
     seen = eap_tls(cell.alpha, cell.alpha.clients["laptop"], reauthentications=1).run()
     assert seen.accepted
     classes = re.findall(r"Attribute 25 \(Class\) length=11\n\s+Value: ([0-9a-f]+)", seen.output)
@@ -36,14 +36,14 @@ def test_class_names_the_decision_at_the_end_of_a_conversation_and_of_a_resumed_
 
 
 @pytest.mark.parametrize("claimed", ["laptop", "anonymous", "anna", "spare"])
-def test_accounting_name_is_the_name_in_the_certificate(cell, claimed):
+def test_accounting_name_is_the_certificates_name(cell, claimed):
     seen = eap_tls(cell.alpha, cell.alpha.clients["laptop"], identity=claimed, reauthentications=1).run()
     assert seen.accept_user_names == ["laptop", "laptop"]
     assert {record.identity for record in cell.decisions()} == {"laptop"}
 
 
 @pytest.mark.parametrize(("client", "claimed", "accepted"), [("laptop", "x", False), ("spare", "laptop", True)])
-def test_session_limit_goes_by_the_name_in_the_certificate(cell, replica, client, claimed, accepted):
+def test_session_limit_uses_the_certificates_name(cell, replica, client, claimed, accepted):
     """laptop has one session: another identity gives it no second one, and takes none from spare."""
     counted = {"attribute": "session.count.user", "operator": "at_least", "value": 1}
     document = {
@@ -60,13 +60,13 @@ def test_session_limit_goes_by_the_name_in_the_certificate(cell, replica, client
     assert cell.decision().rule_id == ("any" if accepted else "many")
 
 
-def test_reject_gives_nothing(cell):
+def test_reject_returns_nothing(cell):
     reply = radclient(cell.alpha, 'User-Name="anna"', 'User-Password="wrong"', ASKS)
     assert reply.code == "Access-Reject"
     assert (reply.classes, "Chargeable-User-Identity" in reply.attributes) == ((), False)
 
 
-def test_user_has_the_same_name_at_each_login_and_another_at_another_tenant(cell):
+def test_chargeable_identity_is_stable_within_a_tenant(cell):
     """RFC 4372 2.1: and none that tells who it is."""
     given = {login(cell.alpha, name, ASKS).attributes["Chargeable-User-Identity"] for name in ("anna", "ANNA")}
     elsewhere = login(cell.bravo, "anna", ASKS).attributes["Chargeable-User-Identity"]
@@ -74,12 +74,12 @@ def test_user_has_the_same_name_at_each_login_and_another_at_another_tenant(cell
     assert all(len(bytes.fromhex(value[2:])) == 32 for value in given | {elsewhere})
 
 
-def test_who_does_not_ask_gets_no_such_name(cell):
+def test_chargeable_identity_is_sent_only_on_request(cell):
     assert "Chargeable-User-Identity" not in login(cell.alpha).attributes
 
 
 @pytest.mark.parametrize("at", [0, 1_795_000_000_000_000, MAX_MICROSECONDS])
-def test_class_is_read_as_it_was_given(at):
+def test_class_round_trips(at):
     assert parse_decided_at(encode_class(at)) == at
 
 
@@ -100,5 +100,5 @@ def test_class_is_read_as_it_was_given(at):
         *("0x41" + b"1234567Z".hex(), encode_class(MAX_MICROSECONDS + 1)),
     ],
 )
-def test_class_of_somebody_else_is_none_of_ours(value):
+def test_foreign_class_is_ignored(value):
     assert parse_decided_at(value) is None

@@ -79,7 +79,7 @@ def unsigned(
     return reply if reply and packet.reply_fault(reply, authenticator, key) == "" else None
 
 
-def test_each_nas_is_answered_with_the_secret_that_it_proves(cell):
+def test_each_nas_is_answered_with_its_proven_secret(cell):
     assert is_answered(cell, SWITCH, cell.alpha.secret)
     assert is_answered(cell, OTHER, NEW)
     assert not is_answered(cell, "127.0.0.24", WRONG)
@@ -100,14 +100,14 @@ def test_each_nas_is_answered_with_the_secret_that_it_proves(cell):
 
 
 @pytest.mark.parametrize("which", ["old", "new"])
-def test_accounting_is_acknowledged_with_either(cell, which):
+def test_accounting_is_acknowledged_with_either_secret(cell, which):
     nas = Nas(cell.alpha, SWITCH, cell.alpha.secret if which == "old" else NEW)
     told = packet.attribute(40, 1) + packet.attribute(44, os.urandom(4).hex())
     assert nas.account(told) is not None
     assert [each.proof[1] for each in cell.accounting()] == [which]
 
 
-def test_forged_packets_of_its_address_do_not_keep_a_nas_out(cell):
+def test_forged_packets_do_not_lock_a_nas_out(cell):
     forger = Nas(cell.alpha, SWITCH, WRONG)
     attributes, password = mab(cell.alpha.mac(PRINTER))
     key = forger.key
@@ -119,7 +119,7 @@ def test_forged_packets_of_its_address_do_not_keep_a_nas_out(cell):
         next_second()
 
 
-def test_recorded_packets_do_not_bring_the_old_secret_back(cell):
+def test_replayed_packets_do_not_restore_the_old_secret(cell):
     old = packet.Secret(cell.alpha.secret.encode())
     attributes, password = mab(cell.alpha.mac(PRINTER))
     recorded = packet.access_request(9, os.urandom(16), attributes, old, password)
@@ -136,7 +136,7 @@ def test_recorded_packets_do_not_bring_the_old_secret_back(cell):
         assert is_answered(cell, SWITCH, NEW)
 
 
-def test_who_has_changed_over_is_known_to_the_next_radiusd(cell):
+def test_new_radiusd_knows_which_nases_have_changed(cell):
     old = packet.Secret(cell.alpha.secret.encode())
     attributes, password = mab(cell.alpha.mac(PRINTER))
     recorded = packet.access_request(9, os.urandom(16), attributes, old, password)
@@ -153,7 +153,7 @@ def test_who_has_changed_over_is_known_to_the_next_radiusd(cell):
     assert is_answered(cell, OTHER, cell.alpha.secret)
 
 
-def test_request_without_signature_shows_its_secret_by_its_password(cell):
+def test_unsigned_request_proves_its_secret_by_its_password(cell):
     assert unsigned(cell, cell.alpha.secret)[0] == ACCESS_ACCEPT
     next_second()
     assert unsigned(cell, NEW)[0] == ACCESS_ACCEPT
@@ -167,7 +167,7 @@ def test_request_without_signature_shows_its_secret_by_its_password(cell):
     assert unsigned(cell, NEW, chap, hidden=False)[0] == ACCESS_REJECT
 
 
-def test_unsigned_request_is_not_called_a_wrong_secret(cell):
+def test_unsigned_request_is_not_a_wrong_secret(cell):
     follower = LogFollower(cell.paths.radiusd_log, Counter())
     assert unsigned(cell, cell.alpha.secret, address="127.0.0.27") is None
     follower.poll()
@@ -182,7 +182,7 @@ def test_exemption_in_a_rotation_does_not_cover_proxy_state(cell):
     assert follower.take("unsigned") == {(cell.alpha.slot, LEGACY)}
 
 
-def test_after_the_rotation_one_secret_is_left(cell):
+def test_one_secret_remains_after_the_rotation(cell):
     assert is_answered(cell, SWITCH, NEW)
     rotate(cell, NEW, rotation="")
     next_second()
@@ -195,7 +195,7 @@ def test_after_the_rotation_one_secret_is_left(cell):
     assert all(each.proof == () for each in cell.decisions()[-2:])
 
 
-def test_nases_behind_one_address_with_different_secrets_are_both_served(cell):
+def test_nases_sharing_an_address_may_use_different_secrets(cell):
     """One secret of an address until the second is over: a packet with the other one is dropped, and gets its answer
     when it is sent again, as a NAS does, whatever the other one sends meanwhile."""
     old, new = (Nas(cell.alpha, SWITCH, secret) for secret in (cell.alpha.secret, NEW))
@@ -213,7 +213,7 @@ def test_nases_behind_one_address_with_different_secrets_are_both_served(cell):
     assert [each.proof[1] for each in cell.accounting()] == ["old", "new"]
 
 
-def test_who_has_neither_secret_is_named(cell):
+def test_nas_with_neither_secret_is_named(cell):
     follower = LogFollower(cell.paths.radiusd_log, Counter())
     assert not is_answered(cell, "127.0.0.31", WRONG)
     assert not is_answered(cell, "127.0.0.32", WRONG, tenant=cell.bravo)

@@ -1,4 +1,4 @@
-"""What a packet proves, whatever it is made of."""
+"""Proof of the shared secret by a packet with any contents."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ KNOWN = Known((b"the-secret-of-before", b"the-secret-to-come-01"), "r", True)
 
 
 @given(st.binary(max_size=200), st.booleans())
-def test_bytes_that_nobody_signed_prove_nothing(body, signs):
+def test_unsigned_bytes_prove_nothing(body, signs):
     head = bytes((1, 7)) + (20 + len(body)).to_bytes(2) + bytes(16)
     try:
         found = proves(wire.parse(head + body), KNOWN._replace(signs=signs))
@@ -32,7 +32,7 @@ def test_signed_request_proves_its_secret(authenticator, which, name):
         assert proves(wire.parse(octets[:-1] + bytes((octets[-1] ^ 1,))), KNOWN) is None
 
 
-def test_marks_are_read_again_and_a_broken_file_is_none(tmp_path):
+def test_marks_round_trip_and_a_broken_file_is_ignored(tmp_path):
     file, place = tmp_path / "changed-over", (3, "2001:db8::7")
     marks = Marks(file)
     assert marks.admits(place, "r", OLD, b"1" * 16)

@@ -49,7 +49,7 @@ def fixed_text(cell, replica):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_expanded_last_packet_of_tls_is_no_mab(cell, fixed_text, version):
+def test_expanded_last_tls_packet_is_not_mab(cell, fixed_text, version):
     client = cell.alpha.clients["revoked"]
     context = client_context(certificate=str(client.chain_file), key=str(client.key_file), version=version)
     tunnel = Tunnel(cell.alpha, TLS, outer=PRINTER, mac=PRINTER, context=context)
@@ -61,13 +61,13 @@ def test_expanded_last_packet_of_tls_is_no_mab(cell, fixed_text, version):
     assert tunnel.code == ACCESS_REJECT
 
 
-def test_expanded_identity_begins_no_second_conversation(cell):
+def test_expanded_identity_starts_no_second_conversation(cell):
     first = open_verified(cell.alpha, TTLS)
     first.ask(expanded(0, IDENTITY, b"anonymous"))
     assert first.code == ACCESS_REJECT
 
 
-def test_malformed_packet_with_a_foreign_state_is_logged_without_the_other_name(cell):
+def test_malformed_packet_is_logged_without_anothers_name(cell):
     first = open_verified(cell.alpha, PEAP)
     other = Tunnel(cell.alpha, PEAP, outer="stranger")
     other.state = first.state
@@ -78,7 +78,7 @@ def test_malformed_packet_with_a_foreign_state_is_logged_without_the_other_name(
 
 
 @pytest.mark.parametrize("kind", [PEAP, TTLS])
-def test_conversations_opened_before_the_limit_do_not_evade_it(cell, replica, kind):
+def test_conversations_before_the_limit_do_not_bypass_it(cell, replica, kind):
     name = f"guessed-{kind}"
     with replica.begin() as batch:
         batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=METHODS, password_failure_limit=3))
@@ -93,7 +93,7 @@ def test_conversations_opened_before_the_limit_do_not_evade_it(cell, replica, ki
     assert cell.decision(mac=last.mac).reason == "too-many-wrong-passwords"
 
 
-def test_logins_that_wait_for_the_verifier_do_not_evade_the_limit(cell, replica):
+def test_logins_waiting_for_the_verifier_do_not_bypass_it(cell, replica):
     with replica.begin() as batch:
         batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=METHODS, password_failure_limit=3))
         put_argon2_user(batch, cell, "awaited", PASSWORD)
@@ -120,7 +120,7 @@ def test_logins_that_wait_for_the_verifier_do_not_evade_the_limit(cell, replica)
     assert cell.decisions()[-1].reason == "too-many-wrong-passwords"
 
 
-def test_wrong_passwords_that_wait_while_their_station_is_closed_are_counted(cell, replica):
+def test_wrong_passwords_of_a_closed_station_are_counted(cell, replica):
     with replica.begin() as batch:
         record = cell.alpha.slot_record(methods=METHODS, failure_limit=2, password_failure_limit=3)
         batch.put_slot(cell.alpha.slot, record)
@@ -151,7 +151,7 @@ def test_wrong_passwords_that_wait_while_their_station_is_closed_are_counted(cel
     assert cell.decisions()[-1].reason == "too-many-wrong-passwords"
 
 
-def test_password_in_a_resumed_session_does_not_hide_the_tls_version(cell, replica):
+def test_password_in_a_resumed_session_keeps_the_tls_version(cell, replica):
     """radiusd notes no version where data follows the end of the handshake, and resumes sessions of certificates."""
     device = Device(cell.alpha.clients["laptop"], ssl.TLSVersion.TLSv1_2)
     device.visit(cell.alpha)
@@ -164,7 +164,7 @@ def test_password_in_a_resumed_session_does_not_hide_the_tls_version(cell, repli
     assert cell.decision().permitted is False
 
 
-def test_data_behind_the_handshake_does_not_hide_the_tls_version(cell, replica):
+def test_data_after_the_handshake_keeps_the_tls_version(cell, replica):
     client = cell.alpha.clients["laptop"]
     context = client_context(
         certificate=str(client.chain_file), key=str(client.key_file), version=ssl.TLSVersion.TLSv1_3
@@ -177,7 +177,7 @@ def test_data_behind_the_handshake_does_not_hide_the_tls_version(cell, replica):
     assert (cell.decision().reason, cell.decision().tls_version) == ("tls-version", "1.3")
 
 
-def test_spellings_that_a_directory_takes_for_one_name_count_together(cell, replica):
+def test_equivalent_directory_names_count_together(cell, replica):
     with replica.begin() as batch:
         batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=METHODS, password_failure_limit=4))
         cell.alpha.put_source(batch)

@@ -53,7 +53,7 @@ def test_certificate_is_found_in_a_stored_session(cell, session):
     assert peer_certificate(session) == tenants.der(cell.alpha.clients["laptop"].certificate)
 
 
-def test_session_that_is_cut_anywhere_is_unreadable(session):
+def test_truncated_session_is_unreadable(session):
     for end in range(len(session)):
         with pytest.raises(SessionUnreadable):
             peer_certificate(session[:end])
@@ -61,7 +61,7 @@ def test_session_that_is_cut_anywhere_is_unreadable(session):
 
 @fuzz
 @given(data=st.data())
-def test_session_with_changed_octets_gives_something_or_is_unreadable(session, data):
+def test_session_with_changed_octets_is_parsed_or_unreadable(session, data):
     changed = bytearray(session)
     for at in data.draw(st.lists(st.integers(0, min(len(session), 80) - 1), min_size=1, max_size=4)):
         changed[at] = data.draw(st.integers(0, 255))
@@ -74,7 +74,7 @@ def test_session_with_changed_octets_gives_something_or_is_unreadable(session, d
 
 @fuzz
 @given(st.binary(max_size=300))
-def test_any_octets_give_something_or_are_unreadable(octets):
+def test_random_octets_are_parsed_or_unreadable(octets):
     try:
         assert peer_certificate(octets) in octets
     except SessionUnreadable:
@@ -85,7 +85,7 @@ def test_any_octets_give_something_or_are_unreadable(octets):
 @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 @fuzz
 @given(data=st.data())
-def test_changed_certificate_is_taken_apart_or_unreadable(cell, data):
+def test_changed_certificate_is_parsed_or_unreadable(cell, data):
     changed = bytearray(tenants.der(cell.alpha.clients["laptop"].certificate))
     for _ in range(data.draw(st.integers(1, 4))):
         changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
@@ -97,7 +97,7 @@ def test_changed_certificate_is_taken_apart_or_unreadable(cell, data):
 
 
 @pytest.mark.parametrize("name", [b"\xa3\x00", b"\xa5\x03\x0c\x01x", b"\x84\x03abc", b"\x87\x03abc", b"\x88\x01\x80"])
-def test_alternative_names_of_rare_kinds_are_taken_apart_or_unreadable(cell, name):
+def test_rare_alternative_names_are_parsed_or_unreadable(cell, name):
     """x400Address, ediPartyName, directoryName, an IP address of three octets, a registered ID that ends within."""
     certificate = odd_client(cell.alpha.authorities, "rare", [(raw.COMMON_NAME, der.UTF8_STRING, b"x")], names=name)
     with pytest.raises(CertificateUnreadable):
@@ -106,7 +106,7 @@ def test_alternative_names_of_rare_kinds_are_taken_apart_or_unreadable(cell, nam
 
 @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 @pytest.mark.parametrize("serial", [b"\x00", b"\xff", b"\x80"])
-def test_serial_number_that_is_not_positive_is_unreadable(cell, serial):
+def test_non_positive_serial_number_is_unreadable(cell, serial):
     """RFC 5280 4.1.2.2; by its octets alone -5 could pass for 5 among those that are revoked."""
     whole = tenants.der(odd_client(cell.alpha.authorities, "x", [(raw.COMMON_NAME, UTF8, b"x")], serial=5).certificate)
     changed = whole.replace(b"\x02\x01\x05", b"\x02\x01" + serial, 1)
@@ -114,7 +114,7 @@ def test_serial_number_that_is_not_positive_is_unreadable(cell, serial):
         certificate_attributes(changed)
 
 
-def test_file_that_is_not_there_is_unreadable(tmp_path):
+def test_missing_file_is_unreadable(tmp_path):
     with pytest.raises(SessionUnreadable, match="No such file"):
         stored_certificate(str(tmp_path / "gone.asn1"))
 
@@ -133,13 +133,13 @@ def test_attribute_file_leads_back_to_its_session(tmp_path):
     }
 
 
-def test_no_room_for_the_attribute_file_is_no_error(tmp_path):
+def test_missing_space_for_the_attribute_file_is_no_error(tmp_path):
     attributes = {"TLS-Client-Cert-Expiration": ("301231235959Z",), "TLS-Client-Cert-Serial": ("0a",)}
     keep_resumable(str(tmp_path / "gone" / "ab01.asn1"), attributes)
 
 
 @both
-def test_cell_that_cannot_store_sessions_permits_and_does_not_resume(cell, version):
+def test_cell_without_session_storage_permits_without_resuming(cell, version):
     folder = cell.paths.sessions / "slot-0"
     away = folder.rename(folder.with_name("away"))
     try:
@@ -152,7 +152,7 @@ def test_cell_that_cannot_store_sessions_permits_and_does_not_resume(cell, versi
 
 
 @both
-def test_session_that_vanishes_while_it_is_resumed_is_refused_and_then_done_in_full(cell, version):
+def test_session_deleted_during_resumption_is_rejected_once(cell, version):
     device = Device(cell.alpha.clients["laptop"], version)
     device.visit(cell.alpha, vlan="10")
     for path in (*stored(cell, ".asn1"), *stored(cell, ".vps")):
@@ -196,7 +196,7 @@ SAME = {
 
 
 @pytest.mark.parametrize(("relative_name", "names"), SAME.values(), ids=SAME)
-def test_parts_are_those_that_radiusd_reports(cell, replica, relative_name, names):
+def test_parts_match_radiusds_report(cell, replica, relative_name, names):
     """After a full handshake of TLS 1.3 radiusd's own words stand beside the session. They differ where they are
     wrong: test_resumption has those names.
     """
@@ -215,7 +215,7 @@ def unquoted(text):
     return re.sub(r"\\([\\\"])", r"\1", text)
 
 
-def test_end_of_a_certificate_is_written_as_the_certificate_has_it(cell):
+def test_certificate_end_has_the_certificates_format(cell):
     def end(**options):
         client = odd_client(cell.alpha.authorities, "end", [(raw.COMMON_NAME, UTF8, b"x")], **options)
         assert isinstance(client.certificate, x509.Certificate)

@@ -50,7 +50,7 @@ def test_mac_authentication_keeps_the_value_escaped(cell, number, value, name, w
 
 
 @pytest.mark.parametrize("bad", [attribute(CONNECT_INFO, BAD), BAD_VENDOR], ids=["Connect-Info", "vendor"])
-def test_value_that_identifies_nobody_is_left_out(cell, bad):
+def test_value_that_identifies_nobody_is_omitted(cell, bad):
     attributes = joined([(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER)]) + bad
     assert Nas(cell.alpha).ask(attributes, password=PRINTER.encode())[0] == ACCESS_ACCEPT
     names = cell.decision().request
@@ -59,7 +59,7 @@ def test_value_that_identifies_nobody_is_left_out(cell, bad):
     assert names["radius.Calling-Station-Id"] == (PRINTER,)
 
 
-def test_user_name_that_is_not_utf8_is_a_user_nobody_knows(cell):
+def test_invalid_utf8_user_name_is_an_unknown_user(cell):
     mac = new_mac()
     reply = Nas(cell.alpha).ask(joined([(USER_NAME, BAD), (CALLING_STATION_ID, mac)]), password=PASSWORD.encode())
     assert reply[0] == ACCESS_REJECT
@@ -67,21 +67,21 @@ def test_user_name_that_is_not_utf8_is_a_user_nobody_knows(cell):
     assert (record.reason, record.identity) == ("unknown-user", WRITTEN)
 
 
-def test_right_password_beside_a_value_that_is_not_utf8_is_permitted(cell):
+def test_right_password_beside_invalid_utf8_is_permitted(cell):
     attributes = joined([(USER_NAME, "anna"), (NAS_IDENTIFIER, BAD)])
     assert Nas(cell.alpha).ask(attributes, password=PASSWORD.encode())[0] == ACCESS_ACCEPT
 
 
 @pytest.mark.parametrize(("name", "reason"), [("anna", "wrong-password"), (PRINTER, "wrong-mab-password")])
 @pytest.mark.parametrize("password", [BAD, b"\xff" * 128, b"\x80"])
-def test_password_that_is_not_utf8_is_a_wrong_password(cell, name, reason, password):
+def test_invalid_utf8_password_is_wrong(cell, name, reason, password):
     attributes = joined([(USER_NAME, name), (CALLING_STATION_ID, PRINTER)])
     assert Nas(cell.alpha).ask(attributes, password=password)[0] == ACCESS_REJECT
     record = cell.decision()
     assert (record.reason, record.identity) == (reason, name)
 
 
-def test_request_without_a_name_is_told_of_all_the_same(cell):
+def test_request_without_a_name_is_logged(cell):
     assert Nas(cell.alpha).ask(joined([(NAS_PORT_ID, BAD), (CONNECT_INFO, BAD)]))[0] == ACCESS_REJECT
     record = cell.decision()
     assert (record.reason, record.nas_port) == ("no-credentials", WRITTEN)
@@ -89,7 +89,7 @@ def test_request_without_a_name_is_told_of_all_the_same(cell):
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("slug", ["alpha", "bravo"])
-def test_device_on_an_ssid_that_is_not_utf8_is_permitted_and_resumes(cell, slug, version):
+def test_device_on_an_invalid_utf8_ssid_is_permitted(cell, slug, version):
     tenant = cell.tenants[slug]
     attributes = attribute(CALLED_STATION_ID, BAD_STATION) + BAD_VENDOR
     device = Device(tenant.clients["laptop"], version, attributes=attributes)
@@ -103,7 +103,7 @@ def test_device_on_an_ssid_that_is_not_utf8_is_permitted_and_resumes(cell, slug,
 
 
 @pytest.mark.parametrize("identity", ["CORP\\laptop", "host/lap+1", "müller@x", "anonymous%{x}@x", "x=y", "a\"b'c"])
-def test_identity_of_any_characters_is_permitted_on_an_ssid_that_is_not_utf8(cell, identity):
+def test_any_identity_is_permitted_on_an_invalid_utf8_ssid(cell, identity):
     seen = eap_tls(
         cell.alpha, cell.alpha.clients["laptop"], TLS_1_3, identity=identity, attributes=(f"30:x:{BAD_STATION.hex()}",)
     ).run()
@@ -116,7 +116,7 @@ def test_identity_of_any_characters_is_permitted_on_an_ssid_that_is_not_utf8(cel
 @pytest.mark.usefixtures("everything_offered")
 @pytest.mark.parametrize("number", [NAS_IDENTIFIER, CALLING_STATION_ID])
 @pytest.mark.parametrize("value", [BAD, b"\xff" * 253, b'\xff\0"\\'])
-def test_eap_where_nas_or_station_is_not_utf8_is_permitted(cell, number, value):
+def test_eap_with_invalid_utf8_nas_or_station_is_permitted(cell, number, value):
     assert converse_in_ttls(cell, number, value, value) == ACCESS_ACCEPT
     assert converse_in_ttls(cell, number, value, value[:-1]) == ACCESS_REJECT
 
@@ -137,7 +137,7 @@ def converse_in_ttls(cell, number, at_first, later):
     return tunnel.say(login(b"anna", PASSWORD.encode()))
 
 
-def test_rule_that_denies_by_what_was_left_out_is_not_missed(cell, replica):
+def test_rule_denying_by_an_omitted_value_still_applies(cell, replica):
     deny = {"attribute": "radius.Connect-Info", "operator": "equals", "value": "BAD"}
     document = {
         "rules": [
@@ -164,14 +164,14 @@ def test_rule_that_denies_by_what_was_left_out_is_not_missed(cell, replica):
 
 
 @pytest.mark.parametrize("client", ["revoked", "expired"])
-def test_device_on_an_ssid_that_is_not_utf8_is_refused_with_its_reason(cell, client):
+def test_rejected_device_on_an_invalid_utf8_ssid_has_a_reason(cell, client):
     attributes = attribute(CALLED_STATION_ID, BAD_STATION)
     device = Device(cell.alpha.clients[client], VERSIONS[1], attributes=attributes)
     device.visit(cell.alpha, expected=ACCESS_REJECT)
     assert cell.decision(mac=device.mac).reason == f"certificate-{client}"
 
 
-def test_accounting_keeps_what_identifies_the_session(cell):
+def test_accounting_keeps_the_session_identifiers(cell):
     session = joined([(USER_NAME, BAD), (ACCT_STATUS_TYPE, 1), (ACCT_SESSION_ID, b"\xff\x01"), (NAS_PORT, 7)])
     assert Nas(cell.alpha).account(session + attribute(CALLING_STATION_ID, PRINTER) + BAD_VENDOR) is not None
     (record,) = cell.accounting()
@@ -184,7 +184,7 @@ def test_accounting_keeps_what_identifies_the_session(cell):
     ]
 
 
-def test_accounting_with_a_name_twice_of_which_one_is_not_utf8_is_kept(cell):
+def test_accounting_with_one_invalid_of_two_names_is_stored(cell):
     for names in ((BAD, b"anna"), (b"anna", BAD)):
         twice = joined([(USER_NAME, name) for name in names])
         session = joined([(ACCT_STATUS_TYPE, 1), (ACCT_SESSION_ID, new_mac()), (CALLING_STATION_ID, PRINTER)])
@@ -192,7 +192,7 @@ def test_accounting_with_a_name_twice_of_which_one_is_not_utf8_is_kept(cell):
         assert dict(cell.accounting()[-1].attributes)["User-Name"] == (WRITTEN if names[0] == BAD else "anna")
 
 
-def test_mac_authentication_with_a_name_twice_of_which_one_is_not_utf8_is_told_of(cell):
+def test_mac_request_with_one_invalid_of_two_names_is_logged(cell):
     twice = joined([(CALLED_STATION_ID, BAD_STATION), (CALLED_STATION_ID, "00-10-A4-23-19-C0:corp")])
     attributes = joined([(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER)]) + twice
     assert Nas(cell.alpha).ask(attributes, password=PRINTER.encode())[0] == ACCESS_ACCEPT
@@ -207,7 +207,7 @@ def test_accounting_on_without_a_name_is_kept(cell):
     assert dict(record.attributes)["NAS-Identifier"] == WRITTEN
 
 
-def test_values_with_control_characters_and_quotes_are_kept_as_they_are(cell):
+def test_control_characters_and_quotes_are_kept(cell):
     odd = 'a"b\\c\t%{User-Name}\n'
     attributes = joined([(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER), (NAS_PORT_ID, odd)])
     assert Nas(cell.alpha).ask(attributes, password=PRINTER.encode())[0] == ACCESS_ACCEPT

@@ -30,7 +30,7 @@ def put(cell, replica, window, zone, *, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_window_is_of_the_sites_zone_and_decides_resumed_sessions_too(cell, replica, version):
+def test_site_time_zone_applies_to_resumed_sessions_too(cell, replica, version):
     window = window_around_now(BERLIN)
     device = Device(cell.alpha.clients["laptop"], version)
     put(cell, replica, window, BERLIN, version=20)
@@ -44,7 +44,7 @@ def test_window_is_of_the_sites_zone_and_decides_resumed_sessions_too(cell, repl
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_window_that_closes_between_two_visits_denies_the_second(cell, replica, version):
+def test_window_that_ends_between_visits_denies_the_second(cell, replica, version):
     device = Device(cell.alpha.clients["laptop"], version)
     put(cell, replica, window_around_now("UTC"), "UTC", version=30)
     device.visit(cell.alpha, vlan="60")

@@ -18,7 +18,7 @@ def only(eap: Eap, version: str) -> Eap:
     return Eap(eap.tenant, {**eap.network, "phase1": f'"{flags}"'}, eap.mac)
 
 
-def test_device_that_speaks_several_settles_on_the_one_that_is_offered(narrow):
+def test_highest_common_tls_version_is_used(narrow):
     cell, version = narrow
     cell.forget_records()
     assert eap_tls(cell.alpha, cell.alpha.clients["laptop"], TLS_1_3).run().accepted
@@ -27,7 +27,7 @@ def test_device_that_speaks_several_settles_on_the_one_that_is_offered(narrow):
 
 
 @pytest.mark.parametrize("method", ["eap-tls", "eap-ttls"])
-def test_device_that_speaks_another_alone_is_told_so_before_anything_is_shown(narrow, method):
+def test_device_without_a_common_tls_version_is_rejected(narrow, method):
     cell, version = narrow
     cell.forget_records()
     if method == "eap-tls":

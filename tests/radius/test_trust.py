@@ -1,4 +1,4 @@
-"""Whose key signed a device's certificate decides, not a name: OpenSSL may still hold what is trusted no more."""
+"""The key that signed a device's certificate decides, not a name. OpenSSL may still hold a distrusted authority."""
 
 import ssl
 
@@ -69,7 +69,7 @@ class TestImitation:
 
     @both_names
     @pytest.mark.parametrize("sent", ["itself", "bravo's root", "alpha's root"])
-    def test_copied_sub_ca_does_not_pass(self, cell, version, sent):
+    def test_copied_sub_ca_is_rejected(self, cell, version, sent):
         alpha, bravo = cell.alpha.authorities, cell.bravo.authorities
         fake = imitate(alpha.issuing.certificate, bravo, signed_by=bravo.root)
         chain = {"itself": (), "bravo's root": (bravo.root.certificate,), "alpha's root": (alpha.root.certificate,)}
@@ -80,7 +80,7 @@ class TestImitation:
         assert not cell.decision().permitted
 
     @both_names
-    def test_copied_sub_ca_that_openssl_trusts_is_refused_by_its_key(self, cell, files, version):
+    def test_copied_sub_ca_trusted_by_openssl_is_rejected_by_key(self, cell, files, version):
         """As it may be where such an authority was removed, or is another tenant's by mistake."""
         alpha, bravo = cell.alpha.authorities, cell.bravo.authorities
         root = imitate(alpha.root.certificate, bravo)
@@ -91,10 +91,10 @@ class TestImitation:
         assert not cell.decision().permitted
 
     @both_names
-    def test_copied_sub_ca_alone_in_openssls_store_is_refused_by_its_key(
+    def test_only_copied_sub_ca_in_openssls_store_is_rejected(
         self, cell, replica, trusting, files, corporate, version, tmp_path
     ):
-        """OpenSSL then knows nothing but the imitation: what is refused, the module refuses."""
+        """OpenSSL then knows only the imitation: the module must reject it."""
         imitated = Authorities(tmp_path / "imitated", f"Globex {version}")
         with replica.begin() as batch:
             for certificate in imitated.certificates:
@@ -106,9 +106,7 @@ class TestImitation:
         assert cell.decision().reason == "imitated-ca"
 
     @both_names
-    def test_certificate_of_a_sub_ca_that_nobody_uploaded_is_of_an_unknown_authority(
-        self, cell, trusting, corporate, version, tmp_path
-    ):
+    def test_certificate_of_a_missing_sub_ca_has_unknown_authority(self, cell, trusting, corporate, version, tmp_path):
         other = Authorities(tmp_path / "other", f"Other {version}")
         below = imitate(other.issuing.certificate, corporate, signed_by=corporate.root)
         assert not eap_tls(trusting, below.client("below", of=other.client("laptop")), version).run().accepted
@@ -117,13 +115,13 @@ class TestImitation:
 
 class TestExternal:
     @both
-    def test_device_of_an_external_authority_is_admitted_again_and_again(self, cell, trusting, corporate, version):
+    def test_device_of_an_external_authority_is_admitted_each_time(self, cell, trusting, corporate, version):
         device = Device(corporate_laptop(corporate), version)
         device.visit(trusting, vlan="10")
         assert is_resumed(device.visit(trusting, vlan="10"))
 
     @both
-    def test_its_certificate_is_told_once(self, cell, trusting, corporate, version):
+    def test_external_certificate_is_reported_once(self, cell, trusting, corporate, version):
         client = corporate_laptop(corporate, f"told-{version.name}")
         device = Device(client, version)
         for _ in range(3):
@@ -137,16 +135,14 @@ class TestExternal:
         assert {(record.external_authority, record.external_certificate) for record in others} == {("", b"")}
 
     @both
-    def test_device_of_it_is_refused_at_the_other_tenant(self, cell, trusting, corporate, version):
+    def test_external_device_is_rejected_at_the_other_tenant(self, cell, trusting, corporate, version):
         device = Device(corporate_laptop(corporate), version)
         device.visit(trusting, vlan="10")
         device.visit(cell.bravo, expected=ACCESS_REJECT)
         assert not cell.decisions()[-1].permitted
 
     @both
-    def test_removed_authority_is_refused_at_once_though_openssl_still_holds_it(
-        self, cell, replica, trusting, corporate, version
-    ):
+    def test_removed_authority_is_rejected_although_openssl_has_it(self, cell, replica, trusting, corporate, version):
         device = Device(corporate_laptop(corporate), version)
         device.visit(trusting, vlan="10")
         with replica.begin() as batch:
@@ -162,7 +158,7 @@ class TestExternal:
         assert refused == [("unknown-ca", f"issuer: {subject_line(corporate.issuing.certificate)}")] * 3
 
     @both
-    def test_authority_of_the_same_name_and_another_key_decides_for_its_own_devices_alone(
+    def test_authorities_of_one_name_admit_only_their_own_devices(
         self, cell, replica, trusting, files, version, tmp_path
     ):
         old, new = (Authorities(tmp_path / name, f"Twins {version}") for name in ("old", "new"))
@@ -183,8 +179,8 @@ class TestExternal:
         assert is_resumed(new_device.visit(trusting, vlan="10"))
 
     @both
-    def test_device_whose_session_cannot_be_stored_is_refused(self, cell, trusting, version):
-        """Without the certificate nobody can say whose key signed it."""
+    def test_device_with_an_unstorable_session_is_rejected(self, cell, trusting, version):
+        """Without the certificate, the key that signed it is unknown."""
         folder = cell.paths.sessions / f"slot-{trusting.slot}"
         away = folder.rename(folder.with_name("away"))
         try:
@@ -196,7 +192,7 @@ class TestExternal:
 
 @both
 @pytest.mark.parametrize("state", ["ca-revoked", "ca-expired"])
-def test_authority_that_is_good_no_more_is_refused_on_resumption(cell, replica, version, state):
+def test_distrusted_authority_is_rejected_on_resumption(cell, replica, version, state):
     device = Device(cell.alpha.clients["laptop"], version)
     device.visit(cell.alpha, vlan="10")
     changes = {"revoked": True} if state == "ca-revoked" else {"not_after": 1}
@@ -207,7 +203,7 @@ def test_authority_that_is_good_no_more_is_refused_on_resumption(cell, replica, 
     assert [record.reason for record in cell.decisions()[1:]] == [state] * 2
 
 
-def test_refused_session_is_thrown_away(cell, replica):
+def test_rejected_session_is_deleted(cell, replica):
     """With TLS 1.2, which has one for each device; with TLS 1.3 those of earlier visits stay, and are refused."""
     device = Device(cell.alpha.clients["spare"], ssl.TLSVersion.TLSv1_2)
     device.visit(cell.alpha, vlan="10")
@@ -222,7 +218,7 @@ def test_refused_session_is_thrown_away(cell, replica):
 
 
 @both
-def test_revoked_external_certificate_is_refused_on_resumption(cell, replica, trusting, corporate, version):
+def test_revoked_external_certificate_is_rejected_on_resume(cell, replica, trusting, corporate, version):
     client = corporate_laptop(corporate)
     device = Device(client, version)
     with replica.begin() as batch:
@@ -291,12 +287,12 @@ class TestTable:
             ({"public_key": b"no key"}, "valid", "imitated-ca"),
         ],
     )
-    def test_own(self, check, made, changes, status, reason):
+    def test_own_certificate(self, check, made, changes, status, reason):
         own = trusted(made.issuing.certificate, own=True, **{"not_after": LATER} | changes)
         assert check(own, status=status) == reason
 
     @pytest.mark.parametrize("profile", ["radsec-nas", "eap-server", "eap-client"])
-    def test_own_certificate_that_is_for_something_else(self, check, made, profile):
+    def test_own_certificate_for_another_purpose(self, check, made, profile):
         own = trusted(made.issuing.certificate, own=True, not_after=LATER)
         assert check(own, status="valid", profile=profile) == "wrong-key-usage"
 
@@ -315,16 +311,16 @@ class TestTable:
             (True, EARLIER, ExternalStatusRecord(False, EARLIER), "certificate-status-unknown"),
         ],
     )
-    def test_external(self, check, made, required, listed_until, told, reason):
+    def test_external_certificate(self, check, made, required, listed_until, told, reason):
         external = trusted(made.issuing.certificate, not_after=LATER, listed_until=listed_until)
         # A foreign authority that uses our serials gains nothing by it and loses nothing.
         for status in ("valid", "revoked", ""):
             assert check(external, told=told, status=status, status_required=required) == reason
 
-    def test_name_that_nobody_trusts(self, check):
+    def test_untrusted_issuer_name(self, check):
         assert check(status="valid") == "unknown-ca"
 
-    def test_the_key_chooses_among_authorities_of_one_name(self, check, made, tmp_path):
+    def test_key_selects_among_authorities_of_one_name(self, check, made, tmp_path):
         other = Authorities(tmp_path / "other", "Made").issuing.certificate
         good, other_key = trusted(made.issuing.certificate, not_after=LATER), trusted(other, not_after=LATER)
         assert check(other_key, good) == ""
@@ -335,15 +331,11 @@ class TestTable:
         ("only", "count", "reason"),
         [(True, 1, ""), (False, 1, "certificate-unread"), (True, 2, "certificate-unread")],
     )
-    def test_certificate_that_was_not_stored_is_taken_by_name_where_names_are_sure(
-        self, check, made, only, count, reason
-    ):
+    def test_unstored_certificate_uses_its_unambiguous_name(self, check, made, only, count, reason):
         own = [trusted(made.issuing.certificate, own=True, not_after=LATER) for _ in range(count)]
         assert check(*own, status="valid", stored=False, own_authorities_only=only) == reason
 
-    def test_signature_is_checked_once_for_each_certificate_and_again_when_its_authority_went(
-        self, check, made, monkeypatch
-    ):
+    def test_signature_is_verified_once_until_its_authority_changes(self, check, made, monkeypatch):
         checked = []
         monkeypatch.setattr(trust, "_signers", type(trust._signers)())
         verify = trust.is_signed_with
@@ -354,7 +346,7 @@ class TestTable:
         assert check(trusted(made.issuing.certificate, not_after=LATER)) == ""
         assert len(checked) == 2
 
-    def test_what_is_remembered_is_bounded(self, check, made, monkeypatch):
+    def test_cache_is_bounded(self, check, made, monkeypatch):
         monkeypatch.setattr(trust, "_signers", type(trust._signers)())
         monkeypatch.setattr(trust, "MAX_CERTIFICATES", 0)
         assert check(trusted(made.issuing.certificate, not_after=LATER)) == ""

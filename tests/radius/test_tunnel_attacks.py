@@ -1,4 +1,4 @@
-"""What is said inside a tunnel by whoever means no good: nobody comes in, and the log tells who tried."""
+"""Attacks inside a tunnel: nobody is admitted, and the log names the attempt."""
 
 import os
 import ssl
@@ -58,7 +58,7 @@ def assert_rejected(cell, tunnel, reason, *, method, identity):
 
 
 @both_versions
-def test_well_behaved_one_is_permitted_so_the_tests_below_can_fail(cell, version):
+def test_valid_login_is_permitted(cell, version):
     tunnel = Tunnel(cell.alpha, version=version).open()
     assert tunnel.say(login(b"anna", RIGHT)) == ACCESS_ACCEPT
     assert cell.decision().rule_id == "staff"
@@ -81,7 +81,7 @@ class TestNames:
             (b"\0anna", "unknown-user", "anonymous"),
         ],
     )
-    def test_odd_name_is_nobodys(self, cell, name, reason, identity):
+    def test_unusual_name_is_unknown(self, cell, name, reason, identity):
         tunnel = Tunnel(cell.alpha).open()
         tunnel.say(login(name, RIGHT))
         assert_rejected(cell, tunnel, reason, method="eap-ttls-pap", identity=identity)
@@ -90,7 +90,7 @@ class TestNames:
         ("name", "identity"),
         [(b"nobody\xff\xfe", "nobody=FF=FE"), ("nobödy".encode(), "nobödy"), (b"x" * 300, "x" * 253)],
     )
-    def test_odd_name_is_nobodys_with_eap_inside(self, cell, name, identity):
+    def test_unusual_name_is_unknown_with_eap_inside(self, cell, name, identity):
         tunnel = Tunnel(cell.alpha).open()
         tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, name)))
         assert_rejected(cell, tunnel, "unknown-user", method="eap-ttls-mschapv2", identity=identity)
@@ -98,7 +98,7 @@ class TestNames:
     @pytest.mark.parametrize(
         "name", [b"nobody\xff\xfe", b"anna\0", b"anna\0x", b"\0anna", b"x" * 300, b""], ids=range(6)
     )
-    def test_odd_name_comes_in_by_no_peap(self, cell, name):
+    def test_unusual_name_is_rejected_in_peap(self, cell, name):
         tunnel = Tunnel(cell.alpha, PEAP).open_peap(name)
         # A name that ends at its NUL may be asked for its password, as any user is; it has to be right.
         for _ in range(3):
@@ -108,12 +108,12 @@ class TestNames:
         assert tunnel.code == ACCESS_REJECT
         assert cell.decision().permitted is False
 
-    def test_name_that_is_no_utf8_leaves_a_password_with_an_escape_in_it_wrong(self, cell):
+    def test_escaped_password_is_wrong_for_an_invalid_utf8_name(self, cell):
         tunnel = Tunnel(cell.alpha).open()
         tunnel.say(login(b"anna", b"\xff\xfe=3D"))
         assert_rejected(cell, tunnel, "wrong-password", method="eap-ttls-pap", identity="anna")
 
-    def test_name_beyond_ascii_comes_in(self, cell, replica):
+    def test_name_outside_ascii_is_admitted(self, cell, replica):
         with replica.begin() as batch:
             known = UserRecord("0", "änna=2", False, ("staff",), earlier_hash(PASSWORD), b"", 0)
             batch.put_user(cell.alpha.number, known)
@@ -122,13 +122,13 @@ class TestNames:
         assert cell.decision().request["user.name"] == ("änna=2",)
 
     @pytest.mark.parametrize("inside", [login(PRINTER.encode(), PRINTER.encode()), login(b"02-A0-C0-00-00-01", b"")])
-    def test_mac_address_inside_is_never_mab(self, cell, inside):
+    def test_mac_address_inside_a_tunnel_is_never_mab(self, cell, inside):
         tunnel = Tunnel(cell.alpha, mac=PRINTER, outer=PRINTER).open()
         tunnel.say(inside)
         assert tunnel.code == ACCESS_REJECT
         assert (cell.decision().reason, cell.decision().method) == ("unknown-user", "eap-ttls-pap")
 
-    def test_user_whose_name_is_a_mac_address_is_nobody(self, cell, replica):
+    def test_user_named_like_a_mac_address_is_unknown(self, cell, replica):
         with replica.begin() as batch:
             named = UserRecord("0", PRINTER, False, ("staff",), earlier_hash(PASSWORD), b"", 0)
             batch.put_user(cell.alpha.number, named)
@@ -139,21 +139,21 @@ class TestNames:
 
 class TestWaysRoundTheList:
     @pytest.mark.parametrize("kind", [MD5, GTC, TLS, TTLS, PEAP])
-    def test_no_other_eap_type_begins_inside(self, cell, kind):
+    def test_no_other_eap_type_starts_inside(self, cell, kind):
         tunnel = Tunnel(cell.alpha).open()
         assert tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna"))) == ACCESS_CHALLENGE
         tunnel.say(avp(EAP_AVP, eap(RESPONSE, inner_identifier(tunnel), NAK, bytes((kind,)))))
         assert_rejected(cell, tunnel, "method-not-offered", method="eap-ttls", identity="anna")
         assert cell.decision().detail.startswith(f"the device wants {eap_name(kind)} inside EAP-TTLS; offered here: ")
 
-    def test_other_eap_type_that_a_device_wants_inside_peap_is_named(self, cell):
+    def test_other_requested_eap_type_inside_peap_is_reported(self, cell):
         assert not eap_password(cell.alpha, ("PEAP", "auth=GTC"), "anna").run().accepted
         record = cell.decision()
         assert (record.reason, record.method, record.identity) == ("method-not-offered", "peap", "anna")
         assert record.detail.startswith("the device wants EAP-GTC inside PEAP; offered here: ")
 
     @pytest.mark.parametrize("kind", [MD5, TLS, TTLS])
-    def test_other_eap_type_is_not_taken_unasked(self, cell, kind):
+    def test_unrequested_eap_type_is_rejected(self, cell, kind):
         tunnel = Tunnel(cell.alpha).open()
         assert tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna"))) == ACCESS_CHALLENGE
         tunnel.say(avp(EAP_AVP, eap(RESPONSE, inner_identifier(tunnel), kind, bytes(17))))
@@ -167,13 +167,13 @@ class TestWaysRoundTheList:
             (avp(1, bytes(50), vendor=MICROSOFT), "MS-CHAPv1"),
         ],
     )
-    def test_what_is_offered_outside_alone_is_not_taken_inside(self, cell, credentials, named):
+    def test_method_enabled_only_outside_is_rejected_inside(self, cell, credentials, named):
         tunnel = Tunnel(cell.alpha).open()
         tunnel.say(avp(USER_NAME, b"anna") + credentials)
         assert_rejected(cell, tunnel, "method-not-offered", method="eap-ttls", identity="anna")
         assert cell.decision().detail.startswith(f"the device wants {named} inside EAP-TTLS; offered here: ")
 
-    def test_challenge_of_the_devices_own_is_not_even_unpacked(self, cell):
+    def test_devices_own_challenge_is_not_parsed(self, cell):
         """RFC 5281 11.2.2."""
         tunnel = Tunnel(cell.alpha).open()
         chap = avp(CHAP_PASSWORD, b"\x07" + bytes(16)) + avp(CHAP_CHALLENGE, bytes(16))
@@ -193,14 +193,14 @@ class TestWaysRoundTheList:
             (avp(USER_PASSWORD, b"x" * 144), "eap-ttls-pap", "the password has 144 octets, RADIUS carries 128"),
         ],
     )
-    def test_password_that_radius_cannot_carry_is_called_so(self, cell, credentials, method, detail):
+    def test_password_unfit_for_radius_gets_its_own_reason(self, cell, credentials, method, detail):
         tunnel = Tunnel(cell.alpha).open()
         tunnel.say(avp(USER_NAME, b"anna") + credentials)
         assert_rejected(cell, tunnel, "password-not-carried", method=method, identity="anna")
         assert cell.decision().detail == detail
 
     @both_versions
-    def test_tunnel_with_nothing_inside_is_rejected(self, cell, version):
+    def test_empty_tunnel_is_rejected(self, cell, version):
         tunnel = Tunnel(cell.alpha, version=version).open()
         while tunnel.say() == ACCESS_CHALLENGE:
             continue
@@ -212,14 +212,14 @@ class TestWaysRoundTheList:
         [b"\0" * 9, b"\xff" * 40, avp(USER_NAME, b"anna")[:9], avp(USER_PASSWORD, RIGHT), os.urandom(400)],
         ids=["zeros", "ones", "cut", "no-name", "noise"],
     )
-    def test_noise_inside_is_rejected(self, cell, data):
+    def test_random_data_inside_is_rejected(self, cell, data):
         tunnel = Tunnel(cell.alpha).open()
         tunnel.say(data)
         assert tunnel.code == ACCESS_REJECT
         assert cell.decision().permitted is False
 
     @pytest.mark.parametrize("offered", ["eap-ttls-pap", "eap-ttls-mschapv2"])
-    def test_inner_method_that_is_not_offered_is_refused(self, cell, replica, offered):
+    def test_disabled_inner_method_is_rejected(self, cell, replica, offered):
         with replica.begin() as batch:
             batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=(offered,)))
         pap, inner_eap = Tunnel(cell.alpha).open(), Tunnel(cell.alpha).open()
@@ -240,7 +240,7 @@ class TestWhoIsWho:
         assert tunnel.code == ACCESS_REJECT
         assert cell.decision().permitted is False
 
-    def test_name_may_not_change_under_way(self, cell):
+    def test_name_cannot_change_midway(self, cell):
         tunnel = Tunnel(cell.alpha).open()
         tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"guest")))
         answer = mschap_answer(tunnel, "guest", PASSWORD)
@@ -248,7 +248,7 @@ class TestWhoIsWho:
         assert tunnel.code == ACCESS_REJECT
         assert (cell.decision().identity, cell.decision().permitted) == ("guest", False)
 
-    def test_second_identity_takes_nobodys_place(self, cell):
+    def test_second_identity_cannot_replace_the_first(self, cell):
         """Both may come in, and have the same password."""
         tunnel = Tunnel(cell.alpha).open()
         tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"alpha-user")))
@@ -256,14 +256,14 @@ class TestWhoIsWho:
         assert tunnel.code == ACCESS_REJECT
         assert (cell.decision().identity, cell.decision().permitted) == ("alpha-user", False)
 
-    def test_outer_name_may_not_change_under_way(self, cell):
+    def test_outer_name_cannot_change_midway(self, cell):
         tunnel = Tunnel(cell.alpha).open()
         tunnel.outer = "another"
         tunnel.say(login(b"anna", RIGHT))
         assert tunnel.code == ACCESS_REJECT
         assert cell.decision().permitted is False
 
-    def test_place_that_the_device_states_inside_counts_for_nothing(self, cell):
+    def test_place_stated_inside_the_tunnel_is_ignored(self, cell):
         tunnel = Tunnel(cell.alpha).open()
         lies = (
             avp(CALLING_STATION_ID, PRINTER.encode()) + avp(NAS_IDENTIFIER, b"switch-1") + avp(6, bytes((0, 0, 0, 10)))
@@ -273,14 +273,14 @@ class TestWhoIsWho:
         assert (record.mac, record.nas_id, record.nas_identifier) == (tunnel.mac, "", "")
         assert "radius.Service-Type" not in record.request
 
-    def test_state_of_another_slot_continues_nothing(self, cell):
+    def test_state_of_another_slot_is_useless(self, cell):
         tunnel = Tunnel(cell.alpha).open()
         tunnel.tenant = cell.bravo
         tunnel.say(login(b"anna", RIGHT))
         assert tunnel.code == ACCESS_REJECT
         assert cell.decision().tenant_id == cell.bravo.tenant_id
 
-    def test_state_of_another_conversation_inside_continues_nothing(self, cell):
+    def test_state_of_another_inner_conversation_is_useless(self, cell):
         first = Tunnel(cell.alpha).open()
         first.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna")))
         answer = mschap_answer(first, "anna", PASSWORD)
@@ -298,13 +298,13 @@ class TestPasswords:
     @pytest.mark.parametrize(
         "password", [b"", b"\0", RIGHT[:-1], RIGHT + b"x", RIGHT.upper(), b"\xff" * 20, b"\xff" * 80, b"x" * 128]
     )
-    def test_no_other_password_will_do(self, cell, password):
+    def test_other_password_is_rejected(self, cell, password):
         tunnel = Tunnel(cell.alpha).open()
         tunnel.say(login(b"anna", password))
         assert_rejected(cell, tunnel, "wrong-password", method="eap-ttls-pap", identity="anna")
 
     @pytest.mark.parametrize("kind", [TTLS, PEAP])
-    def test_failure_is_told_of_whatever_the_answer_is_signed_with(self, cell, kind):
+    def test_failure_is_logged_whatever_the_signature(self, cell, kind):
         tunnel = open_mschap(cell.alpha, kind)
         say_eap(tunnel, kind, mschap_answer(tunnel, "anna", "wrong password", written=b"\xff\xfe\0anna"))
         while tunnel.code == ACCESS_CHALLENGE:
@@ -313,7 +313,7 @@ class TestPasswords:
         assert (cell.decision().reason, cell.decision().identity) == ("wrong-password", "anna")
 
     @pytest.mark.parametrize("kind", [TTLS, PEAP])
-    def test_second_attempt_in_one_conversation_is_not_heard(self, cell, kind):
+    def test_second_attempt_in_a_conversation_is_ignored(self, cell, kind):
         """rlm_eap_mschapv2 would go on, and the limiter would count one failure for fifty guesses."""
         tunnel = open_mschap(cell.alpha, kind)
         say_eap(tunnel, kind, mschap_answer(tunnel, "anna", "wrong password"))
@@ -331,7 +331,7 @@ class TestPasswords:
         )
 
     @pytest.mark.parametrize("kind", [TTLS, PEAP])
-    def test_first_attempt_is_heard_so_the_test_above_can_fail(self, cell, kind):
+    def test_first_attempt_is_processed(self, cell, kind):
         tunnel = open_mschap(cell.alpha, kind)
         say_eap(tunnel, kind, mschap_answer(tunnel, "anna", PASSWORD))
         assert tunnel.code == ACCESS_CHALLENGE
@@ -340,7 +340,7 @@ class TestPasswords:
 
 class TestResumption:
     @both_versions
-    def test_session_of_a_tunnel_is_not_resumed_and_the_user_is_looked_up_again(self, cell, replica, version):
+    def test_tunnel_session_is_never_resumed(self, cell, replica, version):
         first = Tunnel(cell.alpha, version=version).open()
         assert first.say(login(b"anna", RIGHT)) == ACCESS_ACCEPT
         with replica.begin() as batch:
@@ -353,7 +353,7 @@ class TestResumption:
 
     @both_versions
     @pytest.mark.parametrize("end", ["wrong password", "nothing said"])
-    def test_session_in_which_no_password_held_lets_nobody_in(self, cell, version, end):
+    def test_session_without_a_valid_password_admits_nobody(self, cell, version, end):
         """The ticket of TLS 1.3 comes before the password is asked for."""
         first = Tunnel(cell.alpha, version=version).open()
         first.say(login(b"anna", b"wrong") if end == "wrong password" else b"")
@@ -369,7 +369,7 @@ class TestResumption:
         session = device._supplicant.session
         _assert_not_resumed_into(cell, Tunnel(cell.alpha, kind, context=device._context, session=session))
 
-    def test_name_said_in_a_resumed_session_is_not_believed_without_its_password(self, cell):
+    def test_name_in_a_resumed_session_requires_its_password(self, cell):
         """radiusd calls a resumed conversation a success at the next acknowledgement, whatever was being asked."""
         device = Device(cell.alpha.clients["laptop"], ssl.TLSVersion.TLSv1_3)
         device.visit(cell.alpha)
@@ -384,7 +384,7 @@ class TestResumption:
         assert (record.permitted, record.reason, record.identity) == (False, "eap-failed", "anna")
 
     @both_versions
-    def test_session_of_a_tunnel_is_no_certificate(self, cell, version):
+    def test_tunnel_session_is_no_certificate_session(self, cell, version):
         first = Tunnel(cell.alpha, version=version).open()
         assert first.say(login(b"anna", RIGHT)) == ACCESS_ACCEPT
         cell.forget_records()
@@ -405,7 +405,7 @@ def _assert_not_resumed_into(cell, tunnel):
     assert [record for record in cell.decisions(permitted=True) if record.mac == tunnel.mac] == []
 
 
-def test_user_removed_between_two_visits_is_out_at_the_second(cell, replica):
+def test_user_deleted_between_visits_is_rejected(cell, replica):
     assert eap_password(cell.alpha, TTLS_PAP, "anna").run().accepted
     with replica.begin() as batch:
         batch.delete_user(cell.alpha.number, "anna")
@@ -415,7 +415,7 @@ def test_user_removed_between_two_visits_is_out_at_the_second(cell, replica):
 
 
 @pytest.mark.parametrize("kind", [TTLS, PEAP])
-def test_user_blocked_while_the_conversation_goes_on_is_out_at_its_end(cell, replica, kind):
+def test_user_blocked_midway_is_rejected_at_the_end(cell, replica, kind):
     tunnel = open_mschap(cell.alpha, kind)
     with replica.begin() as batch:
         batch.put_user(cell.alpha.number, UserRecord("0", "anna", True, ("staff",), "", b"", 0))
@@ -428,6 +428,6 @@ def test_user_blocked_while_the_conversation_goes_on_is_out_at_its_end(cell, rep
     assert cell.decision().reason == "user-disabled"
 
 
-def test_peap_is_off_unless_the_tenant_asks_for_it():
+def test_peap_is_off_unless_the_tenant_enables_it():
     assert "peap-mschapv2" not in DEFAULT_METHODS
     assert set(METHODS) - set(DEFAULT_METHODS) == {"peap-mschapv2", "mschapv1"}

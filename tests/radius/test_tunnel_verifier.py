@@ -27,7 +27,7 @@ def verifier(cell):
     return start
 
 
-def test_accepted_password_is_decided_by_policy_with_what_the_source_says(cell, verifier):
+def test_accepted_password_is_decided_with_the_sources_data(cell, verifier):
     with verifier(STAFF) as running:
         assert Tunnel(cell.alpha).open().say(login(b"zoe", b"open sesame")) == ACCESS_ACCEPT
     assert set(running.asked) == {(cell.alpha.slot, b"zoe", b"open sesame")}
@@ -47,7 +47,7 @@ def test_supplicant_gets_its_keys_and_vlan(cell, verifier, version):
     assert cell.decision().identity == "zoe"
 
 
-def test_user_of_the_tenants_own_is_asked_of_it_too(cell, verifier):
+def test_local_user_is_verified_too(cell, verifier):
     with verifier(VerificationResult("own-user")) as running:
         tunnel = Tunnel(cell.alpha).open()
         tunnel.say(login(b"otto", b"correct horse battery"))
@@ -55,7 +55,7 @@ def test_user_of_the_tenants_own_is_asked_of_it_too(cell, verifier):
 
 
 @pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
-def test_refused_password_is_a_reject_with_the_reason_of_the_source(cell, verifier, version):
+def test_rejected_password_has_the_sources_reason(cell, verifier, version):
     with verifier(VerificationResult("account-locked", "by the directory")):
         seen = eap_password(cell.alpha, TTLS_PAP, "zoe", "open sesame", version).run()
     assert (seen.codes[-1], seen.eap_failure, seen.vlans) == ("Access-Reject", True, [])
@@ -70,7 +70,7 @@ def test_reject_of_a_name_that_is_no_text_is_logged(cell, verifier):
     assert (cell.decision().reason, cell.decision().identity) == ("unknown-user", "=FF=FE")
 
 
-def test_user_of_a_directory_who_comes_by_mschap_is_told_what_would_do(cell, verifier):
+def test_directory_user_with_mschap_gets_advice(cell, verifier):
     with verifier(STAFF) as running:
         seen = eap_password(cell.alpha, TTLS_MSCHAPV2, "zoe", "open sesame").run()
     assert (seen.accepted, running.asked) == (False, [])
@@ -78,7 +78,7 @@ def test_user_of_a_directory_who_comes_by_mschap_is_told_what_would_do(cell, ver
     assert (record.reason, record.method, record.identity) == ("directory-needs-pap", "eap-ttls-mschapv2", "zoe")
 
 
-def test_verifier_that_is_silent_is_a_reject_within_its_time(cell):
+def test_silent_verifier_is_a_reject_in_time(cell):
     tunnel = Tunnel(cell.alpha, patience_seconds=20).open()
     assert tunnel.say(login(b"zoe", b"open sesame")) == ACCESS_REJECT
     record = cell.decision()
@@ -101,8 +101,8 @@ def test_group_that_no_rule_admits_is_denied_by_policy(cell, verifier):
     ],
     ids=["two names", "two passwords", "no name", "a name that begins with NUL"],
 )
-def test_what_is_no_login_is_answered_at_once(cell, verifier, request, said):
-    """radiusd would hold a verifier that is silent for dead, at the cost of everybody."""
+def test_request_without_a_login_is_answered_at_once(cell, verifier, request, said):
+    """radiusd would mark a silent verifier as dead, which affects everyone."""
     with verifier(STAFF) as running:
         assert Tunnel(cell.alpha).open().say(said) == ACCESS_REJECT
     assert running.asked == []

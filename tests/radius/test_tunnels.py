@@ -48,7 +48,7 @@ def test_right_password_is_permitted_as_the_inner_user(cell, slug, way, version)
     seen = eap_password(tenant, way, "anna", version=version, attributes=("32:s:switch-1",)).run()
     assert seen.accepted, seen.output[-2000:]
     assert seen.vlans == ["30"]
-    # What the NAS is to account for.
+    # The name for the NAS to use in accounting.
     assert seen.user_names[-1] == "anna"
     record = cell.decision()
     assert (record.permitted, record.reason, record.rule_id) == (True, "rule-permitted", "staff")
@@ -80,13 +80,13 @@ def test_right_password_is_permitted_as_the_inner_user(cell, slug, way, version)
         ("bravo-user", PASSWORD, "unknown-user"),
     ],
 )
-def test_who_may_not_come_in_is_told_why(cell, way, version, name, password, reason):
+def test_rejected_user_gets_a_reason(cell, way, version, name, password, reason):
     seen = eap_password(cell.alpha, way, name, password, version).run()
     assert_refused(cell, seen, reason, METHOD[way], identity=name)
 
 
 @each_way
-def test_user_of_each_tenant_comes_in_at_home_alone(cell, way):
+def test_user_is_admitted_only_at_their_tenant(cell, way):
     assert eap_password(cell.bravo, way, "bravo-user").run().accepted
     cell.forget_records()
     assert_refused(
@@ -96,7 +96,7 @@ def test_user_of_each_tenant_comes_in_at_home_alone(cell, way):
 
 @pytest.mark.parametrize("outer", ["", "anonymous", "disabled", "anna@other.example", PRINTER, "x" * 200])
 @both_versions
-def test_outer_name_decides_nothing(cell, outer, version):
+def test_outer_name_is_not_used(cell, outer, version):
     """Not even a MAC address: a device that says its own is asked for MD5 first, and is no MAB for it."""
     mac = outer if outer == PRINTER else new_mac()
     seen = eap_password(cell.alpha, TTLS_PAP, "anna", version=version, outer=outer, mac=mac).run()
@@ -106,17 +106,17 @@ def test_outer_name_decides_nothing(cell, outer, version):
 
 
 @pytest.mark.parametrize("way", [TTLS_MSCHAPV2, TTLS_EAP, PEAP])
-def test_user_without_nt_hash_may_not_use_mschap(cell, way):
+def test_user_without_nt_hash_cannot_use_mschap(cell, way):
     seen = eap_password(cell.alpha, way, "pap-only").run()
     assert_refused(cell, seen, "mschap-not-allowed", METHOD[way], identity="pap-only")
 
 
-def test_user_without_nt_hash_may_use_pap(cell):
+def test_user_without_nt_hash_can_use_pap(cell):
     assert eap_password(cell.alpha, TTLS_PAP, "pap-only").run().accepted
 
 
 @pytest.mark.parametrize("way", [TTLS_EAP, PEAP])
-def test_device_is_told_that_the_password_was_wrong_and_not_to_try_again(cell, way):
+def test_device_gets_wrong_password_without_retry(cell, way):
     seen = eap_password(cell.alpha, way, "anna", "wrong password").run()
     assert "EAP-MSCHAPV2: error 691" in seen.output
     assert "EAP-MSCHAPV2: retry is not allowed" in seen.output
@@ -124,7 +124,7 @@ def test_device_is_told_that_the_password_was_wrong_and_not_to_try_again(cell, w
 
 @both_versions
 @each_way
-def test_device_that_distrusts_us_says_why(cell, way, version):
+def test_device_that_distrusts_the_server_is_logged(cell, way, version):
     seen = eap_password(cell.alpha, way, "anna", version=version, trusts=cell.bravo.authorities.root_file).run()
     unfinished = {"TTLS": "eap-ttls", "PEAP": "peap"}[way[0]]
     record = assert_refused(cell, seen, "supplicant-alert", unfinished, identity="anonymous@elsewhere.example")
@@ -132,7 +132,7 @@ def test_device_that_distrusts_us_says_why(cell, way, version):
 
 
 @each_way
-def test_device_that_speaks_only_tls_1_1_is_told_so(cell, way):
+def test_device_with_only_tls_1_1_is_rejected_with_a_reason(cell, way):
     seen = eap_password(cell.alpha, way, "anna", version=TLS_1_1).run()
     unfinished = {"TTLS": "eap-ttls", "PEAP": "peap"}[way[0]]
     record = assert_refused(cell, seen, "tls-version", unfinished, identity="anonymous@elsewhere.example")
@@ -149,7 +149,7 @@ def test_small_fragments_make_no_difference(cell, way, version):
 
 @both_versions
 @each_way
-def test_conversation_under_way_is_known_by_its_type(cell, way, version):
+def test_pending_conversation_is_recognized_by_its_type(cell, way, version):
     eap_password(cell.alpha, way, "anna", version=version).run()
     (sent,) = cell.certificates_sent()
     assert sent.method == {"TTLS": "eap-ttls", "PEAP": "peap"}[way[0]]
@@ -158,8 +158,8 @@ def test_conversation_under_way_is_known_by_its_type(cell, way, version):
 
 @each_way
 @both_versions
-def test_each_reconnection_asks_for_the_password_and_for_policy(cell, way, version):
-    """Nothing is resumed: radiusd would not know whose session it was."""
+def test_each_reconnection_checks_password_and_policy(cell, way, version):
+    """Nothing is resumed, because radiusd would not know the session's user."""
     seen = eap_password(cell.alpha, way, "anna", version=version, reauthentications=2).run()
     assert seen.accepted
     assert seen.resumptions == 0

@@ -17,7 +17,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("unknown", UNKNOWN.values(), ids=UNKNOWN)
-def test_unknown_attribute_after_a_known_one_ends_nothing(cell, unknown):
+def test_unknown_attribute_after_a_known_one_crashes_nothing(cell, unknown):
     for inside in (
         avp(USER_NAME, b"anna") + unknown,
         avp(USER_NAME, b"anna") + unknown + avp(USER_PASSWORD, bytes(16)),
@@ -37,7 +37,7 @@ def test_corrections_fit_the_installed_package(tmp_path):
         )
 
 
-def test_another_build_is_left_alone(tmp_path):
+def test_other_build_is_not_patched(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
     (source / "rlm_eap_ttls.so").write_bytes(b"another build")
@@ -51,7 +51,7 @@ def test_another_build_is_left_alone(tmp_path):
     assert CORRECTIONS[0].package in alarm.detail
 
 
-def test_corrected_build_raises_no_alarm():
+def test_patched_build_raises_no_alarm():
     alarms = Alarms()
     tell_uncorrected(alarms)
     assert alarms.standing() == []

@@ -1,4 +1,4 @@
-"""What must not stand in Admit's unlang."""
+"""Forbidden constructs in Admit's unlang."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ def conditions() -> list[str]:
 
 
 def negated_groups(condition: str) -> Iterator[str]:
-    """What stands in the parentheses behind each `!`."""
+    """The contents of the parentheses after each `!`."""
     for start in (found.end() for found in re.finditer(r"!\(", condition)):
         depth, end = 1, start
         while depth:
@@ -42,7 +42,7 @@ def test_no_condition_compares_by_not_equal():
     assert [each for each in conditions() if _UNEQUAL.search(each)] == []
 
 
-def test_no_condition_negates_a_comparison_of_an_absent_attribute():
+def test_no_condition_negates_an_absent_attribute():
     assert [each for each in conditions() if unguarded(each)] == []
 
 

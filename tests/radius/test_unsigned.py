@@ -32,7 +32,7 @@ def is_silent(nas: Nas, attributes: bytes = CALL_CHECK) -> bool:
     return nas.exchange(unsigned(nas, attributes), seconds=SILENCE_SECONDS) is None
 
 
-def test_unsigned_request_is_dropped_and_its_address_logged_once(cell):
+def test_unsigned_request_is_dropped_and_logged_once(cell):
     nas = Nas(cell.bravo, "127.0.0.91")
     for _ in range(3):
         assert is_silent(nas)
@@ -43,7 +43,7 @@ def test_unsigned_request_is_dropped_and_its_address_logged_once(cell):
     assert cell.decision().reason == "unknown-mac"
 
 
-def test_unsigned_request_with_text_that_is_not_utf8_is_logged(cell):
+def test_unsigned_request_with_invalid_utf8_is_logged(cell):
     assert is_silent(Nas(cell.alpha, "127.0.0.92"), CALL_CHECK + attribute(CALLED_STATION_ID, b"\xff\xfe\xfd"))
     until(lambda: logged(cell, "127.0.0.92"), "a line in the log")
     assert cell.decisions() == []
@@ -65,13 +65,13 @@ def test_signed_request_with_proxy_state_is_answered(cell):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.66", "127.0.0.93"])
-def test_state_of_another_conversation_admits_nothing_unsigned(cell, address):
+def test_state_of_another_conversation_is_useless_unsigned(cell, address):
     """Later packets of a conversation skip the module, and must not skip this check."""
     with_state = CALL_CHECK + attribute(STATE, os.urandom(16)) + attribute(PROXY_STATE, b"x")
     assert is_silent(Nas(cell.alpha, address), with_state)
 
 
-def test_flood_of_unsigned_requests_is_kept_away_from_radiusd(cell):
+def test_flood_of_unsigned_requests_never_reaches_radiusd(cell):
     """Signed requests and those of exempt NASes are answered meanwhile. The last test of this cell's filters."""
     before = cell.statistics()["access_requests"]
     for sent in range(10):
@@ -86,7 +86,7 @@ def test_flood_of_unsigned_requests_is_kept_away_from_radiusd(cell):
     assert Nas(cell.alpha).ask(CALL_CHECK, password=PRINTER.encode())[0] == packet.ACCESS_ACCEPT
 
 
-def test_decision_says_whether_an_exempt_nas_signed(cell):
+def test_decision_records_whether_an_exempt_nas_signed(cell):
     old = Nas(cell.alpha, OLD_NAS)
     assert old.exchange(unsigned(old)) is not None
     assert old.ask(CALL_CHECK, password=PRINTER.encode()) is not None
@@ -106,7 +106,7 @@ def test_each_address_is_logged_once_a_minute():
     assert sources.add(0, "192.0.2.1", 660)
 
 
-def test_flood_of_forged_addresses_is_bounded_and_hides_no_other_tenant():
+def test_flood_of_forged_addresses_is_limited():
     sources = Sources()
     assert sum(sources.add(0, f"10.0.{n // 250}.{n % 250}", 600) for n in range(10_000)) == MOST_SOURCES
     assert sources.add(1, "192.0.2.1", 600)
@@ -130,7 +130,7 @@ class Bound:
             return False
 
 
-def test_filter_is_up_for_the_rest_of_the_minute(cell):
+def test_filter_stays_for_the_rest_of_the_minute(cell):
     request = unsigned(Nas(cell.alpha))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
         listener.bind(("127.0.0.1", 0))

@@ -75,7 +75,7 @@ def filtered(family: int, exempt: tuple[str, ...] = ()):
 
 
 @pytest.mark.parametrize("family", LOOPBACK)
-def test_filter_passes_what_is_signed_or_no_request(family):
+def test_filter_passes_signed_packets_and_responses(family):
     with filtered(family) as (_, passes):
         assert {name for name, datagram in PASSES.items() if not passes(datagram)} == set()
 
@@ -109,6 +109,6 @@ def test_detached_filter_drops_nothing():
         assert passes(unsigned(NAME))
 
 
-def test_more_exempt_addresses_than_fit_are_refused():
+def test_too_many_exempt_addresses_are_rejected():
     with pytest.raises(TooManyExempt):
         program(False, [f"10.0.{n // 256}.{n % 256}" for n in range(2_000)])

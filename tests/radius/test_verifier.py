@@ -45,7 +45,7 @@ def verifier(cell):
     return start
 
 
-def test_user_of_a_source_is_decided_by_policy_with_what_the_source_says(cell, verifier):
+def test_source_user_is_decided_with_the_sources_data(cell, verifier):
     with verifier(always(STAFF)) as running:
         reply = radclient(cell.alpha, 'User-Name="zoe"', 'User-Password="open sesame"')
     assert reply.code == "Access-Accept"
@@ -60,7 +60,7 @@ def test_user_of_a_source_is_decided_by_policy_with_what_the_source_says(cell, v
     assert record.request["user.attribute.department"] == ("IT",)
 
 
-def test_slot_is_that_of_the_port_whatever_the_packet_calls_itself(cell, verifier):
+def test_slot_is_determined_by_the_port(cell, verifier):
     with verifier(always(STAFF)) as running:
         for line in (f"NAS-Identifier=slot_{cell.bravo.slot}", 'Proxy-State=0x01, NAS-Identifier="x"'):
             reply = radclient(cell.alpha, 'User-Name="zoe"', 'User-Password="x"', line)
@@ -76,7 +76,7 @@ def test_user_whose_groups_no_rule_admits_is_denied_by_policy(cell, verifier):
     assert cell.decision().reason == "rule-denied"
 
 
-def test_reject_carries_the_verifiers_reason_into_the_log(cell, verifier):
+def test_verifiers_reason_is_in_the_log(cell, verifier):
     with verifier(always(VerificationResult("wrong-password", "data 52e", source="directory"))):
         reply = radclient(cell.alpha, 'User-Name="zoe"', 'User-Password="open sesame"')
     assert (reply.code, reply.attributes.get("Reply-Message")) == ("Access-Reject", None)
@@ -90,7 +90,7 @@ def test_reject_of_a_name_that_is_no_text_is_logged(cell, verifier):
     assert (cell.decision().reason, cell.decision().identity) == ("unknown-user", "=FF=FE")
 
 
-def test_own_user_is_verified_elsewhere_and_keeps_its_own_groups(cell, verifier):
+def test_local_user_is_verified_and_keeps_local_groups(cell, verifier):
     with verifier(always(VerificationResult())) as running:
         assert login(cell, "otto", "correct horse battery") == ACCESS_ACCEPT
     assert set(running.asked) == {(cell.alpha.slot, b"otto", b"correct horse battery")}
@@ -99,7 +99,7 @@ def test_own_user_is_verified_elsewhere_and_keeps_its_own_groups(cell, verifier)
     assert "user.source" not in record.request
 
 
-def test_tenant_without_sources_asks_nobody_about_unknown_names(cell, verifier):
+def test_tenant_without_sources_queries_nobody(cell, verifier):
     with verifier(always(STAFF)) as running:
         reply = radclient(cell.bravo, 'User-Name="zoe"', 'User-Password="open sesame"')
     assert reply.code == "Access-Reject"
@@ -107,7 +107,7 @@ def test_tenant_without_sources_asks_nobody_about_unknown_names(cell, verifier):
     assert cell.decision().reason == "unknown-user"
 
 
-def test_slow_logins_hold_up_nobody_else(cell, verifier):
+def test_slow_logins_delay_nobody(cell, verifier):
     """Many more logins wait for an answer than radiusd has threads; every other request is answered meanwhile."""
     release = threading.Event()
 
@@ -130,7 +130,7 @@ def test_slow_logins_hold_up_nobody_else(cell, verifier):
     assert {record.reason for record in cell.decisions(method="pap")} == {"directory-slow"}
 
 
-def test_verifier_that_never_answers_is_told_and_asked_again_once_it_is_back(cell, verifier):
+def test_silent_verifier_is_reported_and_retried(cell, verifier):
     assert login(cell, seconds=15.0) == ACCESS_REJECT
     assert cell.decision().reason == "verifier-unavailable"
     cell.forget_records()
@@ -139,7 +139,7 @@ def test_verifier_that_never_answers_is_told_and_asked_again_once_it_is_back(cel
     assert cell.decision().reason == "rule-permitted"
 
 
-def test_repeated_question_does_not_put_off_the_end_of_the_wait(cell):
+def test_repeated_request_does_not_extend_the_timeout(cell):
     nas = Nas(cell.alpha)
     attributes = joined([(USER_NAME, "zoe"), (CALLING_STATION_ID, new_mac())])
     request = packet.access_request(9, os.urandom(16), attributes, nas.key, b"open sesame")
@@ -157,7 +157,7 @@ def test_repeated_question_does_not_put_off_the_end_of_the_wait(cell):
     assert cell.decision().reason == "verifier-unavailable"
 
 
-def test_answer_signed_with_another_secret_admits_nobody(cell):
+def test_response_signed_with_another_secret_is_rejected(cell):
     with running_verifier(cell.config.verifier.port, "not-the-secret-of-this-cell", always(STAFF)) as running:
         assert login(cell, seconds=15.0) == ACCESS_REJECT
     assert running.asked == []
@@ -165,7 +165,7 @@ def test_answer_signed_with_another_secret_admits_nobody(cell):
     assert cell.decision().reason == "verifier-unavailable"
 
 
-def test_user_blocked_while_the_verifier_is_asked_is_out(cell, replica):
+def test_user_blocked_during_verification_is_rejected(cell, replica):
     """As is one that was removed: what counts is how it is at the end."""
     users = {"otto": ("user-disabled", lambda batch: put_argon2_user(batch, cell, "otto", "x", disabled=True))}
     users["emil"] = ("unknown-user", lambda batch: batch.delete_user(cell.alpha.number, "emil"))
@@ -207,5 +207,5 @@ def test_tenant_that_fills_the_verifier_leaves_room_for_others(cell, replica, mo
         assert radclient(cell.bravo, 'User-Name="zoe"', 'User-Password="x"').code == "Access-Accept"
         held.set()
         assert [each.result() for each in waiting] == [ACCESS_ACCEPT] * 4
-        # Whoever has gone makes room.
+        # Finished logins free their slots.
         assert login(cell) == ACCESS_ACCEPT

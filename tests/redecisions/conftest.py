@@ -1,4 +1,4 @@
-"""A tenant whose cell decides with the module's own code, from a replica that follows the database."""
+"""A tenant whose cell decides with the module's own code. Its replica follows the database."""
 
 import json
 from contextlib import contextmanager
@@ -46,7 +46,7 @@ def document(*rules, fallback=None):
 
 
 class Net:
-    """What happens at one tenant."""
+    """The network of one tenant."""
 
     def __init__(self, tenant, owner, replica, engines, cell_id, tmp_path):
         self.tenant, self.id, self.owner, self.replica = tenant, tenant.id, owner, replica
@@ -91,7 +91,7 @@ class Net:
             )
 
     def answer(self, mac, *, user="", pairs=(), identifier=IDENTIFIER):
-        """Of the cell, to this device now: (case, outcome)."""
+        """The cell's current decision for this device: (case, outcome)."""
         self.replica.catch_up()
         named = [("User-Name", user or mac), ("Calling-Station-Id", mac), ("NAS-Identifier", identifier)]
         request = AccessRequest(
@@ -103,7 +103,7 @@ class Net:
             return case, decide_case(case, view, self._policies)
 
     def log(self, case, outcome):
-        """As the shipper does; returns its time, epoch microseconds."""
+        """Logs the decision as the shipper does. Returns its time in epoch microseconds."""
         request, place = case.request, case.place
         with Session(self.engines.owner) as session, session.begin():
             make_row(
@@ -130,7 +130,7 @@ class Net:
         return case.at
 
     def join(self, mac, *, class_=None, minutes_ago=0, **asked):
-        """The device comes, is admitted, and its session begins; returns its id."""
+        """The device is admitted and its session begins. Returns the session's id."""
         case, outcome = self.answer(mac, **asked)
         assert outcome.permitted, outcome
         at = self.log(case, outcome)
@@ -152,7 +152,7 @@ class Net:
         self.owner.execute("UPDATE sessions SET stopped_at = now() WHERE id = %s", (row,))
 
     def follow(self):
-        """The cell decides with every change."""
+        """The cell applies every change."""
         self.replica.catch_up()
         with session_scope(CellScope(self.cell_id), engine=self.engines.cell) as session:
             session.execute(
@@ -170,7 +170,7 @@ class Net:
             return runner.advance_tenant(session, tenant_id=self.id)
 
     def settle(self):
-        """What changed is followed, collected and worked off."""
+        """The changes are applied, collected and processed."""
         self.follow()
         self.collect()
         while self.turn():
@@ -179,7 +179,7 @@ class Net:
         self.turn()
 
     def wait(self):
-        """A minute, as far as the pace of requests goes."""
+        """Advances the request rate limiter by one minute."""
         self.owner.execute("UPDATE redecisions SET fed_at = fed_at - interval '1 minute'")
 
     def forget_marks(self):
@@ -190,7 +190,7 @@ class Net:
 
     @property
     def asked(self):
-        """{session: kind} of what is queued."""
+        """{session: kind} of the queued requests."""
         with self.scope() as session:
             rows = session.query(CoaRequest).filter(CoaRequest.state == "queued").all()
             return {row.session_row: row.kind for row in rows}
@@ -242,7 +242,7 @@ def net(net_of, upload):
 
 @pytest.fixture
 def office(net):
-    """A printer and a camera in VLANs of their own; {name: session}."""
+    """A printer and a camera in separate VLANs: {name: session}."""
     net.decide_by(document(by_group("printers", "20"), by_group("cameras", "30", identifier="c")))
     net.add(PRINTER, "printers")
     net.add(CAMERA, "cameras")
@@ -253,7 +253,7 @@ def office(net):
 
 @pytest.fixture
 def crowd(net):
-    """More devices than may be disconnected without anybody's word."""
+    """More devices than may be disconnected without approval."""
     net.decide_by(document(by_group("printers", "20")))
     macs = [f"00a0c00001{number:02x}" for number in range(MIN_CEILING + 2)]
     for mac in macs:

@@ -1,4 +1,4 @@
-"""Deciding anew is what the cell would do: the module itself, from its replica, is asked the same request."""
+"""A redecision equals the cell's decision: the module itself decides the same request from its replica."""
 
 import json
 
@@ -100,7 +100,7 @@ _OFFERS = st.sampled_from((["mab", "pap"], ["mab"], ["pap"]))
 
 
 class State:
-    """Of the database, set anew for each example."""
+    """The database state, set for each example."""
 
     def __init__(self, net):
         self._net = net
@@ -164,10 +164,10 @@ def states(net):
     st.sampled_from(((), (("Called-Station-Id", "00-11-22-33-44-55:office"),), (("Service-Type", "Call-Check"),))),
     st.sampled_from(("switch", "unknown")),
 )
-def test_deciding_anew_is_what_the_cell_decides(
+def test_redecision_equals_the_cells_decision(
     net, states, document, endpoint, user, site, methods, name, pairs, identifier
 ):
-    # How it was, when the device came in.
+    # The state when the device was admitted.
     states.set(
         {"fallback": {"verdict": "permit", "vlan": "1"}},
         None,
@@ -189,13 +189,13 @@ def test_deciding_anew_is_what_the_cell_decides(
     assert judged.undecidable is None
     told = ComparedAnswer(expected.verdict, expected.rule_id, expected.vlan, expected.monitored)
     assert judged.after.permitted == expected.permitted
-    # A refusal before any rule is asked names no rule.
+    # A rejection before any rule has no rule name.
     assert judged.after == told, expected
     assert judged.reason == _REASONS.get(expected.reason, expected.reason)
     same = (expected.reply, expected.vlan) == (outcome.reply, outcome.vlan)
     assert judged.action == ("disconnect" if not expected.permitted else "" if same else "reauthenticate")
 
 
-# The module puts a deny of the fallback into better words for devices that nobody knows.
+# For unknown devices, the module words a fallback deny differently.
 _REASONS = {"unknown-mac": "fallback-denied", "endpoint-expired": "fallback-denied"}
 _PLAIN = {"monitor": False, "fallback": None, "has_policy": True}

@@ -1,4 +1,4 @@
-"""What is decided of a session now: certificates, directories, counts of sessions, passphrases, monitor mode, time."""
+"""Redecision of one session: certificates, directories, session limits, passphrases, monitor mode, time."""
 
 import json
 
@@ -22,7 +22,7 @@ from tests.redecisions.conftest import ADDRESS, IDENTIFIER, by_group, document
 
 MAC = "00a0c0000001"
 ANYBODY = {"fallback": {"verdict": "permit", "vlan": "1"}}
-# As the cell answers a NAS of this vendor with it.
+# As the cell replies to a NAS of this vendor.
 TOLD = [
     ["Tunnel-Type:1", ":=", "VLAN"],
     ["Tunnel-Medium-Type:1", ":=", "IEEE-802"],
@@ -32,7 +32,7 @@ TOLD = [
 
 @pytest.fixture
 def recorded(net):
-    """A session of a device that was let in as told; its id."""
+    """A session of a device that was admitted with this decision. Returns its id."""
 
     def recorded(method="eap-tls", mac=MAC, identity="laptop", minutes_ago=0, **values):
         at = epoch_microseconds()
@@ -97,7 +97,7 @@ class Issued:
         ).fetchone()
 
     def of(self, **facts):
-        """What is recorded of a decision about it."""
+        """The recorded fields of a decision about it."""
         request = {
             "certificate.serial": [self.serial],
             "certificate.issuer": [self.issuer],
@@ -112,7 +112,7 @@ def issued(net, anybody, app_engine):
     return Issued(net, app_engine)
 
 
-def test_certificate_that_is_good_changes_nothing(recorded, judged, issued):
+def test_valid_certificate_changes_nothing(recorded, judged, issued):
     found = judged(recorded(**issued.of()))
     assert (found.undecidable, found.action, found.reason) == (None, "", "fallback-permitted")
 
@@ -132,7 +132,7 @@ def test_certificate_that_is_good_changes_nothing(recorded, judged, issued):
         ("UPDATE sites SET policy_id = NULL", "no-policy"),
     ],
 )
-def test_what_the_cell_would_refuse_before_any_rule(net, recorded, judged, issued, statement, reason):
+def test_credential_rejected_before_any_rule_is_a_difference(net, recorded, judged, issued, statement, reason):
     session = recorded(**issued.of())
     net.owner.execute(statement)
     found = judged(session)
@@ -141,7 +141,7 @@ def test_what_the_cell_would_refuse_before_any_rule(net, recorded, judged, issue
 
 @pytest.fixture
 def external(net, issued):
-    """The only authority that the certificate can be of is somebody else's."""
+    """The certificate can only be from an external authority."""
     corporate = authority("Corp CA", utc_now())
     with net.scope() as session:
         import_authorities(session, actor=ACTOR, tenant_id=net.id, files=[("ca.pem", pem(corporate))], now=utc_now())
@@ -154,7 +154,7 @@ def external(net, issued):
     }
 
 
-def test_certificate_of_an_external_authority_goes_by_what_that_says(net, recorded, judged, external):
+def test_external_certificate_follows_its_authoritys_status(net, recorded, judged, external):
     number, told = external
     session = recorded(**told)
     assert judged(session).action == ""
@@ -170,7 +170,7 @@ def test_certificate_of_an_external_authority_goes_by_what_that_says(net, record
     assert judged(session).reason == "certificate-revoked"
 
 
-def test_two_external_authorities_of_one_name_are_not_guessed_between(net, recorded, judged, external):
+def test_two_external_authorities_of_one_name_are_not_guessed(net, recorded, judged, external):
     number, told = external
     net.owner.execute(
         "INSERT INTO certificate_authorities (id, tenant_id, kind, name, subject, certificate_der, key_id, not_before, "
@@ -187,18 +187,18 @@ def asking(attribute, value, operator="equals"):
     return {"rules": [rule], "fallback": {"verdict": "deny"}}
 
 
-def test_field_of_the_certificate_that_was_never_asked_for_is_not_guessed(net, recorded, judged, issued):
+def test_unrecorded_certificate_field_is_not_guessed(net, recorded, judged, issued):
     before = recorded(**issued.of())
     net.decide_by(asking("certificate.subject.OU", "Sales"))
     assert judged(before).undecidable == "not-recorded"
-    # That version asks, so what is not written down was not there.
+    # That version uses the field, so an unrecorded value was absent.
     after = recorded(**issued.of(), mac="00a0c0000002", policy_version=2)
     assert judged(after).action == "disconnect"
     there = recorded(**issued.of(**{"certificate.subject.OU": ["Sales"]}), mac="00a0c0000003", policy_version=2)
     assert judged(there).action == ""
 
 
-def test_age_of_our_own_certificate_is_that_of_today(net, recorded, judged, issued):
+def test_own_certificate_uses_its_current_age(net, recorded, judged, issued):
     session = recorded(**issued.of())
     net.decide_by(asking("certificate.age_days", 10, "at_least"))
     assert judged(session).action == "disconnect"
@@ -206,17 +206,17 @@ def test_age_of_our_own_certificate_is_that_of_today(net, recorded, judged, issu
     assert judged(session).action == ""
 
 
-def test_what_a_directory_told_stands(net, recorded, judged):
+def test_directory_groups_of_the_login_still_apply(net, recorded, judged):
     net.decide_by(asking("user.group", "staff"))
     facts = {"user.name": ["anna"], "user.source": ["corp"], "user.group": ["staff"]}
     session = recorded("pap", identity="anna", request=facts)
     assert judged(session).action == ""
-    # An own user of that name is another.
+    # A local user of that name is another user.
     net.add_user("anna")
     assert judged(session).action == ""
 
 
-def test_own_user_goes_by_the_groups_of_today(net, recorded, judged):
+def test_local_user_uses_current_groups(net, recorded, judged):
     net.decide_by(asking("user.group", "staff"))
     session = recorded("pap", identity="Anna", request={"user.name": ["anna"], "user.group": ["staff"]})
     assert judged(session).reason == "unknown-user"
@@ -224,7 +224,7 @@ def test_own_user_goes_by_the_groups_of_today(net, recorded, judged):
     assert judged(session).reason == "fallback-denied"
 
 
-def test_who_came_first_stays_where_sessions_are_limited(net, recorded, judged):
+def test_session_limit_keeps_the_earliest_sessions(net, recorded, judged):
     limit = asking("session.count.user", 2, "less_than")
     net.decide_by(limit)
     net.add_user("anna")
@@ -232,7 +232,7 @@ def test_who_came_first_stays_where_sessions_are_limited(net, recorded, judged):
     assert [each.action for each in judged(*rows)] == ["", "", "disconnect"]
 
 
-def test_passphrase_that_is_gone_is_a_deny(net, recorded, judged):
+def test_deleted_passphrase_is_a_deny(net, recorded, judged):
     psk = {"id": "r", "name": "r", "when": {"all": []}, "then": {"verdict": "permit", "psk": "endpoint"}}
     net.decide_by({"rules": [psk]})
     net.owner.execute("UPDATE nases SET vendor = 'aruba'")
@@ -252,7 +252,7 @@ def test_monitor_mode_disconnects_nobody(net, recorded, judged, anybody):
     assert (found.action, found.after.verdict, found.after.monitored) == ("", "permit", "site")
 
 
-def test_window_is_asked_at_the_time_it_is(net, recorded, judged):
+def test_time_window_uses_the_current_time(net, recorded, judged):
     then = {"verdict": "permit", "vlan": "1"}
     always = {"attribute": "time", "operator": "within", "value": {"dates": {"from": "2000-01-01"}}}
     over = {"attribute": "time", "operator": "within", "value": {"dates": {"to": "2001-12-31"}}}
@@ -263,19 +263,19 @@ def test_window_is_asked_at_the_time_it_is(net, recorded, judged):
     assert judged(session).action == "disconnect"
 
 
-def test_policy_that_this_version_cannot_read_is_told(net, recorded, judged, anybody):
+def test_unreadable_policy_is_reported(net, recorded, judged, anybody):
     session = recorded("mab", identity=MAC)
     net.decide_by({"rules": "none"})
     assert judged(session).undecidable == "unreadable-policy"
 
 
-def test_decision_of_an_earlier_version_is_told(net, recorded, judged, anybody):
+def test_decision_of_an_older_version_is_reported(net, recorded, judged, anybody):
     session = recorded("mab", identity=MAC)
     net.owner.execute("UPDATE auth_log SET request = '{}'")
     assert judged(session).undecidable == "older-format"
 
 
-def test_vendor_that_writes_the_reply_otherwise_is_a_difference(net, recorded, judged, anybody):
+def test_other_vendor_format_of_the_reply_is_a_difference(net, recorded, judged, anybody):
     session = recorded("mab", identity=MAC)
     assert judged(session).action == ""
     net.decide_by({"fallback": {"verdict": "permit", "vlan": "1", "acl": "guests"}})

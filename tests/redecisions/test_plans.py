@@ -1,4 +1,4 @@
-"""What a large tenant has is read once, though PostgreSQL has not heard of that tenant yet (docs/adr/0014)."""
+"""A large tenant's rows are read once, even before PostgreSQL has statistics for it (docs/adr/0014)."""
 
 import pytest
 from sqlalchemy import text
@@ -29,7 +29,7 @@ _READ = text(
 
 @pytest.fixture
 def unexpected(net_of, owner):
-    """A tenant whose devices came after PostgreSQL looked at the log, which it found full of another's."""
+    """A tenant whose rows are newer than the statistics, which describe a log full of another tenant's rows."""
     known, unexpected = net_of("alpha"), net_of("bravo")
     for tenant in (known, unexpected):
         tenant.moment = utc_now()
@@ -39,7 +39,7 @@ def unexpected(net_of, owner):
     return unexpected
 
 
-def test_a_page_of_sessions_reads_the_decisions_of_its_devices_alone(unexpected):
+def test_session_page_reads_only_its_devices_decisions(unexpected):
     moment = unexpected.moment
     named = encode_class(int(moment.timestamp() * 1_000_000))
     live = [
@@ -50,11 +50,11 @@ def test_a_page_of_sessions_reads_the_decisions_of_its_devices_alone(unexpected)
         found = live_sessions.load_decisions(session, unexpected.id, live)
         read = session.scalar(_READ, {"of": "auth_log"})
     assert set(found) == set(range(1, PAGE + 1))
-    # Two of each, and a few that earlier tests have left; not all of the tenant for each.
+    # Two per device and a few left by earlier tests, but not the whole tenant for each device.
     assert read <= 10 * PAGE
 
 
-def test_what_an_approved_run_keeps_is_looked_up_and_not_compared_with_all(net):
+def test_approved_runs_items_are_looked_up_by_index(net):
     runs = [
         net.owner.execute(
             "INSERT INTO redecisions (tenant_id, scope, state, sends) VALUES (%s, 'all', %s, true) RETURNING id",

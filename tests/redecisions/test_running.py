@@ -1,4 +1,4 @@
-"""What a change does to those who are on the network already."""
+"""Effects of a change on devices that are already connected."""
 
 import pytest
 
@@ -12,8 +12,8 @@ from nac.session_class import encode_class
 from tests.redecisions.conftest import CAMERA, LAPTOP, PRINTER, by_group, document
 
 
-def test_nothing_is_asked_where_the_result_is_the_same(net, office):
-    # Another rule, and the same for the NAS.
+def test_unchanged_result_sends_nothing(net, office):
+    # Another rule decides, with the same result for the NAS.
     net.decide_by(document(by_group("printers", "20", identifier="other"), by_group("cameras", "30", identifier="c")))
     net.settle()
     [run] = net.runs
@@ -22,7 +22,7 @@ def test_nothing_is_asked_where_the_result_is_the_same(net, office):
     assert net.asked == {}
 
 
-def test_another_vlan_has_the_device_authenticate_again_and_a_deny_ends_the_session(net, office):
+def test_new_vlan_reauthenticates_and_deny_disconnects(net, office):
     net.decide_by(document(by_group("printers", "21")))
     net.settle()
     assert net.asked == {office["printer"]: "reauthenticate", office["camera"]: "disconnect"}
@@ -44,15 +44,15 @@ def test_another_vlan_has_the_device_authenticate_again_and_a_deny_ends_the_sess
     assert run["requests"] == {"queued": 2}
 
 
-def test_device_that_has_authenticated_again_goes_by_its_later_decision(net, office):
+def test_reauthenticated_device_uses_its_newer_decision(net, office):
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
-    # The NAS reports the new Class with its next record alone.
+    # The NAS reports the new Class only with its next record.
     net.log(*net.answer(PRINTER))
     net.settle()
     assert net.asked == {}
 
 
-def test_change_waits_until_the_cell_decides_with_it(net, office):
+def test_change_waits_until_the_cell_has_applied_it(net, office):
     net.follow()
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
     net.collect()
@@ -62,7 +62,7 @@ def test_change_waits_until_the_cell_decides_with_it(net, office):
     assert net.asked == {office["printer"]: "reauthenticate"}
 
 
-def test_what_follows_from_a_change_that_came_meanwhile_waits_for_the_cell(net, office):
+def test_result_of_a_concurrent_change_waits_for_the_cell(net, office):
     cameras = by_group("cameras", "30", identifier="c")
     net.decide_by(document(by_group("printers", "21"), cameras))
     net.follow()
@@ -70,14 +70,14 @@ def test_what_follows_from_a_change_that_came_meanwhile_waits_for_the_cell(net, 
     net.decide_by(document(by_group("printers", "22"), cameras))
     (xact,) = net.owner.execute("SELECT xact::text FROM replica_changes ORDER BY xact DESC LIMIT 1").fetchone()
     net.turn()
-    # Decided by what is stored, so the cell must know that before the device comes back.
+    # The decision uses stored data. The cell must have it before the device reconnects.
     assert net.owner.execute("SELECT after_xact::text FROM coa_requests").fetchall() == [(xact,)]
     net.owner.execute("DELETE FROM coa_requests")
     net.settle()
     assert net.owner.execute("SELECT after_xact FROM coa_requests").fetchall() == [(None,)]
 
 
-def test_change_of_a_device_concerns_its_sessions_alone(net, office):
+def test_device_change_affects_only_its_sessions(net, office):
     net.call(ENDPOINT_GROUPS.create, name="phones")
     net.call(endpoints.update_groups, mac=PRINTER, groups=["cameras"])
     net.settle()
@@ -86,13 +86,13 @@ def test_change_of_a_device_concerns_its_sessions_alone(net, office):
     assert net.asked == {office["printer"]: "reauthenticate"}
 
 
-def test_change_of_nobody_on_the_network_leaves_no_trace(net, office):
+def test_change_without_live_sessions_leaves_no_trace(net, office):
     net.add(LAPTOP, "printers")
     net.settle()
     assert net.runs == []
 
 
-def test_change_of_a_user_concerns_his_sessions(net, office):
+def test_user_change_affects_their_sessions(net, office):
     staff = by_group("staff", "40", attribute="user.group", identifier="staff")
     net.decide_by(document(staff, by_group("printers", "20"), by_group("cameras", "30", identifier="c")))
     net.add_user("anna", "staff")
@@ -106,15 +106,15 @@ def test_change_of_a_user_concerns_his_sessions(net, office):
     assert change["after"]["reason"] == "user-disabled"
 
 
-def test_blocked_device_is_asked_off_once(net, office):
+def test_blocked_device_is_disconnected_once(net, office):
     net.call(endpoints.block_endpoint, mac=PRINTER)
     net.settle()
     assert net.asked == {office["printer"]: "disconnect"}
-    # By the block itself: nothing is left to be found.
+    # The block itself sent the request. The run finds nothing.
     assert net.runs == []
 
 
-def test_block_that_came_to_nothing_is_asked_for_again(net, office):
+def test_failed_block_request_is_sent_again(net, office):
     net.call(endpoints.block_endpoint, mac=PRINTER)
     net.settle()
     net.owner.execute("UPDATE coa_requests SET state = 'unanswered', sent_at = now(), ended_at = now()")
@@ -129,11 +129,11 @@ def test_block_that_came_to_nothing_is_asked_for_again(net, office):
     [
         ("UPDATE tenants SET methods = '{pap}'", "tenant", {"method-not-offered"}),
         ("UPDATE sites SET policy_id = NULL", "site", {"no-policy"}),
-        # The default site is the same, and so is the reply.
+        # The default site gives the same reply.
         ("DELETE FROM nases", "nas", set()),
     ],
 )
-def test_change_of_what_concerns_all_has_all_looked_at(net, office, statement, cause, reasons):
+def test_global_change_checks_all_sessions(net, office, statement, cause, reasons):
     net.owner.execute(statement)
     net.settle()
     [run] = net.runs
@@ -141,7 +141,7 @@ def test_change_of_what_concerns_all_has_all_looked_at(net, office, statement, c
     assert {change["after"]["reason"] for change in run["changes"]} == reasons
 
 
-def test_several_changes_are_one_run(net, office):
+def test_concurrent_changes_are_one_run(net, office):
     for vlan in ("21", "22", "23"):
         net.decide_by(document(by_group("printers", vlan), by_group("cameras", "30", identifier="c")))
     net.settle()
@@ -149,7 +149,7 @@ def test_several_changes_are_one_run(net, office):
     assert run["changes"][0]["after"]["vlan"] == "23"
 
 
-def test_many_changes_that_take_several_turns_are_one_run(net, office, monkeypatch):
+def test_many_changes_over_several_turns_are_one_run(net, office, monkeypatch):
     monkeypatch.setattr(runner, "MAX_CHANGES", 1)
     net.owner.execute("DELETE FROM endpoint_group_members")
     net.follow()
@@ -161,21 +161,21 @@ def test_many_changes_that_take_several_turns_are_one_run(net, office, monkeypat
     assert (run["state"], run["scope"], run["disconnects"]) == ("done", "some", 2)
 
 
-def test_change_that_concerns_very_many_looks_at_all(net, office, monkeypatch):
+def test_change_affecting_very_many_checks_all_sessions(net, office, monkeypatch):
     monkeypatch.setattr(runner, "PAGE_ROWS", 1)
     net.owner.execute("DELETE FROM endpoint_group_members")
     net.settle()
     assert [(run["scope"], run["disconnects"]) for run in net.runs] == [("all", 2)]
 
 
-def test_change_while_it_decides_has_all_looked_at_once_more(net, office, monkeypatch):
+def test_change_during_a_run_checks_all_sessions_again(net, office, monkeypatch):
     monkeypatch.setattr(runner, "PAGE_ROWS", 1)
     monkeypatch.setattr(runner.live_sessions.read_page, "__kwdefaults__", {"limit": 1})
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
     net.follow()
     net.collect()
     assert net.turn()
-    # The camera, whose session is the newest, has been looked at.
+    # The camera has the newest session, which is already checked.
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "31", identifier="c")))
     net.settle()
     first, second = net.runs
@@ -184,7 +184,7 @@ def test_change_while_it_decides_has_all_looked_at_once_more(net, office, monkey
     assert net.asked == dict.fromkeys(office.values(), "reauthenticate")
 
 
-def test_session_without_a_known_decision_is_counted_and_never_guessed(net, office):
+def test_session_without_a_known_decision_is_counted(net, office):
     foreign = net.begin(LAPTOP, "0x666f6f", "laptop")
     gone = net.begin(LAPTOP, "0x410000000000000001", "laptop")
     net.decide_by(document())
@@ -195,7 +195,7 @@ def test_session_without_a_known_decision_is_counted_and_never_guessed(net, offi
     assert set(net.asked) == set(office.values())
 
 
-def test_session_of_a_start_that_came_late_is_looked_at(net, office):
+def test_session_of_a_late_start_is_checked(net, office):
     at = net.log(*net.answer(PRINTER))
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
     net.settle()
@@ -205,7 +205,7 @@ def test_session_of_a_start_that_came_late_is_looked_at(net, office):
     assert net.asked[late] == "reauthenticate"
 
 
-def test_device_whose_session_became_known_after_its_change_is_looked_at(net, office):
+def test_session_learned_of_after_the_change_is_checked(net, office):
     net.add(LAPTOP, "printers")
     at = net.log(*net.answer(LAPTOP))
     net.call(endpoints.update_groups, mac=LAPTOP, groups=["cameras"])
@@ -214,13 +214,13 @@ def test_device_whose_session_became_known_after_its_change_is_looked_at(net, of
     net.owner.execute("UPDATE redecision_marks SET due_at = now()")
     net.settle()
     assert net.asked == {late: "reauthenticate"}
-    # That was all: nothing is looked at for ever.
+    # No further check is due.
     net.owner.execute("UPDATE redecision_marks SET due_at = now()")
     net.settle()
     assert net.owner.execute("SELECT count(*) FROM redecision_marks").fetchone() == (0,)
 
 
-def test_policy_that_cuts_everybody_off_waits_for_a_person(net, crowd, caplog):
+def test_policy_that_disconnects_everyone_needs_approval(net, crowd, caplog):
     net.decide_by(document())
     net.settle()
     [run] = net.runs
@@ -230,33 +230,33 @@ def test_policy_that_cuts_everybody_off_waits_for_a_person(net, crowd, caplog):
     assert net.asked == {}
     net.call(service.approve_redecision, number=run["id"])
     net.turn()
-    # As many as one NAS takes at a time.
+    # As many as one NAS accepts at a time.
     assert len(net.asked) == 10
     with pytest.raises(Conflict, match="does not wait for approval"):
         net.call(service.approve_redecision, number=run["id"])
 
 
-def test_many_small_changes_are_a_large_one(net, crowd, monkeypatch):
+def test_many_small_changes_count_as_a_large_one(net, crowd, monkeypatch):
     for module in (completion, settings):
         monkeypatch.setattr(module, "MIN_CEILING", 2)
     net.call(service.update_settings, ceiling_percent=0)
     for number in range(3):
         leave = "DELETE FROM endpoint_group_members m USING endpoints e WHERE e.id = m.endpoint_id AND e.mac = %s"
         net.owner.execute(leave, (f"00a0c00001{number:02x}",))
-        # A look at everybody would find those anew that are still queued: it is told beforehand that it would wait.
+        # A check of all sessions would find queued ones again. The preview says that it needs approval.
         with net.scope() as session:
             assert service.preview_redecision(session, tenant_id=net.id).over_ceiling is (number > 0)
         net.settle()
     assert [(run["state"], run["disconnects"]) for run in net.runs] == [("done", 1), ("done", 1), ("waiting", 1)]
     assert "2 of them in the last hour" in net.runs[-1]["detail"]
-    # Who wants no share of the sessions to wait has none wait, however often they are asked in an hour.
+    # Without an approval limit nothing waits, however many requests there are in an hour.
     net.call(service.update_settings, ceiling_percent=100)
     net.decide_by(document())
     net.settle()
     assert net.runs[-1]["state"] == "sending"
 
 
-def test_stop_withdraws_what_is_queued_and_sends_no_more(net, crowd):
+def test_stop_cancels_queued_requests_and_sends_no_more(net, crowd):
     net.call(service.update_settings, ceiling_percent=100)
     net.decide_by(document(by_group("printers", "21")))
     net.settle()
@@ -275,14 +275,14 @@ def test_stop_withdraws_what_is_queued_and_sends_no_more(net, crowd):
         net.call(service.stop_redecision, number=run["id"])
 
 
-def test_device_that_has_just_been_asked_is_asked_again_once_it_is_back(net, office):
+def test_device_just_requested_is_checked_again_on_return(net, office):
     cameras = by_group("cameras", "30", identifier="c")
     net.decide_by(document(by_group("printers", "21"), cameras))
     net.settle()
     net.owner.execute("UPDATE coa_requests SET state = 'acknowledged', sent_at = now(), ended_at = now()")
     net.decide_by(document(by_group("printers", "22"), cameras))
     net.settle()
-    # It is on its way, and is given the new VLAN when it comes.
+    # It is reconnecting and will get the new VLAN.
     assert net.asked == {}
     net.log(*net.answer(PRINTER))
     net.decide_by(document(by_group("printers", "23"), cameras))
@@ -290,7 +290,7 @@ def test_device_that_has_just_been_asked_is_asked_again_once_it_is_back(net, off
     assert net.asked == {office["printer"]: "reauthenticate"}
 
 
-def test_roll_back_withdraws_what_the_bad_policy_had_queued(net, office):
+def test_rollback_cancels_what_the_bad_policy_queued(net, office):
     net.decide_by(document())
     net.settle()
     assert net.asked == dict.fromkeys(office.values(), "disconnect")
@@ -300,7 +300,7 @@ def test_roll_back_withdraws_what_the_bad_policy_had_queued(net, office):
     assert [run["requests"] for run in net.runs] == [{"withdrawn": 2}, {"queued": 1}]
 
 
-def test_device_that_is_put_back_is_left_alone(net, office):
+def test_device_with_its_old_result_again_is_left_alone(net, office):
     net.call(ENDPOINT_GROUPS.create, name="phones")
     net.call(endpoints.update_groups, mac=PRINTER, groups=["phones"])
     net.settle()
@@ -310,7 +310,7 @@ def test_device_that_is_put_back_is_left_alone(net, office):
     assert net.asked == {}
 
 
-def test_later_run_takes_over_what_an_earlier_one_has_not_sent(net, crowd):
+def test_later_run_takes_over_unsent_items_of_an_earlier_one(net, crowd):
     net.decide_by(document())
     net.settle()
     net.call(service.update_settings, ceiling_percent=100)
@@ -321,11 +321,11 @@ def test_later_run_takes_over_what_an_earlier_one_has_not_sent(net, crowd):
     assert (second["state"], second["reauthentications"]) == ("sending", MIN_CEILING + 2)
 
 
-def test_what_is_decided_otherwise_when_its_turn_comes_is_not_sent(net, crowd):
+def test_item_with_a_changed_decision_is_not_sent(net, crowd):
     net.call(service.update_settings, ceiling_percent=100)
     net.decide_by(document(by_group("printers", "21")))
     net.settle()
-    # Before the rest is sent, everything is as it was again.
+    # Before the rest is sent, the change is undone.
     net.decide_by(document(by_group("printers", "20")))
     net.owner.execute("UPDATE coa_requests SET state = 'acknowledged', ended_at = now() - interval '1 hour'")
     net.wait()
@@ -334,7 +334,7 @@ def test_what_is_decided_otherwise_when_its_turn_comes_is_not_sent(net, crowd):
     assert (run["state"], run["items"]) == ("done", {"asked": 10, "settled": 2})
 
 
-def test_mode_preview_finds_and_sends_nothing_until_approved(net, office):
+def test_preview_mode_sends_nothing_until_approved(net, office):
     net.call(service.update_settings, mode="preview")
     net.decide_by(document(by_group("printers", "21")))
     net.settle()
@@ -346,7 +346,7 @@ def test_mode_preview_finds_and_sends_nothing_until_approved(net, office):
     assert net.asked == {office["printer"]: "reauthenticate", office["camera"]: "disconnect"}
 
 
-def test_mode_off_looks_at_nothing_but_when_a_person_asks(net, office):
+def test_off_mode_checks_only_on_request(net, office):
     net.call(service.update_settings, mode="off")
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
     net.settle()
@@ -356,7 +356,7 @@ def test_mode_off_looks_at_nothing_but_when_a_person_asks(net, office):
     assert net.asked == {office["printer"]: "reauthenticate"}
 
 
-def test_preview_says_beforehand_what_is_sent(net, office):
+def test_preview_lists_what_will_be_sent(net, office):
     draft = document(by_group("printers", "21"))
     with net.scope() as session:
         row = service.preview_redecision(session, tenant_id=net.id, drafts={net.policy_id: draft}).tallies.row()
@@ -369,7 +369,7 @@ def test_preview_says_beforehand_what_is_sent(net, office):
     assert sorted(row["changes"], key=str) == sorted(run["changes"], key=str)
 
 
-def test_time_alone_has_all_looked_at_where_a_tenant_wishes(net, office):
+def test_scheduled_check_runs_if_the_tenant_enables_it(net, office):
     net.call(service.update_settings, every_minutes=5)
     net.settle()
     assert net.runs == []
@@ -383,7 +383,7 @@ def test_time_alone_has_all_looked_at_where_a_tenant_wishes(net, office):
     ["looked_at = now() - interval '13 hours'", "position = '999999999:999999999:'"],
     ids=["away for long", "restored"],
 )
-def test_all_is_looked_at_where_the_feed_does_not_tell_all(net, office, left):
+def test_incomplete_change_feed_checks_all_sessions(net, office, left):
     net.owner.execute(f"UPDATE redecision_position SET {left}")
     net.settle()
     assert [(run["cause"], run["sessions"]) for run in net.runs] == [("the worker was down", 2)]
@@ -391,7 +391,7 @@ def test_all_is_looked_at_where_the_feed_does_not_tell_all(net, office, left):
     assert len(net.runs) == 1
 
 
-def test_tenants_do_not_see_each_other(net, net_of, office):
+def test_tenants_cannot_see_each_others_runs(net, net_of, office):
     bravo = net_of("bravo")
     bravo.decide_by(document(by_group("printers", "20")))
     bravo.add(PRINTER, "printers")
@@ -406,7 +406,7 @@ def test_tenants_do_not_see_each_other(net, net_of, office):
     assert net.runs == []
 
 
-def test_address_from_a_pool_is_no_difference_and_one_that_is_missing_is(net):
+def test_pool_address_is_no_difference_but_a_missing_one_is(net):
     with_pool = {"rules": [], "fallback": {"verdict": "permit", "vlan": "20", "ip_pool": "guests"}}
     net.decide_by(with_pool)
     net.add(PRINTER)
@@ -423,7 +423,7 @@ def test_address_from_a_pool_is_no_difference_and_one_that_is_missing_is(net):
     assert net.asked == {without: "reauthenticate"}
 
 
-def test_class_of_a_stranger_that_looks_like_ours_is_left_as_it_is(net):
+def test_similar_class_of_another_system_is_ignored(net):
     net.decide_by(document(by_group("printers", "20")))
     net.add(PRINTER, "printers")
     printer = net.join(PRINTER)

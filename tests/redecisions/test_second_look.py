@@ -1,4 +1,4 @@
-"""A change is looked at twice: what was found at first is neither found anew nor sent after a person has stopped it."""
+"""Each change is checked twice. The second check repeats nothing and sends nothing that was stopped."""
 
 import pytest
 
@@ -11,7 +11,7 @@ TOUCH = "UPDATE endpoints SET name = 'lobby' WHERE mac = %s"
 
 
 def look_again(net):
-    """A minute later."""
+    """Checks again a minute later."""
     net.owner.execute("UPDATE redecision_marks SET due_at = now()")
     net.settle()
 
@@ -20,19 +20,19 @@ def states(net):
     return [(run["state"], run["disconnects"]) for run in net.runs]
 
 
-def test_what_waits_for_a_person_waits_once(net, office):
+def test_item_waiting_for_approval_is_listed_once(net, office):
     net.call(service.update_settings, mode="preview")
     net.owner.execute(BLOCK, ([PRINTER],))
     net.settle()
     look_again(net)
     assert states(net) == [("waiting", 1)]
-    # Something else about it is a find of its own.
+    # Another difference of the same session is a separate item.
     net.owner.execute("DELETE FROM endpoints WHERE mac = %s", (PRINTER,))
     net.settle()
     assert states(net) == [("superseded", 1), ("waiting", 1)]
 
 
-def test_what_a_person_has_stopped_is_not_sent_by_the_second_look(net, office):
+def test_second_check_does_not_send_stopped_items(net, office):
     net.call(service.update_settings, per_second=1)
     net.owner.execute(BLOCK, ([PRINTER, CAMERA],))
     net.follow()
@@ -44,7 +44,7 @@ def test_what_a_person_has_stopped_is_not_sent_by_the_second_look(net, office):
     assert (states(net), net.asked) == ([("stopped", 2)], {})
 
 
-def test_what_a_nas_did_not_do_is_found_by_the_second_look(net, office):
+def test_second_check_finds_what_a_nas_did_not_do(net, office):
     net.owner.execute(BLOCK, ([PRINTER],))
     net.settle()
     net.owner.execute("UPDATE coa_requests SET state = 'unanswered', ended_at = now()")
@@ -53,7 +53,7 @@ def test_what_a_nas_did_not_do_is_found_by_the_second_look(net, office):
 
 
 @pytest.mark.parametrize("rounds", [1, 4])
-def test_session_that_is_being_asked_about_is_looked_at_once_more_only(net, office, rounds):
+def test_session_with_a_pending_request_is_checked_once_more(net, office, rounds):
     net.call(coa.create_requests, kind="bounce", row=office["printer"])
     for _ in range(rounds):
         net.call(service.start_redecision)

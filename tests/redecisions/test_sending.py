@@ -1,4 +1,4 @@
-"""What runs have found, on its way to the NASes: side by side, within what people allowed, and never for nothing."""
+"""Sending the items of runs: in parallel, within approval limits, and never without need."""
 
 import threading
 from datetime import timedelta
@@ -26,7 +26,7 @@ def due(net):
 
 @pytest.fixture
 def large(net, crowd):
-    """A run that sends to a NAS that does not answer: it will be at it for long."""
+    """A run with requests to a NAS that does not answer. It takes long."""
     net.call(service.update_settings, ceiling_percent=100)
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
     net.settle()
@@ -35,7 +35,7 @@ def large(net, crowd):
     return run
 
 
-def test_run_that_is_at_it_for_long_holds_up_no_other(net, large):
+def test_long_run_delays_no_other(net, large):
     net.add(CAMERA, "cameras")
     camera = net.join(CAMERA)
     net.owner.execute("UPDATE sessions SET nas_key = 'other|192.0.2.9' WHERE id = %s", (camera,))
@@ -45,7 +45,7 @@ def test_run_that_is_at_it_for_long_holds_up_no_other(net, large):
     assert [(run["scope"], run["state"]) for run in net.runs] == [("all", "sending"), ("some", "done")]
 
 
-def test_runs_share_the_pace_and_none_waits_for_ever(net, crowd, monkeypatch):
+def test_runs_share_the_rate_limit_fairly(net, crowd, monkeypatch):
     monkeypatch.setattr(dispatch, "MAX_RUNS", 1)
     for number, session in enumerate(crowd[:3]):
         net.owner.execute("UPDATE sessions SET nas_key = %s WHERE id = %s", (f"nas-{number}|192.0.2.{number}", session))
@@ -60,12 +60,12 @@ def test_runs_share_the_pace_and_none_waits_for_ever(net, crowd, monkeypatch):
     for _ in range(3):
         net.wait()
         net.turn()
-    # Each had its turn. Its session is decided as it was, so there was nothing to send.
+    # Each run had its turn. Its session has its old decision, so there was nothing to send.
     assert [(run["state"], run["items"]) for run in net.runs] == [("done", {"settled": 1})] * 3
 
 
-def test_slow_pace_is_kept_though_a_turn_is_early(net, large, monkeypatch):
-    """Of one in a second nothing is allowed after 0.9 s, and the 0.9 s are not lost."""
+def test_slow_rate_is_kept_when_a_turn_is_early(net, large, monkeypatch):
+    """At one per second, nothing is allowed after 0.9 s, and the 0.9 s still count."""
     now = utc_now()
     monkeypatch.setattr(dispatch, "utc_now", lambda: now)
     net.call(service.update_settings, per_second=1)
@@ -78,8 +78,8 @@ def test_slow_pace_is_kept_though_a_turn_is_early(net, large, monkeypatch):
             assert dispatch._compute_allowance(session, net.id, settings) == expected
 
 
-def test_change_of_a_vlan_that_disconnects_many_waits_for_a_person(net, crowd):
-    """For most vendors it is a Disconnect that has a device authenticate again."""
+def test_vlan_change_that_disconnects_many_needs_approval(net, crowd):
+    """For most vendors a Disconnect makes the device authenticate again."""
     net.decide_by(document(by_group("printers", "21")))
     with net.scope() as session:
         assert service.preview_redecision(session, tenant_id=net.id).over_ceiling
@@ -90,7 +90,7 @@ def test_change_of_a_vlan_that_disconnects_many_waits_for_a_person(net, crowd):
     assert net.asked == {}
 
 
-def test_approval_outlives_a_later_look_at_everybody(net, crowd):
+def test_approval_stays_valid_after_a_later_full_check(net, crowd):
     net.decide_by(document())
     net.settle()
     [run] = net.runs
@@ -108,12 +108,12 @@ def test_approval_outlives_a_later_look_at_everybody(net, crowd):
     assert set(net.asked) == set(crowd[10:])
 
 
-def test_approval_is_of_what_was_seen(net, crowd):
+def test_approval_covers_only_what_was_listed(net, crowd):
     net.decide_by(document())
     net.settle()
     net.call(service.approve_redecision, number=net.runs[0]["id"])
     net.turn()
-    # Nobody is to be disconnected any more.
+    # No device is to be disconnected any more.
     net.decide_by(document(by_group("printers", "20")))
     net.settle()
     approved, later = net.runs
@@ -121,7 +121,7 @@ def test_approval_is_of_what_was_seen(net, crowd):
     assert net.asked == {}
 
 
-def test_session_that_is_being_asked_about_when_its_turn_comes_is_looked_at_again(net, large, crowd):
+def test_session_with_a_pending_request_is_checked_again(net, large, crowd):
     rest = [row for row in crowd if row not in net.asked]
     net.call(coa.create_requests, kind="bounce", row=rest[0])
     net.owner.execute(
@@ -138,7 +138,7 @@ def test_session_that_is_being_asked_about_when_its_turn_comes_is_looked_at_agai
     assert net.asked[rest[0]] == "reauthenticate"
 
 
-def test_block_stands_though_the_run_that_asked_before_is_stopped(net, office):
+def test_stopping_a_run_keeps_the_block(net, office):
     net.decide_by(document())
     net.settle()
     assert net.asked[office["printer"]] == "disconnect"
@@ -148,7 +148,7 @@ def test_block_stands_though_the_run_that_asked_before_is_stopped(net, office):
     assert rows == [(office["printer"], "endpoint-blocked")]
 
 
-def test_block_stands_though_a_person_takes_back_what_he_asked(net, office):
+def test_cancelling_a_manual_request_keeps_the_block(net, office):
     net.call(service.update_settings, mode="off")
     [request] = net.call(coa.create_requests, kind="disconnect", row=office["printer"])
     net.call(endpoints.block_endpoint, mac=PRINTER)
@@ -160,7 +160,7 @@ def test_block_stands_though_a_person_takes_back_what_he_asked(net, office):
     assert row == ("endpoint-blocked", True, True, 0)
 
 
-def test_request_of_a_stopped_run_that_a_later_run_asked_as_well_stands(net, office):
+def test_request_shared_with_a_later_run_survives_a_stop(net, office):
     net.decide_by(document())
     net.settle()
     first = net.runs[0]["id"]
@@ -171,7 +171,7 @@ def test_request_of_a_stopped_run_that_a_later_run_asked_as_well_stands(net, off
     assert net.asked == {office["printer"]: "disconnect"}
 
 
-def test_unblocked_device_is_not_asked_off(net, office):
+def test_unblocked_device_is_not_disconnected(net, office):
     net.call(endpoints.block_endpoint, mac=PRINTER)
     net.call(coa.create_requests, kind="disconnect", row=office["camera"])
     net.call(endpoints.unblock_endpoint, mac=PRINTER)
@@ -179,8 +179,8 @@ def test_unblocked_device_is_not_asked_off(net, office):
     assert net.asked == {office["camera"]: "disconnect"}
 
 
-def test_person_who_stops_a_run_and_the_worker_do_not_wait_for_each_other(net, large, crowd):
-    """The worker takes runs first and then requests, as people do."""
+def test_stopping_a_run_does_not_deadlock_with_the_worker(net, large, crowd):
+    """The worker locks runs first and then requests, as the API does."""
     told = {}
 
     def stop():
@@ -202,7 +202,7 @@ def test_person_who_stops_a_run_and_the_worker_do_not_wait_for_each_other(net, l
     assert told == {"withdrawn": 7}
 
 
-def test_worker_locks_open_runs_before_anything_else(net, large, monkeypatch):
+def test_worker_locks_open_runs_first(net, large, monkeypatch):
     order = []
     for module, name in ((repository, "lock_open"), (runner, "take_pending_changes")):
         real = getattr(module, name)
@@ -211,7 +211,7 @@ def test_worker_locks_open_runs_before_anything_else(net, large, monkeypatch):
     assert order == ["lock_open", "take_pending_changes"]
 
 
-def test_late_look_waits_until_what_was_journalled_is_stored(net, office):
+def test_late_check_waits_until_the_journal_is_stored(net, office):
     at = net.log(*net.answer(PRINTER))
     net.owner.execute("UPDATE cells SET shipped_until = now() - interval '1 hour'")
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
@@ -225,7 +225,7 @@ def test_late_look_waits_until_what_was_journalled_is_stored(net, office):
     assert net.asked[late] == "reauthenticate"
 
 
-def test_one_session_that_cannot_be_read_is_left_out_and_told_of(net, office, caplog):
+def test_unreadable_session_is_skipped_and_reported(net, office, caplog):
     bad = net.begin(LAPTOP, encode_class(net.log(*net.answer(PRINTER))), "bad")
     net.owner.execute("UPDATE sessions SET mac = %s WHERE id = %s", (PRINTER, bad))
     net.owner.execute(
@@ -241,7 +241,7 @@ def test_one_session_that_cannot_be_read_is_left_out_and_told_of(net, office, ca
     assert f"session {bad} cannot be decided" in caplog.text
 
 
-def test_what_a_run_found_is_told_when_its_items_are_gone(net, office):
+def test_summary_of_a_run_outlives_its_items(net, office):
     net.decide_by(document(by_group("printers", "21")))
     net.settle()
     [before] = net.runs
@@ -250,13 +250,13 @@ def test_what_a_run_found_is_told_when_its_items_are_gone(net, office):
         assert runner.prune(session, tenant_id=net.id, days=30) == 0
     assert net.items == {}
     [after] = net.runs
-    # What is equally frequent is told in any order.
+    # Equally frequent entries have no fixed order.
     for run in (before, after):
         run |= {"ended": "", "changes": sorted(run["changes"], key=str)}
     assert after == before
 
 
-def test_many_changes_are_taken_in_the_order_of_their_time(net, office):
+def test_many_changes_are_processed_in_time_order(net, office):
     net.owner.execute(
         "INSERT INTO redecision_marks (tenant_id, noun, key, xact, due_at) "
         "SELECT %s, 'endpoint', lpad(n::text, 12, '0'), pg_current_xact_id(), now() - (10 - n) * interval '1 s' "
@@ -274,7 +274,7 @@ def test_many_changes_are_taken_in_the_order_of_their_time(net, office):
         assert pending_changes.take_pending_changes(session, net.id, 2) == []
 
 
-def test_restored_database_waits_for_no_transaction_of_the_one_before_it(net, office):
+def test_restored_database_ignores_old_transaction_ids(net, office):
     [request] = net.call(coa.create_requests, kind="disconnect", row=office["printer"])
     net.owner.execute("UPDATE coa_requests SET after_xact = '999999999' WHERE id = %s", (request.id,))
     net.owner.execute(

@@ -1,4 +1,4 @@
-"""What a person has stopped stays stopped, until a policy is put in force or somebody asks."""
+"""Stopped items stay stopped until you publish a policy or request a check."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def states(net):
 
 @pytest.fixture
 def stopped(net, office):
-    """A person stopped what another VLAN for printers had found."""
+    """A stopped run for another VLAN for printers."""
     net.decide_by(OTHER_VLAN)
     net.settle()
     net.call(service.stop_redecision, number=net.runs[0]["id"])
@@ -35,7 +35,7 @@ def stopped(net, office):
     ["UPDATE sites SET name = name || 'x'", "UPDATE nases SET name = name || 'x'", TOUCH.replace("%s", f"'{PRINTER}'")],
     ids=["site", "nas", "device"],
 )
-def test_what_was_stopped_is_not_sent_for_something_else(net, office, stopped, unrelated):
+def test_stopped_item_is_not_sent_for_another_change(net, office, stopped, unrelated):
     net.owner.execute(unrelated)
     net.settle()
     assert net.asked == {}
@@ -46,26 +46,26 @@ def test_what_was_stopped_is_not_sent_for_something_else(net, office, stopped, u
     assert "1 more have the same differences as a stopped re-decision" in last["detail"]
 
 
-def test_what_was_stopped_is_sent_once_a_policy_is_put_in_force(net, office, stopped):
+def test_stopped_item_is_sent_after_a_policy_is_published(net, office, stopped):
     net.decide_by(OTHER_VLAN)
     net.settle()
     assert net.asked == {office["printer"]: "reauthenticate"}
 
 
-def test_what_was_stopped_is_sent_once_a_person_asks(net, office, stopped):
+def test_stopped_item_is_sent_after_a_requested_check(net, office, stopped):
     net.call(service.start_redecision)
     net.settle()
     assert net.asked == {office["printer"]: "reauthenticate"}
 
 
-def test_what_was_not_stopped_is_sent(net, office, stopped):
+def test_item_that_was_not_stopped_is_sent(net, office, stopped):
     net.owner.execute(BLOCK, (PRINTER,))
     net.owner.execute("DELETE FROM endpoint_group_members m USING endpoints e WHERE e.id = m.endpoint_id")
     net.settle()
     assert net.asked == dict.fromkeys(office.values(), "disconnect")
 
 
-def test_what_was_decided_otherwise_meanwhile_is_held_back_no_more(net, office):
+def test_stopped_item_with_a_new_decision_is_released(net, office):
     net.owner.execute(BLOCK, (PRINTER,))
     net.settle()
     net.call(service.stop_redecision, number=net.runs[0]["id"])
@@ -77,14 +77,14 @@ def test_what_was_decided_otherwise_meanwhile_is_held_back_no_more(net, office):
     assert net.asked == {office["printer"]: "disconnect"}
 
 
-def test_what_changed_while_a_stopped_run_looked_is_looked_at(net, office, monkeypatch):
+def test_change_during_a_stopped_run_is_checked(net, office, monkeypatch):
     monkeypatch.setattr(runner, "PAGE_ROWS", 1)
     monkeypatch.setattr(runner.live_sessions.read_page, "__kwdefaults__", {"limit": 1})
     net.decide_by(OTHER_VLAN)
     net.follow()
     net.collect()
     assert net.turn()
-    # The camera, whose session is the newest, has been looked at.
+    # The camera has the newest session, which is already checked.
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "31", identifier="c")))
     net.follow()
     net.collect()
@@ -96,7 +96,7 @@ def test_what_changed_while_a_stopped_run_looked_is_looked_at(net, office, monke
     assert net.asked == {office["camera"]: "reauthenticate"}
 
 
-def test_items_of_a_stopped_run_are_kept_while_they_are_needed(net, office, stopped, monkeypatch):
+def test_items_of_a_stopped_run_are_kept_while_needed(net, office, stopped, monkeypatch):
     net.owner.execute("UPDATE redecisions SET ended_at = now() - interval '3 days'")
     with net.scope("worker") as session:
         runner.prune(session, tenant_id=net.id, days=30)

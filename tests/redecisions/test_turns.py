@@ -1,4 +1,4 @@
-"""The worker's job: every tenant in turn, whatever becomes of one of them."""
+"""The worker's job handles every tenant, even if one fails."""
 
 import pytest
 
@@ -39,17 +39,17 @@ def change(tenants):
     tenants[0].owner.execute("UPDATE redecision_marks SET due_at = now() WHERE noun = 'policy'")
 
 
-def test_job_looks_at_every_tenant(both):
+def test_job_checks_every_tenant(both):
     change([*both.values()])
     redecisions.advance()
     for session, tenant in both.items():
         assert tenant.asked == {session: "reauthenticate"}
-    # Run twice, it asks nothing twice.
+    # A second run of the job requests nothing twice.
     redecisions.advance()
     assert [len(tenant.asked) for tenant in both.values()] == [1, 1]
 
 
-def test_tenant_whose_rows_are_wrong_holds_up_no_other(both, monkeypatch):
+def test_tenant_with_invalid_rows_delays_no_other(both, monkeypatch):
     change([*both.values()])
     first, second = both.values()
     advance = runner.advance_tenant
@@ -62,7 +62,7 @@ def test_tenant_whose_rows_are_wrong_holds_up_no_other(both, monkeypatch):
     monkeypatch.setattr(runner, "advance_tenant", fail)
     redecisions.advance()
     assert (len(first.asked), len(second.asked)) == (0, 1)
-    # The cell tells of it, where it goes on.
+    # The cell reports that this tenant moved on.
     alarms = Alarms()
     tell_of_redecisions(first.engines.cell, first.cell_id, alarms)
     assert alarms.standing() == []
@@ -79,7 +79,7 @@ def test_tenant_whose_rows_are_wrong_holds_up_no_other(both, monkeypatch):
     assert alarms.standing() == []
 
 
-def test_tenant_that_another_worker_is_at_is_left_to_it(both):
+def test_tenant_locked_by_another_worker_is_skipped(both):
     change([*both.values()])
     first, second = both.values()
     with first.scope("worker") as session:
@@ -88,7 +88,7 @@ def test_tenant_that_another_worker_is_at_is_left_to_it(both):
         assert (len(first.asked), len(second.asked)) == (0, 1)
 
 
-def test_worker_that_dies_on_the_way_leaves_all_as_it_was(net, monkeypatch):
+def test_killed_worker_leaves_everything_unchanged(net, monkeypatch):
     net.decide_by(document(by_group("printers", "20")))
     macs = [f"00a0c00002{number:02x}" for number in range(4)]
     for mac in macs:
@@ -120,7 +120,7 @@ def test_worker_that_dies_on_the_way_leaves_all_as_it_was(net, monkeypatch):
     assert net.asked == dict.fromkeys(sessions, "reauthenticate")
 
 
-def test_tenant_whose_cell_does_not_decide_with_a_change_yet_is_not_looked_at(both):
+def test_tenant_whose_cell_lags_behind_is_not_checked(both):
     first, second = both.values()
     for each in (first, second):
         each.decide_by(document(by_group("printers", "21")))

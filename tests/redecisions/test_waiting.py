@@ -1,4 +1,4 @@
-"""Runs that wait for a person lose what is sent or over meanwhile, and end by themselves when nothing is left."""
+"""Runs awaiting approval drop items that were sent or have ended, and end automatically when empty."""
 
 import pytest
 
@@ -21,14 +21,14 @@ def clear(net):
 
 @pytest.fixture
 def held(net, crowd):
-    """Everybody is to leave, and a person is to say so first."""
+    """A policy would disconnect everyone, and the run awaits approval."""
     net.decide_by(document(by_group("staff", "20")))
     net.settle()
     [run] = net.runs
     assert (run["state"], run["items"]) == ("waiting", {"found": len(crowd)})
 
 
-def test_what_a_small_run_sends_waits_no_more(net, crowd, held):
+def test_item_sent_by_a_small_run_is_dropped(net, crowd, held):
     net.owner.execute("UPDATE endpoints SET name = 'lobby' WHERE mac = %s", (mac(0),))
     net.settle()
     assert net.asked == {crowd[0]: "disconnect"}
@@ -41,7 +41,7 @@ def test_what_a_small_run_sends_waits_no_more(net, crowd, held):
     assert net.owner.execute("SELECT count(*) FROM coa_requests").fetchone() == (10,)
 
 
-def test_run_whose_sessions_are_all_sent_by_others_ends(net, crowd, held):
+def test_run_ends_if_others_sent_all_its_items(net, crowd, held):
     for number in range(len(crowd)):
         net.owner.execute("UPDATE endpoints SET name = 'lobby' WHERE mac = %s", (mac(number),))
         net.settle()
@@ -53,7 +53,7 @@ def test_run_whose_sessions_are_all_sent_by_others_ends(net, crowd, held):
     assert {run["state"] for run in small} <= {"done", "sending"}
 
 
-def test_session_that_is_to_go_on_waits_no_more(net, crowd, held):
+def test_item_of_an_unaffected_session_is_dropped(net, crowd, held):
     net.owner.execute(
         "INSERT INTO endpoint_groups (tenant_id, name) VALUES (%s, 'staff') ON CONFLICT DO NOTHING", (net.id,)
     )
@@ -67,7 +67,7 @@ def test_session_that_is_to_go_on_waits_no_more(net, crowd, held):
     assert (run["state"], run["items"]) == ("waiting", {"found": len(crowd) - 1, "settled": 1})
 
 
-def test_run_about_sessions_that_are_over_ends(net, crowd, held, monkeypatch):
+def test_run_ends_when_its_sessions_have_ended(net, crowd, held, monkeypatch):
     monkeypatch.setattr(live_sessions, "PAGE_ROWS", 5)
     clear(net)
     assert net.runs[0]["items"] == {"found": len(crowd)}

@@ -1,4 +1,4 @@
-"""A SCEP client of our own, which can also do what no decent client does."""
+"""A SCEP client for tests. It can also send invalid messages."""
 
 import itertools
 import secrets
@@ -25,7 +25,7 @@ _OIDS = "2.16.840.1.113733.1.9"
 
 
 class _Keys:
-    """RSA keys, which take long to make: each another one within a test, the same ones in the next test."""
+    """RSA keys, cached because they are slow to generate. A test gets distinct keys, the next test the same ones."""
 
     def __init__(self) -> None:
         self._made: list[rsa.RSAPrivateKey] = []
@@ -77,11 +77,11 @@ def printable(text: str) -> core.PrintableString:
 
 @dataclass
 class Device:
-    """Holds a key, and asks."""
+    """Holds a key and sends requests."""
 
     common_name: str = "laptop"
     key: rsa.RSAPrivateKey = field(default_factory=rsa_key)
-    # As which it signs; self-signed to begin with.
+    # The signer's certificate, self-signed at first.
     identity: x509.Certificate = None  # type: ignore[assignment]
     transaction_id: str = field(default_factory=lambda: secrets.token_hex(16))
     nonce: bytes = field(default_factory=lambda: secrets.token_bytes(16))
@@ -117,7 +117,7 @@ class Device:
         return self.message(signing_request(self.key, self.common_name, challenge, sans), authority, **changes)
 
     def renew(self, authority: x509.Certificate, key: rsa.RSAPrivateKey, common_name: str = "") -> bytes:
-        """A RenewalReq for a new key, signed as who the device is."""
+        """A RenewalReq for a new key, signed with the current certificate."""
         request = signing_request(key, common_name or self.common_name)
         return self.message(request, authority, kind=RENEWAL_REQ)
 
@@ -133,7 +133,7 @@ class Reply:
     content: bytes
 
     def certificate(self, device: Device) -> x509.Certificate:
-        """The certificate in the envelope, which only the device's key opens."""
+        """The certificate in the envelope. Only the device's key decrypts it."""
         envelope = read_envelope(self.content)
         recipient = find_recipient(envelope, device.identity)
         assert recipient is not None
@@ -142,7 +142,7 @@ class Reply:
 
 
 def read_reply(data: bytes) -> Reply:
-    """Proven to be signed by the certificate that it carries."""
+    """Verifies the signature with the certificate in the message."""
     signed = cms.read_signed(data)
     cms.verify_signature(signed)
 

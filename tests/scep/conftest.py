@@ -36,7 +36,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def settings(database: Database, tmp_path: Path) -> Settings:
-    # Where the tests' webhook is.
+    # The address of the tests' webhook.
     own = {"ADMIT_DATABASE_URL": database.public_url, "ADMIT_OUTBOUND_NETWORKS": "127.0.0.0/8 ::1"}
     return settings_of_public(database, tmp_path, **own)
 
@@ -66,7 +66,7 @@ class Server:
         return pkcs7.load_der_pkcs7_certificates(reply.content)
 
     def registration(self) -> x509.Certificate:
-        """The certificate that messages are encrypted to."""
+        """The certificate to encrypt messages to."""
         [found] = [
             certificate
             for certificate in self.authorities()
@@ -118,13 +118,13 @@ def challenge(app_engine: Engine, alpha: Certified) -> str:
 
 
 def issued(app_engine: Engine, certified: Certified) -> int:
-    """Client certificates of the tenant, signed or not."""
+    """The tenant's client certificates, signed or not."""
     with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
         query = select(func.count()).where(Certificate.profile.like("eap-client-%")).select_from(Certificate)
         return session.scalar(query) or 0
 
 
 def uses(app_engine: Engine, certified: Certified) -> list[int]:
-    """How often each challenge was used."""
+    """The number of uses of each challenge."""
     with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
         return list(session.scalars(select(EnrolmentSecret.uses)))

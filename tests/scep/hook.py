@@ -1,4 +1,4 @@
-"""A tenant's own server that judges challenges: HTTPS on loopback, as an adapter to Intune would be."""
+"""A tenant's own challenge server: HTTPS on loopback, like an adapter to Intune."""
 
 import json
 import ssl
@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from tests.scep.client import name_of, rsa_key
 
-# (status, headers, body) for what was asked.
+# (status, headers, body) for a request.
 Say = Callable[[dict[str, Any]], tuple[int, dict[str, str], bytes]]
 
 
@@ -27,7 +27,7 @@ def saying(status: int = 200, **members: Any) -> Say:
 class Hook:
     def __init__(self, folder: Path) -> None:
         self.asked: list[dict[str, Any]] = []
-        # Bodies as they came, with their headers.
+        # Received bodies and their headers.
         self.raw: list[tuple[bytes, dict[str, str]]] = []
         self.told = threading.Event()
         self.say: Say = saying(decision="deny")
@@ -70,7 +70,7 @@ class Hook:
 
         class Server(ThreadingHTTPServer):
             def handle_error(self, *_: object) -> None:
-                """Clients that do not like our certificate hang up."""
+                """Clients that distrust our certificate close the connection."""
 
         server = Server(("127.0.0.1", 0), Handler)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

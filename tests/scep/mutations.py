@@ -1,8 +1,8 @@
-"""Good messages, changed a little."""
+"""Valid messages with small changes."""
 
 from hypothesis import strategies as st
 
-# Lengths without end, beyond the end and none at all; other types than the one that stood there.
+# Lengths that are indefinite, too long or zero, and other types.
 _TELLING = (b"\x30\x80", b"\x84\xff", b"\x04\x00", b"\x02\x01", b"\xa0\x80", b"\x00\x00", b"\x30\x84")
 
 

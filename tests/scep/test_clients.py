@@ -1,4 +1,4 @@
-"""Clients that others wrote: strongSwan's pki, micromdm's scepclient, OpenSSL."""
+"""Third-party clients: strongSwan's pki, micromdm's scepclient, OpenSSL."""
 
 import subprocess
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ def url(app: FastAPI, alpha: Certified) -> Iterator[str]:
 
 
 def run(*command: str | Path, folder: Path, succeeds: bool = True) -> subprocess.CompletedProcess[str]:
-    # strongSwan's plugins for tokens complain in the log where a machine has none.
+    # strongSwan's token plugins log errors on machines without tokens.
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode == 0) == succeeds, done.stdout + done.stderr
     return done
 
 
 def write_key(path: Path) -> None:
-    """In the traditional PEM form, which scepclient reads."""
+    """In the traditional PEM form that scepclient reads."""
     path.write_bytes(rsa_key().private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
 
 
@@ -42,7 +42,7 @@ class StrongSwan:
         run(
             "pki", "--scepca", "--url", url, "--caout", "ca.pem", "--raout", "ra.pem", "--outform", "pem", folder=folder
         )
-        # One file for each certificate, the first without a number.
+        # One file per certificate, the first without a number.
         self.authorities = sorted(folder.glob("ca*.pem"))
 
     def scep(self, key: str, *options: str, succeeds: bool = True) -> tuple[bytes, str]:
@@ -73,7 +73,7 @@ def test_strongswan_enrols_and_renews(swan: StrongSwan, tmp_path: Path, challeng
 
 
 @pytest.mark.parametrize("options", [("--cipher", "des3"), ("--digest", "sha1")])
-def test_strongswan_is_refused_weak_algorithms(
+def test_strongswan_with_weak_algorithms_is_rejected(
     swan: StrongSwan, tmp_path: Path, challenge: str, options: tuple[str, ...]
 ):
     write_key(tmp_path / "a.key")
@@ -82,7 +82,7 @@ def test_strongswan_is_refused_weak_algorithms(
     swan.scep("a.key", "--password", challenge)
 
 
-def test_strongswan_is_refused_a_wrong_and_a_used_challenge(swan: StrongSwan, tmp_path: Path, challenge: str):
+def test_strongswan_with_a_wrong_or_used_challenge_is_rejected(swan: StrongSwan, tmp_path: Path, challenge: str):
     write_key(tmp_path / "a.key")
     swan.scep("a.key", "--password", "guessed", succeeds=False)
     swan.scep("a.key", "--password", challenge)
@@ -90,8 +90,8 @@ def test_strongswan_is_refused_a_wrong_and_a_used_challenge(swan: StrongSwan, tm
     swan.scep("b.key", "--password", challenge, succeeds=False)
 
 
-def test_scepclient_is_told_why_its_digest_is_refused(tmp_path: Path, url: str, challenge: str):
-    """Debian's release of it signs with SHA-1, whatever the server says that it takes."""
+def test_scepclient_is_rejected_with_bad_digest_as_reason(tmp_path: Path, url: str, challenge: str):
+    """Debian's release always signs with SHA-1, whatever the server's capabilities."""
     write_key(tmp_path / "client.key")
     with httpx.Client(trust_env=False) as client:
         registration = Server(client, url).registration()
@@ -106,7 +106,7 @@ def test_scepclient_is_told_why_its_digest_is_refused(tmp_path: Path, url: str, 
     assert not (tmp_path / "client.crt").exists()
 
 
-def test_envelope_by_openssl_is_opened_and_the_answer_read_by_openssl(server: Server, challenge: str, tmp_path: Path):
+def test_openssl_envelope_is_decrypted_and_reply_verifies(server: Server, challenge: str, tmp_path: Path):
     device = Device("ossl")
     registration = server.registration()
     authorities = [certificate for certificate in server.authorities() if certificate != registration]

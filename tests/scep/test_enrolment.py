@@ -1,4 +1,4 @@
-"""From a message over HTTP to a certificate, or to a refusal that stores nothing."""
+"""Enrolment over HTTP: a certificate, or a rejection that stores nothing."""
 
 import base64
 from datetime import timedelta
@@ -40,9 +40,7 @@ def test_device_with_a_challenge_gets_a_certificate(server: Server, challenge: s
     assert [str(item) for item in read_sans(certificate)] == ["dns:laptop.corp.example"]
 
 
-def test_answers_are_signed_by_the_registration_authority_of_the_tenant(
-    server: Server, challenge: str, alpha: Certified
-):
+def test_replies_are_signed_by_the_tenants_ra(server: Server, challenge: str, alpha: Certified):
     reply = server.enrol(Device(), challenge)
     assert reply.signer == server.registration()
     assert isinstance(reply.signer.public_key(), rsa.RSAPublicKey)
@@ -51,7 +49,7 @@ def test_answers_are_signed_by_the_registration_authority_of_the_tenant(
     assert handed_out == known | {reply.signer.public_bytes(Encoding.DER)}
 
 
-def test_registration_authority_is_made_once_and_audited(server: Server, app_engine: Engine, alpha: Certified):
+def test_ra_certificate_is_created_once_and_audited(server: Server, app_engine: Engine, alpha: Certified):
     assert server.registration() == server.registration()
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         rows = session.scalars(select(Certificate).where(Certificate.profile == "scep-ra")).all()
@@ -69,7 +67,7 @@ def age_registration(app_engine: Engine, certified: Certified, *, days_left: int
 
 
 @pytest.mark.parametrize(("days_left", "days_old"), [(29, 700), (4, 10)])
-def test_registration_authority_is_renewed_in_time_and_the_old_one_still_answers(
+def test_ra_is_renewed_in_time_and_the_old_one_still_works(
     server: Server, app_engine: Engine, alpha: Certified, challenge: str, days_left: int, days_old: int
 ):
     old = server.registration()
@@ -83,7 +81,7 @@ def test_registration_authority_is_renewed_in_time_and_the_old_one_still_answers
 
 
 @pytest.mark.parametrize(("days_left", "days_old"), [(31, 700), (6, 9)])
-def test_registration_authority_is_not_renewed_before_its_time(
+def test_ra_is_not_renewed_too_early(
     server: Server, app_engine: Engine, alpha: Certified, days_left: int, days_old: int
 ):
     first = server.registration()
@@ -91,9 +89,7 @@ def test_registration_authority_is_not_renewed_before_its_time(
     assert server.registration() == first
 
 
-def test_revoked_registration_authority_answers_nobody(
-    server: Server, app_engine: Engine, alpha: Certified, challenge: str
-):
+def test_revoked_ra_rejects_requests(server: Server, app_engine: Engine, alpha: Certified, challenge: str):
     old = server.registration()
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         serial = f"{old.serial_number:x}"
@@ -102,22 +98,22 @@ def test_revoked_registration_authority_answers_nobody(
     assert server.ask(Device().enrol(old, challenge)).fail_info == BAD_MESSAGE_CHECK
 
 
-def test_message_may_come_by_get_and_at_the_address_of_old_clients(server: Server, challenge: str):
+def test_get_requests_and_the_legacy_path_are_accepted(server: Server, challenge: str):
     message = base64.b64encode(Device().enrol(server.registration(), challenge)).decode()
     query = f"operation=PKIOperation&message={message.replace('/', '%2F').replace('=', '%3D')}"
-    # A plus sign that was not escaped reads as a blank.
+    # An unescaped plus sign decodes as a space.
     reply = server.http.get(f"{server.path}/pkiclient.exe?{query}")
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/x-pki-message")
 
 
-def test_capabilities_are_what_is_done(server: Server):
+def test_capabilities_match_the_implementation(server: Server):
     reply = server.http.get(server.path, params={"operation": "GetCACaps"})
     assert reply.headers["content-type"].startswith("text/plain")
     assert {"AES", "POSTPKIOperation", "Renewal", "SCEPStandard", "SHA-256", "SHA-512"} <= set(reply.text.split())
     assert not {"DES3", "SHA-1"} & set(reply.text.split())
 
 
-def test_same_transaction_again_gets_the_same_certificate(
+def test_repeated_transaction_gets_the_same_certificate(
     server: Server, challenge: str, app_engine: Engine, alpha: Certified
 ):
     device = Device()
@@ -126,7 +122,7 @@ def test_same_transaction_again_gets_the_same_certificate(
     assert (issued(app_engine, alpha), uses(app_engine, alpha)) == (1, [1])
 
 
-def test_same_transaction_of_a_revoked_certificate_gets_nothing(
+def test_repeated_transaction_of_a_revoked_certificate_fails(
     server: Server, challenge: str, app_engine: Engine, alpha: Certified
 ):
     device = Device()
@@ -136,7 +132,7 @@ def test_same_transaction_of_a_revoked_certificate_gets_nothing(
     assert server.enrol(device, challenge).fail_info == BAD_REQUEST
 
 
-def test_key_of_another_transaction_is_refused(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
+def test_key_of_another_transaction_is_rejected(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
     device = Device()
     server.obtain(device, challenge)
     second = make_challenge(app_engine, alpha)
@@ -146,7 +142,7 @@ def test_key_of_another_transaction_is_refused(server: Server, challenge: str, a
     assert sorted(uses(app_engine, alpha)) == [0, 1]
 
 
-def test_same_transaction_id_with_another_key_is_another_transaction(
+def test_same_transaction_id_with_another_key_is_independent(
     server: Server, challenge: str, app_engine: Engine, alpha: Certified
 ):
     device = Device()
@@ -157,14 +153,14 @@ def test_same_transaction_id_with_another_key_is_another_transaction(
     assert second.serial_number != first.serial_number
 
 
-def test_names_are_nobodys_key(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
-    """Two devices of the same name have two certificates."""
+def test_devices_may_share_a_name(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
+    """Two devices with the same name get two certificates."""
     one = server.obtain(Device("kiosk"), challenge)
     other = server.obtain(Device("kiosk"), make_challenge(app_engine, alpha))
     assert one.serial_number != other.serial_number
 
 
-def test_poll_gives_the_certificate_to_the_holder_of_its_key(server: Server, challenge: str):
+def test_poll_returns_the_certificate_to_its_key_holder(server: Server, challenge: str):
     device = Device()
     first = server.obtain(device, challenge)
     registration = server.registration()

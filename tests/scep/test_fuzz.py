@@ -1,4 +1,4 @@
-"""Whatever is sent: an answer of SCEP's or a refusal of HTTP's, and nothing stored."""
+"""Any input gets a SCEP reply or an HTTP error, and stores nothing."""
 
 import base64
 
@@ -27,7 +27,7 @@ def _judge(server: Server, message: bytes) -> None:
         assert reply.status_code in (400, 429)
 
 
-def test_changed_messages_are_refused(server: Server, app_engine: Engine, alpha: Certified):
+def test_changed_messages_are_rejected(server: Server, app_engine: Engine, alpha: Certified):
     good = Device().enrol(server.registration(), "a-challenge")
 
     @_FEW
@@ -39,8 +39,8 @@ def test_changed_messages_are_refused(server: Server, app_engine: Engine, alpha:
     assert issued(app_engine, alpha) == 0
 
 
-def test_changed_contents_in_sound_envelopes_are_refused(server: Server, app_engine: Engine, alpha: Certified):
-    """Anybody can sign and encrypt: what is inside is as strange as any bytes from the network."""
+def test_changed_contents_in_valid_envelopes_are_rejected(server: Server, app_engine: Engine, alpha: Certified):
+    """Anyone can sign and encrypt, so the content may be arbitrary bytes."""
     device, registration = Device(), server.registration()
     good = signing_request(device.key, "laptop", "a-challenge")
 
@@ -54,7 +54,7 @@ def test_changed_contents_in_sound_envelopes_are_refused(server: Server, app_eng
     assert issued(app_engine, alpha) == 0
 
 
-def test_any_query_is_answered(server: Server):
+def test_any_query_gets_a_response(server: Server):
     @_FEW
     @given(
         st.sampled_from(["GetCACert", "PKIOperation", "GetCACaps", "x"]), st.binary(max_size=100), st.text(max_size=30)

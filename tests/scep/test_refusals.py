@@ -1,4 +1,4 @@
-"""What is refused, with which failInfo, and that nothing is stored then."""
+"""Rejected requests: the failInfo of each, and nothing is stored."""
 
 import httpx
 import pytest
@@ -26,7 +26,7 @@ from tests.scep.client import (
 from tests.scep.conftest import Server, issued, make_challenge, uses
 
 
-def test_wrong_challenge_is_refused_and_nothing_is_stored(
+def test_wrong_challenge_is_rejected_and_nothing_is_stored(
     server: Server, challenge: str, app_engine: Engine, alpha: Certified
 ):
     for wrong in ("", "guessed", challenge[:-1] + ("a" if challenge[-1] != "a" else "b")):
@@ -45,7 +45,7 @@ def test_wrong_challenge_is_refused_and_nothing_is_stored(
     ]
 
 
-def test_guessing_is_stopped(server: Server):
+def test_guessing_is_rate_limited(server: Server):
     registration = server.registration()
     device = Device()
     for _ in range(10):
@@ -55,14 +55,14 @@ def test_guessing_is_stopped(server: Server):
     assert int(reply.headers["retry-after"]) > 500
 
 
-def test_used_challenge_is_refused(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
+def test_used_challenge_is_rejected(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
     server.obtain(Device(), challenge)
     reply = server.enrol(Device(), challenge)
     assert (reply.status, reply.fail_info) == ("2", BAD_REQUEST)
     assert issued(app_engine, alpha) == 1
 
 
-def test_challenge_of_another_tenant_or_kind_is_refused(
+def test_challenge_of_another_tenant_or_kind_is_rejected(
     server: Server, other_server: Server, challenge: str, app_engine: Engine, alpha: Certified
 ):
     assert other_server.enrol(Device(), challenge).fail_info == BAD_REQUEST
@@ -71,7 +71,7 @@ def test_challenge_of_another_tenant_or_kind_is_refused(
     assert uses(app_engine, alpha) == [0, 0]
 
 
-def test_failed_issue_leaves_the_challenge_good(server: Server, app_engine: Engine, alpha: Certified):
+def test_failed_issue_keeps_the_challenge_valid(server: Server, app_engine: Engine, alpha: Certified):
     challenge = make_challenge(app_engine, alpha, common_name="printer")
     reply = server.enrol(Device("laptop"), challenge)
     assert (reply.fail_info, uses(app_engine, alpha)) == (BAD_REQUEST, [0])
@@ -79,21 +79,23 @@ def test_failed_issue_leaves_the_challenge_good(server: Server, app_engine: Engi
     assert read_common_name(server.obtain(Device("printer"), challenge).subject) == "printer"
 
 
-def test_envelope_for_another_tenants_authority_is_refused(server: Server, other_server: Server, challenge: str):
+def test_envelope_for_another_tenants_authority_is_rejected(server: Server, other_server: Server, challenge: str):
     reply = server.ask(Device().enrol(other_server.registration(), challenge))
     assert (reply.status, reply.fail_info) == ("2", BAD_MESSAGE_CHECK)
     assert "GetCACert" in reply.text
 
 
-def test_strangers_envelope_is_worth_nothing(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
-    """Who saw a request go by cannot have its challenge's certificate, nor learn what is in it."""
+def test_replayed_envelope_of_another_device_is_rejected(
+    server: Server, challenge: str, app_engine: Engine, alpha: Certified
+):
+    """An eavesdropper gets neither the certificate nor the contents of the request."""
     envelope = seal_envelope(signing_request(rsa_key(), "victim", challenge), server.registration(), AES_128)
     assert server.ask(Device().signed(envelope)).fail_info == BAD_MESSAGE_CHECK
     assert uses(app_engine, alpha) == [0]
 
 
-def test_what_is_wrong_inside_an_envelope_is_not_told(server: Server, challenge: str):
-    """Padding of RSA, padding of CBC, no request at all, a request with a broken signature: one answer (no oracle)."""
+def test_errors_inside_an_envelope_look_alike(server: Server, challenge: str):
+    """RSA padding, CBC padding, no request, or a bad request signature: the same reply (no oracle)."""
     device, registration = Device(), server.registration()
     request = signing_request(device.key, "laptop", challenge)
     sound = seal_envelope(request, registration, AES_128)
@@ -118,25 +120,25 @@ def test_what_is_wrong_inside_an_envelope_is_not_told(server: Server, challenge:
     assert answers["rsa"][:2] == ("2", BAD_MESSAGE_CHECK)
 
 
-def test_weak_or_unfit_key_is_refused(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
+def test_weak_or_unsupported_key_is_rejected(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
     weak = Device(key=rsa.generate_private_key(public_exponent=65537, key_size=1024))  # noqa: S505 -- to be refused
     assert server.enrol(weak, challenge).fail_info == BAD_ALG
     assert issued(app_engine, alpha) == 0
 
 
-def test_request_for_an_elliptic_key_signed_by_another_is_refused(server: Server, challenge: str):
+def test_elliptic_key_request_signed_by_another_is_rejected(server: Server, challenge: str):
     device = Device()
     other = signing_request(ec.generate_private_key(ec.SECP256R1()), "laptop", challenge)
     assert server.ask(device.message(other, server.registration())).fail_info == BAD_MESSAGE_CHECK
 
 
 @pytest.mark.parametrize("kind", [GET_CERT, GET_CRL])
-def test_operations_that_are_not_offered_are_refused(server: Server, kind: str):
+def test_unsupported_operations_are_rejected(server: Server, kind: str):
     reply = server.ask(Device().message(b"which", server.registration(), kind=kind))
     assert (reply.status, reply.fail_info) == ("2", BAD_REQUEST)
 
 
-def test_message_that_was_changed_is_refused(server: Server, challenge: str):
+def test_changed_message_is_rejected(server: Server, challenge: str):
     message = Device().enrol(server.registration(), challenge)
     spoilt = message[:-1] + bytes((message[-1] ^ 1,))
     assert server.ask(spoilt).fail_info == BAD_MESSAGE_CHECK
@@ -155,17 +157,17 @@ def test_message_that_was_changed_is_refused(server: Server, challenge: str):
         ("PUT", "operation=PKIOperation", b"", 405),
     ],
 )
-def test_what_is_no_message_is_a_problem(server: Server, method: str, query: str, body: bytes, status: int):
+def test_invalid_message_is_a_problem_response(server: Server, method: str, query: str, body: bytes, status: int):
     reply = server.http.request(method, f"{server.path}?{query}", content=body)
     assert (reply.status_code, reply.headers["content-type"]) == (status, "application/problem+json")
 
 
 @pytest.mark.parametrize("slug", ["nobody", "%00", "alpha%2F..", "Ä"])
-def test_address_of_nobody_is_not_there(http: httpx.Client, alpha: Certified, slug: str):
+def test_unknown_address_does_not_exist(http: httpx.Client, alpha: Certified, slug: str):
     assert http.get(f"/scep/{slug}?operation=GetCACert").status_code == 404
 
 
-def test_suspended_tenant_enrols_nobody(server: Server, app_engine: Engine, alpha: Certified):
+def test_suspended_tenant_rejects_enrolment(server: Server, app_engine: Engine, alpha: Certified):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenants.suspend_tenant(session, actor=ACTOR, tenant_id=alpha.tenant_id)
         assert session.scalar(select(Tenant.status).where(Tenant.id == alpha.tenant_id)) == "suspended"
@@ -173,7 +175,7 @@ def test_suspended_tenant_enrols_nobody(server: Server, app_engine: Engine, alph
 
 
 @pytest.mark.parametrize("sans", [(), (x509.DNSName("radius.alpha.admit.example"),)])
-def test_name_of_the_radius_server_is_refused(
+def test_name_of_the_radius_server_is_rejected(
     server: Server, challenge: str, app_engine: Engine, alpha: Certified, sans: tuple[x509.DNSName, ...]
 ):
     device = Device("kiosk" if sans else "radius.alpha.admit.example")

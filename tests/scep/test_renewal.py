@@ -1,4 +1,4 @@
-"""Renewals, signed with the certificate that they renew."""
+"""Renewals, signed with the certificate to renew."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -19,7 +19,9 @@ from tests.scep.client import BAD_REQUEST, Device, rsa_key
 from tests.scep.conftest import Server, issued
 
 
-def test_renewal_takes_the_names_and_a_new_key(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
+def test_renewal_keeps_the_names_and_has_a_new_key(
+    server: Server, challenge: str, app_engine: Engine, alpha: Certified
+):
     device = Device("laptop")
     first = server.obtain(device, challenge, sans=[x509.DNSName("laptop.corp.example")])
     renewing = Device("laptop", key=device.key, identity=first)
@@ -33,7 +35,7 @@ def test_renewal_takes_the_names_and_a_new_key(server: Server, challenge: str, a
     assert issued(app_engine, alpha) == 2
 
 
-def test_renewal_for_another_name_is_refused(server: Server, challenge: str):
+def test_renewal_with_another_name_is_rejected(server: Server, challenge: str):
     device = Device("laptop")
     renewing = Device("laptop", key=device.key, identity=server.obtain(device, challenge))
     reply = server.ask(renewing.renew(server.registration(), rsa_key(), "director"))
@@ -54,7 +56,7 @@ def _expire(session, tenant_id, serial: str) -> None:
 
 
 @pytest.mark.parametrize("end", [_revoke, _suspend, _expire])
-def test_certificate_that_is_no_longer_good_renews_nothing(
+def test_renewal_of_an_invalid_certificate_is_rejected(
     server: Server, challenge: str, app_engine: Engine, alpha: Certified, end: Callable[..., None]
 ):
     device = Device("laptop")
@@ -67,7 +69,7 @@ def test_certificate_that_is_no_longer_good_renews_nothing(
     assert issued(app_engine, alpha) == 1
 
 
-def test_certificate_of_another_tenant_renews_nothing(
+def test_renewal_by_another_tenants_certificate_is_rejected(
     server: Server, other_server: Server, challenge: str, app_engine: Engine, bravo: Certified
 ):
     device = Device("laptop")
@@ -76,7 +78,7 @@ def test_certificate_of_another_tenant_renews_nothing(
     assert (reply.fail_info, issued(app_engine, bravo)) == (BAD_REQUEST, 0)
 
 
-def test_self_made_certificate_with_a_real_ones_serial_and_names_renews_nothing(server: Server, challenge: str):
+def test_renewal_by_a_forged_copy_of_a_certificate_is_rejected(server: Server, challenge: str):
     first = server.obtain(Device("laptop"), challenge)
     key = rsa_key()
     builder = x509.CertificateBuilder(first.issuer, first.subject, key.public_key(), first.serial_number)
@@ -87,9 +89,7 @@ def test_self_made_certificate_with_a_real_ones_serial_and_names_renews_nothing(
     assert (reply.status, reply.fail_info) == ("2", BAD_REQUEST)
 
 
-def test_who_is_refused_renewals_too_often_is_not_listened_to_and_fills_no_log(
-    server: Server, app_engine: Engine, alpha: Certified
-):
+def test_failing_renewals_are_rate_limited_and_not_all_logged(server: Server, app_engine: Engine, alpha: Certified):
     message = Device("stranger").renew(server.registration(), rsa_key())
     for _ in range(10):
         assert server.ask(message).status == "2"

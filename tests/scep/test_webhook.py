@@ -1,4 +1,4 @@
-"""Challenges that a tenant's own server judges."""
+"""Challenges that a tenant's own server checks."""
 
 import base64
 import hashlib
@@ -73,7 +73,7 @@ def ask(server: Server, device: Device | None = None, challenge: str = CHALLENGE
     return server.enrol(device or Device("laptop"), challenge, **changes)
 
 
-def test_allowed_device_gets_a_certificate_and_the_webhook_is_told(setting: Setting, hook: Hook, server: Server):
+def test_allowed_device_gets_a_certificate_and_hook_is_notified(setting: Setting, hook: Hook, server: Server):
     secret = setting.save(profile="eap-client-user")
     hook.say = saying(decision="allow", common_name="laptop", sans=["upn:ann@corp.example"], more="is ignored")
     device = Device("laptop")
@@ -108,7 +108,7 @@ def test_allowed_device_gets_a_certificate_and_the_webhook_is_told(setting: Sett
         assert abs(utc_now().timestamp() - int(stamp)) < 60
 
 
-def test_denied_device_gets_nothing_but_the_reason(
+def test_denied_device_gets_only_the_reason(
     setting: Setting, hook: Hook, server: Server, app_engine: Engine, alpha: Certified
 ):
     setting.save()
@@ -118,19 +118,19 @@ def test_denied_device_gets_nothing_but_the_reason(
     assert issued(app_engine, alpha) == 0
 
 
-def test_allowed_names_are_the_only_ones(
+def test_only_allowed_names_are_issued(
     setting: Setting, hook: Hook, server: Server, app_engine: Engine, alpha: Certified
 ):
     setting.save()
     hook.say = saying(decision="allow", common_name="laptop", sans=["dns:laptop.corp.example"])
     assert ask(server, Device("director")).fail_info == BAD_REQUEST
-    # It is told that what it allowed did not come to anything.
+    # The webhook is notified that the issue failed.
     assert (hook.asked[-1]["event"], hook.asked[-1]["code"]) == ("failed", "name-refused")
     assert ask(server, sans=[x509.DNSName("other.corp.example")]).fail_info == BAD_REQUEST
     assert issued(app_engine, alpha) == 0
 
 
-def test_retransmission_asks_nobody_again(setting: Setting, hook: Hook, server: Server):
+def test_retransmission_does_not_call_the_webhook_again(setting: Setting, hook: Hook, server: Server):
     setting.save()
     hook.say = saying(decision="allow", common_name="laptop")
     device = Device("laptop")
@@ -166,7 +166,7 @@ def _endless(asked: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         _endless,
     ],
 )
-def test_answer_outside_the_contract_allows_nobody(
+def test_invalid_webhook_response_denies(
     setting: Setting,
     hook: Hook,
     server: Server,
@@ -186,15 +186,15 @@ def test_answer_outside_the_contract_allows_nobody(
     "changes",
     [
         {"networks": ("10.0.0.0/8",)},
-        # Another authority than its own.
+        # A certificate of another authority.
         {"ca_certificate": ""},
-        # A name that its certificate is not for.
+        # A name that its certificate does not cover.
         {"url": "https://127.0.0.1:{port}/"},
         {"url": "https://nowhere.invalid/"},
         {"url": "https://localhost:1/"},
     ],
 )
-def test_server_that_may_not_be_asked_is_not_told_the_challenge(
+def test_blocked_webhook_address_never_gets_the_challenge(
     setting: Setting, hook: Hook, server: Server, changes: dict[str, Any]
 ):
     if "url" in changes:
@@ -205,19 +205,15 @@ def test_server_that_may_not_be_asked_is_not_told_the_challenge(
     assert hook.asked == []
 
 
-def test_address_of_the_webhook_stays_out_of_the_log(
-    setting: Setting, server: Server, caplog: pytest.LogCaptureFixture
-):
-    """It may hold what lets one in."""
+def test_webhook_address_is_not_logged(setting: Setting, server: Server, caplog: pytest.LogCaptureFixture):
+    """It may hold a credential."""
     setting.save(url="https://localhost:1/hook?code=secret-of-the-tenant")
     assert "Try again later" in ask(server).text
     assert "The request failed" in caplog.text
     assert "secret-of-the-tenant" not in caplog.text
 
 
-def test_slow_server_is_waited_for_by_few(
-    setting: Setting, hook: Hook, server: Server, monkeypatch: pytest.MonkeyPatch
-):
+def test_slow_webhook_calls_are_limited(setting: Setting, hook: Hook, server: Server, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(webhook_client, "_concurrency_limit", webhook_client._ConcurrencyLimit(1))
     setting.save()
     asked, go_on = threading.Event(), threading.Event()
@@ -238,14 +234,16 @@ def test_slow_server_is_waited_for_by_few(
     assert ask(server, second).certificate(second)
 
 
-def test_without_a_challenge_nobody_is_asked(setting: Setting, hook: Hook, server: Server):
+def test_request_without_a_challenge_does_not_call_the_webhook(setting: Setting, hook: Hook, server: Server):
     setting.save()
     hook.say = saying(decision="allow", common_name="laptop")
     assert ask(server, challenge="").fail_info == BAD_REQUEST
     assert hook.asked == []
 
 
-def test_one_time_challenges_go_on_and_are_never_sent_out(setting: Setting, hook: Hook, server: Server, challenge: str):
+def test_one_time_challenges_still_work_and_are_never_sent(
+    setting: Setting, hook: Hook, server: Server, challenge: str
+):
     setting.save()
     device = Device()
     assert server.obtain(device, challenge).public_key() == device.key.public_key()
@@ -253,7 +251,7 @@ def test_one_time_challenges_go_on_and_are_never_sent_out(setting: Setting, hook
     assert hook.asked == []
 
 
-def test_removed_webhook_is_not_asked(setting: Setting, hook: Hook, server: Server, app_engine: Engine):
+def test_deleted_webhook_is_not_called(setting: Setting, hook: Hook, server: Server, app_engine: Engine):
     setting.save()
     tenant_id = setting.certified.tenant_id
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
@@ -264,7 +262,7 @@ def test_removed_webhook_is_not_asked(setting: Setting, hook: Hook, server: Serv
         webhook_config.delete_webhook(session, actor=ACTOR, tenant_id=tenant_id)
 
 
-def test_secret_is_sealed_new_each_time_and_not_in_the_audit_log(setting: Setting, app_engine: Engine):
+def test_secret_is_resealed_each_time_and_not_audited(setting: Setting, app_engine: Engine):
     first, second = setting.save(), setting.save(timeout_seconds=2.0)
     assert first != second
     with session_scope(TenantScope(setting.certified.tenant_id), engine=app_engine) as session:
@@ -276,7 +274,7 @@ def test_secret_is_sealed_new_each_time_and_not_in_the_audit_log(setting: Settin
     assert not any(first in str(entry.after) or second in str(entry.after) for entry in entries)
 
 
-def test_every_mistake_in_the_settings_is_named(setting: Setting):
+def test_every_settings_error_is_reported(setting: Setting):
     wrong = {
         "url": "http://user@localhost/",
         "profile": "root",
@@ -293,7 +291,7 @@ def test_every_mistake_in_the_settings_is_named(setting: Setting):
         setting.save(**wrong)
 
 
-def test_webhook_on_the_platforms_own_machine_is_not_asked(setting: Setting, hook: Hook, server: Server, app: FastAPI):
+def test_webhook_on_the_platforms_own_host_is_blocked(setting: Setting, hook: Hook, server: Server, app: FastAPI):
     app.state.settings = replace(app.state.settings, outbound_reach=DEFAULT_REACH)
     setting.save()
     hook.say = saying(decision="allow", common_name="laptop")
@@ -301,7 +299,7 @@ def test_webhook_on_the_platforms_own_machine_is_not_asked(setting: Setting, hoo
     assert hook.asked == []
 
 
-def test_webhook_allows_no_name_of_the_radius_server(
+def test_webhook_cannot_allow_a_radius_server_name(
     setting: Setting, hook: Hook, server: Server, app_engine: Engine, alpha: Certified
 ):
     setting.save()

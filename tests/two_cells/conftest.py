@@ -1,5 +1,4 @@
-"""Two running cells for all files of this folder: each test has tenants of its own in them, and a database that is
-never emptied."""
+"""Two running cells shared by all files here. Each test has its own tenants, and the database is never emptied."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -12,9 +11,9 @@ from tests.agent.running import RunningCell, RunningTenant, running_cell, runnin
 from tests.postgres import Cluster, Database, Engines
 from tests.redis_server import RedisServer
 
-# They have radiusd exchanged, at which conversations under way begin anew: whatever needs one comes before.
+# These tests replace radiusd, which restarts conversations in progress. Tests that need one run before.
 _EXCHANGING = ("test_moving", "test_moving_faults", "test_secret_rotation", "test_unsigned")
-# Enough for a tenant of every test: new tenants go where more slots are free, which is the first one.
+# Enough for a tenant of every test. New tenants go to the cell with more free slots, the first one.
 _SLOTS, _SLOTS_OF_OTHER = 40, 16
 _numbers = count(1)
 
@@ -58,7 +57,7 @@ def started_cells(
 
 @pytest.fixture
 def cells(started_cells: tuple[RunningCell, RunningCell]) -> tuple[RunningCell, RunningCell]:
-    """Both running, whatever the test before did to them."""
+    """Both cells run, whatever the previous test did."""
     for cell in started_cells:
         cell.ensure_started()
     return started_cells
@@ -66,13 +65,13 @@ def cells(started_cells: tuple[RunningCell, RunningCell]) -> tuple[RunningCell, 
 
 @pytest.fixture
 def cell(cells: tuple[RunningCell, RunningCell]) -> RunningCell:
-    """Where new tenants are."""
+    """The cell of new tenants."""
     return cells[0]
 
 
 @pytest.fixture
 def add_tenant(cell: RunningCell, app_engine: Engine) -> Callable[..., RunningTenant]:
-    """A tenant in the first cell, of an MSP of its own, whose slug nobody else has."""
+    """A tenant in the first cell, with its own MSP and a unique slug."""
 
     def add(name: str = "alpha", **given: object) -> RunningTenant:
         return running_tenant(cell, app_engine, f"{name}-{next(_numbers)}", **given)

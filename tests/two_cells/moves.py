@@ -1,4 +1,4 @@
-"""The steps of who moves a tenant between two cells, and what its NASes are answered."""
+"""The steps to move a tenant between two cells, and the responses its NASes get."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ MAC = "00:00:5e:00:53:01"
 
 
 class Moving:
-    """The steps of an operator, and what NASes of the tenant are answered."""
+    """The operator's steps, and the responses the tenant's NASes get."""
 
     def __init__(self, cell: RunningCell, tenant: RunningTenant) -> None:
         self.tenant = tenant
@@ -44,7 +44,7 @@ class Moving:
         return answer is not None and answer.code == "Access-Accept"
 
     def account(self, server: Server, status: str, session_id: str, *, seconds: int = 5) -> bool:
-        """Whether it was acknowledged, asked once."""
+        """Sends accounting once. Returns whether it was acknowledged."""
         told = (
             ("User-Name", MAC),
             ("Calling-Station-Id", MAC),

@@ -1,4 +1,4 @@
-"""A real agent and radiusd: what a device does is seen by who watches, whatever becomes of Redis."""
+"""A real agent and radiusd: `admit watch` shows device activity, whatever happens to Redis."""
 
 import json
 import os
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.early
 
 
 class Watch:
-    """`./admit watch`, and the lines of its standard output and error."""
+    """`./admit watch`, with the lines of its standard output and error."""
 
     def __init__(self, environment, tenant, *options):
-        # What a shell starts in the background, the tests perhaps, hands down that Ctrl-C is passed over.
+        # A background process inherits ignored Ctrl-C from the shell, so restore it.
         command = ["env", "--default-signal=INT", sys.executable, "-P", "-m", "cli", "watch", "-t", tenant, *options]
         self.process = subprocess.Popen(
             command, env=environment, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -67,7 +67,7 @@ def environment_of(cell, redis):
     return kept | {f"ADMIT_{name}": value for name, value in given.items()}
 
 
-def test_watcher_sees_what_devices_do(cell, add_tenant, database, redis_server):
+def test_watch_shows_device_activity(cell, add_tenant, database, redis_server):
     tenant = add_tenant()
     server = tenant.server
     target = Target(server.host, server.auth_port, server.acct_port, Secret(server.secret.encode()))
@@ -98,7 +98,7 @@ def test_watcher_sees_what_devices_do(cell, add_tenant, database, redis_server):
         return len(watches[0].events) > 3
 
     until(is_heard_again, "the agent has found Redis again, too")
-    # Who waits for what was journalled until now is told when it is stored.
+    # A waiter for the current journal is notified when it is stored.
     with psycopg.connect(database.owner_url, autocommit=True) as owner:
         (now,) = owner.execute("SELECT now()").fetchone()
         stored = "SELECT shipped_until > %s FROM cells"

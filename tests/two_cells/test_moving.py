@@ -1,4 +1,4 @@
-"""A tenant goes from one real cell to another and back: agents and radiusds of both, one database."""
+"""A tenant moves from one real cell to another and back: both agents, both radiusds, one database."""
 
 import time
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.early
 _OWN_SECRET = "the-nas-has-one-of-its-own"
 
 
-def test_tenant_moves_and_its_sessions_and_accounting_go_on(cells, add_tenant, app_engine, owner_engine):
+def test_moved_tenant_keeps_sessions_and_accounting(cells, add_tenant, app_engine, owner_engine):
     one, other = cells
     tenant = add_tenant()
     subject = Moving(one, tenant)
@@ -65,9 +65,9 @@ def test_tenant_moves_and_its_sessions_and_accounting_go_on(cells, add_tenant, a
     until(lambda: subject.count(ended) == 1, "the session of the one cell is ended in the other")
     assert subject.count(select(func.count()).select_from(RadiusSession)) == 1
 
-    # It was configured with what the tenant has, secrets of single NASes included.
+    # The new cell was configured with the tenant's data, including secrets of single NASes.
     assert other.radiusds == served
-    # The way back is as short.
+    # The way back is equally quick.
     subject.step(moves.cancel_move)
     tenant.wait_live()
     assert subject.is_admitted(before)

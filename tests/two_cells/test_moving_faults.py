@@ -1,4 +1,4 @@
-"""A tenant moves while cells are killed or cut off from the database: one answers, and all accounting is told."""
+"""A tenant moves while cells are killed or lose the database: one cell answers, and no accounting is lost."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +43,7 @@ def subject(cells, tenant: RunningTenant) -> Moving:
 
 @pytest.fixture
 def set_aside(owner_engine):
-    """How many records are, by cell and whether they were handed over."""
+    """The number of records by cell and by hand-over state."""
 
     def count() -> dict[tuple[int, bool], int]:
         query = select(QuarantinedRecord.cell_id, QuarantinedRecord.handed_over, func.count())
@@ -56,7 +56,7 @@ def set_aside(owner_engine):
 
 @contextmanager
 def cut_off(database: Database) -> Iterator[None]:
-    """No cell reaches PostgreSQL, all others do."""
+    """Only the cells lose PostgreSQL."""
     name = sql.Identifier(database.name)
     with psycopg.connect(database.superuser_url, autocommit=True) as connection:
         connection.execute(sql.SQL("REVOKE CONNECT ON DATABASE {} FROM admit_cell").format(name))
@@ -71,9 +71,10 @@ def cut_off(database: Database) -> Iterator[None]:
 
 
 @pytest.mark.long
-def test_what_the_old_cell_had_not_told_is_told_by_whoever_has_the_tenant(cells, subject, tenant, set_aside) -> None:
-    """The old cell's agent stopped shipping before the switch, and the new one's before it took what was handed over;
-    then the move is taken back, and made again with both of the old cell's processes killed."""
+def test_unshipped_records_are_shipped_by_the_tenants_cell(cells, subject, tenant, set_aside) -> None:
+    """The old agent stops shipping before the switch, and the new one before it takes over the records. Then the
+    move is reverted, and made again with both of the old cell's processes killed.
+    """
     one, other = cells
     before = tenant.server
     prepared = subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer)
@@ -86,7 +87,7 @@ def test_what_the_old_cell_had_not_told_is_told_by_whoever_has_the_tenant(cells,
     subject.switch()
     tenant.wait_live()
     assert subject.is_admitted(after)
-    # Told by the new cell before anybody knows how it began.
+    # The new cell reports them before anyone knows their start.
     assert subject.account(after, "Stop", "untold-0")
     until(lambda: subject.count(_ACCOUNTED) == 1, "the new cell ships")
     other.kill(with_radiusd=False)
@@ -124,13 +125,13 @@ def test_what_the_old_cell_had_not_told_is_told_by_whoever_has_the_tenant(cells,
     assert subject.count(_SESSIONS.where(RadiusSession.stopped_at.is_not(None))) == 2
 
 
-def test_cells_that_are_cut_off_meanwhile_never_both_answer(database, subject, tenant) -> None:
+def test_disconnected_cells_never_both_answer(database, subject, tenant) -> None:
     before = tenant.server
     after = subject.at(subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer).after)
     until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
     with cut_off(database):
         subject.switch()
-        # Neither has heard of it.
+        # Neither cell has received it.
         assert subject.is_admitted(before)
         assert not subject.is_admitted(after)
         assert subject.account(before, "Start", "cut")
@@ -151,7 +152,7 @@ def test_cells_that_are_cut_off_meanwhile_never_both_answer(database, subject, t
 
 @pytest.fixture
 def silence(owner_engine):
-    """A cell's agent was heard two minutes ago for the last time."""
+    """The cell's agent last reported two minutes ago."""
 
     def silence(name: str) -> None:
         with owner_engine.begin() as connection:
@@ -163,7 +164,7 @@ def silence(owner_engine):
 
 
 @pytest.mark.long
-def test_new_cell_that_dies_is_waited_for_and_left_at_once(cells, subject, tenant, silence) -> None:
+def test_dead_new_cell_is_awaited_and_can_be_left_at_once(cells, subject, tenant, silence) -> None:
     other = cells[1]
     before = tenant.server
     other.kill(with_radiusd=True)
@@ -192,7 +193,7 @@ def test_new_cell_that_dies_is_waited_for_and_left_at_once(cells, subject, tenan
 
 
 @pytest.mark.long
-def test_old_cell_that_does_not_report_is_left_on_purpose_alone(cells, subject, tenant, silence, set_aside) -> None:
+def test_silent_old_cell_is_left_only_with_force(cells, subject, tenant, silence, set_aside) -> None:
     one = cells[0]
     before = tenant.server
     after = subject.at(subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer).after)
@@ -205,7 +206,7 @@ def test_old_cell_that_does_not_report_is_left_on_purpose_alone(cells, subject, 
     subject.step(moves.switch_move, sealer=subject.sealer, although_silent=True)
     tenant.wait_live()
     assert subject.is_admitted(after)
-    # What the refusal says: it has not heard.
+    # The error says that the cell has not confirmed.
     assert subject.is_admitted(before)
     one.start()
     until(lambda: not subject.is_admitted(before), "the cell before answers no more")

@@ -1,4 +1,4 @@
-"""A tenant made through the API is live when the answer says so: a device is let in by the next packet."""
+"""A tenant created through the API is live when the response arrives: the next packet admits a device."""
 
 import time
 from datetime import timedelta
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.early
 MAC = "00:00:5e:00:53:01"
 
 
-def test_new_tenant_lets_an_approved_device_in_as_soon_as_it_is_answered(cell, database, app_engine, tmp_path):
+def test_new_tenant_admits_an_approved_device_at_once(cell, database, app_engine, tmp_path):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         owner = Owner(msps.create_msp(session, actor=ACTOR, slug="schools").id)
     with session_scope(MspScope(owner.msp_id), engine=app_engine) as session:

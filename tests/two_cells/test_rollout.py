@@ -1,4 +1,4 @@
-"""A roll-out that shuts devices out, at a real cell: it sees their rejects, stops, and they are let in again."""
+"""A rollout at a real cell rejects devices, stops, and is rolled back."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ _OPEN = {"rules": [{"id": "known", "name": "Known", "when": _KNOWN, "then": {"ve
 
 
 def ask_all(tenant: RunningTenant) -> set[str]:
-    """What all the devices are answered."""
+    """The responses to all devices."""
     tenant.wait_live()
     answers = set()
     for mac in _MACS:
@@ -37,7 +37,7 @@ def ask_all(tenant: RunningTenant) -> set[str]:
     return answers
 
 
-def test_rollout_that_shuts_devices_out_is_taken_back_by_itself(
+def test_rollout_that_rejects_devices_is_rolled_back(
     cell: RunningCell,
     add_tenant: Callable[..., RunningTenant],
     app_engine: Engine,

@@ -1,4 +1,4 @@
-"""A device that enrolled by SCEP comes into the network: the server, the cell, radiusd and eapol_test are real."""
+"""A device enrolled by SCEP connects. Server, cell, radiusd and eapol_test are real."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -46,7 +46,7 @@ class Office:
         return made.token.reveal()
 
     def admits(self, device: Device) -> bool:
-        """What eapol_test says of the device with the certificate that it signs as."""
+        """eapol_test's result for the device with its current signing certificate."""
         authorities = [
             certificate for certificate in self.scep.authorities() if certificate.issuer == certificate.subject
         ]
@@ -107,5 +107,5 @@ def test_enrolled_and_renewed_certificates_are_admitted(office: Office):
     successor.identity = reply.certificate(enrolled)
     office.tenant.wait_live()
     assert office.admits(successor)
-    # The one from before is good until it ends or is revoked.
+    # The previous one stays valid until it expires or is revoked.
     assert office.admits(enrolled)

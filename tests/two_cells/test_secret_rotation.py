@@ -1,4 +1,4 @@
-"""A tenant's secret changes over in a real cell: agent, radiusd and database, and NASes of two tenants."""
+"""Rotation of a tenant's secret in a real cell: agent, radiusd, database, and NASes of two tenants."""
 
 import os
 import signal
@@ -89,7 +89,7 @@ def test_both_secrets_work_until_the_rotation_is_finished(cell, add_tenant):
 
 
 @pytest.mark.long
-def test_rotation_goes_on_after_a_crash_and_is_cancelled(cell, add_tenant):
+def test_rotation_survives_a_crash_and_is_cancelled(cell, add_tenant):
     alpha = add_tenant()
     subject = Rotating(cell, alpha)
     subject.step(rotations.start_rotation, sealer=subject.sealer, secret=NEW)
@@ -108,15 +108,15 @@ def test_rotation_goes_on_after_a_crash_and_is_cancelled(cell, add_tenant):
     next_second()
     assert not is_answered(subject.new, tries=2)
     assert is_answered(alpha.server, tries=3)
-    # The agent's own question whether radiusd answers needs none of the tenant's secrets.
+    # The agent's health check of radiusd needs none of the tenant's secrets.
     os.kill(int(cell.radiusds[-1]), signal.SIGKILL)
     until(lambda: len(cell.radiusds) > len(served) + 1, "another radiusd serves")
     assert is_answered(alpha.server, tries=3)
 
 
 @pytest.mark.long
-def test_rotation_goes_along_with_a_tenant_that_moves(cell, add_tenant):
-    """Begun when the other cell was ready already: the tenant waits until that one takes both secrets, too."""
+def test_rotation_follows_a_tenant_that_moves(cell, add_tenant):
+    """Begun when the other cell was already prepared. The move waits until that cell accepts both secrets."""
     alpha = add_tenant()
     subject, move = Rotating(cell, alpha), Moving(cell, alpha)
     after = move.at(move.step(moves.prepare_move, cell="cell-2", sealer=move.sealer).after)
@@ -134,7 +134,7 @@ def test_rotation_goes_along_with_a_tenant_that_moves(cell, add_tenant):
     next_second()
     assert is_answered(replace(after, secret=NEW), tries=3)
     assert not is_answered(after, tries=2)
-    # The way back has the new one, too.
+    # After moving back, the new secret still works.
     move.step(moves.cancel_move)
     alpha.wait_live()
     assert is_answered(subject.new, tries=3)

@@ -1,4 +1,4 @@
-"""Self-tests of which a part dies in the middle, with the real parts: a worker's processes, an agent, a radiusd."""
+"""Self-tests with a part that dies midway: a worker's processes, an agent or a radiusd. All parts are real."""
 
 import os
 import signal
@@ -63,7 +63,7 @@ def nothing_is_left(acme: RunningTenant, query: Query) -> None:
 
 
 @pytest.mark.long
-def test_self_test_whose_worker_is_killed_is_done_once_by_the_next(
+def test_self_test_of_a_killed_worker_is_run_once_by_the_next(
     cell: RunningCell,
     acme: RunningTenant,
     database: Database,
@@ -73,7 +73,7 @@ def test_self_test_whose_worker_is_killed_is_done_once_by_the_next(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """While it converses: its certificate is good, and devices have been answered."""
+    """During its conversations: its certificate is valid, and devices were answered."""
     settings = {
         "MASTER_KEY_FILE": str(cell.folder / "master.key"),
         "RADIUS_HOST": LOOPBACK,
@@ -85,14 +85,14 @@ def test_self_test_whose_worker_is_killed_is_done_once_by_the_next(
     own = "FROM certificates WHERE tenant_id = %s AND common_name LIKE '%%-good' AND status = 'valid'"
     with psycopg.connect(database.superuser_url) as other, worker(database, redis_server, tmp_path) as process:
         until(lambda: query(f"SELECT 1 {own}", acme.id), "a good certificate", seconds=_PATIENCE)
-        # Which it then cannot revoke, however long this takes.
+        # The killed worker can then no longer revoke it.
         assert other.execute(f"SELECT 1 {own} FOR UPDATE".encode(), [acme.id]).fetchall() == [(1,)]
         until(lambda: query(_LOGGED, acme.id), "an answer", seconds=_PATIENCE)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     assert found(acme, test_id).state == "running"
     assert query(f"SELECT 1 {own}", acme.id) == [(1,)]
-    # The lease of who died is over.
+    # The dead worker's lease has expired.
     query("UPDATE self_tests SET due_at = now() WHERE id = %s", test_id)
     assert runner.run_waiting(SelfTestPlatform(cell.signing, LOOPBACK, 0), engine=worker_engine) == 1
     row = found(acme, test_id)
@@ -104,7 +104,7 @@ def test_self_test_whose_worker_is_killed_is_done_once_by_the_next(
 
 @pytest.mark.long
 @pytest.mark.parametrize("with_radiusd", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_self_test_whose_cell_is_killed_says_so_and_the_next_passes(
+def test_self_test_reports_a_killed_cell_and_the_next_passes(
     cell: RunningCell,
     acme: RunningTenant,
     worker_engine: Engine,
@@ -112,7 +112,7 @@ def test_self_test_whose_cell_is_killed_says_so_and_the_next_passes(
     monkeypatch: pytest.MonkeyPatch,
     with_radiusd: bool,
 ) -> None:
-    """Right before devices ask; radiusd alone goes on answering, and its journal is shipped by the next agent."""
+    """Right before the device requests. Only radiusd still answers, and the next agent ships its journal."""
     try_ = runner._SelfTestRun._try
     monkeypatch.setattr(actions, "_SILENCE_SECONDS", 0.5)
 

@@ -1,4 +1,4 @@
-"""From a form to a device on the network, with the real parts: API, outbox, mail server, cell, radiusd."""
+"""From the sign-up form to a connected device, with the real parts: API, outbox, mail server, cell, radiusd."""
 
 import re
 import time
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.early
 _MAC = "00:00:5e:00:53:77"
 
 
-def test_a_sign_up_ends_in_a_tenant_that_admits_a_device_within_a_minute(
+def test_sign_up_gives_a_working_tenant_within_a_minute(
     cell: RunningCell, database: Database, app_engine: Engine, worker_engine: Engine, tmp_path: Path
 ):
     key = str(cell.folder / "master.key")
@@ -62,7 +62,7 @@ def _open_mail(cell: RunningCell, engine: Engine, mailbox: Mailbox) -> str:
 
 
 def _self_test(browser: httpx.Client, cell: RunningCell, app_engine: Engine, worker_engine: Engine, slug: str) -> dict:
-    """It was asked for by the sign-up; here is the worker's turn."""
+    """The sign-up requested it. Here the worker runs it."""
     _sign_in(browser, app_engine, slug)
     runner.run_waiting(runner.SelfTestPlatform(cell.signing, LOOPBACK, 0), engine=worker_engine)
     (found,) = browser.get(f"/v1/tenants/{slug}/self-tests").json()["items"]

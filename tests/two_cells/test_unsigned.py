@@ -1,4 +1,4 @@
-"""A switch that does not sign, in a real cell: named, exempted, watched until it signs, and held to it."""
+"""A switch that does not sign, in a real cell: reported, exempted, monitored until it signs, then enforced."""
 
 import os
 import socket
@@ -42,7 +42,7 @@ class Switch:
                 return False
 
     def alarm(self) -> str:
-        """What is told of the tenant; "" for nothing."""
+        """The tenant's alarm text, "" for none."""
         with session_scope(PlatformScope(), engine=self.tenant.engine) as session:
             alarms = session.scalars(select(Cell.alarms).where(Cell.name == "cell-1")).one()
         return next((each["detail"] for each in alarms if each["code"] == f"unsigned-requests:{self.tenant.slug}"), "")
@@ -67,7 +67,7 @@ class Switch:
             )
 
 
-def test_switch_that_does_not_sign_is_named_exempted_and_enforced(cell, add_tenant):
+def test_unsigned_switch_is_reported_exempted_and_enforced(cell, add_tenant):
     switch = Switch(cell, add_tenant("alpha"), "127.0.0.61")
     assert not switch.is_answered(signs=False)
     assert switch.is_answered(signs=True)

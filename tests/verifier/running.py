@@ -1,4 +1,4 @@
-"""A verifier in a thread of this process, which answers as the test says; and the process that an agent keeps."""
+"""A verifier in a thread of this process, which answers as the test says. Also: the process that an agent runs."""
 
 import asyncio
 import socket
@@ -21,7 +21,7 @@ T = TypeVar("T")
 class Running:
     loop: asyncio.AbstractEventLoop
     server: Server
-    # Every login that was asked about: slot, name, password.
+    # Every login checked: slot, name, password.
     asked: list[tuple[int, bytes, bytes]] = field(default_factory=list)
 
     def call(self, function: Callable[[], T]) -> T:
@@ -68,7 +68,7 @@ def always(answer: VerificationResult) -> Verify:
 
 @contextmanager
 def kept_verifier(paths: CellPaths, port: int, alarms: Alarms, **options) -> Iterator[VerifierProcess]:
-    """The verifier's own process as the agent keeps it."""
+    """The verifier's own process, as the agent runs it."""
     process = VerifierProcess(port, paths, alarms, **options)
     stop = threading.Event()
     thread = threading.Thread(target=process.run, args=(stop,))

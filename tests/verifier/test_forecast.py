@@ -1,4 +1,4 @@
-"""Which answers the verifier holds, because radiusd would not delay the reject."""
+"""Which responses the verifier delays, because radiusd would not delay the reject."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def test_inside_a_tunnel_only_the_password_decides(forecast, answer, held):
 
 
 @pytest.mark.parametrize("pairs", [(b"-",), (b"AAAA",), (b"x" * 200,), request(**{"Admit-Slot": "x"})])
-def test_unreadable_request_is_held(forecast, pairs):
+def test_unreadable_request_is_delayed(forecast, pairs):
     assert is_held(forecast, STAFF, pairs)
 
 
@@ -68,13 +68,13 @@ def test_unreadable_request_is_held(forecast, pairs):
         (request(name="otto", mac="02-00-00-00-00-02"), False),
     ],
 )
-def test_right_password_is_held_while_a_wrong_one_of_that_user_or_device_is(forecast, other, held):
+def test_correct_password_is_delayed_while_a_wrong_one_is(forecast, other, held):
     is_held(forecast, WRONG, request(), arrived_at=10.0)
     assert is_held(forecast, STAFF, other, arrived_at=10.9) == held
     assert not is_held(forecast, STAFF, other, arrived_at=11.1)
 
 
-def test_attributes_survive_the_way_to_the_verifier():
+def test_attributes_round_trip_to_the_verifier():
     pairs = (("User-Name", "zoé\\"), ("Class", "a"), ("Class", "b"))
     assert decode_pairs([piece.encode() for piece in encode_pairs(pairs)]) == pairs
 

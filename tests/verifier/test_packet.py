@@ -1,4 +1,4 @@
-"""What radiusd sends is read; whatever else arrives at the port is dropped."""
+"""Requests from radiusd are parsed. Any other packet is dropped."""
 
 import os
 
@@ -30,14 +30,14 @@ def request(name=b"anna", password=b"open sesame", slot="slot_7", *, more=b"", s
 
 
 @pytest.mark.parametrize("password", [b"x", b"open sesame", b"s" * 16, b"p" * 128, "pässwörd ☕".encode(), b" a "])
-def test_login_is_read_as_radiusd_sends_it(password):
+def test_login_from_radiusd_is_parsed(password):
     login = parse_login(request(password=password, more=attribute(PROXY_STATE, b"5")), SECRET)
     assert (login.identifier, login.slot, login.name, login.password) == (9, 7, b"anna", password)
     assert login.proxy_states == (b"5",)
 
 
 @pytest.mark.parametrize(("code", "messages"), [(ACCESS_ACCEPT, [b"a" * 253, b"b"]), (ACCESS_REJECT, [])])
-def test_answer_is_signed_and_returns_proxy_states_in_order(code, messages):
+def test_response_is_signed_with_proxy_states_in_order(code, messages):
     login = parse_login(request(more=attribute(PROXY_STATE, b"1") + attribute(PROXY_STATE, b"2")), SECRET)
     answer = answer_packet(login, code, messages, SECRET)
     assert packet.reply_fault(answer, login.authenticator, Secret(SECRET)) == ""
@@ -59,7 +59,7 @@ def test_answer_is_signed_and_returns_proxy_states_in_order(code, messages):
     ],
     ids=lambda datagram: f"{len(datagram)} octets",
 )
-def test_what_radiusd_did_not_sign_is_dropped(datagram):
+def test_packet_not_signed_by_radiusd_is_dropped(datagram):
     with pytest.raises(Refused) as caught:
         parse_login(datagram, SECRET)
     assert not isinstance(caught.value, Unreadable)
@@ -88,7 +88,7 @@ NAMED = attribute(USER_NAME, "anna") + attribute(NAS_IDENTIFIER, "slot_7")
     ],
     ids=lambda datagram: f"{len(datagram)} octets",
 )
-def test_signed_question_that_is_none_can_be_answered(datagram):
+def test_signed_request_without_a_login_can_be_answered(datagram):
     with pytest.raises(Unreadable) as caught:
         parse_login(datagram, SECRET)
     asked = caught.value.asked
@@ -99,7 +99,7 @@ def test_signed_question_that_is_none_can_be_answered(datagram):
 
 
 @given(st.binary(max_size=300))
-def test_any_datagram_is_read_or_dropped_and_nothing_else(datagram):
+def test_any_datagram_is_parsed_or_dropped(datagram):
     with pytest.raises(Refused):
         parse_login(datagram, SECRET)
 
@@ -125,13 +125,13 @@ def test_signed_request_with_one_octet_changed_is_dropped(place, octet):
         st.lists(st.text(max_size=30), max_size=20).map(tuple),
     )
 )
-def test_answer_travels_unchanged_in_printable_pieces(answer):
+def test_response_round_trips_in_printable_pieces(answer):
     pieces = encode_result(answer)
     assert all(1 <= len(piece) <= 253 and piece.isascii() for piece in pieces)
     assert decode_result([piece.decode() for piece in pieces]) == answer
 
 
-def test_answer_that_fits_no_packet_is_refused():
+def test_response_too_large_for_a_packet_is_rejected():
     groups = tuple(os.urandom(32).hex() for _ in range(300))
     with pytest.raises(ResultTooLong):
         encode_result(VerificationResult(groups=groups))
@@ -140,7 +140,7 @@ def test_answer_that_fits_no_packet_is_refused():
 
 
 @given(st.lists(st.text(max_size=300), max_size=3))
-def test_any_pieces_are_an_answer_or_unreadable(pieces):
+def test_any_pieces_are_a_response_or_unreadable(pieces):
     try:
         decode_result(pieces)
     except UnreadableResult:
@@ -155,7 +155,7 @@ def test_any_pieces_are_attributes_or_unreadable(pieces):
         return
 
 
-def test_answer_that_inflates_without_end_is_unreadable():
+def test_endlessly_inflating_response_is_unreadable():
     import zlib
     from base64 import b64encode
 

@@ -1,4 +1,4 @@
-"""Cache, breaker and gate, each by itself."""
+"""Unit tests of the cache, the circuit breaker and the gate."""
 
 import asyncio
 
@@ -44,26 +44,26 @@ class TestCache:
             (1, "anna", b"secret", "v2", 0, False),
         ],
     )
-    def test_only_the_very_password_of_the_very_user_is_found(
+    def test_only_the_exact_password_of_the_exact_user_matches(
         self, cache, clock, tenant, name, password, origin, later, found
     ):
         clock.now += later
         assert cache.find(tenant, name, password, origin) == (HELD if found else None)
 
-    def test_neither_password_nor_plain_digest_is_kept(self, cache):
+    def test_password_and_plain_digest_are_not_stored(self, cache):
         import hashlib
 
         shown = repr(cache.__dict__)
         assert "secret" not in shown
         assert hashlib.sha256(b"secret").hexdigest() not in shown
 
-    def test_oldest_entry_goes_when_there_are_too_many(self, cache):
+    def test_oldest_entry_is_evicted_when_full(self, cache):
         for number in range(3):
             cache.keep(1, f"user-{number}", b"x", "v1", HELD, seconds=300)
         assert len(cache) == 3
         assert cache.find(1, "anna", b"secret", "v1") is None
 
-    def test_nothing_is_kept_for_no_time(self, clock):
+    def test_zero_lifetime_stores_nothing(self, clock):
         cache = PasswordCache(clock=clock)
         cache.keep(1, "anna", b"secret", "v1", HELD, seconds=0)
         assert len(cache) == 0
@@ -79,7 +79,7 @@ class TestBreaker:
             assert breaker.enter()
             breaker.failed()
 
-    def test_opens_after_so_many_failures_in_a_row(self, breaker):
+    def test_opens_after_consecutive_failures(self, breaker):
         self.fail(breaker, 2)
         assert breaker.enter()
         breaker.succeeded()
@@ -87,7 +87,7 @@ class TestBreaker:
         assert breaker.is_open
         assert not breaker.enter()
 
-    def test_one_login_probes_after_the_time_and_closes_it(self, breaker, clock):
+    def test_one_login_probes_after_the_pause_and_closes_it(self, breaker, clock):
         self.fail(breaker, 3)
         clock.now += 15
         assert breaker.enter()
@@ -96,7 +96,7 @@ class TestBreaker:
         assert breaker.enter()
         assert not breaker.is_open
 
-    def test_probe_that_fails_opens_it_anew(self, breaker, clock):
+    def test_failed_probe_opens_it_again(self, breaker, clock):
         self.fail(breaker, 3)
         clock.now += 15
         assert breaker.enter()
@@ -106,7 +106,7 @@ class TestBreaker:
         clock.now += 1
         assert breaker.enter()
 
-    def test_probe_that_was_given_up_leaves_room_for_another(self, breaker, clock):
+    def test_abandoned_probe_allows_another(self, breaker, clock):
         self.fail(breaker, 3)
         clock.now += 15
         assert breaker.enter()
@@ -115,7 +115,7 @@ class TestBreaker:
 
 
 class TestGate:
-    def test_lets_in_so_many_and_turns_away_what_is_too_much(self):
+    def test_admits_up_to_the_limit_and_rejects_the_rest(self):
         async def run():
             gate = Gate(inside=2, waiting=1)
             release = asyncio.Event()
@@ -139,7 +139,7 @@ class TestGate:
 
         asyncio.run(run())
 
-    def test_tenants_share_what_there_is_and_none_keeps_another_out(self):
+    def test_tenants_share_the_limit_fairly(self):
         async def run():
             shared = asyncio.Semaphore(2)
             alpha, bravo = (Gate(inside=1, waiting=100, shared=shared) for _ in range(2))

@@ -1,4 +1,4 @@
-"""When an answer leaves."""
+"""The time at which a response is sent."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ RADIUSD = ("127.0.0.1", 40000)
 
 
 class Sent:
-    """In place of a transport: what left, by kind and number of the packet."""
+    """Replaces a transport: the sent packets by kind and number."""
 
     def __init__(self):
         self.packets: list[tuple[int, int]] = []
@@ -54,30 +54,30 @@ def run(*questions, delay):
     return asyncio.run(answered())
 
 
-def test_reject_is_held_back_and_an_accept_is_not():
+def test_reject_is_delayed_and_accept_is_not():
     packets, _ = run(question(1, b"bert"), question(2, b"anna"), delay=0.2)
     assert packets == [(ACCESS_ACCEPT, 2), (ACCESS_REJECT, 1)]
 
 
-def test_right_password_of_a_user_in_too_many_groups_is_held_like_a_wrong_one():
+def test_correct_password_with_too_many_groups_is_delayed():
     packets, counters = run(question(1, b"bert"), question(2, b"grace"), delay=0.2)
     assert packets == [(ACCESS_REJECT, 1), (ACCESS_REJECT, 2)]
     assert counters == {"rejects_wrong-password": 1, "rejects_too-many-groups": 1}
 
 
-def test_without_a_delay_answers_leave_in_the_order_of_their_questions():
+def test_without_a_delay_responses_keep_the_request_order():
     packets, _ = run(question(1, b"bert"), question(2, b"anna"), delay=0)
     assert packets == [(ACCESS_REJECT, 1), (ACCESS_ACCEPT, 2)]
 
 
-def test_question_that_is_repeated_while_its_reject_is_held_is_verified_once():
+def test_repeated_request_during_the_delay_is_verified_once():
     repeated = question(1, b"bert")
     packets, counters = run(repeated, repeated, repeated, delay=0.2)
     assert packets == [(ACCESS_REJECT, 1)]
     assert counters == {"rejects_wrong-password": 1}
 
 
-def test_no_more_rejects_are_held_than_there_is_room_for(monkeypatch):
+def test_number_of_delayed_rejects_is_limited(monkeypatch):
     monkeypatch.setattr(server_module, "MOST_HELD", 1)
     packets, _ = run(question(1, b"bert"), question(2, b"carl"), delay=0.2)
     assert packets == [(ACCESS_REJECT, 2), (ACCESS_REJECT, 1)]

@@ -1,4 +1,4 @@
-"""Sources alive: made, changed and removed while logins wait."""
+"""Identity sources at run time: created, changed and removed while logins wait."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ TENANT = 1
 
 
 class Source:
-    """Takes its time to close, as one with connections does."""
+    """Closes slowly, like a source with connections."""
 
     settings = under_test.LdapSettings(urls=("ldaps://corp.example",), base_dn="dc=corp")
 
@@ -55,7 +55,7 @@ def sources(tmp_path):
     return LiveSources(Sealer(MasterKeyFile.create(tmp_path / "key")), DEFAULT_REACH)
 
 
-def test_several_logins_that_meet_a_change_share_one_source(sources, made):
+def test_concurrent_logins_after_a_change_share_one_source(sources, made):
     async def play():
         await sources.live(TENANT, "alpha", record("1", 1))
         return await asyncio.gather(*(sources.live(TENANT, "alpha", record("1", 2)) for _ in range(3)))
@@ -65,8 +65,8 @@ def test_several_logins_that_meet_a_change_share_one_source(sources, made):
     assert [source.closed for source in made] == [1, 0]
 
 
-def test_login_that_meets_a_change_while_others_are_let_go_is_served(sources, made):
-    """What is tidied may be another by the time that its turn comes."""
+def test_login_during_a_change_and_a_cleanup_is_served(sources, made):
+    """The source to clean up may have been replaced by then."""
 
     async def play():
         for source_id in ("1", "2"):

@@ -1,4 +1,4 @@
-"""One Admit for the tests of all folders here; it is ended when they are over."""
+"""One Admit for the tests of all folders here. It is stopped after them."""
 
 from collections.abc import Callable, Iterator
 
@@ -15,8 +15,9 @@ _DEVICES = 20
 
 @pytest.fixture(scope="package", autouse=True)
 def network() -> Iterator[Namespace | None]:
-    """What all tests here are in, and all that they start: its loopback interface is nobody else's. None where only the
-    machine's own is to be had."""
+    """The network namespace of all tests here and their processes: its loopback interface is private. None without
+    privileges.
+    """
     if not is_root():
         yield None
         return
@@ -30,7 +31,7 @@ def network() -> Iterator[Namespace | None]:
 
 @pytest.fixture(scope="package")
 def started_instance(network: Namespace | None) -> Iterator[Instance]:
-    """A whole Admit, started as a person does. It may be broken: `instance` of the folders is well."""
+    """A whole Admit, started like an installation. It may be broken: each folder's `instance` is repaired first."""
     instance = Instance()
     try:
         instance.give_cell_its_own_disk(CELL_DISK_BYTES)
@@ -48,7 +49,7 @@ def made_tenants(started_instance: Instance) -> tuple[Provisioned, Provisioned]:
 
 
 def make_tenants(instance: Instance) -> Callable[[str, int], Provisioned]:
-    """Provisions by the product's services; returns when the cell serves the tenant."""
+    """Provisions through the product's services. Returns when the cell serves the tenant."""
     maker = BenchTenants(instance.installation, instance.home, print)
 
     def make(slug: str, number: int) -> Provisioned:

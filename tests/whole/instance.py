@@ -49,7 +49,7 @@ class Instance:
             "ADMIT_CELL_SLOTS": str(SLOTS),
         }
 
-    # What a person does.
+    # Commands.
 
     def admit(
         self, *arguments: str, path: str = "", text: str = "", **identity: Unpack[RunAs]
@@ -108,7 +108,7 @@ class Instance:
         if "installation" in vars(self):
             self.installation.close()
         was_arranged = (self.var / "layout.json").exists()
-        # What is mounted can be removed by nobody.
+        # A mounted directory cannot be removed.
         done = self.admit("down") if self.mounts else self.admit("down", "--purge", "--yes")
         sessions = CellPaths(self.var / "cells" / "cell-1").sessions
         try:
@@ -128,7 +128,7 @@ class Instance:
         mark = os.fsencode(self.home)
         return [process for process in procfs.list_processes() if _bears(process.pid, mark)]
 
-    # What it is.
+    # Properties.
 
     @cached_property
     def layout(self) -> Layout:
@@ -172,7 +172,7 @@ class Instance:
         logs = sorted(self.var.glob("log/*.log")) + sorted(self.var.glob("cells/*/*.log"))
         return "\n".join(f"--- {log.name}\n" + log.read_text(errors="replace")[-2000:] for log in logs)
 
-    # What may happen to it.
+    # Faults.
 
     def pid(self, name: str) -> int:
         """Of a supervised process, of `radiusd` or of `supervisord`; ProcessLookupError where it does not run."""
@@ -215,7 +215,7 @@ class Instance:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=self.home)
         assert done.returncode == 0, done.stdout + done.stderr
 
-    # What it holds.
+    # Data.
 
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """As the cluster's superuser, whom row-level security does not bind; committed at once."""
@@ -241,7 +241,7 @@ def layout_of(var: Path) -> Layout:
 
 
 def complaints(layout: Layout, settings: Settings) -> dict[str, str]:
-    """What is wrong with which process, as `./admit status` would say; empty when all is well."""
+    """Errors by process, as in `./admit status`. Empty if everything is healthy."""
     states = Supervisor(layout).states()
     found = {name: "not running" for name in PROCESSES if name not in states or states[name].state != "RUNNING"}
     for name in PROCESSES:

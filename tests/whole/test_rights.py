@@ -1,4 +1,4 @@
-"""Who may what: each process of a whole Admit is taken over in turn, and must reach what the table says and no more.
+"""Access rights: each process is taken over in turn and must reach exactly the resources in the table.
 
 The processes are those that run, not those of the table: a new one without a row here fails. So does a file of a kind
 that the table does not know.
@@ -29,9 +29,9 @@ pytestmark = pytest.mark.skipif(
     not is_root(), reason="as a plain user all processes have one account: docs/internals/processes.md"
 )
 
-# What everybody may read.
+# World-readable files.
 PUBLIC = {"", "enrolment certificates"}
-# What is below var/.
+# Files below var/.
 KINDS = {
     r"(layout\.json|lock)?": "",
     r"(keys|cells|run)": "",
@@ -54,7 +54,7 @@ ROLES = {role for rights in (OPERATOR, *RIGHTS.values()) for role in rights.data
 
 @dataclass(frozen=True)
 class May:
-    """What is reached: by kind, and of processes by name."""
+    """The reachable resources by kind, and processes by name."""
 
     roles: set[str] = field(default_factory=set)
     queue_users: set[str] = field(default_factory=set)
@@ -225,7 +225,7 @@ def test_every_running_process_has_a_row(running: dict[int, Identity]):
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_taken_over_process_reaches_its_own_and_no_more(reached: dict[str, May], name: str):
+def test_compromised_process_reaches_only_its_own_resources(reached: dict[str, May], name: str):
     assert reached[name] == TABLE[name]
 
 
@@ -242,7 +242,7 @@ def test_environment_holds_no_password_of_another(well: Instance, running: dict[
         assert urls <= {each.encode() for each in allowed}, identity.name
 
 
-def test_installation_of_one_user_is_handed_over(well: Instance):
+def test_single_user_installation_is_migrated(well: Instance):
     """As earlier versions left it: one system user for all, its files beside the master key, and every role trusted."""
     for role in ROLES:
         well.query(f"ALTER ROLE {role} PASSWORD NULL")

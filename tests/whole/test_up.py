@@ -36,7 +36,7 @@ def pids(instance: Instance) -> dict[str, int]:
     return {name: state.pid for name, state in instance.states().items() if state.pid}
 
 
-def test_link_to_the_command_serves(tmp_path: Path):
+def test_symlink_to_the_command_works(tmp_path: Path):
     (tmp_path / "other").symlink_to(CHECKOUT / "admit")
     done = subprocess.run([tmp_path / "other", "--help"], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
@@ -49,7 +49,7 @@ def test_every_process_is_healthy_after_a_start(up: Instance):
     assert {row["complaint"] for row in rows.values()} == {""}
 
 
-def test_what_the_database_does_for_the_worker_gives_way(up: Instance):
+def test_database_work_for_the_worker_has_low_priority(up: Instance):
     def nicenesses() -> set[int]:
         backends = up.query("SELECT pid FROM pg_stat_activity WHERE usename = 'admit_worker'")
         return {os.getpriority(os.PRIO_PROCESS, pid) for (pid,) in backends}
@@ -59,7 +59,7 @@ def test_what_the_database_does_for_the_worker_gives_way(up: Instance):
 
 @pytest.mark.long
 @pytest.mark.skipif(not is_root(), reason="becomes another account")
-def test_another_account_is_told_so(up: Instance):
+def test_other_account_gets_an_error(up: Instance):
     for command in (("status",), ("logs",), ("tenant", "list")):
         done = up.admit(*command, **Account("nobody", 65534, 65534).run_as())
         if "Permission denied" in done.stderr:
@@ -69,7 +69,7 @@ def test_another_account_is_told_so(up: Instance):
 
 
 @pytest.mark.long
-def test_secret_of_a_nas_is_in_force_when_the_command_returns(up: Instance):
+def test_nas_secret_is_active_when_the_command_returns(up: Instance):
     assert up.admit("msp", "create", "nases").returncode == 0
     made = up.admit("tenant", "create", "nases", "--msp", "nases", "--json")
     assert made.returncode == 0, made.stdout + made.stderr
@@ -84,7 +84,7 @@ def test_secret_of_a_nas_is_in_force_when_the_command_returns(up: Instance):
 
 
 @pytest.mark.long
-def test_demo_is_as_expected_with_the_checks_that_take_long(up: Instance):
+def test_demo_passes_including_the_slow_checks(up: Instance):
     board = json.loads(up.admit("demo", "--json").stdout)
     assert [row for row in board["rows"] if not row["ok"]] == []
     silent = [row for row in board["rows"] if row["reason"] == "conversation-abandoned"]
@@ -94,7 +94,7 @@ def test_demo_is_as_expected_with_the_checks_that_take_long(up: Instance):
     assert [(row["verdict"], row["advice"]) for row in told] == [("deny", silent[0]["advice"])]
 
 
-def test_later_starts_keep_the_choice_without_demo_and_restart_nothing(up: Instance):
+def test_later_starts_keep_the_setting_and_restart_nothing(up: Instance):
     before = pids(up)
     file = up.var / "admit.env"
     assert "ADMIT_DEMO=no\n" in file.read_text()
@@ -107,7 +107,7 @@ def test_later_starts_keep_the_choice_without_demo_and_restart_nothing(up: Insta
 
 
 @pytest.mark.long
-def test_demo_that_a_person_changed_is_no_failure_to_start(up: Instance):
+def test_modified_demo_does_not_fail_the_start(up: Instance):
     started = up.admit("up", "--no-install", "--demo")
     assert (started.returncode, "checks are as expected" in started.stdout) == (0, True)
     up.admit("tenant", "suspend", "alpha")
@@ -132,7 +132,7 @@ def test_killed_process_is_healthy_again_after_up(up: Instance):
 
 
 @pytest.mark.long
-def test_killed_supervisor_is_no_obstacle(up: Instance):
+def test_killed_supervisor_does_not_block_up(up: Instance):
     before = pids(up)
     os.kill(int((up.layout.run / "supervisord.pid").read_text()), signal.SIGKILL)
     done = up.try_up()
@@ -141,7 +141,7 @@ def test_killed_supervisor_is_no_obstacle(up: Instance):
     assert not procfs.is_running(before["agent"])
 
 
-def test_damaged_settings_are_refused_with_every_mistake(up: Instance):
+def test_damaged_settings_are_rejected_with_every_error(up: Instance):
     file = up.var / "admit.env"
     good = file.read_text()
     changed = {"ADMIT_JOURNAL_SYNC": "never", "ADMIT_REJECT_DELAY_SECONDS": "soon"}
@@ -157,7 +157,7 @@ def test_damaged_settings_are_refused_with_every_mistake(up: Instance):
 @pytest.mark.parametrize(
     ("option", "words"), [("--listen", "no address 192.0.2.1"), ("--api-port", "TCP port {api} of 127.0.0.1 is taken")]
 )
-def test_choice_that_cannot_be_met_leaves_everything_running(up: Instance, option: str, words: str):
+def test_impossible_setting_leaves_everything_running(up: Instance, option: str, words: str):
     before = pids(up)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as holder:
         holder.bind(("127.0.0.1", 0))
@@ -170,7 +170,7 @@ def test_choice_that_cannot_be_met_leaves_everything_running(up: Instance, optio
 
 
 @pytest.mark.long
-def test_newer_database_is_refused(up: Instance):
+def test_newer_database_is_rejected(up: Instance):
     with up.connect() as connection:
         (head,) = connection.execute("SELECT version_num FROM alembic_version").fetchone() or ("",)
         connection.execute("UPDATE alembic_version SET version_num = '9999_future'")
@@ -184,7 +184,7 @@ def test_newer_database_is_refused(up: Instance):
     assert "Traceback" not in done.stderr
 
 
-def test_down_leaves_no_process_and_its_purge_no_file_and_a_taken_port_is_named(up: Instance):
+def test_down_leaves_no_process_and_purge_leaves_no_file(up: Instance):
     assert up.admit("down").returncode == 0
     assert up.processes() == []
     assert up.admit("status").returncode == 1

@@ -1,4 +1,4 @@
-"""The worker's turn for external authorities: a tenant whose server lets everybody wait holds up itself alone."""
+"""The worker's job for external authorities: a tenant with a hanging server delays only itself."""
 
 import socket
 import time
@@ -49,14 +49,14 @@ def publisher(tmp_path: Path) -> Iterator[Publisher]:
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """A server that takes every connection and never answers."""
+    """A server that accepts every connection and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/corp.crl"
 
 
 @pytest.fixture
 def trusts(app_engine: Engine, platform: Platform) -> Callable[[str, str], Callable[[], int | None]]:
-    """A tenant whose authority publishes at an address; returns what tells the number of the list that it has."""
+    """A tenant whose authority publishes at an address. Returns a function for the number of its current CRL."""
 
     def trusts(slug: str, url: str) -> Callable[[], int | None]:
         tenant_id = make_tenant(app_engine, platform, slug).id
@@ -74,7 +74,7 @@ def trusts(app_engine: Engine, platform: Platform) -> Callable[[str, str], Calla
     return trusts
 
 
-def test_server_that_never_answers_holds_up_its_own_tenant_alone(
+def test_hanging_server_delays_only_its_own_tenant(
     publisher: Publisher, silent: str, trusts: Callable[[str, str], Callable[[], int | None]]
 ) -> None:
     numbers = [trusts("alpha", silent), trusts("bravo", publisher.url("/corp.crl")), trusts("charlie", silent)]
@@ -84,10 +84,10 @@ def test_server_that_never_answers_holds_up_its_own_tenant_alone(
     assert [number() is not None for number in numbers] == [False, True, False]
 
 
-def test_turn_that_takes_long_is_not_joined_by_the_next_one(
+def test_long_run_is_not_started_twice(
     publisher: Publisher, worker_engine: Engine, trusts: Callable[[str, str], Callable[[], int | None]]
 ) -> None:
-    """Else the worker's children would all wait with it, and nobody would make lists."""
+    """Otherwise all worker processes would wait for it, and no CRLs would be published."""
     number = trusts("alpha", publisher.url("/corp.crl"))
     with session_scope(PlatformScope(), engine=worker_engine) as session:
         assert external_status.try_lock_refresh(session)

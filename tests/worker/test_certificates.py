@@ -1,4 +1,4 @@
-"""The worker's turn for what authorities publish, as the job itself, on a real database."""
+"""The worker's job for CRLs and OCSP, as the job itself, on a real database."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -23,7 +23,7 @@ from worker.jobs.certificates import publish, settle
 
 @pytest.fixture(autouse=True)
 def process(worker_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a worker's child has at hand."""
+    """The context of a worker process."""
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
     monkeypatch.setenv("ADMIT_REDIS_URL", "unix:///nonexistent")
     monkeypatch.setenv("ADMIT_MASTER_KEY_FILE", str(write_master_key(tmp_path)))
@@ -33,16 +33,14 @@ def process(worker_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def _lists(engine: Engine, tenant: Certified) -> dict[str, tuple[int, bool]]:
-    """By kind of authority: the number of its list, and whether there is one."""
+    """By kind of authority: its CRL number and whether there is a CRL."""
     kinds = {row.id: row.kind for row in (tenant.authorities.root, tenant.authorities.issuing)}
     with session_scope(TenantScope(tenant.tenant_id), engine=engine) as session:
         rows = session.scalars(select(RevocationList)).all()
         return {kinds[row.authority_id]: (row.number, row.crl_der is not None) for row in rows}
 
 
-def test_turn_makes_what_every_tenant_lacks_and_nothing_twice(
-    app_engine: Engine, alpha: Certified, bravo: Certified
-) -> None:
+def test_job_creates_what_each_tenant_lacks_only_once(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
     for _ in range(2):
         publish()
         for tenant in (alpha, bravo):
@@ -51,7 +49,7 @@ def test_turn_makes_what_every_tenant_lacks_and_nothing_twice(
                 assert len(session.scalars(select(OcspSignerRow)).all()) == 2
 
 
-def test_what_nobody_finished_is_given_up_and_told_in_the_log(
+def test_unfinished_intent_is_abandoned_and_logged(
     app_engine: Engine, owner_engine: Engine, alpha: Certified, bravo: Certified, caplog: pytest.LogCaptureFixture
 ) -> None:
     for tenant in (alpha, bravo):
@@ -67,12 +65,12 @@ def test_what_nobody_finished_is_given_up_and_told_in_the_log(
     for tenant in (alpha, bravo):
         with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
             statuses = session.scalars(select(Certificate.status).order_by(Certificate.status)).all()
-            # It comes onto the next list of the revoked.
+            # It is on the next CRL.
             assert len(session.scalars(select(RevocationWork)).all()) == 1
         assert statuses == ["abandoned", "valid"]
 
 
-def test_tenant_whose_making_died_has_its_authorities_within_a_minute(
+def test_interrupted_tenant_gets_its_authorities_in_a_minute(
     app_engine: Engine, owner_engine: Engine, database: Database, platform: Platform
 ) -> None:
     tenant_id = make_tenant(app_engine, platform, "late").id
@@ -96,7 +94,7 @@ def test_tenant_whose_making_died_has_its_authorities_within_a_minute(
         assert session.scalars(valid).all() == [SERVER_PROFILE]
 
 
-def test_revocation_is_work_until_a_turn_has_published_it(app_engine: Engine, alpha: Certified) -> None:
+def test_revocation_is_pending_until_published(app_engine: Engine, alpha: Certified) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         serial = alpha.issue(session).serial.hex()
         revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=alpha.now)
@@ -106,7 +104,7 @@ def test_revocation_is_work_until_a_turn_has_published_it(app_engine: Engine, al
         assert session.scalars(select(RevocationWork)).all() == []
 
 
-def test_authority_that_cannot_sign_holds_up_no_other_and_is_tried_again_later(
+def test_failing_authority_delays_no_other_and_is_retried(
     app_engine: Engine, alpha: Certified, bravo: Certified, caplog: pytest.LogCaptureFixture
 ) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:

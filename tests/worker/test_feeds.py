@@ -1,4 +1,4 @@
-"""Feeds by a real worker, which dies while it delivers."""
+"""Feeds with a real worker that dies during delivery."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("environment")
-def test_worker_that_is_killed_while_it_delivers_loses_nothing(
+def test_worker_killed_during_delivery_loses_nothing(
     acme: Tenancy,
     database: Database,
     redis_server: RedisServer,  # noqa: F811
@@ -56,7 +56,7 @@ def test_worker_that_is_killed_while_it_delivers_loses_nothing(
             SyslogSettings(host="localhost", port=siem.port, ca_certificate=LOCALHOST.certificate, kinds=KINDS),
         )
         acme.log(*names)
-        # One batch of the webhook is taken, the next one is on its way for ever; syslog has sent and awaits its end.
+        # The webhook accepted one batch, and the next one hangs. Syslog has sent and waits for the connection's end.
         hook.answers = [hook.usual, hook.slow]
         with worker(database, redis_server, tmp_path) as process:
             wait_for(lambda: len(hook.requests) >= 2, tmp_path)
@@ -68,11 +68,11 @@ def test_worker_that_is_killed_while_it_delivers_loses_nothing(
         with worker(database, redis_server, tmp_path):
             wait_for(lambda: set(hook.names) == {*names, "after the death"}, tmp_path, seconds=40)
             wait_for(lambda: set(siem.names) == {*names, "after the death"}, tmp_path, seconds=40)
-            # The other jobs go on beside a receiver that keeps one waiting.
+            # Other jobs run while a receiver hangs.
             first = last_heartbeat(redis_server)
             wait_for(lambda: last_heartbeat(redis_server) > first, tmp_path, seconds=20)
             wait_for(lambda: acme.state("silent") == "failing", tmp_path)
     # Of the webhook's address.
     assert "of-the-receiver" not in (tmp_path / "worker.log").read_text()
-    # Doubled by their ids alone.
+    # Duplicates have equal ids.
     assert len(set(hook.ids)) == len(set(siem.ids)) == len(names) + 1

@@ -1,4 +1,4 @@
-"""PostgreSQL stands still: jobs end within the deadline of their worker, and run again once it goes on."""
+"""PostgreSQL hangs: jobs end within the worker's deadline and run again once it recovers."""
 
 import signal
 import time
@@ -14,12 +14,12 @@ from tests.forked import run_forked
 from tests.postgres import Cluster, Database
 
 _DEADLINE_SECONDS = 1
-# A new connection may take as long in the second attempt; a busy machine is late.
+# A new connection may take as long in the second attempt, and a busy machine adds delay.
 _MARGIN_SECONDS = 10
 
 
 def _statement_deadline() -> Callable[[], object]:
-    """A job that is bounded by the engine of its process."""
+    """A job bounded by its process's engine."""
     from worker import app
     from worker.jobs.endpoints import enrich
 
@@ -31,7 +31,7 @@ def _statement_deadline() -> Callable[[], object]:
 
 
 def _long_jobs_deadline() -> Callable[[], object]:
-    """One that has a budget of its own."""
+    """A job with its own time budget."""
     from worker import app
     from worker.jobs import asked
 
@@ -42,7 +42,7 @@ def _long_jobs_deadline() -> Callable[[], object]:
 
 
 @pytest.mark.parametrize("prepare", [_statement_deadline, _long_jobs_deadline])
-def test_job_ends_while_database_is_frozen(
+def test_job_ends_while_database_hangs(
     database: Database, cluster: Cluster, tmp_path: Path, prepare: Callable[[], Callable[[], object]]
 ) -> None:
     environment = {
@@ -72,5 +72,5 @@ def test_job_ends_while_database_is_frozen(
 
 
 def _give_up(number: int, frame: FrameType | None) -> None:
-    """The server goes on for other tests."""
+    """Resume the server for other tests."""
     raise AssertionError("the job still waits")

@@ -1,4 +1,4 @@
-"""What was asked for as a job is done once, whatever dies meanwhile: real worker, Redis and PostgreSQL."""
+"""Background jobs run once, whatever dies: real worker, Redis and PostgreSQL."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ from tests.worker.test_worker import wait_for, worker
 
 pytestmark = pytest.mark.early
 
-# The worker gives way to all else on the machine, other tests as well.
+# The worker has low priority on the machine, below other tests.
 _PATIENCE = 240
 Query = Callable[..., list[tuple[Any, ...]]]
 
@@ -60,7 +60,7 @@ def client(
 
 
 def put_endpoints(client: httpx.Client, number: int) -> UUID:
-    """As a job."""
+    """As a background job."""
     items = [{"mac": f"02f0{each:08x}", "name": f"device {each}"} for each in range(number)]
     given = {"operation": "put", "items": items, "allow_random": True}
     answer = client.post("/v1/tenants/alpha/endpoints/bulk", json=given, timeout=60)
@@ -69,7 +69,7 @@ def put_endpoints(client: httpx.Client, number: int) -> UUID:
 
 
 @pytest.mark.long
-def test_job_waits_while_redis_is_away_and_is_done_after_it(
+def test_job_waits_for_redis_and_then_runs(
     client: httpx.Client, database: Database, redis_server: RedisServer, query: Query, tmp_path: Path
 ) -> None:
     def state(job_id: UUID) -> str:
@@ -90,10 +90,10 @@ def test_job_waits_while_redis_is_away_and_is_done_after_it(
 
 
 @pytest.mark.long
-def test_import_whose_worker_is_killed_is_done_once_by_the_next(
+def test_import_of_a_killed_worker_runs_once_in_the_next(
     client: httpx.Client, database: Database, redis_server: RedisServer, query: Query, tmp_path: Path
 ) -> None:
-    """All its processes, in the middle of 10,000 rows: nothing of them stays, and then there are all of them."""
+    """All its processes die in the middle of 10,000 rows. Nothing stays of them, and then all rows exist."""
     query("DELETE FROM endpoints")
     assert client.post("/v1/tenants/alpha/endpoints", json={"mac": "00:00:5e:00:53:01"}).status_code == 201
     job_id = put_endpoints(client, 10_000)
@@ -104,7 +104,7 @@ def test_import_whose_worker_is_killed_is_done_once_by_the_next(
         )
         return query(waiting) != []
 
-    # Somebody is about to add one of the middle: there the import waits.
+    # Another transaction is adding a row of the middle, so the import waits there.
     same = """
 INSERT INTO endpoints
 SELECT (jsonb_populate_record(e, jsonb_build_object('id', gen_random_uuid(), 'mac', '02:f0:00:00:13:88'))).*
@@ -118,7 +118,7 @@ FROM endpoints e
     wait_for(lambda: not waits(), tmp_path)
     assert query("SELECT count(*) FROM endpoints") == [(1,)]
     assert query("SELECT state FROM jobs WHERE id = %s", job_id) == [("running",)]
-    # The lease of who died is over.
+    # The dead worker's lease has expired.
     query("UPDATE jobs SET due_at = now() WHERE id = %s", job_id)
     with worker(database, redis_server, tmp_path):
         wait_for(

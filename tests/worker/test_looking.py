@@ -1,4 +1,4 @@
-"""One look tells for which jobs something waits: for none of them nearly always."""
+"""One query lists the jobs with work to do, usually none."""
 
 from collections.abc import Iterator
 from typing import LiteralString
@@ -27,7 +27,7 @@ from worker.jobs import (
 )
 
 _TENANT = "(SELECT id FROM tenants)"
-# For a job: what makes it due, and what comes near.
+# For each job: a change that makes it due, and a near miss.
 CASES: dict[str, tuple[Task, LiteralString, LiteralString]] = {
     "an entry of the audit log": (
         audit.seal,
@@ -139,7 +139,7 @@ CASES: dict[str, tuple[Task, LiteralString, LiteralString]] = {
 
 @pytest.fixture
 def quiet(app_engine: Engine, worker_engine: Engine, platform: Platform, database: Database) -> Iterator[Database]:
-    """A tenant for whom nothing is due."""
+    """A tenant with no due work."""
     make_tenant(app_engine, platform, "alpha")
     execute(database, "DELETE FROM audit_unsealed; INSERT INTO audit_keys (public_key, private_sealed) VALUES ('', '')")
     set_process_engine(worker_engine)
@@ -150,7 +150,7 @@ def quiet(app_engine: Engine, worker_engine: Engine, platform: Platform, databas
 
 
 def execute(database: Database, sql: LiteralString) -> None:
-    """References and triggers set aside: of each queue it is its own rows that count."""
+    """Without foreign keys and triggers: only each queue's own rows count."""
     with psycopg.connect(database.superuser_url) as connection:
         connection.execute("SET session_replication_role = replica")
         connection.execute(sql)
@@ -161,7 +161,7 @@ def waiting() -> list[str]:
 
 
 @pytest.mark.parametrize(("job", "due", "near"), CASES.values(), ids=CASES)
-def test_job_is_named_where_something_waits_and_not_before(
+def test_job_is_listed_only_when_it_has_work(
     quiet: Database, job: Task, due: LiteralString, near: LiteralString
 ) -> None:
     assert waiting() == []
@@ -172,14 +172,14 @@ def test_job_is_named_where_something_waits_and_not_before(
     assert waiting() == [job.name]
 
 
-def test_authority_that_has_to_publish_is_named(quiet: Database, app_engine: Engine) -> None:
+def test_authority_that_must_publish_is_listed(quiet: Database, app_engine: Engine) -> None:
     with psycopg.connect(quiet.superuser_url) as connection:
         [[tenant_id]] = connection.execute("SELECT id FROM tenants").fetchall()
     certify(app_engine, tenant_id)
     assert certificates.publish.name in waiting()
 
 
-def test_queue_whose_table_is_locked_or_broken_keeps_no_other_waiting(quiet: Database) -> None:
+def test_locked_or_broken_table_delays_no_other_queue(quiet: Database) -> None:
     execute(quiet, "INSERT INTO account_mails (kind, email, actor) VALUES ('forgotten', 'x@y', 'x')")
     with psycopg.connect(quiet.superuser_url) as other:
         other.execute("LOCK TABLE mails IN ACCESS EXCLUSIVE MODE")
@@ -189,7 +189,7 @@ def test_queue_whose_table_is_locked_or_broken_keeps_no_other_waiting(quiet: Dat
     with psycopg.connect(quiet.superuser_url, autocommit=True) as owner:
         owner.execute(broken.format("due_at", "due_at_x"))
         try:
-            # To its job, which tells what is wrong.
+            # The job is listed and reports the error.
             assert waiting() == sorted([sign_in.write_mails.name, mail.send.name])
         finally:
             owner.execute(broken.format("due_at_x", "due_at"))

@@ -1,4 +1,4 @@
-"""An outage of the database fills no log, and no other failure is shortened."""
+"""A database outage does not fill the log. Other failures are logged in full."""
 
 import logging
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from worker.outages import OnceAMinute, without_traceback
 
 
 @pytest.mark.parametrize(("error", "traceback"), [(DatabaseUnavailable("gone"), False), (ValueError("odd"), True)])
-def test_job_that_fails_for_the_databases_sake_leaves_one_line(error, traceback, caplog):
+def test_job_failing_for_the_database_logs_one_line(error, traceback, caplog):
     @Celery("test", set_as_current=False).task(name="job", shared=False)
     def job():
         raise error
@@ -28,7 +28,7 @@ def test_job_that_fails_for_the_databases_sake_leaves_one_line(error, traceback,
     assert ("Traceback" in caplog.text) == traceback
 
 
-def test_jobs_that_wait_for_redis_leave_one_line_in_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_jobs_waiting_for_redis_log_one_line_per_minute(caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
     app = Celery("test", broker="redis+socket:///nonexistent", set_as_current=False)
     app.conf.broker_transport_options = {"max_retries": 0}

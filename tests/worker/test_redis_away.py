@@ -1,5 +1,6 @@
-"""Redis is killed under a running API and worker: what is asked is answered and done, and what the worker has to do of
-it waits in the database until Redis is back."""
+"""Redis is killed under a running API and worker. Requests succeed, and the worker's tasks wait in the database
+until Redis is back.
+"""
 
 import os
 import signal
@@ -25,7 +26,7 @@ from tests.worker.test_worker import wait_for, worker
 pytestmark = pytest.mark.early
 
 
-def test_api_goes_on_and_the_worker_makes_up_for_it(
+def test_api_works_without_redis_and_the_worker_catches_up(
     database: Database,
     redis_server: RedisServer,
     app_engine: Engine,
@@ -56,7 +57,7 @@ def test_api_goes_on_and_the_worker_makes_up_for_it(
         redis_server.stop()
         assert client.get("/v1/tenants/alpha/endpoints").status_code == 200
         add(client, "00:00:5e:00:53:02")
-        # Whoever signs in, by a token as by all else, is found in the database.
+        # Sign-in, by token or otherwise, is looked up in the database.
         other = {"Authorization": f"Bearer {make_token(Owner(tenant_id=tenant_id))}"}
         assert client.get("/v1/tenants/alpha/audit", headers=other).status_code == 200
         assert not sealed("00:00:5e:00:53:02")

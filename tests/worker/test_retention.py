@@ -1,4 +1,4 @@
-"""Retention and exports by a real worker, as beat starts them."""
+"""Retention and exports with a real worker, as started by beat."""
 
 import gzip
 import json
@@ -36,7 +36,7 @@ def insert_decision(database: Database, tenant_id: object, *, days_ago: int) -> 
 
 
 @pytest.mark.long
-def test_export_that_somebody_starts_is_done_by_the_worker(
+def test_started_export_is_done_by_the_worker(
     app_engine: Engine, platform: Platform, database: Database, redis_server: RedisServer, tmp_path: Path
 ) -> None:
     tenant_id = make_tenant(app_engine, platform, "alpha").id
@@ -84,13 +84,13 @@ def test_jobs_take_their_settings_from_the_environment(
             enforce()
             with psycopg.connect(database.owner_url) as connection:
                 assert connection.execute("SELECT count(*) FROM auth_log").fetchone() == (left,)
-        # A database that is nearly full, as `./admit status` tells it.
+        # A nearly full database, as `./admit status` shows it.
         for most, told in (("1", ["database-nearly-full"]), ("0", [])):
             monkeypatch.setenv("ADMIT_DATABASE_MAX_BYTES", most)
             enforce()
             publish()
             assert [alarm["code"] for alarm in platform_alarms(load_settings())] == told
-        # Files stay, too, where the clock is not believed.
+        # Files are also kept while the clock is not trusted.
         stray.mkdir(parents=True)
         with psycopg.connect(database.owner_url) as connection:
             connection.execute("UPDATE retention_clock SET doubted_until = now() + interval '1 day'")

@@ -1,4 +1,4 @@
-"""What SCEP remembers of its transactions does not grow for ever."""
+"""Stored SCEP transactions are deleted with age."""
 
 from datetime import timedelta
 
@@ -27,7 +27,7 @@ def _transact(engine: Engine, tenant: Certified, age: timedelta) -> None:
         )
 
 
-def test_transactions_of_long_ago_go_and_their_certificates_stay(
+def test_old_transactions_are_deleted_and_certificates_kept(
     app_engine: Engine, worker_engine: Engine, alpha: Certified, bravo: Certified
 ) -> None:
     old, young = RETENTION + timedelta(hours=1), RETENTION - timedelta(hours=1)

@@ -84,7 +84,7 @@ def partitions(database: Database) -> list[str]:
 
 
 def insert_change(database: Database, *, days_ago: int) -> None:
-    """A change that no cell waits for: there is none in this database."""
+    """A change that no cell waits for: this database has no cell."""
     with psycopg.connect(database.owner_url) as connection:
         connection.execute(
             "INSERT INTO replica_changes (at, noun, key) VALUES (now() - make_interval(days => %s), 'endpoint', 'x')",
@@ -121,7 +121,7 @@ def drop_partitions(database: Database) -> None:
 
 
 def backends(database: Database) -> list[int]:
-    """Process ids of what PostgreSQL runs for the worker, which has used its connections."""
+    """Process ids of the worker's PostgreSQL backends, once it has used its connections."""
     with psycopg.connect(database.superuser_url) as connection:
         rows = connection.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'admit-worker'").fetchall()
     assert rows
@@ -132,7 +132,7 @@ def nicenesses(processes: list[int]) -> list[int]:
     return [os.getpriority(os.PRIO_PROCESS, process) for process in processes]
 
 
-def test_started_worker_beats_makes_partitions_and_deletes_what_is_over(
+def test_started_worker_creates_partitions_and_deletes_old_rows(
     database: Database, redis_server: RedisServer, tmp_path: Path
 ):
     drop_partitions(database)
@@ -141,11 +141,11 @@ def test_started_worker_beats_makes_partitions_and_deletes_what_is_over(
     insert_log_of_purged_tenant(database)
     started = epoch_seconds()
     with worker(database, redis_server, tmp_path) as process:
-        # Both at once at its start, long before beat's first turn is due for the partitions.
+        # Both at once at its start, long before beat's first run for the partitions.
         wait_for(lambda: last_heartbeat(redis_server) >= started, tmp_path)
-        # Yesterday to a week ahead, of two tables.
+        # From yesterday to a week ahead, for two tables.
         wait_for(lambda: len(partitions(database)) == 2 * 9, tmp_path)
-        # Of the change feed the old part goes, the new one stays.
+        # The old part of the change feed is deleted, the new part stays.
         wait_for(lambda: changes(database) == 1, tmp_path)
         wait_for(lambda: auth_log_rows(database) == 0, tmp_path)
         wait_for(lambda: set(nicenesses([process.pid, *backends(database)])) == {NICENESS}, tmp_path)
@@ -154,7 +154,7 @@ def test_started_worker_beats_makes_partitions_and_deletes_what_is_over(
 
 
 @pytest.mark.long
-def test_worker_outlives_an_outage_of_redis(database: Database, redis_server: RedisServer, tmp_path: Path):
+def test_worker_survives_a_redis_outage(database: Database, redis_server: RedisServer, tmp_path: Path):
     with worker(database, redis_server, tmp_path) as process:
         wait_for(lambda: last_heartbeat(redis_server) > 0, tmp_path)
         redis_server.stop()
@@ -165,22 +165,22 @@ def test_worker_outlives_an_outage_of_redis(database: Database, redis_server: Re
         assert process.poll() is None
 
 
-def test_clock_of_a_worker_that_is_killed_ends_with_it(database: Database, redis_server: RedisServer, tmp_path: Path):
+def test_beat_ends_with_its_killed_worker(database: Database, redis_server: RedisServer, tmp_path: Path):
     with worker(database, redis_server, tmp_path) as process:
         wait_for(lambda: last_heartbeat(redis_server) > 0, tmp_path)
         os.kill(process.pid, signal.SIGKILL)
         process.wait(PATIENCE_SECONDS)
-        # Its group is all that it has started.
+        # Its process group has everything that it started.
         wait_for(lambda: not running_in_group(process.pid), tmp_path)
 
 
 def running_in_group(group: int) -> list[int]:
-    """Processes that are not just waited for by nobody."""
+    """Processes except zombies."""
     stats = [path.read_text().rpartition(")")[2].split() for path in Path("/proc").glob("[0-9]*/stat") if path.exists()]
     return [int(parent) for state, parent, of, *_ in stats if int(of) == group and state != "Z"]
 
 
-def test_worker_without_its_settings_says_which_and_ends(tmp_path: Path):
+def test_worker_without_settings_names_them_and_exits(tmp_path: Path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")}
     command = [sys.executable, "-m", "worker", "--processes=1", f"--schedule={tmp_path / 'beat'}"]
     said = subprocess.run(
@@ -192,7 +192,7 @@ def test_worker_without_its_settings_says_which_and_ends(tmp_path: Path):
 
 
 @pytest.mark.long
-def test_worker_makes_endpoints_of_what_is_seen_and_forgets_what_is_seen_no_more(
+def test_worker_creates_seen_endpoints_and_deletes_old_ones(
     app_engine: Engine, platform: Platform, database: Database, redis_server: RedisServer, tmp_path: Path
 ):
     tenant_id = make_tenant(app_engine, platform, "alpha").id
@@ -218,13 +218,13 @@ def test_worker_makes_endpoints_of_what_is_seen_and_forgets_what_is_seen_no_more
     with worker(database, redis_server, tmp_path):
         see("00:1b:a9:00:00:01")
         wait_for(lambda: vendors() == brothers, tmp_path)
-        # And again, by beat's turn alone.
+        # Again, only by beat's schedule.
         see("b8:27:eb:00:00:01")
         wait_for(lambda: vendors() == brothers | {"b8:27:eb:00:00:01": "Raspberry Pi Foundation"}, tmp_path)
 
 
 @pytest.mark.long
-def test_worker_renews_what_ends_soon_and_warns_once(
+def test_worker_renews_expiring_certificates_and_warns_once(
     app_engine: Engine,
     platform: Platform,
     worker_engine: Engine,
@@ -245,11 +245,11 @@ def test_worker_renews_what_ends_soon_and_warns_once(
         connection.execute(
             "UPDATE certificates SET not_before = now() - interval '780 days', not_after = now() + interval '40 days'"
         )
-        # The issuing authority ends before a device's certificate would: it is succeeded first.
+        # The issuing authority would expire before a device's certificate, so it is replaced first.
         connection.execute(
             "UPDATE certificate_authorities SET not_after = now() + interval '100 days' WHERE kind = 'issuing'"
         )
-        # Whatever is wrong with one tenant, the others are looked at.
+        # An error at one tenant does not stop the others.
         connection.execute(
             "UPDATE certificate_authorities SET key_sealed = 'damaged' WHERE tenant_id = %s", [broken.tenant_id]
         )
@@ -269,7 +269,7 @@ def test_worker_renews_what_ends_soon_and_warns_once(
         wait_for(lambda: str(broken.tenant_id) in (tmp_path / "worker.log").read_text(), tmp_path)
         wait_for(lambda: found(renewed) == 1 and found(warned) == 1, tmp_path)
         wait_for(lambda: logged in (tmp_path / "worker.log").read_text(), tmp_path)
-    # What was done is not done again.
+    # Finished work is not repeated.
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
     set_process_engine(worker_engine)
     try:
@@ -280,10 +280,8 @@ def test_worker_renews_what_ends_soon_and_warns_once(
     assert (found(renewed), found(issuing), found(told), found(warned)) == (1, 2, 2, 1)
 
 
-def test_processes_that_are_killed_are_followed_by_others(
-    database: Database, redis_server: RedisServer, tmp_path: Path
-) -> None:
-    """Beat is one of them, without which nothing begins."""
+def test_killed_processes_are_replaced(database: Database, redis_server: RedisServer, tmp_path: Path) -> None:
+    """One of them is beat, which schedules everything."""
     with worker(database, redis_server, tmp_path) as process:
         wait_for(lambda: last_heartbeat(redis_server) > 0, tmp_path)
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()

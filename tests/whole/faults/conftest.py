@@ -1,6 +1,6 @@
-"""One instance for all rows of the fault table, two tenants in it, and a list of how long recoveries took.
+"""One instance for all rows of the fault table, with two tenants and a list of recovery times.
 
-Rows that measure want the machine to themselves (marker `alone`); the others run beside all other tests.
+Tests that measure need the machine to themselves (marker `alone`). The others run in parallel.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def note() -> Note:
-    """Keeps how long something took (seconds), or how often it was done, for the summary."""
+    """Records a duration in seconds, or a count, for the summary."""
     return lambda what, value: _notes.append(
         f"{value:8.2f} s  {what}" if isinstance(value, float) else f"{value:8}    {what}"
     )
@@ -40,14 +40,14 @@ def note() -> Note:
 
 @pytest.fixture
 def instance(started_instance: Instance) -> Instance:
-    """The running instance, well at the start of the test whatever the one before it did."""
+    """The running instance, repaired before the test."""
     started_instance.ensure_well()
     return started_instance
 
 
 @pytest.fixture
 def cell_disk(instance: Instance) -> Path:
-    """The disk that the cell has to itself."""
+    """The cell's own disk."""
     if not instance.mounts:
         pytest.skip("only root may mount a disk for the cell; the journal's own limit is tested all the same")
     return instance.mounts[0]

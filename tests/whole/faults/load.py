@@ -1,7 +1,7 @@
-"""Work for a cell while something happens to it, and the account of it: what was answered must be stored, once.
+"""Load for a cell during faults, and its check: every acknowledged record must be stored once.
 
-MAC authentications that are permitted and that are rejected, EAP-TLS and accounting sessions of several tenants, at a
-steady pace in a thread of its own.
+Permitted and rejected MAC authentications, EAP-TLS and accounting of several tenants, at a steady rate in a
+thread.
 """
 
 import os
@@ -23,11 +23,11 @@ from loadtest.workloads import START, STOP, AccountingSource, Device, Nas, mab
 from tests.waiting import until
 from tests.whole.instance import Instance
 
-# Six tries, 2 s apart, as switches commonly do: an answer may take 12 s.
+# Six attempts, 2 s apart, as is common for switches: a response may take 12 s.
 TRIES = 6
 REJECT_DELAY_SECONDS = 1.0
 PERMITTED, UNKNOWN = "mab", "mab-unknown"
-# Mostly accounting and permits, some rejects (each waits for the delay), now and then a handshake.
+# Mostly accounting and permits, some rejects (each waits for the delay), and a few handshakes.
 _TURNS = ("acct", "mab", "acct", "mab", "acct", "unknown", "acct", "mab", "acct", "tls")
 _STATUS_NAMES = {START: "Start", STOP: "Stop"}
 _unknown_numbers = count()
@@ -35,7 +35,7 @@ Note = Callable[[str, float | int], None]
 
 
 class _Observed:
-    """Passes an exchange on and notes when it was answered."""
+    """Forwards an exchange and records the response time."""
 
     def __init__(self, exchange: Exchange, answers: list[float]) -> None:
         self._exchange = exchange
@@ -56,7 +56,7 @@ class _Observed:
 
 
 class Load:
-    """Runs inside its `with`; afterwards `run` is what the client counted and `check...` compare that with the rows."""
+    """Runs inside its `with`. Afterwards `run` has the client's counts, and `check...` compares the rows with them."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Load:
         self._accounting = AccountingSource(self._devices, prefix=self._name, nas=self._nas, open_sessions=50)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._generate, name="load")
-        # Of every answer, on perf_counter's clock; grows while the load runs.
+        # Time of each response on perf_counter's clock. Grows while the load runs.
         self.answers: list[float] = []
         self.run = Run()
 
@@ -115,7 +115,7 @@ class Load:
                 target, supplicant = next(handshakes)
                 exchange = EapTls(target, supplicant, vlan=CERTIFICATE_VLAN)
             elif turn == "unknown":
-                # Another one each time: the failure limiter is not what is tested here.
+                # A new address each time, because the failure limiter is not under test.
                 mac = f"02ff{next(_unknown_numbers):08x}"
                 exchange = mab(next(permits).target, mac, nas, expected=ACCESS_REJECT, kind=UNKNOWN)
             else:
@@ -124,14 +124,14 @@ class Load:
             assert exchange is not None
             yield _Observed(exchange, self.answers)
 
-    # What the client saw.
+    # The client's view.
 
     @property
     def acknowledged(self) -> int:
         return len(self._accounting.acknowledged)
 
     def answered_since(self, moment: float) -> int:
-        """Answers after `moment` of perf_counter."""
+        """Responses after `moment` of perf_counter."""
         return len(self.answers) - bisect_right(self.answers, moment)
 
     @property
@@ -139,13 +139,12 @@ class Load:
         return max((later - earlier for earlier, later in pairwise(self.answers)), default=0.0)
 
     def assert_served(self) -> None:
-        """Every request was answered as it should be, however often it had to be sent."""
+        """Every request was answered correctly, after any number of retransmissions."""
         assert self.run.right > 0
         assert not self.run.faults(), f"{dict(self.run.faults())}; the cell says: {self._strange_decisions()}"
 
     def assert_undisturbed(self) -> None:
-        """As if nothing had happened: no answer took so long that it had to be asked for twice. Notes how long the
-        slowest kind took, beside the reject delay."""
+        """No response was slow enough for a retransmission. Records the slowest kind, apart from the reject delay."""
         self.assert_served()
         assert self.run.retransmissions == 0
         slowest = max(
@@ -154,10 +153,10 @@ class Load:
         )
         self._note("p99 of the slowest kind meanwhile", slowest)
 
-    # What the database holds.
+    # The database's view.
 
     def assert_accounting_stored_once(self) -> None:
-        """Each acknowledged record is one row, and each of the others at the most one."""
+        """Each acknowledged record is one row, and each other record at most one."""
         rows = self._instance.query(
             "SELECT session_id, status_type, coalesce(session_seconds, 0), count(*) FROM accounting_log "
             "WHERE tenant_id = ANY (%s) AND session_id LIKE %s GROUP BY 1, 2, 3",
@@ -175,14 +174,14 @@ class Load:
         assert (lost, twice) == ([], {}), f"of {len(promised)} acknowledged records"
 
     def assert_decisions_stored(self) -> None:
-        """As many rows in auth_log as requests and conversations were answered, with the reasons that they had."""
+        """As many rows in auth_log as answered requests and conversations, with their reasons."""
         decided = self._count_decisions()
         kinds = {kind: tally.finished for kind, tally in self.run.tallies.items() if not kind.startswith("acct")}
         unknown = kinds.pop(UNKNOWN, 0)
         assert decided == +Counter({"rule-permitted": sum(kinds.values()), "unknown-mac": unknown})
 
     def assert_decisions_stored_at_least(self) -> None:
-        """As above, but what was asked for again by another radiusd may have been decided twice."""
+        """As above, but a request repeated to another radiusd may have been decided twice."""
         answered = sum(tally.right for kind, tally in self.run.tallies.items() if not kind.startswith("acct"))
         decided = self.count_decided()
         assert answered <= decided <= answered + self.run.retransmissions
@@ -192,7 +191,7 @@ class Load:
         return self._count_decisions().total()
 
     def _strange_decisions(self) -> list[tuple[object, ...]]:
-        """What the cell decided of this load for other reasons than it should have; what was shipped by now."""
+        """Decisions of this load with unexpected reasons, as far as they are shipped."""
         return self._instance.query(
             "SELECT at::text, mac::text, reason, detail FROM auth_log WHERE nas_identifier = %s "
             "AND reason NOT IN ('rule-permitted', 'unknown-mac') ORDER BY at LIMIT 20",

@@ -1,4 +1,4 @@
-"""Packets that must not be answered: silence, a counter that says why, and a radiusd that serves on."""
+"""Packets that must not be answered: no response, a counter with the reason, and radiusd continues."""
 
 import os
 import struct
@@ -21,14 +21,14 @@ _STRANGERS_SECRET = Secret(b"a-secret-of-somebody-else")
 
 
 def framed(code: int, attributes: bytes, *, length: int | None = None) -> bytes:
-    """A packet whose header may lie."""
+    """A packet with a possibly false header."""
     return (
         struct.pack("!BBH", code, 7, 20 + len(attributes) if length is None else length) + os.urandom(16) + attributes
     )
 
 
 def unsigned(wire: Wire) -> bytes:
-    """An Access-Request as NASes sent it before Message-Authenticator was required."""
+    """An Access-Request as sent before Message-Authenticator was required."""
     authenticator, mac = os.urandom(16), wire.device.mac
     hidden = packet.hide_password(mac.encode(), authenticator, wire.secret)
     attributes = hidden + attribute(packet.USER_NAME, mac)
@@ -43,13 +43,13 @@ def with_flipped_bit(request: bytes, at: int) -> bytes:
 class Bad:
     what: str
     datagram: bytes
-    # The counter in status.json that it raises by one.
+    # The counter in status.json that increases by one.
     counter: str
     acct: bool = False
 
 
 def bad_packets(wire: Wire) -> list[Bad]:
-    signature = 22  # first octet of Message-Authenticator's value, which stands first
+    signature = 22  # First octet of the Message-Authenticator's value, which is the first attribute.
     record = wire.accounting_packet("never")
     return [
         Bad("no octet at all", b"", "auth_malformed"),
@@ -78,9 +78,10 @@ def bad_packets(wire: Wire) -> list[Bad]:
     ]
 
 
-def test_bad_packets_meet_silence_and_are_counted_by_reason(instance, tenants):
-    """Each row of the table is sent once. None is answered, each raises its counter by one, also in what `./admit
-    status` prints; radiusd is the same process afterwards, and the next good request is answered."""
+def test_bad_packets_are_dropped_and_counted_by_reason(instance, tenants):
+    """Sends each row of the table once. None is answered, and each increases its counter by one, also in `./admit
+    status`. radiusd keeps running and answers the next valid request.
+    """
     with Wire(tenants[0]) as wire:
         table = bad_packets(wire)
         expected = Counter(bad.counter for bad in table)
@@ -96,10 +97,10 @@ def test_bad_packets_meet_silence_and_are_counted_by_reason(instance, tenants):
                 return {name: instance.counter(name) - before[name] for name in expected} == dict(expected)
 
             def exchanged(radiusd=radiusd, restarts=restarts) -> bool:
-                """With the certificates of new tenants, in a quiet moment; what the old one had not told is lost."""
+                """With the new tenants' certificates, in a quiet moment. The old one's unreported counts are lost."""
                 return instance.pid("radiusd") != radiusd and instance.counter("radiusd_restarts") == restarts
 
-            # What was sent in the silence of an exchange is not counted either: the table is sent again.
+            # Packets during the replacement are not counted either, so the table is sent again.
             with suppress(AssertionError):
                 until(lambda: counted() or exchanged(), "counters rise", seconds=10)
             if counted():
@@ -112,8 +113,8 @@ def test_bad_packets_meet_silence_and_are_counted_by_reason(instance, tenants):
     assert all(name in printed for name in expected)
 
 
-def test_wrong_secret_and_signatures_are_named_in_the_counters(instance, tenants):
-    """Beside how many: what was wrong, and with which slot's client; radiusd says so once a second at the most."""
+def test_wrong_secret_and_signature_counters_name_the_client(instance, tenants):
+    """Besides the count: the error, slot and client. radiusd logs it at most once a second."""
     with Wire(tenants[1]) as wire:
         bad = {
             "radiusd_log_bad_message_authenticator": (wire.mab_packet(secret=_STRANGERS_SECRET), False),
@@ -130,7 +131,7 @@ def test_wrong_secret_and_signatures_are_named_in_the_counters(instance, tenants
         assert wire.verdict() == packet.ACCESS_ACCEPT
 
 
-def test_wrong_secret_is_an_alarm_and_that_of_our_own_trials_is_none(instance, tenants):
+def test_wrong_secret_raises_an_alarm_but_own_trials_do_not(instance, tenants):
     ours, others = tenants
     before = instance.counter("radiusd_log_bad_message_authenticator")
     with Wire(ours, address=str(DEMO_ADDRESS)) as wire:
@@ -147,12 +148,12 @@ def test_wrong_secret_is_an_alarm_and_that_of_our_own_trials_is_none(instance, t
             return "127.0.0.1" in instance.alarm(f"wrong-secret:{others.tenant.slug}")
 
         until(is_told, "an alarm")
-    # What was heard before was told before; another test may have been heard there, too.
+    # Earlier events were reported earlier, possibly by another test.
     assert str(DEMO_ADDRESS) not in instance.alarm(f"wrong-secret:{ours.tenant.slug}")
 
 
-def test_secret_of_one_tenant_is_silence_at_another(instance, tenants):
-    """Alpha's secret on bravo's ports is a wrong secret like any other, and leaves no row with anybody."""
+def test_secret_of_one_tenant_gets_no_response_at_another(instance, tenants):
+    """Alpha's secret on bravo's ports counts as a wrong secret and leaves no row at either tenant."""
     alpha, bravo = tenants
     session_id = f"stranger-{os.urandom(4).hex()}"
     with Wire(bravo, secret=alpha.target.secret.value) as wire:

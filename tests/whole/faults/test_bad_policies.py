@@ -1,4 +1,4 @@
-"""A policy with mistakes of every kind is not saved, and one answer names each of them with its place."""
+"""A policy with errors of every kind is not saved, and one response lists each with its position."""
 
 import json
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.faults
 
 
 def bad_document():
-    """The tenant's own policy with an unknown attribute, a refused value, an unreachable rule and an unknown group."""
+    """The tenant's policy with an unknown attribute, an invalid value, an unreachable rule and an unknown group."""
     document = policy_document()
     first, second, third, fourth = document["rules"][:4]
     first["when"]["all"].append({"attribute": "colour", "operator": "equals", "value": "red"})
@@ -38,8 +38,8 @@ def versions(instance, tenant):
     )
 
 
-def test_service_refuses_the_whole_policy_and_names_every_place(instance, tenants):
-    """Through the service that API and portal call: one error with all four mistakes, and no version more."""
+def test_service_rejects_the_policy_with_every_position(instance, tenants):
+    """Through the service of API and portal: one error with all four problems, and no new version."""
     before = versions(instance, tenants[0])
     with (
         pytest.raises(policies.InvalidPolicy) as caught,
@@ -53,9 +53,10 @@ def test_service_refuses_the_whole_policy_and_names_every_place(instance, tenant
 
 
 @pytest.mark.parametrize("slug", ["", pytest.param("brand-new", marks=pytest.mark.long)])
-def test_command_refuses_the_whole_policy_and_names_every_place(instance, tenants, slug):
-    """Through `./admit policy save`, of a policy that exists and of a new one: exit status 2, every place on a line of
-    its own, nothing stored, and the tenant's devices are decided as before."""
+def test_command_rejects_the_policy_with_every_position(instance, tenants, slug):
+    """Through `./admit policy save`, for an existing and a new policy: exit status 2, one line per position, nothing
+    stored, and devices are decided as before.
+    """
     before = versions(instance, tenants[0])
     done = instance.admit(
         *("policy", "save", "-", "--tenant", tenants[0].tenant.slug, "--slug", slug or before[0][0]),

@@ -1,4 +1,4 @@
-"""Changes while something fails or the cell is busy: live within seconds, and nobody else notices."""
+"""Changes during faults and load: live within seconds, without effects on other tenants."""
 
 import json
 import os
@@ -26,27 +26,28 @@ from tests.whole.wire import Wire
 
 pytestmark = pytest.mark.faults
 
-# Promise 5: under a second, a new tenant under five. What a fault may add on a busy machine.
+# Promise 5: under a second, a new tenant under five. A busy machine may add some time.
 LIVE_SECONDS, TENANT_SECONDS, AFTER_FAULT_SECONDS = 1.0, 5.0, 10.0
 _NAS_SECRET = b"secret-of-one-switch-alone"
 _NAS_ADDRESS = "127.0.0.77"
 
 
 def change(instance, tenant, function, **arguments):
-    """Calls a service in a transaction of its own."""
+    """Calls a service in its own transaction."""
     with session_scope(TenantScope(tenant.tenant_id), engine=instance.installation.engine) as session:
         return function(session, actor=ACTOR, tenant_id=tenant.tenant_id, **arguments)
 
 
 def kill_backends(instance, application):
-    """Connections of this kind are broken by the server, as an administrator or a failover does it."""
+    """The server closes connections of this kind, as an administrator or a failover does."""
     instance.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s", application)
 
 
 @pytest.mark.parametrize("application", [pytest.param("admit-listen", marks=pytest.mark.long), "admit-%"])
 def test_change_is_live_although_its_connections_break(instance, tenants, note, application):
-    """A device is blocked just when PostgreSQL ends the connection on which the agent hears of changes, or all of them:
-    the change decides within seconds, and so does taking it back."""
+    """A device is blocked just when PostgreSQL closes the agent's notification connection, or all connections. The
+    block and its removal still take effect within seconds.
+    """
     with Wire(tenants[0]) as wire:
         mac = tenants[0].tenant.endpoints[3].mac
         for function, verdict in (
@@ -65,8 +66,8 @@ def test_change_is_live_although_its_connections_break(instance, tenants, note, 
 
 
 @pytest.mark.long
-def test_change_made_while_the_agent_is_away_is_live_with_it(instance, tenants, note):
-    """The agent is killed and a device blocked before the next one listens: it decides by what was missed."""
+def test_change_during_agent_downtime_is_live_after_restart(instance, tenants, note):
+    """The agent is killed and a device is blocked before the next one listens. The next one applies the block."""
     with Wire(tenants[1]) as wire:
         mac = tenants[1].tenant.endpoints[4].mac
         instance.kill("agent")
@@ -93,9 +94,10 @@ def suspended(instance, tenant) -> Iterator[None]:
         call(tenants_service.resume_tenant)
 
 
-def test_new_and_suspended_tenant_under_load_are_live_and_nobody_else_notices(instance, load, note):
-    """While two tenants are busy a third is made: its devices are answered within five seconds. It is suspended: they
-    are rejected, with that reason. It is resumed and goes. Not one request of the others is lost or late."""
+def test_tenant_changes_under_load_affect_no_other_tenant(instance, load, note):
+    """Two tenants are busy while a third is created: its devices are answered within five seconds. Then it is
+    suspended, resumed and deleted. No request of the others is lost or late.
+    """
     radiusd = instance.pid("radiusd")
     with load() as work:
         started = time.perf_counter()
@@ -131,7 +133,7 @@ def remove(instance, made):
 
 @contextmanager
 def own_secret_nas(instance, tenant, *, address, secret, sealed_instead=b"") -> Iterator[None]:
-    """A NAS with a secret of its own; `sealed_instead` comes into the database past every check. Removed at the end."""
+    """A NAS with its own secret. `sealed_instead` bypasses all checks in the database. Deleted at the end."""
 
     def add(session, **arguments):
         nas = nases.create_nas(
@@ -159,12 +161,13 @@ def own_secret_nas(instance, tenant, *, address, secret, sealed_instead=b"") -> 
             until(wire.is_admitted, "radiusd answers")
 
 
-# Without a quiet moment the swap comes after 10 s.
+# Without a quiet moment, the replacement comes after 10 s.
 @pytest.mark.long
 @pytest.mark.parametrize("per_second", [3, 150])
-def test_new_configuration_is_swapped_in_under_load(instance, tenants, load, note, per_second):
-    """A NAS with a secret of its own makes the agent exchange radiusd: tried as a shadow, then swapped. What is sent in
-    the moment of the swap NASes send again: every request is answered, every acknowledged record stored once."""
+def test_new_configuration_is_activated_under_load(instance, tenants, load, note, per_second):
+    """A NAS with its own secret makes the agent replace radiusd: tested as a shadow, then swapped. NASes retransmit
+    requests of that moment, so all are answered and stored once.
+    """
     radiusd = instance.pid("radiusd")
     with (
         own_secret_nas(instance, tenants[0], address=_NAS_ADDRESS, secret=_NAS_SECRET.decode()),
@@ -196,8 +199,9 @@ def damaged_key(file) -> Iterator[None]:
 
 
 def test_broken_configuration_never_replaces_a_good_one(instance, tenants, load):
-    """A key that the next configuration is to be made with is damaged. The cell names it and serves on with what it
-    has, the same radiusd, without one request late; once nothing is to be changed any more the alarm goes."""
+    """A key for the next configuration is damaged. The cell reports it and continues with the same radiusd, without
+    a late request. The alarm clears when no change is pending.
+    """
     radiusd = instance.pid("radiusd")
     made = make_tenants(instance)("fault-damaged", 2)
     [certificate] = instance.cell.slot(made.slot).glob("server-*.pem")
@@ -218,8 +222,8 @@ def test_broken_configuration_never_replaces_a_good_one(instance, tenants, load)
 
 
 @pytest.mark.long
-def test_secret_that_no_configuration_can_hold_is_named_and_nobody_else_notices(instance, tenants, load):
-    """It comes into the database past every check. The alarm goes with it."""
+def test_unusable_secret_is_reported_and_harms_no_other_tenant(instance, tenants, load):
+    """It bypasses all checks in the database. The alarm clears with it."""
     with (
         load(with_eap=False, per_second=3) as work,
         own_secret_nas(
@@ -242,9 +246,10 @@ def test_secret_that_no_configuration_can_hold_is_named_and_nobody_else_notices(
 
 
 @pytest.mark.long
-def test_radiusd_killed_after_a_tenant_left_that_it_was_baked_with_serves_all_others_again(instance, tenants):
-    """A tenant whose certificate is part of the running configuration is purged, and radiusd dies: there is no key any
-    more to start with, and yet it starts, for the sake of everybody else."""
+def test_killed_radiusd_restarts_after_a_baked_tenant_left(instance, tenants):
+    """A tenant in the running configuration is purged, and radiusd dies. Its key no longer exists, but radiusd must
+    start for the others.
+    """
     made = make_tenants(instance)("fault-leaver", 3)
     with own_secret_nas(instance, tenants[0], address=_NAS_ADDRESS, secret=_NAS_SECRET.decode()):
         until(lambda: _NAS_ADDRESS in _configuration(instance), "a configuration with all certificates of the moment")
@@ -259,7 +264,7 @@ def test_radiusd_killed_after_a_tenant_left_that_it_was_baked_with_serves_all_ot
 
 @contextmanager
 def thief(port) -> Iterator[threading.Event]:
-    """Takes a UDP port in the moment in which nobody holds it; set the event to have it given back."""
+    """Takes a UDP port as soon as it is free. Set the event to release it."""
     enough, caught = threading.Event(), threading.Event()
 
     def steal() -> None:
@@ -276,7 +281,7 @@ def thief(port) -> Iterator[threading.Event]:
 
 @contextmanager
 def signalled_while_handing_over(instance, signal_number, which) -> Iterator[None]:
-    """Of the two radiusd of an exchange that begins, the old one (0) or the new one (1)."""
+    """Signals the old (0) or new (1) radiusd of a starting replacement."""
     enough, done = threading.Event(), set()
 
     def send() -> None:
@@ -304,8 +309,8 @@ def _beside(work, enough) -> Iterator[None]:
 
 
 @pytest.mark.long
-def test_old_radiusd_serves_on_where_the_new_one_dies_before_it_has_the_ports(instance, tenants, load):
-    """The change that was to come into force does so once nobody kills radiusd any more. No device notices."""
+def test_old_radiusd_continues_if_the_new_one_dies_early(instance, tenants, load):
+    """The change takes effect once radiusd is no longer killed. No device notices."""
     old = instance.pid("radiusd")
     with (
         load(with_eap=False, per_second=3) as work,
@@ -322,10 +327,10 @@ def test_old_radiusd_serves_on_where_the_new_one_dies_before_it_has_the_ports(in
 
 
 @pytest.mark.long
-def test_swap_that_fails_half_way_steps_back(instance, tenants, load, note):
-    """The old radiusd hangs in the moment in which it is to give its ports away, and just when it was stopped, somebody
-    takes one of them: neither can start. The agent goes on trying, and once the port is free devices are answered
-    again; the change comes into force later."""
+def test_failed_replacement_is_rolled_back(instance, tenants, load, note):
+    """The old radiusd hangs during the port hand-over, and another process takes a port: neither can start. The
+    agent retries. Once the port is free, devices are answered again, and the change takes effect later.
+    """
     with (
         load(with_eap=False, per_second=3, tries=20) as work,
         own_secret_nas(instance, tenants[0], address=_NAS_ADDRESS, secret=_NAS_SECRET.decode()),
@@ -346,6 +351,6 @@ def test_swap_that_fails_half_way_steps_back(instance, tenants, load, note):
 
 
 def _configuration(instance, part="servers") -> str:
-    """What the running radiusd was started with."""
+    """The configuration of the running radiusd."""
     folder = json.loads(instance.cell.running.read_text())["config_directory"]
     return (Path(folder) / "slots" / part).read_text()

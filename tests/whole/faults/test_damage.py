@@ -1,4 +1,4 @@
-"""Damaged files of a cell: the journal is cut at its last good record and that is said; the replica is built anew."""
+"""Damaged files of a cell: the journal is cut at its last valid record and this is reported. The replica is rebuilt."""
 
 import os
 import time
@@ -20,14 +20,14 @@ _RECORDS = 20
 
 
 def append_garbage(path, frames):
-    """As a torn write leaves it: half a record that was never acknowledged."""
+    """A torn write: half a record that was never acknowledged."""
     with path.open("ab") as file:
         file.write(FRAME.pack(500, 1) + os.urandom(100))
     return _RECORDS
 
 
 def cut_last_record(path, frames):
-    """As a power cut leaves it where the disk had lied about a flush."""
+    """A power failure after the disk falsely confirmed a flush."""
     os.truncate(path, path.stat().st_size - 7)
     return _RECORDS - 1
 
@@ -60,9 +60,10 @@ def cell_down_with_unshipped_records(instance, prefix, wire):
         pytest.param(flip_bit_in_the_middle, marks=pytest.mark.long),
     ],
 )
-def test_damaged_journal_is_cut_at_the_last_good_record_and_said_so(instance, tenants, damage):
-    """The newest segment of accounting is damaged while radiusd is down and PostgreSQL has none of it. What stands
-    before the damage is stored, once; an alarm names segment, place and loss; new records are stored as ever."""
+def test_damaged_journal_is_cut_at_its_last_valid_record(instance, tenants, damage):
+    """The newest accounting segment is damaged while radiusd is down, before shipping. Records before the damage are
+    stored once, an alarm names segment, position and loss, and new records are stored.
+    """
     prefix = f"cut-{os.urandom(4).hex()}-"
     with Wire(tenants[0]) as wire:
         instance.wait_until_shipped()
@@ -88,7 +89,7 @@ def test_damaged_journal_is_cut_at_the_last_good_record_and_said_so(instance, te
 
 
 def _size_of_good_part(path):
-    """Up to the first frame that does not verify, walked by hand."""
+    """Up to the first invalid frame, parsed independently."""
     content, at = path.read_bytes(), 8
     while at + FRAME.size <= len(content):
         length, checksum = FRAME.unpack_from(content, at)
@@ -128,9 +129,10 @@ def data_file(instance):
         pytest.param(cut_in_half, marks=pytest.mark.long),
     ],
 )
-def test_replica_damaged_while_the_agent_is_away_is_built_anew(instance, tenants, note, damage):
-    """The agent is killed and the replica's file damaged under a radiusd that serves from it. The next agent builds a
-    new generation, says so, and both tenants' devices are decided by it, whatever became of radiusd meanwhile."""
+def test_replica_damaged_during_agent_downtime_is_rebuilt(instance, tenants, note, damage):
+    """The agent is killed and the replica is damaged while radiusd uses it. The next agent builds a new generation,
+    reports it, and both tenants' devices are decided by it.
+    """
     generation = files.current_generation(instance.cell.replica)
     with Wire(tenants[0]) as alpha, Wire(tenants[1]) as bravo:
         path = data_file(instance)
@@ -146,8 +148,8 @@ def test_replica_damaged_while_the_agent_is_away_is_built_anew(instance, tenants
 
 
 @pytest.mark.long
-def test_replica_damaged_while_the_cell_is_down_is_built_anew(instance, tenants):
-    """Agent and radiusd are stopped and the file is damaged: the cell starts, builds it anew and serves."""
+def test_replica_damaged_during_cell_downtime_is_rebuilt(instance, tenants):
+    """Agent and radiusd are stopped and the file is damaged. The cell starts, rebuilds it and serves."""
     with instance.stopped("agent"):
         zero_all_but_the_head(data_file(instance))
     with Wire(tenants[0]) as wire:
@@ -158,9 +160,10 @@ def test_replica_damaged_while_the_cell_is_down_is_built_anew(instance, tenants)
 
 @pytest.mark.long
 @pytest.mark.parametrize("damage", [zero_all_but_the_head, cut_in_half])
-def test_replica_damaged_while_all_runs_is_built_anew(instance, tenants, note, damage):
-    """The file is damaged under agent and radiusd. What devices meet makes the agent look: it builds the replica anew
-    by itself, and afterwards every device is decided rightly."""
+def test_replica_damaged_at_run_time_is_rebuilt(instance, tenants, note, damage):
+    """The file is damaged while agent and radiusd run. Failing requests make the agent check: it rebuilds the
+    replica automatically, and every device is decided correctly.
+    """
     generation = files.current_generation(instance.cell.replica)
     with Wire(tenants[0]) as alpha, Wire(tenants[1]) as bravo:
         damage(data_file(instance))

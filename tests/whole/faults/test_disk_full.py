@@ -1,4 +1,4 @@
-"""No room for the journal: accounting is not acknowledged, devices are admitted all the same, and somebody is told."""
+"""No space for the journal: accounting is not acknowledged, devices are still admitted, and an alarm is raised."""
 
 import os
 import time
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.faults
 
 REFUSED, LOW = "journal-refused", "disk-low"
 _BLOCK = bytes(1 << 16)
-# Behind every real one, so that it is the shipper's first and its last concern.
+# After every real one, so that the shipper reads it first and deletes it last.
 _OLDEST_SEGMENT = f"{1:020d}"
 
 
 @contextmanager
 def full(disk):
-    """A file that takes all the room there is."""
+    """A file that takes all free space."""
     ballast = disk / "ballast"
     with ballast.open("wb", buffering=0) as file:
         size = len(_BLOCK)
@@ -43,9 +43,9 @@ def full(disk):
 
 @contextmanager
 def reached_limit(instance):
-    """Segments as large as the journal may become, which occupy no disk."""
+    """Sparse segments as large as the journal limit, which use no disk space."""
     streams = ("auth", "acct")
-    # The shipper removes old segments when it moves on, that is with its first batch.
+    # The shipper deletes old segments when it advances, with its first batch.
     until(lambda: all(instance.counter(f"{stream}_shipped") for stream in streams), "both streams are shipped")
     ballast = [segment_path(instance.cell.journal / stream, _OLDEST_SEGMENT) for stream in streams]
     for path in ballast:
@@ -59,7 +59,7 @@ def reached_limit(instance):
 
 
 def use_up_allowance(instance, tenant):
-    """The writer looks at its limit every 4 MB: write as much."""
+    """The writer checks its limit every 4 MB: write that much."""
     nas = BENCH_NAS.attributes() * 6
     with RadiusClient(tries=1, timeout_seconds=1) as client:
         until(
@@ -73,7 +73,7 @@ def bulk(tenant, attributes):
 
 
 def stands_still(work):
-    """Whether nothing was acknowledged while twenty devices were admitted."""
+    """Whether no record was acknowledged while twenty devices were admitted."""
     moment, acknowledged = time.perf_counter(), work.acknowledged
     until(lambda: work.answered_since(moment) > 20, "devices are admitted")
     return work.acknowledged == acknowledged
@@ -81,7 +81,7 @@ def stands_still(work):
 
 def assert_only_accounting_waits(instance, work, note, alarm):
     note(f"journal full: alarm {alarm}", seconds_until(lambda: instance.alarm(alarm), "an alarm"))
-    # What is left of the last page of the journal takes a few records more.
+    # The rest of the journal's last page takes a few more records.
     until(lambda: stands_still(work), "the end of acknowledgements")
     moment, acknowledged = time.perf_counter(), work.acknowledged
     until(lambda: work.answered_since(moment) > 50, "devices are admitted")
@@ -89,10 +89,11 @@ def assert_only_accounting_waits(instance, work, note, alarm):
     assert instance.status()["state"] == "serving"
 
 
-def test_full_disk_stops_accounting_alone_until_there_is_room(instance, load, note, cell_disk):
-    """The disk of the cell is full for a few seconds under load. No record is acknowledged meanwhile, every device
-    gets its verdict, an alarm stands; NASes ask again, and once there is room every record is acknowledged and stored
-    once, and the alarm goes."""
+def test_full_disk_stops_only_accounting_until_space_is_free(instance, load, note, cell_disk):
+    """The cell's disk is full for a few seconds under load. No record is acknowledged, every device gets its
+    verdict, and an alarm is raised. Once space is free, every retransmitted record is stored once, and the alarm
+    clears.
+    """
     with load() as work:
         with full(cell_disk):
             assert_only_accounting_waits(instance, work, note, LOW)
@@ -108,8 +109,8 @@ def test_full_disk_stops_accounting_alone_until_there_is_room(instance, load, no
 
 
 @pytest.mark.long
-def test_journal_at_its_limit_stops_accounting_alone_until_there_is_room(instance, tenants, load, note):
-    """As with a full disk, where the journal has reached ADMIT_JOURNAL_MAX_BYTES and the disk has not."""
+def test_full_journal_stops_only_accounting_until_shipped(instance, tenants, load, note):
+    """As with a full disk, but the journal has reached ADMIT_JOURNAL_MAX_BYTES."""
     with load() as work:
         with reached_limit(instance):
             use_up_allowance(instance, tenants[0])
@@ -123,7 +124,7 @@ def test_journal_at_its_limit_stops_accounting_alone_until_there_is_room(instanc
 
 
 def test_radiusd_that_starts_on_a_full_disk_admits_devices(instance, tenants, cell_disk):
-    """radiusd dies while the disk is full: the next one starts without a journal and takes it up when there is room."""
+    """radiusd dies while the disk is full. The next one starts without a journal and opens it once there is space."""
     session_id = f"full-{os.urandom(4).hex()}"
     with Wire(tenants[0]) as wire:
         record = wire.accounting_packet(session_id)
@@ -139,8 +140,8 @@ def test_radiusd_that_starts_on_a_full_disk_admits_devices(instance, tenants, ce
 
 
 @pytest.mark.long
-def test_agent_that_starts_on_a_full_disk_takes_over_and_tells(instance, tenants, cell_disk):
-    """The agent dies while the disk is full, and radiusd with it: the next one starts both with what is at hand."""
+def test_agent_starting_on_a_full_disk_serves_with_an_alarm(instance, tenants, cell_disk):
+    """Agent and radiusd die while the disk is full. The next agent starts both with the existing files."""
     with Wire(tenants[0]) as wire:
         with full(cell_disk):
             for name in ("agent", "radiusd"):
@@ -156,8 +157,8 @@ def test_agent_that_starts_on_a_full_disk_takes_over_and_tells(instance, tenants
 
 
 @pytest.mark.parametrize("max_bytes", [1 << 20, pytest.param(16 << 20, marks=pytest.mark.long)])
-def test_journal_that_was_full_takes_records_again_once_they_are_shipped(tmp_path, max_bytes):
-    """Whatever the limit: what was shipped makes room without radiusd being started again."""
+def test_full_journal_accepts_records_again_once_shipped(tmp_path, max_bytes):
+    """With any limit, shipping frees space without a restart of radiusd."""
     writer, reader = JournalWriter(tmp_path, max_bytes=max_bytes), JournalReader(tmp_path)
     while accepts(writer):
         continue

@@ -1,4 +1,4 @@
-"""`kill -9` of one process after the other under load: it comes back by itself, and the accounts still balance."""
+"""`kill -9` of each process under load: it is restarted automatically, and no record is lost or duplicated."""
 
 import os
 import signal
@@ -11,12 +11,12 @@ from tests.whole.wire import Wire
 
 pytestmark = pytest.mark.faults
 
-# Nothing that answers devices: their end must not be noticed on the wire. First what the cell itself works with.
+# Processes that do not answer devices: their end must not be noticed. The cell's own come first.
 BEHIND_THE_SCENES = ["agent", "postgres", "redis", "worker", "api"]
 
 
 def is_replaced(instance, name, killed):
-    """Whether another process of this name does its work, and everything else too."""
+    """Whether a new process of this name works, and everything else too."""
     if instance.pid(name) == killed or instance.complaints():
         return False
     return name != "agent" or instance.status()["agent_pid"] == instance.pid("agent")
@@ -25,9 +25,10 @@ def is_replaced(instance, name, killed):
 @pytest.mark.parametrize(
     "names", [BEHIND_THE_SCENES[:2], pytest.param(BEHIND_THE_SCENES[2:], marks=pytest.mark.long)], ids="-".join
 )
-def test_killed_processes_come_back_one_by_one_and_devices_do_not_notice(instance, load, note, names):
-    """One after the other is killed; its supervisor starts it again. Meanwhile radiusd, the same one, answers every
-    request as before, and afterwards every decision and every acknowledged accounting record is a row, once."""
+def test_killed_processes_are_restarted_unnoticed_by_devices(instance, load, note, names):
+    """Each is killed, and its supervisor restarts it. The same radiusd answers every request, and every decision and
+    acknowledged record is stored once.
+    """
     radiusd = instance.pid("radiusd")
     with load() as work:
         for name in names:
@@ -45,9 +46,10 @@ def test_killed_processes_come_back_one_by_one_and_devices_do_not_notice(instanc
     assert instance.pid("radiusd") == instance.status()["radiusd_pid"] == radiusd
 
 
-def test_killed_radiusd_is_started_again_and_what_it_promised_is_kept(instance, load, note):
-    """radiusd is killed; the agent starts it again. What devices ask for meanwhile they ask for once more, as NASes do;
-    all of it is answered, and every acknowledged accounting record is a row, once."""
+def test_killed_radiusd_is_restarted_and_keeps_its_records(instance, load, note):
+    """radiusd is killed and the agent restarts it. NASes retransmit: every request is answered, and every
+    acknowledged record is stored once.
+    """
     restarts = instance.counter("radiusd_restarts")
     with load(with_eap=False) as work:
         killed = instance.kill("radiusd")
@@ -64,9 +66,10 @@ def test_killed_radiusd_is_started_again_and_what_it_promised_is_kept(instance, 
 
 
 @pytest.mark.long
-def test_killed_radiusd_comes_back_while_postgresql_hangs(instance, tenants, note):
-    """PostgreSQL hangs with the agent's connections open, and radiusd dies: the agent must not wait for the one to
-    replace the other."""
+def test_killed_radiusd_is_restarted_while_postgresql_hangs(instance, tenants, note):
+    """PostgreSQL hangs with the agent's connections open, and radiusd dies. Its restart must not wait for
+    PostgreSQL.
+    """
     until(lambda: instance.status()["database"], "the cell reports to PostgreSQL")
     with instance.frozen("postgres"), Wire(tenants[0]) as wire:
         until(lambda: not instance.status()["database"], "the cell notices that PostgreSQL hangs")
@@ -75,9 +78,10 @@ def test_killed_radiusd_comes_back_while_postgresql_hangs(instance, tenants, not
         assert instance.pid("radiusd") != killed
 
 
-def test_record_acknowledged_by_a_killed_radiusd_is_not_kept_twice(instance, tenants):
-    """A NAS that has lost the answer sends the same packet again, and meets another radiusd, which knows nothing of the
-    first one's answers: it is acknowledged again, but is one row."""
+def test_record_repeated_to_a_new_radiusd_is_stored_once(instance, tenants):
+    """A NAS that lost the response retransmits to a new radiusd, which does not know the first response. The record
+    is acknowledged again, but stored once.
+    """
     session_id = f"twice-{os.urandom(4).hex()}"
     with Wire(tenants[0]) as wire:
         request = wire.accounting_packet(session_id)
@@ -89,9 +93,10 @@ def test_record_acknowledged_by_a_killed_radiusd_is_not_kept_twice(instance, ten
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.long)])
-def test_killed_database_backend_of_the_shipper_loses_and_doubles_nothing(instance, load, note, times):
-    """The server process that takes the accounting is killed in its work, again and again: PostgreSQL recovers with all
-    its connections gone, and the position stored with each batch decides what is sent again."""
+def test_killed_shipping_backend_loses_and_doubles_nothing(instance, load, note, times):
+    """The PostgreSQL backend that stores accounting is killed repeatedly. The position stored with each batch
+    decides what is sent again.
+    """
     with load() as work:
         for _ in range(times):
             (backend,) = until(
@@ -110,8 +115,9 @@ def test_killed_database_backend_of_the_shipper_loses_and_doubles_nothing(instan
 
 @pytest.mark.long
 def test_killed_supervisor_is_replaced_by_the_next_up(instance, load, note):
-    """supervisord is killed: its children serve on. The next `./admit up` ends them and starts everything anew; NASes
-    that keep asking get their answers, and nothing that was acknowledged is lost or twice."""
+    """supervisord is killed, and its children continue. The next `./admit up` stops them and starts everything
+    again. Retransmitting NASes get responses, and no acknowledged record is lost or duplicated.
+    """
     with load(with_eap=False, tries=30) as work:
         instance.kill("supervisord")
         moment = time.perf_counter()
@@ -130,8 +136,8 @@ def test_killed_supervisor_is_replaced_by_the_next_up(instance, load, note):
 
 
 @pytest.mark.long
-def test_down_leaves_nothing_after_the_guardians_were_killed(instance):
-    """supervisord and agent are killed at once, so that radiusd has nobody left: `./admit down` finds it even so."""
+def test_down_stops_processes_without_their_supervisors(instance):
+    """supervisord and agent are killed together, so radiusd has no parent. `./admit down` still stops it."""
     radiusd = instance.pid("radiusd")
     for pid in [instance.pid("supervisord"), instance.pid("agent")]:
         os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""radiusd holds more memory than it may: it is exchanged in order, and devices and records do not suffer."""
+"""radiusd over its memory limit is replaced in order, without effects on devices and records."""
 
 from contextlib import contextmanager
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.faults
 
 @contextmanager
 def memory_limit(instance, limit_bytes):
-    """As a person sets it: in admit.env, and `./admit up` again."""
+    """As an administrator sets it: in admit.env, then `./admit up`."""
     file = instance.layout.env_file
     before = file.read_text()
     file.write_text(f"{before}\nADMIT_CELL_MEMORY_BYTES={limit_bytes}\n")
@@ -25,8 +25,8 @@ def memory_limit(instance, limit_bytes):
 
 
 @pytest.mark.long
-def test_radiusd_that_holds_too_much_is_exchanged_under_load_and_nothing_is_lost(instance, load, note):
-    """The limit is set below what radiusd holds anyhow. A moment's packets may have to be sent again."""
+def test_radiusd_over_its_limit_is_replaced_without_loss(instance, load, note):
+    """The limit is below radiusd's normal memory. Some packets may be retransmitted."""
     held = until(lambda: instance.status()["memory"]["anonymous_bytes"], "what radiusd holds is told")
     with memory_limit(instance, held // 2):
         with load(per_second=50, with_eap=False) as work:

@@ -1,4 +1,4 @@
-"""Our own code fails in the middle of a decision: an explicit reject with its own reason, a trace, and life goes on."""
+"""An exception during a decision: a reject with its own reason, a stack trace, and service continues."""
 
 from contextlib import contextmanager
 
@@ -13,13 +13,13 @@ from tests.whole.wire import Wire
 
 pytestmark = pytest.mark.faults
 
-# msgpack of no record at all.
+# Not a valid record in msgpack.
 _GARBAGE = b"\xc1 this was never written by an agent"
 
 
 @contextmanager
 def broken_endpoint(instance, tenant_id, mac):
-    """Its record in the replica of the running cell is garbage, put there behind the agent's back."""
+    """Its record in the running cell's replica is invalid, written without the agent."""
     ((number,),) = instance.query("SELECT number FROM tenants WHERE id = %s", tenant_id)
     key = keys.endpoint(number, mac)
     before = _replace(instance.cell.replica, key, _GARBAGE)
@@ -40,10 +40,10 @@ def _replace(directory, key, value):
     return before
 
 
-def test_exception_in_the_module_is_a_reject_with_its_own_reason(instance, tenants):
-    """One device's record in the replica is garbage. That device is rejected with `internal-error`; the trace is in
-    radiusd's log, the counter rises, the next request, of the same tenant or another, is decided as ever, and so is the
-    device itself once its record is whole again."""
+def test_module_exception_is_a_reject_with_its_own_reason(instance, tenants):
+    """One device's record in the replica is invalid. It is rejected with `internal-error`, with a trace in radiusd's
+    log and a counter. Other requests are decided normally, as is the device once its record is repaired.
+    """
     alpha = tenants[0]
     victim, neighbour = (endpoint.mac for endpoint in alpha.tenant.endpoints[1:3])
     before, radiusd = instance.counter("radiusd_log_internal_error"), instance.pid("radiusd")

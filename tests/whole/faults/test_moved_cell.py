@@ -1,4 +1,4 @@
-"""Another machine takes the cell over: the agent here ends, and radiusd with it, until that machine has left."""
+"""Another machine takes the cell over. The agent here and its radiusd stop until that machine has left."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def _running(instance, name):
 
 
 @pytest.mark.long
-def test_cell_taken_over_by_another_host_is_served_there_alone_until_that_one_leaves(instance, tenants):
+def test_cell_taken_over_by_another_host_is_served_only_there(instance, tenants):
     agent, radiusd = instance.pid("agent"), instance.pid("radiusd")
     instance.query("UPDATE cells SET host = 'another', agent_seen_at = now()")
     try:

@@ -1,4 +1,4 @@
-"""PostgreSQL or Redis away under load: authentication and accounting go on, and nothing is lost or twice afterwards."""
+"""PostgreSQL or Redis down under load: authentication and accounting continue without loss or duplicates."""
 
 import time
 
@@ -12,14 +12,14 @@ pytestmark = pytest.mark.faults
 
 AWAY = {
     "stopped": lambda instance, name: instance.stopped(name),
-    # Connections hang instead of failing, and new ones are never answered.
+    # Connections hang instead of failing, and new ones get no response.
     "frozen": lambda instance, name: instance.frozen(name),
 }
 SHORT_SECONDS = 2
 
 
 def serve_without(instance, work, name, how, seconds):
-    """The load goes on for `seconds` without process `name`; returns what the cell says of itself at their end."""
+    """The load continues for `seconds` without process `name`. Returns the cell's final status."""
     must_notice = name == "postgres" and (how == "frozen" or seconds > SHORT_SECONDS)
     if must_notice:
         until(lambda: instance.status()["database"], "the cell reports to PostgreSQL")
@@ -41,9 +41,10 @@ def serve_without(instance, work, name, how, seconds):
 
 @pytest.mark.parametrize("how", ["stopped", pytest.param("frozen", marks=pytest.mark.long)])
 @pytest.mark.parametrize("seconds", [SHORT_SECONDS, pytest.param(120, marks=pytest.mark.long)])
-def test_postgresql_away_under_load_leaves_cell_unharmed(instance, load, note, how, seconds):
-    """PostgreSQL is stopped, or hangs, for `seconds`. Every request is answered meanwhile as before and as quickly; the
-    agent goes on reporting; afterwards the journal drains, every decision and every acknowledged record is a row."""
+def test_postgresql_outage_under_load_leaves_cell_unharmed(instance, load, note, how, seconds):
+    """PostgreSQL stops or hangs for `seconds`. Requests are answered as before, the agent keeps reporting, and
+    afterwards every decision and acknowledged record is stored.
+    """
     standing = instance.alarm_codes()
     with load() as work:
         during = serve_without(instance, work, "postgres", how, seconds)
@@ -66,8 +67,8 @@ def test_postgresql_away_under_load_leaves_cell_unharmed(instance, load, note, h
         pytest.param("frozen", 60, marks=pytest.mark.long),
     ],
 )
-def test_redis_away_under_load_is_not_noticed_by_the_cell(instance, load, how, seconds):
-    """Redis is stopped, or hangs, for `seconds`: neither devices nor the journal notice, and the worker works again."""
+def test_redis_outage_under_load_does_not_affect_the_cell(instance, load, how, seconds):
+    """Redis stops or hangs for `seconds`. Devices and journal are unaffected, and the worker recovers."""
     with load() as work:
         during = serve_without(instance, work, "redis", how, seconds)
     instance.wait_until_shipped()

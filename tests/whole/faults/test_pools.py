@@ -1,4 +1,4 @@
-"""Addresses out of pools while parts of the cell are away or killed: each device has its own, before and after."""
+"""Pool addresses while parts of the cell are down or killed: each device keeps its own."""
 
 import json
 from types import SimpleNamespace
@@ -74,7 +74,7 @@ def held(instance):
 
 
 @pytest.mark.long
-def test_addresses_are_given_without_postgresql_and_across_kills_and_are_rows_afterwards(instance, server):
+def test_pool_addresses_survive_outages_and_kills(instance, server):
     given = {}
     with instance.stopped("postgres"):
         given |= {mac: address_of(server, mac) for mac in DEVICES[:10]}

@@ -1,6 +1,6 @@
-"""`./admit up` on a running instance that it does not fit: one clear sentence, and what runs serves on.
+"""`./admit up` on a mismatched running instance: one clear sentence, and the running processes continue.
 
-What refuses where nothing runs: tests/cli/test_up_refusals.py, tests/agent/test_refusals.py.
+Rejections without a running instance: tests/cli/test_up_refusals.py, tests/agent/test_refusals.py.
 """
 
 import pytest
@@ -15,9 +15,10 @@ NEWER = "9999_from_the_future"
 
 
 @pytest.mark.long
-def test_up_refuses_a_newer_database_until_it_fits_again(instance, tenants):
-    """The database was migrated by a version to come. Those who run already serve on; `up` says it cannot, as does the
-    agent where it is started anew; with the schema in place again everything is well."""
+def test_up_rejects_a_newer_database_until_it_fits_again(instance, tenants):
+    """A later version migrated the database. Running processes continue. `up` and a restarted agent report the
+    mismatch. Once the schema is back, everything works.
+    """
     ((fitting,),) = instance.query("SELECT version_num FROM alembic_version")
     instance.query("UPDATE alembic_version SET version_num = %s", NEWER)
     try:

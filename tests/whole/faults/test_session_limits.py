@@ -1,4 +1,4 @@
-"""How many sessions a device may have at once: a rule of the policy, and live sessions as accounting tells them."""
+"""Session limits per device: a policy rule and the live sessions from accounting."""
 
 import os
 
@@ -34,7 +34,7 @@ _ONE_AT_A_TIME = {
 
 @pytest.fixture
 def limited(instance):
-    """A tenant whose devices may be there once."""
+    """A tenant with one session per device."""
     made = make_tenants(instance)("fault-limited", 4)
     engine, tenant_id = instance.installation.engine, made.tenant_id
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
@@ -48,7 +48,7 @@ def limited(instance):
     remove(instance, made)
 
 
-def test_second_session_is_refused_until_the_first_has_ended_or_its_nas_restarts(instance, limited):
+def test_second_session_is_rejected_until_the_first_ends(instance, limited):
     with Wire(limited) as wire:
 
         def account(status: int, session_id: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The whole Admit that the fault table has, with tenants of each file's own in it."""
+"""The fault table's Admit, with separate tenants for each file."""
 
 import pytest
 

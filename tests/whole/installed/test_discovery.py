@@ -1,4 +1,4 @@
-"""From a first packet to a decision over what the device is, through radiusd, agent, PostgreSQL and worker."""
+"""From the first packet to a decision by device profile, through radiusd, agent, PostgreSQL and worker."""
 
 import json
 import secrets
@@ -42,7 +42,7 @@ def when(attribute, value, operator="equals"):
 
 
 def brother() -> str:
-    """Another printer each time, so that nothing of an earlier test is known of it."""
+    """A new printer each time, unknown from earlier tests."""
     return "001ba9" + secrets.token_hex(3)
 
 
@@ -58,7 +58,7 @@ class Tenant:
         return json.loads(done.stdout)
 
     def decide_by(self, condition: object) -> None:
-        """At the main site; returns when the cell does."""
+        """At the main site. Returns when the cell has applied it."""
         document = {"rules": [{"id": "r", "name": "r", "when": condition, "then": {"verdict": "permit", "vlan": "20"}}]}
         named = {"actor": ACTOR, "tenant_id": self.made.tenant_id, "slug": f"p-{secrets.token_hex(4)}"}
         scope, engine = TenantScope(self.made.tenant_id), self._instance.installation.engine
@@ -76,7 +76,7 @@ class Tenant:
         return self.admit("endpoint", "show", mac)
 
     def found_confidence(self, mac: str) -> int | None:
-        """Of the profile that was found; None where the device is not discovered yet. No command for each look."""
+        """Confidence of the detected profile. None before discovery. It runs no command per check."""
         rows = self._instance.query(
             "SELECT found_confidence FROM endpoints WHERE tenant_id = %s AND mac = %s::macaddr",
             self.made.tenant_id,
@@ -106,14 +106,14 @@ def sensed(made: Provisioned, wire: Wire, mac: str, *options: bytes) -> None:
 
 
 @pytest.mark.long
-def test_device_is_let_in_by_its_vendor_soon_after_it_was_seen_first(alpha, bravo):
+def test_device_is_admitted_by_vendor_soon_after_first_seen(alpha, bravo):
     for tenant in (alpha, bravo):
         tenant.decide_by(when("endpoint.vendor", "Brother", "starts_with"))
     mac = brother()
     with Wire(alpha.made) as wire, Wire(bravo.made) as other:
         assert wire.verdict(mac) == ACCESS_REJECT
         until(lambda: wire.is_admitted(mac), "the vendor is live")
-        # At another tenant nobody has seen it.
+        # Another tenant has not seen it.
         assert other.verdict(mac) == ACCESS_REJECT
         until(lambda: other.is_admitted(mac), "the vendor is live there, too")
     (listed,) = [row for row in alpha.admit("endpoint", "inbox") if row["mac"].replace(":", "") == mac]
@@ -124,7 +124,7 @@ def test_device_is_let_in_by_its_vendor_soon_after_it_was_seen_first(alpha, brav
         assert other.verdict(mac) == ACCESS_ACCEPT
 
 
-def test_what_a_switch_tells_of_a_device_makes_its_profile_and_puts_it_into_a_group(alpha, tmp_path):
+def test_switch_data_sets_the_profile_and_the_group(alpha, tmp_path):
     group = f"sure-printers-{secrets.token_hex(3)}"
     rule = tmp_path / "rule.json"
     condition = {"all": [when("endpoint.profile", "printer"), when("endpoint.profile.confidence", 80, "greater_than")]}
@@ -151,7 +151,7 @@ def test_what_a_switch_tells_of_a_device_makes_its_profile_and_puts_it_into_a_gr
 
 
 @pytest.mark.long
-def test_posture_decides_as_soon_as_it_is_set(alpha):
+def test_posture_applies_as_soon_as_it_is_set(alpha):
     alpha.decide_by({"all": [when("endpoint.known", True), when("mdm.state", "compliant")]})
     mac = brother()
     alpha.admit("endpoint", "add", mac)
@@ -164,7 +164,7 @@ def test_posture_decides_as_soon_as_it_is_set(alpha):
 
 
 @pytest.mark.long
-def test_word_of_a_person_is_live_at_once_over_what_was_found(alpha):
+def test_manual_profile_overrides_the_detected_one_at_once(alpha):
     alpha.decide_by(when("endpoint.profile", "camera"))
     mac = brother()
     with Wire(alpha.made) as wire:

@@ -1,4 +1,4 @@
-"""The page on a tenant by curl alone, as it is printed: against a whole installation, with a real supplicant."""
+"""The tenant page with curl only, exactly as printed: against a whole installation, with a real supplicant."""
 
 import os
 import re
@@ -23,11 +23,11 @@ def commands() -> str:
     (block,) = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     if any(getattr(route, "path", "") == SESSIONS for router in V1 for route in router.routes):
         return block
-    # Until there are sessions in the API, the database is asked below.
+    # Until the API has sessions, the test reads them from the database.
     return re.sub(r"^until ask .*\necho \"session: seen\"\n", "", block, flags=re.MULTILINE)
 
 
-def test_page_leads_from_nothing_to_a_device_that_is_refused(instance: Instance, tmp_path: Path) -> None:
+def test_page_leads_from_setup_to_a_rejected_device(instance: Instance, tmp_path: Path) -> None:
     assert instance.admit("msp", "create", "acme").returncode == 0
     made = instance.admit("token", "make", "walk", "--msp", "acme", "--role", "msp-admin", "--days", "1", "--json")
     token = re.search(r"admit_[a-z0-9]+_[a-z0-9]+", made.stdout)

@@ -41,7 +41,7 @@ class Device(Daemon):
         return "EAP: Received EAP-Failure" in self.log()
 
     def join(self) -> None:
-        """What an operating system asks for when the carrier comes: this driver does not watch it."""
+        """Starts authentication, as an operating system does on link up: this driver does not watch the link."""
         self.ask("reassociate")
 
     def log_off(self) -> None:

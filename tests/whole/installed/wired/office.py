@@ -29,7 +29,7 @@ from tests.whole.installed.wired.switch import IDENTIFIER
 from tests.whole.instance import Instance
 
 ACTOR = "test:wired"
-# What the switch has.
+# The switch's VLANs.
 OFFICE_VLAN, LAB_VLAN = "10", "20"
 SESSION_SECONDS = 2
 _TIMEOUT = {"attribute": "Session-Timeout", "value": str(SESSION_SECONDS)}
@@ -200,7 +200,7 @@ class Office:
         )
 
     def coa_requests(self, mac: str, *, state: str) -> Sequence[dict[str, Any]]:
-        """What was asked of the switch about the device, oldest first, once the last of it is in this state."""
+        """CoA requests about the device, oldest first, once the last one is in this state."""
         columns = (
             "kind",
             "reason",
@@ -231,7 +231,7 @@ class Office:
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)
 
-    # What the product has recorded, once it is in PostgreSQL.
+    # The product's records, once they are in PostgreSQL.
 
     def decisions(self, mac: str, *, count: int = 1, seconds: float = PATIENCE_SECONDS) -> Sequence[dict[str, Any]]:
         """Rows of auth_log, oldest first, once there are `count` of them."""

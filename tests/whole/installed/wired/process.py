@@ -41,7 +41,7 @@ class Daemon:
             self._process = None
 
     def ask(self, *words: str) -> str:
-        """What the control socket answers; "" while nobody listens there."""
+        """The control socket's response, "" while it is closed."""
         assert self._process is not None
         assert self._process.poll() is None, f"it ended: {self.log()}"
         command = [self.client, "-p", self._control, "-i", self.interface, *words]

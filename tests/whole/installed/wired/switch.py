@@ -70,7 +70,7 @@ class Switch(Daemon):
         return ["hostapd", "-dd", "-t", self._write("hostapd.conf", text)]
 
     def station(self, mac: str) -> dict[str, str]:
-        """What the switch knows of the device at its port; empty where it knows none."""
+        """The switch's data on the device at its port, empty for none."""
         return fields(self.ask("sta", ":".join(mac[at : at + 2] for at in range(0, 12, 2))))
 
     def is_open(self, mac: str) -> bool:

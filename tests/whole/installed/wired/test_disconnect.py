@@ -1,4 +1,4 @@
-"""A switch that is asked about a session at its port (RFC 5176): hostapd's own dynamic authorization server."""
+"""CoA requests for a session at a switch port (RFC 5176), with hostapd's own dynamic authorization server."""
 
 import time
 
@@ -9,7 +9,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.early
 
 
-def test_blocked_device_is_off_the_network(office, switch, at_work, capsys):
+def test_blocked_device_is_disconnected(office, switch, at_work, capsys):
     until(lambda: office.is_known(at_work.mac), "the device has appeared")
     began = time.monotonic()
     office.block(at_work.mac)
@@ -23,13 +23,13 @@ def test_blocked_device_is_off_the_network(office, switch, at_work, capsys):
     # clock is in between, so that what remains of the 2 s is the machine's speed, which is printed.
     assert (request["attempts"], request["retries"], request["step"]) == (1, 0, 0)
     assert request["asked_by"] == "test:wired"
-    # It asks again, as an operating system does at once, and finds that it is blocked.
+    # It authenticates again at once, as operating systems do, and is rejected because it is blocked.
     at_work.join()
     until(lambda: office.decisions(at_work.mac)[-1]["reason"] == "endpoint-blocked", "it was refused")
     assert not switch.is_open(at_work.mac)
 
 
-def test_session_is_ended_by_a_command_and_may_begin_anew(office, switch, at_work):
+def test_session_is_ended_by_a_command_and_may_restart(office, switch, at_work):
     [asked] = office.admit("session", "disconnect", "--mac", at_work.mac)
     assert (asked["state"], asked["reason"]) == ("queued", "requested")
     until(lambda: not switch.is_open(at_work.mac), "the port is closed")
@@ -41,7 +41,7 @@ def test_session_is_ended_by_a_command_and_may_begin_anew(office, switch, at_wor
     until(lambda: switch.is_open(at_work.mac), "the port is open again")
 
 
-def test_session_that_the_switch_does_not_know_is_refused_and_explained(office, switch, at_work):
+def test_unknown_session_is_rejected_by_the_switch(office, switch, at_work):
     office.add_session(at_work.mac, "0000000000000000")
     office.admit("session", "disconnect", "--mac", at_work.mac)
     requests = office.coa_requests(at_work.mac, state="refused")

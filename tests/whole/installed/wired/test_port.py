@@ -1,4 +1,4 @@
-"""A port that asks Admit: opened with its VLAN, left closed, asked again, closed when the time is over."""
+"""A port that authenticates with Admit: opened with its VLAN, kept closed, reauthenticated, closed on timeout."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_device_is_admitted_to_its_vlan_and_accounted_for(office, switch, connec
     [(TTLS_PAP, "eap-ttls-pap"), (TTLS_MSCHAPV2, "eap-ttls-mschapv2"), (PEAP, "peap-mschapv2")],
     ids=["ttls-pap", "ttls-mschapv2", "peap"],
 )
-def test_person_is_admitted_by_password_to_the_vlan_of_their_group(office, switch, connect, way, method, version):
+def test_user_with_a_password_is_on_their_groups_vlan(office, switch, connect, way, method, version):
     device = connect(eap_password(office, way, PERSON, PASSWORD, version))
     until(lambda: switch.is_open(device.mac), "the port is open")
     until(lambda: device.is_authorised, "the device knows")
@@ -63,7 +63,7 @@ def test_person_is_admitted_by_password_to_the_vlan_of_their_group(office, switc
     assert (decision["identity"], decision["tls_version"]) == (PERSON, version)
 
 
-def test_person_with_a_wrong_password_finds_the_port_closed(office, switch, connect):
+def test_user_with_a_wrong_password_keeps_the_port_closed(office, switch, connect):
     device = connect(eap_password(office, TTLS_PAP, PERSON, "wrong horse"))
     [decision] = office.decisions(device.mac)
     assert (decision["permitted"], decision["reason"], decision["identity"]) == (False, "wrong-password", PERSON)
@@ -72,7 +72,7 @@ def test_person_with_a_wrong_password_finds_the_port_closed(office, switch, conn
 
 
 @newer_version
-def test_device_that_no_rule_admits_finds_the_port_closed(office, switch, connect, version):
+def test_device_without_a_matching_rule_keeps_the_port_closed(office, switch, connect, version):
     device = connect(eap_tls(office, office.clients["stranger"], version))
     [decision] = office.decisions(device.mac)
     assert (decision["permitted"], decision["reason"]) == (False, "fallback-denied")
@@ -87,7 +87,7 @@ def test_device_that_no_rule_admits_finds_the_port_closed(office, switch, connec
     assert office.accounting(device.mac, count=0) == []
 
 
-def test_port_without_the_vlan_of_the_policy_stays_closed(office, switch, connect):
+def test_port_without_the_policys_vlan_stays_closed(office, switch, connect):
     """The near miss: admitted, but into a VLAN that this switch does not have."""
     device = connect(eap_tls(office, office.clients["traveller"]))
     [decision] = office.decisions(device.mac)
@@ -97,8 +97,8 @@ def test_port_without_the_vlan_of_the_policy_stays_closed(office, switch, connec
 
 
 @newer_version
-def test_device_asked_again_resumes_and_a_revoked_one_has_to_leave(office, switch, connect, version):
-    """Resumption spares the handshake, not the decision: the certificate's status is looked up each time."""
+def test_reauthentication_resumes_and_revocation_disconnects(office, switch, connect, version):
+    """Resumption skips the handshake, not the decision: the certificate's status is checked each time."""
     name = f"kiosk-{version}"
     device = connect(eap_tls(office, office.clients[name], version))
     first, second = office.decisions(device.mac, count=2)[:2]
@@ -111,7 +111,7 @@ def test_device_asked_again_resumes_and_a_revoked_one_has_to_leave(office, switc
 
     office.revoke(name)
     until(lambda: not switch.is_open(device.mac), "the port is closed")
-    # The switch was asked to end the session, or has asked the device again before that.
+    # The switch was requested to end the session, or has already reauthenticated the device.
     device.join()
     until(lambda: not office.decisions(device.mac)[-1]["permitted"], "it was refused")
     rejected = next(row for row in office.decisions(device.mac, count=3) if not row["permitted"])
@@ -129,7 +129,7 @@ def test_port_closes_when_the_session_timeout_is_over(office, switch, connect):
 
 
 @newer_version
-def test_device_that_distrusts_the_server_says_why(office, switch, connect, tmp_path, version):
+def test_device_that_distrusts_the_server_is_logged(office, switch, connect, tmp_path, version):
     stranger = Authorities(tmp_path / "stranger", "Mallory")
     device = connect(eap_tls(office, office.clients["laptop"], version, trusts=stranger.root_file))
     decision = office.decisions(device.mac)[0]
@@ -140,7 +140,7 @@ def test_device_that_distrusts_the_server_says_why(office, switch, connect, tmp_
 
 @pytest.mark.long
 def test_pulled_cable_closes_the_port_and_the_device_comes_back(office, switch, connect, cable):
-    """The switch notices when it asks again; hostapd's driver does not watch the carrier."""
+    """The switch notices at reauthentication: hostapd's driver does not watch the carrier."""
     device = connect(eap_tls(office, office.clients["kiosk"]))
     until(lambda: switch.is_open(device.mac), "the port is open")
     cable.pull()
@@ -153,7 +153,7 @@ def test_pulled_cable_closes_the_port_and_the_device_comes_back(office, switch, 
 
 
 @pytest.mark.long
-def test_device_whose_certificate_is_lost_on_the_way_is_told_of(office, switch, connect, desk):
+def test_certificate_lost_on_the_way_is_reported(office, switch, connect, desk):
     """A path for small frames only: our fragments pass, the device's, as large as a cable lets it, do not."""
     desk.run("ip", "link", "set", "eth0", "mtu", "1100")
     device = connect(eap_tls(office, office.clients["laptop"]))

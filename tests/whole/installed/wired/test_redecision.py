@@ -1,4 +1,4 @@
-"""Those who are on a port when the policy changes: hostapd as the switch, the whole product behind it."""
+"""Policy changes with devices on a port: hostapd as the switch, the whole product behind it."""
 
 import json
 import time
@@ -21,7 +21,7 @@ def at_work(office, at_work):
 
 @pytest.fixture
 def previewed(office, tmp_path):
-    """What is told beforehand about a device: (action, rule after)."""
+    """The preview for a device: (action, rule after)."""
 
     def previewed(draft, mac):
         file = tmp_path / "draft.json"
@@ -36,7 +36,7 @@ def previewed(office, tmp_path):
     return previewed
 
 
-def test_device_is_moved_to_the_vlan_that_is_published(office, switch, at_work, previewed, capsys):
+def test_device_moves_to_the_published_vlan(office, switch, at_work, previewed, capsys):
     moved = document(laptop={"vlan": LAB_VLAN})
     assert previewed(moved, at_work.mac) == [("reauthenticate", OFFICE_VLAN, LAB_VLAN)]
     assert switch.is_open(at_work.mac)
@@ -48,14 +48,14 @@ def test_device_is_moved_to_the_vlan_that_is_published(office, switch, at_work, 
         print(f"\nasked to authenticate again {seconds:.3f} s after the policy was published")  # noqa: T201  # the figure is what is shown
     [request] = office.coa_requests(at_work.mac, state="acknowledged")
     assert (request["kind"], request["reason"]) == ("reauthenticate", "redecided")
-    # It asks again, as an operating system does at once.
+    # It authenticates again at once, as operating systems do.
     at_work.join()
     until(lambda: switch.is_open(at_work.mac) and switch.vlan(at_work.mac) == LAB_VLAN, "it is in the other VLAN")
     assert previewed(moved, at_work.mac) == []
 
 
 @pytest.mark.long
-def test_device_that_is_denied_now_is_off_the_network(office, switch, at_work, previewed):
+def test_device_denied_by_a_new_policy_is_disconnected(office, switch, at_work, previewed):
     without = document(laptop=None)
     assert previewed(without, at_work.mac) == [("disconnect", OFFICE_VLAN, "")]
     office.publish(without)
