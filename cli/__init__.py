@@ -1,1 +1,1 @@
-"""`./admit`: everything a person does on the machine that runs Admit."""
+"""`./admit`: the command line for the machine that runs Admit."""

@@ -1,7 +1,7 @@
-"""Which account the processes run under.
+"""Accounts of the processes.
 
-Root gives each process a system user of its own (`cli.rights`), and PostgreSQL refuses root anyway. A caller who is not
-root runs all of them under the caller's own account.
+As root, each process has its own system user (`cli.rights`), because PostgreSQL does not run as root. Otherwise, all
+processes run under the caller's account.
 """
 
 import grp
@@ -16,7 +16,7 @@ from typing import TypedDict
 from cli.fail import Refused
 from cli.rights import RIGHTS
 
-# Imports from checkout and environment, and enters var/: what every process of ours must be able to do.
+# Imports from checkout and environment, and enters var/, as every process must.
 _PROBE = "import os, sys, msgspec, nac.settings; sys.exit(not os.access(sys.argv[1], os.R_OK | os.X_OK))"
 
 
@@ -50,7 +50,7 @@ def find_account(name: str) -> Account:
 
 
 def find_group(name: str) -> int | None:
-    """Its id; None where it does not exist."""
+    """Id of a group; None if it does not exist."""
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError:
@@ -66,7 +66,7 @@ def require_group(name: str) -> int:
 
 
 def require_account(process: str) -> Account:
-    """The system user of a process, created where it is missing, in its groups."""
+    """System user of a process with its groups, created if missing."""
     rights = RIGHTS[process]
     groups = {require_group(name): name for name in rights.groups}
     try:
@@ -87,15 +87,15 @@ def require_account(process: str) -> Account:
 def _create(command: list[str], name: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Refused(f"The system user or group {name} cannot be set up: {done.stderr.strip()}")
+        raise Refused(f"Cannot create the system user or group {name}: {done.stderr.strip()}")
 
 
 def may_run(account: Account, var: Path) -> bool:
-    """Whether processes of `account` can load the code and enter `var`: not so below a folder such as /root."""
+    """Whether processes of `account` can load the code and enter `var`. They cannot below a folder such as /root."""
     command = [sys.executable, "-P", "-c", _PROBE, str(var)]
     try:
         probe = subprocess.run(command, cwd="/", env={}, capture_output=True, check=False, **account.run_as())
     except PermissionError:
-        # Not even the interpreter can be reached.
+        # The account cannot even reach the interpreter.
         return False
     return probe.returncode == 0

@@ -1,4 +1,4 @@
-"""Deriving the backports entry from the machine's own apt sources (sources.list(5)): no mirror is named here."""
+"""Derives the backports entry from the machine's apt sources (sources.list(5)), so that no mirror is hard-coded."""
 
 import re
 import shlex
@@ -15,7 +15,7 @@ _OWN_FIELDS = {"types", "uris", "suites", "components", "enabled", "x-repolib-na
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One entry. `options` are its other deb822 fields in order: Signed-By, Architectures, Check-Valid-Until ..."""
+    """One entry. `options` has its other deb822 fields in order: Signed-By, Architectures, Check-Valid-Until ..."""
 
     uris: tuple[str, ...]
     suites: tuple[str, ...]
@@ -24,7 +24,7 @@ class Source:
 
 
 def read_sources(etc_apt: Path) -> list[Source]:
-    """Every enabled binary source, as apt finds them: sources.list, then sources.list.d in order of name."""
+    """Enabled binary sources in the order of apt: sources.list, then sources.list.d by name."""
     files = [etc_apt / "sources.list", *sorted((etc_apt / "sources.list.d").glob("*"))]
     found: list[Source] = []
     for file in files:
@@ -89,9 +89,9 @@ def _stanzas(text: str) -> Iterable[list[tuple[str, str]]]:
 
 
 def derive_backports(sources: Iterable[Source], codename: str) -> str | None:
-    """The deb822 text of a source for `<codename>-backports`, or None where the machine has one already.
+    """deb822 text of a source for `<codename>-backports`; None if the machine has one.
 
-    It is the machine's own source of `codename` with another suite: same mirror, same key, same options.
+    It is the machine's source of `codename` with another suite, and the same mirror, key and options.
     """
     wanted = f"{codename}-backports"
     known = list(sources)
@@ -108,7 +108,7 @@ def derive_backports(sources: Iterable[Source], codename: str) -> str | None:
             ]
             return "".join(f"{name}: {value}\n" for name, value in fields)
     raise Refused(
-        f"None of this machine's apt sources offers {codename} main, from which the one for {wanted} is derived.",
+        f"Cannot derive a source for {wanted}: no apt source of this machine has {codename} main.",
         place="/etc/apt",
-        remedy=f"Add a source for {wanted} yourself, then run the command again.",
+        remedy=f"Add a source for {wanted}, then run the command again.",
     )

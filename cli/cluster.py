@@ -1,4 +1,4 @@
-"""The checkout's private PostgreSQL cluster: made, configured, asked how it is."""
+"""The checkout's private PostgreSQL cluster: creation, configuration and health."""
 
 import os
 import pwd
@@ -17,7 +17,7 @@ BINARIES = Path("/usr/lib/postgresql/15/bin")
 SUPERUSER = "postgres"
 DATABASE = "admit"
 
-# No TCP. The socket's folder has the group of those who may connect.
+# No TCP. The socket's folder has the group of the permitted accounts.
 _CONFIGURATION = """\
 listen_addresses = ''
 unix_socket_directories = '{run}'
@@ -38,7 +38,7 @@ idle_in_transaction_session_timeout = '5min'
 """
 
 
-# Every role needs its password; the superuser has none and is the operating-system user that runs `up`.
+# Every role needs its password. The superuser has none: it is the operating-system user that runs `up`.
 _ACCESS = f"""\
 local all {SUPERUSER} peer map=operator
 local all all scram-sha-256
@@ -50,7 +50,7 @@ def url(layout: Layout, role: str, password: str) -> str:
 
 
 def superuser_url(layout: Layout, database: str = DATABASE) -> str:
-    """Of whoever runs `up`; PostgreSQL asks the kernel who connects."""
+    """Superuser's URL for the user that runs `up`; PostgreSQL authenticates by peer."""
     return f"postgresql://{SUPERUSER}@/{database}?host={layout.postgres_run}"
 
 
@@ -59,7 +59,7 @@ def exists(layout: Layout) -> bool:
 
 
 def create(layout: Layout) -> None:
-    """initdb, beside the final place: an attempt that was cut short leaves nothing that looks like a cluster."""
+    """Create the cluster in a temporary folder, so that an interrupted initdb leaves no partial cluster."""
     identity = layout.database_account.run_as() if layout.database_account else {}
     unfinished = layout.postgres.with_name("postgres.unfinished")
     if unfinished.exists():
@@ -83,7 +83,7 @@ def create(layout: Layout) -> None:
 
 
 def configure(layout: Layout) -> None:
-    """Write the cluster's settings; they are read at its next start."""
+    """Write the cluster's settings, which its next start reads."""
     owner = layout.database_account
     main = layout.postgres / "postgresql.conf"
     include = "include = 'admit.conf'\n"
@@ -99,9 +99,9 @@ def configure(layout: Layout) -> None:
 
 
 def accepts_connections(layout: Layout) -> str:
-    """Empty when it does, else what it says."""
+    """Cause why the cluster accepts no connections; empty if it does."""
     command = [str(BINARIES / "pg_isready"), "--quiet", f"--host={layout.postgres_run}", "--timeout=3"]
-    # A role that exists: the attempt is logged otherwise.
+    # An existing role, because PostgreSQL logs attempts with unknown ones.
     asked = subprocess.run([*command, f"--username={SUPERUSER}", "--dbname=postgres"], check=False, cwd="/")
     # pg_isready(1): 1 is "rejecting connections", 2 "no response".
-    return ("", "is starting or recovering", "does not answer")[min(asked.returncode, 2)]
+    return ("", "is starting or recovering", "does not respond")[min(asked.returncode, 2)]

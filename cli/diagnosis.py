@@ -1,4 +1,4 @@
-"""The examinations behind `./admit doctor`."""
+"""Checks of `./admit doctor`."""
 
 import ctypes
 import os
@@ -23,7 +23,7 @@ from nac.settings import Settings, SettingsError, load_settings
 
 _DISK_WARN_BYTES = 5 << 30
 _DISK_FAIL_BYTES = 1 << 30
-# The kernel's own word on whether something disciplines its clock (adjtimex(2)).
+# Kernel state of clock synchronisation (adjtimex(2)).
 _STA_UNSYNC = 0x0040
 _TIMEX_BYTES = 208
 _TIMEX_STATUS_OFFSET = 40
@@ -67,7 +67,7 @@ def _packages() -> Iterator[Diagnosis]:
     for name in ("freeradius", "postgresql-15", "redis-server", "eapoltest"):
         if name in versions:
             objection = freeradius_objection(versions[name]) if name == "freeradius" else ""
-            remedy = "Install a version that serves." if objection else ""
+            remedy = "Install a supported version." if objection else ""
             what = objection or f"{name} {upstream(versions[name])}"
             yield Diagnosis("fail" if objection else "ok", "packages", what, remedy)
 
@@ -77,16 +77,16 @@ def _disk(var: Path) -> Diagnosis:
     free = shutil.disk_usage(place).free
     what = f"{free / (1 << 30):.1f} GB free for {var}"
     if free < _DISK_FAIL_BYTES:
-        return Diagnosis("fail", "disk", what, "Make room: accounting is refused when its journal cannot be written.")
+        return Diagnosis("fail", "disk", what, "Free some space. Accounting fails if its journal cannot be written.")
     return Diagnosis("warn" if free < _DISK_WARN_BYTES else "ok", "disk", what)
 
 
 def _shared_memory() -> Iterator[Diagnosis]:
-    """The worker's semaphores and the cells' TLS sessions live there."""
+    """Check the folder of the worker's semaphores and the cells' TLS sessions."""
     folder = Path("/dev/shm")  # noqa: S108 -- not ours to make
     if not folder.is_dir() or folder.stat().st_mode & 0o1777 != 0o1777:
         yield Diagnosis(
-            "fail", "memory", f"{folder} is no folder that every user may write", f"mount -t tmpfs tmpfs {folder}"
+            "fail", "memory", f"{folder} is not a folder that every user can write to", f"mount -t tmpfs tmpfs {folder}"
         )
 
 
@@ -94,12 +94,15 @@ def _clock() -> Iterator[Diagnosis]:
     newest = max(file.stat().st_mtime for file in (CHECKOUT / "nac").glob("*.py"))
     if epoch_seconds() < newest - 3600:
         yield Diagnosis(
-            "fail", "clock", "is behind the time at which this code was written", "Set it: certificates depend on it."
+            "fail",
+            "clock",
+            "is earlier than this version of Admit",
+            "Set the clock, because certificates depend on it.",
         )
     elif _clock_is_disciplined():
-        yield Diagnosis("ok", "clock", "kept by a time service")
+        yield Diagnosis("ok", "clock", "synchronised by a time service")
     else:
-        yield Diagnosis("warn", "clock", "no time service keeps it", "Install one: 'apt-get install chrony'.")
+        yield Diagnosis("warn", "clock", "not synchronised by a time service", "Install one: 'apt-get install chrony'.")
 
 
 def _clock_is_disciplined() -> bool:
@@ -113,10 +116,10 @@ def _clock_is_disciplined() -> bool:
 def _code() -> Iterator[Diagnosis]:
     lock, made_from = CHECKOUT / "requirements.lock", CHECKOUT / ".venv" / "requirements.lock"
     if made_from.exists() and made_from.read_bytes() == lock.read_bytes():
-        yield Diagnosis("ok", "environment", ".venv is what requirements.lock says")
+        yield Diagnosis("ok", "environment", ".venv matches requirements.lock")
     else:
         yield Diagnosis(
-            "warn", "environment", ".venv was not made from requirements.lock", "Delete .venv; ./admit makes it."
+            "warn", "environment", ".venv does not match requirements.lock", "Delete .venv. ./admit creates it again."
         )
 
 
@@ -129,11 +132,11 @@ def _ports(settings: Settings) -> Iterator[Diagnosis]:
         try:
             taken = first_taken(settings.listen_address, ports, kind)
         except Refused as exc:
-            yield Diagnosis("fail", "ports", str(exc), "Choose an address: ./admit up --listen ADDRESS.")
+            yield Diagnosis("fail", "ports", str(exc), "Use another address: ./admit up --listen ADDRESS.")
             continue
         if taken:
             yield Diagnosis(
-                "fail", "ports", f"{protocol} {taken} is taken", f"Choose others: ./admit up {option} PORT."
+                "fail", "ports", f"{protocol} {taken} is taken", f"Use other ports: ./admit up {option} PORT."
             )
         else:
             yield Diagnosis(
@@ -142,36 +145,38 @@ def _ports(settings: Settings) -> Iterator[Diagnosis]:
 
 
 def _permissions(layout: Layout) -> Iterator[Diagnosis]:
-    # Where each process has a system user, the master key has a group.
+    # If each process has a system user, the master key has a group.
     most = {layout.master_key: 0o640 if layout.is_separated else 0o600, layout.env_file: 0o600, layout.passwords: 0o600}
     for path, mode in most.items():
         if path.exists() and path.stat().st_mode & 0o777 & ~mode:
-            yield Diagnosis("fail", "permissions", f"{path} can be read by others", f"chmod {mode:o} {path}")
+            yield Diagnosis("fail", "permissions", f"other users can read {path}", f"chmod {mode:o} {path}")
     for folder in (layout.postgres_run, layout.redis_run):
         if folder.exists() and folder.stat().st_mode & 0o007:
-            yield Diagnosis("fail", "permissions", f"{folder} is open to others", f"chmod o= {folder}")
+            yield Diagnosis("fail", "permissions", f"other users can enter {folder}", f"chmod o= {folder}")
     if not is_root() and layout.var.stat().st_uid != os.getuid():
         yield Diagnosis("warn", "permissions", f"{layout.var} belongs to another account", "Use the one that ran 'up'.")
     elif layout.is_separated:
         yield Diagnosis("ok", "accounts", layout.describe())
     else:
         remedy = "Run ./admit up as root, in a checkout that other users can enter, such as /srv."
-        yield Diagnosis("warn", "accounts", f"{layout.describe()}: any of them can read what the others can", remedy)
+        yield Diagnosis(
+            "warn", "accounts", f"{layout.describe()}: each process can read the data of the others", remedy
+        )
 
 
 def _enrolment_certificate(settings: Settings) -> Iterator[Diagnosis]:
-    # Here, because it loads the cryptographic libraries.
+    # Imported here because it loads the cryptographic libraries.
     from api.enrolment.server_certificate import RENEWAL_LEAD, read_expiry
 
     file = settings.enrolment_certificate_file
     try:
         end = read_expiry(file)
     except (OSError, ValueError) as exc:
-        remedy = "./admit up makes it, unless ADMIT_ENROLMENT_CERTIFICATE_FILE names another."
-        yield Diagnosis("fail", "certificate", f"that of the enrolment port cannot be read: {exc}", remedy)
+        remedy = "./admit up creates it, unless ADMIT_ENROLMENT_CERTIFICATE_FILE is set."
+        yield Diagnosis("fail", "certificate", f"cannot read the enrolment port's certificate: {exc}", remedy)
         return
-    what = f"that of the enrolment port ends on {end:%Y-%m-%d}"
-    remedy = f"Put a newer one into {file}; why Admit did not renew its own is in: ./admit logs enrolment"
+    what = f"the enrolment port's certificate ends on {end:%Y-%m-%d}"
+    remedy = f"Put a newer one into {file}. If Admit should have renewed it, see ./admit logs enrolment."
     if end <= utc_now():
         yield Diagnosis("fail", "certificate", what, remedy)
     elif end <= utc_now() + RENEWAL_LEAD - timedelta(days=1):

@@ -1,4 +1,4 @@
-"""What commands about tenants and their things share: settings, database, whose change it is, and when it is live."""
+"""Shared parts of commands on tenants: settings, database, actor, and waiting for the cell."""
 
 import getpass
 import os
@@ -22,14 +22,14 @@ from nac.ids import TenantId
 from nac.secrets import Sealer
 from nac.tenants import service as tenants
 
-# Promise 5 of ARCHITECTURE.md is one second; longer means that the cell is down.
+# ARCHITECTURE.md, promise 5: one second. If it takes longer, the cell is down.
 _LIVE_SECONDS = 5
-# radiusd is tried on other ports first, and then exchanged in a quiet moment, which is waited for up to 10 s.
+# radiusd is first tested on other ports, then exchanged in a quiet moment, within 10 s.
 _EXCHANGE_SECONDS = 30
 
 
 class Domain:
-    """The installation that the running command works on, as role admit_app."""
+    """The installation of the running command, as role admit_app."""
 
     def __init__(self) -> None:
         self.settings = environment.load_into_process(required=("DATABASE_URL",))
@@ -61,19 +61,19 @@ class Domain:
 
     @contextmanager
     def person(self, person_id: UUID) -> Iterator[Session]:
-        """In the scope of somebody who administers."""
+        """Session in the scope of an administrator."""
         with session_scope(PersonScope(person_id), engine=self._engine) as session:
             yield session
 
     def slugs(self) -> list[str]:
-        """Of every tenant that is not being deleted."""
+        """Slugs of all tenants except those that are being deleted."""
         with self.platform() as session:
             found = tenants.ORDERS.pages(lambda span: tenants.list_tenants(session, span=span))
             return [tenant.slug for page in found for tenant in page if tenant.status != "deleting"]
 
     @contextmanager
     def tenant(self, slug: str, *, is_snapshot: bool = False) -> Iterator[tuple[Session, TenantId]]:
-        """A session in the scope of the tenant; `is_snapshot` as `session_scope` has it."""
+        """Session in the scope of the tenant; `is_snapshot` as in `session_scope`."""
         with self.platform() as session:
             tenant_id = tenants.require_by_slug(session, slug=slug).id
         with session_scope(TenantScope(tenant_id), engine=self._engine, is_snapshot=is_snapshot) as session:
@@ -81,9 +81,9 @@ class Domain:
 
     @contextmanager
     def change(self, slug: str, *, of_radiusd: bool = False) -> Iterator[tuple[Session, TenantId]]:
-        """As `tenant`; then waits until the tenant's cell decides with the change.
+        """Like `tenant`, then wait until the tenant's cell uses the change.
 
-        `of_radiusd`: and until its radiusd runs with it, where radiusd's configuration is made of it.
+        With `of_radiusd`, also wait until its radiusd runs with the new configuration.
         """
         with self.tenant(slug) as (session, tenant_id):
             yield session, tenant_id
@@ -93,7 +93,7 @@ class Domain:
 
     @contextmanager
     def platform_change(self, slug: str) -> Iterator[tuple[Session, TenantId]]:
-        """As `change`, in the platform's scope: of what is a tenant's and a cell's."""
+        """Like `change`, in the platform's scope, for rows of a tenant and a cell."""
         with self.platform() as session:
             tenant_id = tenants.require_by_slug(session, slug=slug).id
             yield session, tenant_id
@@ -101,8 +101,8 @@ class Domain:
         self.await_live(tenant_id, xact)
 
     def await_exchange(self, slug: str) -> None:
-        """Wait until radiusd runs with a configuration that was changed; told on standard error if it does not yet."""
-        # Here, because it loads the agent's libraries, which few commands need.
+        """Wait until radiusd runs with the new configuration. Prints a note on standard error after the timeout."""
+        # Imported here because it loads the agent's libraries, which few commands need.
         from cli.exchange import NotInForceYet, wait_until_in_force
 
         with self.tenant(slug) as (session, tenant_id):
@@ -113,7 +113,7 @@ class Domain:
             click.echo(f"Note: {exc}", err=True)
 
     def await_live(self, tenant_id: TenantId, xact: str) -> bool:
-        """Whether the cell confirms the change in time; told on standard error if not: it is stored all the same."""
+        """Whether the cell confirms the stored change in time. Prints a note on standard error if not."""
         try:
             cells.wait_until_live(
                 TenantScope(tenant_id),

@@ -12,14 +12,14 @@ _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 def parse(text: str, *, place: str) -> dict[str, str]:
-    """Values by name; blank lines and lines that start with # are skipped. Raises Refused at the first bad line."""
+    """Values by name, without blank lines and comments (#). Raises Refused at the first invalid line."""
     values: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         name, equals, value = line.partition("=")
         if not equals or not _NAME.fullmatch(name):
-            raise Refused(f"{line!r} is no KEY=value line.", place=f"{place}:{number}", remedy="Correct it.")
+            raise Refused(f"Invalid line {line!r}.", place=f"{place}:{number}", remedy="Use KEY=value.")
         if name in values:
             raise Refused(f"{name} is set twice.", place=f"{place}:{number}", remedy="Delete one of the lines.")
         values[name] = value
@@ -27,21 +27,21 @@ def parse(text: str, *, place: str) -> dict[str, str]:
 
 
 def read(path: Path) -> dict[str, str]:
-    """Empty where there is no such file."""
+    """Values of the file; empty if it does not exist."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
     except PermissionError as exc:
-        raise Refused(f"You may not read {path}.", remedy="Use the account that ran './admit up'.") from exc
+        raise Refused(f"No permission to read {path}.", remedy="Use the account that ran './admit up'.") from exc
     return parse(text, place=str(path))
 
 
 def write(path: Path, values: Mapping[str, str]) -> None:
     lines = [f"{name}={value}\n" for name, value in sorted(values.items())]
-    write_private(path, "# Written by ./admit up, which keeps what is changed here.\n" + "".join(lines))
+    write_private(path, "# Written by ./admit up, which keeps your changes of values.\n" + "".join(lines))
 
 
 def with_process_environment(values: Mapping[str, str]) -> dict[str, str]:
-    """`values`, overridden by the ADMIT_* variables that the caller has set."""
+    """`values`, overridden by the caller's ADMIT_* variables."""
     return dict(values) | {name: value for name, value in os.environ.items() if name.startswith("ADMIT_")}

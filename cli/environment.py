@@ -1,4 +1,4 @@
-"""The ADMIT_* environment: composed by `up`, loaded by every other command."""
+"""The ADMIT_* environment: composed by `up`, loaded by all other commands."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -16,15 +16,15 @@ _DEFAULTS = {
     "ADMIT_CELL_FIRST_PORT": "18120",
     "ADMIT_API_PORT": "8460",
     "ADMIT_DEMO": "yes",
-    # Visible in admit.env, to be added to: docs/reference/outbound-connections.md.
+    # Written to admit.env so that operators find it: docs/reference/outbound-connections.md.
     "ADMIT_OUTBOUND_NETWORKS": "",
 }
 
 
 def compose(layout: Layout, choices: dict[str, str], passwords: Passwords) -> dict[str, str]:
-    """What admit.env holds: what follows from the layout, then `choices`, the caller's environment, admit.env before.
+    """Content of admit.env: values from the layout, then `choices`, the caller's environment, and the old admit.env.
 
-    Where things lie and the credentials follow from the checkout; a person may change the rest.
+    Paths and credentials always follow from the checkout. Operators can change the others.
     """
     kept = _DEFAULTS | envfile.read(layout.env_file)
     fixed = credentials(layout, "operator", OPERATOR, passwords) | {
@@ -35,7 +35,7 @@ def compose(layout: Layout, choices: dict[str, str], passwords: Passwords) -> di
 
 
 def credentials(layout: Layout, name: str, rights: Rights, passwords: Passwords) -> dict[str, str]:
-    """Settings with the URLs that hold a password, of the Redis user `name`."""
+    """Settings whose URLs contain a password; `name` is the Redis user."""
     urls = {
         f"ADMIT_{setting}": cluster.url(layout, role, passwords.get("postgresql", role))
         for setting, role in rights.databases.items()
@@ -46,13 +46,13 @@ def credentials(layout: Layout, name: str, rights: Rights, passwords: Passwords)
 
 
 def without_credentials(values: Mapping[str, str]) -> dict[str, str]:
-    """What every process gets."""
+    """Settings that every process gets."""
     secret = {"ADMIT_REDIS_URL", *(f"ADMIT_{setting}" for setting in OPERATOR.databases)}
     return {name: value for name, value in values.items() if name not in secret}
 
 
 def ensure_master_key(layout: Layout) -> None:
-    # Here, because it loads the cryptographic libraries: `status` is quick without them.
+    # Imported here because it loads the cryptographic libraries, which `status` does not need.
     from nac.secrets import MasterKeyFile
 
     if not layout.master_key.exists():
@@ -67,9 +67,9 @@ def ensure_enrolment_certificate(layout: Layout, settings: Settings) -> None:
 
 
 def load_into_process(required: Collection[str] = ()) -> Settings:
-    """Settings of the running installation, for a command: reads admit.env into this process's environment.
+    """Read admit.env into this process's environment and return the settings.
 
-    A variable that the caller has set wins. Raises Refused before the first `up`.
+    Variables of the caller override the file. Raises Refused before the first `up`.
     """
     layout = require_layout()
     values = envfile.read(layout.env_file)

@@ -1,4 +1,4 @@
-"""Whether radiusd runs with what only its exchange brings into force: secrets and exceptions of single NASes."""
+"""Waits for the exchange of radiusd, which applies secrets and exceptions of single NASes."""
 
 import time
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ _SILENT_AGENT = timedelta(seconds=10)
 
 
 class NotInForceYet(Unavailable):
-    """The change is stored, but radiusd has not been exchanged for it yet; it is tried again by itself."""
+    """The change is stored, but radiusd does not use it yet. Admit retries automatically."""
 
 
 def wait_until_in_force(settings: Settings, sealer: Sealer, *, cell_id: CellId, timeout_seconds: float) -> None:
-    """Return once radiusd answers with the configuration that the database asks for; at once where it does already.
+    """Return when radiusd runs with the configuration in the database.
 
-    Raises NotInForceYet after the timeout, when the agent has failed at it, and where nobody could tell from here.
+    Raises NotInForceYet after the timeout, if the agent failed, or if the cell is on another machine.
     """
     paths = CellPaths(settings.cell_dir)
     if read_identity(paths) != cell_id:
@@ -41,7 +41,7 @@ def wait_until_in_force(settings: Settings, sealer: Sealer, *, cell_id: CellId, 
     directory = Directory(engine, cell_id, sealer)
     began, deadline = utc_now(), time.monotonic() + timeout_seconds
     try:
-        # Asked anew each time: an exchange may renew the secrets of free slots by the way.
+        # Read again in each turn, because an exchange can also renew the secrets of free slots.
         while not _runs(paths, generations, directory.slots(count=settings.cell_slots)):
             if trouble := _trouble(settings, began):
                 raise NotInForceYet(remedy=trouble)
@@ -62,7 +62,7 @@ def _runs(paths: CellPaths, generations: Generations, slots: Sequence[SlotRow]) 
 
 
 def _trouble(settings: Settings, began: datetime) -> str:
-    """Why more patience would not help; "" while it may."""
+    """Cause why waiting longer cannot help; "" if it can."""
     status = health.read_cell_status(settings.cell_dir)
     if health.reported_at(status) < (utc_now() - _SILENT_AGENT).timestamp():
         return "Its agent does not report: ./admit status"

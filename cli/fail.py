@@ -1,9 +1,9 @@
-"""How a command ends that cannot do its work: one sentence on standard error, no traceback.
+"""Errors of commands: one sentence on standard error, no traceback.
 
-Exit status 2 for mistakes in what was given (options, names, files), as click has it, and 1 for everything else.
+Exit status 2 for invalid input (options, names, files), as in click, and 1 for all other errors.
 
-With --json there is an object on standard output as well: `error` (a code for programs), `place`, `message`
-and `remedy`, and `mistakes`, a list of such objects, where there are several. Of options, too, which click reads.
+With --json, standard output also has an object: `error` (a code for programs), `place`, `message`, `remedy` and, if
+there are several mistakes, `mistakes` with such objects. This includes click's errors about options.
 """
 
 import json
@@ -23,24 +23,24 @@ class _Mistaken(click.ClickException):
 
 
 class Refused(AdmitError):
-    """The command cannot be carried out here."""
+    """The command cannot run here."""
 
     status = 409
 
 
 def confirm(question: str) -> None:
-    """Ask on standard error. Raises Refused where the answer is no, or nobody is there to give one."""
+    """Ask on standard error. Raises Refused if the answer is no or cannot be read."""
     try:
         agreed = click.confirm(question, err=True)
     except click.Abort as exc:
-        raise Refused("It was not done: nobody answered.", remedy="--yes does it without asking.") from exc
+        raise Refused("Cancelled: confirmation required.", remedy="Use --yes to skip it.") from exc
     if not agreed:
-        raise Refused("It was not done.")
+        raise Refused("Cancelled.")
 
 
 @contextmanager
 def text_read(name: str) -> Iterator[None]:
-    """While the file of that name is read as text."""
+    """Report InvalidInput if the file `name` is not UTF-8 in the block."""
     try:
         yield
     except UnicodeDecodeError as exc:
@@ -49,7 +49,7 @@ def text_read(name: str) -> Iterator[None]:
 
 @contextmanager
 def report(*, as_json: bool = False) -> Iterator[None]:
-    """Turn errors that a person can act on into click's way of saying so; anything else stays a traceback."""
+    """Convert errors for people to click's errors. Others stay tracebacks."""
     try:
         yield
     except SettingsError as exc:
@@ -66,7 +66,7 @@ def report(*, as_json: bool = False) -> Iterator[None]:
 
 
 def _place(exc: click.UsageError) -> str:
-    """The option or argument, as it is written."""
+    """Option or argument, as typed."""
     match exc:
         case click.NoSuchOption() | click.BadOptionUsage():
             return exc.option_name
@@ -82,6 +82,6 @@ def _row(exc: AdmitError) -> dict[str, object]:
     row: dict[str, object] = {"error": exc.code, "place": exc.place, "message": exc.detail, "remedy": exc.remedy}
     if not isinstance(exc, SeveralMistakes):
         return row
-    # How many; what they are, each says by itself.
+    # Number of mistakes; each has its own text.
     first = exc.detail.partition("\n")[0].rstrip(":.")
     return row | {"message": f"{first}.", "mistakes": [_row(each) for each in exc.mistakes]}

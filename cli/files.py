@@ -1,4 +1,4 @@
-"""Folders and files where another account may own the place. No link is followed."""
+"""Folders and files in places that another account can own. Never follows links."""
 
 import os
 import stat
@@ -8,7 +8,7 @@ from cli.account import Account
 
 
 def make_folder(path: Path, *, owner: Account | None, mode: int) -> None:
-    """Create `path` or correct its owner (None: the caller) and mode; refuses a link in its place."""
+    """Create `path`, or set its owner (None: the caller) and mode. Rejects a link."""
     path.mkdir(mode=mode & 0o777, parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
@@ -19,12 +19,12 @@ def make_folder(path: Path, *, owner: Account | None, mode: int) -> None:
 
 
 def give_tree(folder: Path, owner: Account, *, group_reads: bool = False) -> None:
-    """Make `owner` the owner of everything in `folder`; with `group_reads` new files get the group too."""
+    """Make `owner` the owner of everything in `folder`. With `group_reads`, new files also get the group."""
     for _, folders, files, handle in os.fwalk(folder):
         os.fchown(handle, owner.uid, owner.gid)
         if group_reads:
             os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) | stat.S_ISGID | 0o050)
-        # A link to a folder is among the folders.
+        # os.walk lists a link to a folder as a folder.
         for name in (*folders, *files):
             os.chown(name, owner.uid, owner.gid, dir_fd=handle, follow_symlinks=False)
             found = os.stat(name, dir_fd=handle, follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""`./admit endpoint-group` and `./admit user-group`: the same command over two kinds of groups."""
+"""Shared command of `./admit endpoint-group` and `./admit user-group`."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from nac.groups import Groups
 
 
 def group_command(groups: Groups[Any], *, members: str) -> click.Group:
-    @click.group(help=f"Groups of {members}, which policies refer to by name.")
+    @click.group(help=f"Manage groups of {members}, which policies refer to by name.")
     def command() -> None:
         pass
 
@@ -20,7 +20,7 @@ def group_command(groups: Groups[Any], *, members: str) -> click.Group:
     @tenant_option
     @json_option
     def add(name: str, tenant: str, as_json: bool) -> None:
-        """Make the group NAME."""
+        """Create the group NAME."""
         domain = Domain()
         with domain.tenant(tenant) as (session, tenant_id):
             group = groups.create(session, actor=domain.actor, tenant_id=tenant_id, name=name)
@@ -33,7 +33,7 @@ def group_command(groups: Groups[Any], *, members: str) -> click.Group:
     @tenant_option
     @json_option
     def rename(name: str, new_name: str, tenant: str, as_json: bool) -> None:
-        """Call the group NAME NEW_NAME, while no policy names it."""
+        """Rename the group NAME to NEW_NAME. No policy may refer to it."""
         domain = Domain()
         with domain.change(tenant) as (session, tenant_id):
             who: dict[str, Any] = {"actor": domain.actor, "tenant_id": tenant_id}
@@ -41,13 +41,13 @@ def group_command(groups: Groups[Any], *, members: str) -> click.Group:
             row = {"name": group.name, "id": group.id}
         show_one(row, as_json=as_json)
 
-    add_verb(command, "remove", groups.remove, key="name", help="Remove the group NAME; its members stay, without it.")
+    add_verb(command, "remove", groups.remove, key="name", help="Delete the group NAME. Its members stay.")
 
     @command.command("list")
     @tenant_option
     @json_option
     def list_(tenant: str, as_json: bool) -> None:
-        """List the groups."""
+        """List groups."""
         with Domain().tenant(tenant) as (session, tenant_id):
             rows = [{"name": group.name, "id": group.id} for group in groups.list_all(session, tenant_id=tenant_id)]
         show_list(rows, as_json=as_json)

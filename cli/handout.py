@@ -1,4 +1,4 @@
-"""An issued certificate as files in a folder: the key for its owner's eyes alone, nothing overwritten."""
+"""Writes an issued certificate to files in a folder. Only the owner can read the key; existing files stay."""
 
 import os
 import re
@@ -23,7 +23,7 @@ _PRIVATE = ("key", "p12", "password")
 
 @contextmanager
 def handing_out(folder: Path, name: str) -> Iterator["Handout"]:
-    """Folders that were made for a certificate that is then not issued go again."""
+    """Handout for a certificate. If the block fails, deletes the folders that it created."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield Handout(folder, name)
@@ -35,7 +35,7 @@ def handing_out(folder: Path, name: str) -> Iterator["Handout"]:
 
 
 class Handout:
-    """Where the files of one certificate go. Made before the certificate, so that one is not issued in vain."""
+    """Files of one certificate. Created before the certificate, so that errors prevent its issue."""
 
     def __init__(self, folder: Path, name: str) -> None:
         stem = re.sub(r"[^A-Za-z0-9._@-]+", "-", name).strip("-.") or "certificate"
@@ -43,14 +43,16 @@ class Handout:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as exc:
-            raise Refused(f"The folder cannot be made: {exc.strerror}.", place=str(folder)) from exc
+            raise Refused(f"Cannot create the folder: {exc.strerror}.", place=str(folder)) from exc
         if not os.access(folder, os.W_OK):
-            raise Refused("You may not write there.", place=str(folder))
+            raise Refused("No permission to write to the folder.", place=str(folder))
         if taken := [str(path) for path in self._paths.values() if path.exists()]:
-            raise Refused(f"There is already {', '.join(taken)}.", place=str(folder), remedy="Choose another folder.")
+            raise Refused(f"These files exist: {', '.join(taken)}.", place=str(folder), remedy="Use another folder.")
 
     def write(self, issued: IssuedCertificate, *, password: str | None, legacy: bool) -> dict[str, str]:
-        """Paths by kind. Without a password the PKCS#12 file gets a random one, which is written beside it."""
+        """Write the files and return paths by kind. Without a password, the PKCS#12 file gets a random one in its own
+        file.
+        """
         files = build_pem_files(issued)
         if issued.key is not None:
             if password is None:
@@ -65,12 +67,12 @@ class Handout:
 
 
 def read_password(path: Path) -> str:
-    """The first line of a file."""
+    """First line of a file."""
     try:
         password = path.read_text(encoding="utf-8").partition("\n")[0].removesuffix("\r")
     except (OSError, UnicodeDecodeError) as exc:
-        raise Refused("The password cannot be read.", place=str(path)) from exc
-    # As `pki.bundles` demands: told here, before a certificate is issued.
+        raise Refused("Cannot read the password file.", place=str(path)) from exc
+    # `pki.bundles` requires it too, but only after the certificate is issued.
     if len(password) < 8:
         raise Refused("The password is shorter than 8 characters.", place=str(path))
     return password

@@ -1,6 +1,6 @@
-"""Whether each process does its work, asked from outside and without loading a driver: `status` must stay quick.
+"""Health checks of the processes from outside, without database drivers, so that `status` is fast.
 
-A check returns "" when all is well, else a few words for the person who waits.
+A check returns "" if the process is healthy, otherwise a few words for people.
 """
 
 import http.client
@@ -22,14 +22,14 @@ from nac.request_sources import NetworkSet
 from nac.settings import Settings
 from worker.names import ALARMS_KEY, HEARTBEAT_INTERVAL_SECONDS, HEARTBEAT_KEY
 
-# Older than this, a sign of life proves nothing. The agent writes its status every second.
+# Older reports do not count. The agent writes its status every second.
 _HEARTBEAT_SECONDS = 4 * HEARTBEAT_INTERVAL_SECONDS
 _STATUS_SECONDS = 10
 _REPLY_BYTES = 1 << 16
 
 
 def complaint(name: str, layout: Layout, settings: Settings, *, started_at: float = 0) -> str:
-    """What ails process `name`; signs of life from before `started_at` (epoch seconds) were its predecessor's."""
+    """Problem of process `name`, or "". Ignores reports from before `started_at` (epoch seconds)."""
     match name:
         case "postgres":
             return cluster.accepts_connections(layout)
@@ -51,7 +51,7 @@ def complaint(name: str, layout: Layout, settings: Settings, *, started_at: floa
 
 
 def platform_alarms(settings: Settings) -> list[dict[str, str]]:
-    """What the worker told last; none where Redis does not answer, which is told in its own place."""
+    """Alarms last reported by the worker; empty if Redis does not respond, which has its own check."""
     try:
         told = json.loads(_ask_redis(settings, f"GET {ALARMS_KEY}"))
     except (OSError, ValueError):
@@ -60,7 +60,7 @@ def platform_alarms(settings: Settings) -> list[dict[str, str]]:
 
 
 def _ask_redis(settings: Settings, command: str) -> str:
-    """The first line of the reply, or of a bulk string's content (redis.io: RESP); raises OSError."""
+    """First line of the reply, or of a bulk string's content (redis.io: RESP). Raises OSError."""
     place = urlsplit(settings.redis_url)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(2)
@@ -84,38 +84,38 @@ def _exchange(connection: socket.socket, command: str) -> str:
 
 
 def _mailbox(settings: Settings) -> str:
-    """Whether it greets (RFC 5321 3.1)."""
+    """Check the SMTP greeting (RFC 5321 3.1)."""
     try:
         with socket.create_connection(("127.0.0.1", settings.mailbox_port), timeout=2) as connection:
             greeting = connection.recv(_REPLY_BYTES)
     except OSError as exc:
-        return f"does not answer ({exc.strerror or exc})"
-    return "" if greeting.startswith(b"220") else "answers, but not as a mail server does"
+        return f"does not respond ({exc.strerror or exc})"
+    return "" if greeting.startswith(b"220") else "responds, but not like a mail server"
 
 
 def _redis(settings: Settings) -> str:
     try:
         reply = _ask_redis(settings, "PING")
     except OSError as exc:
-        return f"does not answer ({exc.strerror or exc})"
-    return "" if reply == "+PONG" else f"answers {reply!r}"
+        return f"does not respond ({exc.strerror or exc})"
+    return "" if reply == "+PONG" else f"responds with {reply!r}"
 
 
 def _worker(settings: Settings, started_at: float) -> str:
     try:
         reply = _ask_redis(settings, f"GET {HEARTBEAT_KEY}")
     except OSError:
-        return "cannot be asked: Redis does not answer"
+        return "unknown: Redis does not respond"
     if not reply.isdigit() or int(reply) < int(started_at):
-        return "has run no job yet"
+        return "has not run a job yet"
     age = epoch_microseconds() // 1_000_000 - int(reply)
     return "" if age <= _HEARTBEAT_SECONDS else f"ran its last job {age} s ago"
 
 
 class _TlsConnection(http.client.HTTPConnection):
-    """Whether it answers; whom its certificate convinces is the business of its clients."""
+    """TLS connection that does not verify the certificate, because only the response matters."""
 
-    # A PROXY header, where one is expected of this machine.
+    # PROXY header, if the listener expects one from this machine.
     announcement = b""
 
     def connect(self) -> None:
@@ -140,7 +140,7 @@ def _http(address: str, port: int) -> str:
 
 
 def _at_each(listen_address: str, connection: Callable[[str], http.client.HTTPConnection]) -> str:
-    """The first complaint, where it listens on several addresses."""
+    """First complaint of all listen addresses."""
     hosts = [local_address(address) for address in bound_addresses(listen_address)]
     return next(filter(None, (_asked(connection(host)) for host in hosts)), "")
 
@@ -151,7 +151,7 @@ def _asked(connection: http.client.HTTPConnection) -> str:
         reply = connection.getresponse()
         body = reply.read()
     except (OSError, http.client.HTTPException) as exc:
-        return f"does not answer ({getattr(exc, 'strerror', None) or exc})"
+        return f"does not respond ({getattr(exc, 'strerror', None) or exc})"
     finally:
         connection.close()
     if reply.status == http.client.OK:
@@ -159,11 +159,11 @@ def _asked(connection: http.client.HTTPConnection) -> str:
     try:
         return f"is not ready: {json.loads(body)['detail']}"
     except (ValueError, KeyError, TypeError):
-        return f"answers with HTTP status {reply.status}"
+        return f"responds with HTTP status {reply.status}"
 
 
 def read_cell_status(cell_dir: Path) -> dict[str, Any]:
-    """What the agent last wrote about its cell (`radius.agent.status`); empty where it wrote nothing."""
+    """Last status that the agent wrote about its cell (`radius.agent.status`); empty if none."""
     try:
         status = json.loads((cell_dir / "status.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -178,12 +178,12 @@ def _agent(cell_dir: Path, started_at: float) -> str:
         return "has not reported yet"
     age = epoch_microseconds() / 1e6 - at
     if age > _STATUS_SECONDS:
-        return f"reported {age:.0f} s ago for the last time"
+        return f"last reported {age:.0f} s ago"
     return "" if status.get("state") == "serving" else f"reports that the cell is {status.get('state')}"
 
 
 def reported_at(status: dict[str, Any]) -> float:
-    """When the agent wrote `status`, epoch seconds; 0 where it does not say."""
+    """Time when the agent wrote `status`, in epoch seconds; 0 if unknown."""
     try:
         return datetime.fromisoformat(status["at"]).timestamp()
     except (KeyError, TypeError, ValueError):

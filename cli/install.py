@@ -1,4 +1,4 @@
-"""Installs missing Debian packages: says which and why, starts no service, makes no system-wide database cluster."""
+"""Installs missing Debian packages without starting services or creating a system-wide database cluster."""
 
 import shutil
 import subprocess
@@ -23,20 +23,20 @@ from cli.progress import Progress
 
 _ETC_APT = Path("/etc/apt")
 _BACKPORTS_FILE = _ETC_APT / "sources.list.d" / "admit-backports.sources"
-# Debian policy 9.3.3: asked before a package starts its service; 101 forbids it.
+# Debian policy 9.3.3: asked before a package starts its service; 101 denies it.
 _POLICY = Path("/usr/sbin/policy-rc.d")
 _POLICY_TEXT = "#!/bin/sh\n# Made by admit for the time of one installation.\nexit 101\n"
-# Read by postgresql-15's maintainer script before it makes the cluster "main" (pg_createcluster(1)).
+# Read by postgresql-15's maintainer script before it creates the cluster "main" (pg_createcluster(1)).
 _NO_CLUSTER = Path("/etc/postgresql-common/createcluster.d/admit.conf")
 
 _POSTGRESQL = tuple(package for package in NEEDED if package.name == "postgresql-15")
 
-# Another apt (unattended-upgrades, say) may hold the lock for a while.
+# Another apt, such as unattended-upgrades, may hold the lock for a while.
 _APT_OPTIONS = ("--option", "DPkg::Lock::Timeout=300")
 
 
 def ensure_packages(progress: Progress, *, install: bool, log: Path, packages: Sequence[Package] = NEEDED) -> None:
-    """Return when everything is there; `install` False, or no way to become root: name what is missing and refuse."""
+    """Install the missing packages. If `install` is False or root is unavailable, raise Refused with their names."""
     versions = installed_versions(packages)
     wanted = missing(versions, packages)
     if wanted:
@@ -68,7 +68,7 @@ def _summary(versions: dict[str, str]) -> str:
 
 
 def _announce(progress: Progress, wanted: list[Package]) -> None:
-    progress.note("These Debian packages are missing and will be installed with apt (no service is started by it):")
+    progress.note("Installing these missing Debian packages with apt, without starting their services:")
     for package in wanted:
         progress.note(f"  {package.name:<22} {package.why}")
 
@@ -86,12 +86,12 @@ def _install(progress: Progress, wanted: list[Package], log: Path) -> None:
         _apt(["install", "--yes", "--no-install-recommends", *names], log)
     units = [package.unit for package in wanted if package.unit]
     if units and shutil.which("systemctl"):
-        # Else the machine's next boot would start them beside ours.
+        # Otherwise the next boot of the machine would start them.
         _as_root(["systemctl", "disable", *units], log)
 
 
 def _choose_freeradius() -> str:
-    """The newest supported version that apt knows, "" where it knows none."""
+    """Newest supported version in apt; "" if none."""
     # "freeradius | 3.2.7+dfsg-1~bpo12+1 | source", newest first.
     listed = subprocess.run(["apt-cache", "madison", "freeradius"], capture_output=True, text=True, check=True).stdout
     versions = [line.split("|")[1].strip() for line in listed.splitlines() if line.count("|") == 2]
@@ -110,8 +110,8 @@ def _freeradius_from_backports(progress: Progress, log: Path) -> str:
     version = _choose_freeradius()
     if not version:
         raise Refused(
-            f"None of this machine's apt sources offers FreeRADIUS {' or '.join(SUPPORTED_FREERADIUS)}.",
-            remedy="Debian 12's backports do: add that source to /etc/apt, then run the command again.",
+            f"No apt source of this machine has FreeRADIUS {' or '.join(SUPPORTED_FREERADIUS)}.",
+            remedy="Add the Debian 12 backports to /etc/apt, then run the command again.",
         )
     return version
 
@@ -127,7 +127,7 @@ def _codename() -> str:
 
 @contextmanager
 def _no_services() -> Iterator[None]:
-    """Forbid service starts. A policy that the machine has already is left as it is."""
+    """Forbid service starts in the block. Keeps an existing policy of the machine."""
     if _POLICY.exists() and _POLICY.read_text(encoding="utf-8", errors="replace") != _POLICY_TEXT:
         yield
         return
@@ -140,7 +140,7 @@ def _no_services() -> Iterator[None]:
 
 @contextmanager
 def _no_system_cluster() -> Iterator[None]:
-    """Keep postgresql-15, where it is new here, from making and starting a cluster of its own."""
+    """Keep a new postgresql-15 from creating and starting its own cluster."""
     if "postgresql-15" in installed_versions(_POSTGRESQL):
         yield
         return
@@ -160,7 +160,7 @@ def _write_as_root(path: Path, text: str, mode: str, log: Path | None = None) ->
 
 
 def _as_root(command: list[str], log: Path | None = None, *, text: str = "") -> None:
-    """Run with sudo where needed; what it says goes to `log`, and its end into the error when it fails."""
+    """Run as root, with sudo if needed. Output goes to `log`, and its end into the error."""
     whole = command if is_root() else ["sudo", *command]
     done = subprocess.run(whole, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if log:

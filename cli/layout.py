@@ -1,11 +1,11 @@
-"""Where everything of this checkout lies: decided at the first `up`, kept in `var/layout.json`, read by every command.
+"""Paths of this checkout: decided at the first `up`, stored in `var/layout.json`, read by every command.
 
 Three arrangements:
-* caller is not root: everything runs as the caller, below `var/`;
-* root, and system users can reach the checkout: each process runs as a system user of its own (`cli.rights`), below
-  `var/`, and root's supervisor starts them;
-* root, checkout closed to others (below /root, a `mktemp -d`): PostgreSQL alone runs as a system user with its data in
-  /var/lib/admit/<hash>, because it refuses root; the other processes run as root.
+* The caller is not root: everything runs as the caller, below `var/`.
+* Root, and system users can reach the checkout: each process runs as its own system user (`cli.rights`), below `var/`.
+Root's supervisor starts them.
+* Root, and the checkout is closed to others (below /root, a `mktemp -d`): PostgreSQL, which does not run as root, has a
+system user and data in /var/lib/admit/<hash>. The other processes run as root.
 """
 
 import hashlib
@@ -25,25 +25,25 @@ from nac.private_files import write_private
 CHECKOUT = Path(__file__).resolve().parent.parent
 # sun_path holds 108 bytes with the final NUL (unix(7)); supervisord binds "supervisor.sock.<pid>" before it renames.
 _LONGEST_SOCKET_FOLDER = 107 - len("/supervisor.sock.1234567")
-# Paths go into URLs and into the configuration of five servers, each with quoting of its own: plain ones only.
+# Paths go into URLs and the configuration of five servers, each with its own quoting, so only plain ones are valid.
 _PLAIN = re.compile(r"/[A-Za-z0-9/._+@~=,-]*")
 OTHER_ACCOUNT = "Use the account that ran './admit up', or sudo."
-_OTHER_FOLDER = "Another folder is taken with ADMIT_VAR_DIR=FOLDER ./admit up."
+_OTHER_FOLDER = "For another folder: ADMIT_VAR_DIR=FOLDER ./admit up"
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     var: Path
-    # Sockets and pid files; short enough for a unix socket's address.
+    # Sockets and pid files; short enough for the address of a unix socket.
     run: Path
     postgres: Path
-    # None: as the caller.
+    # None: the caller.
     database_account: Account | None
-    # Whether each process has a system user of its own; otherwise all but PostgreSQL run as the caller.
+    # Whether each process has its own system user. Otherwise all except PostgreSQL run as the caller.
     is_separated: bool
 
     def account(self, process: str) -> Account | None:
-        """Whom the process runs as; None for the caller."""
+        """Account of the process; None for the caller."""
         if process == "postgres":
             return self.database_account
         return find_account(RIGHTS[process].account) if self.is_separated else None
@@ -58,7 +58,7 @@ class Layout:
 
     @property
     def postgres_run(self) -> Path:
-        """The folder of PostgreSQL's socket."""
+        """Folder of PostgreSQL's socket."""
         return self.run / "postgres"
 
     @property
@@ -83,16 +83,16 @@ class Layout:
 
     @property
     def passwords(self) -> Path:
-        """The seed of all passwords (`cli.passwords`)."""
+        """Seed of all passwords (`cli.passwords`)."""
         return self.keys / "passwords.seed"
 
     def describe(self) -> str:
         if self.is_separated:
-            return "each process runs as a system user of its own (docs/internals/processes.md)"
+            return "each process runs as its own system user (docs/internals/processes.md)"
         if self.database_account:
             return (
-                f"this checkout is closed to other users, so PostgreSQL alone runs as the system user "
-                f"{self.database_account.name}, with its data in {self.postgres}; the rest runs as root"
+                f"other users cannot enter this checkout, so only PostgreSQL runs as a system user, "
+                f"{self.database_account.name}, with data in {self.postgres}; the rest runs as root"
             )
         return "processes run as you"
 
@@ -110,17 +110,17 @@ def var_dir() -> Path:
 
 
 def find_layout() -> Layout | None:
-    """The arrangement in which `up` has started something; None before the first that got so far, and after a purge."""
+    """Arrangement in which `up` started a process; None before that and after a purge."""
     layout = find_arrangement()
     try:
-        # `up` writes it once nothing keeps the processes from starting, such as a port that is taken.
+        # `up` writes it after all checks, such as free ports.
         return layout if layout and layout.env_file.exists() else None
     except PermissionError as exc:
         raise _closed(var_dir()) from exc
 
 
 def find_arrangement() -> Layout | None:
-    """The arrangement that was decided, where nothing was started in it either; None before that and after a purge."""
+    """Decided arrangement, even if nothing was started; None before that and after a purge."""
     var = var_dir()
     try:
         stored = json.loads((var / "layout.json").read_text(encoding="utf-8"))
@@ -129,7 +129,7 @@ def find_arrangement() -> Layout | None:
             run=Path(stored["run"]),
             postgres=Path(stored["postgres"]),
             database_account=find_account(stored["database_account"]) if stored["database_account"] else None,
-            # Earlier versions had one system user for all, and kept its name.
+            # Earlier versions had one system user for all processes, and stored its name.
             is_separated=stored.get("is_separated", bool(stored.get("account"))),
         )
     except FileNotFoundError:
@@ -138,16 +138,16 @@ def find_arrangement() -> Layout | None:
         raise _closed(var) from exc
     except (ValueError, KeyError, TypeError) as exc:
         raise Refused(
-            f"It is damaged ({exc}).", place=str(var / "layout.json"), remedy="Delete it and run ./admit up."
+            f"The file is damaged ({exc}).", place=str(var / "layout.json"), remedy="Delete it and run ./admit up."
         ) from exc
 
 
 def _closed(var: Path) -> Refused:
-    return Refused(f"You may not look into {var}.", remedy=OTHER_ACCOUNT)
+    return Refused(f"No permission to read {var}.", remedy=OTHER_ACCOUNT)
 
 
 class NothingRuns(Refused):
-    """Nothing runs here. Start it: ./admit up"""
+    """Admit is not running. Start it: ./admit up"""
 
 
 def require_layout() -> Layout:
@@ -158,17 +158,17 @@ def require_layout() -> Layout:
 
 
 def require_writable(var: Path) -> None:
-    """Make `var`, or refuse in a sentence."""
+    """Create `var`. Raises Refused if that fails."""
     try:
         var.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as exc:
-        raise Refused(f"The folder {var} cannot be made: {exc.strerror}.", remedy=_OTHER_FOLDER) from exc
+        raise Refused(f"Cannot create the folder {var}: {exc.strerror}.", remedy=_OTHER_FOLDER) from exc
     if not os.access(var, os.W_OK | os.X_OK):
-        raise Refused(f"You may not write into {var}.", remedy=f"{OTHER_ACCOUNT} {_OTHER_FOLDER}")
+        raise Refused(f"No permission to write to {var}.", remedy=f"{OTHER_ACCOUNT} {_OTHER_FOLDER}")
 
 
 def make_layout() -> Layout:
-    """Decide the arrangement, or take the one decided before, and make its folders."""
+    """Decide the arrangement, or read the existing one, and create its folders."""
     require_writable(var_dir())
     layout = find_arrangement()
     if layout is None:
@@ -176,8 +176,8 @@ def make_layout() -> Layout:
         _set_aside_orphan(layout)
     elif layout.is_separated and layout.database_account and not may_run(layout.database_account, layout.var):
         raise Refused(
-            f"The system users that the processes run as can no longer read {CHECKOUT}.",
-            remedy="Open the folders above it for others (chmod o+x), or start over with ./admit down --purge.",
+            f"The system users of the processes can no longer read {CHECKOUT}.",
+            remedy="Make its parent folders accessible (chmod o+x), or delete all data: ./admit down --purge.",
         )
     if layout.is_separated and is_root():
         for process in RIGHTS:
@@ -194,7 +194,7 @@ def _decide(var: Path) -> Layout:
     if not is_root():
         return Layout(var, _socket_folder(var, Path(f"/tmp/admit-{os.getuid()}-{name}")), var / "postgres", None, False)  # noqa: S108 -- made 0700, and refused where somebody else owns it
     service = require_account("postgres")
-    # Root's short folders: /run is emptied at boot and made anew by `up`.
+    # Root's short folders: /run is emptied at boot, and `up` creates them again.
     if may_run(service, var):
         return Layout(var, _socket_folder(var, Path(f"/run/admit-{name}")), var / "postgres", service, True)
     return Layout(var, Path(f"/run/admit-{name}"), Path(f"/var/lib/admit/{name}/postgres"), service, False)
@@ -206,7 +206,7 @@ def _socket_folder(var: Path, short: Path) -> Path:
 
 
 def _set_aside_orphan(layout: Layout) -> None:
-    """Data outside a `var/` that is gone was left by an earlier checkout of this path; its master key is gone too."""
+    """Set aside data of an earlier checkout at this path. Its `var/` and master key are gone."""
     if layout.postgres.is_relative_to(layout.var) or not layout.postgres.exists():
         return
     home = layout.postgres.parent
@@ -214,7 +214,7 @@ def _set_aside_orphan(layout: Layout) -> None:
 
 
 def _make_folders(layout: Layout) -> None:
-    """What `up` itself needs. `cli.ownership` sets up the rest when no process of an earlier arrangement runs."""
+    """Create the folders for `up`. `cli.ownership` sets up the rest when no old process runs."""
     make_folder(layout.var, owner=None, mode=0o755)
     for folder in (layout.log, layout.keys):
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -232,9 +232,9 @@ def _make_folders(layout: Layout) -> None:
 
 
 def _make_run_folder(layout: Layout) -> None:
-    """Root's can be entered by the accounts of the processes; each socket in it is protected by its own mode."""
+    """Create the folder for sockets. Accounts of the processes can enter root's; each socket has its own mode."""
     layout.run.mkdir(mode=0o700, exist_ok=True)
     found = layout.run.lstat()
     if not is_root() and found.st_uid != os.getuid():
-        raise Refused(f"{layout.run} belongs to somebody else.", remedy="Move the checkout to a shorter path.")
+        raise Refused(f"{layout.run} belongs to another user.", remedy="Move the checkout to a shorter path.")
     make_folder(layout.run, owner=None, mode=0o711 if is_root() else 0o700)

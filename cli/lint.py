@@ -1,6 +1,6 @@
-"""House rules that no general linter knows, with the reason for each: `python -m cli.lint`.
+"""House rules that general linters do not check, with their reasons: `python -m cli.lint`.
 
-A line that must break a rule says so, with its reason: `# house: allow <rule> -- why this is right here`.
+A line can break a rule with a reason: `# house: allow <rule> -- reason`.
 """
 
 import ast
@@ -23,7 +23,7 @@ _ALLOW = re.compile(r"#\s*house: allow (?P<rule>[a-z-]+) -- \S")
 _SQL_START = re.compile(
     r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|ALTER|DROP|TRUNCATE|GRANT|REVOKE|COPY|WITH|SET|LOCK|NOTIFY)\s"
 )
-_SQL_REMEDY = "SQL pasted together; pass values as parameters, names with psycopg.sql"
+_SQL_REMEDY = "SQL built from strings; pass values as parameters, names with psycopg.sql"
 _SQL_CALLS = {"execute", "executemany", "scalar", "scalars", "stream", "copy", "text", "exec_driver_sql"}
 _CLOCK_CALLS = {
     ("datetime", "now"),
@@ -35,7 +35,7 @@ _CLOCK_CALLS = {
     ("time", "localtime"),
     ("time", "gmtime"),
 }
-# Label by label, so that this file is no offender itself. Where packages come from is the machine's own setting.
+# Split by label, so that this file does not break the rule. Package sources are a setting of the machine.
 _REGISTRIES = {
     ("pypi", "org"),
     ("pythonhosted", "org"),
@@ -79,7 +79,7 @@ class Source:
 
 
 def commit(source: Source) -> Iterator[tuple[int, str]]:
-    """The edge owns the transaction: a service that commits takes the caller's work apart."""
+    """Only the edge commits: a service that commits splits the caller's transaction."""
     if source.path.startswith("nac/db/"):
         return
     for call in _calls(source.tree):
@@ -88,7 +88,7 @@ def commit(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def sql_string(source: Source) -> Iterator[tuple[int, str]]:
-    """SQL that is pasted together is one forgotten quote away from an injection."""
+    """SQL built from strings allows injection after one missing quote."""
     for call in _calls(source.tree):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if name in _SQL_CALLS and call.args and _is_composed(call.args[0]):
@@ -119,7 +119,7 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def clock(source: Source) -> Iterator[tuple[int, str]]:
-    """One place reads the wall clock, so that everything else can be tested at any time of day."""
+    """One module reads the wall clock, so that tests can set any time."""
     if source.path == "nac/clock.py":
         return
     for call in _calls(source.tree):
@@ -132,9 +132,9 @@ def clock(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def engine_imports(source: Source) -> Iterator[tuple[int, str]]:
-    """The policy engine decides in radiusd, API and worker alike: the standard library is all that they share.
+    """The policy engine runs in radiusd, API and worker, which share only the standard library.
 
-    It stands on the vendors of NASes, which are of the same kind and know nothing of it.
+    It also uses the vendors of NASes, which have the same limits and do not import the engine.
     """
     folder = "/".join(source.path.split("/")[:2])
     allowed = _ENGINE_IMPORTS.get(folder)
@@ -158,7 +158,7 @@ def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def long_file(source: Source) -> Iterator[tuple[int, str]]:
-    """A file that nobody can hold in the head is two files."""
+    """A long file must be split."""
     lines = source.text.count("\n")
     if lines > LONGEST_FILE:
         yield lines, f"{lines} lines; split it below {LONGEST_FILE}"
@@ -185,7 +185,7 @@ RULES: dict[str, Callable[[Source], Iterator[tuple[int, str]]]] = {
 
 
 def check_python(path: str, text: str) -> list[Finding]:
-    """Findings in one Python file of ours; `path` is relative to the checkout."""
+    """Findings in a Python file of the project; `path` is relative to the checkout."""
     source = Source(path, text, ast.parse(text, path))
     allowed = {
         (number, match["rule"])
@@ -203,9 +203,9 @@ def check_python(path: str, text: str) -> list[Finding]:
 
 
 def check_registry_hosts(path: str, text: str) -> list[Finding]:
-    """Any tracked file: where packages are fetched from is the machine's setting, and a mirror must be enough."""
+    """Package sources are a setting of the machine, so that a mirror is enough. Checks every tracked file."""
     return [
-        Finding(path, number, "registry-host", f"names {host}; packages come from where the machine is set up to look")
+        Finding(path, number, "registry-host", f"contains {host}; package sources are a setting of the machine")
         for number, line in enumerate(text.splitlines(), start=1)
         for host in _HOST.findall(line)
         if _is_registry(host)
@@ -228,7 +228,7 @@ def check_repository(root: Path) -> list[Finding]:
         try:
             text = file.read_text(encoding="utf-8")
         except UnicodeDecodeError:
-            # An image or other binary.
+            # An image or other binary file.
             continue
         path = file.relative_to(root).as_posix()
         findings += check_registry_hosts(path, text)
@@ -240,7 +240,7 @@ def check_repository(root: Path) -> list[Finding]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """What a person wrote: no environment, cache, data of a running installation, or repository metadata."""
+    """Source files, without environments, caches, data of an installation or repository metadata."""
     for entry in folder.iterdir():
         made = entry.name in _MADE or entry.suffix == ".egg-info" or (entry.name[0] == "." and entry.name != ".ci")
         if entry.is_symlink() or (made and entry.is_dir()):

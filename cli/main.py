@@ -1,4 +1,4 @@
-"""The command group: finds `cli/commands/*.py` and imports only the one asked for, so that `status` stays quick."""
+"""The command group. Imports only the module of the called command, so that `status` is fast."""
 
 import gc
 import importlib
@@ -23,11 +23,11 @@ class LazyGroup(click.Group):
         with _no_garbage():
             module = importlib.import_module(f"cli.commands.{cmd_name.replace('-', '_')}")
         found = getattr(module, "command", None)
-        # A helper module beside the commands has none and is no command.
+        # Helper modules beside the commands have no `command`.
         return found if isinstance(found, click.Command) else None
 
     def invoke(self, ctx: click.Context) -> object:
-        # What stands behind the command's name; its own options are parsed later.
+        # The text after the command's name; click parses its options later.
         with report(as_json="--json" in ctx.args):
             return super().invoke(ctx)
 
@@ -40,7 +40,7 @@ def _names() -> tuple[str, ...]:
 
 @contextmanager
 def _no_garbage() -> Iterator[None]:
-    """Nothing of what is imported is any, and it all stays: to look for some takes a tenth of a command's start."""
+    """Disable garbage collection during imports, which saves a tenth of a command's start."""
     gc.disable()
     try:
         yield
@@ -53,5 +53,5 @@ def _no_garbage() -> Iterator[None]:
 def admit() -> None:
     """Admit: multi-tenant network access control on FreeRADIUS.
 
-    Exit status: 0 done, or yes; 1 not done, or no; 2 a mistake in what was given. See docs/reference/command-line.md.
+    Exit status: 0 done, or yes; 1 not done, or no; 2 invalid input. See docs/reference/command-line.md.
     """

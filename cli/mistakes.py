@@ -1,4 +1,4 @@
-"""Mistakes in a document that a person wrote: all of them, each with its place."""
+"""Lists of mistakes in a document, each with its place."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from nac.policies.service import InvalidPolicy
 
 @contextmanager
 def mistakes_listed(*, as_json: bool) -> Iterator[None]:
-    """Every mistake of a policy on a line of its own; with --json as a list on standard output."""
+    """Print each mistake of a policy on its own line; with --json, a list on standard output."""
     try:
         yield
     except (InvalidPolicy, DocumentErrors) as exc:
@@ -35,7 +35,7 @@ def list_mistakes(mistakes: Iterable[DocumentMistake], *, as_json: bool, what: s
 
 @contextmanager
 def lines_listed(*, as_json: bool) -> Iterator[None]:
-    """The same for a file of endpoints; with --json all of them, else the first MAX_SHOWN."""
+    """Like `mistakes_listed` for a file of endpoints; all mistakes with --json, otherwise the first MAX_SHOWN."""
     try:
         yield
     except InvalidFile as exc:
@@ -47,7 +47,7 @@ def lines_listed(*, as_json: bool) -> Iterator[None]:
 
 @contextmanager
 def rows_listed(error: type[Exception], *, as_json: bool) -> Iterator[None]:
-    """The same for an `error` over the rows of a file, whose `mistakes` are named tuples and texts at once."""
+    """Like `mistakes_listed` for an `error` about rows of a file, with `mistakes` as named tuples."""
     try:
         yield
     except error as exc:

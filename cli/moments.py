@@ -1,4 +1,4 @@
-"""Moments as people type them."""
+"""Times in options."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _AGO = re.compile(r"([0-9]{1,4})([smhd])")
 
 
 class Since(click.ParamType[datetime]):
-    """An age (90s, 15m, 1h, 2d) or a date, with a time where wanted; UTC unless it says otherwise. Aware."""
+    """Age (90s, 15m, 1h, 2d) or date with optional time, in UTC by default. The value is aware."""
 
     name = "AGO|DATE"
 
@@ -43,12 +43,12 @@ class Lifetime(click.ParamType[timedelta]):
             return value
         length = _AGO.fullmatch(str(value))
         if length is None:
-            self.fail(f"{value!r} is no length of time such as 15m or 2d.", param, ctx)
+            self.fail(f"{value!r} is not a duration such as 15m or 2d.", param, ctx)
         return timedelta(**{_UNITS[length[2]]: int(length[1])})
 
 
 def moment_option(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 -- click's own word for it
-    """A date, with a time where wanted, in UTC; the value is aware."""
+    """Date with optional time in UTC; the value is aware."""
     return click.option(*names, type=click.DateTime(), callback=_in_utc, help=help)
 
 

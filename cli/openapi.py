@@ -1,4 +1,4 @@
-"""The OpenAPI document of the API without an installation: `python -m cli.openapi [FILE]`."""
+"""Writes the API's OpenAPI document without an installation: `python -m cli.openapi [FILE]`."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from api.v1.routers import ROUTES
 
 
 def description() -> dict[str, Any]:
-    """/openapi.json of the operations under /v1."""
+    """OpenAPI document of the operations under /v1."""
     return application().openapi()
 
 

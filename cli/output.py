@@ -1,4 +1,4 @@
-"""Results of commands: a table for people, JSON with --json."""
+"""Output of commands: tables for people, JSON with --json."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,15 +12,13 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-tenant_option = click.option(
-    "--tenant", "-t", "tenant", required=True, metavar="SLUG", help="The tenant it belongs to."
-)
-# Of a row of the database: no more fits.
+tenant_option = click.option("--tenant", "-t", "tenant", required=True, metavar="SLUG", help="The tenant.")
+# Largest id of a database row.
 ROW_ID = click.IntRange(1, 2**63 - 1)
 
 
 def pages(fetch: Callable[[K], Sequence[T]], key: Callable[[T], K], *, first: K) -> Iterator[Sequence[T]]:
-    """Every page of a list: `fetch` gets the key of the last one before the page, `first` for the first."""
+    """All pages of a list. `fetch` gets the last key of the previous page, or `first`."""
     after = first
     while page := fetch(after):
         yield page
@@ -28,7 +26,7 @@ def pages(fetch: Callable[[K], Sequence[T]], key: Callable[[T], K], *, first: K)
 
 
 def show_list(rows: Sequence[Row], *, as_json: bool) -> None:
-    """One line each, columns named after the keys."""
+    """Print one line for each row, with keys as columns."""
     if as_json:
         show_json(rows)
         return
@@ -51,7 +49,7 @@ def show_one(row: Row, *, as_json: bool) -> None:
 
 
 def shown(value: object) -> str:
-    """In a line, for people."""
+    """Value in a line, for people."""
     match value:
         case None | "":
             return "-"
@@ -72,7 +70,7 @@ def _as_json(value: Mapping[str, object]) -> str:
 
 
 def printable(text: str) -> str:
-    """Devices choose much of what is shown: nothing of it may steer the terminal."""
+    """Text without control characters, because devices choose some of it and could control the terminal."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
@@ -81,7 +79,7 @@ def show_json(row: object) -> None:
 
 
 def _plain(value: object) -> str:
-    """What JSON has no form for; moments as the API has them (RFC 3339, with T and offset)."""
+    """Values without a JSON type; times as in the API (RFC 3339, with T and offset)."""
     match value:
         case datetime():
             return iso(value)
@@ -92,5 +90,5 @@ def _plain(value: object) -> str:
 
 
 def iso(moment: datetime) -> str:
-    """In UTC where it does not say."""
+    """ISO 8601 time; a naive time is UTC."""
     return (moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()

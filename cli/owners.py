@@ -1,4 +1,4 @@
-"""Of commands about what a tenant, an MSP or the platform has: whose it is."""
+"""Options for commands on data of a tenant, an MSP or the platform."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,16 +16,16 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def owner_options(command: Command) -> Command:
-    """`--tenant` and `--msp`, to be handed on to `owner_scope`."""
-    command = click.option("--msp", metavar="SLUG", help="Of this MSP and its tenants.")(command)
-    return click.option("--tenant", "-t", metavar="SLUG", help="Of this tenant alone.")(command)
+    """Add `--tenant` and `--msp`, whose values go to `owner_scope`."""
+    command = click.option("--msp", metavar="SLUG", help="The MSP, including its tenants.")(command)
+    return click.option("--tenant", "-t", metavar="SLUG", help="The tenant.")(command)
 
 
 @contextmanager
 def owner_scope(domain: Domain, *, tenant: str | None, msp: str | None) -> Iterator[tuple[Session, Owner]]:
-    """The platform's, where neither is named. Raises InvalidInput where both are."""
+    """Session and owner; the platform by default. Raises InvalidInput if both are set."""
     if tenant and msp:
-        raise InvalidInput("It is of a tenant or of an MSP.", place="--msp", remedy="Remove one of them.")
+        raise InvalidInput("--tenant and --msp exclude each other.", place="--msp", remedy="Use only one of them.")
     if tenant:
         with domain.tenant(tenant) as (session, tenant_id):
             yield session, Owner(tenant_id=tenant_id)

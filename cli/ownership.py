@@ -1,6 +1,6 @@
-"""Who owns which folder below `var/`. `up` sets it up while no process of the installation runs.
+"""Owners of the folders below `var/`. `up` sets them while no process of the installation runs.
 
-Installations of earlier versions had one system user for all processes: what it owned goes to the users of today.
+Earlier versions had one system user for all processes. Its files go to the current users.
 """
 
 import os
@@ -14,9 +14,9 @@ from cli.rights import KEYS_GROUP, SOCKETS_GROUP
 from nac.settings import Settings
 from radius.agent.paths import CellPaths
 
-# Earlier versions kept them beside the master key, in a folder that the enrolment process could write.
+# Earlier versions kept them beside the master key, where the enrolment process could write.
 _ENROLMENT_FILES = ("enrolment-ca.key", "enrolment-ca.pem", "enrolment.key", "enrolment.pem")
-# Files of deleted tenants, with the keys of their passphrases: they are no download.
+# Files of deleted tenants with the keys of their passphrases, which are not for download.
 _KEPT_FROM_GROUP = ("tenants",)
 
 
@@ -25,11 +25,11 @@ def set_up(layout: Layout, settings: Settings) -> None:
     make_folder(layout.keys, owner=None, mode=_mode(layout, 0o711))
     make_folder(layout.log, owner=None, mode=0o750)
     if layout.is_separated:
-        # The supervisor writes them all.
+        # The supervisor writes all of them.
         give_tree(layout.log, ROOT)
     make_folder(layout.var / "cells", owner=None, mode=_mode(layout, 0o711))
     make_folder(layout.var / "supervisor", owner=None, mode=0o700)
-    # Earlier versions had it there; beat makes a new one.
+    # Earlier versions had it there; beat creates a new one.
     for schedule in (layout.var / "supervisor").glob("beat-schedule*"):
         schedule.unlink()
     _give(settings.cell_dir, layout.account("agent"))
@@ -44,14 +44,14 @@ def set_up(layout: Layout, settings: Settings) -> None:
 
 
 def give_master_key(layout: Layout) -> None:
-    """Let the group of those who need it read it."""
+    """Let the group of the permitted processes read the master key."""
     if layout.is_separated:
         os.chown(layout.master_key, 0, require_group(KEYS_GROUP), follow_symlinks=False)
         layout.master_key.chmod(0o640)
 
 
 def _mode(layout: Layout, separated: int) -> int:
-    """Where all processes are one user, nobody else needs to enter."""
+    """Mode of a folder; if all processes are one user, no other user needs access."""
     return separated if layout.is_separated else 0o700
 
 
@@ -63,14 +63,16 @@ def _give(folder: Path, owner: Account | None, *, mode: int = 0o700) -> None:
 
 
 def _hand_over_sessions(layout: Layout, sessions: Path) -> None:
-    """TLS sessions that radiusd may resume. The agent refuses another user's folder, which could hold forged ones."""
+    """Hand over TLS sessions for resumption. The agent rejects another user's folder, because it could contain forged
+    ones.
+    """
     before, owner = layout.database_account, layout.account("agent")
     if before and owner and sessions.exists() and sessions.lstat().st_uid == before.uid:
         _give(sessions, owner)
 
 
 def _set_up_sockets(layout: Layout) -> None:
-    """A socket gets the group of its folder, which is set to be inherited."""
+    """Set the folders of sockets, whose group the sockets inherit."""
     for folder, process in ((layout.postgres_run, "postgres"), (layout.redis_run, "redis")):
         owner = layout.account(process)
         if owner and layout.is_separated:
@@ -95,7 +97,7 @@ def _named(settings: Settings) -> tuple[Path, ...]:
 
 
 def _set_up_exports(layout: Layout, folder: Path) -> None:
-    """The worker writes them, the API reads them."""
+    """Set the folder of exports: the worker writes, the API reads."""
     worker, api = layout.account("worker"), layout.account("api")
     if worker is None or api is None:
         make_folder(folder, owner=None, mode=0o750)
@@ -110,7 +112,7 @@ def _set_up_exports(layout: Layout, folder: Path) -> None:
 
 
 def _hand_over_named_files(layout: Layout, settings: Settings) -> None:
-    """Files that the settings name and that belonged to the one user of earlier versions."""
+    """Hand over files in the settings that belonged to the single user of earlier versions."""
     before = layout.database_account
     if not layout.is_separated or before is None:
         return

@@ -1,7 +1,7 @@
-"""Passwords of the database roles and of the Redis users of this installation.
+"""Passwords of the database roles and Redis users of this installation.
 
-Each is derived from one random seed, which is made at the first `up`, so a role that a later version adds has one too.
-To change them all, delete the file and run `./admit up`.
+Each is derived from a random seed, which the first `up` creates. Roles of later versions get one too. To change all
+passwords, delete the file and run `./admit up`.
 """
 
 import hmac
@@ -22,7 +22,9 @@ class Passwords:
 
     @classmethod
     def load_or_create(cls, path: Path) -> Self:
-        """Raises Refused where the file is damaged: new passwords would lock out what runs."""
+        """Read the seed, or create it. Raises Refused if damaged, because new passwords would lock out running
+        processes.
+        """
         try:
             text = path.read_text(encoding="ascii").strip()
         except FileNotFoundError:
@@ -30,10 +32,10 @@ class Passwords:
             write_private(path, text + "\n")
         if not re.fullmatch(rf"[0-9a-f]{{{2 * _SEED_BYTES}}}", text):
             raise Refused(
-                "The seed of the passwords is damaged.", place=str(path), remedy="Delete it and run ./admit up."
+                "The file with the password seed is damaged.", place=str(path), remedy="Delete it and run ./admit up."
             )
         return cls(bytes.fromhex(text))
 
     def get(self, server: Literal["postgresql", "redis"], name: str) -> str:
-        """64 hex digits: a password that needs no quoting anywhere."""
+        """Password of 64 hex digits, which needs no quoting anywhere."""
         return hmac.new(self._seed, f"admit password 1 {server} {name}".encode(), "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""Generates docs/reference/permissions.md: `python -m cli.permissions [--write]`. A test compares file and code."""
+"""Generates docs/reference/permissions.md: `python -m cli.permissions [--write]`. A test compares page and code."""
 
 import sys
 import tomllib
@@ -95,7 +95,7 @@ def _asked() -> dict[Permission, set[str]]:
 
 
 def declared() -> list[RouteDeclaration]:
-    """What each route that names a permission says that it can lead to."""
+    """Declared effects of each route with a permission."""
     return [
         RouteDeclaration(told.operation_id, told.asks.always, told.asks.also, told.asks.leads_to)
         for told in described_routes.collect_routes(application()).values()

@@ -1,4 +1,4 @@
-"""Processes as /proc shows them (proc(5)): which ones belong to this checkout, and how much memory they hold."""
+"""Processes from /proc (proc(5)): those of this checkout, and their memory."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
-# These rewrite the memory that /proc/PID/environ shows, so they are known by the folder they work in as well.
+# These rewrite the memory of /proc/PID/environ, so their working folder also identifies them.
 _KNOWN_BY_FOLDER = {"postgres", "redis-server", "freeradius", "radiusd"}
 
 
@@ -20,7 +20,7 @@ class Process:
 
 
 def list_processes() -> list[Process]:
-    """Every process but zombies; those that end meanwhile are left out."""
+    """All processes except zombies and those that end meanwhile."""
     found = []
     for entry in PROC.iterdir():
         if not entry.name.isdigit():
@@ -29,7 +29,7 @@ def list_processes() -> list[Process]:
             stat = (entry / "stat").read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue
-        # "pid (comm) state ppid ..."; comm may hold blanks and brackets.
+        # "pid (comm) state ppid ..."; comm can contain spaces and parentheses.
         command, _, rest = stat.partition("(")[2].rpartition(")")
         state, parent = rest.split()[:2]
         if state not in "ZX":
@@ -38,10 +38,10 @@ def list_processes() -> list[Process]:
 
 
 def find_strays(var: Path, folders: Iterable[Path]) -> list[Process]:
-    """Processes started for `var`: marked by their environment, or a server working inside one of `folders`.
+    """Processes of `var`: with its environment, or servers whose working folder is in `folders`.
 
-    The caller, its parents and so the shell of a person who has exported ADMIT_VAR_DIR are never among them: processes
-    of ours carry the name that the supervisor (or `up`, for the supervisor) gave them as well.
+    Excludes the caller and its parents, such as a shell with ADMIT_VAR_DIR. Processes of Admit also have a name from
+    the supervisor or `up`.
     """
     spared = _ancestors()
     marks = (b"ADMIT_VAR_DIR=" + os.fsencode(var), b"SUPERVISOR_PROCESS_NAME=", b"ADMIT_SUPERVISOR=")
@@ -80,7 +80,7 @@ def _works_in(process: Process, folders: tuple[Path, ...]) -> bool:
 
 
 def end(processes: Iterable[Process], *, patience_seconds: float = 10) -> None:
-    """Ask each to stop, wait, then kill what is left."""
+    """Stop the processes, wait, then kill the rest."""
     left = list(processes)
     for process in left:
         # PostgreSQL's fast shutdown is SIGINT: SIGTERM waits for clients (pg_ctl(1)).
@@ -96,7 +96,7 @@ def end(processes: Iterable[Process], *, patience_seconds: float = 10) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Whether the process exists and is no zombie."""
+    """Whether the process exists and is not a zombie."""
     try:
         stat = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -105,12 +105,12 @@ def is_running(pid: int) -> bool:
 
 
 def started_at(pid: int) -> float:
-    """When the process began, epoch seconds; 0 where there is none."""
+    """Start of the process in epoch seconds; 0 if it does not exist."""
     try:
         stat = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return 0
-    # proc(5): field 22, in ticks since boot; the first two end with the bracket.
+    # proc(5): field 22, in ticks since boot. The first two fields end with the parenthesis.
     ticks = int(stat.rpartition(")")[2].split()[19])
     boot = next(line.split()[1] for line in (PROC / "stat").read_text().splitlines() if line.startswith("btime "))
     return int(boot) + ticks / os.sysconf("SC_CLK_TCK")
@@ -124,7 +124,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def memory_kilobytes(root: int) -> int:
-    """Proportional resident memory of a process and its descendants: pages that they share count once."""
+    """Proportional memory (PSS) of a process and its descendants in kB; shared pages count once."""
     children: dict[int, list[int]] = {}
     for process in list_processes():
         children.setdefault(process.parent, []).append(process.pid)

@@ -1,4 +1,4 @@
-"""The processes of an embedded Admit and how each is started."""
+"""Processes of an embedded Admit and their start commands."""
 
 import hashlib
 import sys
@@ -12,13 +12,13 @@ from cli.rights import KEYS_GROUP, OPERATOR, RIGHTS
 from cli.supervisor import Program
 from nac.private_files import write_private
 
-# In the order in which they are started and shown; the others need the stores, and stop before them.
+# In order of start and display. The others need the stores, and stop first.
 STORES = ("postgres", "redis")
 OTHERS = ("agent", "api", "public", "enrolment", "mailbox", "worker")
 NAMES = (*STORES, *OTHERS)
 
-# Nothing in Redis may be missed when it is lost, so nothing is written to disk. Its title stays untouched because
-# writing it would wipe the environment by which `down` knows the process.
+# Redis holds no data that must survive, so nothing is written to disk. Its title must not change, because that would
+# overwrite the environment that identifies the process for `down`.
 _REDIS = """\
 port 0
 unixsocket {socket}
@@ -43,12 +43,12 @@ def write_redis_configuration(layout: Layout, passwords: Passwords) -> None:
 
 
 def _redis_user(name: str, rules: str, passwords: Passwords) -> str:
-    """The server is given the hash, which is enough to check a password and not to have one."""
+    """Redis user with the hash of its password, which can verify it but not reveal it."""
     digest = hashlib.sha256(passwords.get("redis", name).encode()).hexdigest()
     return f"user {name} on #{digest} {rules}"
 
 
-# Feeds may hold one for minutes, and so may another long job: there is one for the rest.
+# Feeds and other long jobs can block a process for minutes, so others run in a second one.
 WORKER_PROCESSES = 3
 
 
@@ -71,7 +71,7 @@ def programs(layout: Layout, passwords: Passwords) -> list[Program]:
 
 
 def _commands(layout: Layout) -> dict[str, tuple[tuple[str, ...], Path]]:
-    """Of each process: the command, and the folder that it works in."""
+    """Command and working folder of each process."""
     python = (sys.executable, "-P", "-m")
     schedule = layout.var / "worker" / "beat-schedule"
     return {

@@ -1,4 +1,4 @@
-"""Lines that tell a person what is being done and how long it took."""
+"""Progress lines with durations."""
 
 import sys
 import time
@@ -9,7 +9,7 @@ import click
 
 
 class Progress:
-    """Prints one line for each finished step: seconds since the start, the subject, what happened."""
+    """Prints one line for each finished step: seconds since the start, subject and result."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -22,7 +22,7 @@ class Progress:
 
     @contextmanager
     def step(self, subject: str, what: str) -> Iterator[None]:
-        """A step worth announcing before it ends: on a terminal the line is replaced by the one with the time."""
+        """Announce a step before it ends; on a terminal, the line with the time replaces it."""
         terminal = sys.stdout.isatty()
         if terminal:
             click.echo(f"{'...':>8}  {subject:<11} {what}", nl=False)

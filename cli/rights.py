@@ -1,34 +1,34 @@
-"""What each process may reach: its system user, its database roles, its part of Redis and the master key.
+"""Rights of each process: system user, database roles, Redis and master key.
 
-Accounts, folders, environments and Redis are set up from this table alone. docs/internals/processes.md explains it, and
-tests/whole/test_rights.py asserts it against running processes.
+Accounts, folders, environments and Redis are set up only from this table. See docs/internals/processes.md.
+tests/whole/test_rights.py compares it with running processes.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-# Members may open the sockets of PostgreSQL and Redis; each still needs a password there.
+# Members can open the sockets of PostgreSQL and Redis; each also needs a password.
 SOCKETS_GROUP: Final = "admit-sockets"
-# Members may read the master key.
+# Members can read the master key.
 KEYS_GROUP: Final = "admit-keys"
 
-# AUTH, PING and the like, but no command that affects other clients.
+# AUTH, PING and similar, but no command that affects other clients.
 _CONNECT = "+@connection -@dangerous"
 _LIVE = "~admit:live:*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    # The system user that root gives the process; `admit` owns PostgreSQL's data.
+    # System user of the process under root; `admit` owns PostgreSQL's data.
     account: str
-    # Database role by the setting that carries its URL, without ADMIT_.
+    # Database role by the setting with its URL, without ADMIT_.
     databases: Mapping[str, str] = field(default_factory=dict)
     # Rules of its Redis user (redis.io: ACL SETUSER); "" for none.
     redis: str = ""
     has_master_key: bool = False
-    # The process starts others of the same user, which must not have the master key: it holds the group in its
-    # effective group id only, so that they can give it up for good (setresgid(2)).
+    # The process starts others of the same user that must not have the master key. It holds the group only as its
+    # effective group id, so that they can drop it permanently (setresgid(2)).
     gives_up_keys: bool = False
 
     @property
@@ -72,7 +72,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     ),
 }
 
-# Of whoever runs ./admit: every role, all of Redis.
+# For the user of ./admit: every role and all of Redis.
 OPERATOR: Final = Rights(
     account="",
     databases={

@@ -1,4 +1,4 @@
-"""Roles, database and schema in the running cluster. Loads the database libraries, which `status` must not."""
+"""Roles, database and schema in the running cluster. Loads the database libraries, so `status` must not import it."""
 
 import psycopg
 from psycopg import sql
@@ -13,7 +13,7 @@ _ROLES = sorted({role for rights in (OPERATOR, *RIGHTS.values()) for role in rig
 
 
 def prepare_database(layout: Layout, passwords: Passwords) -> None:
-    """Create what is missing: roles, the database, and what the superuser has in it. Sets every role's password."""
+    """Create missing roles, the database and its superuser objects. Sets every role's password."""
     with psycopg.connect(superuser_url(layout, "postgres"), autocommit=True, application_name="admit-up") as connection:
         connection.execute(_read("roles.sql"))
         for role in _ROLES:
@@ -30,12 +30,12 @@ def _read(name: str) -> bytes:
 
 
 def _set_password(connection: psycopg.Connection, role: str, password: str) -> None:
-    """Only the verifier goes to the server, so that no log can hold the password."""
+    """Set the password by its SCRAM verifier, so that no log contains the password."""
     verifier = connection.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256").decode()
     statement = sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(verifier))
     connection.execute(statement)
 
 
 def migrate(layout: Layout, passwords: Passwords) -> None:
-    """Bring the schema up to this version as admit_owner. Raises SchemaTooNew where the code is older."""
+    """Migrate the schema to this version as admit_owner. Raises SchemaTooNew if the code is older."""
     upgrade_schema(url(layout, "admit_owner", passwords.get("postgresql", "admit_owner")))

@@ -1,6 +1,6 @@
-"""docs/reference/settings.md from nac/settings.py: `python -m cli.settings_reference [--write]`.
+"""Generates docs/reference/settings.md from nac/settings.py: `python -m cli.settings_reference [--write]`.
 
-A test compares the two.
+A test compares page and code.
 """
 
 import re
@@ -14,9 +14,9 @@ from nac.sizes import format_size
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "settings.md"
 REMEDY = ".venv/bin/python -m cli.settings_reference --write"
-# Stands for the folder of the reader's own installation.
+# Placeholder for the folder of the reader's installation.
 _VAR_DIR = Path("/var-dir")
-# Sections of the page by their heading.
+# Sections of the page by heading.
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Installation": ("VAR_DIR", "LISTEN_ADDRESS", "DEMO"),
     "Cell": (
@@ -102,7 +102,7 @@ Edit `var/admit.env`, then run `./admit up`:
 `python -m cli.settings_reference --write` generates this page from `nac/settings.py`.
 """
 
-# Below the table of a section.
+# Text below the table of a section.
 _NOTES: Final[Mapping[str, str]] = {
     "API": """\
 * An IPv6 address counts as its /64 network.
@@ -147,7 +147,7 @@ def _lines() -> Iterator[str]:
 
 
 def _default(name: str, text: str) -> str:
-    # Words say how the default follows from other values.
+    # Words for defaults that follow from other values.
     if not text or "`" in text:
         return text or "none"
     if name.endswith("_BYTES") and text != "0":

@@ -1,4 +1,4 @@
-"""Starting and stopping all processes of this checkout, from whatever state they are in."""
+"""Starts and stops all processes of this checkout, from any state."""
 
 import fcntl
 import hashlib
@@ -21,31 +21,31 @@ from nac.settings import Settings, SettingsError, load_settings
 
 _PATIENCE_SECONDS = 60
 _CRASHING_SECONDS = 15
-# Another value restarts nothing, unless trials are offered because of it.
+# A change of these values restarts nothing, unless it enables trials.
 _OF_UP = ("ADMIT_DEMO",)
 _REQUIRED = ("DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_CELL_URL", "DATABASE_WORKER_URL", "REDIS_URL")
 
 
 @contextmanager
 def exclusive(layout: Layout) -> Iterator[None]:
-    """One `up` or `down` at a time."""
+    """Allow only one `up` or `down` at a time."""
     with (layout.var / "lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
-            raise Refused("Another './admit up' or './admit down' is at work here.", remedy="Wait for it.") from exc
+            raise Refused("Another './admit up' or './admit down' is running.", remedy="Wait until it ends.") from exc
         yield
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
     settings: Settings
-    # False where everything ran already.
+    # False if everything was running already.
     anew: bool
 
 
 def start(layout: Layout, choices: dict[str, str], progress: Progress) -> Started:
-    """Bring every process up and healthy; what runs already and fits is left alone."""
+    """Start every process and wait until it is healthy. Running processes with current settings stay."""
     passwords = Passwords.load_or_create(layout.passwords)
     values = environment.compose(layout, choices, passwords)
     settings = load_settings(values, required=_REQUIRED)
@@ -53,9 +53,9 @@ def start(layout: Layout, choices: dict[str, str], progress: Progress) -> Starte
     stamp = _stamp(configuration, values, settings)
     running = Supervisor(layout).is_up()
     if running and _stored_stamp(layout) != stamp:
-        # What cannot start must not end what runs.
+        # A start that cannot succeed must not stop running processes.
         require_free_ports(settings, running=_settings_before(layout, passwords) or settings)
-        with progress.step("restart", "settings or code have changed since the processes were started"):
+        with progress.step("restart", "settings or code changed since the last start"):
             stop(layout)
         running = False
     if not running:
@@ -71,7 +71,7 @@ def start(layout: Layout, choices: dict[str, str], progress: Progress) -> Starte
 
 
 def _settings_before(layout: Layout, passwords: Passwords) -> Settings | None:
-    """As admit.env has them from the last start, None where a person has since made a mistake in it."""
+    """Settings of the last start in admit.env; None if it is now invalid."""
     try:
         return load_settings(environment.compose(layout, {}, passwords))
     except SettingsError:
@@ -88,7 +88,7 @@ def _start_supervisor(
 ) -> None:
     strays = find_strays(layout)
     if strays:
-        with progress.step("clean-up", f"ended {len(strays)} processes that an earlier supervisor left behind"):
+        with progress.step("clean-up", f"stopped {len(strays)} processes of an earlier supervisor"):
             procfs.end(strays)
     require_free_ports(settings)
     ownership.set_up(layout, settings)
@@ -108,7 +108,7 @@ def _start_database(layout: Layout, settings: Settings, passwords: Passwords, pr
     for name in STORES:
         _bring_up(name, layout, settings, progress)
     with progress.step("schema", "roles, database and migrations are current"):
-        # Here, because it loads the database libraries: `down` is quick without them.
+        # Imported here because it loads the database libraries, which `down` does not need.
         from cli import schema
 
         schema.prepare_database(layout, passwords)
@@ -123,18 +123,18 @@ def _start_others(layout: Layout, settings: Settings, progress: Progress) -> Non
 
 
 def _bring_up(name: str, layout: Layout, settings: Settings, progress: Progress) -> None:
-    """Start `name` where it is not running and wait until its health check is content."""
+    """Start `name` if it is not running, and wait until it is healthy."""
     running = Supervisor(layout)
     running.ensure_started(name)
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         state = running.states().get(name)
         if state is None:
-            raise Refused("The process supervisor has ended.", remedy=f"See {layout.log}/supervisord.log.")
+            raise Refused("The process supervisor stopped.", remedy=f"See {layout.log}/supervisord.log.")
         wrong = health.complaint(name, layout, settings, started_at=state.started_at) if state.pid else "does not run"
         if not wrong:
             break
-        # A process that keeps ending has said why in its log; more patience would not change that.
+        # A process that keeps ending has its cause in the log; waiting does not help.
         hopeless = state.state == "BACKOFF" and time.monotonic() > deadline - _PATIENCE_SECONDS + _CRASHING_SECONDS
         if hopeless or time.monotonic() > deadline:
             raise Refused(
@@ -155,7 +155,7 @@ def _last_lines(log: Path, count: int = 15) -> str:
 
 
 def stop(layout: Layout) -> int:
-    """End every process of this checkout, supervised or not; returns how many the supervisor had not ended."""
+    """Stop every process of this checkout. Returns the number of those that had no supervisor."""
     running = Supervisor(layout)
     if running.is_up():
         running.shut_down(first=OTHERS)
@@ -182,7 +182,7 @@ def _stored_stamp(layout: Layout) -> str:
 
 
 def _stamp(configuration: str, values: dict[str, str], settings: Settings) -> str:
-    """Changes when the processes would be started otherwise: settings, their commands, or the code that they load."""
+    """Hash that changes with the settings, the commands or the code of the processes."""
     read = sorted((name, value) for name, value in values.items() if name not in _OF_UP)
     digest = hashlib.sha256(repr((configuration, read, settings.trials.offered)).encode())
     for package in ("nac", "pki", "radius", "api", "worker", "migrations"):

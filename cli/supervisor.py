@@ -1,4 +1,4 @@
-"""supervisord: its configuration, its start, and its XML-RPC interface on a unix socket."""
+"""supervisord: configuration, start, and XML-RPC on a unix socket."""
 
 import http.client
 import os
@@ -18,7 +18,7 @@ from cli.fail import Refused
 from cli.layout import OTHER_ACCOUNT, Layout
 from cli.procfs import is_running
 
-# Searched by every process for radiusd, openssl and the like, whatever the caller's PATH.
+# PATH of every process for radiusd, openssl and others, independent of the caller's.
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -28,15 +28,15 @@ class Program:
     command: tuple[str, ...]
     folder: Path
     account: Account | None
-    # Lower starts earlier and stops later.
+    # Lower numbers start earlier and stop later.
     priority: int
-    # Beside what all programs get.
+    # In addition to the environment of all programs.
     environment: Mapping[str, str] = field(default_factory=dict)
-    # A group that the program holds as its effective one only; "" for that of its account.
+    # Group that the program has only as its effective one; "" for the group of its account.
     effective_group: str = ""
     stop_signal: str = "TERM"
     stop_seconds: int = 20
-    # Programs that need the migrated database are started by `up`, once it is.
+    # False for programs that need the migrated database; `up` starts them later.
     starts_with_supervisor: bool = False
 
 
@@ -46,15 +46,15 @@ class State:
     # STOPPED STARTING RUNNING BACKOFF STOPPING EXITED FATAL UNKNOWN
     state: str
     pid: int
-    # Epoch seconds; 0 while it does not run.
+    # Epoch seconds; 0 if not running.
     started_at: int
     uptime_seconds: int
     description: str
 
 
 def render(layout: Layout, programs: Iterable[Program]) -> str:
-    """supervisord.conf; the values cannot hold a character that means something in it (see `layout.var_dir`)."""
-    # Only root's supervisor has to say whom it runs as: it warns otherwise.
+    """Text of supervisord.conf. Its values contain no special characters (see `layout.var_dir`)."""
+    # Only root's supervisor needs a user; otherwise it warns.
     user = "user=root\n" if is_root() else ""
     head = f"""\
 [supervisord]
@@ -82,10 +82,10 @@ def _section(layout: Layout, program: Program) -> str:
         command = (*_with_effective_group(program.account, program.effective_group), *command)
     elif program.account:
         user = f"user={program.account.name}\n"
-    # Passwords are hex digits and paths are plain (`layout.var_dir`): nothing needs escaping.
+    # Passwords are hex digits and paths are plain (`layout.var_dir`), so no escaping is needed.
     environment = ",".join(f'{name}="{value}"' for name, value in program.environment.items())
-    # The pause between restarts grows by a second each time and supervisord would give up after `startretries`; a
-    # process that cannot start because of something else must come back once that is mended.
+    # Pauses between restarts grow by a second each time, and supervisord gives up after `startretries`. A process must
+    # return once the cause outside it is fixed.
     return f"""
 [program:{program.name}]
 command={shlex.join(command)}
@@ -106,10 +106,10 @@ stdout_logfile_backups=3
 
 
 def _with_effective_group(account: Account, group: str) -> tuple[str, ...]:
-    """setpriv(1) in place of supervisord's `user`: the real group id stays that of the account.
+    """Prefix with setpriv(1), instead of supervisord's `user`: the real group id stays that of the account.
 
-    A process whose real and effective ids differ is not dumpable (prctl(2)): others of the same user can read neither
-    its environment nor its memory.
+    Linux does not dump processes whose real and effective ids differ (prctl(2)). Others of the same user cannot read
+    their environment or memory.
     """
     own = [gid for gid in os.getgrouplist(account.name, account.gid) if gid != account.gid]
     groups = f"--groups={','.join(map(str, own))}" if own else "--clear-groups"
@@ -118,7 +118,7 @@ def _with_effective_group(account: Account, group: str) -> tuple[str, ...]:
 
 
 def start(layout: Layout, configuration: Path, environment: Mapping[str, str]) -> None:
-    """Start supervisord in the background; children inherit `environment`, which also marks them as this checkout's."""
+    """Start supervisord in the background. Children inherit `environment`, which also marks them as this checkout's."""
     started = subprocess.run(
         [sys.executable, "-P", "-m", "supervisor.supervisord", "-c", str(configuration)],
         cwd="/",
@@ -136,11 +136,11 @@ def start(layout: Layout, configuration: Path, environment: Mapping[str, str]) -
         umask=0o027,
     )
     if started.returncode:
-        raise Refused(f"The process supervisor does not start: {(started.stderr or started.stdout).strip()}")
+        raise Refused(f"Cannot start the process supervisor: {(started.stderr or started.stdout).strip()}")
     deadline = time.monotonic() + 10
     while not Supervisor(layout).is_up():
         if time.monotonic() > deadline:
-            raise Refused("The process supervisor does not answer.", remedy=f"See {layout.log}/supervisord.log.")
+            raise Refused("The process supervisor does not respond.", remedy=f"See {layout.log}/supervisord.log.")
         time.sleep(0.05)
 
 
@@ -162,24 +162,24 @@ class _Transport(xmlrpc.client.Transport):
 
     def make_connection(self, host: Any) -> _Connection:  # noqa: ANN401 -- the base class's union of shapes
         connection = _Connection(self._path)
-        # Where the base class looks for what it has to close.
+        # The base class closes this attribute.
         self._connection = host, connection
         return connection
 
 
 class Supervisor:
-    """A running supervisord. Calls raise OSError where none answers, Refused where the caller may not ask."""
+    """A running supervisord. Calls raise OSError if none responds, Refused without permission."""
 
     def __init__(self, layout: Layout) -> None:
         self._socket = layout.supervisor_socket
 
     def _call(self, method: str, *arguments: str | bool) -> Any:  # noqa: ANN401 -- what XML-RPC carries
-        # The address is required and unused: the transport dials the socket.
+        # The address is required but unused: the transport connects to the socket.
         with xmlrpc.client.ServerProxy("http://localhost", _Transport(self._socket)) as proxy:
             try:
                 return getattr(proxy, f"supervisor.{method}")(*arguments)
             except PermissionError as exc:
-                raise Refused("You may not ask the processes here how they are.", remedy=OTHER_ACCOUNT) from exc
+                raise Refused("No permission to read the state of the processes.", remedy=OTHER_ACCOUNT) from exc
 
     def is_up(self) -> bool:
         try:
@@ -188,7 +188,7 @@ class Supervisor:
             return False
 
     def states(self) -> dict[str, State]:
-        """Empty where no supervisord answers."""
+        """State of each process; empty if supervisord does not respond."""
         try:
             listed = self._call("getAllProcessInfo")
         except (OSError, http.client.HTTPException):
@@ -206,7 +206,7 @@ class Supervisor:
         }
 
     def ensure_started(self, name: str) -> None:
-        """Start a process that is not running; one in its pause before a restart is started at once."""
+        """Start a process if it is not running, even during its pause before a restart."""
         state = self.states()[name].state
         if state in ("RUNNING", "STARTING"):
             return
@@ -215,19 +215,19 @@ class Supervisor:
         try:
             self._call("startProcess", name, False)
         except xmlrpc.client.Fault as fault:
-            # 60 is ALREADY_STARTED: it came back by itself meanwhile.
+            # 60 is ALREADY_STARTED: supervisord restarted it meanwhile.
             if fault.faultCode != 60:
-                raise Refused(f"{name} cannot be started: {fault.faultString}") from fault
+                raise Refused(f"Cannot start {name}: {fault.faultString}") from fault
 
     def _ask_to_stop(self, name: str) -> bool:
-        """False where it does not run."""
+        """Request a stop; False if the process is not running."""
         try:
             return bool(self._call("stopProcess", name, False))
         except xmlrpc.client.Fault:
             return False
 
     def shut_down(self, *, first: Iterable[str], patience_seconds: float = 60) -> None:
-        """Stop the processes `first` at the same time, then the others, then supervisord; returns when it has ended."""
+        """Stop the processes `first` together, then the others, then supervisord. Returns when all have ended."""
         pid = int(self._call("getPID"))
         deadline = time.monotonic() + patience_seconds
         stopping = [name for name in first if self._ask_to_stop(name)]

@@ -1,4 +1,4 @@
-"""Commands that do one thing to one thing of a tenant: block an endpoint, remove a site."""
+"""Commands with one action on one object of a tenant, such as blocking an endpoint or deleting a site."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,10 +22,9 @@ def add_verb(
     metavar: str | None = None,
     of_radiusd: bool = False,
 ) -> None:
-    """The command VERB KEY, which calls `service` with KEY under the name `key` and waits until the cell knows.
+    """Add the command VERB KEY. It calls `service` with KEY as the argument `key`, and waits for the cell.
 
-    It prints the `row` of what the service returns; without `row` the thing is gone and KEY is all that is left of it.
-    `of_radiusd` as in `Domain.change`.
+    Prints the `row` of the returned object, or KEY without `row`, after a deletion. `of_radiusd` as in `Domain.change`.
     """
 
     @group.command(verb, help=help)

@@ -1,1 +1,1 @@
-"""A file here is a command: `tenant.py` with a click command or group named `command` is `./admit tenant`."""
+"""Commands: each module with a click command named `command` is one, such as `tenant.py` for `./admit tenant`."""

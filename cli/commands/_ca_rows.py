@@ -1,4 +1,4 @@
-"""How an authority is shown."""
+"""Rows for authorities."""
 
 from sqlalchemy.orm import Session
 
@@ -22,7 +22,7 @@ def authority_row(session: Session, tenant_id: TenantId, authority: CertificateA
 
 
 def status_rows(session: Session, source: StatusSource | None) -> Row:
-    """What is known of where status comes from, and how old it is; nothing of authorities of ours."""
+    """Source and age of status for an external authority; empty for Admit's own authorities."""
     if source is None:
         return {}
     ocsp = status_refresh.get_ocsp_state(session, tenant_id=source.tenant_id, authority_id=source.authority_id)
@@ -42,7 +42,7 @@ def status_rows(session: Session, source: StatusSource | None) -> Row:
 
 
 def freshness(source: StatusSource | None) -> str:
-    """In a word: ours; or how old the list in force is, and whether the last attempt to fetch one failed."""
+    """Short text for the age of the list in force, and whether the last attempt to fetch one failed."""
     if source is None:
         return "ours"
     if source.crl_this_update is None or source.crl_next_update is None:

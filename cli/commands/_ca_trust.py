@@ -1,4 +1,4 @@
-"""`./admit ca import|set|refresh|remove|revoke`: which authorities a tenant trusts."""
+"""`./admit ca import|set|refresh|remove|revoke`: authorities that a tenant trusts."""
 
 import time
 from dataclasses import asdict
@@ -16,11 +16,11 @@ from nac.certificates import service as certificates
 from nac.clock import utc_now
 from nac.errors import InvalidInput
 
-# A turn of the worker begins every 20 s, and gives a tenant whose servers do not answer a minute.
+# The worker starts a turn every 20 s. A tenant whose servers do not respond takes up to a minute.
 _ANSWERED_SECONDS = 90
 _PAUSE_SECONDS = 0.5
-_crl_url = click.option("--crl-url", metavar="URL", help="Where their lists of revoked certificates are.")
-_ocsp_url = click.option("--ocsp-url", metavar="URL", help="Where their status is asked for (OCSP).")
+_crl_url = click.option("--crl-url", metavar="URL", help="URL of the authority's certificate revocation list.")
+_ocsp_url = click.option("--ocsp-url", metavar="URL", help="URL of the authority's OCSP responder.")
 
 
 @click.command("import")
@@ -34,9 +34,9 @@ _ocsp_url = click.option("--ocsp-url", metavar="URL", help="Where their status i
 def import_(files: tuple[Path, ...], tenant: str, crl_url: str | None, ocsp_url: str | None, as_json: bool) -> None:
     """Trust the authorities in FILEs for devices of the tenant: PEM, DER or PKCS#7.
 
-    Give every authority that issues certificates to devices, and those above it up to the root. All are trusted, or,
-    where anything is wrong with one of them, none. Without addresses of their status those in the certificates of
-    devices are used (docs/reference/trust.md).
+    Include every authority that issues certificates to devices, and those above it up to the root. If one of them is
+    invalid, none is imported. Without URLs, status comes from the URLs in the device certificates
+    (docs/reference/trust.md).
     """
     contents = [(path.name, _read(path)) for path in files]
     domain = Domain()
@@ -61,7 +61,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as exc:
-        raise Refused(f"It cannot be read: {exc.strerror}.", place=str(path)) from exc
+        raise Refused(f"Cannot read the file: {exc.strerror}.", place=str(path)) from exc
 
 
 @click.command("set")
@@ -71,9 +71,9 @@ def _read(path: Path) -> bytes:
 @_ocsp_url
 @json_option
 def set_(authority: str, tenant: str, crl_url: str | None, ocsp_url: str | None, as_json: bool) -> None:
-    """Say where the status of certificates of the external AUTHORITY is fetched; "" goes by what they say."""
+    """Set the status URLs of the external AUTHORITY; "" uses the URLs in its certificates."""
     if crl_url is None and ocsp_url is None:
-        raise InvalidInput("There is nothing to set.", remedy="Give --crl-url or --ocsp-url.")
+        raise InvalidInput("No setting to change.", remedy="Use --crl-url or --ocsp-url.")
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         row = external_authorities.update_status_sources(
@@ -89,10 +89,10 @@ def set_(authority: str, tenant: str, crl_url: str | None, ocsp_url: str | None,
 @json_option
 @click.pass_context
 def refresh(ctx: click.Context, authority: str | None, tenant: str, as_json: bool) -> None:
-    """Have the status of what the external AUTHORITY issued fetched now, or that of all.
+    """Fetch the status of certificates of the external AUTHORITY now, or of all external authorities.
 
-    The worker fetches lists and asks by OCSP; this waits for it and shows how old each list is and what went wrong.
-    Exit status 1 where anything did, or no address is known.
+    Waits until the worker has fetched the lists and queried OCSP. Then shows the age of each list and any errors. Exit
+    status 1 if a fetch failed or no URL is known.
     """
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
@@ -121,8 +121,8 @@ def _await_answers(domain: Domain, tenant: str, asked: status_refresh.RefreshReq
                 return
         if time.monotonic() > deadline:
             raise Refused(
-                f"The worker has not asked all within {_ANSWERED_SECONDS} s.",
-                remedy="See ./admit status; it goes on, and ./admit ca show tells what came of it.",
+                f"The worker did not fetch all statuses within {_ANSWERED_SECONDS} s.",
+                remedy="It continues. See ./admit ca show for the result and ./admit status for the worker.",
             )
         time.sleep(_PAUSE_SECONDS)
 
@@ -132,7 +132,7 @@ def _await_answers(domain: Domain, tenant: str, asked: status_refresh.RefreshReq
 @tenant_option
 @json_option
 def remove(authority: str, tenant: str, as_json: bool) -> None:
-    """Trust the external AUTHORITY no more, nor those below it that no other one vouches for."""
+    """Stop trusting the external AUTHORITY, and those below it that have no other trusted issuer."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         gone = external_authorities.delete_authority(session, actor=domain.actor, tenant_id=tenant_id, which=authority)
@@ -152,19 +152,19 @@ def remove(authority: str, tenant: str, as_json: bool) -> None:
     default="unspecified",
     show_default=True,
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @json_option
 def revoke(authority: str, tenant: str, reason: str, yes: bool, as_json: bool) -> None:
-    """Revoke AUTHORITY for good, with those below it and every certificate that they issued.
+    """Revoke AUTHORITY permanently, with the authorities below it and every certificate that they issued.
 
-    Of the tenant's own authority that includes the certificate that its RADIUS server shows: nobody is admitted by a
-    certificate or through a tunnel until there is another (./admit ca rollover).
+    For the tenant's own authority, this includes the RADIUS server certificate. Certificates and tunnels then stop
+    working until you create a new authority (./admit ca rollover).
     """
     domain = Domain()
     if not yes:
         with domain.tenant(tenant) as (session, tenant_id):
             name = certificates.require_authority(session, tenant_id=tenant_id, which=authority).name
-        confirm(f"Revoke {name} ({authority}) and all that it issued?")
+        confirm(f"Revoke {name} ({authority}) and every certificate that it issued?")
     with domain.change(tenant) as (session, tenant_id):
         done = bulk_revocation.revoke_authority(
             session, actor=domain.actor, tenant_id=tenant_id, which=authority, now=utc_now(), reason=reason

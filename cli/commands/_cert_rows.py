@@ -1,4 +1,4 @@
-"""How a certificate is shown."""
+"""Rows for certificates."""
 
 from cryptography import x509
 from sqlalchemy.orm import Session
@@ -40,7 +40,7 @@ def full_row(session: Session, certificate: Certificate) -> Row:
 
 
 def _locations(certificate: x509.Certificate) -> dict[str, object]:
-    """What the certificate itself tells of where its status is found."""
+    """Status URLs in the certificate."""
     told = read_locations(certificate)
     if told is None:
         return {}

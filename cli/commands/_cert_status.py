@@ -1,4 +1,4 @@
-"""`./admit cert revoke|suspend|reinstate`: of one certificate, or of all of a device or user."""
+"""`./admit cert revoke|suspend|reinstate`: one certificate, or all of a device or user."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -17,11 +17,11 @@ from nac.models import Certificate
 
 
 def _which(command: Callable[..., None]) -> Callable[..., None]:
-    """The arguments that all three have."""
+    """Arguments of all three commands."""
     for decorate in (
         json_option,
-        click.option("--all-of-user", metavar="NAME", help="Every certificate that was issued to this user."),
-        click.option("--all-of-endpoint", metavar="MAC", help="Every certificate that was issued to this device."),
+        click.option("--all-of-user", metavar="NAME", help="All certificates issued to this user."),
+        click.option("--all-of-endpoint", metavar="MAC", help="All certificates issued to this device."),
         tenant_option,
         click.argument("serial", required=False),
     ):
@@ -41,7 +41,9 @@ def _change(
     **more: Any,  # noqa: ANN401 -- whatever else `one` and `many` take
 ) -> None:
     if sum(each is not None for each in (serial, all_of_endpoint, all_of_user)) != 1:
-        raise InvalidInput("Say which.", remedy="Give a serial number, --all-of-endpoint or --all-of-user.")
+        raise InvalidInput(
+            "No certificate selected.", remedy="Use a serial number, --all-of-endpoint or --all-of-user."
+        )
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         given = more | {"actor": domain.actor, "tenant_id": tenant_id}
@@ -59,10 +61,10 @@ def _change(
 @_which
 @click.option("--reason", type=click.Choice(certificates.REVOCATION_REASONS), default="unspecified", show_default=True)
 def revoke(**given: Any) -> None:  # noqa: ANN401 -- click's own values
-    """Revoke the certificate SERIAL, or all of a device or user, for good.
+    """Revoke the certificate SERIAL permanently, or all certificates of a device or user.
 
-    What renewed it is revoked with it, unless the reason is superseded.
-    Sessions that such a certificate opened are asked to end.
+    Its renewals are revoked too, unless the reason is superseded. Admit asks NASes to disconnect the sessions of these
+    certificates.
     """
     _change(certificates.revoke_certificate, bulk_revocation.revoke_all, now=utc_now(), **given)
 
@@ -70,10 +72,10 @@ def revoke(**given: Any) -> None:  # noqa: ANN401 -- click's own values
 @click.command()
 @_which
 def suspend(**given: Any) -> None:  # noqa: ANN401 -- click's own values
-    """Admit nobody with the certificate SERIAL, or with any of a device or user, until it is reinstated.
+    """Suspend the certificate SERIAL, or all certificates of a device or user, until you reinstate them.
 
-    With a serial number it is that one certificate: what renewed it stays good.
-    Sessions that such a certificate opened are asked to end.
+    With a serial number, renewals of the certificate stay valid. Admit asks NASes to disconnect the sessions of these
+    certificates.
     """
     _change(certificates.suspend_certificate, bulk_revocation.suspend_all, now=utc_now(), **given)
 
@@ -81,7 +83,7 @@ def suspend(**given: Any) -> None:  # noqa: ANN401 -- click's own values
 @click.command()
 @_which
 def reinstate(**given: Any) -> None:  # noqa: ANN401 -- click's own values
-    """End the suspension of the certificate SERIAL, or of all of a device or user that are suspended."""
+    """Reinstate the suspended certificate SERIAL, or all suspended certificates of a device or user."""
     _change(certificates.reinstate_certificate, bulk_revocation.reinstate_all, **given)
 
 

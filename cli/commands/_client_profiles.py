@@ -1,4 +1,4 @@
-"""Profiles of certificates that devices, people and NASes are given, as commands name them."""
+"""Short names of the client certificate profiles."""
 
 from nac.certificates.issuance import ClientProfile
 

@@ -1,4 +1,4 @@
-"""Requests to NASes as commands show them."""
+"""Rows for requests to NASes."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ def read_changes(texts: Sequence[str]) -> list[Row]:
     found = [(text, _CHANGE.fullmatch(text)) for text in texts]
     if wrong := [text for text, match in found if match is None]:
         raise InvalidInput(
-            f"Not ATTRIBUTE=VALUE: {', '.join(map(repr, wrong))}.",
+            f"Invalid ATTRIBUTE=VALUE: {', '.join(map(repr, wrong))}.",
             place="set",
             remedy="For example --set Session-Timeout=600, or with a tag --set Tunnel-Private-Group-Id:1=30.",
         )
@@ -42,7 +42,7 @@ def coa_row(request: CoaRequest) -> Row:
         "nas": request.nas_key.partition("|")[0] or request.nas_address or "",
         "nas_address": request.nas_address or "",
         "reason": request.reason,
-        # Of a change.
+        # Only for a change.
         "attributes": list(request.attributes),
         "redecision": request.redecision_id,
         "asked_by": request.asked_by,
@@ -50,9 +50,9 @@ def coa_row(request: CoaRequest) -> Row:
         "sent": request.sent_at and request.sent_at.isoformat(),
         "ended": request.ended_at and request.ended_at.isoformat(),
         "packets": request.attempts,
-        # How often nobody answered and it was put off.
+        # Number of postponements after timeouts.
         "retries": request.retries,
-        # Of the vendor's recipe, from 1.
+        # Step of the vendor's recipe, from 1.
         "step": request.step + 1,
         "answer_code": request.answer_code,
         "error_cause": request.error_cause,

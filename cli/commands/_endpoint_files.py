@@ -23,9 +23,9 @@ from nac.models import Endpoint
 @click.command("import")
 @click.argument("file", type=click.File("rb"))
 @tenant_option
-@click.option("--make-groups", is_flag=True, help="Make the groups that there are not.")
-@click.option("--allow-random", is_flag=True, help="Approve addresses that devices made up, too.")
-@click.option("--update", is_flag=True, help="Change those that there are already.")
+@click.option("--make-groups", is_flag=True, help="Create missing groups.")
+@click.option("--allow-random", is_flag=True, help="Also approve random MAC addresses.")
+@click.option("--update", is_flag=True, help="Update endpoints that exist.")
 @json_option
 def import_(
     file: Any,  # noqa: ANN401 -- a binary file of click's
@@ -35,7 +35,7 @@ def import_(
     update: bool,
     as_json: bool,
 ) -> None:
-    """Add the endpoints of FILE, CSV or JSON lines; all of them, or none where a line is wrong."""
+    """Import the endpoints of FILE (CSV or JSON lines). If a line is invalid, nothing is imported."""
     with text_read(file.name):
         text = file.read().decode("utf-8")
     domain = Domain()
@@ -56,9 +56,11 @@ def import_(
 @click.command()
 @tenant_option
 @click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), default="csv", show_default=True)
-@click.option("--output", type=click.File("w", encoding="utf-8"), default="-", help="A file; standard output else.")
+@click.option(
+    "--output", type=click.File("w", encoding="utf-8"), default="-", help="Output file (default standard output)."
+)
 def export(tenant: str, form: str, output: TextIO) -> None:
-    """Write the endpoints that were decided about, as `import` reads them."""
+    """Export the active and blocked endpoints, in the format of `import`."""
     wanted = endpoints.EndpointCriteria(statuses=("active", "blocked"))
     with Domain().tenant(tenant) as (session, tenant_id):
         rows = []

@@ -1,4 +1,4 @@
-"""`./admit endpoint inbox` and `classify`: what was discovered, and deciding about many at once."""
+"""`./admit endpoint inbox` and `classify`: discovered devices."""
 
 from datetime import datetime
 from itertools import chain, islice
@@ -17,11 +17,11 @@ from nac.endpoints import service as endpoints
 @click.command()
 @tenant_option
 @filter_options
-@click.option("--after", default="", metavar="MAC", help="Go on behind this address.")
+@click.option("--after", default="", metavar="MAC", help="Start after this address.")
 @click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
 @json_option
 def inbox(tenant: str, after: str, limit: int, as_json: bool, **given: Any) -> None:  # noqa: ANN401 -- click's
-    """List the devices that were seen and that nobody has decided about."""
+    """List the discovered devices that wait to be classified."""
     wanted = take_filter(given, statuses=("discovered",))
     with Domain().tenant(tenant) as (session, tenant_id):
         found = endpoints.ORDERS.pages(
@@ -35,14 +35,14 @@ def inbox(tenant: str, after: str, limit: int, as_json: bool, **given: Any) -> N
 @click.command()
 @click.argument("macs", nargs=-1)
 @tenant_option
-@click.option("--approve", "action", flag_value="approve", help="Let policies know them.")
-@click.option("--block", "action", flag_value="block", help="Reject them whatever the rules say.")
-@click.option("--ignore", "action", flag_value="ignore", help="Leave them as they are, out of the inbox.")
+@click.option("--approve", "action", flag_value="approve", help="Approve them, so that policies know them.")
+@click.option("--block", "action", flag_value="block", help="Reject them in any policy.")
+@click.option("--ignore", "action", flag_value="ignore", help="Remove them from the inbox without a decision.")
 @filter_options
-@click.option("--group", "groups", multiple=True, help="A group to approve them into; may be repeated.")
-@until_option("When the approval ends (UTC).")
-@click.option("--allow-random", is_flag=True, help="Approve addresses that devices made up, too.")
-@click.option("--dry-run", is_flag=True, help="Tell which they are and change nothing.")
+@click.option("--group", "groups", multiple=True, help="Group for approved devices; repeatable.")
+@until_option("End of the approval (UTC).")
+@click.option("--allow-random", is_flag=True, help="Also approve random MAC addresses.")
+@click.option("--dry-run", is_flag=True, help="List the devices without changing them.")
 @json_option
 def classify(
     macs: tuple[str, ...],
@@ -55,12 +55,12 @@ def classify(
     as_json: bool,
     **given: Any,  # noqa: ANN401 -- click's
 ) -> None:
-    """Decide about discovered devices: MACS, or those that the options mean, all at once."""
+    """Classify discovered devices: MACS, or all that match the options."""
     if action is None:
-        raise click.UsageError("Say --approve, --block or --ignore.")
+        raise click.UsageError("Use --approve, --block or --ignore.")
     wanted = take_filter(given, macs=macs)
     if not is_narrow(wanted):
-        raise click.UsageError("Name addresses, or say which by an option such as --vendor.")
+        raise click.UsageError("No device selected. Use MAC addresses, or an option such as --vendor.")
     domain = Domain()
     with domain.tenant(tenant) if dry_run else domain.change(tenant) as (session, tenant_id):
         decision = service.InboxDecision(action, groups, valid_until, allow_random)

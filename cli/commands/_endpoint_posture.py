@@ -18,28 +18,32 @@ _WORDS = {"true": True, "false": False, "": None}
 
 @click.group()
 def posture() -> None:
-    """What a device management or another source says of endpoints."""
+    """Posture of endpoints, from device management or another system."""
 
 
 @posture.command("set")
 @click.argument("mac")
 @click.argument("values", nargs=-1, required=True, metavar="NAME=VALUE...")
 @tenant_option
-@click.option("--source", default="cli", show_default=True, help="Who says so.")
+@click.option("--source", default="cli", show_default=True, help="Name of the reporting system.")
 @click.option(
-    "--lifetime", type=Lifetime(), default="1d", show_default=True, help="How long it holds: 90s, 15m, 1h, 2d."
+    "--lifetime",
+    type=Lifetime(),
+    default="1d",
+    show_default=True,
+    help="Lifetime of the values, such as 90s, 15m, 1h or 2d.",
 )
 @json_option
 def set_(mac: str, values: tuple[str, ...], tenant: str, source: str, lifetime: timedelta, as_json: bool) -> None:
-    """Tell of the endpoint MAC, such as mdm.compliant=true; an empty VALUE takes one away.
+    """Set posture values of the endpoint MAC, such as mdm.compliant=true. An empty VALUE removes one.
 
-    true, false and whole numbers are what they look like, everything else is text.
+    true, false and whole numbers keep their type. Other values are text.
     """
     told = {}
     for each in values:
         name, mark, text = each.partition("=")
         if not mark:
-            raise click.UsageError(f"{each!r} is not NAME=VALUE.")
+            raise click.UsageError(f"Invalid value {each!r}. Use NAME=VALUE.")
         told[name] = _WORDS[text] if text in _WORDS else int(text) if _WHOLE.fullmatch(text) else text
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):

@@ -1,4 +1,4 @@
-"""How endpoints are shown, and the options by which they are chosen."""
+"""Rows for endpoints, and filter options."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -22,17 +22,19 @@ from nac.sites import service as sites
 
 F = TypeVar("F", bound=Callable[..., object])
 _OPTIONS = (
-    click.option("--vendor", default="", help="With this in the vendor's name."),
-    click.option("--profile", default="", help="Of this profile, such as printer."),
-    click.option("--site", default="", metavar="SLUG", help="Seen last at this site."),
-    click.option("--seen-since", type=Since(), help="Not before: 15m, 1h, 2d ago, or a date and time (UTC)."),
-    click.option("--text", default="", help="With this in name or owner."),
-    click.option("--random/--no-random", default=None, help="Whether the device made its address up (IEEE 802c)."),
+    click.option("--vendor", default="", help="Part of the vendor's name."),
+    click.option("--profile", default="", help="Device profile, such as printer."),
+    click.option("--site", default="", metavar="SLUG", help="Site of the last sighting."),
+    click.option(
+        "--seen-since", type=Since(), help="Earliest last sighting: an age (15m, 1h, 2d) or a date and time (UTC)."
+    ),
+    click.option("--text", default="", help="Part of the name or owner."),
+    click.option("--random/--no-random", default=None, help="Only random MAC addresses, or none of them (IEEE 802c)."),
 )
 
 
 def filter_options(command: F) -> F:
-    """Options that `take_filter` makes a filter of."""
+    """Add the options of an endpoint filter."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -69,7 +71,7 @@ def rows(session: Session, tenant_id: TenantId, found: Sequence[EndpointWithSigh
 
 
 def inbox_rows(session: Session, tenant_id: TenantId, found: Sequence[EndpointWithSighting]) -> list[Row]:
-    """What a decision goes by: what it is, where it was seen, how often, and what the policy said."""
+    """Rows of the inbox: device, last sighting, number of sightings and decision of the policy."""
     places = {site.id: site.slug for site in sites.list_sites(session, tenant_id=tenant_id)}
     return [
         {
@@ -95,7 +97,7 @@ def row(session: Session, tenant_id: TenantId, endpoint: Endpoint) -> Row:
 
 
 def details(session: Session, tenant_id: TenantId, mac: str) -> dict[str, Any]:
-    """All that is known of one endpoint."""
+    """All data about one endpoint."""
     endpoint = endpoints.require_by_mac(session, tenant_id=tenant_id, mac=mac)
     listed = _listed(session, tenant_id, endpoint.mac)
     seen = dict(inbox_rows(session, tenant_id, [listed])[0])
@@ -125,18 +127,18 @@ def details(session: Session, tenant_id: TenantId, mac: str) -> dict[str, Any]:
 
 
 def posture_rows(posture: dict[str, Any]) -> dict[str, str]:
-    """By name: what was told, by whom, and until when it holds."""
+    """Posture by name: value, source and expiry."""
     now = utc_now().timestamp()
     return {
-        name: f"{json.dumps(told['value'], ensure_ascii=False)}, told by {told['source']}, "
-        f"{'holds until' if told['until'] > now else 'stale since'} "
+        name: f"{json.dumps(told['value'], ensure_ascii=False)}, from {told['source']}, "
+        f"{'valid until' if told['until'] > now else 'stale since'} "
         f"{datetime.fromtimestamp(told['until'], UTC).isoformat()}"
         for name, told in posture.items()
     }
 
 
 def for_people(found: dict[str, Any]) -> Row:
-    """The same with one line for each value."""
+    """One line for each value."""
     flat = {name: value for name, value in found.items() if not isinstance(value, dict | list)}
     flat |= {f"attribute.{name}": text for name, text in found["attributes"].items()}
     flat |= posture_rows(found["posture"])

@@ -1,4 +1,4 @@
-"""Exports as commands show them."""
+"""Rows for exports."""
 
 from cli.output import Row
 from nac.models import ExportJob
@@ -17,7 +17,7 @@ def export_row(job: ExportJob) -> Row:
         "rows": job.rows,
         "bytes": job.bytes,
         "files": [part["file"] for part in job.parts],
-        # Of manifest.json, which has those of the files.
+        # SHA-256 of manifest.json, which contains the hashes of the files.
         "sha256": job.sha256,
         "error": job.error,
         "failures": job.failures,
@@ -25,7 +25,7 @@ def export_row(job: ExportJob) -> Row:
         "asked_by": job.asked_by,
         "asked": job.created_at.isoformat(),
         "started": job.started_at and job.started_at.isoformat(),
-        # Of one before deletion: since when its files are the only copy.
+        # Only for an export before deletion: when its files became the only copy.
         "rows_gone": job.rows_gone_at and job.rows_gone_at.isoformat(),
         "ended": job.ended_at and job.ended_at.isoformat(),
     }

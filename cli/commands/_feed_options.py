@@ -1,4 +1,4 @@
-"""Settings of feeds as options. What is not given is left as it is, or as usual."""
+"""Feed settings as options. Omitted ones keep their value or default."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -18,27 +18,48 @@ _Option = Callable[[Any], Any]
 PEM = click.File(encoding="utf-8")
 
 _SHARED: tuple[_Option, ...] = (
-    click.option("--kind", "kinds", multiple=True, type=click.Choice(EVENT_KINDS), help="Only these; all otherwise."),
-    click.option("--outcome", "outcomes", multiple=True, type=click.Choice(OUTCOMES), help="Only these events."),
-    click.option("--ca-file", type=PEM, help="PEM of the authority of its server certificate."),
-    click.option("--network", "networks", multiple=True, help="Where alone its host may be, as CIDR."),
-    click.option("--timeout", "timeout_seconds", type=float, help="Seconds of a step, 1 to 10; 5 otherwise."),
+    click.option(
+        "--kind",
+        "kinds",
+        multiple=True,
+        type=click.Choice(EVENT_KINDS),
+        help="Kind of event (default all); repeatable.",
+    ),
+    click.option(
+        "--outcome",
+        "outcomes",
+        multiple=True,
+        type=click.Choice(OUTCOMES),
+        help="Outcome of events (default all); repeatable.",
+    ),
+    click.option("--ca-file", type=PEM, help="PEM file with the authority of the server's certificate."),
+    click.option("--network", "networks", multiple=True, help="Network that the host must be in (CIDR); repeatable."),
+    click.option(
+        "--timeout", "timeout_seconds", type=float, help="Timeout of each step in seconds, 1 to 10 (default 5)."
+    ),
 )
 _SYSLOG: tuple[_Option, ...] = (
-    click.option("--port", type=int, help="TCP, with TLS; 6514 otherwise."),
-    click.option("--facility", type=click.Choice(list(FACILITIES)), help="authpriv otherwise."),
-    click.option("--app-name", help="APP-NAME of messages; admit otherwise."),
-    click.option("--hostname", help="HOSTNAME of messages; this machine's otherwise."),
-    click.option("--enterprise", type=int, help="Private enterprise number in the SD-ID; 32473 otherwise."),
-    click.option("--severity", "severities", multiple=True, metavar="KIND[.OUTCOME]=NAME", help="May be repeated."),
-    click.option("--bom/--no-bom", default=None, help="Messages are UTF-8 with a byte order mark, not ASCII."),
+    click.option("--port", type=int, help="TCP port for TLS (default 6514)."),
+    click.option("--facility", type=click.Choice(list(FACILITIES)), help="Syslog facility (default authpriv)."),
+    click.option("--app-name", help="APP-NAME of messages (default admit)."),
+    click.option("--hostname", help="HOSTNAME of messages (default this machine's name)."),
+    click.option("--enterprise", type=int, help="Private enterprise number in the SD-ID (default 32473)."),
+    click.option(
+        "--severity",
+        "severities",
+        multiple=True,
+        metavar="KIND[.OUTCOME]=NAME",
+        help="Severity of a kind or outcome; repeatable.",
+    ),
+    click.option("--bom/--no-bom", default=None, help="UTF-8 messages with a byte order mark (default ASCII)."),
 )
 _WEBHOOK: tuple[_Option, ...] = (
-    click.option("--batch", type=int, help="Events of one request at the most, 1 to 500; 100 otherwise."),
+    click.option("--batch", type=int, help="Maximum events in a request, 1 to 500 (default 100)."),
     click.option(
         "--header-file",
         type=PEM,
-        help='Headers of each request, such as "Authorization: Bearer ...", one a line; sealed. "-": standard input.',
+        help='File of request headers, one on each line, such as "Authorization: Bearer ...", stored '
+        'encrypted. "-": standard input.',
     ),
 )
 
@@ -60,12 +81,14 @@ def _with(function: F, options: Iterable[_Option]) -> F:
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that were given, by their names."""
+    """Settings from the options, by name."""
     found = {name: value for name, value in options.items() if value is not None and value != ()}
     if found.get("url") == "-":
         if "header_file" in found and found["header_file"].name in ("-", "<stdin>"):
-            raise click.UsageError("Address and headers cannot both come from standard input: give a file of headers.")
-        # An address may hold a key.
+            raise click.UsageError(
+                "Only one of URL and headers can come from standard input. Use a file for the headers."
+            )
+        # A URL may contain a key.
         found["url"] = first_line(sys.stdin)
     if (file := found.pop("ca_file", None)) is not None:
         found["ca_certificate"] = pem(file)
@@ -92,9 +115,9 @@ def _headers(file: TextIO) -> dict[str, str]:
                 continue
             if not colon or name in headers:
                 raise InvalidInput(
-                    "It is no header." if not colon else "The header is there twice.",
+                    "Invalid header." if not colon else "Duplicate header.",
                     place=f"{file.name}, line {number}",
-                    remedy="Write Name: value, each name once.",
+                    remedy="Use Name: value, each name once.",
                 )
             headers[name] = value.strip(" \t")
     return headers
@@ -104,5 +127,7 @@ def _pairs(severities: Iterable[str]) -> Iterable[tuple[str, str]]:
     for text in severities:
         what, equals, severity = text.partition("=")
         if not equals:
-            raise click.UsageError(f"--severity {text}: write KIND=NAME, NAME one of {', '.join(SEVERITIES)}.")
+            raise click.UsageError(
+                f"Invalid --severity {text!r}. Use KIND[.OUTCOME]=NAME. NAME is one of {', '.join(SEVERITIES)}."
+            )
         yield what, severity

@@ -1,4 +1,4 @@
-"""How a feed is shown."""
+"""Rows for feeds."""
 
 from datetime import datetime
 
@@ -14,7 +14,7 @@ _PEM = ("ca_certificate", "client_certificate")
 
 
 def feed_row(session: Session, feed: Feed, *, now: datetime) -> Row:
-    """One line of a list."""
+    """Row of a list."""
     waiting = feeds.get_backlog(session, feed)
     return {
         "name": feed.slug,

@@ -1,4 +1,4 @@
-"""Retention as commands show it."""
+"""Rows for retention."""
 
 from cli.output import Row
 from nac.models import RetentionHold, RetentionNotice
@@ -12,18 +12,18 @@ def retention_row(log: LogPlan) -> Row:
     return {
         "log": log.log,
         "days": log.days,
-        # Whether the tenant chose it; else it is the platform's.
+        # Whether the tenant set it; otherwise the platform's default applies.
         "days_chosen": bool(chosen and chosen.days is not None),
         "floor_days": log.limits.floor_days,
         "ceiling_days": log.limits.ceiling_days,
-        # None for no budget.
+        # None if there is no budget.
         "bytes": log.bytes,
-        # Estimates, as are the rows.
+        # Estimates, like the number of rows.
         "used_bytes": log.total_bytes,
         "used_is_estimate": True,
         "used_rows": sum(log.rows.values()),
         "oldest_day": str(min(log.sizes)) if log.sizes else None,
-        # What is older goes; and once all that was chosen is in force.
+        # Start of the retained period now, and once all announced settings are in force.
         "kept_from": str(log.keep_from),
         "kept_from_later": str(log.wanted_from),
         "export": log.export_format or "none",
@@ -47,7 +47,7 @@ def short_retention_row(log: LogPlan) -> Row:
 
 
 def for_people(row: Row) -> Row:
-    """Sizes with their units, where JSON has bytes."""
+    """Sizes with units; JSON has bytes."""
     names = {"bytes": "budget", "used_bytes": "used", "ceiling_bytes": "ceiling"}
     return {
         names.get(name, name): format_size(value) if name in names and isinstance(value, int) else value

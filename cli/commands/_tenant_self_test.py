@@ -19,9 +19,9 @@ _POLL_SECONDS = 0.2
 @click.argument("slug")
 @json_option
 def self_test(slug: str, as_json: bool) -> None:
-    """Ask the listeners of the tenant SLUG as its switches would, and show what they answer.
+    """Test the listeners of the tenant SLUG as its switches would, and show the responses.
 
-    Ends with 1 where something is not as the tenant's policy says.
+    Exit status 1 if a response does not match the tenant's policy.
     """
     domain = Domain()
     with domain.tenant(slug) as (session, tenant_id):
@@ -35,9 +35,7 @@ def self_test(slug: str, as_json: bool) -> None:
         show_list([_line(check) for check in row.board], as_json=False)
         for check in row.board:
             if not check["ok"]:
-                click.echo(
-                    f"\n{check['name']}, {check['sent']}: {check['expected']} was expected ({check['because']})."
-                )
+                click.echo(f"\n{check['name']}, {check['sent']}: expected {check['expected']} ({check['because']}).")
                 click.echo(f"  {check['why']}")
     if not row.passed:
         click.get_current_context().exit(1)
@@ -51,9 +49,7 @@ def _wait(domain: Domain, slug: str, test_id: UUID) -> SelfTest:
         if row.state in ("done", "failed"):
             return row
         if time.monotonic() > deadline:
-            raise Refused(
-                "Nobody carries the self-test out.", place="self-test", remedy="Is the worker up? ./admit status"
-            )
+            raise Refused("The worker did not run the self-test.", place="self-test", remedy="See ./admit status.")
         time.sleep(_POLL_SECONDS)
 
 

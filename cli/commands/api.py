@@ -15,7 +15,7 @@ _URL, _TOKEN = "ADMIT_API_URL", "ADMIT_API_TOKEN"
 
 
 class _Operations(click.Group):
-    """Made of what the API says of itself, so that it has what the API has."""
+    """Commands built from the API's OpenAPI document."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_operations(ctx))
@@ -25,7 +25,7 @@ class _Operations(click.Group):
         return None if found is None else make_command(found, _api(ctx))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """By noun."""
+        """List commands by noun."""
         known = _operations(ctx)
         for noun in sorted({operation.noun for operation in known.values()}):
             with formatter.section(noun or "other"):
@@ -34,14 +34,14 @@ class _Operations(click.Group):
 
 
 def _keep(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
-    """For the list of commands, which is made before the group itself is called."""
+    """Store a value for the list of commands, which click builds before it calls the group."""
     ctx.meta[f"admit.api.{parameter.name}"] = value
 
 
 @click.group(cls=_Operations)
 @click.option(
     "--url",
-    help=f"Of the API; {_URL} otherwise, or else that of this machine.",
+    help=f"URL of the API (default {_URL}, then this machine's API).",
     is_eager=True,
     expose_value=False,
     callback=_keep,
@@ -49,13 +49,13 @@ def _keep(ctx: click.Context, parameter: click.Parameter, value: object) -> None
 @click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help=f"That holds the token; {_TOKEN} otherwise.",
+    help=f"File with the token (default: the variable {_TOKEN}).",
     is_eager=True,
     expose_value=False,
     callback=_keep,
 )
 def command() -> None:
-    """Everything that the API can do, from anywhere, with a token (`./admit token make`)."""
+    """Call any operation of the API, from any machine, with a token (`./admit token make`)."""
 
 
 def _first_line(operation: Operation) -> str:
@@ -72,7 +72,9 @@ def _operations(ctx: click.Context) -> Operations:
 def _api(ctx: click.Context) -> Api:
     url = ctx.meta.get("admit.api.url") or os.environ.get(_URL) or _here()
     if not url.startswith(("http://", "https://")):
-        raise InvalidInput(f"{url!r} is no URL of an API.", place="--url", remedy="Such as https://admit.example.com")
+        raise InvalidInput(
+            f"Invalid URL {url!r}.", place="--url", remedy="Use a URL such as https://admit.example.com."
+        )
     path: Path | None = ctx.meta.get("admit.api.token_file")
     return Api(url.rstrip("/"), path.read_text("ascii", "replace").strip() if path else os.environ.get(_TOKEN, ""))
 

@@ -42,17 +42,17 @@ class _Wanted(TypedDict):
 
 @click.group()
 def command() -> None:
-    """Who changed what, in chains that anybody can verify: of a tenant, an MSP or, with neither, the platform."""
+    """Show, export and verify the audit log of a tenant, an MSP or, by default, the platform."""
 
 
 def _owner_options(function: F) -> F:
-    function = click.option("--msp", metavar="SLUG", help="Of this MSP itself.")(function)
-    return click.option("--tenant", "-t", metavar="SLUG", help="Of this tenant.")(function)
+    function = click.option("--msp", metavar="SLUG", help="The MSP.")(function)
+    return click.option("--tenant", "-t", metavar="SLUG", help="The tenant.")(function)
 
 
 def _owner(session: Session, tenant: str | None, msp: str | None) -> Owner:
     if tenant and msp:
-        raise InvalidInput("An audit log is of a tenant or of an MSP.", place="--msp", remedy="Remove one of them.")
+        raise InvalidInput("--tenant and --msp exclude each other.", place="--msp", remedy="Use only one of them.")
     if tenant:
         return Owner(tenant_id=tenants.require_by_slug(session, slug=tenant).id)
     return Owner(msps.require_by_slug(session, slug=msp).id) if msp else Owner()
@@ -60,18 +60,18 @@ def _owner(session: Session, tenant: str | None, msp: str | None) -> Owner:
 
 @command.command("list")
 @_owner_options
-@click.option("--actor", default="", help="Kind and name, such as cli:root.")
-@click.option("--action", default="", help="Such as endpoint.set.")
-@click.option("--target", default="", help="As entries have it.")
-@click.option("--text", default="", help="A part of the target.")
-@click.option("--request", "request_id", metavar="ID", default="", help="Of this request to the API.")
-@click.option("--address", default="", help="Asked from there.")
-@click.option("--since", type=Since(), help="Not before: 15m, 1h, 2d ago, or a date and time (UTC).")
-@click.option("--until", type=Since(), help="To before then.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many of the newest.")
+@click.option("--actor", default="", help="Actor as kind and name, such as cli:root.")
+@click.option("--action", default="", help="Action, such as endpoint.set.")
+@click.option("--target", default="", help="Target, exactly as in an entry.")
+@click.option("--text", default="", help="Part of the target.")
+@click.option("--request", "request_id", metavar="ID", default="", help="ID of the API request.")
+@click.option("--address", default="", help="Source address of the request.")
+@click.option("--since", type=Since(), help="Start: an age (15m, 1h, 2d) or a date and time (UTC).")
+@click.option("--until", type=Since(), help="End (exclusive), in the same formats.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of entries.")
 @json_option
 def list_(tenant: str | None, msp: str | None, limit: int, as_json: bool, **wanted: Unpack[_Wanted]) -> None:
-    """Show entries, newest first, with what each changed."""
+    """List entries with their changes, newest first."""
     with Domain().platform() as session:
         owner = _owner(session, tenant, msp)
         rows = list(islice(_entries(session, owner, AuditEntryFilter(**wanted), limit), limit))
@@ -105,11 +105,11 @@ def _row(row: AuditEntry) -> Row:
 
 @command.command()
 @_owner_options
-@click.option("--after", type=click.IntRange(min=0), default=0, help="Entries behind this position alone.")
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Start after this position.")
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False, writable=True), required=True)
 @json_option
 def export(tenant: str | None, msp: str | None, after: int, output: Path, as_json: bool) -> None:
-    """Write the chain into a file, for `audit verify`."""
+    """Export the chain to a file for `audit verify`."""
     domain = Domain()
     with domain.platform() as session:
         owner = _owner(session, tenant, msp)
@@ -125,11 +125,11 @@ _File = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 @command.command()
 @click.argument("file", type=_File)
-@click.option("--head", "heads", type=_File, multiple=True, help="A head that was kept, or an earlier export.")
-@click.option("--key", type=_File, help="The platform's public key (PEM), where it is known from elsewhere.")
+@click.option("--head", "heads", type=_File, multiple=True, help="Stored head or earlier export; repeatable.")
+@click.option("--key", type=_File, help="PEM file with the platform's public key from a trusted source.")
 @json_option
 def verify(file: Path, heads: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
-    """Tell whether FILE, an export, is what was sealed; status 1 where it is not. Needs no database."""
+    """Verify FILE, an export of the audit log; exit status 1 if it was altered. Needs no database."""
     known = [parse_known_head(_read(head)) for head in heads]
     with text_read(file.name), file.open(encoding="utf-8") as lines:
         result = verify_lines(lines, known=known, public_key=_read(key) if key else "")
@@ -140,7 +140,7 @@ def verify(file: Path, heads: tuple[Path, ...], key: Path | None, as_json: bool)
         "last": result.last,
         "entries": result.entries,
         "findings": result.findings,
-        "notes": result.notes if known else [*result.notes, "no head that was kept was given (--head)"],
+        "notes": result.notes if known else [*result.notes, "not compared with a stored head (--head)"],
     }
     show_one(row, as_json=as_json)
     if result.findings:

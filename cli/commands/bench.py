@@ -1,4 +1,4 @@
-"""`./admit bench`: hands over to `loadtest`."""
+"""`./admit bench`: runs `loadtest`."""
 
 import os
 import sys
@@ -11,6 +11,6 @@ import click
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(arguments: tuple[str, ...]) -> None:
-    """Measure a cell beside its peers: './admit bench quick'."""
+    """Measure a cell and its peers, such as './admit bench quick'."""
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-P", "-m", "loadtest", *arguments])  # noqa: S606 -- no shell is the point

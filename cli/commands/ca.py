@@ -28,7 +28,7 @@ from nac.models import CertificateAuthority
 
 @click.group()
 def command() -> None:
-    """Certificate authorities of a tenant."""
+    """Manage certificate authorities of a tenant."""
 
 
 for trusting in _ca_trust.COMMANDS:
@@ -68,7 +68,7 @@ def list_(tenant: str, as_json: bool) -> None:
 @tenant_option
 @json_option
 def show(authority: str, tenant: str, as_json: bool) -> None:
-    """Show AUTHORITY: an id, or root or issuing for the newest of its kind [root]."""
+    """Show AUTHORITY: an id, or the newest `root` or `issuing` authority (default root)."""
     with Domain().tenant(tenant) as (session, tenant_id):
         found = certificates.require_authority(session, tenant_id=tenant_id, which=authority)
         row = _full_row(session, tenant_id, found)
@@ -78,10 +78,10 @@ def show(authority: str, tenant: str, as_json: bool) -> None:
 @command.command()
 @click.argument("authority", default="root")
 @tenant_option
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write instead of showing it.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Output file (default standard output).")
 @json_option
 def export(authority: str, tenant: str, out: Path | None, as_json: bool) -> None:
-    """Export the certificate of AUTHORITY as PEM: the root is what devices must trust."""
+    """Export the certificate of AUTHORITY as PEM. Devices must trust the root."""
     with Domain().tenant(tenant) as (session, tenant_id):
         found = certificates.require_authority(session, tenant_id=tenant_id, which=authority)
         shown = authority_row(session, tenant_id, found)
@@ -90,7 +90,7 @@ def export(authority: str, tenant: str, out: Path | None, as_json: bool) -> None
         try:
             out.write_text(pem)
         except OSError as exc:
-            raise Refused(f"It cannot be written: {exc.strerror}.", place=str(out)) from exc
+            raise Refused(f"Cannot write the file: {exc.strerror}.", place=str(out)) from exc
         show_one(shown | {"file": str(out)}, as_json=as_json)
     elif as_json:
         show_one(shown | {"pem": pem}, as_json=True)
@@ -100,17 +100,17 @@ def export(authority: str, tenant: str, out: Path | None, as_json: bool) -> None
 
 @command.command("rollover")
 @tenant_option
-@click.option("--root", "of_root", is_flag=True, help="A new root as well.")
-@moment_option("--present-from", help="When devices are first shown a server certificate below it (UTC); at once else.")
+@click.option("--root", "of_root", is_flag=True, help="Also create a new root.")
+@moment_option("--present-from", help="Start of the new server certificate (UTC, default now).")
 @json_option
 def rollover_(tenant: str, of_root: bool, present_from: datetime | None, as_json: bool) -> None:
-    """Make a new issuing authority that signs from now on; the old one retires.
+    """Create a new issuing authority and retire the current one.
 
-    Devices with certificates of the old one are admitted as before. With --root, the cell shows a chain that ends at
-    the old root and at the new one: give devices the new root before the old one ends.
+    Certificates of the retired authority stay valid. With --root, the cell presents a chain to both the old and the new
+    root. Install the new root on devices before the old one expires.
     """
     if present_from and not of_root:
-        raise InvalidInput("The server certificate stays as it is where the root does.", place="--present-from")
+        raise InvalidInput("Only valid with --root.", place="--present-from")
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         plan = rollover.plan_rollover(
@@ -133,9 +133,10 @@ def rollover_(tenant: str, of_root: bool, present_from: datetime | None, as_json
 @tenant_option
 @json_option
 def key_store(store: str, tenant: str, as_json: bool) -> None:
-    """Make keys of new authorities in STORE: sealed in the database, in a PKCS#11 token, or as the platform says.
+    """Set where keys of new authorities are stored: sealed in the database, in a PKCS#11 token, or the platform's
+    default.
 
-    Keys that exist stay where they are: ./admit ca rollover makes new ones.
+    Existing keys do not move. Create new ones with ./admit ca rollover.
     """
     chosen = cast(profiles.KeyStoreChoice, "" if store == "platform" else store)
     domain = Domain()
@@ -148,18 +149,18 @@ _passphrase_option = click.option(
     "--passphrase-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     required=True,
-    help="Its first line, of at least 16 characters, guards the key outside.",
+    help="File whose first line (16 characters or more) is the passphrase of the exported key.",
 )
 
 
 @command.command("export-root-key")
 @tenant_option
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Output file.")
 @_passphrase_option
-@click.option("--forget", is_flag=True, help="Keep no copy here: the root is offline from now on.")
+@click.option("--forget", is_flag=True, help="Delete the key in Admit, which takes the root offline.")
 @json_option
 def export_root_key(tenant: str, out: Path, passphrase_file: Path, forget: bool, as_json: bool) -> None:
-    """Write the root's key into a file, under a passphrase."""
+    """Export the root's key to a file, encrypted with a passphrase."""
     passphrase = read_password(passphrase_file)
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
@@ -173,9 +174,9 @@ def export_root_key(tenant: str, out: Path, passphrase_file: Path, forget: bool,
             file.flush()
             os.fsync(file.fileno())
     except OSError as exc:
-        raise Refused(f"It cannot be written: {exc.strerror}.", place=str(out)) from exc
+        raise Refused(f"Cannot write the file: {exc.strerror}.", place=str(out)) from exc
     if forget:
-        # Not before the file is on disk.
+        # Only after the file is on disk.
         with domain.tenant(tenant) as (session, tenant_id):
             root = offline_root.forget_root_key(session, actor=domain.actor, tenant_id=tenant_id)
             row = _full_row(session, tenant_id, root)
@@ -188,7 +189,7 @@ def export_root_key(tenant: str, out: Path, passphrase_file: Path, forget: bool,
 @_passphrase_option
 @json_option
 def import_root_key(tenant: str, file: Path, passphrase_file: Path, as_json: bool) -> None:
-    """Bring the root's key back from FILE, to sign an issuing authority with it."""
+    """Import the root's key from FILE, to sign an issuing authority with it."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         root = offline_root.import_root_key(

@@ -12,7 +12,7 @@ from nac.cells.cell_admin import CellState
 
 @click.group()
 def command() -> None:
-    """Cells: each a radiusd with its agent, in whose slots tenants live."""
+    """Manage cells: one radiusd and its agent each, with slots for tenants."""
 
 
 def _row(state: CellState) -> Row:
@@ -42,9 +42,11 @@ def list_(as_json: bool) -> None:
 
 @command.command("set")
 @click.argument("name")
-@click.option("--status", type=click.Choice(["active", "draining"]), help="draining: it takes no new tenants.")
-@click.option("--label", "labels", multiple=True, help="Where it is or what it is for; may be given several times.")
-@click.option("--address", help='That NASes send to; "" for where it listens.')
+@click.option(
+    "--status", type=click.Choice(["active", "draining"]), help="Status; a draining cell takes no new tenants."
+)
+@click.option("--label", "labels", multiple=True, help="Location or purpose of the cell; repeatable.")
+@click.option("--address", help='Address for NASes; "" for the listen address.')
 @json_option
 def set_(
     name: str,
@@ -53,7 +55,7 @@ def set_(
     address: str | None,
     as_json: bool,
 ) -> None:
-    """Change the cell NAME; what is not given stays."""
+    """Update the cell NAME. Omitted settings do not change."""
     domain = Domain()
     with domain.platform() as session:
         state = cell_admin.update_cell(

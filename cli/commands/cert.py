@@ -31,7 +31,7 @@ from pki.signing_requests import SigningRequest, read_signing_request
 
 @click.group()
 def command() -> None:
-    """Certificates of a tenant's devices, users and RADIUS server."""
+    """Manage certificates of a tenant's devices, users and RADIUS server."""
 
 
 _RADSEC_SERVER = "radsec-server"
@@ -43,25 +43,39 @@ for changing in _cert_status.COMMANDS:
 
 @command.command()
 @tenant_option
-@click.option("--profile", type=click.Choice([*_HANDED_OUT, "server"]), required=True, help="What it is for.")
-@click.option("--name", required=True, help="Common name; for a server its DNS name.")
-@click.option("--san", "sans", multiple=True, metavar="KIND:VALUE", help="dns:, email:, uri: or upn: name; repeatable.")
-@click.option("--endpoint", metavar="MAC", help="The endpoint that it is issued to.")
-@click.option("--user", metavar="NAME", help="The user that it is issued to.")
-@moment_option("--present-from", help="When devices are first shown a server's certificate (UTC); at once else.")
-@click.option("--csr", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Certify this request's key.")
+@click.option(
+    "--profile", type=click.Choice([*_HANDED_OUT, "server"]), required=True, help="Purpose of the certificate."
+)
+@click.option("--name", required=True, help="Common name; for a server, its DNS name.")
+@click.option(
+    "--san",
+    "sans",
+    multiple=True,
+    metavar="KIND:VALUE",
+    help="Alternative name with the prefix dns:, email:, uri: or upn:; repeatable.",
+)
+@click.option("--endpoint", metavar="MAC", help="Endpoint that gets the certificate.")
+@click.option("--user", metavar="NAME", help="User that gets the certificate.")
+@moment_option("--present-from", help="Start of a server certificate (UTC, default now).")
+@click.option(
+    "--csr",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Certificate signing request for an existing key.",
+)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="Folder for the files; made where it is missing.",
+    help="Folder for the files; created if missing.",
 )
 @click.option(
     "--p12-password-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Its first line opens the PKCS#12; random else.",
+    help="File whose first line is the PKCS#12 password (default random).",
 )
-@click.option("--p12-legacy", is_flag=True, help="PKCS#12 that macOS, iOS and old Windows and Android import (3DES).")
+@click.option(
+    "--p12-legacy", is_flag=True, help="PKCS#12 with 3DES, for macOS, iOS and old versions of Windows and Android."
+)
 @json_option
 def issue(
     tenant: str,
@@ -77,33 +91,33 @@ def issue(
     p12_legacy: bool,
     as_json: bool,
 ) -> None:
-    """Issue a certificate and write its files into a folder.
+    """Issue a certificate and write its files to a folder.
 
     \b
-    NAME.pem           the certificate and, after it, the issuing authority's:
-                       the full chain, as most supplicants and servers want it
-    NAME.chain.pem     the issuing authority's certificate alone, for those
-                       that want the chain without the certificate
-    NAME.ca.pem        the root, which the other side must trust
-    NAME.key           the key, of a client whose key is made here
-    NAME.p12           key, certificate, chain and root in one (PKCS#12),
-    NAME.p12-password  and the password that opens it, where none was given
+    NAME.pem           the certificate and the issuing authority's:
+                       the full chain for most supplicants and servers
+    NAME.chain.pem     only the issuing authority's certificate, for
+                       software that needs the chain separately
+    NAME.ca.pem        the root, which the peer must trust
+    NAME.key           the key, if Admit generated it
+    NAME.p12           key, certificate, chain and root (PKCS#12)
+    NAME.p12-password  the generated password of the PKCS#12 file
 
-    A client's key leaves with them and is kept nowhere else; a server's key stays here, for the cell. That of a
-    radsec-server, which is for a RadSec listener of your own, leaves, too.
+    Admit does not keep a client's key or the key of a radsec-server, which is for your own RadSec listener.
+    A server's key stays in Admit for the cell.
 
-    With --endpoint or --user it is among those that `cert revoke --all-of-endpoint` or `--all-of-user` revokes.
+    With --endpoint or --user, `cert revoke --all-of-endpoint` or `--all-of-user` includes the certificate.
     """
     with translate_pki_errors():
         names = tuple(map(parse_san, sans))
         request = read_signing_request(csr.read_bytes()) if csr else None
     password = read_password(p12_password_file) if p12_password_file else None
     if (request or profile == "server") and (password or p12_legacy):
-        raise InvalidInput("A PKCS#12 file holds the key, which is not handed out here.", place="--p12-password-file")
+        raise InvalidInput("A server's key stays in Admit, so there is no PKCS#12 file.", place="--p12-password-file")
     if profile in ("server", _RADSEC_SERVER) and (endpoint or user):
-        raise InvalidInput("A server certificate is the tenant's own.", place="--endpoint, --user")
+        raise InvalidInput("A server certificate belongs to no endpoint or user.", place="--endpoint, --user")
     if profile != "server" and present_from:
-        raise InvalidInput("Only a server certificate is shown to devices.", place="--present-from")
+        raise InvalidInput("Only valid for server certificates.", place="--present-from")
     if profile == _RADSEC_SERVER:
         names = add_dns_name(name, names)
     with handing_out(out, name) as handout:
@@ -142,7 +156,9 @@ def _issue_server(
     present_from: datetime | None,
 ) -> certificates.IssuedCertificate:
     if request or any(item.kind != "dns" for item in sans):
-        raise InvalidInput("It takes DNS names alone, and its key is made here.", place="--profile server")
+        raise InvalidInput(
+            "A server certificate has only DNS names and a key that Admit generates.", place="--profile server"
+        )
     before = server_renewal.get_presented_server(session, tenant_id=tenant_id)
     server = certificates.issue_server(
         session,
@@ -160,12 +176,14 @@ def _issue_server(
 @command.command("list")
 @tenant_option
 @click.option(
-    "--status", type=click.Choice(["intended", "abandoned", "valid", "suspended", "revoked"]), help="Only these."
+    "--status",
+    type=click.Choice(["intended", "abandoned", "valid", "suspended", "revoked"]),
+    help="Status of the certificates.",
 )
-@click.option("--profile", default="", help="Only those of this profile, such as eap-client-device.")
-@click.option("--name", default="", help="Only those whose name begins so.")
-@click.option("--limit", type=click.IntRange(1), help="No more than so many.")
-@click.option("--after", default="", metavar="SERIAL", help="Go on behind this serial number.")
+@click.option("--profile", default="", help="Profile of the certificates, such as eap-client-device.")
+@click.option("--name", default="", help="Start of the common name.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of certificates.")
+@click.option("--after", default="", metavar="SERIAL", help="Start after this serial number.")
 @json_option
 def list_(
     tenant: str, status: str | None, profile: str, name: str, limit: int | None, after: str, as_json: bool
@@ -184,16 +202,22 @@ def list_(
 
 
 @command.command()
-@click.option("--tenant", "-t", "slug", metavar="SLUG", help="Of this one alone; of all tenants where none is given.")
-@click.option("--days", type=click.IntRange(1, 36525), default=60, show_default=True, help="Within so many.")
+@click.option("--tenant", "-t", "slug", metavar="SLUG", help="The tenant (default all).")
 @click.option(
-    "--kind", "kinds", type=click.Choice(expiry.EXPIRING_KINDS), multiple=True, help="Only these; repeatable."
+    "--days", type=click.IntRange(1, 36525), default=60, show_default=True, help="Maximum days until the end."
+)
+@click.option(
+    "--kind",
+    "kinds",
+    type=click.Choice(expiry.EXPIRING_KINDS),
+    multiple=True,
+    help="Kind of authority or certificate; repeatable.",
 )
 @json_option
 def expiring(slug: str | None, days: int, kinds: tuple[expiry.ExpiringKind, ...], as_json: bool) -> None:
-    """List the authorities and certificates that end soon and have no successor, the first to end first.
+    """List authorities and certificates that end soon and have no successor, earliest first.
 
-    What to do about each kind: docs/reference/pki.md, "Expiry warnings".
+    For what to do, see "Expiry warnings" in docs/reference/pki.md.
     """
     domain, now = Domain(), utc_now()
     rows: list[Row] = []
@@ -223,8 +247,8 @@ def _tell_names_gone(before: Certificate | None, after: Certificate) -> None:
     gone = server_renewal.find_removed_names(before, after)
     if gone:
         click.echo(
-            f"Note: devices that ask for {' or '.join(gone.names)} refuse this certificate. Until they have its name"
-            f" (./admit enrol profile), back to the one before: ./admit cert present {gone.before}",
+            f"Note: devices that expect {' or '.join(gone.names)} reject this certificate. To go back until"
+            f" they have the new name (./admit enrol profile): ./admit cert present {gone.before}",
             err=True,
         )
 
@@ -250,7 +274,7 @@ def _expiring_row(item: expiry.ExpiringItem, now: datetime) -> Row:
 @tenant_option
 @json_option
 def present(serial: str, tenant: str, as_json: bool) -> None:
-    """Show devices the server certificate SERIAL from now on, in place of the one that they see now."""
+    """Present the server certificate SERIAL to devices from now on."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         before = server_renewal.get_presented_server(session, tenant_id=tenant_id)

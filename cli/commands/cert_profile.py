@@ -11,7 +11,7 @@ from pki.profiles import CertificateProfile
 
 @click.group()
 def command() -> None:
-    """Certificate profiles as a tenant has them: how long certificates are valid, and with which kind of key."""
+    """Manage a tenant's certificate profiles: validity and kind of key."""
 
 
 def _row(profile: CertificateProfile) -> Row:
@@ -37,11 +37,11 @@ def list_(tenant: str, as_json: bool) -> None:
 @command.command("set")
 @click.argument("name")
 @tenant_option
-@click.option("--validity-days", type=int, help="Of certificates issued from now on.")
-@click.option("--key", type=click.Choice(KEY_KINDS), help="Of keys that are made here.")
+@click.option("--validity-days", type=int, help="Validity in days of new certificates.")
+@click.option("--key", type=click.Choice(KEY_KINDS), help="Kind of keys that Admit generates.")
 @json_option
 def set_(name: str, tenant: str, validity_days: int | None, key: str | None, as_json: bool) -> None:
-    """Choose for the profile NAME; what is not given is as built in. What is issued already stays as it is."""
+    """Update the profile NAME. Omitted settings return to the built-in values. Issued certificates do not change."""
     choice = {"validity_days": validity_days, "key": key}
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):

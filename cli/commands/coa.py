@@ -29,22 +29,29 @@ class _Wanted(TypedDict):
 
 @click.group()
 def command() -> None:
-    """What was asked of NASes about live sessions (RFC 5176), and what they answered."""
+    """Manage requests to NASes about live sessions (RFC 5176)."""
 
 
 @command.command("list")
 @tenant_option
-@click.option("--state", "states", type=click.Choice(COA_STATES), multiple=True, help="Only these; several times.")
-@click.option("--session", "row", metavar="ID", type=ROW_ID, help="About this session, by its id of session list.")
-@click.option("--mac", default="", help="About this device, in any notation.")
-@click.option("--user", metavar="NAME", default="", help="About this user.")
-@click.option("--nas", metavar="NAS", default="", help="Asked of this NAS: identifier, address or name.")
-@click.option("--reason", default="", help="Such as requested, redecided or endpoint-blocked.")
-@click.option("--redecision", metavar="ID", type=ROW_ID, help="That follow from this one of redecide list.")
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many at most.")
+@click.option(
+    "--state", "states", type=click.Choice(COA_STATES), multiple=True, help="State of the requests; repeatable."
+)
+@click.option("--session", "row", metavar="ID", type=ROW_ID, help="Session, by its id from session list.")
+@click.option("--mac", default="", help="MAC address of the device, in any notation.")
+@click.option("--user", metavar="NAME", default="", help="User name.")
+@click.option("--nas", metavar="NAS", default="", help="NAS, by identifier, address or name.")
+@click.option("--reason", default="", help="Reason, such as requested, redecided or endpoint-blocked.")
+@click.option(
+    "--redecision",
+    metavar="ID",
+    type=ROW_ID,
+    help="Re-decision that caused the requests, by its id from redecide list.",
+)
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum number of requests.")
 @json_option
 def list_command(tenant: str, limit: int, as_json: bool, **wanted: Unpack[_Wanted]) -> None:
-    """List requests, the newest first."""
+    """List requests, newest first."""
 
     def fetch(span: PageSpan) -> Sequence[CoaRequest]:
         return coa_requests.list_requests(session, tenant_id=tenant_id, span=span, **wanted)
@@ -60,7 +67,7 @@ def list_command(tenant: str, limit: int, as_json: bool, **wanted: Unpack[_Wante
 @click.argument("request_id", metavar="ID", type=ROW_ID)
 @json_option
 def withdraw(tenant: str, request_id: int, as_json: bool) -> None:
-    """Send no more of the request ID of coa list."""
+    """Withdraw the request ID of coa list: no more packets are sent."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         row = coa_row(

@@ -42,22 +42,22 @@ class _Wanted(TypedDict):
 
 @click.command()
 @tenant_option
-@click.option("--mac", default="", help="Of this device, in any notation.")
-@click.option("--user", metavar="NAME|SERIAL", default="", help="Of this user, certificate name or serial number.")
-@click.option("--nas", default="", help="Asked by this NAS: its name, NAS-Identifier or address.")
-@click.option("--site", metavar="SLUG", default="", help="At this site.")
-@click.option("--rejects", is_flag=True, help="Rejects alone.")
-@click.option("--monitored", is_flag=True, help="Decided in monitor mode alone.")
-@click.option("--reason", metavar="CODE", type=click.Choice(list(REASONS)), help="With this reason alone.")
-@click.option("--since", type=Since(), help="Not before: 15m, 1h, 2d ago, or a date and time (UTC).")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many of the newest.")
+@click.option("--mac", default="", help="MAC address of the device, in any notation.")
+@click.option("--user", metavar="NAME|SERIAL", default="", help="User name, certificate name or serial number.")
+@click.option("--nas", default="", help="NAS, by name, NAS-Identifier or address.")
+@click.option("--site", metavar="SLUG", default="", help="The site.")
+@click.option("--rejects", is_flag=True, help="Only rejects.")
+@click.option("--monitored", is_flag=True, help="Only decisions in monitor mode.")
+@click.option("--reason", metavar="CODE", type=click.Choice(list(REASONS)), help="Reason code.")
+@click.option("--since", type=Since(), help="Start: an age (15m, 1h, 2d) or a date and time (UTC).")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of decisions.")
 @json_option
 def command(
     tenant: str, reason: str | None, since: datetime | None, limit: int, as_json: bool, **wanted: Unpack[_Wanted]
 ) -> None:
-    """Tell who was admitted or rejected and why, newest first, with what to do about a reject.
+    """List decisions with their reasons, newest first, and advice for rejects.
 
-    Without --since, requests of a NAS or site and those that a rule admitted are looked for in the newest 100,000.
+    Without --since, a search by NAS, site or permitting rule covers only the newest 100,000 requests.
     """
 
     def fetch(before: tuple[datetime, int] | None) -> Sequence[LoggedDecision]:
@@ -80,7 +80,7 @@ def command(
     if searched is not None:
         click.echo(
             f"Note: searched the newest {decisions.MAX_SEARCHED_ROWS:,} requests, back to {_at(searched)} UTC. "
-            "Farther back: --since",
+            "To search further back, use --since",
             err=True,
         )
     if as_json:
@@ -98,7 +98,7 @@ def _row(decision: LoggedDecision) -> Row:
         "id": decision.reference,
         "at": log.at.astimezone(UTC).isoformat(),
         "verdict": decision.verdict,
-        # Whether it was admitted: in monitor mode, whatever the verdict.
+        # Whether the device was admitted. In monitor mode, always.
         "permitted": log.permitted,
         "monitored": bool(log.monitored),
         "monitored_by": log.monitored,
@@ -120,23 +120,23 @@ def _row(decision: LoggedDecision) -> Row:
         "certificate": decision.certificate,
         "certificate_serial": log.certificate_serial,
         "resumed": log.resumed,
-        # Rejects like it that were not logged one by one.
+        # Similar rejects that were not logged separately.
         "suppressed": log.suppressed,
     }
 
 
 def _show(decision: LoggedDecision) -> None:
-    """A line of who, where and how; below it why, and what to do."""
+    """Print one decision: user, port and NAS, then reason and advice."""
     log, reason = decision.log, decision.reason
     mac = display_mac(log.mac) if log.mac else "-"
-    # MAB names the device by its MAC address again.
+    # In MAB, the user name is the MAC address again.
     user = "" if log.mac and normalise_mac(log.identity) == log.mac else log.identity
     outer = decision.outer_user
     user += f" ({outer} outside)" if outer else ""
     port = f"port {log.nas_port}" if log.nas_port else ""
     where = " at ".join(filter(None, (" ".join(filter(None, (decision.nas, port))), decision.site)))
     facts = (f"VLAN {log.vlan}" if log.vlan else "", *_addresses(log), log.method, user, where and f"from {where}")
-    # In monitor mode all are admitted; what would be is told below.
+    # Monitor mode admits all devices. The line below has the verdict.
     verdict = "permit" if log.monitored else decision.verdict
     click.echo(f"{_at(log.at)}  {_VERDICTS.get(verdict, verdict)}  {mac:<17}  {_line(facts)}")
     rule = f"rule {log.rule_name!r}" if log.rule_name else ""
@@ -151,7 +151,7 @@ def _show(decision: LoggedDecision) -> None:
 
 
 def _addresses(log: DecisionLogRow) -> list[str]:
-    """What the device was given, out of a pool or by its rule."""
+    """Addresses of the device, from a pool or by its rule."""
     return [value for name, _, value in log.reply or () if name in POOL_ATTRIBUTE.values()]
 
 

@@ -10,17 +10,17 @@ from cli.fail import confirm
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="For programs: the rows, and what a RADIUS client needs.")
-@click.option("--reset", is_flag=True, help="First remove the demo's tenants, with all that was changed in them.")
-@click.option("--yes", is_flag=True, help="Do not ask before removing them.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the rows, and the settings of a RADIUS client.")
+@click.option("--reset", is_flag=True, help="First delete the demo's tenants with all their data.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool, reset: bool, yes: bool) -> None:
-    """Try two demo tenants with real supplicants and NASes. Exit status 1 unless everything is as expected.
+    """Test two demo tenants with real supplicants and NASes. Exit status 1 if a result differs.
 
-    Takes half a minute, after which a device is known to have fallen silent. 'up' leaves that check out.
+    Takes half a minute, because one check waits until a silent device is logged. 'up' skips that check.
     """
     if reset:
         if not yes:
-            confirm(f"Remove the tenants {' and '.join(TENANTS)} with all their data?")
+            confirm(f"Delete the tenants {' and '.join(TENANTS)} with all their data?")
         remove_tenants(Domain())
     ctx.exit(main(json=as_json, with_long=True))

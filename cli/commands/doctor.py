@@ -1,4 +1,4 @@
-"""`./admit doctor`: what could keep Admit from working on this machine, each with its remedy."""
+"""`./admit doctor`: checks of this machine, with a remedy for each problem."""
 
 import click
 
@@ -14,7 +14,7 @@ _MARKS = {
 @click.command()
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Check packages, versions, accounts, ports, clock and disk. Exit status 1 when something must be mended."""
+    """Check packages, versions, accounts, ports, clock and disk. Exit status 1 if a check fails."""
     findings = examine()
     for finding in findings:
         _show(finding)

@@ -13,30 +13,30 @@ from radius.agent.paths import CellPaths
 
 
 @click.command()
-@click.option("--purge", is_flag=True, help="Then remove all data: database, keys, certificates, logs.")
-@click.option("--yes", is_flag=True, help="Do not ask before removing data.")
+@click.option("--purge", is_flag=True, help="Also delete all data: database, keys, certificates and logs.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
 def command(purge: bool, yes: bool) -> None:
-    """End every process of this checkout, those included that an ended supervisor left behind."""
+    """Stop every process of this checkout, including those without a supervisor."""
     layout = find_arrangement()
     if layout is None:
         click.echo("Nothing to stop: Admit was never started here.")
         return
     progress = Progress()
     if purge and not yes:
-        confirm(f"Remove the database, keys and certificates in {_places(layout)}?")
+        confirm(f"Delete the database, keys and certificates in {_places(layout)}?")
     with startup.exclusive(layout):
-        with progress.step("down", "all processes ended"):
+        with progress.step("down", "stopped all processes"):
             left_behind = startup.stop(layout)
         if left_behind:
-            progress.note(f"{left_behind} of them had no supervisor any more")
+            progress.note(f"{left_behind} processes had no supervisor")
         if purge:
-            with progress.step("purge", f"removed {_places(layout)}"):
+            with progress.step("purge", f"deleted {_places(layout)}"):
                 for folder in _folders(layout):
                     shutil.rmtree(folder, ignore_errors=False)
 
 
 def _folders(layout: Layout) -> list[Path]:
-    """Those outside var/ first: var/ knows where they are."""
+    """Folders to delete. Those outside var/ come first, because var/ records their paths."""
     outside = [layout.postgres.parent] if not layout.postgres.is_relative_to(layout.var) else []
     outside += [layout.run] if not layout.run.is_relative_to(layout.var) else []
     outside += [CellPaths(cell).sessions for cell in (layout.var / "cells").glob("*")]

@@ -26,7 +26,7 @@ _STATUSES = (*_KNOWN, "discovered", "ignored")
 
 @click.group()
 def command() -> None:
-    """Endpoints of a tenant: devices known by MAC address."""
+    """Manage endpoints of a tenant: devices, identified by MAC address."""
 
 
 for each in (export, import_, classify, inbox, posture):
@@ -36,20 +36,20 @@ for each in (export, import_, classify, inbox, posture):
 def _attributes(given: Sequence[str]) -> dict[str, str | None]:
     pairs = [text.partition("=") for text in given]
     if wrong := [name for name, mark, _ in pairs if not mark]:
-        raise click.UsageError(f"{wrong[0]!r} is not KEY=VALUE.")
+        raise click.UsageError(f"Invalid attribute {wrong[0]!r}. Use KEY=VALUE.")
     return {name: text or None for name, _, text in pairs}
 
 
 @command.command()
 @click.argument("mac")
 @tenant_option
-@click.option("--name", default="", help="For people.")
-@click.option("--group", "groups", multiple=True, help="A group it is in; may be repeated.")
-@click.option("--owner", default="", help="Whose it is.")
-@click.option("--notes", default="", help="For people.")
-@click.option("--attribute", "attributes", multiple=True, metavar="KEY=VALUE", help="May be repeated.")
-@until_option("When the approval ends (UTC).")
-@click.option("--allow-random", is_flag=True, help="Although the device made its address up (IEEE 802c).")
+@click.option("--name", default="", help="Display name.")
+@click.option("--group", "groups", multiple=True, help="Group of the endpoint; repeatable.")
+@click.option("--owner", default="", help="Owner of the endpoint.")
+@click.option("--notes", default="", help="Notes about the endpoint.")
+@click.option("--attribute", "attributes", multiple=True, metavar="KEY=VALUE", help="Attribute; repeatable.")
+@until_option("End of the approval (UTC).")
+@click.option("--allow-random", is_flag=True, help="Accept a random MAC address (IEEE 802c).")
 @json_option
 def add(
     mac: str,
@@ -63,7 +63,7 @@ def add(
     allow_random: bool,
     as_json: bool,
 ) -> None:
-    """Approve the endpoint MAC."""
+    """Create or approve the endpoint MAC."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         endpoint = endpoints.create_endpoint(
@@ -86,15 +86,21 @@ def add(
 @command.command("set")
 @click.argument("mac")
 @tenant_option
-@click.option("--name", help="For people.")
-@click.option("--owner", help="Whose it is.")
-@click.option("--notes", help="For people.")
-@click.option("--group", "groups", multiple=True, help="The groups it is in, in place of others; may be repeated.")
-@click.option("--no-groups", is_flag=True, help="Take it out of its groups.")
-@until_option("When the approval ends (UTC).")
-@click.option("--no-until", is_flag=True, help="The approval does not end.")
-@click.option("--attribute", "attributes", multiple=True, metavar="KEY=VALUE", help="No VALUE takes it away.")
-@click.option("--profile", help="What it is, whatever is found out; empty for what was found.")
+@click.option("--name", help="Display name.")
+@click.option("--owner", help="Owner of the endpoint.")
+@click.option("--notes", help="Notes about the endpoint.")
+@click.option("--group", "groups", multiple=True, help="Group that replaces the current groups; repeatable.")
+@click.option("--no-groups", is_flag=True, help="Remove the endpoint from all groups.")
+@until_option("End of the approval (UTC).")
+@click.option("--no-until", is_flag=True, help="Remove the end of the approval.")
+@click.option(
+    "--attribute",
+    "attributes",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Attribute; an empty VALUE removes it; repeatable.",
+)
+@click.option("--profile", help='Device profile that overrides the detected one; "" for the detected one.')
 @psk_options
 @json_option
 def set_(
@@ -114,7 +120,7 @@ def set_(
     no_psk: bool,
     as_json: bool,
 ) -> None:
-    """Change the endpoint MAC; what is not given stays as it is."""
+    """Update the endpoint MAC. Omitted settings do not change."""
     passphrase = passphrase_meant(psk, generate_psk=generate_psk, no_psk=no_psk)
     until = None if no_until else valid_until or UNSET
     domain = Domain()
@@ -139,13 +145,13 @@ def set_(
     show_one(shown, as_json=as_json)
 
 
-add_verb(command, "remove", endpoints.delete_endpoint, key="mac", help="Remove the endpoint MAC.")
+add_verb(command, "remove", endpoints.delete_endpoint, key="mac", help="Delete the endpoint MAC.")
 add_verb(
     command,
     "block",
     endpoints.block_endpoint,
     key="mac",
-    help="Reject the endpoint MAC whatever the rules say.",
+    help="Block the endpoint MAC, so that it is rejected by any policy.",
     row=row,
 )
 add_verb(
@@ -153,7 +159,7 @@ add_verb(
     "unblock",
     endpoints.unblock_endpoint,
     key="mac",
-    help="Let the rules decide about the endpoint MAC again.",
+    help="Unblock the endpoint MAC, so that policies decide about it again.",
     row=row,
 )
 
@@ -164,7 +170,7 @@ add_verb(
 @tenant_option
 @json_option
 def set_groups(mac: str, groups: tuple[str, ...], tenant: str, as_json: bool) -> None:
-    """Make GROUPS the groups of the endpoint MAC, in place of those it is in."""
+    """Replace the groups of the endpoint MAC with GROUPS."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         endpoint = endpoints.update_groups(session, actor=domain.actor, tenant_id=tenant_id, mac=mac, groups=groups)
@@ -177,7 +183,7 @@ def set_groups(mac: str, groups: tuple[str, ...], tenant: str, as_json: bool) ->
 @tenant_option
 @json_option
 def show(mac: str, tenant: str, as_json: bool) -> None:
-    """Tell all that is known of the endpoint MAC, and why it is what it is said to be."""
+    """Show all data about the endpoint MAC, with the reasons for its device profile."""
     with Domain().tenant(tenant) as (session, tenant_id):
         found = details(session, tenant_id, mac)
     show_one(found if as_json else for_people(found), as_json=as_json)
@@ -185,11 +191,17 @@ def show(mac: str, tenant: str, as_json: bool) -> None:
 
 @command.command("list")
 @tenant_option
-@click.option("--status", "statuses", multiple=True, type=click.Choice(_STATUSES), help="active and blocked else.")
-@click.option("--group", default="", help="In this group.")
+@click.option(
+    "--status",
+    "statuses",
+    multiple=True,
+    type=click.Choice(_STATUSES),
+    help="Status of the endpoints (default active and blocked); repeatable.",
+)
+@click.option("--group", default="", help="Group of the endpoints.")
 @filter_options
-@click.option("--after", default="", metavar="MAC", help="Go on behind this address.")
-@click.option("--limit", type=click.IntRange(min=1), help="All else.")
+@click.option("--after", default="", metavar="MAC", help="Start after this address.")
+@click.option("--limit", type=click.IntRange(min=1), help="Maximum number of endpoints (default all).")
 @json_option
 def list_(
     tenant: str,
@@ -199,7 +211,7 @@ def list_(
     as_json: bool,
     **given: Any,  # noqa: ANN401 -- click's
 ) -> None:
-    """List the endpoints by MAC address."""
+    """List endpoints by MAC address."""
     wanted = take_filter(given, statuses=statuses or _KNOWN)
     with Domain().tenant(tenant) as (session, tenant_id):
         found = endpoints.ORDERS.pages(

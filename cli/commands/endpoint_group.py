@@ -34,9 +34,11 @@ def _row(group: EndpointGroup) -> dict[str, Any]:
 @click.argument("name")
 @tenant_option
 @click.option(
-    "--rule", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file with a condition (JSON)."
+    "--rule",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the condition that selects the members (JSON).",
 )
-@click.option("--no-rule", is_flag=True, help="People choose the members again; those of the rule go.")
+@click.option("--no-rule", is_flag=True, help="Remove the rule and the members that it selected.")
 @psk_options
 @json_option
 def set_(
@@ -49,9 +51,9 @@ def set_(
     no_psk: bool,
     as_json: bool,
 ) -> None:
-    """Change the group NAME: the rule that makes its members, the passphrase that they share."""
+    """Update the rule or the shared passphrase of the group NAME."""
     if rule and no_rule:
-        raise click.UsageError("Say one of --rule and --no-rule.")
+        raise click.UsageError("Use only one of --rule and --no-rule.")
     passphrase = passphrase_meant(psk, generate_psk=generate_psk, no_psk=no_psk)
     condition = _read(rule) if rule else None
     domain = Domain()
@@ -71,7 +73,7 @@ def set_(
 @tenant_option
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
-    """List the groups."""
+    """List groups."""
     with Domain().tenant(tenant) as (session, tenant_id):
         rows = [_row(group) for group in ENDPOINT_GROUPS.list_all(session, tenant_id=tenant_id)]
     show_list(rows, as_json=as_json)

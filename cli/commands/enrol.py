@@ -27,32 +27,46 @@ _OF_ALL_SECRETS = (
         type=click.Choice(list(CLIENT_PROFILES)),
         default="device",
         show_default=True,
-        help="What it is for.",
+        help="Profile of the certificate.",
     ),
     click.option(
         "--san",
         "sans",
         multiple=True,
         metavar="KIND:VALUE",
-        help="An alternative name that it is bound to; repeatable.",
+        help="Required alternative name; repeatable.",
     ),
     click.option(
-        "--endpoint", "endpoint_mac", metavar="MAC", help="The endpoint that it is for; its name unless --name."
+        "--endpoint",
+        "endpoint_mac",
+        metavar="MAC",
+        help="Endpoint that gets the certificate; also sets the common name unless --name is used.",
     ),
-    click.option("--user", "user_name", metavar="NAME", help="The user that it is for; its name unless --name."),
-    click.option("--owner", default="", help="Whose the device is, in words."),
-    click.option("--life", type=Lifetime(), default="7d", show_default=True, help="How long it is good: 15m, 2h, 7d."),
+    click.option(
+        "--user",
+        "user_name",
+        metavar="NAME",
+        help="User that gets the certificate; also sets the common name unless --name is used.",
+    ),
+    click.option("--owner", default="", help="Owner of the device."),
+    click.option(
+        "--life",
+        type=Lifetime(),
+        default="7d",
+        show_default=True,
+        help="Lifetime of the secret or link, such as 15m, 2h or 7d.",
+    ),
 )
-ssid_option = click.option("--ssid", default="", help="The Wi-Fi network; without it a wired one.")
+ssid_option = click.option("--ssid", default="", help="Wi-Fi network (default: wired network).")
 
 
 @click.group()
 def command() -> None:
-    """Enrolment: one-time secrets and links to certificates, device setup. See docs/how-to/enrolment.md."""
+    """Manage enrolment: one-time secrets, links and device setup (docs/how-to/enrolment.md)."""
 
 
 def secret_options(command: F) -> F:
-    """What every secret is made with, under the names that `create_secret` has for it."""
+    """Add the options of every secret, named like the parameters of `create_secret`."""
     for option in reversed(_OF_ALL_SECRETS):
         command = option(command)
     return command
@@ -66,12 +80,13 @@ def _row(secret: EnrolmentSecret) -> dict[str, object]:
 @tenant_option
 @click.option("--name", "common_name", help="Common name of the certificate.")
 @secret_options
-@click.option("--ssid", default="", help="The Wi-Fi network that an Apple profile sets up.")
+@click.option("--ssid", default="", help="Wi-Fi network in the Apple profile.")
 @json_option
 def link(tenant: str, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -- of `create_secret`
-    """Make a link by which a person is given one certificate: as PKCS#12, as an Apple profile, or for a request.
+    """Create a link to one certificate, as PKCS#12, as an Apple profile or for a signing request.
 
-    Who has the link has the certificate: send it to its owner alone. To look at the page takes nothing.
+    Anyone with the link can get the certificate, so send it only to the owner. Opening the page does not use up the
+    link.
     """
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
@@ -82,18 +97,24 @@ def link(tenant: str, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -- 
 
 @command.command()
 @tenant_option
-@click.option("--kind", type=click.Choice(["est", "scep"]), default="est", show_default=True, help="Where it is shown.")
-@click.option("--id", "name", metavar="NAME", help="A user name for EST instead of the one that is made up.")
-@click.option("--name", "common_name", help="Common name that it is bound to.")
+@click.option(
+    "--kind",
+    type=click.Choice(["est", "scep"]),
+    default="est",
+    show_default=True,
+    help="Protocol that uses the secret.",
+)
+@click.option("--id", "name", metavar="NAME", help="User name for EST (default random).")
+@click.option("--name", "common_name", help="Required common name.")
 @secret_options
-@click.option("--uses", type=int, default=1, show_default=True, help="How often it is good.")
-@click.option("--any-name", is_flag=True, help="The device chooses its names.")
+@click.option("--uses", type=int, default=1, show_default=True, help="Number of certificates.")
+@click.option("--any-name", is_flag=True, help="Let the device choose its names.")
 @json_option
 def secret(tenant: str, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -- of `create_secret`
-    """Make a one-time secret for EST (user and secret of HTTP basic authentication) or SCEP (the challenge).
+    """Create an enrolment secret: user name and password for EST, or the challenge for SCEP.
 
-    It is shown this once and stored as a hash. A secret for one use needs --name, --san, --endpoint or --user, or
-    --any-name. One for several uses without a name lets each device choose its names.
+    The secret is displayed only once and stored as a hash. For one use, set --name, --san, --endpoint, --user or --any-
+    name. For several uses without a name, each device chooses its names.
     """
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
@@ -129,7 +150,7 @@ def _shown(domain: Domain, tenant: str, made: enrolment.CreatedSecret) -> dict[s
 @tenant_option
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
-    """List the secrets and links. The secrets themselves are not stored."""
+    """List secrets and links. The secret values are not stored."""
     with Domain().tenant(tenant) as (session, tenant_id):
         found = enrolment.ORDERS.pages(lambda span: enrolment.list_secrets(session, tenant_id=tenant_id, span=span))
         rows: list[Row] = [_row(row) for page in found for row in page]
@@ -144,7 +165,7 @@ def list_(tenant: str, as_json: bool) -> None:
 @tenant_option
 @json_option
 def revoke(name: str, tenant: str, as_json: bool) -> None:
-    """Revoke the secret or link ID: it gives out nothing more. What it gave out stays good."""
+    """Revoke the secret or link ID. Its certificates stay valid."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         row = _row(enrolment.revoke_secret(session, actor=domain.actor, tenant_id=tenant_id, name=name))
@@ -153,23 +174,25 @@ def revoke(name: str, tenant: str, as_json: bool) -> None:
 
 @command.command()
 @tenant_option
-@click.option("--form", type=click.Choice(list(supplicants.EXPORTERS)), required=True, help="For which system.")
+@click.option(
+    "--form", type=click.Choice(list(supplicants.EXPORTERS)), required=True, help="Operating system or supplicant."
+)
 @ssid_option
-@click.option("--identity", default="device", show_default=True, help="What the device calls itself (EAP identity).")
+@click.option("--identity", default="device", show_default=True, help="EAP identity of the device.")
 @click.option(
     "--server-name",
     "server_names",
     multiple=True,
     metavar="DNS",
-    help="Another name that a server may have; repeatable.",
+    help="Additional name of a server; repeatable.",
 )
 @click.option(
     "--device-folder",
     default="/etc/admit",
     show_default=True,
-    help="Where a Linux device has these files, device.pem and device.key.",
+    help="Folder of these files, device.pem and device.key on a Linux device.",
 )
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for the files.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Output folder.")
 @json_option
 def profile(
     tenant: str,
@@ -181,7 +204,7 @@ def profile(
     out: Path,
     as_json: bool,
 ) -> None:
-    """Export how devices are set up: EAP-TLS, the tenant's roots, the names of its servers. No key, no secret."""
+    """Export device settings: EAP-TLS, the tenant's roots and server names. Contains no key or secret."""
     with Domain().tenant(tenant) as (session, tenant_id):
         network = supplicants.describe_network(
             session, tenant_id=tenant_id, now=utc_now(), ssid=ssid, server_names=server_names
@@ -193,25 +216,32 @@ def profile(
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> dict[str, str]:
-    """Paths by name. Nothing is overwritten."""
+    """Write files and return paths by name. Never overwrites a file."""
     if taken := [name for name in files if (folder / name).exists()]:
-        raise Refused(f"There is already {', '.join(taken)}.", place=str(folder), remedy="Choose another folder.")
+        raise Refused(
+            f"The folder already contains {', '.join(taken)}.", place=str(folder), remedy="Use another folder."
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             with os.fdopen(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as file:
                 file.write(content)
     except OSError as exc:
-        raise Refused(f"It cannot be written: {exc.strerror}.", place=str(folder)) from exc
+        raise Refused(f"Cannot write the files: {exc.strerror}.", place=str(folder)) from exc
     return {name: str(folder / name) for name in files}
 
 
 @command.command()
 @tenant_option
-@click.option("--same-key/--new-key", "keeps_key", required=True, help="Whether a renewal may keep its key.")
+@click.option(
+    "--same-key/--new-key",
+    "keeps_key",
+    required=True,
+    help="Whether a renewal may keep its key (initially --new-key).",
+)
 @json_option
 def renewal(tenant: str, keeps_key: bool, as_json: bool) -> None:
-    """Set whether a certificate is renewed with the key that it has, or with a new one alone, as at first."""
+    """Set whether a renewal may keep the key of its certificate."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         changed = tenants.update_renewal(session, actor=domain.actor, tenant_id=tenant_id, keeps_key=keeps_key)

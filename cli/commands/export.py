@@ -31,21 +31,23 @@ _POLL_SECONDS = 0.5
 
 @click.group()
 def command() -> None:
-    """Logs written into files: CSV, JSON lines or Parquet."""
+    """Export logs to files: CSV, JSON lines or Parquet."""
 
 
 @command.command()
 @tenant_option
-@click.option("--log", type=click.Choice(EXPORTED_LOGS), required=True, help="What is exported.")
-@click.option("--since", type=Since(), required=True, help="From then on: 15m, 1h, 2d ago, or a date and time (UTC).")
-@click.option("--until", type=Since(), help="To before then; now where not given.")
-@click.option("--format", "form", type=click.Choice(EXPORT_FORMATS), default="csv", show_default=True, help="Of files.")
+@click.option("--log", type=click.Choice(EXPORTED_LOGS), required=True, help="Log to export.")
+@click.option("--since", type=Since(), required=True, help="Start: an age (15m, 1h, 2d) or a date and time (UTC).")
+@click.option("--until", type=Since(), help="End (exclusive), in the same formats (default now).")
+@click.option(
+    "--format", "form", type=click.Choice(EXPORT_FORMATS), default="csv", show_default=True, help="Format of the files."
+)
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Wait, and put the files into this new or empty folder.",
+    help="New or empty folder for the files; waits for the export.",
 )
-@click.option("--wait", is_flag=True, help="Return when it has ended; status 1 where it failed.")
+@click.option("--wait", is_flag=True, help="Wait until the export ends; exit status 1 if it fails.")
 @json_option
 def start(
     tenant: str,
@@ -57,7 +59,7 @@ def start(
     wait: bool,
     as_json: bool,
 ) -> None:
-    """Have a log exported by the worker; export show tells how far it is."""
+    """Start an export of a log. The worker runs it; export show displays its progress."""
     domain = Domain()
     if output is not None:
         _require_empty(output)
@@ -81,11 +83,13 @@ def start(
 
 @command.command("list")
 @tenant_option
-@click.option("--state", "states", type=click.Choice(EXPORT_STATES), multiple=True, help="Only these; several times.")
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many at most.")
+@click.option(
+    "--state", "states", type=click.Choice(EXPORT_STATES), multiple=True, help="State of the exports; repeatable."
+)
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum number of exports.")
 @json_option
 def list_command(tenant: str, states: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """List exports, the newest first."""
+    """List exports, newest first."""
 
     def fetch(span: PageSpan) -> Sequence[ExportJob]:
         return service.list_exports(session, tenant_id=tenant_id, states=states, span=span)
@@ -112,7 +116,7 @@ def show(tenant: str, export_id: int, as_json: bool) -> None:
 @click.argument("export_id", metavar="ID", type=int)
 @json_option
 def cancel(tenant: str, export_id: int, as_json: bool) -> None:
-    """End the export ID before it is done; its files go."""
+    """Cancel the export ID and delete its files."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         row = export_row(service.cancel_export(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
@@ -124,7 +128,7 @@ def cancel(tenant: str, export_id: int, as_json: bool) -> None:
 @click.argument("export_id", metavar="ID", type=int)
 @json_option
 def remove(tenant: str, export_id: int, as_json: bool) -> None:
-    """Do not keep the files of the export ID until their time is over."""
+    """Delete the files of the finished export ID before they expire."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         row = export_row(service.delete_export(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
@@ -136,7 +140,7 @@ def remove(tenant: str, export_id: int, as_json: bool) -> None:
 @click.argument("export_id", metavar="ID", type=int)
 @json_option
 def retry(tenant: str, export_id: int, as_json: bool) -> None:
-    """Go on at once with the export ID, which failed."""
+    """Retry the failed export ID."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         row = export_row(service.retry_export(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
@@ -161,10 +165,8 @@ def download_path(tenant: str, export_id: int, as_json: bool) -> None:
 
 def _require_done(domain: Domain, tenant_id: TenantId, job: ExportJob) -> Path:
     if job.state != "done":
-        told = {"pruned": "its files were kept for their time and are gone", "failed": f"it failed: {job.error}"}
-        raise Refused(
-            f"There are no files of export {job.id}: {told.get(job.state, f'it is {job.state}')}.", place="export"
-        )
+        causes = {"pruned": "its files have expired", "failed": f"it failed: {job.error}"}
+        raise Refused(f"Export {job.id} has no files: {causes.get(job.state, f'it is {job.state}')}.", place="export")
     return ExportFolder(domain.settings.export_dir).job_path(tenant_id, job.id)
 
 
@@ -172,9 +174,9 @@ def _ended(domain: Domain, tenant: str, job: ExportJob) -> ExportJob:
     while job.state in ("queued", "running"):
         if job.failures:
             raise Refused(
-                f"Export {job.id} fails: {job.error}. It is tried again by itself.",
+                f"Export {job.id} fails: {job.error}. Admit retries it automatically.",
                 place="export",
-                remedy="See ./admit export show, and ./admit export retry.",
+                remedy="See ./admit export show, or retry now: ./admit export retry.",
             )
         time.sleep(_POLL_SECONDS)
         with domain.tenant(tenant) as (session, tenant_id):
@@ -185,20 +187,20 @@ def _ended(domain: Domain, tenant: str, job: ExportJob) -> ExportJob:
 
 def _require_empty(output: Path) -> None:
     if output.exists() and any(output.iterdir()):
-        raise InvalidInput(f"There is something in {output}.", place="output", remedy="Give a new or empty folder.")
+        raise InvalidInput(f"The folder {output} is not empty.", place="output", remedy="Use a new or empty folder.")
 
 
 def _copy(folder: Path, output: Path, job: ExportJob) -> None:
     try:
         output.mkdir(mode=0o750, parents=True, exist_ok=True)
         for name in [*(part["file"] for part in job.parts), MANIFEST]:
-            # As closed to others as where it comes from.
+            # Same mode as the source, which others cannot read.
             handle = os.open(output / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
             with (folder / name).open("rb") as file, os.fdopen(handle, "wb") as copy:
                 shutil.copyfileobj(file, copy)
     except OSError as exc:
         raise Refused(
-            f"The files cannot be put into {output}: {exc.strerror}.",
+            f"Cannot copy the files to {output}: {exc.strerror}.",
             place="output",
             remedy=f"They are in {folder}.",
         ) from exc

@@ -22,7 +22,7 @@ name_argument = click.argument("name")
 
 @click.group()
 def command() -> None:
-    """Where a tenant's events are sent: syslog servers and webhooks (docs/how-to/feeds.md)."""
+    """Manage feeds, which send a tenant's events to syslog servers and webhooks (docs/how-to/feeds.md)."""
 
 
 def _add(tenant: str, name: str, settings: AnyFeedSettings, *, client_key: str = "", as_json: bool) -> None:
@@ -47,17 +47,15 @@ def _add(tenant: str, name: str, settings: AnyFeedSettings, *, client_key: str =
 def _tell_unheard(feed: Feed) -> None:
     settings = parse_settings(feed.kind, feed.settings)
     if kinds := list_kinds_without_events(settings.kinds, settings.outcomes):
-        click.echo(f"Note: {', '.join(kinds)} have no such outcome, so that nothing of them is sent.", err=True)
+        click.echo(f"Note: {', '.join(kinds)} have none of these outcomes, so none of their events are sent.", err=True)
 
 
 @command.command("add-syslog")
 @name_argument
 @click.argument("host")
 @options.of_syslog
-@click.option(
-    "--client-cert", type=options.PEM, help="PEM of the certificate that is shown to the server, with its chain."
-)
-@click.option("--client-key", type=options.PEM, help="PEM of its key.")
+@click.option("--client-cert", type=options.PEM, help="PEM file with the client certificate and its chain.")
+@click.option("--client-key", type=options.PEM, help="PEM file with the client certificate's key.")
 @options.shared
 @tenant_option
 @json_option
@@ -70,7 +68,7 @@ def add_syslog(
     as_json: bool,
     **given: Any,  # noqa: ANN401 -- settings
 ) -> None:
-    """Send events to the syslog server at HOST by TLS (RFC 5424, RFC 5425), under the name NAME."""
+    """Create the feed NAME to the syslog server at HOST over TLS (RFC 5424, RFC 5425)."""
     settings = SyslogSettings(host=host, client_certificate=options.pem(client_cert), **options.given(given))
     _add(tenant, name, settings, client_key=options.pem(client_key), as_json=as_json)
 
@@ -89,21 +87,23 @@ def add_webhook(
     as_json: bool,
     **given: Any,  # noqa: ANN401 -- settings
 ) -> None:
-    """Post events to URL (https; "-": first line of standard input), under the name NAME.
+    """Create the feed NAME to the webhook at URL (https; "-": first line of standard input).
 
-    Its secret, which signs, is shown this once.
+    The signing secret is displayed only once.
     """
     _add(tenant, name, WebhookSettings(**options.given(given | {"url": url})), as_json=as_json)
 
 
 @command.command("set")
 @name_argument
-@click.option("--url", help='Of a webhook; "-": first line of standard input.')
+@click.option("--url", help='URL of a webhook; "-": first line of standard input.')
 @options.of_webhook
-@click.option("--host", help="Of syslog.")
+@click.option("--host", help="Host of a syslog server.")
 @options.of_syslog
 @options.shared
-@click.option("--reset", multiple=True, metavar="SETTING", help="As usual again, such as outcomes; may be repeated.")
+@click.option(
+    "--reset", multiple=True, metavar="SETTING", help="Setting to return to its default, such as outcomes; repeatable."
+)
 @tenant_option
 @json_option
 def set_(
@@ -113,7 +113,10 @@ def set_(
     as_json: bool,
     **given: Any,  # noqa: ANN401 -- settings
 ) -> None:
-    """Change settings of NAME; the others stay. What waits is sent by the new ones, at once."""
+    """Update the feed NAME. Omitted settings do not change.
+
+    Waiting events are sent immediately with the new settings.
+    """
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         feed = feeds.update_feed(
@@ -137,7 +140,7 @@ def set_(
 @tenant_option
 @json_option
 def list_command(tenant: str, as_json: bool) -> None:
-    """List feeds, and how far each has come."""
+    """List feeds with their progress."""
     with Domain().tenant(tenant) as (session, tenant_id):
         now = utc_now()
         rows = [feed_row(session, feed, now=now) for feed in feeds.list_feeds(session, tenant_id=tenant_id)]
@@ -149,7 +152,7 @@ def list_command(tenant: str, as_json: bool) -> None:
 @tenant_option
 @json_option
 def show(name: str, tenant: str, as_json: bool) -> None:
-    """Show the feed NAME: its settings, how far it is, and why it fails where it does."""
+    """Show the feed NAME: settings, progress and the cause of a failure."""
     with Domain().tenant(tenant) as (session, tenant_id):
         feed = feeds.require_feed(session, tenant_id=tenant_id, slug=name)
         row = whole_feed_row(session, feed, now=utc_now())
@@ -161,7 +164,7 @@ def show(name: str, tenant: str, as_json: bool) -> None:
 @tenant_option
 @json_option
 def test(name: str, tenant: str, as_json: bool) -> None:
-    """Send an event to NAME at once that says it is a test; a paused feed is tried, too."""
+    """Send a test event to NAME immediately, even if the feed is paused."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         feed = feeds.require_feed(session, tenant_id=tenant_id, slug=name)
@@ -184,17 +187,17 @@ def _changed(tenant: str, as_json: bool, change: Callable[..., Feed], **given: o
 @tenant_option
 @json_option
 def rename(name: str, new_name: str, tenant: str, as_json: bool) -> None:
-    """Call the feed NAME NEW_NAME; what waits is sent as before."""
+    """Rename the feed NAME to NEW_NAME. Waiting events are still sent."""
     _changed(tenant, as_json, feeds.rename_feed, slug=name, new_slug=new_name)
 
 
 @command.command()
 @name_argument
 @tenant_option
-@click.option("--because", default="", help="For whoever reads it later.")
+@click.option("--because", default="", help="Reason for the pause.")
 @json_option
 def pause(name: str, tenant: str, because: str, as_json: bool) -> None:
-    """Send nothing to NAME until it is resumed; what happens meanwhile is kept for a week."""
+    """Pause the feed NAME. Admit keeps its events for up to a week."""
     _changed(tenant, as_json, feeds.pause_feed, slug=name, because=because)
 
 
@@ -203,18 +206,18 @@ def pause(name: str, tenant: str, because: str, as_json: bool) -> None:
 @tenant_option
 @json_option
 def resume(name: str, tenant: str, as_json: bool) -> None:
-    """Go on with NAME where it stands; one that fails is tried at once."""
+    """Resume the feed NAME where it stopped. A failing feed is retried immediately."""
     _changed(tenant, as_json, feeds.resume_feed, slug=name, now=utc_now())
 
 
 @command.command()
 @name_argument
 @tenant_option
-@click.option("--from", "since", type=Since(), required=True, help="Such as 2h, 3d or 2026-01-31.")
-@click.option("--until", type=Since(), help="Up to now otherwise.")
+@click.option("--from", "since", type=Since(), required=True, help="Start: an age (2h, 3d) or a date (2026-01-31).")
+@click.option("--until", type=Since(), help="End (default now).")
 @json_option
 def replay(name: str, tenant: str, since: datetime, until: datetime | None, as_json: bool) -> None:
-    """Send NAME once more what the logs hold since then, with the same ids."""
+    """Replay logged events to NAME from a time on, with the same ids."""
     now = utc_now()
     _changed(tenant, as_json, feeds.replay_feed, slug=name, since=since, until=until or now, now=now)
 
@@ -222,16 +225,23 @@ def replay(name: str, tenant: str, since: datetime, until: datetime | None, as_j
 @command.command("rotate-secret")
 @name_argument
 @tenant_option
-@click.option("--keep", type=Lifetime(), default="1d", show_default=True, help="So long the former one signs, too.")
-@click.option("--client-cert", type=options.PEM, help="Of syslog: PEM of the new certificate, with its chain.")
-@click.option("--client-key", type=options.PEM, help="PEM of its key.")
+@click.option(
+    "--keep", type=Lifetime(), default="1d", show_default=True, help="Time for which the old secret also signs."
+)
+@click.option(
+    "--client-cert", type=options.PEM, help="PEM file with the new client certificate of a syslog feed, and its chain."
+)
+@click.option("--client-key", type=options.PEM, help="PEM file with the new certificate's key.")
 @json_option
 def rotate_secret(
     name: str, tenant: str, keep: timedelta, client_cert: TextIO | None, client_key: TextIO | None, as_json: bool
 ) -> None:
-    """Make a new secret for the webhook NAME, shown this once; of syslog, set the client's certificate and key."""
+    """Rotate the secret of the webhook NAME, or replace the client certificate of a syslog feed.
+
+    A new secret is displayed only once.
+    """
     if (client_cert is None) != (client_key is None):
-        raise click.UsageError("--client-cert and --client-key go together.")
+        raise click.UsageError("--client-cert and --client-key require each other.")
     domain = Domain()
     row: dict[str, object] = {"name": name}
     with domain.tenant(tenant) as (session, tenant_id):
@@ -263,7 +273,7 @@ def rotate_secret(
 @tenant_option
 @json_option
 def remove(name: str, tenant: str, as_json: bool) -> None:
-    """Send nothing to NAME any more; what waits is forgotten."""
+    """Delete the feed NAME and its waiting events."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         feeds.delete_feed(session, actor=domain.actor, tenant_id=tenant_id, slug=name)

@@ -22,27 +22,30 @@ from nac.models import IdentitySource
 from nac.reasons import get_reason
 
 settings_file_option = click.option(
-    "--file", "settings_file", type=click.File(encoding="utf-8"), help='Settings as a JSON object; "-": standard input.'
+    "--file",
+    "settings_file",
+    type=click.File(encoding="utf-8"),
+    help='File with settings as a JSON object; "-": standard input.',
 )
 settings_option = click.option(
-    "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting; VALUE is JSON, else text. May be repeated."
+    "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Setting; VALUE is JSON or text; repeatable."
 )
 secret_file_option = click.option(
     "--secret-file",
     type=click.File(encoding="utf-8"),
-    help='Password of bind_dn, or the client secret: first line of FILE; "-": standard input.',
+    help='File whose first line is the password of bind_dn or the client secret; "-": standard input.',
 )
 ca_file_option = click.option(
-    "--ca-file", type=click.File(encoding="utf-8"), help="PEM of the authority of the server's certificate."
+    "--ca-file", type=click.File(encoding="utf-8"), help="PEM file with the authority of the server's certificate."
 )
-position_option = click.option("--position", type=int, help="Sources are asked by position, 1 to 1000; 100 at first.")
+position_option = click.option("--position", type=int, help="Order of queries, 1 to 1000 (default 100).")
 
 
 @click.group()
 def command() -> None:
-    """Identity sources of a tenant: directories (ldap) and providers (oidc) that know users.
+    """Manage identity sources of a tenant: directories (ldap) and providers (oidc).
 
-    A tenant's own users come first; docs/how-to/identity-sources.md lists the settings.
+    A tenant's own users take precedence. For the settings, see docs/how-to/identity-sources.md.
     """
 
 
@@ -53,19 +56,19 @@ def _row(session: Session, tenant_id: TenantId, source: IdentitySource) -> Row:
 
 
 def _settings(file: TextIO | None, pairs: Iterable[str], ca_file: TextIO | None) -> dict[str, Any]:
-    """Of the file, with single ones laid over it."""
+    """Settings of the file, overridden by --set."""
     settings: dict[str, Any] = {}
     if file is not None:
         try:
             settings = json.load(file)
         except ValueError as exc:
-            raise Refused(f"{file.name} is no JSON: {exc}.") from exc
+            raise Refused(f"Invalid JSON in {file.name}: {exc}.") from exc
         if not isinstance(settings, dict):
             raise Refused(f"{file.name} must hold a JSON object.")
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise click.UsageError(f"--set {pair}: write NAME=VALUE.")
+            raise click.UsageError(f"Invalid --set {pair!r}. Use NAME=VALUE.")
         settings[name] = _value(value)
     if ca_file is not None:
         with text_read(ca_file.name):
@@ -101,7 +104,7 @@ def add(
     position: int | None,
     as_json: bool,
 ) -> None:
-    """Add the identity source NAME."""
+    """Create the identity source NAME."""
     settings = _settings(settings_file, pairs, ca_file)
     secret = first_line(secret_file)
     domain = Domain()
@@ -130,7 +133,7 @@ def add(
 @secret_file_option
 @ca_file_option
 @position_option
-@click.option("--enable/--disable", "enabled", default=None, help="Whether it is asked at all.")
+@click.option("--enable/--disable", "enabled", default=None, help="Whether Admit queries the source.")
 @json_option
 def set_(
     name: str,
@@ -143,7 +146,7 @@ def set_(
     enabled: bool | None,
     as_json: bool,
 ) -> None:
-    """Change the identity source NAME; --set NAME=null brings a setting's default back."""
+    """Update the identity source NAME; --set NAME=null restores a setting's default."""
     settings = _settings(settings_file, pairs, ca_file)
     secret = first_line(secret_file)
     domain = Domain()
@@ -164,14 +167,14 @@ def set_(
     show_one(row, as_json=as_json)
 
 
-add_verb(command, "remove", sources.delete_source, key="name", help="Remove the identity source NAME.")
+add_verb(command, "remove", sources.delete_source, key="name", help="Delete the identity source NAME.")
 
 
 @command.command("list")
 @tenant_option
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
-    """List the identity sources in the order in which they are asked."""
+    """List identity sources in the order of queries."""
     with Domain().tenant(tenant) as (session, tenant_id):
         rows = [_row(session, tenant_id, source) for source in sources.list_sources(session, tenant_id=tenant_id)]
     if not as_json:
@@ -182,13 +185,17 @@ def list_(tenant: str, as_json: bool) -> None:
 @command.command()
 @click.argument("name")
 @tenant_option
-@click.option("--user", required=True, help="A user that it should know.")
-@click.option("--password-file", type=click.File(encoding="utf-8"), help='First line of FILE; "-": standard input.')
+@click.option("--user", required=True, help="User name that the source should know.")
+@click.option(
+    "--password-file",
+    type=click.File(encoding="utf-8"),
+    help='File whose first line is the user\'s password; "-": standard input.',
+)
 @json_option
 def test(name: str, tenant: str, user: str, password_file: TextIO | None, as_json: bool) -> None:
-    """Ask the identity source NAME about a user from here, and tell each step. Exit status 1 where it does not hold.
+    """Test the identity source NAME with a user and show each step. Exit status 1 if a step fails.
 
-    Asked from this machine, which may have another way to the directory than the cell has.
+    The test runs on this machine. Its network path to the source can differ from the cell's.
     """
     password = first_line(password_file)
     if password is None:

@@ -18,24 +18,24 @@ from nac.imports.document import MAX_FILE_BYTES, ImportDocument, unreadable_at
 @click.argument("form", metavar="FORMAT", type=click.Choice(list(service.FORMATS)))
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @tenant_option
-@click.option("--dry-run", is_flag=True, help="Tell what would become of each line, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the action for each line without changing data.")
 @click.option(
     "--existing",
     type=click.Choice(get_args(OnExisting)),
     default="refuse",
     show_default=True,
-    help="What becomes of those that are there already.",
+    help="Action for objects that exist.",
 )
-@click.option("--make-groups", is_flag=True, help="Make the groups that there are not.")
-@click.option("--allow-random", is_flag=True, help="Approve addresses that devices made up, too.")
-@click.option("--chap", is_flag=True, help="Store passwords for CHAP, too.")
-@click.option("--mschap", is_flag=True, help="Store passwords for MS-CHAP, too.")
+@click.option("--make-groups", is_flag=True, help="Create missing groups.")
+@click.option("--allow-random", is_flag=True, help="Also approve random MAC addresses.")
+@click.option("--chap", is_flag=True, help="Store passwords for CHAP too.")
+@click.option("--mschap", is_flag=True, help="Store passwords for MS-CHAP too.")
 @click.option(
     "--wrong",
     type=click.Choice(get_args(service.OnMistake)),
     default="refuse",
     show_default=True,
-    help="Where lines are wrong: store nothing, or all but these.",
+    help="Import nothing, or skip the line, if a line is invalid.",
 )
 @json_option
 def command(
@@ -46,9 +46,9 @@ def command(
     as_json: bool,
     **options: Any,  # noqa: ANN401 -- fields of Options
 ) -> None:
-    """Bring FILE, of another program or of this one, into a tenant: all of it, or nothing where a line is wrong.
+    """Import FILE into a tenant. If a line is invalid, nothing is imported by default.
 
-    FORMAT says what it is (docs/how-to/imports.md); begin with --dry-run.
+    FORMAT is the format of the file (docs/how-to/imports.md). Start with --dry-run.
     """
     document = _read(form, file)
     domain = Domain()

@@ -14,7 +14,7 @@ from nac.models import Job
 
 @click.group()
 def command() -> None:
-    """What was too long for an answer. Of a tenant, of an MSP, or, with neither, of the platform."""
+    """Manage background jobs of a tenant, an MSP or, by default, the platform."""
 
 
 _id = click.argument("job_id", metavar="ID", type=click.UUID)
@@ -41,13 +41,15 @@ def _details(row: Job) -> Row:
 
 
 @command.command("list")
-@click.option("--state", "states", type=click.Choice(jobs.STATES), multiple=True, help="May be repeated.")
+@click.option("--state", "states", type=click.Choice(jobs.STATES), multiple=True, help="State of the jobs; repeatable.")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True)
 @owner_options
 @json_option
 def list_(as_json: bool, states: tuple[str, ...], limit: int, **owner: Any) -> None:  # noqa: ANN401
-    """List jobs of a tenant, of an MSP and its tenants, or else of the platform itself, newest first; those that ended
-    are forgotten after 30 days."""
+    """List jobs, newest first. Finished jobs are deleted after 30 days.
+
+    Without --tenant or --msp, lists the platform's own jobs. With --msp, includes the MSP's tenants.
+    """
     with owner_scope(Domain(), **owner) as (session, of):
         rows = [_row(row) for row in jobs.list_jobs(session, owner=of, states=states, span=jobs.ORDERS.first(limit))]
     show_list(rows, as_json=as_json)
@@ -58,7 +60,7 @@ def list_(as_json: bool, states: tuple[str, ...], limit: int, **owner: Any) -> N
 @owner_options
 @json_option
 def show(job_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
-    """Show the job ID: how far it is, and what came of it."""
+    """Show the job ID: progress and result."""
     with owner_scope(Domain(), **owner) as (session, of):
         row = _details(jobs.require_job(session, owner=of, job_id=job_id))
     show_one(row, as_json=as_json)
@@ -69,7 +71,7 @@ def show(job_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
 @owner_options
 @json_option
 def cancel(job_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
-    """End the job ID; one that runs ends at its next step."""
+    """Cancel the job ID. A running job stops at its next step."""
     domain = Domain()
     with owner_scope(domain, **owner) as (session, of):
         row = _details(jobs.cancel_job(session, actor=domain.actor, owner=of, job_id=job_id))
@@ -81,7 +83,7 @@ def cancel(job_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
 @owner_options
 @json_option
 def retry(job_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
-    """Begin the job ID again, which failed, from where it was."""
+    """Retry the failed job ID from where it stopped."""
     domain = Domain()
     with owner_scope(domain, **owner) as (session, of):
         row = _details(jobs.retry_job(session, actor=domain.actor, owner=of, job_id=job_id))

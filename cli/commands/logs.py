@@ -16,14 +16,14 @@ _POLL_SECONDS = 0.2
 
 
 @click.command()
-@click.option("-f", "--follow", is_flag=True, help="Go on printing what is added.")
-@click.option("-n", "--lines", default=20, show_default=True, help="How many of the last lines to begin with.")
+@click.option("-f", "--follow", is_flag=True, help="Continue with new lines until Ctrl-C.")
+@click.option("-n", "--lines", default=20, show_default=True, help="Number of last lines.")
 @click.argument("process", required=False)
 def command(follow: bool, lines: int, process: str | None) -> None:
-    """Print the end of the log of PROCESS, or of all of them."""
+    """Show the last lines of the log of PROCESS, or of all logs."""
     found = _logs(require_layout())
     if process is not None and process not in found:
-        raise Refused(f"There is no log of {process!r}.", remedy=f"There are: {', '.join(found)}.")
+        raise Refused(f"Unknown log {process!r}.", remedy=f"Use one of: {', '.join(found)}.")
     chosen = {process: found[process]} if process else found
     width = max(map(len, chosen), default=0)
     tails = [Tail(path, f"{name:<{width}} | " if len(chosen) > 1 else "") for name, path in chosen.items()]
@@ -37,9 +37,9 @@ def command(follow: bool, lines: int, process: str | None) -> None:
 
 
 def _logs(layout: Layout) -> dict[str, Path]:
-    """Logs of the supervised processes, and those that the cells write (radiusd's, say)."""
+    """Logs of the supervised processes and of the cells, such as radiusd's."""
     if not os.access(layout.log, os.R_OK | os.X_OK):
-        raise Refused(f"You may not read {layout.log}.", remedy=OTHER_ACCOUNT)
+        raise Refused(f"No permission to read {layout.log}.", remedy=OTHER_ACCOUNT)
     found = {path.stem: path for path in sorted(layout.log.glob("*.log"))}
     for path in sorted((layout.var / "cells").glob("*/*.log")):
         found.setdefault(path.stem, path)
@@ -47,7 +47,7 @@ def _logs(layout: Layout) -> dict[str, Path]:
 
 
 class Tail:
-    """One log file, followed through rotation: the file of that name may be another one, or shorter, the next time."""
+    """Follows a log file through rotation: its path can later name another or a shorter file."""
 
     def __init__(self, path: Path, prefix: str) -> None:
         self._path = path
@@ -62,7 +62,7 @@ class Tail:
     def print_new(self) -> None:
         if self._file is None:
             self._file = self._path.open(encoding="utf-8", errors="replace")
-        # Before looking for another file of that name: what was written up to the rotation is in this one.
+        # Read the rest of the old file before switching to a new one.
         for line in self._file:
             self._print(line)
         if self._was_replaced(self._file):

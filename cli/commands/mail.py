@@ -1,4 +1,4 @@
-"""`./admit mail`: what the local mail server of this installation has taken."""
+"""`./admit mail`: mails received by the installation's own mail server."""
 
 from datetime import datetime
 
@@ -14,7 +14,7 @@ from nac.mail.mailbox import Mailbox, StoredMail
 @json_option
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
-    """Mails that this installation has sent, where it has no mail server of its own (ADMIT_MAIL_HOST)."""
+    """Show mails of an installation without its own mail server (ADMIT_MAIL_HOST)."""
     if context.invoked_subcommand is None:
         context.invoke(list_, to="", as_json=as_json)
 
@@ -24,10 +24,10 @@ def _mailbox() -> Mailbox:
 
 
 @command.command("list")
-@click.option("--to", metavar="ADDRESS", default="", help="Those to this address alone.")
+@click.option("--to", metavar="ADDRESS", default="", help="Recipient's address.")
 @json_option
 def list_(to: str, as_json: bool) -> None:
-    """List them, the newest last."""
+    """List mails, newest last."""
     rows = [_row(kept) for kept in _mailbox().list_mails()]
     show_list([row for row in rows if not to or row["to"] == to.lower()], as_json=as_json)
 
@@ -36,11 +36,11 @@ def list_(to: str, as_json: bool) -> None:
 @click.argument("mail_id", metavar="[ID]", default="")
 @json_option
 def show(mail_id: str, as_json: bool) -> None:
-    """Show the mail ID; the newest where none is given."""
+    """Show the mail ID, by default the newest."""
     mailbox = _mailbox()
     found = mailbox.get(mail_id) if mail_id else next(iter(reversed(mailbox.list_mails())), None)
     if found is None:
-        raise Refused("There is no such mail.", place="mail", remedy="They are listed by: ./admit mail list")
+        raise Refused("This mail does not exist.", place="mail", remedy="See ./admit mail list.")
     row = dict(_row(found))
     text = found.part("plain")
     if as_json:

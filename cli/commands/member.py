@@ -15,7 +15,7 @@ from nac.members.service import Member
 
 @click.group()
 def command() -> None:
-    """Who has which role on a tenant, on an MSP, or, with neither, on the platform."""
+    """Manage members and their roles on a tenant, an MSP or, by default, the platform."""
 
 
 def _row(member: Member) -> Row:
@@ -30,21 +30,27 @@ def _row(member: Member) -> Row:
 @command.command()
 @click.argument("email")
 @owner_options
-@click.option("--role", required=True, help="Such as msp-admin, tenant-admin or help-desk.")
-@click.option("--of-tenant", "chosen", multiple=True, metavar="SLUG", help="Of the MSP's tenants this one; repeatable.")
-@click.option("--invite", is_flag=True, help="Send a mail that says how to sign in.")
+@click.option("--role", required=True, help="Role, such as msp-admin, tenant-admin or help-desk.")
+@click.option(
+    "--of-tenant",
+    "chosen",
+    multiple=True,
+    metavar="SLUG",
+    help="Tenant of the MSP that the role is limited to; repeatable.",
+)
+@click.option("--invite", is_flag=True, help="Send an invitation by mail.")
 @json_option
 def add(
     email: str, tenant: str | None, msp: str | None, role: str, chosen: tuple[str, ...], invite: bool, as_json: bool
 ) -> None:
-    """Make EMAIL a member; --invite or `./admit person add` gives it a first password."""
+    """Create a member. A new person sets a password with --invite or `./admit person add`."""
     domain = Domain()
     with owner_scope(domain, tenant=tenant, msp=msp) as (session, owner):
         row = _row(
             members.create_member(
                 session,
                 actor=domain.actor,
-                # Whoever has a shell on the server has everything.
+                # A user with a shell on the server has all permissions.
                 held=permissions_at(owner.level),
                 owner=owner,
                 email=email,
@@ -75,7 +81,7 @@ def list_(tenant: str | None, msp: str | None, as_json: bool) -> None:
 @owner_options
 @json_option
 def remove(member_id: UUID, tenant: str | None, msp: str | None, as_json: bool) -> None:
-    """Take the membership ID back; the account stays."""
+    """Delete the membership ID. The account stays."""
     domain = Domain()
     with owner_scope(domain, tenant=tenant, msp=msp) as (session, owner):
         held = permissions_at(owner.level)

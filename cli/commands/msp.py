@@ -12,7 +12,7 @@ from nac.msps import service as msps
 
 @click.group()
 def command() -> None:
-    """Managed service providers, who run tenants for their customers."""
+    """Manage managed service providers (MSPs), who run tenants for their customers."""
 
 
 def _row(msp: Msp) -> Row:
@@ -21,7 +21,7 @@ def _row(msp: Msp) -> Row:
 
 @command.command()
 @click.argument("slug")
-@click.option("--name", default="", help="For people; SLUG where not given.")
+@click.option("--name", default="", help="Display name (default SLUG).")
 @json_option
 def create(slug: str, name: str, as_json: bool) -> None:
     """Create the MSP SLUG."""
@@ -34,7 +34,7 @@ def create(slug: str, name: str, as_json: bool) -> None:
 @command.command("list")
 @json_option
 def list_(as_json: bool) -> None:
-    """List the MSPs."""
+    """List MSPs."""
     with Domain().platform() as session:
         rows = [_row(msp) for msp in msps.list_msps(session)]
     show_list(rows, as_json=as_json)
@@ -42,11 +42,11 @@ def list_(as_json: bool) -> None:
 
 @command.command("set")
 @click.argument("slug")
-@click.option("--name", help="For people.")
-@click.option("--deletion-days", type=int, help="How long a tenant that was deleted can be had back (first: 30).")
+@click.option("--name", help="Display name.")
+@click.option("--deletion-days", type=int, help="Days for which a deleted tenant can be restored (default 30).")
 @json_option
 def set_(slug: str, name: str | None, deletion_days: int | None, as_json: bool) -> None:
-    """Change the MSP SLUG; what is not given stays."""
+    """Update the MSP SLUG. Omitted settings do not change."""
     domain = Domain()
     with domain.platform() as session:
         msp = msps.require_by_slug(session, slug=slug)
@@ -56,10 +56,10 @@ def set_(slug: str, name: str | None, deletion_days: int | None, as_json: bool) 
 
 @command.command()
 @click.argument("slug")
-@click.option("--with-tenants", is_flag=True, help="Admit nothing of its tenants either.")
+@click.option("--with-tenants", is_flag=True, help="Also suspend its tenants.")
 @json_option
 def suspend(slug: str, with_tenants: bool, as_json: bool) -> None:
-    """Keep the people and tokens of the MSP SLUG out; its tenants' networks go on."""
+    """Suspend the people and tokens of the MSP SLUG. Its tenants' networks stay active."""
     domain = Domain()
     with domain.platform() as session:
         msp_id = msps.require_by_slug(session, slug=slug).id
@@ -71,7 +71,7 @@ def suspend(slug: str, with_tenants: bool, as_json: bool) -> None:
 @click.argument("slug")
 @json_option
 def resume(slug: str, as_json: bool) -> None:
-    """End the suspension of the MSP SLUG, and of the tenants that were suspended with it."""
+    """Resume the MSP SLUG, and the tenants that were suspended with it."""
     domain = Domain()
     with domain.platform() as session:
         msp_id = msps.require_by_slug(session, slug=slug).id
@@ -81,11 +81,11 @@ def resume(slug: str, as_json: bool) -> None:
 
 @command.command()
 @click.argument("slug")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
 def delete(slug: str, yes: bool) -> None:
-    """Remove the MSP SLUG, which has no tenant left, with its members, tokens and templates."""
+    """Delete the MSP SLUG, which must have no tenants, with its members, tokens and templates."""
     if not yes:
-        confirm(f"Remove MSP {slug} with its members, tokens and templates?")
+        confirm(f"Delete MSP {slug} with its members, tokens and templates?")
     domain = Domain()
     with domain.platform() as session:
         msp_id = msps.require_by_slug(session, slug=slug).id

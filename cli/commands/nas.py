@@ -16,29 +16,28 @@ from nac.sites import service as sites
 from nac.vendors import Vendor, all_vendors
 
 _MAB_FORM = (
-    "What it sends as the password of a MAC address: the address (mac, the default), a fixed text, its shared secret, "
-    "or no password (empty)."
+    "Password in MAB requests: the MAC address (mac, the default), a fixed text, the shared secret or none (empty)."
 )
-_MAB_TEXT = "Text of --mab-password fixed; prompts where no value follows."
+_MAB_TEXT = "Text for --mab-password fixed; prompted for if the value is missing."
 _MAB_BY_NAME = (
-    "Take User-Name for the device where a request has neither Calling-Station-Id nor Service-Type. Only for a NAS "
-    "where nobody can type a name."
+    "Use User-Name as the MAC address if a request has no Calling-Station-Id and no Service-Type. Only for a NAS "
+    "where users cannot type a name."
 )
 
 
 @click.group()
 def command() -> None:
-    """NASes of a tenant: switches, access points, controllers.
+    """Manage NASes of a tenant: switches, access points, controllers.
 
-    What is not registered works too: it belongs to the tenant's default site.
+    Unregistered NASes also work. They belong to the tenant's default site.
     """
 
 
 @command.command()
 @click.argument("name")
 @tenant_option
-@click.option("--site", metavar="SLUG", help="Where it is; the default site where not given.")
-@click.option("--identifier", help="NAS-Identifier that it sends.")
+@click.option("--site", metavar="SLUG", help="Site of the NAS (default the default site).")
+@click.option("--identifier", help="NAS-Identifier in its requests.")
 @click.option("--address", help="Source address of its requests.")
 @click.option("--vendor", default="")
 @click.option(
@@ -47,18 +46,18 @@ def command() -> None:
     prompt_required=False,
     hide_input=True,
     confirmation_prompt=True,
-    help="A secret of its own in place of the tenant's; asked for where no value follows.",
+    help="The NAS's own secret; prompted for if the value is missing (default the tenant's).",
 )
 @click.option(
     "--without-message-authenticator",
     is_flag=True,
-    help="Accept requests of this NAS that carry none: it is then open to forgery (BlastRADIUS).",
+    help="Accept requests of this NAS without Message-Authenticator, which allows forgery (BlastRADIUS).",
 )
-@click.option("--behind-nat", is_flag=True, help="No CoA- or Disconnect-Request reaches it: none is sent.")
+@click.option("--behind-nat", is_flag=True, help="Send no CoA- or Disconnect-Request, because none can reach this NAS.")
 @click.option(
     "--signs-coa-answers",
     is_flag=True,
-    help="Its answers to CoA and Disconnect carry a Message-Authenticator: others are left aside.",
+    help="Ignore CoA and Disconnect responses of this NAS without Message-Authenticator.",
 )
 @click.option("--mab-password", type=click.Choice(MAB_PASSWORD_FORMS), default="mac", help=_MAB_FORM)
 @click.option("--mab-text", prompt=True, prompt_required=False, hide_input=True, help=_MAB_TEXT)
@@ -80,7 +79,7 @@ def add(
     mab_by_name: bool,
     as_json: bool,
 ) -> None:
-    """Add the NAS NAME, known by identifier or address."""
+    """Create the NAS NAME, matched by identifier or address."""
     domain = Domain()
     with domain.change(tenant, of_radiusd=True) as (session, tenant_id):
         place = _find_site(session, tenant_id, site)
@@ -109,9 +108,9 @@ def add(
 @command.command("vendors")
 @json_option
 def vendors(as_json: bool) -> None:
-    """List the vendors in whose form results are sent: for each the attributes, or why it cannot do it.
+    """List vendors, with the attributes of each result or why it is not supported.
 
-    Any name of it may be given as --vendor, in upper or lower case. What is none of these takes the form of "default".
+    --vendor accepts any name in the list, in upper or lower case. Other NASes use "default".
     """
     show_list([_vendor_row(vendor, as_json=as_json) for vendor in all_vendors().values()], as_json=as_json)
 
@@ -135,7 +134,7 @@ def _row(nas: Nas, site: str, signing: SigningHistory | None) -> Row:
 
 
 def _one(session: Session, nas: Nas, site: Site) -> tuple[Row, list[str]]:
-    """With its notes."""
+    """Row of one NAS, with its notes."""
     signing = get_signing_history(session, nas)
     return _row(nas, site.slug, signing), list_notes(session, nas=nas, site=site, signing=signing)
 
@@ -150,8 +149,8 @@ def _find_site(session: Session, tenant_id: TenantId, slug: str | None) -> Site:
 @click.argument("reference", metavar="NAS")
 @tenant_option
 @click.option("--name")
-@click.option("--site", metavar="SLUG", help="Where it is.")
-@click.option("--identifier", help='NAS-Identifier that it sends; "" for none.')
+@click.option("--site", metavar="SLUG", help="Site of the NAS.")
+@click.option("--identifier", help='NAS-Identifier in its requests; "" for none.')
 @click.option("--address", help='Source address of its requests; "" for any.')
 @click.option("--vendor")
 @click.option(
@@ -160,19 +159,19 @@ def _find_site(session: Session, tenant_id: TenantId, slug: str | None) -> Site:
     prompt_required=False,
     hide_input=True,
     confirmation_prompt=True,
-    help="Another secret of its own; asked for where no value follows.",
+    help="The NAS's own secret; prompted for if the value is missing.",
 )
 @click.option("--tenant-secret", is_flag=True, help="Use the tenant's secret again.")
 @click.option(
     "--with-message-authenticator/--without-message-authenticator",
     default=None,
-    help="Refuse or accept requests that carry none; see nas add.",
+    help="Reject or accept requests without Message-Authenticator; see nas add.",
 )
-@click.option("--behind-nat/--reachable", default=None, help="Whether CoA- and Disconnect-Requests reach it.")
+@click.option("--behind-nat/--reachable", default=None, help="Whether CoA- and Disconnect-Requests can reach the NAS.")
 @click.option(
     "--signs-coa-answers/--coa-answers-unsigned",
     default=None,
-    help="Whether its answers to CoA and Disconnect need a Message-Authenticator.",
+    help="Whether CoA and Disconnect responses need a Message-Authenticator.",
 )
 @click.option("--mab-password", type=click.Choice(MAB_PASSWORD_FORMS), help=_MAB_FORM)
 @click.option("--mab-text", prompt=True, prompt_required=False, hide_input=True, help=_MAB_TEXT)
@@ -196,9 +195,9 @@ def set_(
     mab_by_name: bool | None,
     as_json: bool,
 ) -> None:
-    """Change what is given of NAS, which is named by identifier, address or name."""
+    """Update the NAS with this identifier, address or name. Omitted settings do not change."""
     if tenant_secret and secret is not None:
-        raise click.UsageError("Give either --secret or --tenant-secret.")
+        raise click.UsageError("Use only one of --secret and --tenant-secret.")
     domain = Domain()
     with domain.change(tenant, of_radiusd=True) as (session, tenant_id):
         nas = nases.update_nas(
@@ -237,7 +236,7 @@ add_verb(
     nases.delete_nas,
     key="reference",
     metavar="NAS",
-    help="Remove NAS, given by identifier, address or name.",
+    help="Delete the NAS with this identifier, address or name.",
     of_radiusd=True,
 )
 
@@ -246,7 +245,7 @@ add_verb(
 @tenant_option
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
-    """List the NASes. `signing`: whether one that is exempt from Message-Authenticator has begun to send it."""
+    """List NASes. `signing`: whether a NAS exempt from Message-Authenticator now sends it."""
     with Domain().tenant(tenant) as (session, tenant_id):
         slugs = {site.id: site.slug for site in sites.list_sites(session, tenant_id=tenant_id)}
         found = nases.list_nases(session, tenant_id=tenant_id)

@@ -15,7 +15,7 @@ from nac.sign_in import factor_reset, links, sign_ins
 
 @click.group()
 def command() -> None:
-    """People who administer. Where they may do what, `./admit member` says."""
+    """Manage administrators' accounts. Their roles are managed by `./admit member`."""
 
 
 def _row(person: Person) -> Row:
@@ -30,7 +30,7 @@ def _row(person: Person) -> Row:
 
 @contextmanager
 def _account(domain: Domain, email: str) -> Iterator[tuple[Session, Person]]:
-    """In the scope of the person."""
+    """Session in the scope of the person."""
     with domain.platform() as session:
         person_id = people.require_by_email(session, email=email).id
     with domain.person(person_id) as session:
@@ -39,10 +39,10 @@ def _account(domain: Domain, email: str) -> Iterator[tuple[Session, Person]]:
 
 @command.command()
 @click.argument("email")
-@click.option("--name", default="", help="For people.")
+@click.option("--name", default="", help="Display name.")
 @json_option
 def add(email: str, name: str, as_json: bool) -> None:
-    """Make the account EMAIL, and a link with which that person sets a password; it is shown this once."""
+    """Create the account EMAIL, and a link to set its password. The link is displayed only once."""
     domain = Domain()
     with domain.platform() as session:
         person_id = people.get_or_create_person(session, email=email, name=name)
@@ -61,7 +61,7 @@ def _link(domain: Domain, session: Session, person: Person) -> Row:
 @click.argument("email")
 @json_option
 def reset_password(email: str, as_json: bool) -> None:
-    """Show the token of a link with which EMAIL sets a password, once; earlier ones are good no more."""
+    """Create a one-time token for setting a new password of EMAIL. Earlier tokens become invalid."""
     domain = Domain()
     with _account(domain, email) as (session, person):
         row = {"email": person.email, **_link(domain, session, person)}
@@ -72,7 +72,7 @@ def reset_password(email: str, as_json: bool) -> None:
 @click.argument("email")
 @json_option
 def reset_factors(email: str, as_json: bool) -> None:
-    """Remove the authenticator app, passkeys and recovery codes of EMAIL, who has lost them; sign it out everywhere."""
+    """Delete the authenticator app, passkeys and recovery codes of EMAIL, and end all its sign-ins."""
     domain = Domain()
     with _account(domain, email) as (session, person):
         factor_reset.reset_factors(session, actor=domain.actor, person=person)
@@ -84,7 +84,7 @@ def reset_factors(email: str, as_json: bool) -> None:
 @click.argument("email")
 @json_option
 def sign_out(email: str, as_json: bool) -> None:
-    """End all that EMAIL is signed in to."""
+    """End all sign-ins of EMAIL."""
     domain = Domain()
     with _account(domain, email) as (session, person):
         row = {"email": person.email, "ended": sign_ins.end_all(session, actor=domain.actor, person=person)}
@@ -103,7 +103,7 @@ def _set_disabled(email: str, *, disabled: bool, as_json: bool) -> None:
 @click.argument("email")
 @json_option
 def disable(email: str, as_json: bool) -> None:
-    """EMAIL signs in nowhere from now on, and is signed out."""
+    """Disable the account EMAIL and end all its sign-ins."""
     _set_disabled(email, disabled=True, as_json=as_json)
 
 
@@ -111,14 +111,14 @@ def disable(email: str, as_json: bool) -> None:
 @click.argument("email")
 @json_option
 def enable(email: str, as_json: bool) -> None:
-    """EMAIL may sign in again."""
+    """Enable the account EMAIL."""
     _set_disabled(email, disabled=False, as_json=as_json)
 
 
 @command.command("list")
 @json_option
 def list_(as_json: bool) -> None:
-    """List accounts, by e-mail address."""
+    """List accounts by e-mail address."""
     with Domain().platform() as session:
         found = people.ORDERS.pages(lambda span: people.list_people(session, span=span))
         rows = [_row(person) for page in found for person in page]

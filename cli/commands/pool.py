@@ -24,26 +24,32 @@ from nac.pools.service import PoolOptions, PoolState
 F = TypeVar("F", bound=Callable[..., object])
 _PAGE = 500
 
-_site_option = click.option("--site", metavar="SLUG", default="", help="Of this site alone; else of the whole tenant.")
+_site_option = click.option("--site", metavar="SLUG", default="", help="Site of the pool (default the whole tenant).")
 
 
 @click.group()
 def command() -> None:
-    """Pools of addresses, which policies give devices with their Access-Accept (docs/how-to/pools.md)."""
+    """Manage address pools, from which policies assign addresses in Access-Accepts (docs/how-to/pools.md)."""
 
 
 def _options(command: F) -> F:
-    """What can be given when a pool is made, and changed later."""
+    """Add the options that creation and update share."""
     for option in (
-        click.option("--quarantine", type=Lifetime(), help="How long an address is nobody's after a device. [5m]"),
-        click.option("--grace", type=Lifetime(), help="How long one is kept for a device that does not start. [10m]"),
-        click.option("--stock", type=int, metavar="NUMBER", help="How many addresses a cell keeps ready. [1024]"),
+        click.option(
+            "--quarantine", type=Lifetime(), help="Time before an address is assigned to another device. [5m]"
+        ),
+        click.option(
+            "--grace",
+            type=Lifetime(),
+            help="Time for which an address is reserved for a device that sends no Accounting-Start. [10m]",
+        ),
+        click.option("--stock", type=int, metavar="NUMBER", help="Number of addresses that a cell keeps ready. [1024]"),
         click.option(
             "--when-empty",
             type=click.Choice(pools.WHEN_EMPTY_CHOICES),
-            help="Where no address is left: deny the device, or admit it without. [deny]",
+            help="Action when no address is free: deny the device, or admit it without one. [deny]",
         ),
-        click.option("--exclude", "exclusions", metavar="RANGE", multiple=True, help="Not these; several times."),
+        click.option("--exclude", "exclusions", metavar="RANGE", multiple=True, help="Range to exclude; repeatable."),
     ):
         command = option(command)
     return command
@@ -59,11 +65,13 @@ def _read(
 @command.command()
 @click.argument("name")
 @tenant_option
-@click.option("--range", "ranges", metavar="RANGE", multiple=True, required=True, help="10.1.0.0/24; several times.")
 @click.option(
-    "--kind", type=click.Choice(pools.POOL_KINDS), default="ipv4", show_default=True, help="What devices get."
+    "--range", "ranges", metavar="RANGE", multiple=True, required=True, help="Range, such as 10.1.0.0/24; repeatable."
 )
-@click.option("--prefix-length", type=int, metavar="BITS", help="Of IPv6 prefixes. [64, delegated: 56]")
+@click.option(
+    "--kind", type=click.Choice(pools.POOL_KINDS), default="ipv4", show_default=True, help="Kind of addresses."
+)
+@click.option("--prefix-length", type=int, metavar="BITS", help="Length of IPv6 prefixes in bits. [64, delegated: 56]")
 @_site_option
 @_options
 @json_option
@@ -81,10 +89,10 @@ def add(
     quarantine: timedelta | None,
     as_json: bool,
 ) -> None:
-    """Add the pool NAME.
+    """Create the pool NAME.
 
-    A range is a network, whose network and broadcast addresses are left out, one address, or two with a dash between;
-    of IPv6 a network. A policy names the pool as ip_pool, ipv6_pool or delegated_pool.
+    A range is a network, an address, or two addresses with a dash between. Network and broadcast addresses are
+    excluded. IPv6 ranges are networks. Policies refer to the pool as ip_pool, ipv6_pool or delegated_pool.
     """
     domain = Domain()
     options = _read(when_empty, stock, grace, quarantine)
@@ -108,10 +116,12 @@ def add(
 @command.command("set")
 @click.argument("name")
 @tenant_option
-@click.option("--range", "ranges", metavar="RANGE", multiple=True, help="In place of all it has; several times.")
-@click.option("--no-exclusions", is_flag=True, help="Exclude nothing any more.")
-@click.option("--reserve", metavar="MAC=ADDRESS", multiple=True, help="For this device alone; several times.")
-@click.option("--unreserve", metavar="MAC", multiple=True, help="Take a reservation back; several times.")
+@click.option(
+    "--range", "ranges", metavar="RANGE", multiple=True, help="Range that replaces all current ranges; repeatable."
+)
+@click.option("--no-exclusions", is_flag=True, help="Remove all exclusions.")
+@click.option("--reserve", metavar="MAC=ADDRESS", multiple=True, help="Address to reserve for a device; repeatable.")
+@click.option("--unreserve", metavar="MAC", multiple=True, help="Reservation to remove; repeatable.")
 @_site_option
 @_options
 @json_option
@@ -130,17 +140,17 @@ def set_(
     quarantine: timedelta | None,
     as_json: bool,
 ) -> None:
-    """Change what is given of the pool NAME.
+    """Update the pool NAME. Omitted settings do not change.
 
-    Addresses that are no longer in it are given to nobody any more; devices that have one keep it until they leave.
+    Addresses outside the new ranges are not assigned again. Devices keep theirs until they leave.
     """
     if no_exclusions and exclusions:
-        raise click.UsageError("Give either --exclude or --no-exclusions.")
+        raise click.UsageError("Use only one of --exclude and --no-exclusions.")
     reserved = dict.fromkeys(unreserve, "")
     for text in reserve:
         mac, equals, address = text.partition("=")
         if not equals or not address:
-            raise click.UsageError(f"--reserve {text!r} must be MAC=ADDRESS.")
+            raise click.UsageError(f"Invalid --reserve {text!r}. Use MAC=ADDRESS.")
         reserved[mac] = address
     domain = Domain()
     options = _read(when_empty, stock, grace, quarantine)
@@ -167,7 +177,7 @@ def set_(
 @_site_option
 @json_option
 def rename(name: str, new_name: str, tenant: str, site: str, as_json: bool) -> None:
-    """Call the pool NAME NEW_NAME, while no policy names it; devices keep their addresses."""
+    """Rename the pool NAME to NEW_NAME. No policy may refer to it. Devices keep their addresses."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         which: dict[str, Any] = {"actor": domain.actor, "tenant_id": tenant_id, "name": name, "site": site}
@@ -182,7 +192,7 @@ def rename(name: str, new_name: str, tenant: str, site: str, as_json: bool) -> N
 @_site_option
 @json_option
 def remove(name: str, tenant: str, site: str, as_json: bool) -> None:
-    """Remove the pool NAME, once no policy names it; it goes when the last device has given up its address."""
+    """Delete the pool NAME after the last lease ends. No policy may refer to it."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         gone = pools.delete_pool(session, actor=domain.actor, tenant_id=tenant_id, name=name, site=site)
@@ -193,7 +203,7 @@ def remove(name: str, tenant: str, site: str, as_json: bool) -> None:
 @tenant_option
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
-    """List the pools, and how many addresses of each are free, ready in cells, used and in quarantine."""
+    """List pools with their numbers of free, ready, used and quarantined addresses."""
     with Domain().tenant(tenant) as (session, tenant_id):
         rows = [_row(state) for state in pools.list_pools(session, tenant_id=tenant_id)]
     short = ("name", "site", "kind", "ranges", "size", "used", "free", "ready", "quarantined", "removing")
@@ -206,7 +216,7 @@ def list_(tenant: str, as_json: bool) -> None:
 @_site_option
 @json_option
 def show(name: str, tenant: str, site: str, as_json: bool) -> None:
-    """Show the pool NAME, and which cell holds how many of its addresses."""
+    """Show the pool NAME, with the number of addresses in each cell."""
     with Domain().tenant(tenant) as (session, tenant_id):
         row = _shown(session, tenant_id, name, site)
     show_one(row, as_json=as_json)
@@ -216,12 +226,12 @@ def show(name: str, tenant: str, site: str, as_json: bool) -> None:
 @click.argument("name", required=False, default="")
 @tenant_option
 @_site_option
-@click.option("--mac", default="", help="Of this device, in any notation.")
-@click.option("--address", metavar="IP", default="", help="This address or prefix.")
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many at most.")
+@click.option("--mac", default="", help="MAC address of the device, in any notation.")
+@click.option("--address", metavar="IP", default="", help="Address or prefix.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum number of leases.")
 @json_option
 def leases(name: str, tenant: str, site: str, mac: str, address: str, limit: int, as_json: bool) -> None:
-    """List who has which address, of the pool NAME or of all; addresses in quarantine with who had them last."""
+    """List leases of the pool NAME or of all pools, and quarantined addresses with their last device."""
 
     def fetch(span: PageSpan) -> Sequence[PoolAddress]:
         return pools.list_leases(
@@ -240,7 +250,7 @@ def leases(name: str, tenant: str, site: str, mac: str, address: str, limit: int
 @tenant_option
 @json_option
 def release(address: str, tenant: str, as_json: bool) -> None:
-    """Take ADDRESS from the device that has it, once no session holds it: after its quarantine anybody may get it."""
+    """Release ADDRESS from its device. No session may use it. After its quarantine, any device can get it."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         names = pools.pool_names_by_id(session, tenant_id=tenant_id)
@@ -287,7 +297,7 @@ def _lease(row: PoolAddress, names: dict[UUID, str]) -> Row:
         "mac": display_mac(row.mac) if row.mac and not row.released else "",
         "state": row.state,
         "given": row.decided_at and row.decided_at.isoformat(timespec="seconds"),
-        # Of a lease: when a session must hold it. Of a quarantine: its end.
+        # Latest start of a session, or the end of the quarantine.
         "until": row.until and row.until.isoformat(timespec="seconds"),
         "reserved": row.reserved_for is not None,
         "leaving": row.leaving,

@@ -36,21 +36,23 @@ class _Given(TypedDict):
 
 @click.group()
 def command() -> None:
-    """Decide live sessions anew after a change, and have NASes do what differs (docs/how-to/redecisions.md)."""
+    """Redecide live sessions after a change, and send the differences to NASes (docs/how-to/redecisions.md)."""
 
 
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--draft", type=click.File("rb"), help="As if this document were in force, whatever is stored.")
-@click.option("--version", "number", type=int, help="As if this version were in force.")
-@click.option("--in-force", is_flag=True, help="By what is in force now: what start would find.")
+@click.option("--draft", type=click.File("rb"), help="File with a policy document to preview.")
+@click.option("--version", "number", type=int, help="Policy version to preview.")
+@click.option("--in-force", is_flag=True, help="Preview the version in force, as start does.")
 @json_option
 def preview(tenant: str, slug: str, draft: BinaryIO | None, number: int | None, in_force: bool, as_json: bool) -> None:
-    """Tell what would be sent if the newest version of a policy were in force; nothing is sent or stored."""
+    """Preview the requests that a policy version (default the newest) would cause. Sends and stores nothing."""
     if (draft is not None) + (number is not None) + in_force > 1:
         raise InvalidInput(
-            "They exclude each other.", place="draft, version, in-force", remedy="Give one of them, or none."
+            "--draft, --version and --in-force exclude each other.",
+            place="draft, version, in-force",
+            remedy="Use at most one of them.",
         )
     with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
         drafts = {} if in_force else _drafts(session, tenant_id, slug, draft, number)
@@ -62,9 +64,9 @@ def preview(tenant: str, slug: str, draft: BinaryIO | None, number: int | None, 
         "asked_already": tallies.asked_already,
         **tallies.row(),
         "cannot_be_redecided": dict(tallies.undecidable),
-        # Where a step of the vendor's recipe is a Disconnect.
+        # Whether a step of the vendor's recipe is a Disconnect-Request.
         "may_disconnect": tallies.may_disconnect,
-        # Whether it would wait for approve.
+        # Whether the run would wait for approval.
         "over_ceiling": found.over_ceiling,
         "mode": found.settings.mode,
     }
@@ -85,7 +87,7 @@ def _drafts(
 @tenant_option
 @json_option
 def start(tenant: str, as_json: bool) -> None:
-    """Look at every live session now, and send what differs."""
+    """Start a re-decision of all live sessions, and send the differences."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         run = redecisions.start_redecision(session, actor=domain.actor, tenant_id=tenant_id)
@@ -95,10 +97,12 @@ def start(tenant: str, as_json: bool) -> None:
 
 @command.command("list")
 @tenant_option
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many at most.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Maximum number of re-decisions."
+)
 @json_option
 def list_command(tenant: str, limit: int, as_json: bool) -> None:
-    """List re-decisions, the newest first."""
+    """List re-decisions, newest first."""
 
     def fetch(span: PageSpan) -> Sequence[Redecision]:
         return redecisions.list_redecisions(session, tenant_id=tenant_id, span=span)
@@ -114,7 +118,7 @@ def list_command(tenant: str, limit: int, as_json: bool) -> None:
 @click.argument("number", metavar="ID", type=ROW_ID)
 @json_option
 def show(tenant: str, number: int, as_json: bool) -> None:
-    """Show what the re-decision ID of list found, and how far it was sent."""
+    """Show the differences and the progress of the re-decision ID."""
     with Domain().tenant(tenant) as (session, tenant_id):
         run = redecisions.require_redecision(session, tenant_id=tenant_id, number=number)
         row = redecisions.redecision_row(session, run)
@@ -126,7 +130,7 @@ def show(tenant: str, number: int, as_json: bool) -> None:
 @click.argument("number", metavar="ID", type=ROW_ID)
 @json_option
 def approve(tenant: str, number: int, as_json: bool) -> None:
-    """Send what the re-decision ID has found, which waits for it: for a preview, or because it disconnects many."""
+    """Approve the re-decision ID, which is a preview or disconnects many sessions."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         run = redecisions.approve_redecision(session, actor=domain.actor, tenant_id=tenant_id, number=number)
@@ -139,7 +143,7 @@ def approve(tenant: str, number: int, as_json: bool) -> None:
 @click.argument("number", metavar="ID", type=ROW_ID)
 @json_option
 def stop(tenant: str, number: int, as_json: bool) -> None:
-    """Send no more of the re-decision ID, and withdraw what is queued; what NASes have done stays done."""
+    """Stop the re-decision ID and withdraw its queued requests. Requests already sent are not reverted."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         withdrawn = redecisions.stop_redecision(session, actor=domain.actor, tenant_id=tenant_id, number=number)
@@ -151,25 +155,29 @@ def stop(tenant: str, number: int, as_json: bool) -> None:
 @command.command("set")
 @tenant_option
 @click.option(
-    "--mode", type=click.Choice(REDECISION_MODES), help="What becomes of changes: nothing, a preview, or requests."
+    "--mode", type=click.Choice(REDECISION_MODES), help="Action for differences: none, a preview or requests."
 )
-@click.option("--per-second", type=int, metavar="N", help="Requests to the NASes of the tenant, 1 to 500.")
+@click.option(
+    "--per-second", type=int, metavar="N", help="Maximum requests per second to the tenant's NASes, 1 to 500."
+)
 @click.option(
     "--ceiling-percent",
     type=int,
     metavar="N",
-    help=f"More disconnects than that of all live sessions wait for approval; up to {MIN_CEILING} never do.",
+    help=f"Maximum disconnects without approval, as a share of live sessions; up to {MIN_CEILING} never need approval.",
 )
-@click.option("--ceiling-sessions", type=int, metavar="N", help="The same, as a number of sessions.")
+@click.option(
+    "--ceiling-sessions", type=int, metavar="N", help="Maximum disconnects without approval, as a number of sessions."
+)
 @click.option(
     "--every-minutes",
     type=int,
     metavar="N",
-    help="Look at all sessions so often without a change, for rules that go by the time; 0 for never.",
+    help="Interval of re-decisions without a change, for rules on time; 0 for never.",
 )
 @json_option
 def set_(tenant: str, as_json: bool, **given: Unpack[_Given]) -> None:
-    """Change what the tenant wants of re-decisions, or show it where nothing is given."""
+    """Update the tenant's settings of re-decisions, or show them without options."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         found = redecisions.update_settings(session, actor=domain.actor, tenant_id=tenant_id, **given)

@@ -25,7 +25,7 @@ from nac.retention.terms import NOTICE_PERIOD
 from nac.sizes import SIZE_UNITS
 
 _UNITS = {"": 1, **SIZE_UNITS}
-log_option = click.option("--log", type=click.Choice(LOG_NAMES), required=True, help="Which log.")
+log_option = click.option("--log", type=click.Choice(LOG_NAMES), required=True, help="The log.")
 
 
 class Days(click.ParamType[int | DefaultChoice]):
@@ -35,12 +35,12 @@ class Days(click.ParamType[int | DefaultChoice]):
         if value == DEFAULT:
             return DEFAULT
         if not re.fullmatch(r"\d{1,6}", str(value)):
-            self.fail(f"{value!r} is no number of days, nor 'default'.", param, ctx)
+            self.fail(f"{value!r} is not a number of days or 'default'.", param, ctx)
         return int(str(value))
 
 
 class Size(click.ParamType[int | DefaultChoice]):
-    """10GB, 500MB, a number of bytes; 1 KB is 1,024 bytes."""
+    """Size such as 10GB, 500MB or a number of bytes; 1 KB is 1,024 bytes."""
 
     name = "SIZE|none"
 
@@ -49,20 +49,20 @@ class Size(click.ParamType[int | DefaultChoice]):
             return DEFAULT
         size = re.fullmatch(r"(\d{1,15})(KB|MB|GB|TB|)", str(value).upper())
         if size is None or int(size[1]) * _UNITS[size[2]] >= 1 << 62:
-            self.fail(f"{value!r} is no size such as 500MB or 10GB, nor 'none'.", param, ctx)
+            self.fail(f"{value!r} is not a size such as 500MB or 10GB, or 'none'.", param, ctx)
         return int(size[1]) * _UNITS[size[2]]
 
 
 @click.group()
 def command() -> None:
-    """How long logs are kept, and what keeps them longer."""
+    """Manage the retention of logs, and holds."""
 
 
 @command.command()
 @tenant_option
 @json_option
 def show(tenant: str, as_json: bool) -> None:
-    """Show what is kept of each log, what it uses (an estimate), and what is going to be deleted early."""
+    """Show retention, estimated use and upcoming early deletion of each log."""
     with Domain().tenant(tenant) as (session, tenant_id):
         logs = list(service.get_log_plans(session, tenant_id=tenant_id).values())
     if as_json:
@@ -81,15 +81,15 @@ def _tell_notices(log: LogPlan) -> None:
 @command.command("set")
 @tenant_option
 @log_option
-@click.option("--days", type=Days(), help="For so many days; 'default' for what the platform has.")
-@click.option("--bytes", "size", type=Size(), help="At most so much, such as 10GB; 'none' for no such limit.")
+@click.option("--days", type=Days(), help="Retention in days; 'default' for the platform's default.")
+@click.option("--bytes", "size", type=Size(), help="Maximum size, such as 10GB; 'none' for no maximum.")
 @click.option(
     "--export",
     "export_format",
     type=click.Choice([*EXPORT_FORMATS, "none"]),
-    help="Export each day before it is deleted; 'none' ends that.",
+    help="Format in which each day is exported before deletion; 'none' for no export.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask, where days that are there now will be deleted.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation of deletions.")
 @json_option
 def set_command(
     tenant: str,
@@ -100,14 +100,14 @@ def set_command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Set how much of a log is kept; what is not given stays as it is. Less takes effect a week later."""
+    """Set the retention of a log. Omitted settings do not change. Shorter retention takes effect after a week."""
     domain = Domain()
     change = service.RetentionChange(log=log, days=days, bytes=size, export_format=export_format)
     if not yes:
         with domain.tenant(tenant) as (session, tenant_id):
             lost = _lost(service.preview_change(session, tenant_id=tenant_id, change=change))
         if lost:
-            confirm(f"{lost} In {NOTICE_PERIOD.days} days that takes effect. Do it?")
+            confirm(f"{lost} This takes effect in {NOTICE_PERIOD.days} days. Continue?")
     with domain.tenant(tenant) as (session, tenant_id):
         after = service.update_retention(session, actor=domain.actor, tenant_id=tenant_id, change=change)
     row = retention_row(after)
@@ -118,19 +118,19 @@ def set_command(
 
 
 def _lost(would_be: LogPlan) -> str:
-    """What is there now and would go for the change's sake."""
+    """Warning about stored data that the change would delete."""
     lost = sum(would_be.is_lost(day) for day in would_be.sizes)
     if lost:
-        return f"{lost} days of the {would_be.log} log will be deleted for it."
+        return f"{lost} days of the {would_be.log} log will be deleted."
     if would_be.terms.export and would_be.export_format is None:
-        return f"Days of the {would_be.log} log will be deleted without having been exported."
+        return f"Days of the {would_be.log} log will be deleted without an export."
     return ""
 
 
 @command.command()
 @json_option
 def notices(as_json: bool) -> None:
-    """List what will be deleted early, or waits to be exported, of all tenants."""
+    """List early deletions and days that wait for an export, of all tenants."""
     domain = Domain()
     rows = []
     for slug in domain.slugs():
@@ -141,7 +141,7 @@ def notices(as_json: bool) -> None:
 
 @command.command("trust-clock")
 def trust_clock() -> None:
-    """Say that the time is right, where it was not believed: what is due is deleted again."""
+    """Confirm the clock after a jump, so that deletion continues."""
     domain = Domain()
     with domain.platform() as session:
         clock.trust_clock(session, actor=domain.actor)
@@ -149,20 +149,20 @@ def trust_clock() -> None:
 
 @command.group()
 def hold() -> None:
-    """Legal holds: what nothing deletes."""
+    """Manage legal holds, which prevent deletion."""
 
 
 @hold.command("set")
 @tenant_option
-@click.option("--reason", required=True, help="Why; shown with the hold.")
-@click.option("--log", type=click.Choice(LOG_NAMES), help="This log alone; all where not given.")
-@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="From this day (UTC) on.")
-@click.option("--until", type=click.DateTime(["%Y-%m-%d"]), help="Up to this day (UTC), included.")
+@click.option("--reason", required=True, help="Reason for the hold.")
+@click.option("--log", type=click.Choice(LOG_NAMES), help="The log (default all).")
+@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="First day (UTC).")
+@click.option("--until", type=click.DateTime(["%Y-%m-%d"]), help="Last day (UTC).")
 @json_option
 def hold_set(
     tenant: str, reason: str, log: str | None, since: datetime | None, until: datetime | None, as_json: bool
 ) -> None:
-    """Keep days of a tenant's logs, or all of them, until the hold is cleared."""
+    """Create a hold on days of a tenant's logs. Nothing deletes them until you clear it."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         row = hold_row(
@@ -184,7 +184,7 @@ def hold_set(
 @click.argument("hold_id", metavar="ID", type=int)
 @json_option
 def hold_clear(tenant: str, hold_id: int, as_json: bool) -> None:
-    """Clear the hold ID: what it kept goes when its time is over."""
+    """Clear the hold ID. Its days follow normal retention again."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         row = hold_row(holds.clear_hold(session, actor=domain.actor, tenant_id=tenant_id, hold_id=hold_id))
@@ -195,7 +195,7 @@ def hold_clear(tenant: str, hold_id: int, as_json: bool) -> None:
 @tenant_option
 @json_option
 def hold_list(tenant: str, as_json: bool) -> None:
-    """List the tenant's holds, those that were cleared as well."""
+    """List the tenant's holds, including cleared ones."""
     with Domain().tenant(tenant) as (session, tenant_id):
         rows = [hold_row(each) for each in holds.list_holds(session, tenant_id=tenant_id)]
     show_list(rows, as_json=as_json)
@@ -203,7 +203,7 @@ def hold_list(tenant: str, as_json: bool) -> None:
 
 @command.group()
 def limits() -> None:
-    """What the platform allows its tenants."""
+    """Manage the platform's bounds for the retention of tenants."""
 
 
 @limits.command("show")
@@ -217,12 +217,12 @@ def limits_show(as_json: bool) -> None:
 
 @limits.command("set")
 @log_option
-@click.option("--floor-days", type=int, help="No tenant keeps less.")
-@click.option("--default-days", type=int, help="What tenants have that chose nothing.")
-@click.option("--ceiling-days", type=int, help="No tenant keeps more.")
-@click.option("--ceiling-bytes", type=Size(), help="No tenant keeps more; 'none' for no such limit.")
-@click.option("--reset", is_flag=True, help="Back to what the product comes with.")
-@click.option("--yes", is_flag=True, help="Do not ask, where tenants may keep less than now.")
+@click.option("--floor-days", type=int, help="Minimum retention in days.")
+@click.option("--default-days", type=int, help="Default retention in days.")
+@click.option("--ceiling-days", type=int, help="Maximum retention in days.")
+@click.option("--ceiling-bytes", type=Size(), help="Maximum size of each tenant's log; 'none' for no maximum.")
+@click.option("--reset", is_flag=True, help="Return to the product's defaults.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation of shorter retention.")
 @json_option
 def limits_set(
     log: str,
@@ -234,9 +234,9 @@ def limits_set(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Set what tenants may choose of a log; what is not given stays as it is.
+    """Set the bounds for a log. Omitted ones do not change.
 
-    It holds for settings of before, too; where it leaves tenants less, a week later.
+    The bounds also apply to existing settings. Shorter retention takes effect after a week.
     """
     domain = Domain()
     with domain.platform() as session:
@@ -251,8 +251,8 @@ def limits_set(
     service.require_ordered_limits(wanted)
     if not yes and service.allows_less(now, DEFAULT_LIMITS[service.require_log(log)] if reset else wanted):
         confirm(
-            f"What tenants have of the {log} log beyond that will be deleted, {NOTICE_PERIOD.days} days later."
-            " Shorten it for all?"
+            f"Data of the {log} log beyond these bounds will be deleted in {NOTICE_PERIOD.days} days, for all tenants."
+            " Continue?"
         )
     with domain.platform() as session:
         made = service.update_limits(session, actor=domain.actor, log=log, limits=None if reset else wanted)

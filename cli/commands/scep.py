@@ -17,16 +17,16 @@ from nac.scep.settings import WebhookSettings
 
 @click.group()
 def command() -> None:
-    """SCEP of a tenant: where devices enrol, and who judges their challenges (docs/how-to/scep.md)."""
+    """Manage SCEP of a tenant: URL, challenges and webhook (docs/how-to/scep.md)."""
 
 
 @command.command()
 @tenant_option
 @json_option
 def show(tenant: str, as_json: bool) -> None:
-    """Show what is entered in an MDM, and the webhook if there is one.
+    """Show the settings for an MDM, and the webhook if one is set.
 
-    One-time challenges are made by: ./admit enrol secret --kind scep
+    To create one-time challenges: ./admit enrol secret --kind scep
     """
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
@@ -50,12 +50,16 @@ def _registration(row: Certificate) -> Row:
 
 @command.command()
 @tenant_option
-@click.option("--url", help="Set it: where challenges are sent that are not made here, https://host/path")
-@click.option("--profile", default="eap-client-device", show_default=True, help="Of the certificates it allows.")
-@click.option("--timeout", "timeout_seconds", default=5.0, show_default=True, help="Seconds for its answer.")
-@click.option("--network", "networks", multiple=True, help="Where alone its host may be, as CIDR.")
-@click.option("--ca-file", type=click.File(encoding="utf-8"), help="PEM of the authority of its server certificate.")
-@click.option("--remove", is_flag=True, help="Ask nobody any more.")
+@click.option("--url", help="New webhook for challenges that Admit did not create, such as https://host/path.")
+@click.option(
+    "--profile", default="eap-client-device", show_default=True, help="Profile of the certificates that it allows."
+)
+@click.option("--timeout", "timeout_seconds", default=5.0, show_default=True, help="Timeout in seconds.")
+@click.option("--network", "networks", multiple=True, help="Network that the host must be in (CIDR); repeatable.")
+@click.option(
+    "--ca-file", type=click.File(encoding="utf-8"), help="PEM file with the authority of the server's certificate."
+)
+@click.option("--remove", is_flag=True, help="Remove the webhook.")
 @json_option
 def webhook(
     tenant: str,
@@ -67,12 +71,12 @@ def webhook(
     remove: bool,
     as_json: bool,
 ) -> None:
-    """Show, set or remove the webhook that judges challenges.
+    """Show, set or remove the webhook that checks challenges.
 
-    Setting it makes a new secret, which signs what is sent there and is shown this once.
+    Setting it creates a new signing secret, which is displayed only once.
     """
     if remove and url:
-        raise click.UsageError("--remove and --url do not go together.")
+        raise click.UsageError("--remove and --url exclude each other.")
     ca_certificate = ""
     if ca_file is not None:
         with text_read(ca_file.name):

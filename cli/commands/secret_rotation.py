@@ -14,13 +14,13 @@ from nac.secret_rotations.instructions import advise_nas, list_steps
 from nac.secret_rotations.service import RotationStatus
 from nac.snippets import service as snippets
 
-_nas_option = click.option("--nas", default="", help="With a secret of its own; without it, the tenant's is meant.")
-_leave_option = click.option("--leave-behind", is_flag=True, help="Although NASes have the secret that ends.")
+_nas_option = click.option("--nas", default="", help="NAS with its own secret (default the tenant's secret).")
+_leave_option = click.option("--leave-behind", is_flag=True, help="Continue even if NASes still use the ending secret.")
 
 
 @click.group()
 def command() -> None:
-    """Secrets change over: begin, look, then finish or cancel (docs/how-to/secret-rotation.md)."""
+    """Rotate RADIUS secrets: begin, check, then finish or cancel (docs/how-to/secret-rotation.md)."""
 
 
 def _row(status: RotationStatus) -> Row:
@@ -66,12 +66,12 @@ def _step(
 @command.command()
 @tenant_option
 @_nas_option
-@click.option("--secret", metavar="TEXT", help="16 to 128 characters; one is made where none is given.")
-@click.option("--hours", type=int, default=168, show_default=True, help="Of the window.")
+@click.option("--secret", metavar="TEXT", help="New secret of 16 to 128 characters (default random).")
+@click.option("--hours", type=int, default=168, show_default=True, help="Duration of the rotation in hours.")
 @click.option("--at-end", type=click.Choice(ROTATION_END_ACTIONS), default="finish", show_default=True)
 @json_option
 def begin(tenant: str, nas: str, secret: str | None, hours: int, at_end: RotationEndAction, as_json: bool) -> None:
-    """From when it is open both secrets work, each NAS with the one that it has."""
+    """Begin a rotation. Both secrets work, and each NAS can use either."""
     _step(tenant, rotations.start_rotation, as_json=as_json, nas=nas, secret=secret, hours=hours, at_end=at_end)
 
 
@@ -80,7 +80,7 @@ def begin(tenant: str, nas: str, secret: str | None, hours: int, at_end: Rotatio
 @_nas_option
 @json_option
 def show(tenant: str, nas: str, as_json: bool) -> None:
-    """Show the last one, and what is to be done."""
+    """Show the last rotation and its next step."""
     with Domain().tenant(tenant) as (session, tenant_id):
         row = _row(rotations.require_status(session, tenant_id=tenant_id, nas=nas))
     _show(row, as_json=as_json)
@@ -92,7 +92,7 @@ def show(tenant: str, nas: str, as_json: bool) -> None:
 @click.option("--state", type=click.Choice(("unseen", "old", "new", "back")), default=None)
 @json_option
 def nases(tenant: str, nas: str, state: str | None, as_json: bool) -> None:
-    """List which NAS has which secret, and how each changes over."""
+    """List NASes with the secret that each uses."""
     with Domain().tenant(tenant) as (session, tenant_id):
         found = pages(
             lambda after: rotations.list_page(session, tenant_id=tenant_id, nas=nas, state=state or "", after=after),
@@ -118,7 +118,7 @@ def nases(tenant: str, nas: str, state: str | None, as_json: bool) -> None:
 @_nas_option
 @json_option
 def reveal(tenant: str, nas: str, as_json: bool) -> None:
-    """Show the secret that is to come, which the audit log tells."""
+    """Show the new secret. The audit log records this."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         secret = snippets.reveal_secret(
@@ -133,7 +133,7 @@ def reveal(tenant: str, nas: str, as_json: bool) -> None:
 @_leave_option
 @json_option
 def finish(tenant: str, nas: str, leave_behind: bool, as_json: bool) -> None:
-    """The new secret alone, from now on."""
+    """Finish the rotation. Only the new secret works from now on."""
     _step(tenant, rotations.finish_rotation, as_json=as_json, nas=nas, leave_behind=leave_behind)
 
 
@@ -143,5 +143,5 @@ def finish(tenant: str, nas: str, leave_behind: bool, as_json: bool) -> None:
 @_leave_option
 @json_option
 def cancel(tenant: str, nas: str, leave_behind: bool, as_json: bool) -> None:
-    """The old secret alone, as before."""
+    """Cancel the rotation. Only the old secret works again."""
     _step(tenant, rotations.cancel_rotation, as_json=as_json, is_sealing=False, nas=nas, leave_behind=leave_behind)

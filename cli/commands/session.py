@@ -35,25 +35,25 @@ class _Wanted(TypedDict):
 
 @click.group()
 def command() -> None:
-    """What is on the network, and what was."""
+    """Manage live and ended sessions."""
 
 
 @command.command("list")
 @tenant_option
-@click.option("--mac", default="", help="Of this device, in any notation.")
-@click.option("--user", metavar="NAME", default="", help="Of this user.")
-@click.option("--address", metavar="IP", default="", help="With this IP address or its prefix, or in this network.")
-@click.option("--nas", metavar="NAME|ID", default="", help="At this NAS.")
-@click.option("--site", metavar="SLUG", default="", help="At this site.")
-@click.option("--session-id", metavar="ID", default="", help="With this Acct-Session-Id.")
-@click.option("--chargeable-user", metavar="ID", default="", help="With this Chargeable-User-Identity (RFC 4372).")
-@click.option("--all", "ended", is_flag=True, help="Those that ended as well.")
-@click.option("--since", type=Since(), help="That were there after that: 15m, 1h, 2d ago, or a date and time (UTC).")
-@click.option("--until", type=Since(), help="That began before that.")
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many at most.")
+@click.option("--mac", default="", help="MAC address of the device, in any notation.")
+@click.option("--user", metavar="NAME", default="", help="User name.")
+@click.option("--address", metavar="IP", default="", help="IP address, its prefix, or a network.")
+@click.option("--nas", metavar="NAME|ID", default="", help="NAS name or id.")
+@click.option("--site", metavar="SLUG", default="", help="The site.")
+@click.option("--session-id", metavar="ID", default="", help="Acct-Session-Id.")
+@click.option("--chargeable-user", metavar="ID", default="", help="Chargeable-User-Identity (RFC 4372).")
+@click.option("--all", "ended", is_flag=True, help="Include ended sessions.")
+@click.option("--since", type=Since(), help="Earliest end: an age (15m, 1h, 2d) or a date and time (UTC).")
+@click.option("--until", type=Since(), help="Latest start, in the same formats.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum number of sessions.")
 @json_option
 def list_command(tenant: str, ended: bool, limit: int, as_json: bool, **wanted: Unpack[_Wanted]) -> None:
-    """List live sessions, the newest first, and with --all those that ended, the one that ended last first."""
+    """List live sessions, newest first. With --all, ended ones follow, last ended first."""
 
     def fetch(after: SessionKey | None) -> Sequence[SessionView]:
         return sessions.list_sessions(
@@ -71,7 +71,7 @@ def list_command(tenant: str, ended: bool, limit: int, as_json: bool, **wanted: 
 @click.argument("session_id", metavar="ID", type=ROW_ID)
 @json_option
 def show_command(tenant: str, session_id: int, as_json: bool) -> None:
-    """Show a session, by its id of session list --json, with the decision that began it."""
+    """Show a session with the decision that admitted it. ID is from session list --json."""
     with Domain().tenant(tenant) as (session, tenant_id):
         shown = sessions.get_session(session, tenant_id=tenant_id, row=session_id)
         decision = sessions.find_deciding_row(session, shown)
@@ -85,12 +85,12 @@ def show_command(tenant: str, session_id: int, as_json: bool) -> None:
 
 @command.command()
 @tenant_option
-@click.option("--session", "session_id", metavar="ID", type=ROW_ID, help="This one, by its id of session list.")
-@click.option("--mac", default="", help="Those of this device, in any notation.")
-@click.option("--user", metavar="NAME", default="", help="Those of this user.")
-@click.option("--nas", metavar="NAME|ID", default="", help="Those at this NAS.")
-@click.option("--reauthenticate", is_flag=True, help="Have the device authenticate again.")
-@click.option("--bounce", is_flag=True, help="Take the port down and up again.")
+@click.option("--session", "session_id", metavar="ID", type=ROW_ID, help="Session id from session list --json.")
+@click.option("--mac", default="", help="MAC address of the device, in any notation.")
+@click.option("--user", metavar="NAME", default="", help="User name.")
+@click.option("--nas", metavar="NAME|ID", default="", help="NAS name or id.")
+@click.option("--reauthenticate", is_flag=True, help="Make the device authenticate again.")
+@click.option("--bounce", is_flag=True, help="Switch the port off and on.")
 @json_option
 def disconnect(
     tenant: str,
@@ -102,9 +102,9 @@ def disconnect(
     bounce: bool,
     as_json: bool,
 ) -> None:
-    """Ask the NAS to end the live sessions that fit (RFC 5176); its answers are listed by coa list."""
+    """Disconnect the live sessions that match (RFC 5176). See the NAS responses in coa list."""
     if reauthenticate and bounce:
-        raise click.UsageError("--reauthenticate and --bounce are two requests: give one of them.")
+        raise click.UsageError("--reauthenticate and --bounce exclude each other.")
     kind: CoaKind = "reauthenticate" if reauthenticate else "bounce" if bounce else "disconnect"
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
@@ -124,25 +124,25 @@ def disconnect(
 
 @command.command()
 @tenant_option
-@click.option("--session", "session_id", metavar="ID", type=ROW_ID, help="This one, by its id of session list.")
-@click.option("--mac", default="", help="Those of this device, in any notation.")
-@click.option("--user", metavar="NAME", default="", help="Those of this user.")
-@click.option("--nas", metavar="NAME|ID", default="", help="Those at this NAS.")
+@click.option("--session", "session_id", metavar="ID", type=ROW_ID, help="Session id from session list --json.")
+@click.option("--mac", default="", help="MAC address of the device, in any notation.")
+@click.option("--user", metavar="NAME", default="", help="User name.")
+@click.option("--nas", metavar="NAME|ID", default="", help="NAS name or id.")
 @click.option(
     "--set",
     "attributes",
     metavar="ATTRIBUTE=VALUE",
     multiple=True,
     required=True,
-    help="What to change, such as Session-Timeout=600 or Tunnel-Private-Group-Id:1=30 (:1 is a tag); several times.",
+    help="Attribute to change, such as Session-Timeout=600 or, with a tag, Tunnel-Private-Group- Id:1=30; repeatable.",
 )
 @json_option
 def change(
     tenant: str, session_id: int | None, mac: str, user: str, nas: str, attributes: tuple[str, ...], as_json: bool
 ) -> None:
-    """Ask the NAS to change the live sessions that fit (CoA-Request); its answers are listed by coa list.
+    """Change attributes of the live sessions that match (CoA-Request). See the NAS responses in coa list.
 
-    Their next authentication is answered by policy again.
+    The next authentication follows the policy again.
     """
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
@@ -176,7 +176,7 @@ def _row(shown: SessionView) -> Row:
         "delegated_prefix": row.delegated_prefix or "",
         "session_id": row.session_id,
         "start": row.started_at.isoformat(),
-        # None while it is live.
+        # None while the session is live.
         "stop": row.stopped_at and row.stopped_at.isoformat(),
         "heard": row.updated_at.isoformat(),
         "seconds": shown.seconds,

@@ -20,17 +20,17 @@ from nac.sites import service as sites
 
 @click.group()
 def command() -> None:
-    """Sites of a tenant: where its NASes are, and which policy decides there."""
+    """Manage sites of a tenant: NASes and the policy for them."""
 
 
 _monitor_option = click.option(
-    "--monitor/--no-monitor", default=None, help="Log what policy would decide, and admit as the fallback admits."
+    "--monitor/--no-monitor", default=None, help="Log the decisions of the policy, but admit as the fallback does."
 )
 _fallback_option = click.option(
     "--fallback",
     type=click.File("rb"),
     metavar="FILE",
-    help="An outcome (JSON) in place of the policy's own fallback.",
+    help="Outcome (JSON) that replaces the policy's fallback.",
 )
 
 
@@ -44,7 +44,7 @@ def _rows(session: Session, tenant_id: TenantId, found: Iterable[Site]) -> list[
             "default": default is not None and site.id == default.id,
             "policy": site.policy_id and slugs[site.policy_id],
             "mode": "monitor" if site.monitor else "enforce",
-            # None: the policy's own.
+            # None means the policy's fallback.
             "fallback": order_keys(site.fallback),
             "time_zone": site.time_zone,
             "id": site.id,
@@ -60,8 +60,8 @@ def _row(session: Session, tenant_id: TenantId, site: Site) -> Row:
 @command.command()
 @click.argument("slug")
 @tenant_option
-@click.option("--name", default="", help="For people; SLUG where not given.")
-@click.option("--time-zone", default="UTC", show_default=True, help="IANA name, such as Europe/Berlin.")
+@click.option("--name", default="", help="Display name (default SLUG).")
+@click.option("--time-zone", default="UTC", show_default=True, help="IANA time zone, such as Europe/Berlin.")
 @_monitor_option
 @_fallback_option
 @json_option
@@ -74,7 +74,7 @@ def add(
     fallback: BinaryIO | None,
     as_json: bool,
 ) -> None:
-    """Add the site SLUG; it denies everything until a policy is assigned."""
+    """Create the site SLUG. It denies all requests until you assign a policy."""
     domain = Domain()
     with mistakes_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
         site = sites.create_site(
@@ -96,11 +96,11 @@ def add(
 @command.command("set")
 @click.argument("slug")
 @tenant_option
-@click.option("--name", help="For people.")
-@click.option("--time-zone", help="IANA name, such as Europe/Berlin.")
+@click.option("--name", help="Display name.")
+@click.option("--time-zone", help="IANA time zone, such as Europe/Berlin.")
 @_monitor_option
 @_fallback_option
-@click.option("--no-fallback", is_flag=True, help="Use the policy's own fallback again.")
+@click.option("--no-fallback", is_flag=True, help="Use the policy's fallback again.")
 @json_option
 def set_(
     slug: str,
@@ -112,14 +112,14 @@ def set_(
     no_fallback: bool,
     as_json: bool,
 ) -> None:
-    """Change what is given of the site SLUG.
+    """Update the site SLUG. Omitted settings do not change.
 
-    In monitor mode policy decides nothing: what it would decide is logged (./admit decisions), and devices are admitted
-    as the fallback admits or, where that denies, without a VLAN or other attributes. Wrong passwords, bad certificates
-    and blocked devices are refused all the same.
+    In monitor mode the policy's decisions are only logged (./admit decisions). Devices are admitted as by the fallback.
+    If the fallback denies, they are admitted without a VLAN or other attributes. Wrong passwords, invalid certificates
+    and blocked devices are still rejected.
     """
     if no_fallback and fallback is not None:
-        raise click.UsageError("Give either --fallback or --no-fallback.")
+        raise click.UsageError("Use only one of --fallback and --no-fallback.")
     domain = Domain()
     with mistakes_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
         site = sites.update_site(
@@ -145,14 +145,15 @@ add_verb(
     "remove",
     sites.delete_site,
     key="slug",
-    help="Remove the site SLUG, once it has no NASes, no sessions, no policy names it, and it is not the default site.",
+    help="Delete the site SLUG. It must have no NASes and no sessions, no policy may refer to "
+    "it, and it must not be the default.",
 )
 add_verb(
     command,
     "make-default",
     sites.make_default,
     key="slug",
-    help="Let NASes that are not registered belong to the site SLUG.",
+    help="Make SLUG the default site, for unregistered NASes.",
     row=_row,
 )
 
@@ -161,7 +162,7 @@ add_verb(
 @tenant_option
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
-    """List the sites: the policy that decides at each, and which one NASes belong to that are not registered."""
+    """List sites with their policies, and the default site for unregistered NASes."""
     with Domain().tenant(tenant) as (session, tenant_id):
         rows = _rows(session, tenant_id, sites.list_sites(session, tenant_id=tenant_id))
     show_list(rows, as_json=as_json)

@@ -9,13 +9,13 @@ from nac.snippets import service as snippets
 
 @click.group()
 def command() -> None:
-    """Configurations for switches and access points, with a tenant's own addresses and ports."""
+    """Generate configurations for switches and access points, with a tenant's addresses and ports."""
 
 
 @command.command("list")
 @json_option
 def list_(as_json: bool) -> None:
-    """List what there is a snippet for."""
+    """List the snippets."""
     rows = [
         {"id": each.id, "title": each.title, "access": each.access, "features": ", ".join(each.features)}
         for each in snippets.list_templates()
@@ -26,12 +26,12 @@ def list_(as_json: bool) -> None:
 @command.command()
 @click.argument("snippet")
 @tenant_option
-@click.option("--site", default="", metavar="SLUG", help="Named in the remark at its beginning.")
-@click.option("--nas", default="", help="Name, address or identifier: whose it is to be.")
-@click.option("--reveal-secret", is_flag=True, help="With the shared secret, which the audit log tells.")
+@click.option("--site", default="", metavar="SLUG", help="Site in the first remark.")
+@click.option("--nas", default="", help="Name, address or identifier of the NAS.")
+@click.option("--reveal-secret", is_flag=True, help="Include the shared secret. The audit log records this.")
 @json_option
 def show(snippet: str, tenant: str, site: str, nas: str, reveal_secret: bool, as_json: bool) -> None:
-    """Show the SNIPPET for the tenant, to be pasted."""
+    """Show SNIPPET with the tenant's values."""
     domain = Domain()
     template = snippets.require_template(snippet)
     with domain.tenant(tenant) as (session, tenant_id):

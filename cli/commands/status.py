@@ -1,4 +1,4 @@
-"""`./admit status`: what runs and how it is, without asking anything slow."""
+"""`./admit status`: state and health of all processes, without slow checks."""
 
 import json
 import textwrap
@@ -24,9 +24,9 @@ _LINE = 100
 @dataclass(frozen=True, slots=True)
 class Row:
     process: str
-    # What the supervisor says, in lower case.
+    # State from the supervisor, in lower case.
     state: str
-    # Empty when it does its work.
+    # Empty if the process is healthy.
     complaint: str
     pid: int
     uptime_seconds: int
@@ -34,10 +34,10 @@ class Row:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """Show every process and the cell. Exit status 1 unless all of them are well."""
+    """Show every process and the cell. Exit status 1 if one is unhealthy."""
     layout = find_layout()
     states = Supervisor(layout).states() if layout else {}
     if layout is None or not states:
@@ -71,7 +71,7 @@ def _cells(layout: Layout) -> list[dict[str, Any]]:
 
 
 def _with_moments(cell: dict[str, Any]) -> dict[str, Any]:
-    """What the agent writes in epoch seconds, as all other times are."""
+    """Convert the agent's epoch seconds to moments."""
     caught_up = cell.get("replica_position_at")
     return cell | {"replica_position_at": datetime.fromtimestamp(caught_up, UTC) if caught_up else None}
 
@@ -119,7 +119,7 @@ def _show_alarms(alarms: list[dict[str, str]], *, indent: str) -> None:
 
 
 def _show_counters(whose: str, pid: int | None, counters: dict[str, int]) -> None:
-    """What is not 0, as counted since the process that counts began."""
+    """Print the counters that are not 0, since the start of the process that counts."""
     began = started_at(pid) if pid else 0
     since = f", at {datetime.fromtimestamp(began, UTC):%Y-%m-%d %H:%M:%S} UTC" if began else ""
     click.echo(f"  counted since the last start of {whose}{since}")

@@ -26,7 +26,7 @@ from nac.trials.provisioning import TRIAL_MSP_SLUG as TRIALS
 
 @click.group()
 def command() -> None:
-    """Tenants: customers, each with ports, secret, certificate authority, policy and data of its own."""
+    """Manage tenants: customers with their own ports, secret, certificate authorities, policies and data."""
 
 
 command.add_command(self_test)
@@ -57,7 +57,7 @@ def _row(tenant: Tenant, slot: Slot | None) -> dict[str, object]:
 
 
 def _full_row(domain: Domain, session: Session, tenant: Tenant) -> Row:
-    """With what a person types into a switch."""
+    """Row with the values for a switch configuration."""
     slot = cells.require_slot(session, tenant_id=tenant.id)
     secret = domain.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)).decode()
     host = domain.settings.listen_address
@@ -70,13 +70,13 @@ def _full_row(domain: Domain, session: Session, tenant: Tenant) -> Row:
 
 @command.command()
 @click.argument("slug")
-@click.option("--name", default="", help="For people; SLUG where not given.")
-@click.option("--msp", metavar="SLUG", help="Whose tenant it is; may be left out where there is one MSP.")
-@click.option("--place", default="", metavar="LABEL", help="Of the cell that it goes to.")
-@click.option("--standard-policy", is_flag=True, help="What its administrators let in comes in, nothing else.")
+@click.option("--name", default="", help="Display name (default SLUG).")
+@click.option("--msp", metavar="SLUG", help="The tenant's MSP (default if there is only one).")
+@click.option("--place", default="", metavar="LABEL", help="Label of the cell.")
+@click.option("--standard-policy", is_flag=True, help="Create a policy that admits approved devices and users.")
 @json_option
 def create(slug: str, name: str, msp: str | None, place: str, standard_policy: bool, as_json: bool) -> None:
-    """Create the tenant SLUG; without a policy at a site of it, it denies everything."""
+    """Create the tenant SLUG. It denies all requests until a site has a policy."""
     domain = Domain()
     with domain.platform() as session:
         tenant = provision_tenant(
@@ -98,13 +98,13 @@ def create(slug: str, name: str, msp: str | None, place: str, standard_policy: b
 def find_msp(session: Session, slug: str | None) -> MspId:
     if slug is not None:
         return msps.require_by_slug(session, slug=slug).id
-    # Nobody means that of the trials without naming it.
+    # The MSP of the trials is never the default.
     found = [msp for msp in msps.list_msps(session) if msp.slug != TRIALS]
     if not found:
-        raise Refused("There is no MSP yet.", place="msp", remedy="Create one: ./admit msp create SLUG")
+        raise Refused("No MSP exists.", place="msp", remedy="Create one: ./admit msp create SLUG")
     if len(found) > 1:
         raise Refused(
-            "There are several MSPs.", place="msp", remedy=f"Say which by --msp: {', '.join(m.slug for m in found)}."
+            "Several MSPs exist.", place="msp", remedy=f"Use --msp with one of: {', '.join(m.slug for m in found)}."
         )
     return found[0].id
 
@@ -113,7 +113,7 @@ def find_msp(session: Session, slug: str | None) -> MspId:
 @click.argument("slug")
 @json_option
 def show(slug: str, as_json: bool) -> None:
-    """Show the tenant SLUG, its RADIUS secret included."""
+    """Show the tenant SLUG, including its RADIUS secret."""
     domain = Domain()
     with domain.tenant(slug) as (session, _):
         row = _full_row(domain, session, tenants.require_by_slug(session, slug=slug))
@@ -123,7 +123,7 @@ def show(slug: str, as_json: bool) -> None:
 @command.command("list")
 @json_option
 def list_(as_json: bool) -> None:
-    """List the tenants."""
+    """List tenants."""
     with Domain().platform() as session:
         slots = cells.slots_by_tenant(session)
         found = tenants.ORDERS.pages(lambda span: tenants.list_tenants(session, span=span))
@@ -133,35 +133,46 @@ def list_(as_json: bool) -> None:
 
 @command.command("set")
 @click.argument("slug")
-@click.option("--methods", metavar="LIST", help=f"What devices may log in by, of: {', '.join(METHODS)}.")
-@click.option("--tls-versions", metavar="LIST", help=f"Of: {', '.join(TLS_VERSIONS)}.")
+@click.option("--methods", metavar="LIST", help=f"Offered methods, separated by commas: {', '.join(METHODS)}.")
+@click.option(
+    "--tls-versions", metavar="LIST", help=f"Offered TLS versions, separated by commas: {', '.join(TLS_VERSIONS)}."
+)
 @click.option(
     "--replay-days",
     type=click.IntRange(0, tenants.MAX_REPLAY_DAYS),
-    help="Replay the requests of so many days before a policy is published, and refuse differences that nobody "
-    "acknowledged; 0 asks for no replay.",
+    help="Days of requests to replay before publication; 0 for no replay. Differences then need an acknowledgement.",
 )
 @click.option(
     "--status-failure",
     type=click.Choice(["soft", "hard"]),
-    help="Certificates of authorities that were imported, while no fresh status of them is known: soft admits them, "
-    "hard does not.",
+    help="Certificates of external authorities without fresh status: soft admits them, hard rejects them.",
 )
 @click.option(
     "--nat-session-seconds",
     type=int,
     metavar="SECONDS",
-    help="Session-Timeout at NASes behind NAT, where sessions cannot be ended otherwise; 0 for none.",
+    help="Session-Timeout in seconds at NASes behind NAT, which no CoA reaches; 0 for none.",
 )
 @click.option(
-    "--silent-reports", type=int, metavar="N", help="A session of which N reports did not come has ended (first: 3)."
+    "--silent-reports",
+    type=int,
+    metavar="N",
+    help="Missing Interim-Updates after which a session counts as ended (default 3).",
 )
 @click.option(
-    "--silent-days", type=int, metavar="N", help="So has one that never sent any and is silent for N days (first: 7)."
+    "--silent-days",
+    type=int,
+    metavar="N",
+    help="Silent days after which a session without Interim-Updates counts as ended (default 7).",
 )
-@click.option("--failure-limit", type=int, metavar="N", help="Failures of one device at one NAS (default 200).")
 @click.option(
-    "--failure-window-seconds", type=int, metavar="SECONDS", help="Window in which they count, in seconds (default 60)."
+    "--failure-limit",
+    type=int,
+    metavar="N",
+    help="Failures of one device at one NAS before further ones are limited (default 200).",
+)
+@click.option(
+    "--failure-window-seconds", type=int, metavar="SECONDS", help="Window of --failure-limit in seconds (default 60)."
 )
 @click.option(
     "--password-failure-limit",
@@ -173,12 +184,12 @@ def list_(as_json: bool) -> None:
     "--password-failure-window-seconds",
     type=int,
     metavar="SECONDS",
-    help="Window in which they count, in seconds (default 900).",
+    help="Window of --password-failure-limit in seconds (default 900).",
 )
 @click.option(
     "--realms",
     metavar="LIST",
-    help='Realms and NetBIOS domains to take off user names, such as CORP,corp.example; "" for none.',
+    help='Realms and NetBIOS domains to remove from user names, such as CORP,corp.example; "" for none.',
 )
 @json_option
 def set_(
@@ -197,16 +208,16 @@ def set_(
     realms: str | None,
     as_json: bool,
 ) -> None:
-    """Change settings of the tenant SLUG; what is not given stays.
+    """Update the tenant SLUG. Omitted settings do not change.
 
-    PEAP and MS-CHAP of version 1 are offered only where they are asked for: whoever imitates the network can find out
-    passwords by them (docs/reference/methods.md).
+    PEAP and MS-CHAPv1 are offered only if you list them, because an imitated network can recover passwords from them
+    (docs/reference/methods.md).
     """
     silence = (silent_reports, silent_days)
     failures = (failure_limit, failure_window_seconds, password_failure_limit, password_failure_window_seconds)
     others = (methods, tls_versions, replay_days, status_failure, nat_session_seconds, realms)
     if all(given is None for given in (*others, *silence, *failures)):
-        raise InvalidInput("There is nothing to set.", remedy="See ./admit tenant set --help.")
+        raise InvalidInput("No setting to change.", remedy="See ./admit tenant set --help.")
     offer = parse_offer(methods=methods, tls_versions=tls_versions)
     domain = Domain()
     with domain.change(slug, of_radiusd=tls_versions is not None) as (session, tenant_id):
@@ -248,7 +259,7 @@ def set_(
 @click.argument("slug")
 @json_option
 def suspend(slug: str, as_json: bool) -> None:
-    """Admit nothing of the tenant SLUG until it is resumed."""
+    """Suspend the tenant SLUG. All its requests are rejected until you resume it."""
     tenant = _change(Domain(), slug, tenants.suspend_tenant)
     show_one({"slug": slug, "status": tenant.status}, as_json=as_json)
 
@@ -257,26 +268,28 @@ def suspend(slug: str, as_json: bool) -> None:
 @click.argument("slug")
 @json_option
 def resume(slug: str, as_json: bool) -> None:
-    """End a suspension, or take a deletion back."""
+    """Resume a suspended tenant or restore a deleted one."""
     tenant = _change(Domain(), slug, tenants.resume_tenant)
     show_one({"slug": slug, "status": tenant.status}, as_json=as_json)
 
 
 @command.command()
 @click.argument("slug")
-@click.option("--purge", is_flag=True, help="Remove its data too, for good: certificates, endpoints, users, policies.")
-@click.option("--yes", is_flag=True, help="Do not ask before removing data.")
+@click.option(
+    "--purge", is_flag=True, help="Also delete its data permanently: certificates, endpoints, users, policies."
+)
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @click.option(
     "--days",
     type=click.IntRange(*msps.DELETION_DAYS),
-    help="After which the worker removes it, a file of all of it written before; without them it stays until --purge.",
+    help="Days until the worker writes a tenant file and purges the tenant (default: only --purge deletes its data).",
 )
 @json_option
 def delete(slug: str, purge: bool, yes: bool, days: int | None, as_json: bool) -> None:
-    """Stop the tenant SLUG at once; with --purge remove it and its data."""
+    """Delete the tenant SLUG: its service stops immediately. With --purge, also delete its data."""
     domain = Domain()
     if purge and not yes:
-        confirm(f"Remove tenant {slug} with all its data?")
+        confirm(f"Delete tenant {slug} with all its data?")
     purge_at = utc_now() + timedelta(days=days) if days else None
     tenant = _change(domain, slug, partial(tenants.delete_tenant, purge_at=purge_at))
     if purge:

@@ -16,13 +16,13 @@ from nac.tenant_files.writer import write_tenant
 _passphrase_option = click.option(
     "--passphrase-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Its first line is the passphrase that secrets and keys are sealed with.",
+    help="File whose first line is the passphrase for secrets and keys.",
 )
 
 
 @click.group()
 def command() -> None:
-    """All of a tenant as one file, and a tenant made of one (docs/how-to/tenants.md)."""
+    """Export a tenant to one file, or create one from a file (docs/how-to/tenants.md)."""
 
 
 def _passphrase(file: Path | None) -> str:
@@ -31,12 +31,12 @@ def _passphrase(file: Path | None) -> str:
 
 @command.command()
 @click.argument("slug")
-@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="That is written.")
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Output file.")
 @_passphrase_option
-@click.option("--logs", is_flag=True, help="With its logs, which are for reading and never brought in again.")
+@click.option("--logs", is_flag=True, help="Include logs, for reading only; imports skip them.")
 @json_option
 def export(slug: str, out: Path, passphrase_file: Path | None, logs: bool, as_json: bool) -> None:
-    """Write all of the tenant SLUG into a file; without a passphrase no secret and no key is in it."""
+    """Export the tenant SLUG to a file. Without a passphrase, the file contains no secrets or keys."""
     domain = Domain()
     part = out.with_name(f".{out.name}.part")
     part.unlink(missing_ok=True)
@@ -61,19 +61,17 @@ def export(slug: str, out: Path, passphrase_file: Path | None, logs: bool, as_js
 
 @command.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--slug", required=True, help="Of the new tenant.")
-@click.option("--msp", metavar="SLUG", help="Whose tenant it is; may be left out where there is one MSP.")
+@click.option("--slug", required=True, help="Slug of the new tenant.")
+@click.option("--msp", metavar="SLUG", help="MSP of the new tenant (default if there is only one).")
 @_passphrase_option
-@click.option(
-    "--keep-authorities", is_flag=True, help="With the ids that their certificates name, in place of new ones."
-)
+@click.option("--keep-authorities", is_flag=True, help="Keep the authorities' ids, which their certificates contain.")
 @json_option
 def import_(
     file: Path, slug: str, msp: str | None, passphrase_file: Path | None, keep_authorities: bool, as_json: bool
 ) -> None:
-    """Make the new tenant SLUG of FILE: all of it, or nothing.
+    """Create a new tenant from FILE. If an error occurs, nothing is created.
 
-    A file that was written before its tenant was purged opens by itself here.
+    A file written before a purge needs no passphrase on this installation.
     """
     domain = Domain()
     with file.open("rb") as source, domain.platform() as session:

@@ -15,18 +15,21 @@ from nac.tenants.moves import CellAddress, MoveStatus
 
 @click.group()
 def command() -> None:
-    """A tenant goes to another cell: prepare, switch, then finish or cancel (docs/how-to/tenants.md)."""
+    """Move a tenant to another cell: prepare, switch, then finish or cancel (docs/how-to/tenants.md)."""
 
 
-# What whoever runs the platform does next, ready or not.
+# Next step for the operator, by state and readiness.
 _NEXT = {
     ("prepared", True): "./admit tenant-move switch {slug}, once its NASes know the new address",
-    ("prepared", False): "Wait: radiusd of the new cell takes the tenant up within half a minute. Then: ./admit "
+    ("prepared", False): "Wait up to half a minute for radiusd of the new cell. Then: ./admit "
     "tenant-move switch {slug}",
-    ("switched", True): "./admit tenant-move finish {slug}, once its NASes ask there; or ./admit tenant-move cancel "
-    "{slug}, which goes back",
-    ("finished", False): "Nothing: the move is over.",
-    ("cancelled", False): "Nothing: the move is over.",
+    (
+        "switched",
+        True,
+    ): "./admit tenant-move finish {slug}, once its NASes use the new cell; to go back: ./admit tenant-move cancel "
+    "{slug}",
+    ("finished", False): "None: the move is complete.",
+    ("cancelled", False): "None: the move is cancelled.",
 }
 
 
@@ -37,7 +40,7 @@ def _row(status: MoveStatus, slug: str) -> Row:
     state = status.move.state
     return {
         "state": state,
-        # Of the next step: none comes after the last one.
+        # Whether the next step can run; empty after the last one.
         "ready": status.is_ready if state in ("prepared", "switched") else None,
         "before": told(status.before),
         "after": told(status.after),
@@ -57,19 +60,21 @@ def _step(slug: str, step: Callable[..., MoveStatus], *, as_json: bool, is_seali
 
 @command.command()
 @click.argument("slug")
-@click.option("--to", "cell", required=True, metavar="CELL", help="Name of the cell.")
+@click.option("--to", "cell", required=True, metavar="CELL", help="Name of the new cell.")
 @json_option
 def prepare(slug: str, cell: str, as_json: bool) -> None:
-    """Configure a slot of another cell with the secret of the tenant SLUG; for its NASes nothing changes."""
+    """Prepare a slot in another cell with the secret of the tenant SLUG. Its NASes are not affected."""
     _step(slug, moves.prepare_move, as_json=as_json, is_sealing=True, cell=cell)
 
 
 @command.command()
 @click.argument("slug")
-@click.option("--although-silent", is_flag=True, help="Although the cell before does not report; stop its radiusd.")
+@click.option(
+    "--although-silent", is_flag=True, help="Switch even if the old cell does not report; stop its radiusd first."
+)
 @json_option
 def switch(slug: str, although_silent: bool, as_json: bool) -> None:
-    """From now on the new cell decides for the tenant SLUG, and the one before answers no more."""
+    """Switch the tenant SLUG to the new cell. The old cell stops responding to it."""
     _step(slug, moves.switch_move, as_json=as_json, is_sealing=True, although_silent=although_silent)
 
 
@@ -77,7 +82,7 @@ def switch(slug: str, although_silent: bool, as_json: bool) -> None:
 @click.argument("slug")
 @json_option
 def finish(slug: str, as_json: bool) -> None:
-    """Give the slot of before back to its cell."""
+    """Finish the move and release the slot in the old cell."""
     _step(slug, moves.finish_move, as_json=as_json)
 
 
@@ -85,7 +90,7 @@ def finish(slug: str, as_json: bool) -> None:
 @click.argument("slug")
 @json_option
 def cancel(slug: str, as_json: bool) -> None:
-    """As it was before: a tenant that was switched goes back at once."""
+    """Cancel the move. A switched tenant returns to the old cell immediately."""
     _step(slug, moves.cancel_move, as_json=as_json)
 
 

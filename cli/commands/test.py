@@ -1,4 +1,4 @@
-"""`./admit test`: what continuous integration runs, and a person too."""
+"""`./admit test`: linters and tests, as in continuous integration."""
 
 import os
 import subprocess
@@ -16,12 +16,12 @@ from cli.packages import NEEDED_BY_TESTS
 from cli.progress import Progress
 
 _PYTHON = (sys.executable, "-P", "-m")
-# Three more than the smallest machine has cores, since tests wait for much of what they have started. Each
-# starts its own PostgreSQL and radiusd.
+# Three more workers than the smallest machine has cores, because tests often wait for programs. Each worker starts its
+# own PostgreSQL and radiusd.
 _PROCESSES = "5"
-# Whole files at a time, because their tests share a radiusd; in the order in which tests/conftest.py puts them.
+# Distribute whole files, because their tests share a radiusd, in the order of tests/conftest.py.
 _SIDE_BY_SIDE = ("-n", _PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "40")
-# Where the rows of the fault table are that want the machine to themselves.
+# Folder of the fault tests that need an idle machine.
 _ALONE = "tests/whole/faults"
 _CHECKS: dict[str, tuple[str, ...]] = {
     "ruff": (*_PYTHON, "ruff", "check", "."),
@@ -39,15 +39,15 @@ _CHECKS: dict[str, tuple[str, ...]] = {
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.option("--faults", is_flag=True, help="Run the fault table alone, with its long forms.")
-@click.option("--long", "with_long", is_flag=True, help="Run what takes minutes as well, and all examples.")
-@click.option("--no-install", is_flag=True, help="Only name the packages that are missing.")
+@click.option("--faults", is_flag=True, help="Run only the fault tests, including the long ones.")
+@click.option("--long", "with_long", is_flag=True, help="Include tests that take minutes, and all examples.")
+@click.option("--no-install", is_flag=True, help="Report missing packages without installing them.")
 @click.argument("pytest_arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def command(
     ctx: click.Context, faults: bool, with_long: bool, no_install: bool, pytest_arguments: tuple[str, ...]
 ) -> None:
-    """Run the linters, then the tests; with --faults or PYTEST_ARGUMENTS the tests alone."""
+    """Run the linters and the tests. With --faults or PYTEST_ARGUMENTS, run only those tests."""
     started = time.monotonic()
     ensure_packages(Progress(), install=not no_install, log=var_dir() / "log" / "install.log", packages=NEEDED_BY_TESTS)
     failed = []
@@ -65,7 +65,7 @@ def command(
 
 
 def _runs(faults: bool, with_long: bool, arguments: tuple[str, ...]) -> dict[str, list[str]]:
-    """By name: what pytest is told."""
+    """Arguments of pytest by name."""
     if faults:
         return {"faults": ["-m", "faults", *arguments]}
     if arguments:
@@ -75,7 +75,7 @@ def _runs(faults: bool, with_long: bool, arguments: tuple[str, ...]) -> dict[str
 
 
 def _failed_checks() -> list[str]:
-    """All of them at once: the longest takes one processor."""
+    """Run all linters in parallel, because the slowest uses one processor. Return the names of those that fail."""
 
     def run(check: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
         both = subprocess.STDOUT
@@ -99,9 +99,9 @@ def _passes(name: str, check: tuple[str, ...]) -> bool:
 
 @contextmanager
 def _byte_code_made() -> Iterator[None]:
-    """Beside what the block does, on another processor: each of the tests' processes would make it for itself.
+    """Compile byte code on another processor while the block runs. Otherwise each worker compiles it.
 
-    What cannot be collected is told by the tests.
+    The tests report files that do not compile.
     """
     command = (*_PYTHON, "pytest", "--collect-only", "-qq")
     silent = subprocess.DEVNULL
@@ -110,9 +110,9 @@ def _byte_code_made() -> Iterator[None]:
 
 
 def _environment() -> dict[str, str]:
-    """Tests make their own settings: those of a running installation must not leak in.
+    """Environment of tests, without the settings of a running installation.
 
-    Byte code is kept whatever the shell says: pytest would rewrite every assertion anew in each of its processes.
+    Keeps byte code even if the shell disables it, because pytest would otherwise rewrite assertions in each worker.
     """
     unwanted = "PYTHONDONTWRITEBYTECODE"
     return {name: value for name, value in os.environ.items() if name != unwanted and not name.startswith("ADMIT_")}

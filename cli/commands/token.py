@@ -21,7 +21,7 @@ from nac.models import ApiToken
 
 @click.group()
 def command() -> None:
-    """API tokens: for programs, shown once. Of a tenant, of an MSP, or, with neither, of the platform."""
+    """Manage API tokens of a tenant, an MSP or, by default, the platform."""
 
 
 def _row(row: ApiToken) -> Row:
@@ -40,20 +40,20 @@ def _row(row: ApiToken) -> Row:
 @command.command()
 @click.argument("name")
 @owner_options
-@click.option("--role", help="With what a role may do there, such as auditor.")
+@click.option("--role", help="Role whose permissions the token gets, such as auditor.")
 @click.option(
-    "--permission", "permissions", multiple=True, help="With this one, such as session.read; may be repeated."
+    "--permission", "permissions", multiple=True, help="Permission of the token, such as session.read; repeatable."
 )
 @click.option("--days", type=click.IntRange(1, tokens.MAX_LIFETIME.days), default=90, show_default=True)
 @json_option
 def make(as_json: bool, name: str, days: int, permissions: tuple[str, ...], role: str | None, **owner: Any) -> None:  # noqa: ANN401
-    """Make a token NAME; what it may do is named by --role, --permission or both."""
+    """Create the token NAME with --role, --permission or both. It is displayed only once."""
     domain = Domain()
     with owner_scope(domain, **owner) as (session, of):
         made = tokens.create_token(
             session,
             actor=domain.actor,
-            # Whoever has a shell on the server has everything.
+            # A user with a shell on the server has all permissions.
             held=permissions_at(of.level),
             owner=of,
             name=name,
@@ -69,7 +69,7 @@ def _of_role(slug: str | None, owner: Owner) -> frozenset[Permission]:
     if slug is None:
         return frozenset()
     if slug not in here:
-        raise InvalidInput(f"There is no role {slug!r} there.", place="--role", remedy=f"Such as {', '.join(here)}.")
+        raise InvalidInput(f"Unknown role {slug!r}.", place="--role", remedy=f"Use one of: {', '.join(here)}.")
     return here[slug].at(owner.level)
 
 
@@ -77,7 +77,7 @@ def _of_role(slug: str | None, owner: Owner) -> frozenset[Permission]:
 @owner_options
 @json_option
 def list_(as_json: bool, **owner: Any) -> None:  # noqa: ANN401
-    """List tokens, also those that are good no more."""
+    """List tokens, including expired and revoked ones."""
     with owner_scope(Domain(), **owner) as (session, of):
         found = tokens.ORDERS.pages(lambda span: tokens.list_tokens(session, owner=of, span=span))
         rows = [_row(row) for page in found for row in page]
@@ -89,7 +89,7 @@ def list_(as_json: bool, **owner: Any) -> None:  # noqa: ANN401
 @owner_options
 @json_option
 def revoke(token_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
-    """Take the token ID back; it is good for nothing from now on."""
+    """Revoke the token ID."""
     domain = Domain()
     with owner_scope(domain, **owner) as (session, of):
         row = _row(

@@ -17,13 +17,13 @@ from nac.trials.service import SignUpContext
 
 @click.group()
 def command() -> None:
-    """Trials: tenants of people who signed up, with limits and an end."""
+    """Manage trials: tenants from sign-ups, with limits and an end."""
 
 
 @command.command("list")
 @json_option
 def list_(as_json: bool) -> None:
-    """List them, converted ones as well."""
+    """List trials, including converted ones."""
     with Domain().platform() as session:
         found = [
             row for page in trials.ORDERS.pages(lambda span: trials.list_trials(session, span=span)) for row in page
@@ -34,10 +34,10 @@ def list_(as_json: bool) -> None:
 
 @command.command()
 @click.argument("slug")
-@click.option("--msp", default="", metavar="SLUG", help="The MSP that it goes to; else it stays where it is.")
+@click.option("--msp", default="", metavar="SLUG", help="New MSP of the tenant (default its current MSP).")
 @json_option
 def convert(slug: str, msp: str, as_json: bool) -> None:
-    """Keep the tenant SLUG without the limits and the end of a trial."""
+    """Convert the trial SLUG to an ordinary tenant without limits or end."""
     domain = Domain()
     desk = SignUpContext(domain.settings.trials, domain.settings.portal_url, domain.sealer.seal)
     _change(
@@ -55,7 +55,7 @@ def convert(slug: str, msp: str, as_json: bool) -> None:
 @click.argument("days", type=click.IntRange(1, lifecycle.MAX_EXTENSION_DAYS))
 @json_option
 def extend(slug: str, days: int, as_json: bool) -> None:
-    """Let the trial of the tenant SLUG go on for DAYS more."""
+    """Extend the trial of the tenant SLUG by DAYS."""
     domain = Domain()
     _change(
         domain,
@@ -80,7 +80,7 @@ def _row(row: Trial, tenant: Tenant) -> Row:
         "organisation": row.organisation,
         "email": row.email,
         "ends_at": row.ends_at.isoformat(timespec="seconds"),
-        # What was converted goes with no trial's end.
+        # A converted tenant has no end.
         "purged_at": row.purged_at.isoformat(timespec="seconds") if row.state != "converted" else None,
         "over_since": row.over_since and row.over_since.isoformat(timespec="seconds"),
     }

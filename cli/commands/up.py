@@ -13,14 +13,12 @@ from nac.settings import url_host
 @click.option(
     "--listen",
     metavar="ADDRESS",
-    help="Address that RADIUS and the API listen on; :: for IPv6 and IPv4 [127.0.0.1 at first].",
+    help="Listen address of RADIUS and the API; :: for IPv6 and IPv4 (default 127.0.0.1).",
 )
-@click.option("--first-port", metavar="PORT", help="First of the cell's UDP ports [18120 at first].")
-@click.option("--api-port", metavar="PORT", help="First of the API's three TCP ports [8460 at first].")
-@click.option("--no-install", is_flag=True, help="Only name the packages that are missing.")
-@click.option(
-    "--demo/--no-demo", default=None, help="Whether to make the demo tenants and show the board [--demo at first]."
-)
+@click.option("--first-port", metavar="PORT", help="First of the cell's UDP ports (default 18120).")
+@click.option("--api-port", metavar="PORT", help="First of the API's three TCP ports (default 8460).")
+@click.option("--no-install", is_flag=True, help="Report missing packages without installing them.")
+@click.option("--demo/--no-demo", default=None, help="Create the demo tenants and show the board (default --demo).")
 def command(
     listen: str | None,
     first_port: str | None,
@@ -28,10 +26,10 @@ def command(
     no_install: bool,
     demo: bool | None,
 ) -> None:
-    """Install what is missing, start every process, and show the demo.
+    """Install missing packages, start every process, and show the demo.
 
-    Choices but --no-install are kept in var/admit.env: the next 'up' needs none of them again. Exit status 0 when
-    everything runs, also where a row of the demo is not as expected.
+    Options except --no-install are saved in var/admit.env, so the next 'up' does not need them. Exit status 0 if
+    everything runs, even if a demo check fails.
     """
     progress = Progress()
     require_writable(var_dir())
@@ -59,11 +57,11 @@ def command(
 
 
 def _show_demo(started: startup.Started, progress: Progress) -> None:
-    """Run the board, or show the last one where every process ran already. What it finds is no failure to start."""
-    # Here, because it loads the database libraries and the whole domain.
+    """Run the board, or show the last one if every process already ran. Its failures do not change the exit status."""
+    # Imported here because it loads the database libraries and the whole domain.
     from cli.demo.main import show_last, show_new
 
     if not started.anew and show_last(started.settings):
-        progress.note("This is the board as it was: nothing had to be started. Run it again: ./admit demo")
+        progress.note("This is the last board, because everything was running already. To run it again: ./admit demo")
     else:
         show_new()

@@ -13,15 +13,23 @@ from nac.sessions.usage import USAGE_DIMENSIONS, UsageDimension, list_usage
 
 @click.command()
 @tenant_option
-@click.option("--by", type=click.Choice(USAGE_DIMENSIONS), default="hour", show_default=True, help="What to sum up by.")
-@click.option("--since", type=Since(), default="1d", show_default=True, help="From the hour of that on.")
-@click.option("--until", type=Since(), help="Up to the hour of that.")
-@click.option("--limit", type=click.IntRange(min=1), default=1_000, show_default=True, help="How many at most.")
+@click.option(
+    "--by", type=click.Choice(USAGE_DIMENSIONS), default="hour", show_default=True, help="Dimension of the totals."
+)
+@click.option(
+    "--since",
+    type=Since(),
+    default="1d",
+    show_default=True,
+    help="Start, rounded down to the hour: an age or a date and time (UTC).",
+)
+@click.option("--until", type=Since(), help="End, including its hour.")
+@click.option("--limit", type=click.IntRange(min=1), default=1_000, show_default=True, help="Maximum number of rows.")
 @json_option
 def command(
     tenant: str, by: UsageDimension, since: datetime, until: datetime | None, limit: int, as_json: bool
 ) -> None:
-    """Tell what was used, in the hours in which NASes reported it; the largest first, hours in their order."""
+    """Show usage by the hour in which NASes reported it, largest first. Hours are in order of time."""
     with Domain().tenant(tenant) as (session, tenant_id):
         found = list_usage(session, tenant_id=tenant_id, by=by, since=since, until=until, limit=limit)
     rows = [

@@ -19,16 +19,18 @@ from nac.models import User
 from nac.users import csv_import
 from nac.users import service as users
 
-_NT_HASH = "Store an NT hash too, sealed; who has it can log in as the user, and finds most passwords by trying."
-password_option = click.option("--password", help="Asked for where neither this nor --password-file is given.")
+_NT_HASH = "Also store an encrypted NT hash. It allows logins as the user, and most passwords can be recovered from it."
+password_option = click.option("--password", help="Password (default: prompt).")
 password_file_option = click.option(
-    "--password-file", type=click.File(encoding="utf-8"), help='First line of FILE; "-" reads standard input.'
+    "--password-file",
+    type=click.File(encoding="utf-8"),
+    help='File whose first line is the password; "-": standard input.',
 )
 
 
 @click.group()
 def command() -> None:
-    """Users of a tenant: names with a password."""
+    """Manage users of a tenant: names with a password."""
 
 
 def _rows(session: Session, tenant_id: TenantId, found: Sequence[User]) -> list[Row]:
@@ -51,7 +53,7 @@ def _row(session: Session, tenant_id: TenantId, user: User) -> Row:
 
 
 def first_line(file: TextIO | None) -> str | None:
-    """Of a file that holds a secret."""
+    """First line of a file that contains a secret."""
     if file is None:
         return None
     with text_read(file.name):
@@ -73,17 +75,18 @@ def _password(given: str | None, file: TextIO | None) -> str:
 @tenant_option
 @password_option
 @password_file_option
-@click.option("--group", "groups", multiple=True, help="A group the user is in; may be repeated.")
+@click.option("--group", "groups", multiple=True, help="Group of the user; repeatable.")
 @click.option(
-    "--allow-chap", "--chap", "chap", is_flag=True, help="Store the password itself too, sealed: CHAP needs it."
+    "--allow-chap", "--chap", "chap", is_flag=True, help="Also store the encrypted password, which CHAP needs."
 )
-@click.option("--allow-mschap", "mschap", is_flag=True, help=f"{_NT_HASH} MS-CHAP and PEAP cannot do without it.")
-@valid_until_option("When the user ends (UTC).")
+@click.option("--allow-mschap", "mschap", is_flag=True, help=f"{_NT_HASH} MS-CHAP and PEAP need it.")
+@valid_until_option("End of the user's validity (UTC).")
 @click.option(
     "--import",
     "import_file",
     type=click.File(encoding="utf-8"),
-    help="Add the users of a CSV file instead: name, password, groups, valid_until, disabled. All of them or none.",
+    help="CSV file to import: name, password, groups, valid_until, disabled. If a line is "
+    "invalid, nothing is imported.",
 )
 @json_option
 def add(
@@ -98,13 +101,15 @@ def add(
     import_file: TextIO | None,
     as_json: bool,
 ) -> None:
-    """Add the user NAME, or with --import many at once."""
+    """Create the user NAME, or many users with --import."""
     if (name is None) == (import_file is None):
-        raise click.UsageError("Give either NAME or --import FILE.")
+        raise click.UsageError("Use either NAME or --import FILE.")
     domain = Domain()
     if import_file is not None:
         if password or password_file or groups or valid_until:
-            raise click.UsageError("With --import, passwords, groups and ends come from the file.")
+            raise click.UsageError(
+                "--import takes passwords, groups and ends only from the file. Omit the other options."
+            )
         with text_read(import_file.name):
             content = import_file.read()
         _import(domain, tenant, content, chap=chap, mschap=mschap, as_json=as_json)
@@ -144,11 +149,11 @@ def _import(domain: Domain, tenant: str, content: str, *, chap: bool, mschap: bo
 @command.command("set")
 @click.argument("name")
 @tenant_option
-@click.option("--group", "groups", multiple=True, help="A group the user is to be in; may be repeated.")
-@click.option("--no-groups", is_flag=True, help="Take the user out of all groups.")
-@valid_until_option("When the user ends (UTC).")
-@click.option("--no-end", is_flag=True, help="The user does not end.")
-@click.option("--disable/--enable", "disabled", default=None, help="Whether it is rejected whatever the rules say.")
+@click.option("--group", "groups", multiple=True, help="Group that replaces the current groups; repeatable.")
+@click.option("--no-groups", is_flag=True, help="Remove the user from all groups.")
+@valid_until_option("End of the user's validity (UTC).")
+@click.option("--no-end", is_flag=True, help="Remove the end of the user's validity.")
+@click.option("--disable/--enable", "disabled", default=None, help="Whether the user is rejected in any policy.")
 @json_option
 def set_(
     name: str,
@@ -160,11 +165,11 @@ def set_(
     disabled: bool | None,
     as_json: bool,
 ) -> None:
-    """Change the user NAME: groups in place of those it is in, end, enabled or not."""
+    """Update the user NAME: groups, end of validity, enabled or disabled."""
     if (groups and no_groups) or (valid_until and no_end):
-        raise click.UsageError("Say one or the other.")
+        raise click.UsageError("Opposite options exclude each other.")
     if not (groups or no_groups or valid_until or no_end) and disabled is None:
-        raise click.UsageError("There is nothing to set: give groups, an end, --disable or --enable.")
+        raise click.UsageError("No setting to change. Use --group, --until, --disable or --enable.")
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         user = users.update_user(
@@ -180,16 +185,21 @@ def set_(
     show_one(row, as_json=as_json)
 
 
-add_verb(command, "remove", users.delete_user, key="name", help="Remove the user NAME.")
+add_verb(command, "remove", users.delete_user, key="name", help="Delete the user NAME.")
 add_verb(
-    command, "block", users.disable_user, key="name", help="Reject the user NAME whatever the rules say.", row=_row
+    command,
+    "block",
+    users.disable_user,
+    key="name",
+    help="Block the user NAME, so that any policy rejects it.",
+    row=_row,
 )
 add_verb(
     command,
     "unblock",
     users.enable_user,
     key="name",
-    help="Let the rules decide about the user NAME again.",
+    help="Unblock the user NAME, so that policies decide about it again.",
     row=_row,
 )
 
@@ -204,14 +214,14 @@ add_verb(
     "--chap/--no-chap",
     "chap",
     default=None,
-    help="Whether CHAP can use it; as it was where not given.",
+    help="Whether CHAP can use it (default unchanged).",
 )
 @click.option(
     "--allow-mschap/--no-allow-mschap",
     "--mschap/--no-mschap",
     "mschap",
     default=None,
-    help="Whether MS-CHAP and PEAP can; as it was where not given.",
+    help="Whether MS-CHAP and PEAP can use it (default unchanged).",
 )
 @json_option
 def password(
@@ -223,7 +233,7 @@ def password(
     mschap: bool | None,
     as_json: bool,
 ) -> None:
-    """Change the password of the user NAME."""
+    """Set a new password for the user NAME."""
     domain = Domain()
     chosen = _password(password, password_file)
     with domain.change(tenant) as (session, tenant_id):
@@ -256,7 +266,7 @@ def show(name: str, tenant: str, as_json: bool) -> None:
 @tenant_option
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
-    """List the users by name."""
+    """List users by name."""
     with Domain().tenant(tenant) as (session, tenant_id):
         found = users.ORDERS.pages(lambda span: users.list_users(session, tenant_id=tenant_id, span=span))
         rows = [row for page in found for row in _rows(session, tenant_id, page)]

@@ -16,30 +16,30 @@ from nac.nases import service as nases
 from nac.sites import service as sites
 from nac.validation import require_mac
 
-# What agents tell at once.
+# Live events from agents.
 KINDS = ("authentication", "accounting", "coa", "alarm", "endpoint", "certificate")
 
 
 @click.command()
 @tenant_option
-@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only this; several times.")
-@click.option("--mac", default="", help="Of this device, in any notation.")
-@click.option("--user", metavar="NAME", default="", help="Of this user or certificate.")
-@click.option("--nas", metavar="NAME", default="", help="At this NAS: its name, NAS-Identifier or address.")
-@click.option("--site", metavar="SLUG", default="", help="At this site.")
-@click.option("--rejects", is_flag=True, help="Only refused devices.")
+@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Kind of event; repeatable.")
+@click.option("--mac", default="", help="MAC address of the device, in any notation.")
+@click.option("--user", metavar="NAME", default="", help="User or certificate name.")
+@click.option("--nas", metavar="NAME", default="", help="NAS, by name, NAS-Identifier or address.")
+@click.option("--site", metavar="SLUG", default="", help="The site.")
+@click.option("--rejects", is_flag=True, help="Only rejects.")
 @json_option
 def command(
     tenant: str, kinds: tuple[str, ...], mac: str, user: str, nas: str, site: str, rejects: bool, as_json: bool
 ) -> None:
-    """Show what happens at a tenant as it happens, until Ctrl-C.
+    """Show a tenant's live events until Ctrl-C.
 
-    With --json each line is an event (docs/reference/events.md). Messages about the connection go to standard error.
-    Past decisions and sessions are in ./admit decisions and ./admit session list.
+    With --json, each line is an event (docs/reference/events.md). Messages about the connection go to standard error.
+    For past events, see ./admit decisions and ./admit session list.
     """
     domain = Domain()
     if not domain.settings.redis_url:
-        raise Refused("Redis is not set up here.", remedy="Set ADMIT_REDIS_URL to where it answers.")
+        raise Refused("Redis is not configured.", remedy="Set ADMIT_REDIS_URL.")
     with domain.tenant(tenant) as (session, tenant_id):
         wanted = EventFilter(
             kinds=frozenset(kinds),
@@ -54,7 +54,7 @@ def command(
 
 
 def _names(nas: str, registered: Sequence[Nas]) -> frozenset[str]:
-    """As Filter.nas has them; a name may be given twice."""
+    """Names for Filter.nas. Several NASes can have the same name."""
     return frozenset([nas.lower(), *(str(each.id) for each in registered if each.name.lower() == nas.lower())])
 
 
@@ -73,12 +73,12 @@ def _sentence(notice: StreamNotice, tenant: str) -> str:
         case "listening":
             return f"Listening to {tenant}."
         case "silent":
-            return f"Nothing is sent for {tenant}: its cell is down or has no ADMIT_REDIS_URL. See ./admit status."
+            return f"No events for {tenant}: its cell is down or has no ADMIT_REDIS_URL. See ./admit status."
         case "lost":
-            return "The connection to Redis is lost; it is tried again."
+            return "Lost the connection to Redis. Retrying."
         case "back":
-            return "Connected to Redis again."
+            return "Reconnected to Redis."
         case "left-out" if notice.count is not None:
-            return f"{notice.count} events were left out: more came than are sent or read in time."
+            return f"{notice.count} events were skipped because too many arrived."
         case _:
-            return "Events may be missing here: the connection or the cell was away."
+            return "Events may be missing because the connection or the cell was down."

@@ -1,1 +1,1 @@
-"""The demo: two tenants, and a board that tries them with supplicants and NASes that we did not write."""
+"""The demo: two tenants, and a board of checks with independent supplicants and NASes."""

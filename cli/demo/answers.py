@@ -1,4 +1,4 @@
-"""What a RADIUS client is told, in one form whichever tool printed it: names and values as radclient spells them."""
+"""Responses to a RADIUS client in one form for all tools, with names and values as in radclient."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 Attributes = tuple[tuple[str, str], ...]
 
 _TUNNEL = ("Tunnel-Type", "Tunnel-Medium-Type", "Tunnel-Private-Group-Id")
-# RFC 2868 3.1 and 3.2, as far as a VLAN needs them (RFC 3580 3.31); other numbers stay numbers.
+# RFC 2868 3.1 and 3.2, only for VLANs (RFC 3580 3.31). Other numbers stay numbers.
 _TUNNEL_NAMES = {("Tunnel-Type", 13): "VLAN", ("Tunnel-Medium-Type", 6): "IEEE-802"}
 _HIGHEST_TAG = 0x1F
 
@@ -19,7 +19,7 @@ _RADCLIENT_ATTRIBUTE = re.compile(r"^\t(\S+) = (.*)$")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer that ends a request."""
+    """A response that ends a request."""
 
     # Access-Accept, Access-Reject, Accounting-Response.
     code: str
@@ -30,9 +30,9 @@ class Answer:
 
     @property
     def vlan(self) -> str:
-        """The VLAN that a switch puts the port on: RFC 3580 3.31 needs all three attributes, of one tag.
+        """VLAN of the switch port. RFC 3580 3.31 needs all three attributes with one tag.
 
-        "" where there is none of them; "broken" where some are missing, repeated, or of another tag or type.
+        "" without these attributes; "broken" if some are missing, repeated, or have another tag or type.
         """
         found = [(name, value) for name, value in self.attributes if name.partition(":")[0] in _TUNNEL]
         if not found:
@@ -46,12 +46,12 @@ class Answer:
 
     @property
     def has_eap_failure(self) -> bool:
-        """RFC 3579 2.6.3: a reject ends the EAP conversation in the same packet (RFC 3748 4.2: code 4, length 4)."""
+        """Whether a reject contains EAP-Failure: RFC 3579 2.6.3 requires it (RFC 3748 4.2: code 4, length 4)."""
         return bool(re.fullmatch(r"(0x)?04[0-9a-f]{2}0004", self.first("EAP-Message")))
 
 
 def read_eapol(output: str) -> tuple[Answer, ...]:
-    """Every Access-Accept and Access-Reject that eapol_test shows, in order."""
+    """Every Access-Accept and Access-Reject in the output of eapol_test, in order."""
     answers: list[Answer] = []
     code, name, attributes = "", "", []
     for line in [*output.splitlines(), ""]:
@@ -72,7 +72,7 @@ def _from_eapol(name: str, value: str) -> tuple[str, str]:
         return name, value[1:-1] if value.startswith("'") else value
     octets = bytes.fromhex(value)
     if name == "Tunnel-Private-Group-Id":
-        # RFC 2868 3.6: a first octet above 0x1F is no tag but part of the text.
+        # RFC 2868 3.6: a first octet above 0x1F is part of the text, not a tag.
         tag, text = (octets[0], octets[1:]) if octets[:1] <= bytes((_HIGHEST_TAG,)) else (0, octets)
         return f"{name}:{tag}", text.decode("utf-8", "replace")
     number = int.from_bytes(octets[1:])
@@ -80,7 +80,7 @@ def _from_eapol(name: str, value: str) -> tuple[str, str]:
 
 
 def read_radclient(output: str) -> Answer | None:
-    """The answer that `radclient -x` shows; None for silence."""
+    """Response in the output of `radclient -x`; None for silence."""
     code, attributes = "", []
     for line in output.splitlines():
         if head := _RADCLIENT_CODE.match(line):

@@ -1,4 +1,4 @@
-"""Runs every check for real, compares, keeps the result in var/demo/board.json."""
+"""Runs every check, compares results, and stores the board in var/demo/board.json."""
 
 import json
 import secrets
@@ -25,7 +25,7 @@ from nac.mac import display_mac
 from nac.reasons import get_reason
 from nac.settings import Settings
 
-# Most of a check's time is the reject delay; the tools themselves take 20 ms of processor each.
+# Most of a check's time is the reject delay. The tools need only 20 ms of processor time each.
 _AT_ONCE = 12
 _CLOCK_SLACK = timedelta(minutes=1)
 
@@ -37,10 +37,10 @@ class Row:
     sent: str
     expected: str
     got: str
-    # Of auth_log: expected and found.
+    # Expected and actual reason in auth_log.
     expected_reason: str
     reason: str
-    # What a help desk is told of a reject (nac.reasons); "" else.
+    # Text for a help desk about a reject (nac.reasons); otherwise "".
     title: str
     advice: str
     detail: str
@@ -53,12 +53,12 @@ class Board:
     rows: tuple[Row, ...]
     tenants: tuple[dict[str, Any], ...]
     api_url: str
-    # Of an administrator of the demo's MSP; each tenant has one of its own.
+    # Token of an administrator of the demo's MSP. Each tenant has its own.
     api_token: str
     database_url: str
     # ISO 8601.
     at: str
-    # Checks that were not tried, because they take long.
+    # Checks that were skipped because they take long.
     left_out: tuple[str, ...] = ()
 
     @property
@@ -77,7 +77,7 @@ class Board:
 
 
 def run_board(domain: Domain, *, with_long: bool) -> Board:
-    """Seeds what is missing, tries everything or, without `with_long`, what is quick, and keeps the board."""
+    """Seed missing objects, run all checks (without `with_long`, only fast ones), and store the board."""
     demo = seed(domain)
     checks = all_checks(demo)
     tried = [check for check in checks if with_long or not check.takes_long]
@@ -99,7 +99,7 @@ def run_board(domain: Domain, *, with_long: bool) -> Board:
 
 
 def last_board(settings: Settings) -> Board | None:
-    """The one that was run last; None where there is none that can be read."""
+    """Last board; None if it is missing or unreadable."""
     try:
         return Board.from_json(read(_file(settings)))
     except (ValueError, KeyError, TypeError):
@@ -111,7 +111,7 @@ def _file(settings: Settings) -> Path:
 
 
 def run_checks(domain: Domain, checks: list[Check]) -> tuple[Row, ...]:
-    """In the order of `checks`, which are tried several at a time: first those whose record is long in coming."""
+    """Rows in the order of `checks`. Runs several at a time, first those whose records take long."""
     since = utc_now() - _CLOCK_SLACK
     run = secrets.token_hex(4)
     marks = [f"demo-{run}-{number}" for number in range(len(checks))]
@@ -156,7 +156,7 @@ def compare(check: Check, seen: Seen, evidence: Evidence) -> Row:
 
 
 def _reason(check: Check, evidence: Evidence) -> str:
-    """The reason found, with how often where that is not as it should be."""
+    """Actual reason, and the number of records if it differs."""
     reasons = " and ".join(dict.fromkeys(decision.reason for decision in evidence.decisions))
     if evidence.count == check.records:
         return reasons
@@ -164,7 +164,7 @@ def _reason(check: Check, evidence: Evidence) -> str:
 
 
 def describe(tenant: DemoTenant) -> dict[str, Any]:
-    """What any RADIUS client, or person, needs in order to try it."""
+    """Values for RADIUS clients and people."""
     server, devices = tenant.server, tenant.devices
     files = {
         "ca_pem": tenant.ca,
@@ -208,12 +208,12 @@ def describe(tenant: DemoTenant) -> dict[str, Any]:
 
 
 def enrolment(domain: Domain, tenant: DemoTenant) -> dict[str, Any]:
-    """How a device enrols with it; the secret is a new one each time."""
+    """Values for enrolment at the tenant; the secret is new each time."""
     est = est_access(domain, tenant.slug, tenant.folder)
     fields = {"est_url": est.url, "est_user": est.user, "est_secret": est.secret}
     return fields | ({"est_ca_pem": relative(est.ca)} if est.ca else {})
 
 
 def relative(path: Path) -> str:
-    """To the checkout, where it lies below it."""
+    """Path relative to the checkout if it is below it."""
     return str(path.relative_to(CHECKOUT) if path.is_relative_to(CHECKOUT) else path)

@@ -1,4 +1,4 @@
-"""The form of a check, and how what was seen is put into the words that it is compared with."""
+"""Form of a check, and the words for its results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ SILENCE = "silence"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the tool saw, in the board's words."""
+    """Result of the tool, in the board's words."""
 
     got: str
     seconds: float
@@ -31,19 +31,19 @@ def _nothing(evidence: Evidence) -> str:
 class Check:
     tenant: str
     name: str
-    # What is particular about the request.
+    # Description of the request.
     sent: str
-    # What `act` and `tell` must say together, to the letter.
+    # Expected text of `act` and `tell` together.
     expected: str
-    # That auth_log must name; "" where nothing must be logged.
+    # Expected reason in auth_log; "" if nothing must be logged.
     reason: str
-    # Sends the requests, marked with the text it is given.
+    # Sends the requests, marked with the text in its argument.
     act: Callable[[str], Seen]
-    # What the database adds to what the tool saw.
+    # Text that the database adds to the tool's result.
     tell: Callable[[Evidence], str] = _nothing
-    # Rows of auth_log and accounting_log.
+    # Expected rows of auth_log and accounting_log.
     records: int = 1
-    # How long after the request the cell writes them, by design: more than a person waits for at every start.
+    # Seconds from the request until the cell writes them, by design; too long for every start.
     recorded_after_seconds: float = 0
 
     @property
@@ -62,7 +62,7 @@ def words(answer: Answer | None) -> str:
 
 
 def eap_words(result: EapolResult, *, keys: bool = True) -> str:
-    """As `words`, with what an EAP conversation adds; several equal answers as "4 x permit ..."."""
+    """Like `words`, with the EAP result. Several equal responses are "4 x permit ..."."""
     told = list(dict.fromkeys(words(answer) for answer in result.answers)) or [SILENCE]
     count = f"{len(result.answers)} x " if len(result.answers) > 1 else ""
     text = count + " and ".join(told)

@@ -1,4 +1,4 @@
-"""Certificates of the demo as files. Keys are in no table, so whatever is missing or no longer fits is issued anew."""
+"""Certificates of the demo as files. Keys are in no table, so missing or invalid files are issued again."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a supplicant is given: certificate with chain, and key, in PEM."""
+    """Certificate with chain, and key, of a supplicant, in PEM."""
 
     identity: str
     certificate: Path
@@ -35,7 +35,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A certificate of each tenant; its life as days from its issue, None for the profile's own."""
+    """Certificate of each tenant; its life in days from issue, None for the profile's default."""
 
     stem: str
     profile: str = "eap-client-device"
@@ -44,7 +44,7 @@ class Plan:
     revoked: bool = False
 
     def fits(self, row: Certificate, now: datetime) -> bool:
-        """Whether an issued one still shows what it is to show, for a day to come."""
+        """Whether an issued certificate still fits the plan for at least a day."""
         if self.revoked != (row.status == "revoked"):
             return False
         if self.ends is not None and self.ends < 0:
@@ -58,14 +58,14 @@ DEVICE = Plan("laptop")
 REVOKED = Plan("revoked", revoked=True)
 EXPIRED = Plan("expired", begins=-30, ends=-1)
 EARLY = Plan("not-yet-valid", begins=30, ends=60)
-# Older than any server certificate of the tenant: the newest of this profile is the one that the cell presents.
+# Older than any server certificate of the tenant, because the cell presents the newest of this profile.
 MISUSED = Plan("wrong-usage", profile="eap-server", begins=-90)
 PLANS = (DEVICE, REVOKED, EXPIRED, EARLY, MISUSED)
 
 
 @dataclass(frozen=True, slots=True)
 class Issuance:
-    """Issues for one tenant, into its folder."""
+    """Issues certificates of one tenant to its folder."""
 
     session: Session
     tenant_id: TenantId
@@ -80,7 +80,7 @@ class Issuance:
         return Credential(name, self.folder / f"{plan.stem}.pem", self.folder / f"{plan.stem}.key")
 
     def ensure(self, plan: Plan, writer: Writer) -> bool:
-        """Have the certificate's files written unless they are good; returns whether one was issued."""
+        """Write the certificate's files unless they are valid. Returns whether one was issued."""
         credential = self.credential(plan)
         row = self._find(credential)
         issued = None
@@ -95,7 +95,7 @@ class Issuance:
         return issued is not None
 
     def authority(self, plan: Plan) -> CertificateAuthority:
-        """Who issued it; the authority of now, where it is issued anew."""
+        """Authority that issued it, or the current one if it is issued again."""
         row = self._find(self.credential(plan))
         kept = row is not None and plan.fits(row, self.now)
         which = str(_some(row).authority_id) if kept else "issuing"
@@ -147,7 +147,7 @@ def _some(row: Certificate | None) -> Certificate:
 
 
 def read_pair(credential: Credential) -> x509.Certificate | None:
-    """The certificate in the file, if the other one holds its key."""
+    """Certificate in the file, if the key file matches."""
     try:
         certificate = x509.load_pem_x509_certificates(credential.certificate.read_bytes())[0]
         key = load_key(credential.key.read_bytes())
@@ -157,7 +157,7 @@ def read_pair(credential: Credential) -> x509.Certificate | None:
 
 
 def ensure_stranger(folder: Path, writer: Writer, now: datetime) -> Credential:
-    """A device of somebody whom no tenant knows: a certificate below authorities that nobody was ever told of."""
+    """Certificate of an authority that no tenant knows."""
     credential = Credential("laptop.nowhere.example", folder / "laptop.pem", folder / "laptop.key")
     found = read_pair(credential)
     if found is not None and found.not_valid_after_utc > now + _DAY:

@@ -1,4 +1,4 @@
-"""What a device needs in order to enrol with a demo tenant: made anew at each run, because it is good once."""
+"""Values for enrolment at a demo tenant. The secret is new at each run, because it works once."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ class EstAccess:
     url: str
     user: str
     secret: str
-    # Of the server; None where its certificate is not one that was made here.
+    # Authority of the server; None unless Admit created its certificate.
     ca: Path | None
 
 
@@ -35,7 +35,7 @@ def est_access(domain: Domain, slug: str, folder: Path) -> EstAccess:
 
 
 def _server_ca(domain: Domain, folder: Path) -> Path | None:
-    """A copy that whoever runs the demo may read."""
+    """Copy that the user of the demo can read."""
     pem = read(authority_path(domain.settings.enrolment_certificate_file.parent))
     if not pem:
         return None

@@ -1,6 +1,6 @@
-"""What the cell has recorded of the board's requests, read from PostgreSQL as the portal would: in the tenant's scope.
+"""Records of the board's requests, read from PostgreSQL in the tenant's scope.
 
-Each check marks its requests with a text of its own, as NAS-Port-Id and Acct-Session-Id.
+Each check has its own mark in NAS-Port-Id and Acct-Session-Id.
 """
 
 import time
@@ -36,7 +36,7 @@ class Evidence:
 def gather(
     domain: Domain, slug: str, expected: Mapping[str, int], *, since: datetime, patience_seconds: float
 ) -> dict[str, Evidence]:
-    """By mark: waits, within limits, until there are as many log rows for each as `expected` says."""
+    """Evidence by mark. Waits, up to a limit, for the number of log rows in `expected`."""
     deadline = time.monotonic() + patience_seconds
     while True:
         with domain.tenant(slug) as (session, tenant_id):

@@ -1,4 +1,4 @@
-"""Files of the demo: handed to whoever runs the command, written only once the database has what they belong to."""
+"""Files of the demo, written for the user of the command, after the database transaction."""
 
 import os
 from pathlib import Path
@@ -9,13 +9,13 @@ from nac.private_files import write_private
 
 
 def owner() -> Account | None:
-    """Behind sudo the person who called it, who is going to try the certificates by hand; else the caller."""
+    """Under sudo, the calling user, who will use the certificates; otherwise the caller."""
     name = os.environ.get("SUDO_USER")
     return find_account(name) if name and is_root() else None
 
 
 class Writer:
-    """Collects what is to be written."""
+    """Collects files to write."""
 
     def __init__(self) -> None:
         self._pending: dict[Path, str] = {}
@@ -24,7 +24,7 @@ class Writer:
         self._pending[path] = content if isinstance(content, str) else content.decode()
 
     def write(self) -> None:
-        """Only what differs; all of it for its owner's eyes alone."""
+        """Write changed files, readable only by their owner."""
         account = owner()
         for path, content in self._pending.items():
             make_folder(path.parent, owner=account, mode=0o700)
@@ -34,7 +34,7 @@ class Writer:
 
 
 def read(path: Path) -> str:
-    """ "" where there is no such file."""
+    """Content of the file; "" if it does not exist."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:

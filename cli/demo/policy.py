@@ -1,4 +1,4 @@
-"""The demo's policy, and the VLANs that it gives."""
+"""The demo's policy and its VLANs."""
 
 PRINTER_VLAN = "20"
 DEVICE_VLAN = "30"
@@ -30,7 +30,7 @@ DOCUMENT: dict[str, object] = {
             "then": {"verdict": "permit", "vlan": PRINTER_VLAN},
         },
         {
-            # The profile is known of certificates that this tenant's own authority has issued, and of no others.
+            # The profile is known only of certificates from this tenant's own authority.
             "id": "devices",
             "name": "Our own devices by certificate",
             "when": {"all": [_is("method", "eap-tls"), _is("certificate.profile", "eap-client-device")]},

@@ -1,4 +1,4 @@
-"""Removes the demo's tenants, whatever a person has made of them, so that `seed` makes them anew."""
+"""Deletes the demo's tenants, so that `seed` creates them again."""
 
 import shutil
 
@@ -9,14 +9,14 @@ from nac.tenants import service as tenants
 
 
 def remove_tenants(domain: Domain) -> None:
-    """Those of the demo's MSP; a tenant of that name that is another MSP's stays."""
+    """Delete the demo MSP's tenants. Tenants of other MSPs with the same names stay."""
     for slug in TENANTS:
         if _is_ours(domain, slug):
             with domain.tenant(slug) as (session, tenant_id):
                 tenants.delete_tenant(session, actor=domain.actor, tenant_id=tenant_id)
             with domain.platform() as session:
                 tenants.purge_tenant(session, actor=domain.actor, tenant_id=tenant_id)
-            # Passwords, keys and certificates of what is gone.
+            # Passwords, keys and certificates of the deleted tenants.
             shutil.rmtree(domain.settings.var_dir / "demo" / slug, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""The checks of the board: what each tenant's cell must answer to real supplicants and NASes, good and bad."""
+"""Checks of the board: expected responses of each tenant's cell to real supplicants and NASes."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ from cli.demo.tools import (
 from nac.mac import display_mac
 from radius.agent.conversations import ABANDONED_AFTER_MICROSECONDS
 
-# Beyond the reject delay: who is silent so long does not answer.
+# Seconds beyond the reject delay after which silence is certain.
 _SILENCE_SECONDS = 1
 _PATIENCE_SECONDS = 4
 _REAUTHENTICATIONS = 3
@@ -35,7 +35,7 @@ _STAFF = f"permit VLAN {policy.STAFF_VLAN}"
 _EAP_REJECT = "reject, EAP-Failure"
 _NAS = ("NAS-Identifier", "demo-switch")
 
-# As they leave Cisco, Aruba, HP, Juniper and others (compare nac.mac).
+# Formats of Cisco, Aruba, HP, Juniper and others (see nac.mac).
 _NOTATIONS: tuple[Callable[[str], str], ...] = (
     lambda mac: display_mac(mac).upper().replace(":", "-"),
     display_mac,
@@ -141,7 +141,7 @@ def _certificates(tenant: DemoTenant, other: DemoTenant, stranger: Credential) -
 
 
 _OLD = '"DEFAULT@SECLEVEL=0"'
-# wpa_supplicant.conf(5): a device that asks its user whether to trust our certificate, and the user has walked away.
+# wpa_supplicant.conf(5): a device that asks its user about the server certificate, without a response.
 _ASKS_ITS_USER = '"tls_ext_cert_check=1"'
 _NEVER_ANSWERS = "silent on our certificate"
 
@@ -155,7 +155,7 @@ def _tls_version(evidence: Evidence) -> str:
 
 
 def _resumed(evidence: Evidence) -> str:
-    """auth_log, not the supplicant, says which were resumed: it is what policy has decided on."""
+    """Number of resumptions in auth_log, which policy used, not the supplicant's."""
     return f", {sum(decision.resumed for decision in evidence.decisions[1:])} resumed"
 
 
@@ -273,7 +273,7 @@ def _ask(
     *,
     server: Server | None = None,
 ) -> Check:
-    """A request by radclient."""
+    """Check with a request by radclient."""
 
     def act(mark: str) -> Seen:
         attributes = [_NAS, ("NAS-Port-Id", mark), *request.items()]
@@ -299,7 +299,7 @@ def _eap(
     network: Mapping[str, str],
     reauthentications: int = 0,
 ) -> Check:
-    """A conversation by eapol_test."""
+    """Check with a conversation by eapol_test."""
 
     def act(mark: str) -> Seen:
         mac = display_mac(tenant.devices.laptop)

@@ -1,4 +1,4 @@
-"""What a SCEP client needs in order to enrol with a demo tenant."""
+"""Values for SCEP enrolment at a demo tenant."""
 
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ _LIFE = timedelta(days=1)
 
 
 def scep_of(domain: Domain, slug: str) -> dict[str, str]:
-    """A challenge that nobody has used: a new one at each run, for one device of any name."""
+    """SCEP values with an unused challenge for one device with any name, new at each run."""
     with domain.tenant(slug) as (session, tenant_id):
         made = enrolment.create_secret(
             session,

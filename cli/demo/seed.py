@@ -1,4 +1,4 @@
-"""Makes what the demo needs and is not there yet. What a person has changed meanwhile stays as it is."""
+"""Creates missing objects of the demo. Changes by people stay."""
 
 import math
 import secrets
@@ -34,7 +34,7 @@ from nac.users import service as users
 MSP = "demo"
 TENANTS = ("alpha", "bravo")
 _POLICY = "office"
-# Told apart by it from a version that a person has published: only ours is brought up to date.
+# Marks the demo's own policy versions. Only these are updated.
 _COMMENT = "The demo's policy"
 STAFF_USER = "sam"
 GUEST_USER = "gale"
@@ -42,12 +42,12 @@ GUEST_USER = "gale"
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """MAC addresses (RFC 7042 2.1.2: for documentation), 12 hex digits."""
+    """MAC addresses for documentation (RFC 7042 2.1.2), 12 hex digits."""
 
     printer: str
     blocked: str
     quarantined: str
-    # Of the laptop that shows certificates; no endpoint.
+    # Laptop with certificates; not an endpoint.
     laptop: str
     unknown: str
 
@@ -62,12 +62,12 @@ class DemoTenant:
     slug: str
     tenant_id: TenantId
     server: Server
-    # That devices expect in the server's certificate.
+    # Name that devices expect in the server's certificate.
     server_name: str
     folder: Path
     ca: Path
     issuing: Path
-    # Where the issuing authority's OCSP responder and list are, and the root's list.
+    # URLs of the issuing authority's OCSP responder and list, and of the root's list.
     ocsp_url: str
     crl_url: str
     root_crl_url: str
@@ -79,14 +79,14 @@ class DemoTenant:
     devices: Devices
     staff_password: str
     guest_password: str
-    # How long the server holds a reject back, rounded up.
+    # Reject delay of the server in seconds, rounded up.
     reject_delay_seconds: int
-    # Of an administrator of the tenant.
+    # Token of an administrator of the tenant.
     api_token: str
 
     @property
     def supplicant_file(self) -> Path:
-        """For eapol_test by hand."""
+        """Configuration for running eapol_test by hand."""
         return self.folder / "eapol_test.conf"
 
 
@@ -94,12 +94,12 @@ class DemoTenant:
 class Demo:
     tenants: tuple[DemoTenant, ...]
     stranger: Credential
-    # Of an administrator of the MSP.
+    # Token of an administrator of the MSP.
     api_token: str
 
 
 def seed(domain: Domain) -> Demo:
-    """Idempotent. Returns when the tenants' cells decide with what was made."""
+    """Create missing objects and wait until the cells use them. Idempotent."""
     now = utc_now()
     root = domain.settings.var_dir / "demo"
     for slug in TENANTS:
@@ -126,9 +126,9 @@ def _ensure_tenant(domain: Domain, slug: str) -> None:
         try:
             if tenants.require_by_slug(session, slug=slug).msp_id != msp_id:
                 raise Refused(
-                    f"There is a tenant {slug!r} of another MSP.",
+                    f"The tenant {slug!r} belongs to another MSP.",
                     place="demo",
-                    remedy="The demo needs that name: start without it (./admit up --no-demo).",
+                    remedy="Start without the demo, which needs this name: ./admit up --no-demo",
                 )
         except tenants.TenantNotFound:
             provision_tenant(
@@ -202,7 +202,7 @@ def _seed_tenant(domain: Domain, slug: str, devices: Devices, folder: Path, now:
 
 
 def device_network(tenant: DemoTenant) -> dict[str, str]:
-    """The tenant's laptop as it should be set up."""
+    """Network settings of the tenant's laptop."""
     return tls_supplicant(
         identity=tenant.device.identity,
         trusted=tenant.ca,
@@ -219,7 +219,7 @@ def _server(domain: Domain, session: Session, tenant_id: TenantId) -> Server:
 
 
 class _Tenantry:
-    """The things of one tenant, in its scope."""
+    """Objects of one tenant, in its scope."""
 
     def __init__(self, session: Session, domain: Domain, tenant_id: TenantId) -> None:
         self._session = session
@@ -247,12 +247,12 @@ class _Tenantry:
                 return False
         except endpoints.EndpointNotFound:
             pass
-        # New, or discovered when it was tried before.
+        # New, or discovered by an earlier check.
         self._do(endpoints.create_endpoint, mac=mac, name=name, groups=groups)
         return True
 
     def ensure_user(self, name: str, groups: Iterable[str], folder: Path, writer: Writer) -> str:
-        """The password, which is in a file alone: where that is gone, the user is given another."""
+        """Password of the user. It is only in a file; if that is missing, the user gets a new one."""
         file = folder / f"{name}.password"
         known, password = read(file).strip(), secrets.token_hex(8)
         seal = self._domain.sealer.seal

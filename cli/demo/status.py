@@ -1,4 +1,4 @@
-"""The checks about the status of certificates: what openssl is told by the tenant's OCSP responder and its lists."""
+"""Checks of certificate status with openssl: OCSP responder and lists of a tenant."""
 
 import tempfile
 import time
@@ -13,7 +13,7 @@ from cli.demo.credentials import Credential
 from cli.demo.seed import DemoTenant
 from cli.demo.tools import ToolFailed, openssl
 
-# A new tenant's authorities publish when the worker comes by, and it may have just been started.
+# The worker publishes for new authorities in its next turn, and may have just started.
 _PATIENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.5
 _HTTP_SECONDS = 5.0
@@ -43,7 +43,7 @@ def _patiently(ask: Callable[[], str], expected: str, deadline: float) -> str:
 
 
 def _ocsp(tenant: DemoTenant, asked: Path | int) -> Callable[[], str]:
-    """ "good, signed": the status, and whether the answer is signed by who may."""
+    """Status and whether the response has a valid signature, such as "good, signed"."""
     about = ["-cert", str(asked)] if isinstance(asked, Path) else ["-serial", f"0x{asked:x}"]
     issuer, trust = ["-issuer", str(tenant.issuing)], ["-CAfile", str(tenant.ca), "-verify_other", str(tenant.issuing)]
 
@@ -58,7 +58,7 @@ def _ocsp(tenant: DemoTenant, asked: Path | int) -> Callable[[], str]:
 
 
 def _lists(tenant: DemoTenant, credential: Credential) -> Callable[[], str]:
-    """Of root and issuing authority, fetched and checked with the certificate's whole chain."""
+    """Check the certificate's whole chain with the lists of root and issuing authority."""
 
     def ask() -> str:
         with tempfile.TemporaryDirectory(prefix="admit-crl-") as folder:
@@ -68,7 +68,7 @@ def _lists(tenant: DemoTenant, credential: Credential) -> Callable[[], str]:
                 try:
                     reply = httpx.get(url, timeout=_HTTP_SECONDS, trust_env=False)
                 except httpx.TransportError as exc:
-                    raise ToolFailed(f"{url} does not answer: {exc}", place="CRL") from exc
+                    raise ToolFailed(f"{url} does not respond: {exc}", place="CRL") from exc
                 if not reply.is_success:
                     return f"no list (HTTP status {reply.status_code})"
                 file.write_bytes(reply.content)

@@ -1,4 +1,4 @@
-"""The board for people: a table, then what they need next."""
+"""The board as a table, with next steps."""
 
 import shlex
 import textwrap
@@ -10,11 +10,10 @@ import click
 from cli.demo.board import Board, Row
 
 WAY_BACK = (
-    "To have the demo's tenants removed and made again: ./admit demo --reset\n"
-    "To start without the demo: ./admit up --no-demo"
+    "To delete and recreate the demo's tenants: ./admit demo --reset\nTo start without the demo: ./admit up --no-demo"
 )
 _WIDEST = 48
-# As wide as the table.
+# Width of the table.
 _LINE = 140
 
 
@@ -36,7 +35,7 @@ def _table(board: Board) -> Iterator[str]:
         yield ""
 
 
-# What was expected is what was got, to the letter; a row that is wrong tells of it in a line of its own.
+# Expected and actual results are equal texts; a row that differs has another line.
 _HEAD = ("check", "sent", "got", "reason in auth_log", "ms")
 _MARKS = {True: click.style("ok  ", fg="green"), False: click.style("FAIL", fg="red")}
 
@@ -61,10 +60,10 @@ def _complaint(row: Row) -> Iterator[str]:
 
 
 def _help_desk(board: Board) -> Iterator[str]:
-    """Title and advice of every reason that a row was rejected for."""
+    """Title and advice of every reason for a reject."""
     told = {row.reason: f"{row.title}. {row.advice}" for row in board.rows if row.advice}
     width = max(map(len, told), default=0)
-    yield "What a help desk is told of the rejects (./admit decisions -t TENANT):"
+    yield "Advice for a help desk about the rejects (./admit decisions -t TENANT):"
     for reason, sentence in told.items():
         yield textwrap.fill(
             sentence, _LINE, initial_indent=f"  {reason:<{width}}  ", subsequent_indent=" " * (width + 4)
@@ -78,16 +77,16 @@ def _summary(board: Board) -> Iterator[str]:
     else:
         yield click.style(f"All {len(board.rows)} checks are as expected ({board.at}).", fg="green", bold=True)
     for name in board.left_out:
-        yield f"Left to ./admit demo, because it takes half a minute: {name}."
+        yield f"Only in ./admit demo, because it takes half a minute: {name}."
 
 
 def render_differing(board: Board) -> str:
-    """After a start: that the product runs all the same, and how to have the demo back."""
+    """Text after a start: Admit runs despite the differences; how to reset the demo."""
     wrong = [f"  {row.tenant}, {row.name}, {row.sent}" for row in board.rows if not row.ok]
     return "\n".join(
         (
             "",
-            "Everything runs. These rows of the demo differ, as they do once somebody has changed its tenants:",
+            "Admit is running. These checks of the demo differ, usually because its tenants were changed:",
             *wrong,
             WAY_BACK,
         )
@@ -110,14 +109,14 @@ def _next_steps(board: Board) -> Iterator[str]:
     yield ""
     if board.tenants:
         tenant = board.tenants[0]
-        yield "Try it from here:"
+        yield "Commands to try:"
         yield f"  {eapol_command(tenant)}"
         yield f"  {radclient_command(tenant)}"
         yield f"  {curl_command(board.api_url, tenant)}"
 
 
 def eapol_command(tenant: dict[str, Any]) -> str:
-    """By EAP-TLS, with the tenant's valid certificate."""
+    """Command for EAP-TLS with the tenant's valid certificate."""
     return shlex.join(
         [
             *("eapol_test", "-c", tenant["eapol_test_conf"], "-a", tenant["radius_host"]),
@@ -127,13 +126,13 @@ def eapol_command(tenant: dict[str, Any]) -> str:
 
 
 def curl_command(api_url: str, tenant: dict[str, Any]) -> str:
-    """The tenant's devices, as its administrator."""
+    """Command that lists the tenant's devices as its administrator."""
     address = f"{api_url}/v1/tenants/{tenant['slug']}/endpoints"
     return shlex.join(["curl", "-s", "-H", f"Authorization: Bearer {tenant['api_token']}", address])
 
 
 def radclient_command(tenant: dict[str, Any]) -> str:
-    """By MAC address, as the printer."""
+    """Command for MAB with the printer's MAC address."""
     mac, host = tenant["mac_permit"], tenant["radius_host"]
     pairs = f'User-Name = "{mac}", User-Password = "{mac}", Calling-Station-Id = "{mac}", Message-Authenticator = 0x00'
     address = f"[{host}]:{tenant['auth_port']}" if ":" in host else f"{host}:{tenant['auth_port']}"

@@ -1,4 +1,4 @@
-"""API tokens of the demo. Their texts are in files alone: where one is gone, or good no more, another is made."""
+"""API tokens of the demo. They are only in files; missing or invalid ones are created again."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ _LEFT = timedelta(days=1)
 
 
 def ensure_token(session: Session, *, actor: str, owner: Owner, role: str, folder: Path, writer: Writer) -> str:
-    """The text of one with what `role` may do there, good for a day at least."""
+    """Token with the permissions of `role`, valid for at least a day."""
     now, file = utc_now(), folder / "api_token"
     wanted = BUILT_IN_ROLES[role].at(owner.level)
     text = TokenText.parse(read(file).strip())

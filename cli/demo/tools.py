@@ -1,4 +1,4 @@
-"""eapol_test (a supplicant) and radclient (a NAS) with typed results; and the one packet that neither would send."""
+"""eapol_test (a supplicant) and radclient (a NAS) with typed results, and one packet that neither can send."""
 
 import ipaddress
 import os
@@ -17,7 +17,7 @@ from loadtest import packet
 from nac.errors import AdmitError
 from nac.request_sources import DEMO_ADDRESS
 
-# Beyond what a tool was told: it may be waiting for a processor.
+# Additional seconds after a tool's own timeout, because it may wait for a processor.
 _GRACE_SECONDS = 5.0
 _NAS_PORT_ID = 87
 
@@ -28,12 +28,12 @@ _ALERT = re.compile(r"^SSL: SSL3 alert: (read|write) \([^)]*\):(?:fatal|warning)
 
 
 class ToolFailed(AdmitError):
-    """A test tool did not do its work."""
+    """A test tool failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A tenant's slot, as a NAS is configured with it."""
+    """A tenant's slot, as configured in a NAS."""
 
     host: str
     auth_port: int
@@ -46,23 +46,23 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class EapolResult:
-    """One run of eapol_test: an authentication and as many re-authentications as were asked for."""
+    """One run of eapol_test: an authentication and the requested re-authentications."""
 
     success: bool
     # Authentications in which the supplicant resumed its TLS session.
     resumed_count: int
-    # Both sides derived the same keys in each authentication.
+    # Whether both sides derived the same keys in each authentication.
     mppe_ok: bool
     # Each Access-Accept and Access-Reject, in order.
     answers: tuple[Answer, ...]
-    # Who sent which TLS alert: "sent unknown CA", "received certificate expired"; "" without one.
+    # Direction and TLS alert, such as "sent unknown CA" or "received certificate expired"; "" without one.
     alert: str
     seconds: float
     output: str
 
     @property
     def attributes(self) -> Attributes:
-        """Of the last answer; () for silence."""
+        """Attributes of the last response; () for silence."""
         return self.answers[-1].attributes if self.answers else ()
 
     @property
@@ -81,7 +81,7 @@ def tls_supplicant(
     versions: Sequence[Literal["1.0", "1.1", "1.2", "1.3"]] = ("1.2", "1.3"),
     ciphers: str = "",
 ) -> dict[str, str]:
-    """A network of wpa_supplicant.conf(5) for EAP-TLS; `ciphers` in OpenSSL's form."""
+    """Network of wpa_supplicant.conf(5) for EAP-TLS; `ciphers` in OpenSSL's format."""
     disabled = " ".join(f"tls_disable_tlsv1_{minor}={int(f'1.{minor}' not in versions)}" for minor in range(4))
     network = {
         "key_mgmt": "WPA-EAP",
@@ -100,13 +100,13 @@ def tls_supplicant(
 
 
 def md5_supplicant(mac: str) -> dict[str, str]:
-    """What a switch does that sends MAC addresses by EAP-MD5; it yields no keys."""
+    """Settings of a switch that sends MAC addresses by EAP-MD5, which derives no keys."""
     quoted = _quoted(mac)
     return {"key_mgmt": "IEEE8021X", "eap": "MD5", "eapol_flags": "0", "identity": quoted, "password": quoted}
 
 
 def peap_supplicant(identity: str, password: str) -> dict[str, str]:
-    """A laptop as Windows sets it up by itself: PEAP and nothing else."""
+    """Default settings of a Windows laptop: only PEAP."""
     return {
         "key_mgmt": "WPA-EAP",
         "eap": "PEAP",
@@ -135,7 +135,7 @@ def eapol(
     reauthentications: int = 0,
     timeout_seconds: int = 8,
 ) -> EapolResult:
-    """`mac` as the NAS writes it into Calling-Station-Id; `port_id` becomes NAS-Port-Id."""
+    """Run eapol_test. `mac` is the Calling-Station-Id and `port_id` the NAS-Port-Id."""
     with tempfile.NamedTemporaryFile("w", prefix="admit-eapol-", suffix=".conf") as file:
         file.write(network_block(network))
         file.flush()
@@ -174,17 +174,17 @@ def radclient(
     port: int | None = None,
     timeout_seconds: int = 3,
 ) -> Answer | None:
-    """The answer to one request; None for silence, which takes twice the timeout.
+    """Response to one request; None for silence, after twice the timeout.
 
-    Values are text or numbers, as the dictionary has it. Message-Authenticator goes with everything but accounting,
-    whose authenticator is a signature already.
+    Values are text or numbers, as in the dictionary. All requests except accounting carry Message-Authenticator,
+    because the authenticator of accounting is already a signature.
     """
     lines = [f"{name} = {_radclient_value(value)}\n" for name, value in attributes]
     if kind != "acct":
         lines.append("Message-Authenticator = 0x00\n")
     port = port or (server.acct_port if kind == "acct" else server.auth_port)
-    # radclient 3.2.7 leaves its last try, without a word, when the clock's next second begins: so one more than needed,
-    # which radiusd knows for a duplicate. Fractions of a second it rounds down.
+    # radclient 3.2.7 drops its last try without a message when the next second begins. So use one more try, which
+    # radiusd ignores as a duplicate. radclient rounds fractions of a second down.
     command = ["radclient", "-x", "-r", "2", "-t", str(timeout_seconds), server.at(port), kind, server.secret]
     started = time.perf_counter()
     output = _run(command, text="".join(lines), seconds=2 * timeout_seconds + _GRACE_SECONDS)
@@ -195,7 +195,7 @@ def radclient(
 
 
 def from_own_address(server: Server) -> dict[str, str]:
-    """Of radclient, so that the cell raises no alarm: from there it is us who try a wrong secret."""
+    """Source address for radclient. The cell raises no alarm about wrong secrets from this machine."""
     address = ipaddress.ip_address(server.host)
     is_near = address.is_loopback and address.version == DEMO_ADDRESS.version
     return {"Packet-Src-IP-Address": str(DEMO_ADDRESS)} if is_near else {}
@@ -209,17 +209,17 @@ def _radclient_value(text: str) -> str:
 def ask_without_message_authenticator(
     server: Server, *, user_name: str, password: str, port_id: str, timeout_seconds: float
 ) -> bool:
-    """Whether a PAP request as old NASes send it is answered; radclient adds Message-Authenticator to every one."""
+    """Whether an old NAS's PAP request without Message-Authenticator gets a response. radclient always adds one."""
     attributes = packet.attribute(packet.USER_NAME, user_name) + packet.attribute(_NAS_PORT_ID, port_id)
     authenticator, secret = os.urandom(16), packet.Secret(server.secret.encode())
     signed = packet.access_request(os.urandom(1)[0], authenticator, attributes, secret, password.encode())
-    # It stands first, in 18 octets (RFC 3579 3.2); the length follows code and identifier (RFC 2865 3).
+    # It is first, with 18 octets (RFC 3579 3.2). The length follows code and identifier (RFC 2865 3).
     request = signed[:2] + (len(signed) - 18).to_bytes(2) + signed[4:20] + signed[38:]
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as sender:
         sender.settimeout(timeout_seconds)
         if own := from_own_address(server):
-            # Nobody is to look for a switch that does not sign.
+            # No alarm about a switch that does not sign.
             sender.bind((own["Packet-Src-IP-Address"], 0))
         sender.connect((server.host, server.auth_port))
         sender.send(request)
@@ -228,12 +228,12 @@ def ask_without_message_authenticator(
         except TimeoutError:
             return False
         except ConnectionRefusedError as exc:
-            raise ToolFailed("Nothing listens there.", place=server.at(server.auth_port)) from exc
+            raise ToolFailed("No server listens on the port.", place=server.at(server.auth_port)) from exc
     return True
 
 
 def openssl(*arguments: str) -> str:
-    """What it says, on both channels; its exit status says no more."""
+    """Output of openssl, standard output and error. The exit status adds nothing."""
     return _run(["openssl", *arguments], seconds=2 * _GRACE_SECONDS)
 
 
@@ -243,9 +243,9 @@ def _run(command: Sequence[str], *, seconds: float, text: str = "") -> str:
     except FileNotFoundError as exc:
         raise ToolFailed(f"{command[0]} is not installed.", remedy="Run ./admit up, which installs it.") from exc
     except subprocess.TimeoutExpired as exc:
-        raise ToolFailed(f"It did not end within {seconds:g} s.", place=command[0]) from exc
+        raise ToolFailed(f"Timed out after {seconds:g} s.", place=command[0]) from exc
     return done.stdout + done.stderr
 
 
 def _tail(output: str) -> str:
-    return " ".join(output.split())[-200:] or "it said nothing"
+    return " ".join(output.split())[-200:] or "no output"

@@ -1,4 +1,4 @@
-"""Calls of an API over HTTP, with a token; what it refuses is an error of ours with the API's own words."""
+"""Calls of an API over HTTP with a token. Errors of the API become errors of `nac.errors`."""
 
 import json
 import ssl
@@ -15,13 +15,13 @@ from cli.remote.description import Document, Operation
 from nac.errors import AdmitError, Conflict, Forbidden, InvalidInput, NotFound, SeveralMistakes, Unavailable
 
 _SECONDS = 60.0
-# The API says how a program shows a token; who types a command gives it otherwise.
-_TOKENLESS = {"not-signed-in": "Set ADMIT_API_TOKEN, or give --token-file. ./admit token make makes a token."}
+# Remedies for commands instead of the API's.
+_TOKENLESS = {"not-signed-in": "Set ADMIT_API_TOKEN or use --token-file. To create a token: ./admit token make"}
 _KINDS = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict, 412: Conflict, 429: Unavailable}
 
 
 class ApiUnreachable(Unavailable):
-    """The API does not answer."""
+    """The API does not respond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +30,20 @@ class Api:
     token: str = field(repr=False)
 
     def description(self) -> Document:
-        """Raises ApiUnreachable, and InvalidInput where something else answers there."""
+        """OpenAPI document. Raises ApiUnreachable, or InvalidInput if the URL is not an API of Admit."""
         with self._client() as client, self._reached():
             answer = client.get("/openapi.json")
         try:
             document = answer.raise_for_status().json()
         except (httpx.HTTPStatusError, ValueError) as exc:
-            raise InvalidInput(f"{self.url} is no API of Admit.", place="--url") from exc
+            raise InvalidInput(f"{self.url} is not an API of Admit.", place="--url") from exc
         if not isinstance(document, dict) or "paths" not in document:
-            raise InvalidInput(f"{self.url} is no API of Admit.", place="--url")
+            raise InvalidInput(f"{self.url} is not an API of Admit.", place="--url")
         return document
 
     @contextmanager
     def call(self, operation: Operation, given: "Given") -> Iterator[httpx.Response]:
-        """The answer, whose body is still to be read. Raises what the API refuses, as errors of `nac.errors`."""
+        """Response with its body unread. Raises errors of `nac.errors` for problems."""
         path = operation.path
         for name, value in given.path.items():
             path = path.replace(f"{{{name}}}", quote(value, safe=":"))
@@ -70,14 +70,14 @@ class Api:
         try:
             yield
         except httpx.HTTPError as exc:
-            raise ApiUnreachable(f"{self.url} does not answer: {exc}.", remedy="Is it up, and is --url right?") from exc
+            raise ApiUnreachable(f"{self.url} does not respond: {exc}.", remedy="Check --url and the API.") from exc
         except httpx.InvalidURL as exc:
-            raise InvalidInput(f"{self.url!r} is no URL.", place="--url") from exc
+            raise InvalidInput(f"Invalid URL {self.url!r}.", place="--url") from exc
 
 
 @cache
 def _authorities() -> ssl.SSLContext:
-    """Who is trusted; to read all of them takes longer than many a call."""
+    """Trusted authorities. Loaded once, because loading takes longer than many calls."""
     return httpx.create_ssl_context(trust_env=False)
 
 
@@ -99,7 +99,7 @@ def _refusal(answer: httpx.Response) -> AdmitError:
     if remedy := _TOKENLESS.get(str(told.get("code"))):
         told = {**told, "remedy": remedy}
     kind = _KINDS.get(answer.status_code, InvalidInput if answer.status_code < 500 else Unavailable)
-    detail = f"The API answers {answer.status_code}."
+    detail = f"The API responds with {answer.status_code}."
     mistakes = [_answered(each, InvalidInput) for each in told.get("mistakes", ()) if isinstance(each, Mapping)]
     if mistakes:
         return _Several(told, mistakes)
@@ -107,7 +107,7 @@ def _refusal(answer: httpx.Response) -> AdmitError:
 
 
 def _answered(told: Mapping[str, Any], kind: type[AdmitError]) -> AdmitError:
-    """With the API's own words."""
+    """Error with the API's texts."""
     error = type("Answered", (kind,), {"code": str(told.get("code") or "invalid-input")})
     detail, place, remedy = (str(told.get(name) or "") for name in ("detail", "place", "remedy"))
     answered: AdmitError = error(detail, place=place, remedy=remedy)
@@ -115,11 +115,11 @@ def _answered(told: Mapping[str, Any], kind: type[AdmitError]) -> AdmitError:
 
 
 class _Several(SeveralMistakes):
-    """The API has told several mistakes."""
+    """Several mistakes from the API."""
 
     def __init__(self, told: Mapping[str, Any], mistakes: Sequence[AdmitError]) -> None:
         super().__init__(mistakes)
-        # Of more than it lists it tells how many there are.
+        # The API lists only some of the mistakes, but counts all.
         first, *rest = self.detail.split("\n")
         self.detail = "\n".join((str(told.get("detail") or first), *rest))
         self.told_code = str(told.get("code") or super().code)
@@ -130,6 +130,6 @@ class _Several(SeveralMistakes):
 
 
 def read_json(answer: httpx.Response) -> Any:  # noqa: ANN401 -- any document
-    """None of an empty body."""
+    """Parsed body; None if empty."""
     answer.read()
     return json.loads(answer.content) if answer.content else None

@@ -1,4 +1,4 @@
-"""A command for each operation of an API: its path as arguments, all else as options."""
+"""Commands for the operations of an API: path parameters as arguments, other values as options."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ from nac.errors import InvalidInput
 
 _TYPES: dict[str, click.ParamType[Any]] = {"integer": click.INT, "number": click.FLOAT, "boolean": click.BOOL}
 _CHUNK = 64 * 1024
-# Of every operation: names that no value of an API has.
+# Parameter names of every operation, which no value of an API has.
 _OUTPUT, _BODY, _ALL, _AS_JSON = "output_file", "body_file", "all_pages", "as_json"
 
 
@@ -27,12 +27,12 @@ def make_command(operation: Operation, api: Api) -> click.Command:
         else:
             parameters.append(_option(value, operation))
     if operation.takes:
-        text = "The whole body, from a file or - for standard input."
+        text = 'File with the whole body; "-": standard input.'
         parameters.append(click.Option(["--body", _BODY], type=click.File("rb"), help=f"{text} {operation.takes}."))
     if operation.is_page:
-        parameters.append(click.Option(["--all", _ALL], is_flag=True, help="All pages."))
+        parameters.append(click.Option(["--all", _ALL], is_flag=True, help="Get all pages."))
     parameters.append(
-        click.Option(["--output", _OUTPUT], type=click.File("wb", lazy=True), help="Write the answer into this file.")
+        click.Option(["--output", _OUTPUT], type=click.File("wb", lazy=True), help="Output file for the response.")
     )
     parameters.append(click.Option(["--json", _AS_JSON], is_flag=True, help="Print JSON."))
 
@@ -51,14 +51,14 @@ def _variable(value: Value) -> str:
 def _option(value: Value, operation: Operation) -> click.Option:
     kind: click.ParamType[Any] = click.Choice(value.choices) if value.choices else _TYPES.get(value.kind, click.STRING)
     if value.nullable and value.where == "body":
-        # "null" is one of them.
+        # One of the values is "null".
         kind = click.STRING
     notes = [value.help]
     if value.kind == "json":
         notes.append("JSON.")
     if value.repeated:
-        notes.append("May be repeated.")
-    # A required member may come with the whole body.
+        notes.append("Repeatable.")
+    # --body can also contain a required member.
     required = value.required and value.where != "body"
     return click.Option(
         [f"--{value.option}", _variable(value)],
@@ -120,7 +120,7 @@ def _member(value: Value, found: Any) -> Any:  # noqa: ANN401 -- any JSON
         try:
             return json.loads(found)
         except ValueError as exc:
-            raise InvalidInput(f"This is no JSON: {exc}.", place=f"--{value.option}") from exc
+            raise InvalidInput(f"Invalid JSON: {exc}.", place=f"--{value.option}") from exc
     return found
 
 
@@ -135,9 +135,11 @@ def _body(operation: Operation, file: BinaryIO | None, members: dict[str, Any]) 
     try:
         document = json.loads(whole)
     except ValueError as exc:
-        raise InvalidInput(f"This is no JSON: {exc}.", place="--body") from exc
+        raise InvalidInput(f"Invalid JSON: {exc}.", place="--body") from exc
     if not isinstance(document, dict):
-        raise InvalidInput("This is no object.", place="--body", remedy="Leave out the other options, or give one.")
+        raise InvalidInput(
+            "The body is not a JSON object.", place="--body", remedy="Use an object, or omit the other options."
+        )
     return json.dumps(document | members).encode()
 
 
@@ -154,7 +156,7 @@ def _copy(answer: httpx.Response, output: BinaryIO) -> None:
 
 def _note(answer: httpx.Response) -> None:
     if answer.headers.get("admit-live") == "false":
-        click.echo("It is stored; the tenant's cell has not confirmed it yet.", err=True)
+        click.echo("Note: The change is stored, but the tenant's cell has not confirmed it yet.", err=True)
     if (tag := answer.headers.get("etag")) is not None and answer.request.method == "GET":
         click.echo(f"ETag: {tag}", err=True)
 

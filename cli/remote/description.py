@@ -1,4 +1,4 @@
-"""What an API says of itself (OpenAPI 3.1), as operations that a command line can be made of."""
+"""Operations of an OpenAPI 3.1 document, from which commands are built."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,9 +14,9 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Of a path, a query, a header or a body."""
+    """Value in a path, a query, a header or a body."""
 
-    # As the API spells it.
+    # Name in the API.
     name: str
     where: Literal["path", "query", "header", "body"]
     kind: Literal["text", "integer", "number", "boolean", "json"]
@@ -39,9 +39,9 @@ class Operation:
     path: str
     help: str
     values: tuple[Value, ...]
-    # Media type of the body; "" where it takes none.
+    # Media type of the body; "" without a body.
     takes: str
-    # Whether its answer is a page of a list.
+    # Whether the response is a page of a list.
     is_page: bool
 
     def of(self, where: str) -> Iterator[Value]:
@@ -49,7 +49,7 @@ class Operation:
 
 
 class Operations(Mapping[str, Operation]):
-    """By name, which is the operationId with hyphens. Each is read when it is asked for: a command asks for one."""
+    """Operations by name: the operationId with hyphens. Parsed on access, because a command needs only one."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -74,7 +74,7 @@ class Operations(Mapping[str, Operation]):
 def _operation(document: Document, name: str, path: str, method: str) -> Operation:
     told = document["paths"][path][method]
     values = [_parameter(document, each) for each in told.get("parameters", ())]
-    # In the order of the path, which is the order of a command's arguments.
+    # In order of the path, which is the order of arguments.
     values.sort(key=lambda value: path.find(f"{{{value.name}}}") if value.where == "path" else len(path))
     takes, schema = _body(document, told)
     values += _members(document, schema)
@@ -124,7 +124,7 @@ def _value(document: Document, name: str, where: Any, schema: Document, *, requi
         repeated = False
     example = next(iter(schema.get("examples", ())), None)
     if example is not None and not text:
-        text = f"Such as {example}."
+        text = f"For example {example}."
     choices = tuple(map(str, item.get("enum", ()))) or ((str(item["const"]),) if "const" in item else ())
     return Value(name, where, kind, required, repeated, nullable, choices, text)
 
@@ -137,7 +137,7 @@ def _kind(schema: Document) -> Any:  # noqa: ANN401 -- one of Value.kind
 
 
 def _without_null(document: Document, schema: Document) -> tuple[Document, bool]:
-    """Itself where there is only one thing that it can be."""
+    """Schema without null, and whether null was allowed. Unchanged if several other types remain."""
     schema = _resolved(document, schema)
     ways = [_resolved(document, way) for way in schema.get("anyOf", ())]
     others = [way for way in ways if way.get("type") != "null"]

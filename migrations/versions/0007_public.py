@@ -1,4 +1,4 @@
-"""Who names an authority may read of it what is public."""
+"""Public data of an authority, readable by anyone who names it."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""Authorities that succeed each other, server certificates shown from a day on, warnings before an end."""
+"""Succession of authorities, server certificates with a start, and expiry warnings."""
 
 from migrations.pieces import run_pieces, wall_tenants
 

@@ -1,4 +1,4 @@
-"""The status of certificates: lists of the revoked, signers of answers, and what is to be made anew."""
+"""Status of certificates: revocation lists, OCSP signers, and renewal of both."""
 
 from migrations.pieces import run_pieces, wall_tenants
 

@@ -1,4 +1,4 @@
-"""Enrolment: one-time secrets, and which key a certificate holds."""
+"""Enrolment: one-time secrets, and the key of each certificate."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""SCEP: which transaction led to which certificate, and whom a tenant asks about challenges."""
+"""SCEP: transactions with their certificates, and webhooks for challenges."""
 
 from migrations.pieces import run_pieces, wall_tenants
 

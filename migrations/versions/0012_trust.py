@@ -1,4 +1,4 @@
-"""Authorities that tenants bring along, what those say of their certificates, and sessions to be ended."""
+"""External authorities, the status of their certificates, and sessions to end."""
 
 from migrations.pieces import run_pieces, wall_tenants
 

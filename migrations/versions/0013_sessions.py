@@ -1,4 +1,4 @@
-"""What sessions tell beyond their counters, those that ended long ago, and usage by the hour."""
+"""Session details beyond counters, ended sessions, and usage by the hour."""
 
 from migrations.pieces import run_pieces
 

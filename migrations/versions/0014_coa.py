@@ -1,4 +1,4 @@
-"""Requests to NASes about live sessions (RFC 5176): what is asked, how far it came, and what was answered."""
+"""Requests to NASes about live sessions (RFC 5176), with progress and responses."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""Live sessions that are decided anew after a change: what changed, what was found, and what a tenant wants of it."""
+"""Re-decisions of live sessions after a change: causes, results and settings."""
 
 from migrations.pieces import run_pieces, wall_tenants
 

@@ -1,4 +1,4 @@
-"""Pools of addresses that devices are given, and who has which."""
+"""Pools of addresses, and their leases."""
 
 from migrations.pieces import run_pieces, wall_tenants
 

@@ -1,4 +1,4 @@
-"""How long logs are kept, what holds them, how large they are, and their export before they go."""
+"""Retention of logs: terms, holds, sizes, and exports before deletion."""
 
 from migrations.pieces import run_pieces, wall_tenants
 

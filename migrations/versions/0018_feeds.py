@@ -1,4 +1,4 @@
-"""Feeds: where a tenant's events are sent (syslog, webhooks), how far each has come, and what is to be sent."""
+"""Feeds: receivers of a tenant's events (syslog, webhooks), progress, and events to send."""
 
 from migrations.pieces import run_pieces, wall_tenants
 

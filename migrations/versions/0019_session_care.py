@@ -1,4 +1,4 @@
-"""How long a silent session is waited for, by tenant; sessions by NAS and by IPv6 address through an index."""
+"""Timeout of silent sessions by tenant; indexes of sessions by NAS and IPv6 address."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""Requests to NASes by reason, in turn and tried again; what a re-decision may disconnect, and where one fails."""
+"""Reasons, order and retries of requests to NASes; ceiling and failure of re-decisions."""
 
 from migrations.pieces import run_pieces, wall_tenants
 

@@ -1,4 +1,4 @@
-"""Partitions made beside shippers at work, restarts of NASes by site and a piece at a time, sessions by more."""
+"""Partitions created beside running shippers, restarts of NASes by site and in batches, more session indexes."""
 
 from migrations.pieces import run_pieces
 

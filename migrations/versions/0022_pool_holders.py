@@ -1,4 +1,4 @@
-"""Who holds an address of a pool, told in one place; an address that its last device does not get back."""
+"""One place for the holder of a pool address; addresses that their last device does not get back."""
 
 from migrations.pieces import run_pieces
 

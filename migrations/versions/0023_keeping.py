@@ -1,4 +1,4 @@
-"""What lets less be kept is announced, and takes effect a week later; a day goes once an export has just its rows."""
+"""Shorter retention is announced and takes effect a week later; a day is deleted once an export has its rows."""
 
 from migrations.pieces import run_pieces, wall_tenants
 

@@ -1,4 +1,4 @@
-"""Feeds: what waits is found by its table, and has a bound; addresses are sealed; what is lost is counted in full."""
+"""Feeds: waiting events by table, with a limit; sealed addresses; full counts of lost events."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""Notes of what befalls sessions, devices, certificates and alarms, which feeds and listeners are told of."""
+"""Notes of changes of sessions, devices, certificates and alarms, for feeds and listeners."""
 
 from migrations.pieces import run_pieces, wall_tenants
 

@@ -1,4 +1,4 @@
-"""What the planner expects of tables whose rows come and go with a tenant's day."""
+"""Planner statistics for tables whose rows come and go within a day."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""What a NAS said of itself in the rows of usage; ended sessions by their IPv6 addresses and prefixes."""
+"""NAS data in the rows of usage; ended sessions by IPv6 address and prefix."""
 
 from migrations.pieces import run_pieces
 

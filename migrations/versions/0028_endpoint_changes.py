@@ -1,4 +1,4 @@
-"""Many devices that one statement changes are told of in one pass."""
+"""One pass of change notes for many devices in one statement."""
 
 from migrations.pieces import run_pieces
 

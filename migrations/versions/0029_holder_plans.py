@@ -1,4 +1,4 @@
-"""Who holds an address is found by one index, whatever PostgreSQL knows of sessions."""
+"""One index for the holder of an address, independent of planner statistics."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""Receivers that are slow, notes by the ten thousand, and devices that change together."""
+"""Slow receivers, notes in tens of thousands, and devices that change together."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""People who administer, what they may do, and the tokens of programs."""
+"""People who administer, their permissions, and the tokens of programs."""
 
 from migrations.pieces import run_pieces
 

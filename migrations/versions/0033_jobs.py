@@ -1,4 +1,4 @@
-"""Jobs that somebody has asked for: what waits, how far it is, what came of it."""
+"""Jobs on request: queue, progress and result."""
 
 from migrations.pieces import run_pieces
 

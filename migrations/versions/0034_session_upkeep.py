@@ -1,4 +1,4 @@
-"""Re-decisions that people have stopped or that wait for them, and sessions of long ago."""
+"""Re-decisions that people stopped or must approve, and old sessions."""
 
 from migrations.pieces import run_pieces
 

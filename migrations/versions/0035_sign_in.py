@@ -1,4 +1,4 @@
-"""How people sign in: second factors, passkeys, links that set a password, and what slows guesses down."""
+"""Sign-in of people: second factors, passkeys, links for passwords, and rate limits."""
 
 from migrations.pieces import run_pieces
 

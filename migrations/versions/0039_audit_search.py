@@ -1,4 +1,4 @@
-"""By what the audit log is searched."""
+"""Indexes for searches of the audit log."""
 
 from migrations.pieces import run_pieces
 

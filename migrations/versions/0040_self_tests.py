@@ -1,4 +1,4 @@
-"""Self-tests: a NAS of ours asks a tenant's listeners, and what they answered."""
+"""Self-tests: requests of an own NAS to a tenant's listeners, and the responses."""
 
 from migrations.pieces import run_pieces, wall_tenants
 

@@ -1,4 +1,4 @@
-"""Trials: who signed up, and the tenants that came of it."""
+"""Trials: sign-ups, and their tenants."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""Templates of MSPs: what their tenants have in common, rolled out in stages."""
+"""Templates of MSPs: shared settings of tenants, rolled out in stages."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""What the authentication log is searched by: refusals, users and names of certificates."""
+"""Indexes of the authentication log for rejects, users and certificate names."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""Secrets change over: two of them for a time, and who has which."""
+"""Rotation of secrets: two valid secrets for a time, and the secret of each NAS."""
 
 from migrations.pieces import run_pieces, wall_tenants
 

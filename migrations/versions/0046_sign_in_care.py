@@ -1,4 +1,4 @@
-"""Links by mail, attempts that failed, and what the worker needs to look after both."""
+"""Links by mail, failed attempts, and data for their upkeep by the worker."""
 
 from migrations.pieces import run_pieces
 

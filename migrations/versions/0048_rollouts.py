@@ -1,4 +1,4 @@
-"""Roll-outs whose job ends are stopped, and go back by themselves where that is wanted; what moves with a tenant."""
+"""Roll-outs stop when their job ends, and are rolled back if required; data that moves with a tenant."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""JSON of the shapes that the code reads, which files of tenants need not have."""
+"""Checks of JSON formats, which tenant files need not include."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""When a member has come in, who answers for a token, and what both need."""
+"""First sign-in of a member, the maker of a token, and data for both."""
 
 from migrations.pieces import run_pieces
 

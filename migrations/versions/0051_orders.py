@@ -1,4 +1,4 @@
-"""Orders that lists of many rows can be had in."""
+"""Sort orders for long lists."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""Suspension of MSPs, single sign-on alone, and what references and platform reads still told."""
+"""Suspension of MSPs, mandatory single sign-on, and fewer columns in references and platform reads."""
 
 from migrations.pieces import run_pieces
 

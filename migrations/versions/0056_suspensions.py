@@ -1,4 +1,4 @@
-"""Who has suspended a tenant: its own people, its MSP or the platform."""
+"""Source of a tenant's suspension: its own people, its MSP or the platform."""
 
 from migrations.pieces import run_pieces
 

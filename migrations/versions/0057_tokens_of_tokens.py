@@ -1,4 +1,4 @@
-"""Tokens that a token of a suspended MSP has made."""
+"""Tokens created by a token of a suspended MSP."""
 
 from migrations.pieces import run_pieces
 

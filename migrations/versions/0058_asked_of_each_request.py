@@ -1,4 +1,4 @@
-"""What each request asks the database, planned once."""
+"""Queries of each request, planned once."""
 
 from migrations.pieces import run_pieces
 

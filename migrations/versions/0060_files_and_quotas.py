@@ -1,4 +1,4 @@
-"""Tenants' files are taken in as they come."""
+"""Certificates of a tenant file can be imported in any order."""
 
 from migrations.pieces import run_pieces
 

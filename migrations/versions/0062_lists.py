@@ -1,4 +1,4 @@
-"""What lists are read from at size, and the tenants that a person sees."""
+"""Indexes for large lists, and the tenants of a person."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""What it took to begin a job."""
+"""Permissions required to start a job."""
 
 from migrations.pieces import run_pieces
 

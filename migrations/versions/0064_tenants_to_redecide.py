@@ -1,4 +1,4 @@
-"""A cell that is away makes no work for those who decide anew."""
+"""A cell that is down causes no work for re-decisions."""
 
 from migrations.pieces import run_pieces
 

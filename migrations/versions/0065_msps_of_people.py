@@ -1,4 +1,4 @@
-"""The MSPs that a person sees."""
+"""The MSPs of a person."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""Orders of lists."""
+"""Sort orders of lists."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""Groups may be renamed."""
+"""Names of groups can change."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""Members are looked up."""
+"""Index for lookups of members."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""What died between its commits is gone on with as it was asked for."""
+"""Operations that stopped between commits continue as requested."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""Feeds may be renamed, groups of a template may not."""
+"""Names of feeds can change, names of a template's groups cannot."""
 
 from migrations.pieces import run_pieces
 

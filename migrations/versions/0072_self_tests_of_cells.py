@@ -1,4 +1,4 @@
-"""Cells see when their tenants are tested."""
+"""Cells can read when their tenants are tested."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""Live sessions of a user in the order in which they are listed."""
+"""Index of a user's live sessions in list order."""
 
 from migrations.pieces import run_pieces
 

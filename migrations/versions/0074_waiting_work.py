@@ -1,4 +1,4 @@
-"""The worker asks once a second for which of its queues there is something to do."""
+"""One query per second for the worker's queues with work."""
 
 from migrations.pieces import run_pieces
 

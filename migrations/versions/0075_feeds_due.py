@@ -1,4 +1,4 @@
-"""Which feeds are due is asked of those alone for which something may wait."""
+"""Due feeds are queried only among those with waiting events."""
 
 from migrations.pieces import run_pieces
 

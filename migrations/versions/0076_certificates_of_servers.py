@@ -1,4 +1,4 @@
-"""Names of RADIUS servers are found among very many certificates."""
+"""Index for names of RADIUS servers among many certificates."""
 
 from migrations.pieces import run_pieces
 

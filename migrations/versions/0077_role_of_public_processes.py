@@ -1,4 +1,4 @@
-"""The processes that strangers reach have a database role of their own, which sees certificates and enrolment only."""
+"""Database role of the public processes, which reads only certificates and enrolment."""
 
 from migrations.pieces import run_pieces
 

@@ -1,4 +1,4 @@
-"""What NASes send as the password of MAC addresses, and the realms that are taken off user names."""
+"""Passwords of NASes in MAB requests, and realms to remove from user names."""
 
 from migrations.pieces import run_pieces
 

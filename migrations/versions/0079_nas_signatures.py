@@ -1,4 +1,4 @@
-"""Whether NASes that are exempt from Message-Authenticator have begun to send it."""
+"""Whether NASes exempt from Message-Authenticator send it."""
 
 from migrations.pieces import run_pieces, wall_tenants
 

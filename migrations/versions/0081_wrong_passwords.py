@@ -1,4 +1,4 @@
-"""Wrong passwords are bounded per user name."""
+"""Wrong passwords are limited per user name."""
 
 from migrations.pieces import run_pieces
 

@@ -141,7 +141,7 @@ def test_invalid_url_and_missing_token_are_reported(api: Api, token_file: Path) 
     refused = api("get-tenant", "alpha", "--json")
     assert (refused.exit_code, json.loads(refused.stdout)["error"]) == (1, "token-refused")
     away = CliRunner().invoke(admit, ("api", "--url", "http://127.0.0.1:9", "get-tenant", "alpha"))
-    assert (away.exit_code, "does not answer" in away.output) == (1, True)
+    assert (away.exit_code, "does not respond" in away.output) == (1, True)
     assert CliRunner().invoke(admit, ("api", "--url", "ftp://x", "get-tenant", "alpha")).exit_code == 2
 
 

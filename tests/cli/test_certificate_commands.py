@@ -93,7 +93,7 @@ def test_endpoint_or_user_certificates_are_revoked_together(alpha: Admit, tmp_pa
         assert alpha.json("cert", verb, "-t", "alpha", "--all-of-endpoint", "001122334455")["certificates"] == 1
         assert [shown(serial)[-1] for serial in (device, person, nobodys)] == [status, "valid", "valid"]
         for arguments in ((), (device, "--all-of-user", "anna")):
-            assert "Say which." in alpha.run("cert", verb, *arguments, "-t", "alpha").stderr
+            assert "No certificate selected." in alpha.run("cert", verb, *arguments, "-t", "alpha").stderr
     assert alpha.json("cert", "revoke", "-t", "alpha", "--all-of-endpoint", "001122334455")["certificates"] == 1
     assert alpha.json("cert", "revoke", "-t", "alpha", "--all-of-user", "anna")["certificates"] == 1
     assert shown(device) == ("00:11:22:33:44:55", None, "revoked")
@@ -141,18 +141,18 @@ def test_changes_are_audited_with_the_user(alpha: Admit, tmp_path: Path, app_eng
         (["--name", "x" * 65], "at most 64 are allowed"),
         (["--name", ""], "is empty"),
         (["--tenant", "nobody"], "Tenant 'nobody' does not exist"),
-        (["--out", "/proc/nowhere"], "The folder cannot be made"),
+        (["--out", "/proc/nowhere"], "Cannot create the folder"),
         (["--profile", "server", "--name", "not a name"], "not a host name"),
-        (["--profile", "server", "--p12-legacy"], "not handed out here"),
-        (["--profile", "server", "--user", "anna"], "is the tenant's own"),
-        (["--profile", "radsec-server", "--endpoint", "001122334455"], "is the tenant's own"),
+        (["--profile", "server", "--p12-legacy"], "stays in Admit"),
+        (["--profile", "server", "--user", "anna"], "belongs to no endpoint or user"),
+        (["--profile", "radsec-server", "--endpoint", "001122334455"], "belongs to no endpoint or user"),
         (["--profile", "radsec-server", "--name", "not a name"], "not a host name"),
-        (["--profile", "radsec-server", "--present-from", "2999-01-01"], "is shown to devices"),
+        (["--profile", "radsec-server", "--present-from", "2999-01-01"], "Only valid for server certificates"),
         (
             ["--profile", "server", "--name", "radius.example", "--present-from", "2999-01-01"],
             "expires before the cell",
         ),
-        (["--present-from", "2999-01-01"], "Only a server certificate is shown"),
+        (["--present-from", "2999-01-01"], "Only valid for server certificates"),
         (["--user", "anna"], "User 'anna' does not exist"),
         (["--endpoint", "001122334455"], "Endpoint 00:11:22:33:44:55 does not exist"),
     ],
@@ -184,7 +184,7 @@ def test_existing_files_are_not_overwritten(alpha: Admit, tmp_path: Path) -> Non
     basic = ["-t", "alpha", "--profile", "device", "--name", "laptop 1", "--out", str(tmp_path)]
     result = alpha.run("cert", "issue", *basic)
     assert result.exit_code == 1
-    assert "There is already" in result.stderr
+    assert "These files exist" in result.stderr
     assert key.read_bytes() == before
 
 
@@ -312,7 +312,7 @@ def test_server_certificate_is_activated_now(alpha: Admit, tmp_path: Path) -> No
     (before,) = alpha.json("cert", "list", "-t", "alpha", "--profile", "eap-server")
     more = ("--profile", "server", "--name", "radius.alpha.example", "--out", str(tmp_path))
     issued = alpha.run("cert", "issue", "-t", "alpha", *more, "--json")
-    told = f"Note: devices that ask for {before['name']} refuse this certificate"
+    told = f"Note: devices that expect {before['name']} reject this certificate"
     assert told in issued.stderr
     assert f"./admit cert present {before['serial']}" in issued.stderr
     serial = json.loads(issued.stdout)["serial"]

@@ -89,7 +89,7 @@ def test_invalid_requests_are_rejected(alpha, live, arguments, status, error):
 
 def test_two_kinds_at_once_are_rejected(alpha, live):
     result = alpha.run("session", "disconnect", *OF, "--session", str(live[1]), "--bounce", "--reauthenticate")
-    assert (result.exit_code, "give one of them" in result.output) == (2, True)
+    assert (result.exit_code, "exclude each other" in result.output) == (2, True)
     assert alpha.json("coa", "list", *OF) == []
 
 

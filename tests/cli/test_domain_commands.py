@@ -28,7 +28,7 @@ def test_created_tenant_is_shown_with_ports_and_secret(cli: Admit) -> None:
 def test_tenant_without_msp_is_rejected(cli: Admit) -> None:
     result = cli.run("tenant", "create", "alpha")
     assert result.exit_code == 1
-    assert result.stderr == "Error: msp: There is no MSP yet. Create one: ./admit msp create SLUG\n"
+    assert result.stderr == "Error: msp: No MSP exists. Create one: ./admit msp create SLUG\n"
 
 
 def test_tenants_beyond_free_slots_are_rejected(alpha: Admit) -> None:
@@ -297,7 +297,7 @@ def test_sites_list_policy_and_default_flag(alpha: Admit, owner_engine: Engine) 
     alpha.json("site", "add", "berlin", "-t", "alpha")
     assigned = alpha.run("policy", "assign", "-t", "alpha", "-s", "office", "--site", "berlin")
     assert assigned.exit_code == 0
-    assert "site berlin denies everyone until it is: ./admit policy publish -t alpha -s office" in assigned.stderr
+    assert "site berlin denies all requests. Publish it: ./admit policy publish -t alpha -s office" in assigned.stderr
     rows = alpha.json("site", "list", "-t", "alpha")
     assert [(row["slug"], row["policy"], row["default"]) for row in rows] == [
         ("berlin", "office", False),

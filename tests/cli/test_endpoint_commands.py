@@ -83,7 +83,7 @@ def test_many_are_classified_after_a_preview(seen):
     [
         (("classify", PHONE, *OF, "--approve"), 2, "random"),
         (("add", PHONE, *OF), 2, "--allow-random"),
-        (("classify", *OF, "--approve"), 2, "Name addresses"),
+        (("classify", *OF, "--approve"), 2, "No device selected"),
         (("classify", BROTHER, *OF), 2, "--approve, --block or --ignore"),
         (("classify", "00:1b:a9:09:09:09", *OF, "--block"), 2, "Not in the inbox"),
         (("set", "00:1b:a9:09:09:09", *OF, "--name", "x"), 2, "does not exist"),
@@ -92,7 +92,7 @@ def test_many_are_classified_after_a_preview(seen):
         (("set", BROTHER, *OF, "--attribute", "floor"), 2, "KEY=VALUE"),
         (("posture", "set", BROTHER, *OF, "compliant=true"), 2, "mdm.compliant"),
         (("posture", "set", BROTHER, *OF, "mdm.compliant"), 2, "NAME=VALUE"),
-        (("posture", "set", BROTHER, *OF, "mdm.x=1", "--lifetime", "long"), 2, "length of time"),
+        (("posture", "set", BROTHER, *OF, "mdm.x=1", "--lifetime", "long"), 2, "is not a duration"),
         (("list", *OF, "--after", "x"), 2, "after"),
         (("show", "x", *OF), 2, "MAC address"),
     ],
@@ -112,13 +112,13 @@ def test_show_prints_all_known_values_and_sources(seen):
     assert [(each["key"], each["value"]) for each in shown["evidence"]] == [("hostname", "BRW1")]
     assert {name: each["value"] for name, each in shown["posture"].items()} == {"mdm.compliant": True, "mdm.build": 7}
     table = seen.run("endpoint", "show", BROTHER, *OF).stdout
-    for line in ("printer: vendor 'Brother' (75 %)", "dhcp hostname", "BRW1", "true, told by intune, holds until 20"):
+    for line in ("printer: vendor 'Brother' (75 %)", "dhcp hostname", "BRW1", "true, from intune, valid until 20"):
         assert line in table
 
 
 def test_unrepeated_posture_is_shown_as_stale():
     shown = posture_rows({"mdm.compliant": {"value": True, "source": "intune", "at": 0, "until": 60}})
-    assert shown == {"mdm.compliant": "true, told by intune, stale since 1970-01-01T00:01:00+00:00"}
+    assert shown == {"mdm.compliant": "true, from intune, stale since 1970-01-01T00:01:00+00:00"}
 
 
 def test_set_updates_only_given_fields(seen):

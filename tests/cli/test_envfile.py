@@ -33,8 +33,8 @@ def test_missing_file_is_empty(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("A=1\nnonsense\n", "f:2: 'nonsense' is no KEY=value line"),
-        ("a=1\n", "f:1: 'a=1' is no KEY=value line"),
+        ("A=1\nnonsense\n", "f:2: Invalid line 'nonsense'. Use KEY=value"),
+        ("a=1\n", "f:1: Invalid line 'a=1'. Use KEY=value"),
         ("A=1\n\n# note\nA=2\n", "f:4: A is set twice"),
     ],
 )

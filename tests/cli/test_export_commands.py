@@ -59,7 +59,7 @@ def test_export_is_awaited_and_saved_to_the_path(logged: Admit, works: None, tmp
     told = logged.json("export", "download-path", "-t", "alpha", str(row["id"]))
     assert (Path(told["path"]) / "manifest.json").read_bytes() == (output / "manifest.json").read_bytes()
     again = logged.run(*START, "--output", str(output))
-    assert (again.exit_code, "Give a new or empty folder." in again.stderr) == (2, True)
+    assert (again.exit_code, "Use a new or empty folder." in again.stderr) == (2, True)
 
 
 def test_export_is_started_shown_listed_and_cancelled(logged: Admit) -> None:
@@ -84,7 +84,7 @@ def test_failed_export_is_reported_to_the_waiting_user(logged: Admit, worker_eng
     thread.start()
     result = logged.run(*START, "--wait")
     thread.join()
-    assert (result.exit_code, "It is tried again by itself." in result.stderr) == (1, True)
+    assert (result.exit_code, "Admit retries it automatically." in result.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(

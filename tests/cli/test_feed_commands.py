@@ -75,10 +75,10 @@ def test_syslog_is_created_with_all_options(alpha: Admit, tmp_path: Path) -> Non
         (("add-webhook", "siem", "http://siem.corp.example/"), ["https://host"]),
         (("add-webhook", "No Slug", "ftp:x", "--batch", "0", "--network", "x"), ["4 mistakes", "slug", "batch"]),
         (("add-syslog", "siem", "a b", "--port", "0", "--app-name", "a b"), ["3 mistakes", "host", "app_name"]),
-        (("add-syslog", "siem", "siem.example", "--severity", "audit"), ["KIND=NAME"]),
+        (("add-syslog", "siem", "siem.example", "--severity", "audit"), ["=NAME"]),
         (("add-syslog", "siem", "siem.example", "--kind", "decisions"), ["authentication"]),
         (("add-webhook", "siem", URL, "--kind", "audit", "--outcome", "failure"), ["nothing would be sent"]),
-        (("rotate-secret", "siem", "--client-cert", "/dev/null"), ["go together"]),
+        (("rotate-secret", "siem", "--client-cert", "/dev/null"), ["require each other"]),
         (("replay", "siem", "--from", "soon"), ["neither an age"]),
     ],
 )
@@ -115,7 +115,7 @@ def test_webhook_is_updated(alpha: Admit, tmp_path: Path) -> None:
         *("feed", "set", "siem", *T, "--url", "https://elsewhere.example/key", "--reset", "headers"),
         *("--kind", "coa", "--kind", "audit", "--outcome", "failure", "--timeout", "2", "--json"),
     )
-    assert "audit have no such outcome" in result.stderr
+    assert "audit have none of these outcomes" in result.stderr
     shown = json.loads(result.stdout)
     assert shown["destination"] == "https://elsewhere.example/..."
     assert shown["settings"] == {

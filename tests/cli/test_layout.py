@@ -28,13 +28,14 @@ def open_up(path: Path) -> None:
 
 def test_before_the_first_start_there_is_no_layout(var: Path):
     assert find_layout() is None
-    with pytest.raises(Refused, match=r"Nothing runs here\. Start it: \./admit up"):
+    with pytest.raises(Refused, match=r"Admit is not running\. Start it: \./admit up"):
         require_layout()
 
 
 @as_root
 @pytest.mark.skipif(
-    is_root() and not may_run(require_account("postgres"), Path("/")), reason="this checkout is closed to other users"
+    is_root() and not may_run(require_account("postgres"), Path("/")),
+    reason="this checkout is other users cannot enter this checkout",
 )
 def test_root_in_an_open_folder_gives_each_process_a_user(var: Path):
     open_up(var.parent)
@@ -60,7 +61,7 @@ def test_root_in_a_closed_folder_drops_only_postgresql(tmp_path: Path, monkeypat
         assert made.database_account is not None
         assert made.postgres.parent.parent == Path("/var/lib/admit")
         assert made.postgres.parent.stat().st_uid == made.database_account.uid
-        assert "closed to other users" in made.describe()
+        assert "other users cannot enter this checkout" in made.describe()
     finally:
         os.rmdir(made.postgres.parent)
         os.rmdir(made.run)
@@ -111,7 +112,7 @@ def test_path_unsafe_in_configurations_is_rejected(name: str, monkeypatch: pytes
 def test_damaged_file_is_rejected_with_its_line(var: Path):
     var.mkdir()
     (var / "layout.json").write_text("{")
-    with pytest.raises(Refused, match=r"layout\.json: It is damaged"):
+    with pytest.raises(Refused, match=r"layout\.json: The file is damaged"):
         find_layout()
 
 

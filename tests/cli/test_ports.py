@@ -54,5 +54,5 @@ def test_port_taken_in_one_family_counts_as_taken():
 
 def test_address_of_another_machine_is_rejected():
     # RFC 5737: documentation, on no machine.
-    with pytest.raises(Refused, match=r"no address 192\.0\.2\.1"):
+    with pytest.raises(Refused, match=r"not have the address 192\.0\.2\.1"):
         require_free_ports(settings(18120, 8460, LISTEN_ADDRESS="192.0.2.1"))

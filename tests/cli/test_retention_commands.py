@@ -46,7 +46,7 @@ def test_new_settings_take_effect_and_are_audited(measured: Admit, owner_engine:
     row = measured.json(*command, "--days", "60", "--bytes", "2GB", "--export", "parquet")
     assert (row["days"], row["bytes"], row["export"]) == (60, 2 << 30, "parquet")
     unexported = measured.run(*command, "--export", "none", text="n\n")
-    assert "will be deleted without having been exported" in unexported.stderr
+    assert "will be deleted without an export" in unexported.stderr
     row = measured.json(*command, "--days", "default", "--bytes", "none", "--export", "none", "--yes")
     assert (row["days"], row["days_chosen"], row["bytes"], row["export"]) == (90, False, None, "none")
     with Session(owner_engine) as session:
@@ -60,7 +60,7 @@ def test_shorter_retention_needs_confirmation(measured: Admit) -> None:
     command = ("retention", "set", "-t", "alpha", "--log", "auth", "--days", "30")
     refused = measured.run(*command, text="n\n")
     assert refused.exit_code == 1
-    assert "10 days of the auth log will be deleted for it. In 7 days that takes effect." in refused.stderr
+    assert "10 days of the auth log will be deleted. This takes effect in 7 days." in refused.stderr
     assert measured.json("retention", "show", "-t", "alpha")[0]["days"] == 90
     row = measured.json(*command, "--yes")
     today = utc_now().date()
@@ -83,7 +83,7 @@ def test_smaller_budget_prompts_without_holding_locks(measured: Admit, owner_eng
     asked: list[str] = []
     monkeypatch.setattr("cli.commands.retention.confirm", answer)
     measured.json("retention", "set", "-t", "alpha", "--log", "auth", "--bytes", "30MB")
-    assert asked.pop().startswith("10 days of the auth log will be deleted for it.")
+    assert asked.pop().startswith("10 days of the auth log will be deleted.")
     limits = ("retention", "limits", "set", "--log", "auth")
     measured.json(*limits, "--ceiling-bytes", "20MB")
     measured.json(*limits, "--ceiling-bytes", "10MB")
@@ -98,9 +98,9 @@ def test_smaller_budget_prompts_without_holding_locks(measured: Admit, owner_eng
     [
         (("--log", "auth", "--days", "6"), "Use 7 to 730."),
         (("--log", "usage", "--days", "61"), "Use 62 to 1825."),
-        (("--log", "auth", "--days", "x"), "nor 'default'"),
+        (("--log", "auth", "--days", "x"), "or 'default'"),
         (("--log", "auth", "--bytes", "5"), "Use 1048576 or more, or none."),
-        (("--log", "auth", "--bytes", "many"), "is no size such as 500MB"),
+        (("--log", "auth", "--bytes", "many"), "is not a size such as 500MB"),
         (("--log", "coa", "--export", "csv"), "The log coa cannot be exported."),
         (("--log", "audit", "--days", "90"), "'audit' is not one of"),
     ],
@@ -120,7 +120,7 @@ def test_platform_limits_bound_tenant_settings(alpha: Admit) -> None:
     alpha.json("retention", "set", "-t", "alpha", "--log", "auth", "--days", "700", "--yes")
     refused = alpha.run("retention", "limits", "set", "--log", "auth", "--ceiling-days", "400")
     assert alpha.json("retention", "limits", "show")[0]["ceiling_days"] == 730
-    assert (refused.exit_code, "Shorten it for all?" in refused.stderr) == (1, True)
+    assert (refused.exit_code, "for all tenants. Continue?" in refused.stderr) == (1, True)
     made = alpha.json(
         "retention", "limits", "set", "--log", "auth", "--ceiling-days", "400", "--ceiling-bytes", "1GB", "--yes"
     )

@@ -48,8 +48,7 @@ def test_tenant_moves_in_three_steps(move, refused, answers, alpha, owner_engine
     places = {"before": BEFORE, "after": AFTER}
     assert move("prepare", "alpha", "--to", "cell-2") == {"state": "prepared", "ready": False} | places | {
         "at_nases": ANY,
-        "next": "Wait: radiusd of the new cell takes the tenant up within half a minute. Then: ./admit tenant-move "
-        "switch alpha",
+        "next": "Wait up to half a minute for radiusd of the new cell. Then: ./admit tenant-move switch alpha",
     }
     exit_code, told = refused("switch", "alpha")
     assert (exit_code, "does not answer with the tenant's secret yet" in told) == (1, True), told
@@ -61,7 +60,7 @@ def test_tenant_moves_in_three_steps(move, refused, answers, alpha, owner_engine
     assert switched.items() >= ({"state": "switched", "ready": True} | places).items()
     assert switched["next"].startswith("./admit tenant-move finish alpha, ")
     assert alpha.json("tenant", "show", "alpha")["auth_port"] == 19120
-    finished = {"at_nases": "Remove the old address.", "next": "Nothing: the move is over."}
+    finished = {"at_nases": "Remove the old address.", "next": "None: the move is complete."}
     assert move("finish", "alpha") == {"state": "finished", "ready": None} | places | finished
     assert move("show", "alpha")["state"] == "finished"
     assert "not moving" in refused("cancel", "alpha")[1]

@@ -39,7 +39,7 @@ def test_failed_first_start_leaves_no_partial_layout(unstarted):
     with bound(socket.SOCK_DGRAM, unstarted.first_port):
         assert unstarted.try_up().returncode == 1
     for command in (("tenant", "list"), ("logs",), ("demo",)):
-        assert unstarted.admit(*command).stderr == "Error: Nothing runs here. Start it: ./admit up\n"
+        assert unstarted.admit(*command).stderr == "Error: Admit is not running. Start it: ./admit up\n"
     assert unstarted.admit("down", "--purge", "--yes").returncode == 0
     assert not unstarted.var.exists()
 
@@ -49,7 +49,7 @@ def test_uncreatable_folder_is_reported_in_a_sentence(name):
     environment = os.environ | {"ADMIT_VAR_DIR": name}
     command = [CHECKOUT / "admit", "up", "--no-install", "--no-demo"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
-    assert_one_sentence(done, f"Error: The folder {name} cannot be made: ")
+    assert_one_sentence(done, f"Error: Cannot create the folder {name}: ")
     assert (done.returncode, done.stdout) == (1, "")
 
 

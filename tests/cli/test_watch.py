@@ -33,9 +33,9 @@ def test_invalid_option_is_reported_before_the_start(alpha, monkeypatch, options
     [
         (StreamNotice("listening"), "Listening to alpha."),
         (StreamNotice("silent"), "./admit status"),
-        (StreamNotice("lost"), "lost"),
-        (StreamNotice("back"), "again"),
-        (StreamNotice("left-out", count=37), "37 events were left out"),
+        (StreamNotice("lost"), "Lost"),
+        (StreamNotice("back"), "Reconnected"),
+        (StreamNotice("left-out", count=37), "37 events were skipped"),
         (StreamNotice("left-out"), "may be missing"),
     ],
 )

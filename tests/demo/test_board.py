@@ -140,7 +140,7 @@ def test_start_lists_wrong_rows_and_the_remedy(
     for checks, differing in (([changed, quiet], True), ([quiet], False)):
         monkeypatch.setattr("cli.demo.board.all_checks", lambda demo, checks=checks: checks)
         show_new()
-        told = capsys.readouterr().out.partition("Everything runs.")[2]
+        told = capsys.readouterr().out.partition("Admit is running.")[2]
         assert ("  alpha, MAB by PAP, stolen printer\n" in told) == differing
         assert ("./admit demo --reset" in told) == differing
 
@@ -153,7 +153,7 @@ def test_start_explains_why_the_demo_is_unavailable(
 
     monkeypatch.setattr("cli.demo.board.seed", refuse)
     show_new()
-    assert "Everything runs, but the demo cannot be shown: There is a tenant 'alpha'" in capsys.readouterr().out
+    assert "Admit is running, but the demo failed: There is a tenant 'alpha'" in capsys.readouterr().out
 
 
 def test_json_is_only_the_board(capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,5 +207,5 @@ def test_quick_board_names_the_skipped_checks(domain: Domain, monkeypatch: pytes
     assert len(found.rows) == 1
     assert found.left_out == ("alpha, MAB by PAP: printer",)
     assert last_board(domain.settings) == found
-    assert "Left to ./admit demo, because it takes half a minute: alpha, MAB by PAP: printer." in render(found)
+    assert "Only in ./admit demo, because it takes half a minute: alpha, MAB by PAP: printer." in render(found)
     assert len(run_board(domain, with_long=True).rows) == 2

@@ -120,7 +120,7 @@ def test_old_nas_separates_a_closed_port_from_a_timeout() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
-    with pytest.raises(ToolFailed, match="Nothing listens"):
+    with pytest.raises(ToolFailed, match="No server listens"):
         ask_without_message_authenticator(
             Server("127.0.0.1", port, port, SECRET), user_name="a", password="b", port_id="c", timeout_seconds=1
         )

@@ -116,7 +116,7 @@ def test_vendor_notes_cover_only_the_tenants_vendors(do, main, policy_command):
     told = policy_command("check", "-", document={"rules": [acl_rule()]}).stderr
     assert "UniFi" in told
     assert "MikroTik" not in told
-    assert "more of vendors that no NAS of the tenant has" in told
+    assert "more about vendors without a NAS in the tenant" in told
     assert (
         list_vendor_limits(
             do(policies.check_document, acting=False, document={"rules": [acl_rule()]}), list_vendor_names([])

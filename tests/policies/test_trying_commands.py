@@ -55,7 +55,7 @@ def test_validate_checks_names_of_the_given_tenant(policy_command):
     ("content", "told"),
     [
         (b"[" * 100_000, "nested deeper"),
-        (b'{"rules": [' + b",".join([b"{}"] * 100_000) + b"]}", "larger than 256 kB"),
+        (b'{"rules": [' + b",".join([b"{}"] * 100_000) + b"]}", "larger than the limit of 256 kB"),
         (b"\xff\xfe\xfa", "UTF-8"),
         (b"", "is not JSON"),
         (b'{"rules": {}, "fallback": 5, "tests": "x", "x": 1}', "4 mistakes"),
@@ -214,7 +214,7 @@ def test_hits_are_shown_for_every_rule(policy_command, publish, owner_engine, te
         ("", 7, False),
     ]
     shown = policy_command("hits").output.splitlines()
-    assert shown[2].endswith("never hit since published")
+    assert shown[2].endswith("no hits since publication")
     assert "fallback" in shown[3]
 
 
@@ -255,7 +255,7 @@ def test_recorded_decision_is_simulated_with_its_request(policy_command, publish
     (reference,) = decision_ids()
     draft = file_of({"rules": [good()["rules"][0] | {"then": {"verdict": "permit", "vlan": "9"}}]})
     same = policy_command("simulate", "--decision", reference, "--draft", draft)
-    assert same.output.startswith("answered then: deny (fallback-denied) by version 1\ndeny (fallback-denied)\n")
+    assert same.output.startswith("recorded result: deny (fallback-denied) by version 1\ndeny (fallback-denied)\n")
     known = {"attribute": "endpoint.known", "operator": "equals", "value": True}
     known = file_of({"rules": [group_rule(vlan="8") | {"when": known}]}, "known.json")
     row = json.loads(policy_command("simulate", "--decision", reference, "--draft", known, "--json").output)
@@ -272,5 +272,5 @@ def test_unknown_decision_is_rejected(policy_command, publish, reference):
 
 
 def test_request_and_decision_exclude_each_other(policy_command, file_of):
-    assert "Give either" in policy_command("simulate").stderr
-    assert "Give either" in policy_command("simulate", "--decision", "1-1", "--request", file_of(PRINTER)).stderr
+    assert "Use either" in policy_command("simulate").stderr
+    assert "Use either" in policy_command("simulate", "--decision", "1-1", "--request", file_of(PRINTER)).stderr

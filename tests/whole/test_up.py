@@ -63,9 +63,9 @@ def test_other_account_gets_an_error(up: Instance):
     for command in (("status",), ("logs",), ("tenant", "list")):
         done = up.admit(*command, **Account("nobody", 65534, 65534).run_as())
         if "Permission denied" in done.stderr:
-            pytest.skip("this checkout is closed to other users")
+            pytest.skip("other users cannot enter this checkout")
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith("Error: You may not ")
+        assert done.stderr.startswith("Error: No permission to ")
 
 
 @pytest.mark.long
@@ -114,7 +114,7 @@ def test_modified_demo_does_not_fail_the_start(up: Instance):
     up.admit("down")
     started = up.admit("up", "--no-install")
     assert (started.returncode, started.stderr) == (0, "")
-    assert "Everything runs. These rows of the demo differ" in started.stdout
+    assert "Admit is running. These checks of the demo differ" in started.stdout
     assert "./admit demo --reset" in started.stdout
     up.admit("tenant", "resume", "alpha")
 
@@ -136,7 +136,7 @@ def test_killed_supervisor_does_not_block_up(up: Instance):
     before = pids(up)
     os.kill(int((up.layout.run / "supervisord.pid").read_text()), signal.SIGKILL)
     done = up.try_up()
-    assert "an earlier supervisor left behind" in done.stdout
+    assert "of an earlier supervisor" in done.stdout
     assert up.complaints() == {}
     assert not procfs.is_running(before["agent"])
 

@@ -1,4 +1,4 @@
-"""Documents of policies: what may be written, what is written."""
+"""Commands for policy documents: attributes, schema, validation, drafts."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from nac.policies.key_order import decode_policy_text, order_keys
 from nac.policies.nas_support import list_vendor_limits, list_vendor_names
 from nac.policies.schema import policy_schema
 
-# Of the radiusd that is installed here, which serves the cell of `./admit up`.
+# Dictionaries of the radiusd on this machine, which serves the cell of `./admit up`.
 _DICTIONARY = Path("/usr/share/freeradius/dictionary")
 
 
@@ -44,10 +44,13 @@ def _policy_row(policy: Policy) -> Row:
 
 @command.command()
 @document_argument
-@click.option("--tenant", "-t", metavar="SLUG", help="Check the names of its groups and sites too.")
+@click.option("--tenant", "-t", metavar="SLUG", help="Tenant whose groups and sites to check.")
 @json_option
 def validate(file: BinaryIO, tenant: str | None, as_json: bool) -> None:
-    """Check FILE, without a tenant by its form and the dictionaries of the radiusd installed here; store nothing."""
+    """Validate FILE and store nothing.
+
+    Without a tenant, checks only the format and the dictionaries of the radiusd on this machine.
+    """
     if tenant is not None:
         _check(file, tenant, as_json=as_json)
         return
@@ -61,7 +64,10 @@ def _installed_dictionary() -> ReplyDictionary | None:
     try:
         return read_dictionary(_DICTIONARY)
     except (OSError, DictionaryDamaged) as exc:
-        click.echo(f"Note: reply attributes are not checked: no dictionaries of radiusd here ({exc}).", err=True)
+        click.echo(
+            f"Note: reply attributes were not checked, because this machine has no radiusd dictionaries ({exc}).",
+            err=True,
+        )
         return None
 
 
@@ -70,7 +76,7 @@ def _installed_dictionary() -> ReplyDictionary | None:
 @tenant_option
 @json_option
 def check(file: BinaryIO, tenant: str, as_json: bool) -> None:
-    """Check FILE against the tenant's groups, sites and the dictionaries of its cell; store nothing."""
+    """Check FILE against the tenant's groups, sites and the dictionaries of its cell. Stores nothing."""
     _check(file, tenant, as_json=as_json)
 
 
@@ -80,7 +86,7 @@ def _check(file: BinaryIO, tenant: str, *, as_json: bool) -> None:
             session, tenant_id=tenant_id, document=read_document(file), refuse_absent=True
         )
         vendors = list_vendor_names(nases.list_nases(session, tenant_id=tenant_id))
-    # Who has registered none yet may mean any.
+    # Before the first NAS is registered, any vendor is possible.
     _tell_valid(compiled, as_json=as_json, vendors=vendors or None)
 
 
@@ -91,24 +97,26 @@ def _tell_valid(compiled: CompiledPolicy, *, as_json: bool, vendors: Sequence[st
         click.echo(json.dumps({"valid": True, **counts, "notes": mistake_rows(noted)}))
         return
     count = f"{len(compiled.rules)} rule{'' if len(compiled.rules) == 1 else 's'}"
-    tests = f" {len(compiled.tests)} tests, which `policy test` runs." if compiled.tests else ""
+    tests = f" {len(compiled.tests)} tests (run them with `policy test`)." if compiled.tests else ""
     click.echo(f"The policy is valid: {count}, fallback {compiled.fallback.verdict}.{tests}")
     shown = noted if vendors is None else list_vendor_limits(compiled, vendors)
     for note in shown:
         click.echo(f"Note: {note}", err=True)
     if more := len(noted) - len(shown):
-        click.echo(f"Note: {more} more of vendors that no NAS of the tenant has; --json lists them.", err=True)
+        click.echo(f"Note: {more} more about vendors without a NAS in the tenant. Use --json to list them.", err=True)
 
 
 @command.command()
 @document_argument
 @tenant_option
 @slug_option
-@click.option("--name", default="", help="For people, where the policy is new; the slug where not given.")
-@click.option("--comment", default="", help="What changed and why.")
+@click.option("--name", default="", help="Display name of a new policy (default its slug).")
+@click.option("--comment", default="", help="Summary of the change.")
 @json_option
 def save(file: BinaryIO, tenant: str, slug: str, name: str, comment: str, as_json: bool) -> None:
-    """Save FILE as the draft of a policy, made where it is new. It decides nothing until it is published."""
+    """Save FILE as the draft of a policy, and create the policy if needed. The draft is not in force until you publish
+    it.
+    """
     domain = Domain()
     with mistakes_listed(as_json=as_json), domain.tenant(tenant) as (session, tenant_id):
         text = read_text(file)
@@ -134,7 +142,7 @@ def save(file: BinaryIO, tenant: str, slug: str, name: str, comment: str, as_jso
 @slug_option
 @json_option
 def rename(name: str, tenant: str, slug: str, as_json: bool) -> None:
-    """Call a policy NAME; its slug, by which all else names it, stays."""
+    """Rename a policy to NAME. Its slug does not change."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         slug = slug or policies.find_policy(session, tenant_id=tenant_id).slug
@@ -146,10 +154,10 @@ def rename(name: str, tenant: str, slug: str, as_json: bool) -> None:
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--version", "number", type=int, help="Default: the one in force or, where none is, the newest.")
+@click.option("--version", "number", type=int, help="Version (default the one in force, or the newest).")
 @json_option
 def show(tenant: str, slug: str, number: int | None, as_json: bool) -> None:
-    """Print the document of a version as it was written: with --json beside what is known of the version."""
+    """Print the document of a version. With --json, also the version's data."""
     with Domain().tenant(tenant) as (session, tenant_id):
         slug = policies.find_policy(session, tenant_id=tenant_id, slug=slug).slug
         version = policies.require_version(session, tenant_id=tenant_id, slug=slug, number=number)
@@ -164,10 +172,10 @@ def show(tenant: str, slug: str, number: int | None, as_json: bool) -> None:
 
 @command.command("list")
 @tenant_option
-@click.option("--slug", "-s", help="List the versions of this policy, newest first.")
+@click.option("--slug", "-s", help="Policy whose versions to list, newest first.")
 @json_option
 def list_(tenant: str, slug: str | None, as_json: bool) -> None:
-    """List the policies, or the versions of one."""
+    """List policies, or the versions of one."""
     with Domain().tenant(tenant) as (session, tenant_id):
         if slug is None:
             rows = [_policy_row(policy) for policy in policies.list_policies(session, tenant_id=tenant_id)]
@@ -179,9 +187,9 @@ def list_(tenant: str, slug: str | None, as_json: bool) -> None:
 @command.command()
 @json_option
 def attributes(as_json: bool) -> None:
-    """List the attributes that conditions may read, with the values of those that have only a few.
+    """List the attributes for conditions, with their values if there are only a few.
 
-    docs/reference/policy.md says what the operators mean.
+    For the operators, see docs/reference/policy.md.
     """
     found = [*ATTRIBUTE_CATALOGUE.values(), *list_open_attributes()]
     rows: list[Row] = [
@@ -198,7 +206,7 @@ def attributes(as_json: bool) -> None:
         rows = [{**row, "operators": list_operators(attribute)} for row, attribute in zip(rows, found, strict=True)]
     show_list(rows, as_json=as_json)
     if not as_json:
-        # In a column of the table they would make its lines wider than any terminal.
+        # Not a table column, because it would be wider than any terminal.
         click.echo()
         for operators, what in _by_operators(found).items():
             click.echo(f"operators of {', '.join(what)}: {', '.join(operators)}")
@@ -206,12 +214,12 @@ def attributes(as_json: bool) -> None:
 
 @command.command()
 def schema() -> None:
-    """Print the JSON Schema of policy documents, for editors and for checks before anything is sent here."""
+    """Print the JSON Schema of policy documents, for editors and checks."""
     show_json(policy_schema())
 
 
 def _by_operators(found: Iterable[PolicyAttribute]) -> dict[tuple[str, ...], dict[str, None]]:
-    """The kinds that each set of operators applies to, and the attributes to which more do than to their kind."""
+    """Kinds by their operators, and attributes with more operators than their kind."""
     told: dict[tuple[str, ...], dict[str, None]] = {}
     for attribute in found:
         told.setdefault(list_operators(attribute), {})[attribute.kind] = None

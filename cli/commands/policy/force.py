@@ -1,4 +1,4 @@
-"""What is in force: publishing, going back, assigning to sites, removing."""
+"""Commands for policies in force: publish, roll back, assign, remove."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ from nac.sites import service as sites
 
 @contextmanager
 def _refusals_told(*, as_json: bool) -> Iterator[None]:
-    """What stands in the way of a version: mistakes, tests that fail, differences."""
+    """Report mistakes, failing tests and differences that block a version."""
     with mistakes_listed(as_json=as_json):
         try:
             yield
@@ -41,19 +41,19 @@ def _refusals_told(*, as_json: bool) -> Iterator[None]:
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--version", "number", type=int, help="Only if this is the draft: publish what was reviewed.")
+@click.option("--version", "number", type=int, help="Number of the reviewed draft; a newer draft is not published.")
 @click.option(
     "--acknowledge",
     metavar="DIGEST",
     default="",
-    help="Of the differences that a replay told: publish in spite of them. Asked for by `tenant set --replay-days`.",
+    help="Digest of a replay whose differences you accept. Required by `tenant set --replay-days`.",
 )
 @json_option
 def publish(tenant: str, slug: str, number: int | None, acknowledge: str, as_json: bool) -> None:
-    """Put the draft in force at every site that the policy is assigned to.
+    """Publish the draft at every site of the policy.
 
-    Refused where a test of the policy fails and, if the tenant asks for a replay, where the draft would answer recorded
-    requests otherwise and nobody acknowledged that.
+    Fails if a test of the policy fails. If the tenant requires a replay, also fails on differences that you did not
+    acknowledge.
     """
     domain = Domain()
     with _refusals_told(as_json=as_json), domain.change(tenant) as (session, tenant_id):
@@ -71,11 +71,11 @@ def publish(tenant: str, slug: str, number: int | None, acknowledge: str, as_jso
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--version", "number", type=int, required=True, help="A version that was in force before.")
+@click.option("--version", "number", type=int, required=True, help="Version that was in force before.")
 @click.option("--comment", default="", help="Why.")
 @json_option
 def rollback(tenant: str, slug: str, number: int, comment: str, as_json: bool) -> None:
-    """Put an earlier version back in force, as a new version. Its tests must pass; no replay is asked for."""
+    """Publish an earlier version again, as a new version. Its tests must pass; no replay is required."""
     domain = Domain()
     with _refusals_told(as_json=as_json), domain.change(tenant) as (session, tenant_id):
         version = policies.roll_back_policy(
@@ -92,10 +92,10 @@ def rollback(tenant: str, slug: str, number: int, comment: str, as_json: bool) -
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--site", required=True, metavar="SLUG", help="The site where it decides from now on.")
+@click.option("--site", required=True, metavar="SLUG", help="Site of the policy.")
 @json_option
 def assign(tenant: str, slug: str, site: str, as_json: bool) -> None:
-    """Let the policy decide at a site."""
+    """Assign the policy to a site."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         policy = policies.find_policy(session, tenant_id=tenant_id, slug=slug)
@@ -104,7 +104,7 @@ def assign(tenant: str, slug: str, site: str, as_json: bool) -> None:
     show_one(row, as_json=as_json)
     if policy.published_version is None:
         click.echo(
-            f"Note: {policy.slug} was never published, so site {site} denies everyone until it is: "
+            f"Note: {policy.slug} has no published version, so site {site} denies all requests. Publish it: "
             f"./admit policy publish -t {tenant} -s {policy.slug}",
             err=True,
         )
@@ -115,7 +115,7 @@ def assign(tenant: str, slug: str, site: str, as_json: bool) -> None:
 @click.option("--slug", "-s", required=True, help="The policy.")
 @json_option
 def remove(tenant: str, slug: str, as_json: bool) -> None:
-    """Remove a policy with all its versions; it must decide at no site."""
+    """Delete a policy with all its versions. It must be assigned to no site."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         policies.delete_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=slug)

@@ -1,4 +1,4 @@
-"""How often rules decide."""
+"""Hits of rules."""
 
 import click
 
@@ -14,9 +14,9 @@ from nac.policies.hits import count_hits, hit_rows
 @slug_option
 @json_option
 def hits(tenant: str, slug: str, as_json: bool) -> None:
-    """Tell how often each rule of the version in force decided in the last 1, 7 and 30 days (UTC), and when last.
+    """Show the hits of each rule of the version in force in the last 1, 7 and 30 days (UTC), and the last hit.
 
-    Whatever was never hit since the version was published says so.
+    Marks rules without a hit since publication.
     """
     with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
         counts = count_hits(session, tenant_id=tenant_id, slug=slug)
@@ -40,4 +40,4 @@ def _last(last: str | None, before: str | None) -> str:
     if last:
         return last
     earlier = f" (an earlier version: {before})" if before else ""
-    return f"never hit since published{earlier}"
+    return f"no hits since publication{earlier}"

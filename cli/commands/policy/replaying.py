@@ -1,4 +1,4 @@
-"""Replay: a draft over recorded requests."""
+"""Replay of a draft on recorded requests."""
 
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -20,18 +20,18 @@ from nac.reasons import get_reason
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--draft", type=click.File("rb"), help="Replay this document, whatever is stored.")
-@click.option("--version", "number", type=int, help="Replay this version; the newest where neither is given.")
-@click.option("--days", type=click.IntRange(1, MAX_DAYS), required=True, help="Requests of so many days up to now.")
+@click.option("--draft", type=click.File("rb"), help="File with the document to replay.")
+@click.option("--version", "number", type=int, help="Version to replay (default the newest).")
+@click.option("--days", type=click.IntRange(1, MAX_DAYS), required=True, help="Days of requests up to now.")
 @site_option
 @click.option(
     "--against",
     type=click.Choice(("recorded", "published")),
     default="recorded",
     show_default=True,
-    help="Compare with what was answered then, or with what the policy in force says now.",
+    help="Compare with the recorded responses, or with the policy in force.",
 )
-@click.option("--exit-code", is_flag=True, help="End with status 1 where something would be answered otherwise.")
+@click.option("--exit-code", is_flag=True, help="Exit status 1 if there are differences.")
 @json_option
 def replay(
     tenant: str,
@@ -44,10 +44,10 @@ def replay(
     exit_code: bool,
     as_json: bool,
 ) -> None:
-    """Tell which recorded requests a draft would answer otherwise, grouped, with counts and examples.
+    """Replay recorded requests with a draft, and show the differences in groups with counts and examples.
 
-    At the sites that use the policy, or at --site alone; requests that no policy decided, because credentials did not
-    hold, say, are counted and left out. Exit status 2 for a draft with mistakes.
+    Includes the sites of the policy, or only --site. Requests without a policy decision, such as failed logins, are
+    counted but not replayed. Exit status 2 if the draft has mistakes.
     """
     with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
         document = read_document(draft) if draft else None
@@ -75,7 +75,7 @@ def _lines(found: Replay) -> Iterator[str]:
         how_many = f"{_count(difference.requests, 'request')} of {_count(difference.devices, 'device')}"
         yield f"  {how_many}: {difference.before} -> {difference.after}"
         for example in difference.examples:
-            # MAB names the device by its MAC address again.
+            # In MAB, the user name is the MAC address again.
             named = not example.mac or normalise_mac(example.identity) != normalise_mac(example.mac)
             who = " ".join(filter(None, (example.mac, example.identity if named else "")))
             at = " ".join(filter(None, (example.nas, example.nas_port and f"port {example.nas_port}")))
@@ -83,10 +83,10 @@ def _lines(found: Replay) -> Iterator[str]:
     if found.groups > len(found.differences):
         yield f"  and {found.groups - len(found.differences)} smaller groups"
     for reason, count in found.not_replayable.items():
-        title = "Recorded in an older form" if reason == OLDER_FORMAT else get_reason(reason).title
+        title = "Recorded in an older format" if reason == OLDER_FORMAT else get_reason(reason).title
         yield f"{count:,} not replayed: {title} ({reason})"
     if found.suppressed:
-        yield f"{found.suppressed:,} more rejects were not recorded one by one (too many failures)"
+        yield f"{found.suppressed:,} more rejects were not recorded separately (too many failures)"
     yield from (f"Note: {each}" for each in found.unrecorded)
     if found.changed:
         yield f"digest {found.digest}"

@@ -1,4 +1,4 @@
-"""Trying a policy: its own tests, and single requests."""
+"""Policy tests and simulations."""
 
 from typing import BinaryIO
 
@@ -31,11 +31,13 @@ from nac.policies.simulation import (
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--file", "file", type=click.File("rb"), help="Of this document in place of the policy's newest version.")
-@click.option("--version", "number", type=int, help="Of this version in place of the newest.")
+@click.option(
+    "--file", "file", type=click.File("rb"), help="File with the document to test, instead of the newest version."
+)
+@click.option("--version", "number", type=int, help="Version to test (default the newest).")
 @json_option
 def test(tenant: str, slug: str, file: BinaryIO | None, number: int | None, as_json: bool) -> None:
-    """Run the tests that a policy carries; exit status 1 where one fails, 2 where it is no policy."""
+    """Run the tests of a policy. Exit status 1 if one fails, 2 if the policy is invalid."""
     with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
         document = read_document(file) if file else _stored(session, tenant_id, slug, number)
         results = policies.run_document_tests(session, tenant_id=tenant_id, document=document)
@@ -70,18 +72,18 @@ class _Moment(click.ParamType[int]):
 @command.command("simulate")
 @tenant_option
 @slug_option
-@click.option("--draft", type=click.File("rb"), help="By this document, whatever is stored.")
+@click.option("--draft", type=click.File("rb"), help="File with the document to use.")
 @site_option
 @click.option("--request", "request_file", type=click.File("rb"), help="JSON: attribute -> values.")
 @click.option(
     "--decision",
     metavar="ID",
-    help="In place of --request, that of this decision, with all that the cell knew; `decisions --json` tells it.",
+    help="Decision whose request and context to use, instead of --request; an id from `decisions --json`.",
 )
 @click.option(
-    "--at", type=_Moment(), help="When, such as 2026-01-05T09:00:00Z; now where not given, or when it was decided."
+    "--at", type=_Moment(), help="Time, such as 2026-01-05T09:00:00Z (default now or the time of the decision)."
 )
-@click.option("--as-given", is_flag=True, help="Add nothing that the request does not say.")
+@click.option("--as-given", is_flag=True, help="Use only the data in the request.")
 @json_option
 def simulate_(
     tenant: str,
@@ -94,15 +96,15 @@ def simulate_(
     as_given: bool,
     as_json: bool,
 ) -> None:
-    """Tell what a policy answers to one request, and why; nothing is stored and nobody is let in.
+    """Simulate a policy's decision about one request. Stores nothing and admits no device.
 
-    --draft is asked or, without it, what is in force of the policy or at the site; without --site, at that of the NAS.
-    Attributes are named as in conditions, those of the packet also as RADIUS does (NAS-Identifier). What follows from
-    the packet, and what is stored about the NAS, the endpoint of `mac` and the user of `user.name`, is added where the
-    request does not say it. Exit status 0 for permit and deny alike, 2 for a request or policy with mistakes.
+    Uses --draft, the policy in force or the policy of the site. The default site is that of the NAS. Attributes have
+    the names of conditions; RADIUS attributes can also have theirs (NAS-Identifier). Missing values are derived from
+    the packet and from stored data of the NAS, the endpoint `mac` and the user `user.name`. Exit status 0 for permit
+    and deny, 2 if the request or policy has mistakes.
     """
     if (request_file is None) == (decision is None):
-        raise click.UsageError("Give either --request or --decision.")
+        raise click.UsageError("Use either --request or --decision.")
     recorded = None
     with mistakes_listed(as_json=as_json):
         request, document = _read_both(request_file, draft, as_json=as_json)
@@ -135,9 +137,9 @@ def simulate_(
 
 def _recorded_line(recorded: LoggedDecision) -> str:
     row = recorded_row(recorded)
-    by = f"by version {row['policy_version']}" if row["policy_version"] else "before any policy was asked"
+    by = f"by version {row['policy_version']}" if row["policy_version"] else "before any policy decision"
     vlan = f", VLAN {row['vlan']}" if row["vlan"] else ""
-    return printable(f"answered then: {row['verdict']}{vlan} ({row['reason']}) {by}")
+    return printable(f"recorded result: {row['verdict']}{vlan} ({row['reason']}) {by}")
 
 
 def _read_both(request_file: BinaryIO | None, draft: BinaryIO | None, *, as_json: bool) -> tuple[object, object | None]:
@@ -156,7 +158,7 @@ def _read_both(request_file: BinaryIO | None, draft: BinaryIO | None, *, as_json
 
 def _listed(mistakes: list[tuple[str, DocumentMistake]], *, as_json: bool) -> click.exceptions.Exit:
     placed = [DocumentMistake(f"{side}: {mistake.place or 'document'}", mistake.message) for side, mistake in mistakes]
-    list_mistakes(placed, as_json=as_json, what="What was given")
+    list_mistakes(placed, as_json=as_json, what="The input")
     return click.exceptions.Exit(BAD_INPUT)
 
 
@@ -165,7 +167,7 @@ def _tell(simulation: Simulation) -> None:
     vlan = f", VLAN {decision.vlan}" if decision.vlan else ""
     answer = f"{decision.verdict} ({decision.reason})"
     if decision.monitored:
-        click.echo(f"admitted{vlan}, as the {decision.monitored} is in monitor mode; would be: {answer}")
+        click.echo(f"admitted{vlan}, because the {decision.monitored} is in monitor mode; otherwise: {answer}")
     else:
         click.echo(f"{decision.verdict}{vlan} ({decision.reason})")
     if decision.detail:
@@ -181,7 +183,7 @@ def _tell(simulation: Simulation) -> None:
     lines += [f"reply: {name} {operator} {value}" for name, operator, value in decision.reply]
     if simulation.filled:
         stored = ", ".join(f"{name} = {list(simulation.request[name])}" for name in simulation.filled)
-        lines.append(f"added, as the request does not say it: {stored}")
+        lines.append(f"added to the request: {stored}")
     lines += [f"Note: {note}" for note in simulation.notes]
     for line in lines:
         click.echo(printable(line))
