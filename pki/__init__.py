@@ -1,1 +1,1 @@
-"""Certificates as bytes: profiles and requests in, DER, PEM and PKCS#12 out. Knows no tenant, table or HTTP."""
+"""Certificates as bytes: profiles and requests in, DER, PEM and PKCS#12 out. Knows no tenants, tables or HTTP."""

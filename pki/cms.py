@@ -1,6 +1,6 @@
-"""Cryptographic Message Syntax (RFC 5652), as much as enrolment takes: SignedData by one signer with signed attributes.
+"""Cryptographic Message Syntax (RFC 5652), as far as enrolment needs it: SignedData by one signer with attributes.
 
-Envelopes are in `pki.cms_envelopes`. Reading proves nothing yet: who reads calls `verify` before anything is believed.
+Envelopes are in `pki.cms_envelopes`. Reading proves nothing: call `verify_signature` before you trust a message.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from pki import der
 from pki.errors import AlgorithmRefused, CmsDamaged, DerDamaged, KeyNotAllowed, SignatureRefused
 from pki.keys import require_acceptable
 
-# A request with its envelope has 2 to 5 kB; the signer's chain may come along.
+# A request with its envelope has 2 to 5 kB, plus the signer's chain.
 MAX_MESSAGE_BYTES = 64 * 1024
 _MAX_CERTIFICATES = 10
 _MAX_ATTRIBUTES = 32
@@ -29,13 +29,13 @@ _DATA = "1.2.840.113549.1.7.1"
 _CONTENT_TYPE = "1.2.840.113549.1.9.3"
 _MESSAGE_DIGEST = "1.2.840.113549.1.9.4"
 _RSA = "1.2.840.113549.1.1.1"
-# By object identifier; SHA-1 and MD5 are not here, and so refused.
+# By object identifier; SHA-1 and MD5 are rejected.
 _DIGESTS: Mapping[str, tuple[str, hashes.HashAlgorithm]] = {
     "2.16.840.1.101.3.4.2.1": ("sha256", hashes.SHA256()),
     "2.16.840.1.101.3.4.2.2": ("sha384", hashes.SHA384()),
     "2.16.840.1.101.3.4.2.3": ("sha512", hashes.SHA512()),
 }
-# PKCS#1 v1.5 with the digest that the signer names: by itself, or together with that digest (RFC 8017 A.2.4).
+# PKCS#1 v1.5 with the signer's digest, as one identifier or two (RFC 8017 A.2.4).
 _SIGNATURES: Mapping[str, str] = {
     "1.2.840.113549.1.1.11": "2.16.840.1.101.3.4.2.1",
     "1.2.840.113549.1.1.12": "2.16.840.1.101.3.4.2.2",
@@ -45,7 +45,7 @@ _SIGNATURES: Mapping[str, str] = {
 
 @contextmanager
 def translate_parse_errors(what: str) -> Iterator[None]:
-    """What the parsers raise on bad bytes leaves as CmsDamaged."""
+    """Convert errors of the parsers on invalid bytes to CmsDamaged."""
     try:
         yield
     except (
@@ -57,7 +57,7 @@ def translate_parse_errors(what: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class SignedAttribute:
-    """One value: its tag and content as they stand in DER."""
+    """One value: its tag and content in DER."""
 
     tag: int
     content: bytes
@@ -65,11 +65,11 @@ class SignedAttribute:
 
 @dataclass(frozen=True, slots=True)
 class SignedData:
-    """As it was read, by one signer."""
+    """Parsed SignedData by one signer."""
 
-    # "" where there is none: a refusal carries no content.
+    # "" without content: a failure response has none.
     content: bytes
-    # By dotted object identifier; only those that the signature covers.
+    # By dotted object identifier; only signed ones.
     attributes: Mapping[str, SignedAttribute]
     signer: x509.Certificate
     # Dotted object identifiers.
@@ -81,26 +81,26 @@ class SignedData:
 
     @property
     def digest_name(self) -> str:
-        """ "sha256" and so on. Raises AlgorithmRefused for weaker ones."""
+        """Name of the digest, such as "sha256". Raises AlgorithmRefused for weak ones."""
         return _require_digest(self.digest)[0]
 
 
 def read_signed(data: bytes) -> SignedData:
-    """Raises CmsDamaged."""
+    """Parse SignedData. Raises CmsDamaged."""
     if len(data) > MAX_MESSAGE_BYTES:
-        raise CmsDamaged(f"The message has {len(data)} bytes; at most {MAX_MESSAGE_BYTES} are read.")
+        raise CmsDamaged(f"The message has {len(data)} bytes; the maximum is {MAX_MESSAGE_BYTES}.")
     with translate_parse_errors("no SignedData by one signer"):
         signed = load_content(data, "signed_data")
         [signer_info] = signed["signer_infos"]
         if len(signed["certificates"]) > _MAX_CERTIFICATES or len(signer_info["signed_attrs"]) > _MAX_ATTRIBUTES:
-            raise ValueError("more than a message needs")
+            raise ValueError("too many parts")
         attributes = signer_info["signed_attrs"]
         stood = attributes.dump()
         if not stood or stood[0] != _IMPLICIT_SET:
             raise ValueError("no signed attributes")
         encapsulated = signed["encap_content_info"]
         if encapsulated["content_type"].dotted != _DATA:
-            raise ValueError("the content is no data")
+            raise ValueError("the content has another type than data")
         content = encapsulated["content"]
         return SignedData(
             content=content.native or b"",
@@ -114,7 +114,7 @@ def read_signed(data: bytes) -> SignedData:
 
 
 def load_content(data: bytes, kind: str) -> core.Asn1Value:
-    """The content of a ContentInfo of that kind, with nothing behind it. Inside `reading`."""
+    """The content of a ContentInfo of that kind, without trailing data. Use inside `translate_parse_errors`."""
     info = cms.ContentInfo.load(data, strict=True)
     if info["content_type"].native != kind:
         raise ValueError(f"no {kind}")
@@ -138,7 +138,7 @@ def _find_signer(certificates: cms.CertificateSet, identifier: cms.SignerIdentif
 
 
 def identifier_matches(identifier: core.Choice, certificate: asn1_x509.Certificate) -> bool:
-    """Whether a SignerIdentifier or RecipientIdentifier means this certificate. Inside `reading`."""
+    """Whether a SignerIdentifier or RecipientIdentifier identifies this certificate."""
     if identifier.name == "issuer_and_serial_number":
         chosen = identifier.chosen
         return bool(
@@ -148,9 +148,9 @@ def identifier_matches(identifier: core.Choice, certificate: asn1_x509.Certifica
 
 
 def verify_signature(signed: SignedData) -> None:
-    """That the signer's key made this signature over this content, with sound algorithms.
+    """Verify the signature over this content with the signer's key and strong algorithms.
 
-    Whether the signer may ask for anything is another question. Raises AlgorithmRefused or SignatureRefused.
+    Does not check the signer's permissions. Raises AlgorithmRefused or SignatureRefused.
     """
     _, algorithm = _require_digest(signed.digest)
     if signed.signature_algorithm != _RSA and _SIGNATURES.get(signed.signature_algorithm) != signed.digest:
@@ -162,7 +162,7 @@ def verify_signature(signed: SignedData) -> None:
     except KeyNotAllowed as exc:
         raise AlgorithmRefused(str(exc)) from exc
     if not isinstance(key, rsa.RSAPublicKey):
-        raise AlgorithmRefused("The signer's key must be RSA: the answer is encrypted to it.")
+        raise AlgorithmRefused("The signer's key must be RSA, because the response is encrypted to it.")
     hasher = hashes.Hash(algorithm)
     hasher.update(signed.content)
     expected = {
@@ -170,11 +170,11 @@ def verify_signature(signed: SignedData) -> None:
         _MESSAGE_DIGEST: SignedAttribute(0x04, hasher.finalize()),
     }
     if any(signed.attributes.get(oid) != value for oid, value in expected.items()):
-        raise SignatureRefused("The signature is not over this content.")
+        raise SignatureRefused("The signature is for other content.")
     try:
         key.verify(signed.signature, signed.signed_bytes, padding.PKCS1v15(), algorithm)
     except InvalidSignature as exc:
-        raise SignatureRefused("The signature does not hold.") from exc
+        raise SignatureRefused("The signature is invalid.") from exc
 
 
 def _require_digest(dotted: str) -> tuple[str, hashes.HashAlgorithm]:
@@ -191,9 +191,9 @@ def sign_content(
     key: rsa.RSAPrivateKey,
     digest: str = "sha256",
 ) -> bytes:
-    """A ContentInfo of SignedData that carries the signer's certificate; without content where there is none.
+    """A ContentInfo of SignedData with the signer's certificate. Empty content is omitted.
 
-    The signature algorithm is written as rsaEncryption: strict clients know no other in a SignerInfo.
+    The signature algorithm is written as rsaEncryption, the only one that strict clients accept in a SignerInfo.
     """
     algorithm = next(known for name, known in _DIGESTS.values() if name == digest)
     hasher = hashes.Hash(algorithm)
@@ -238,5 +238,5 @@ def issuer_and_serial(certificate: asn1_x509.Certificate) -> cms.IssuerAndSerial
 
 
 def certificates_only(certificates: Sequence[x509.Certificate]) -> bytes:
-    """A SignedData that signs nothing and carries certificates (RFC 5652 5, "degenerate")."""
+    """A SignedData without signatures that carries certificates (RFC 5652 5, "degenerate")."""
     return pkcs7.serialize_certificates(list(certificates), Encoding.DER)

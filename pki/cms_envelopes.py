@@ -1,8 +1,8 @@
-"""EnvelopedData (RFC 5652 6): to one RSA key, the content under AES in CBC mode. DES and 3DES are refused.
+"""EnvelopedData (RFC 5652 6) for one RSA key, with content under AES in CBC mode. DES and 3DES are rejected.
 
-An envelope has no proof of its content, and whoever has seen one may send it again, changed, and look at the answer
-(Bleichenbacher 1998, Vaudenay 2002). So whatever goes wrong after the recipient is found is one and the same error,
-and a wrong content key is used like a right one.
+An envelope does not prove its content. An attacker may send a changed copy and observe the response (Bleichenbacher
+1998, Vaudenay 2002). So all failures after the recipient is found are the same error, and a wrong content key is used
+like a right one.
 """
 
 import secrets
@@ -32,7 +32,7 @@ _MAX_RECIPIENTS = 8
 
 @dataclass(frozen=True, slots=True)
 class ContentCipher:
-    # As asn1crypto spells it.
+    # Name in asn1crypto.
     name: str
     key_bytes: int
 
@@ -44,7 +44,7 @@ _CIPHERS: Mapping[str, ContentCipher] = {"2.16.840.1.101.3.4.1.2": AES_128, "2.1
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """Whose key the content's key is encrypted to."""
+    """The owner of the key that the content's key is encrypted to."""
 
     matches: Callable[[x509.Certificate], bool]
     # Dotted object identifier.
@@ -61,13 +61,13 @@ class Envelope:
 
 
 def read_envelope(data: bytes) -> Envelope:
-    """Raises CmsDamaged or AlgorithmRefused."""
+    """Parse EnvelopedData. Raises CmsDamaged or AlgorithmRefused."""
     if len(data) > MAX_MESSAGE_BYTES:
-        raise CmsDamaged(f"The envelope has {len(data)} bytes; at most {MAX_MESSAGE_BYTES} are read.")
+        raise CmsDamaged(f"The envelope has {len(data)} bytes; the maximum is {MAX_MESSAGE_BYTES}.")
     with translate_parse_errors("no EnvelopedData"):
         enveloped = load_content(data, "enveloped_data")
         if len(enveloped["recipient_infos"]) > _MAX_RECIPIENTS:
-            raise ValueError("more recipients than a message needs")
+            raise ValueError("too many recipients")
         recipients = tuple(_read_recipient(info.chosen) for info in enveloped["recipient_infos"] if info.name == "ktri")
         encrypted = enveloped["encrypted_content_info"]
         algorithm = encrypted["content_encryption_algorithm"]
@@ -103,7 +103,7 @@ def find_recipient(envelope: Envelope, certificate: x509.Certificate) -> Recipie
 
 
 def open_envelope(envelope: Envelope, recipient: Recipient, key: rsa.RSAPrivateKey) -> bytes:
-    """The content, which may still be anything. Raises AlgorithmRefused or EnvelopeRefused."""
+    """Decrypt the content, which is still unverified. Raises AlgorithmRefused or EnvelopeRefused."""
     if recipient.algorithm != _RSA:
         raise AlgorithmRefused("The envelope's key must be encrypted with RSA (PKCS#1 v1.5).")
     content_key = _decrypt_content_key(recipient, key, envelope.cipher.key_bytes)
@@ -117,7 +117,7 @@ def open_envelope(envelope: Envelope, recipient: Recipient, key: rsa.RSAPrivateK
 
 
 def _decrypt_content_key(recipient: Recipient, key: rsa.RSAPrivateKey, length: int) -> bytes:
-    """A random one in place of what is no key of that length (RFC 3218 2.3.2)."""
+    """The content key, or a random one if decryption gives none of that length (RFC 3218 2.3.2)."""
     stand_in = secrets.token_bytes(length)
     try:
         found = key.decrypt(recipient.encrypted_key, padding.PKCS1v15())
@@ -127,7 +127,7 @@ def _decrypt_content_key(recipient: Recipient, key: rsa.RSAPrivateKey, length: i
 
 
 def seal_envelope(content: bytes, certificate: x509.Certificate, cipher: ContentCipher) -> bytes:
-    """A ContentInfo of EnvelopedData to the certificate's RSA key. Raises AlgorithmRefused for another kind of key."""
+    """A ContentInfo of EnvelopedData for the certificate's RSA key. Raises AlgorithmRefused for other keys."""
     public_key = certificate.public_key()
     if not isinstance(public_key, rsa.RSAPublicKey):
         raise AlgorithmRefused("An envelope needs a recipient with an RSA key.")

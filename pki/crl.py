@@ -1,6 +1,6 @@
 """Certificate revocation lists (RFC 5280 5): complete, for all certificates and reasons of one authority.
 
-So they carry no IssuingDistributionPoint (5.2.5), which would say which part of the whole a list is.
+So they have no IssuingDistributionPoint (5.2.5), which marks partial lists.
 """
 
 from collections.abc import Iterable
@@ -32,13 +32,13 @@ def build_crl(
     this_update: datetime,
     next_update: datetime,
 ) -> bytes:
-    """DER. `revoked` holds serial numbers (big-endian) with their revocations; times are cut to whole seconds.
+    """A list as DER. `revoked` has big-endian serial numbers with their revocations. Times are cut to whole seconds.
 
-    Raises IssuerNotAllowed where the authority may not sign lists.
+    Raises IssuerNotAllowed if the authority may not sign lists.
     """
     _check_issuer(issuer.certificate)
     if not 0 <= number <= MAX_CRL_NUMBER:
-        raise ValueError("a CRL's number is not negative and has at most 20 octets (RFC 5280 5.2.3)")
+        raise ValueError("a CRL number must not be negative or exceed 20 octets (RFC 5280 5.2.3)")
     entries = b"".join(_encode_entry(serial, revocation) for serial, revocation in revoked)
     identifier = der.sequence(der.encode(0x80, key_identifier(issuer.certificate)))
     extensions = der.sequence(
@@ -50,7 +50,7 @@ def build_crl(
         issuer.certificate.subject.public_bytes(),
         der.time(this_update),
         der.time(next_update),
-        # RFC 5280 5.1.2.6: absent where it would be empty.
+        # RFC 5280 5.1.2.6: absent if empty.
         der.encode(der.SEQUENCE, entries) if entries else b"",
         der.explicit(0, extensions),
     )
@@ -60,7 +60,7 @@ def build_crl(
 
 
 _REASON_EXTENSIONS = {
-    # RFC 5280 5.3.1: unspecified is said by leaving the reason out.
+    # RFC 5280 5.3.1: no reason means unspecified.
     name: der.sequence(der.extension(_REASON, der.encode(der.ENUMERATED, bytes((code,))))) if code else b""
     for name, code in REVOCATION_REASONS.items()
 }
@@ -79,11 +79,11 @@ def _check_issuer(authority: x509.Certificate) -> None:
 
 
 def _check_signature(crl: bytes, issuer: x509.Certificate) -> None:
-    """As with certificates: a faulty one would be found by customers, or give the key away."""
+    """Verify our own signature: a faulty one would fail at customers, or reveal the key."""
     try:
         loaded = x509.load_der_x509_crl(crl)
         good = loaded.is_signature_valid(require_acceptable(issuer.public_key()))
     except (ValueError, TypeError, InvalidSignature) as exc:
-        raise IssuerNotAllowed("The list just made cannot be read; it is withheld.") from exc
+        raise IssuerNotAllowed("The new list is not readable and was discarded.") from exc
     if not good:
-        raise IssuerNotAllowed("The signature just made does not verify; the list is withheld.")
+        raise IssuerNotAllowed("The signature of the new list is invalid; the list was discarded.")

@@ -1,7 +1,8 @@
-"""As much of DER (X.690) as names, CRLs and OCSP take.
+"""The part of DER (X.690) for names, CRLs and OCSP.
 
-The `cryptography` package decodes names into Python strings and loses what OpenSSL's hash and one-line form depend on:
-string types and raw bytes. Its builders copy a CRL for each entry, and know one certificate in an OCSP answer.
+The `cryptography` package decodes names into Python strings. That loses string types and raw bytes, which OpenSSL's
+hash and one-line form depend on. Its builders copy a CRL for each entry, and support one certificate in an
+OCSP response.
 """
 
 from collections.abc import Iterator
@@ -33,33 +34,33 @@ _EXPLICIT_VERSION = 0xA0
 _YEARS_OF_TWO_DIGITS = range(1950, 2050)
 
 _MAX_OID_OCTETS = 63
-# That of a UUID (X.667) is the largest in use.
+# Maximum octets of an arc: a UUID (X.667) is the largest in use.
 _OID_ARC_END = 1 << 128
 
 
 class Element(NamedTuple):
     tag: int
     content: bytes
-    # Tag, length and content as they stood.
+    # Tag, length and content as received.
     encoded: bytes
 
 
 def read_element(data: bytes, at: int = 0) -> tuple[Element, int]:
-    """The element at `at` and the place after it. Tags of one byte and definite lengths only: X.509 has no others."""
+    """The element at `at` and the position after it. Supports one-byte tags and definite lengths, as in X.509."""
     if at + 2 > len(data):
         raise DerDamaged(f"byte {at}: the data ends within a tag or length")
     tag, length, start = data[at], data[at + 1], at + 2
     if tag & 0x1F == 0x1F:
-        raise DerDamaged(f"byte {at}: a tag of several bytes is not expected here")
+        raise DerDamaged(f"byte {at}: unexpected tag of several bytes")
     if length & 0x80:
         octets = length & 0x7F
         if octets == 0 or octets > 4 or start + octets > len(data):
-            raise DerDamaged(f"byte {at + 1}: this length cannot be read")
+            raise DerDamaged(f"byte {at + 1}: invalid length")
         length = int.from_bytes(data[start : start + octets])
         start += octets
     end = start + length
     if end > len(data):
-        raise DerDamaged(f"byte {at}: the element claims {length} bytes, {len(data) - start} are left")
+        raise DerDamaged(f"byte {at}: the element needs {length} bytes, but {len(data) - start} are left")
     return Element(tag, data[start:end], data[at:end]), end
 
 
@@ -72,7 +73,7 @@ def iter_children(content: bytes) -> Iterator[Element]:
 
 def require_tag(element: Element, tag: int) -> Element:
     if element.tag != tag:
-        raise DerDamaged(f"tag 0x{element.tag:02x} stands where 0x{tag:02x} must")
+        raise DerDamaged(f"tag 0x{element.tag:02x} instead of 0x{tag:02x}")
     return element
 
 
@@ -94,17 +95,17 @@ def sequence(*parts: bytes) -> bytes:
 
 
 def integer(value: int) -> bytes:
-    """A number that is not negative."""
+    """INTEGER of a number that is not negative."""
     return encode(INTEGER, value.to_bytes(value.bit_length() // 8 + 1))
 
 
 def bit_string(content: bytes) -> bytes:
-    """Of whole octets."""
+    """BIT STRING of whole octets."""
     return encode(BIT_STRING, b"\0" + content)
 
 
 def object_identifier(text: str) -> bytes:
-    """From its dotted form (X.690 8.19)."""
+    """OBJECT IDENTIFIER from its dotted form (X.690 8.19)."""
     first, second, *arcs = map(int, text.split("."))
     content = b""
     for arc in (40 * first + second, *arcs):
@@ -116,7 +117,7 @@ def object_identifier(text: str) -> bytes:
 
 
 def generalized_time(moment: datetime) -> bytes:
-    """In whole seconds, as RFC 5280 and RFC 6960 want it."""
+    """GeneralizedTime in whole seconds (RFC 5280, RFC 6960)."""
     return encode(GENERALIZED_TIME, f"{moment.astimezone(UTC):%Y%m%d%H%M%SZ}".encode())
 
 
@@ -128,13 +129,13 @@ def time(moment: datetime) -> bytes:
 
 
 def extension(identifier: str, value: bytes, *, critical: bool = False) -> bytes:
-    """Extension of RFC 5280 4.1; `value` is the DER that stands within."""
+    """Extension of RFC 5280 4.1; `value` is its DER content."""
     flag = encode(BOOLEAN, b"\xff") if critical else b""
     return sequence(object_identifier(identifier), flag, encode(OCTET_STRING, value))
 
 
 def decode_oid(content: bytes) -> str:
-    """The dotted form of an object identifier (X.690 8.19), within the bounds that other readers have."""
+    """The dotted form of an object identifier (X.690 8.19), within the limits of other parsers."""
     if len(content) > _MAX_OID_OCTETS:
         raise DerDamaged(f"an object identifier of {len(content)} octets")
     arcs: list[int] = []
@@ -155,12 +156,12 @@ def decode_oid(content: bytes) -> str:
 
 
 def read_names(tbs_certificate: bytes) -> tuple[bytes, bytes]:
-    """(issuer, subject) of a TBSCertificate (RFC 5280 4.1), each as the DER that stands there."""
+    """(issuer, subject) of a TBSCertificate (RFC 5280 4.1), as raw DER."""
     outer, _ = read_element(tbs_certificate)
     fields = list(iter_children(require_tag(outer, SEQUENCE).content))
     if fields and fields[0].tag == _EXPLICIT_VERSION:
         del fields[0]
     if len(fields) < 5:
-        raise DerDamaged("a TBSCertificate of fewer than five fields")
+        raise DerDamaged("a TBSCertificate with fewer than five fields")
     # serialNumber, signature, issuer, validity, subject
     return require_tag(fields[2], SEQUENCE).encoded, require_tag(fields[4], SEQUENCE).encoded

@@ -1,4 +1,4 @@
-"""What can be wrong with a request for a certificate. The domain turns these into errors of its own."""
+"""Errors of certificates and requests. The domain converts them to its own errors."""
 
 from collections.abc import Iterable
 
@@ -7,11 +7,11 @@ from cryptography.exceptions import UnsupportedAlgorithm
 
 
 class PkiError(Exception):
-    """Base of every error of this package; the message names the place and what is allowed there."""
+    """Base of all errors of this package. The message names the place and the allowed values."""
 
 
 class ProfileErrors(PkiError):
-    """A written profile is not valid; `mistakes` holds every mistake with its place."""
+    """An invalid profile; `mistakes` has every mistake with its place."""
 
     def __init__(self, mistakes: Iterable[str]) -> None:
         self.mistakes = tuple(mistakes)
@@ -19,15 +19,15 @@ class ProfileErrors(PkiError):
 
 
 class NameNotAllowed(PkiError):
-    """A subject or alternative name cannot stand in a certificate."""
+    """A subject or alternative name is not allowed in a certificate."""
 
 
 class KeyNotAllowed(PkiError):
-    """A key is too weak, of a kind that is not supported, or not readable."""
+    """A key is too weak, unsupported or unreadable."""
 
 
 class RequestNotAllowed(PkiError):
-    """A certificate signing request is not readable or not signed by its own key."""
+    """A certificate signing request is unreadable or not signed with its own key."""
 
 
 class IssuerNotAllowed(PkiError):
@@ -39,50 +39,50 @@ class ValidityNotAllowed(PkiError):
 
 
 class OcspRequestMalformed(PkiError):
-    """These bytes are no OCSP request, or one that goes beyond the bounds."""
+    """The bytes are no OCSP request, or the request exceeds the limits."""
 
 
 class BundleNotAllowed(PkiError):
-    """A PKCS#12 file cannot be made from these parts."""
+    """These parts cannot be put into a PKCS#12 file."""
 
 
 class TokenRefused(PkiError):
-    """A PKCS#11 token, its module or its PIN cannot be used as it is configured."""
+    """A PKCS#11 token, its module or its PIN is unusable as configured."""
 
 
 class TokenUnavailable(PkiError):
-    """A PKCS#11 token is away or out of order; it may come back."""
+    """A PKCS#11 token is missing or fails; it may come back."""
 
 
 class DerDamaged(PkiError):
-    """These bytes are not the DER they should be."""
+    """The bytes are not the expected DER."""
 
 
 class CmsDamaged(PkiError):
-    """These bytes are not the Cryptographic Message Syntax that they should be."""
+    """The bytes are not the expected Cryptographic Message Syntax."""
 
 
 class AlgorithmRefused(PkiError):
-    """A message uses an algorithm that is too weak or not known."""
+    """A message uses a weak or unknown algorithm."""
 
 
 class SignatureRefused(PkiError):
-    """A message's signature does not hold."""
+    """The signature of a message is invalid."""
 
 
 class EnvelopeRefused(PkiError):
-    """An envelope cannot be opened; the same for every reason, so that nothing can be learned from it."""
+    """An envelope cannot be opened. Equal for every cause, so that it reveals nothing."""
 
 
 class UploadNotReadable(PkiError):
-    """A file that should hold certificates does not."""
+    """A file has no readable certificates."""
 
 
 class StatusNotUsable(PkiError):
-    """What an authority says of its certificates cannot be read, is not its own, or holds no more."""
+    """A status from an authority is unreadable, foreign or expired."""
 
 
-# What `cryptography` and pki raise over bytes that are not what they should be.
+# Errors of `cryptography` and pki for invalid bytes.
 UNREADABLE_ERRORS = (
     ValueError,
     TypeError,

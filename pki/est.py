@@ -18,7 +18,7 @@ _PEM_BEGIN = b"-----BEGIN"
 _RSA_ENCRYPTION = "1.2.840.113549.1.1.1"
 _SHA256_WITH_RSA = "1.2.840.113549.1.1.11"
 _EC_PUBLIC_KEY = "1.2.840.10045.2.1"
-# Curve and the signature algorithm whose hash fits it.
+# Curve and the signature algorithm with the fitting hash.
 _CURVES = {
     "ecdsa-p256": ("1.2.840.10045.3.1.7", "1.2.840.10045.4.3.2"),
     "ecdsa-p384": ("1.3.132.0.34", "1.2.840.10045.4.3.3"),
@@ -26,13 +26,13 @@ _CURVES = {
 
 
 def read_body(body: bytes) -> bytes:
-    """The request within a body of simpleenroll: DER, or PEM where a client sent that.
+    """The request in a body of simpleenroll: DER, or the PEM that a client sent.
 
-    RFC 7030 sends base64 whatever Content-Transfer-Encoding says, or says nothing (RFC 8951 2.1); bare DER and PEM are
-    taken as well. Raises RequestNotAllowed.
+    RFC 7030 sends base64, whatever Content-Transfer-Encoding says (RFC 8951 2.1). Bare DER and PEM are accepted, too.
+    Raises RequestNotAllowed.
     """
     if len(body) > MAX_BODY_OCTETS:
-        raise RequestNotAllowed(f"The body has {len(body)} bytes; at most {MAX_BODY_OCTETS} are read.")
+        raise RequestNotAllowed(f"The body has {len(body)} bytes; the maximum is {MAX_BODY_OCTETS}.")
     if body[:1] == bytes((der.SEQUENCE,)) and body[1:2] >= b"\x80":
         return body
     if body.lstrip().startswith(_PEM_BEGIN):
@@ -49,7 +49,7 @@ def certificates_only(certificates: Sequence[x509.Certificate]) -> bytes:
 
 
 def encode_key_attributes(kind: KeyKind) -> bytes:
-    """CsrAttrs (RFC 7030 4.5.2) that ask for a key of this kind and the hash that goes with it, DER."""
+    """CsrAttrs (RFC 7030 4.5.2) for a key of this kind and its hash, as DER."""
     if kind in _CURVES:
         curve, signature = _CURVES[kind]
         key = _encode_attribute(_EC_PUBLIC_KEY, _encode_identifier(curve))

@@ -1,7 +1,7 @@
-"""What other authorities say of their certificates: CRLs (RFC 5280 5) and OCSP answers (RFC 6960), taken from anybody.
+"""Status from external authorities: CRLs (RFC 5280 5) and OCSP responses (RFC 6960), from untrusted sources.
 
-Sizes are bounded before anything is parsed, signatures are checked before anything is believed, and what a list leaves
-open (one part of several, changes alone, other issuers' certificates) is refused rather than guessed.
+Sizes are checked before parsing, and signatures before use. Lists with an open scope (partial, delta or indirect lists)
+are rejected.
 """
 
 from collections.abc import Iterator
@@ -26,14 +26,14 @@ from pki.signatures import is_signed_with, public_key_der
 MAX_CRL_BYTES = 16 << 20
 MAX_REVOKED = 250_000
 MAX_OCSP_BYTES = 64 << 10
-# Clocks differ.
+# Tolerance for clocks.
 _SKEW = timedelta(minutes=5)
-# RFC 6960 4.2.2.1: without nextUpdate newer information is to be had at any time.
+# RFC 6960 4.2.2.1: without nextUpdate, newer information is always available.
 _DEFAULT_LIFETIME = timedelta(minutes=10)
 
 
 class ExternalRevocationList(NamedTuple):
-    # None where the authority numbers none (RFC 5280 5.2.3 asks for it).
+    # None if the authority does not number its lists (RFC 5280 5.2.3 requires it).
     number: int | None
     this_update: datetime
     next_update: datetime
@@ -48,23 +48,23 @@ class OcspStatus(NamedTuple):
 
 
 def read_crl(data: bytes, authority: x509.Certificate, *, now: datetime) -> ExternalRevocationList:
-    """A complete list that this authority signed and that is in force. Raises StatusNotUsable."""
+    """Parse a complete, current list signed by this authority. Raises StatusNotUsable."""
     _require_size(data, MAX_CRL_BYTES)
     try:
         crl = x509.load_pem_x509_crl(data) if data.startswith(b"-----BEGIN") else x509.load_der_x509_crl(data)
         if format_one_line(crl.issuer) != format_one_line(authority.subject):
-            raise StatusNotUsable("The list is another authority's.")
+            raise StatusNotUsable("The list is from another authority.")
         if not _may_sign_lists(authority) or not _is_signed(crl, authority):
             raise StatusNotUsable("The list is not signed by the authority.")
         if crl.next_update_utc is None:
-            raise StatusNotUsable("The list does not say until when it holds.")
+            raise StatusNotUsable("The list has no nextUpdate.")
         _require_current(crl.last_update_utc, crl.next_update_utc, now)
         number = _read_number(crl)
         if len(crl) > MAX_REVOKED:
-            raise StatusNotUsable(f"The list has {len(crl)} entries; at most {MAX_REVOKED} are read.")
+            raise StatusNotUsable(f"The list has {len(crl)} entries; the maximum is {MAX_REVOKED}.")
         return ExternalRevocationList(number, crl.last_update_utc, crl.next_update_utc, frozenset(_iter_serials(crl)))
     except UNREADABLE_ERRORS as exc:
-        raise StatusNotUsable(f"This is no list of revoked certificates: {exc}") from exc
+        raise StatusNotUsable(f"Invalid certificate revocation list: {exc}") from exc
 
 
 def _is_signed(crl: x509.CertificateRevocationList, authority: x509.Certificate) -> bool:
@@ -75,7 +75,7 @@ def _is_signed(crl: x509.CertificateRevocationList, authority: x509.Certificate)
 
 
 def _may_sign_lists(authority: x509.Certificate) -> bool:
-    """RFC 5280 6.3.3 (f)."""
+    """Whether keyUsage allows it (RFC 5280 6.3.3 (f))."""
     try:
         return authority.extensions.get_extension_for_class(x509.KeyUsage).value.crl_sign
     except x509.ExtensionNotFound:
@@ -89,14 +89,14 @@ def _read_number(crl: x509.CertificateRevocationList) -> int | None:
             case x509.CRLNumber(crl_number=found):
                 number = found
             case x509.DeltaCRLIndicator():
-                raise StatusNotUsable("The list tells changes alone; the complete one is needed.")
+                raise StatusNotUsable("The list is a delta CRL; a complete list is required.")
             case x509.IssuingDistributionPoint() as point:
                 if point.indirect_crl or point.only_some_reasons or point.only_contains_ca_certs:
-                    raise StatusNotUsable("The list is one part of several, and not that of devices' certificates.")
+                    raise StatusNotUsable("The list is partial and does not cover certificates of devices.")
                 if point.only_contains_attribute_certs:
-                    raise StatusNotUsable("The list is not about certificates of public keys.")
+                    raise StatusNotUsable("The list covers only attribute certificates.")
             case _ if extension.critical:
-                raise StatusNotUsable(f"The critical extension {extension.oid.dotted_string} is not understood here.")
+                raise StatusNotUsable(f"Unknown critical extension {extension.oid.dotted_string}.")
     return number
 
 
@@ -109,7 +109,7 @@ def _iter_serials(crl: x509.CertificateRevocationList) -> Iterator[bytes]:
 
 
 def build_ocsp_request(authority: x509.Certificate, serial: bytes) -> bytes:
-    """DER, about one certificate; without a nonce, since many responders answer with what they prepared (RFC 5019)."""
+    """A DER request for one certificate, without a nonce: many responders send prepared responses (RFC 5019)."""
     name_hash, key_hash = _issuer_hashes(authority, hashes.SHA1())  # noqa: S303 -- it identifies, and protects nothing
     builder = ocsp.OCSPRequestBuilder().add_certificate_by_hash(
         name_hash,
@@ -131,26 +131,26 @@ def _issuer_hashes(authority: x509.Certificate, algorithm: hashes.HashAlgorithm)
 
 
 def _key_bits(authority: x509.Certificate) -> bytes:
-    """The BIT STRING of the public key without its count of unused bits (RFC 6960 4.1.1)."""
+    """Octets of the public key's BIT STRING, without the count of unused bits (RFC 6960 4.1.1)."""
     outer, _ = der.read_element(public_key_der(authority.public_bytes(Encoding.DER)))
     return list(der.iter_children(outer.content))[1].content[1:]
 
 
 def read_ocsp(data: bytes, authority: x509.Certificate, serial: bytes, *, now: datetime) -> OcspStatus:
-    """What the authority, or a responder that it delegated to, says of one certificate. Raises StatusNotUsable."""
+    """Status of one certificate from its authority or a delegated responder. Raises StatusNotUsable."""
     _require_size(data, MAX_OCSP_BYTES)
     try:
         response = ocsp.load_der_ocsp_response(data)
         if response.response_status is not ocsp.OCSPResponseStatus.SUCCESSFUL:
-            raise StatusNotUsable(f"The responder refuses: {response.response_status.name.lower()}.")
+            raise StatusNotUsable(f"The responder returned an error: {response.response_status.name.lower()}.")
         if not any(_is_signed_response(response, key) for key in _responder_keys(response, authority, now)):
-            raise StatusNotUsable("The answer is not signed by the authority, nor by a responder of its.")
+            raise StatusNotUsable("The response is not signed by the authority or its responder.")
         for single in response.responses:
             if _is_about(single, authority, serial):
                 return _read_single_response(single, now)
     except UNREADABLE_ERRORS as exc:
-        raise StatusNotUsable(f"This is no answer about a certificate: {exc}") from exc
-    raise StatusNotUsable("The answer is about another certificate.")
+        raise StatusNotUsable(f"Invalid OCSP response: {exc}") from exc
+    raise StatusNotUsable("The response is for another certificate.")
 
 
 def _is_about(single: ocsp.OCSPSingleResponse, authority: x509.Certificate, serial: bytes) -> bool:
@@ -169,7 +169,7 @@ def _read_single_response(single: ocsp.OCSPSingleResponse, now: datetime) -> Ocs
 def _responder_keys(
     response: ocsp.OCSPResponse, authority: x509.Certificate, now: datetime
 ) -> Iterator[PublicKeyTypes]:
-    """RFC 6960 4.2.2.2: the authority's own, and those that it certified for this."""
+    """Keys of the authority and of its delegated responders (RFC 6960 4.2.2.2)."""
     yield authority.public_key()
     for certificate in response.certificates:
         if _is_delegated(certificate, authority, now):
@@ -208,11 +208,11 @@ def _is_signed_response(response: ocsp.OCSPResponse, key: PublicKeyTypes) -> boo
 
 def _require_size(data: bytes, most: int) -> None:
     if len(data) > most:
-        raise StatusNotUsable(f"It has {len(data)} bytes; at most {most} are read.")
+        raise StatusNotUsable(f"It has {len(data)} bytes; the maximum is {most}.")
 
 
 def _require_current(begin: datetime, end: datetime, now: datetime) -> None:
     if begin > now + _SKEW:
-        raise StatusNotUsable(f"It is of {begin:%Y-%m-%d %H:%M} UTC, which is still to come.")
+        raise StatusNotUsable(f"It is from {begin:%Y-%m-%d %H:%M} UTC, which is in the future.")
     if end <= now:
-        raise StatusNotUsable(f"It held until {end:%Y-%m-%d %H:%M} UTC.")
+        raise StatusNotUsable(f"It expired at {end:%Y-%m-%d %H:%M} UTC.")

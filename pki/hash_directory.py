@@ -1,8 +1,8 @@
-"""A directory of authorities as OpenSSL's `ca_path` wants it: each certificate in `<subject hash>.<n>`.
+"""A directory of authorities in OpenSSL's `ca_path` form: each certificate in `<subject hash>.<n>`.
 
-radiusd reads such a directory while it runs. It opens .0, .1, ... up to the first number that is missing, and remembers
-how far it came, so a new certificate of a known name is seen only in a file of a higher number: files keep their place.
-And only while it holds none of that name: where it does, it has to be exchanged (tenants.trust_generation).
+radiusd reads it while running. It opens .0, .1, ... up to the first missing number and remembers the position. So it
+finds a new certificate of a known name only in a file with a higher number, and files keep their places. It finds none
+of a name that it has already loaded; then radiusd must be restarted (tenants.trust_generation).
 """
 
 import os
@@ -21,7 +21,7 @@ _TEMPORARY_PREFIX = ".authority-"
 
 
 def write_authorities(directory: Path, certificates: Iterable[x509.Certificate]) -> None:
-    """Make `directory` hold exactly these authorities. Every file appears whole; no other kind of file is touched."""
+    """Make `directory` contain exactly these authorities. Replaces files atomically, and ignores other files."""
     directory.mkdir(parents=True, exist_ok=True)
     wanted: dict[str, list[bytes]] = {}
     for certificate in certificates:
@@ -45,14 +45,14 @@ def _read_entries(directory: Path) -> dict[str, dict[int, bytes]]:
 
 
 def _arrange(directory: Path, name_hash: str, present: dict[int, bytes], pems: list[bytes]) -> None:
-    """What stays comes first and in its old order, what is new behind it, without a gap."""
+    """Keep existing certificates first and in their order, then add new ones, without a gap."""
     staying = [present[number] for number in sorted(present) if present[number] in pems]
     final = list(dict.fromkeys(staying))
     final += [pem for pem in pems if pem not in final]
     for number, pem in enumerate(final):
         if present.get(number) != pem:
             _write(directory, f"{name_hash}.{number}", pem)
-    # From the top, so that a reader finds no gap on its way.
+    # Downwards, so that a reader finds no gap.
     for number in sorted((number for number in present if number >= len(final)), reverse=True):
         (directory / f"{name_hash}.{number}").unlink()
 

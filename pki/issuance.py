@@ -1,4 +1,4 @@
-"""Issuing: a profile, a public key and names become a certificate (RFC 5280). All is checked before the signature."""
+"""Issues certificates (RFC 5280) from a profile, a public key and names. Checks everything before signing."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ _TLS_USAGES = frozenset(("client-auth", "server-auth"))
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """An authority's certificate with the key that belongs to it."""
+    """An authority's certificate and its key."""
 
     certificate: x509.Certificate
     key: PrivateKey = field(repr=False)
@@ -35,7 +35,7 @@ class Issuer:
 
 @dataclass(frozen=True, slots=True)
 class IssuerLocations:
-    """URLs where an issuer tells of itself and of what it issued (RFC 5280 4.2.1.13, 4.2.2.1)."""
+    """URLs of an issuer's certificate and status services (RFC 5280 4.2.1.13, 4.2.2.1)."""
 
     # Its certificate; its OCSP responder; its CRL.
     certificate: str
@@ -59,12 +59,12 @@ def plan_validity(
     not_before: datetime | None = None,
     not_after: datetime | None = None,
 ) -> Validity:
-    """The period a certificate gets: as asked for, else as the profile says, shortened to the issuer's end.
+    """Validity of a certificate: as requested, by default as in the profile, shortened to the issuer's end.
 
-    Asking for an end beyond the issuer's is refused: the asker would rely on it.
+    Rejects a requested end beyond the issuer's, because the requester would rely on it.
     """
     begin = _whole_second(not_before or now - profile.backdate, "not_before")
-    # RFC 5280 counts the last second in, so a year of validity ends one second short of a year.
+    # RFC 5280 includes the last second, so a year of validity ends one second earlier.
     end = _whole_second(not_after or (not_before or now) + profile.validity - _SECOND, "not_after")
     if issuer is not None and end > issuer.not_valid_after_utc:
         if not_after is not None:
@@ -80,7 +80,7 @@ def plan_validity(
 
 def _whole_second(moment: datetime, what: str) -> datetime:
     if moment.tzinfo is None:
-        raise ValidityNotAllowed(f"{what}: the time needs a time zone.")
+        raise ValidityNotAllowed(f"{what}: the time has no time zone.")
     return moment.astimezone(UTC).replace(microsecond=0)
 
 
@@ -97,9 +97,9 @@ def issue(
     not_before: datetime | None = None,
     not_after: datetime | None = None,
 ) -> x509.Certificate:
-    """A certificate by `issuer`, valid as `plan_validity` says. What is forbidden raises an error of pki.errors.
+    """A certificate by `issuer`, valid as in `plan_validity`. Raises errors of pki.errors for forbidden values.
 
-    `locations` are the issuer's; without them the certificate does not tell where its status is found.
+    `locations` are the issuer's; without them the certificate names no status services.
     """
     _check_issuer(profile, issuer.certificate, now)
     validity = plan_validity(profile, issuer=issuer.certificate, now=now, not_before=not_before, not_after=not_after)
@@ -118,7 +118,7 @@ def issue(
 def add_locations(
     builder: x509.CertificateBuilder, locations: IssuerLocations, *, of_itself: bool
 ) -> x509.CertificateBuilder:
-    """`of_itself`: whether the certificate has a status; that of an OCSP signer is never asked (RFC 6960 4.2.2.2.1)."""
+    """`of_itself`: include status services. An OCSP signer has none: it is never checked (RFC 6960 4.2.2.2.1)."""
     access = [(AuthorityInformationAccessOID.CA_ISSUERS, locations.certificate)]
     if of_itself:
         access.append((AuthorityInformationAccessOID.OCSP, locations.ocsp))
@@ -131,7 +131,7 @@ def add_locations(
 
 
 def read_locations(certificate: x509.Certificate) -> IssuerLocations | None:
-    """What a certificate tells of its issuer's locations, "" where one is missing; None where it tells nothing."""
+    """Locations in a certificate, "" for a missing one; None without any."""
     found: dict[str, str] = {}
     for extension in certificate.extensions:
         match extension.value:
@@ -157,7 +157,7 @@ def issue_root(
 ) -> x509.Certificate:
     """A self-signed authority."""
     if not profile.authority:
-        raise IssuerNotAllowed(f"Profile {profile.name} is not for an authority: it cannot sign itself.")
+        raise IssuerNotAllowed(f"Profile {profile.name} is not for authorities and cannot be self-signed.")
     validity = plan_validity(profile, issuer=None, now=now)
     builder = _certificate_builder(profile, key.public_key(), subject, (), validity, serial).issuer_name(subject)
     certificate = builder.sign(key, signature_hash(key))
@@ -175,7 +175,7 @@ def _certificate_builder(
 ) -> x509.CertificateBuilder:
     key = require_acceptable(public_key)
     if not 0 < serial < 1 << (8 * _MAX_SERIAL_OCTETS - 1):
-        raise ValueError("a serial number is positive and has at most 20 octets (RFC 5280 4.1.2.2)")
+        raise ValueError("a serial number must be positive and at most 20 octets (RFC 5280 4.1.2.2)")
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -199,7 +199,7 @@ def _certificate_builder(
 
 
 def check_sans(profile: CertificateProfile, sans: Iterable[San]) -> tuple[San, ...]:
-    """The names, if the profile allows each and none is missing."""
+    """The names, if the profile allows all and none is missing."""
     checked = tuple(sans)
     for item in checked:
         if item.kind not in profile.allowed_names:
@@ -211,7 +211,7 @@ def check_sans(profile: CertificateProfile, sans: Iterable[San]) -> tuple[San, .
 
 
 def _key_usage(profile: CertificateProfile, key: PublicKeyTypes) -> x509.KeyUsage:
-    """RSA keys of TLS may encipher, too: SCEP's answers are for such a key (RFC 8894 3.2), and some supplicants ask."""
+    """Key usage. RSA keys for TLS may also encipher, for SCEP responses (RFC 8894 3.2) and some supplicants."""
     is_tls = bool(_TLS_USAGES.intersection(profile.extended_key_usage))
     return x509.KeyUsage(
         digital_signature="digital-signature" in profile.key_usage,
@@ -250,7 +250,7 @@ def _key_identifier(certificate: x509.Certificate) -> x509.SubjectKeyIdentifier:
 
 
 def key_identifier(certificate: x509.Certificate) -> bytes:
-    """The subject key identifier (RFC 5280 4.2.1.2); made by its first method where an old authority has none."""
+    """The subject key identifier (RFC 5280 4.2.1.2); computed by its first method if an old authority has none."""
     try:
         return certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
     except x509.ExtensionNotFound:
@@ -258,8 +258,8 @@ def key_identifier(certificate: x509.Certificate) -> bytes:
 
 
 def _check_signature(certificate: x509.Certificate, issuer: x509.Certificate) -> None:
-    """A faulty signature would be found by customers' devices, and a faulty ECDSA one may give the key away."""
+    """Verify our own signature: a faulty one would fail at devices, and a faulty ECDSA one may reveal the key."""
     try:
         certificate.verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature) as exc:
-        raise IssuerNotAllowed("The signature just made does not verify; the certificate is withheld.") from exc
+        raise IssuerNotAllowed("The signature of the new certificate is invalid; it was discarded.") from exc

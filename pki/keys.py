@@ -1,4 +1,4 @@
-"""Key pairs: which are made, which are accepted, and with which hash they sign."""
+"""Key pairs: kinds that Admit creates, kinds that it accepts, and their hash algorithms."""
 
 import hashlib
 from typing import Literal
@@ -28,7 +28,7 @@ _CURVES: dict[str, ec.EllipticCurve] = {"ecdsa-p256": ec.SECP256R1(), "ecdsa-p38
 _RSA_BITS = {"rsa-2048": 2048, "rsa-3072": 3072}
 KEY_KINDS = (*_CURVES, *_RSA_BITS)
 _MIN_RSA_BITS = 2048
-# Larger ones cost the server milliseconds for each handshake: a client could choose how much work it makes.
+# Larger ones cost milliseconds for each handshake, so a client could choose the server's load.
 _MAX_RSA_BITS = 4096
 _MAX_KEY_FILE_BYTES = 32 * 1024
 _ACCEPTED_CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
@@ -41,14 +41,14 @@ def generate_key(kind: KeyKind = "ecdsa-p256") -> PrivateKey:
 
 
 def require_acceptable(key: PublicKeyTypes) -> PublicKey:
-    """The key, if a certificate may hold it: ECDSA on a NIST curve, or RSA of 2,048 to 4,096 bits."""
+    """The key, if a certificate may have it: ECDSA on a NIST curve, or RSA of 2,048 to 4,096 bits."""
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, _ACCEPTED_CURVES):
         return key
     if isinstance(key, rsa.RSAPublicKey):
         if not _MIN_RSA_BITS <= key.key_size <= _MAX_RSA_BITS:
             raise KeyNotAllowed(f"The RSA key has {key.key_size} bits; 2,048 to 4,096 are allowed.")
         if key.public_numbers().e < 65537:
-            raise KeyNotAllowed("The RSA key's public exponent is below 65537; make a new key.")
+            raise KeyNotAllowed("The RSA key's public exponent is below 65537. Create a new key.")
         return key
     raise KeyNotAllowed("The key must be ECDSA on P-256, P-384 or P-521, or RSA of 2,048 to 4,096 bits.")
 
@@ -72,7 +72,7 @@ def encrypted_key_pem(key: PrivateKey, passphrase: str) -> bytes:
 
 def load_encrypted_key(data: bytes, passphrase: str) -> PrivateKey:
     if len(data) > _MAX_KEY_FILE_BYTES:
-        raise KeyNotAllowed(f"The file has {len(data)} bytes; a key has at most {_MAX_KEY_FILE_BYTES}.")
+        raise KeyNotAllowed(f"The file has {len(data)} bytes; the maximum for a key is {_MAX_KEY_FILE_BYTES}.")
     try:
         key = load_pem_private_key(data, passphrase.encode())
     except (ValueError, TypeError, UnsupportedAlgorithm) as exc:
@@ -83,8 +83,7 @@ def load_encrypted_key(data: bytes, passphrase: str) -> PrivateKey:
 def load_key(data: bytes, *, made_here: bool = False) -> PrivateKey:
     """An unencrypted private key from DER or PEM.
 
-    `made_here`: by `generate_key`, and sealed since. Whether RSA's primes are such is then not tried again, which would
-    take 70 ms.
+    `made_here`: created by `generate_key` and sealed since. Skips the check of RSA's primes, which takes 70 ms.
     """
     load = load_pem_private_key if data.startswith(b"-----BEGIN") else load_der_private_key
     try:
@@ -106,12 +105,12 @@ def is_same_public_key(one: PublicKeyTypes, other: PublicKeyTypes) -> bool:
 
 
 def public_key_digest(key: PublicKeyTypes) -> bytes:
-    """SHA-256 of the SubjectPublicKeyInfo: the same for the same key in whatever file."""
+    """SHA-256 of the SubjectPublicKeyInfo, equal for the same key in any file."""
     return hashlib.sha256(_spki(key)).digest()
 
 
 def key_bits(key: PublicKeyTypes) -> bytes:
-    """What identifies a key by its hash (RFC 5280 4.2.1.2 (1), RFC 6960 4.1.1): the BIT STRING's octets."""
+    """The BIT STRING's octets, for identifiers by hash (RFC 5280 4.2.1.2 (1), RFC 6960 4.1.1)."""
     outer, _ = der.read_element(_spki(key))
     *_, bits = der.iter_children(outer.content)
     return der.require_tag(bits, der.BIT_STRING).content[1:]

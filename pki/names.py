@@ -1,4 +1,4 @@
-"""Subjects and alternative names, checked before they stand in a certificate (RFC 5280 4.1.2.6, 4.2.1.6)."""
+"""Subjects and alternative names, checked for certificates (RFC 5280 4.1.2.6, 4.2.1.6)."""
 
 import ipaddress
 import re
@@ -31,13 +31,13 @@ _EMAIL_LOCAL = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}")
 _URI_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _URI_CHARACTERS = re.compile(r"[!-~]+")
 _PRINTABLE = re.compile(r"[A-Za-z0-9 '()+,./:=?-]*")
-# Control, format (invisible or turning the writing direction), surrogate, private, unassigned; line and paragraph ends.
+# Control, format (invisible or changing text direction), surrogate, private, unassigned; line and paragraph ends.
 _REFUSED_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
 @dataclass(frozen=True, slots=True)
 class San:
-    """A subject alternative name. Make it with `parse_san` or `san`, which check it."""
+    """A subject alternative name. Create it with `parse_san` or `build_san`, which check it."""
 
     kind: SanKind
     value: str
@@ -47,7 +47,8 @@ class San:
 
 
 def clean_text(value: str, *, what: str, limit: int) -> str:
-    """`value` in Unicode's composed form, if it is printable text of 1 to `limit` characters without outer blanks."""
+    """`value` in Unicode's composed form. Raises NameNotAllowed unless it is 1 to `limit` printable characters without
+    outer blanks."""
     value = unicodedata.normalize("NFC", value)
     if not value or value != value.strip():
         raise NameNotAllowed(f"{what}: {value!r} is empty or begins or ends with a blank.")
@@ -60,7 +61,7 @@ def clean_text(value: str, *, what: str, limit: int) -> str:
 
 
 def subject_name(common_name: str, *, organisation: str = "", serial_number: str = "") -> x509.Name:
-    """O, serialNumber, CN; each in a relative name of its own, from the general to the particular."""
+    """O, serialNumber, CN, each in its own relative name, from general to specific."""
     attributes = []
     if organisation:
         checked = clean_text(organisation, what="organisation", limit=_ORGANISATION_LIMIT)
@@ -68,10 +69,10 @@ def subject_name(common_name: str, *, organisation: str = "", serial_number: str
     if serial_number:
         checked = clean_text(serial_number, what="serial number", limit=_SERIAL_NUMBER_LIMIT)
         if not _PRINTABLE.fullmatch(checked):
-            raise NameNotAllowed(f"serial number: {checked!r} has characters beyond those of a PrintableString.")
+            raise NameNotAllowed(f"serial number: {checked!r} has characters that a PrintableString cannot have.")
         attributes.append(x509.NameAttribute(NameOID.SERIAL_NUMBER, checked))
     checked = clean_text(common_name, what="common name", limit=_COMMON_NAME_LIMIT)
-    # OpenSSL counts characters, as RFC 5280 does; others that a certificate must pass, octets.
+    # OpenSSL counts characters like RFC 5280; other software counts octets.
     if (octets := len(checked.encode())) > _COMMON_NAME_LIMIT:
         raise NameNotAllowed(f"common name: {octets} octets of UTF-8; at most {_COMMON_NAME_LIMIT} are allowed.")
     attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, checked))
@@ -79,7 +80,7 @@ def subject_name(common_name: str, *, organisation: str = "", serial_number: str
 
 
 def build_san(kind: SanKind, value: str) -> San:
-    """A checked alternative name; a DNS name comes out in lower case."""
+    """A checked alternative name; DNS names become lower case."""
     match kind:
         case "dns":
             return San(kind, _check_dns(value))
@@ -94,7 +95,7 @@ def build_san(kind: SanKind, value: str) -> San:
 
 
 def parse_san(text: str) -> San:
-    """A name written as "dns:host.example", "email:a@b.example", "uri:urn:x", "upn:a@b.example" or "ip:192.0.2.1"."""
+    """Parse "dns:host.example", "email:a@b.example", "uri:urn:x", "upn:a@b.example" or "ip:192.0.2.1"."""
     kind, separator, value = text.partition(":")
     for known in SAN_KINDS:
         if separator and kind == known:
@@ -123,7 +124,7 @@ def _check_uri(value: str) -> str:
     try:
         parts = urlsplit(value)
     except ValueError as exc:
-        raise NameNotAllowed(f"uri: {value!r} cannot be read.") from exc
+        raise NameNotAllowed(f"uri: {value!r} is not readable.") from exc
     complete = _URI_SCHEME.fullmatch(parts.scheme) and (parts.netloc or parts.path)
     if not complete or len(value) > _URI_LIMIT or not _URI_CHARACTERS.fullmatch(value):
         raise NameNotAllowed(f"uri: {value!r} is not an absolute URI of ASCII characters (RFC 3986).")
@@ -153,7 +154,7 @@ def build_general_names(sans: Iterable[San]) -> list[x509.GeneralName]:
 
 
 def _build_general_name(item: San) -> x509.GeneralName:
-    # Checked again, so that a San made by hand cannot slip through.
+    # Checked again, in case a San was created directly.
     value = build_san(item.kind, item.value).value
     match item.kind:
         case "dns":
@@ -169,7 +170,7 @@ def _build_general_name(item: San) -> x509.GeneralName:
 
 
 def read_sans(certificate: x509.Certificate | x509.CertificateSigningRequest) -> tuple[San, ...]:
-    """The alternative names of the kinds known here; others are left out."""
+    """Alternative names of the supported kinds; skips others."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -195,12 +196,12 @@ def _read_san(name: x509.GeneralName) -> San | None:
 
 
 def read_common_name(name: x509.Name) -> str:
-    """The last common name, "" where there is none."""
+    """The last common name; "" if none."""
     values = name.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(values[-1].value) if values else ""
 
 
 def read_organisation(name: x509.Name) -> str:
-    """ "" where there is none."""
+    """The organisation; "" if none."""
     values = name.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     return str(values[0].value) if values else ""

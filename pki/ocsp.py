@@ -1,7 +1,6 @@
-"""Online Certificate Status Protocol (RFC 6960, in the profile of RFC 5019): requests in, signed answers out.
+"""Online Certificate Status Protocol (RFC 6960, profile of RFC 5019): parses requests, and builds signed responses.
 
-Sizes are bounded before anything is read. Of a request, what stands in the answer is encoded anew from what was
-understood of it, never copied.
+Sizes are checked before parsing. Values of a request are encoded again for the response, never copied.
 """
 
 import hashlib
@@ -21,7 +20,7 @@ from pki.signed_structures import encode_signed
 
 MAX_REQUEST_BYTES = 4096
 MAX_CERTIFICATES = 20
-# RFC 9654 2.1: what is not of 1 to 128 octets must be refused, and at least 32 must be answered.
+# RFC 9654 2.1: nonces must have 1 to 128 octets, and 32 or more must be supported.
 _NONCE_OCTETS = range(1, 129)
 # RFC 5280 4.1.2.2 allows 20; a leading zero keeps the number positive.
 _MAX_SERIAL_OCTETS = 21
@@ -37,21 +36,21 @@ _NULL = der.encode(der.NULL, b"")
 # OCSPResponseStatus (RFC 6960 4.2.1). Such an answer is not signed.
 OcspRefusal = Literal["malformedRequest", "internalError", "tryLater", "unauthorized"]
 _REFUSALS: dict[OcspRefusal, int] = {"malformedRequest": 1, "internalError": 2, "tryLater": 3, "unauthorized": 6}
-# "good", "unknown", or when and why it was revoked.
+# "good", "unknown", or time and reason of the revocation.
 CertificateStatus = Literal["good", "unknown"] | Revocation
 _STATUS_CHOICES = {"good": b"\x80\x00", "unknown": b"\x82\x00"}
 
 
 class CertId(NamedTuple):
-    """Which certificate is asked about (RFC 6960 4.1.1)."""
+    """Certificate of a request (RFC 6960 4.1.1)."""
 
-    # "" for one that is not known here.
+    # "" for an unknown one.
     hash_name: str
     issuer_name_hash: bytes
     issuer_key_hash: bytes
-    # Big-endian, without leading zero bytes; b"" for zero and for negative numbers, which no certificate of ours has.
+    # Big-endian, without leading zero bytes; b"" for zero and negative numbers, which Admit never uses.
     serial: bytes
-    # DER, of the same meaning as what was sent.
+    # DER, encoded again.
     encoded: bytes
 
 
@@ -62,23 +61,23 @@ class OcspRequest:
 
 
 def read_request(data: bytes) -> OcspRequest:
-    """A request of at most REQUEST_BYTES_MOST, for at most CERTIFICATES_MOST. Raises OcspRequestMalformed.
+    """Parse a request of at most MAX_REQUEST_BYTES for at most MAX_CERTIFICATES. Raises OcspRequestMalformed.
 
-    Its signature, if it has one, and who asks are not looked at: anybody may ask.
+    Ignores its signature and requestor: anyone may ask.
     """
     if len(data) > MAX_REQUEST_BYTES:
-        raise OcspRequestMalformed(f"The request has {len(data)} bytes; at most {MAX_REQUEST_BYTES} are read.")
+        raise OcspRequestMalformed(f"The request has {len(data)} bytes; the maximum is {MAX_REQUEST_BYTES}.")
     try:
         return _parse_request(data)
     except DerDamaged as exc:
-        raise OcspRequestMalformed(f"This is no OCSP request: {exc}.") from exc
+        raise OcspRequestMalformed(f"Invalid OCSP request: {exc}.") from exc
 
 
 def _parse_request(data: bytes) -> OcspRequest:
     outer = _read_whole(data)
     parts = list(der.iter_children(outer))
     if not parts or len(parts) > 2 or any(part.tag != 0xA0 for part in parts[1:]):
-        raise DerDamaged("the outermost sequence has other parts than it may")
+        raise DerDamaged("the outermost sequence has unexpected parts")
     fields = list(der.iter_children(der.require_tag(parts[0], der.SEQUENCE).content))
     if fields and fields[0].tag == 0xA0:
         if fields[0].content != b"\x02\x01\x00":
@@ -87,16 +86,16 @@ def _parse_request(data: bytes) -> OcspRequest:
     if fields and fields[0].tag == 0xA1:
         del fields[0]
     if not fields or len(fields) > 2:
-        raise DerDamaged("the list of requests is missing, or more than extensions follow it")
+        raise DerDamaged("the list of requests is missing, or unexpected parts follow it")
     asked = list(der.iter_children(der.require_tag(fields[0], der.SEQUENCE).content))
     if not 0 < len(asked) <= MAX_CERTIFICATES:
-        raise DerDamaged(f"{len(asked)} certificates are asked about; 1 to {MAX_CERTIFICATES} may be")
+        raise DerDamaged(f"{len(asked)} certificates; 1 to {MAX_CERTIFICATES} are allowed")
     nonce = _read_nonce(_read_explicit(fields[1], 2)) if len(fields) == 2 else None
     return OcspRequest(tuple(map(_read_single, asked)), nonce)
 
 
 def _read_whole(data: bytes) -> bytes:
-    """Content of the one sequence that the data is."""
+    """Content of the single sequence in the data."""
     element, end = der.read_element(data)
     if end != len(data):
         raise DerDamaged(f"{len(data) - end} bytes follow the end")
@@ -104,19 +103,19 @@ def _read_whole(data: bytes) -> bytes:
 
 
 def _read_explicit(element: der.Element, number: int) -> bytes:
-    """Content of the one sequence within the explicit tag."""
+    """Content of the single sequence in the explicit tag."""
     return _read_whole(der.require_tag(element, 0xA0 | number).content)
 
 
 def _read_single(element: der.Element) -> CertId:
     parts = list(der.iter_children(der.require_tag(element, der.SEQUENCE).content))
     if not parts or len(parts) > 2:
-        raise DerDamaged("a request of other than one or two parts")
+        raise DerDamaged("a request must have one or two parts")
     if len(parts) == 2:
         _require_none_critical(_read_extensions(_read_explicit(parts[1], 0)))
     fields = list(der.iter_children(der.require_tag(parts[0], der.SEQUENCE).content))
     if len(fields) != 4:
-        raise DerDamaged("a CertID of other than four parts")
+        raise DerDamaged("a CertID must have four parts")
     algorithm, name_hash, key_hash, number = fields
     der.require_tag(name_hash, der.OCTET_STRING)
     der.require_tag(key_hash, der.OCTET_STRING)
@@ -132,16 +131,16 @@ def _read_single(element: der.Element) -> CertId:
 
 
 def _read_hash_algorithm(algorithm: der.Element, *lengths: int) -> tuple[str, bytes]:
-    """Name and AlgorithmIdentifier; the parameters may be NULL or left out (RFC 4055 2.1) and stay as they came."""
+    """Name and AlgorithmIdentifier. Parameters may be NULL or missing (RFC 4055 2.1) and stay unchanged."""
     parts = list(der.iter_children(der.require_tag(algorithm, der.SEQUENCE).content))
     if not parts or parts[0].tag != der.OBJECT_IDENTIFIER or any(part.encoded != _NULL for part in parts[1:2]):
-        raise DerDamaged("the hash algorithm cannot be read")
+        raise DerDamaged("the hash algorithm is not readable")
     if len(parts) > 2:
         raise DerDamaged("the hash algorithm has several parameters")
     identifier = der.encode(der.OBJECT_IDENTIFIER, parts[0].content)
     name, octets = _HASHES.get(identifier, ("", 0))
     if not name:
-        # It stands in the answer: known or not, it must be an identifier.
+        # It is part of the response, so even an unknown one must be an identifier.
         der.decode_oid(parts[0].content)
     if name and any(length != octets for length in lengths):
         raise DerDamaged(f"a hash of {name} has {octets} octets")
@@ -153,7 +152,7 @@ def _read_serial(number: der.Element) -> tuple[bytes, bytes]:
     if not 0 < len(content) <= _MAX_SERIAL_OCTETS:
         raise DerDamaged(f"a serial number of {len(content)} octets")
     if len(content) > 1 and (content[0], content[1] >> 7) in ((0, 0), (0xFF, 1)):
-        raise DerDamaged("a serial number with more octets than it needs")
+        raise DerDamaged("a serial number has unnecessary octets")
     positive = not content[0] & 0x80
     return content.lstrip(b"\0") if positive else b"", der.encode(der.INTEGER, content)
 
@@ -184,7 +183,7 @@ def _read_extension(element: der.Element) -> _Extension:
 def _require_none_critical(extensions: list[_Extension]) -> None:
     for extension in extensions:
         if extension.critical and extension.identifier != _NONCE_OID:
-            raise DerDamaged(f"the critical extension {extension.identifier} is not known here")
+            raise DerDamaged(f"unknown critical extension {extension.identifier}")
 
 
 def _read_nonce(content: bytes) -> bytes | None:
@@ -194,16 +193,16 @@ def _read_nonce(content: bytes) -> bytes | None:
     if not values:
         return None
     if len(values) > 1:
-        raise DerDamaged("there are several nonces")
+        raise DerDamaged("several nonces")
     element, end = der.read_element(values[0])
     nonce = der.require_tag(element, der.OCTET_STRING).content
     if end != len(values[0]) or len(nonce) not in _NONCE_OCTETS:
-        raise DerDamaged(f"a nonce of {len(nonce)} octets; it has 1 to {_NONCE_OCTETS.stop - 1} (RFC 9654 2.1)")
+        raise DerDamaged(f"a nonce of {len(nonce)} octets; 1 to {_NONCE_OCTETS.stop - 1} are allowed (RFC 9654 2.1)")
     return nonce
 
 
 class IssuerHashes:
-    """An authority as a CertID names it, by each hash that may be used."""
+    """Hashes of an authority for CertIDs, by hash algorithm."""
 
     def __init__(self, authority: x509.Certificate) -> None:
         name, key = authority.subject.public_bytes(), key_bits(authority.public_key())
@@ -213,19 +212,19 @@ class IssuerHashes:
         }
 
     def issued(self, asked: CertId) -> bool:
-        """Whether the question is about a certificate of this authority."""
+        """Whether the request is for a certificate of this authority."""
         return self._known.get(asked.hash_name) == (asked.issuer_name_hash, asked.issuer_key_hash)
 
 
 @dataclass(frozen=True, slots=True)
 class OcspSigner:
-    """The certificate that an authority has delegated its answers to (RFC 6960 2.6), with its key."""
+    """An authority's delegated OCSP certificate (RFC 6960 2.6) and its key."""
 
     certificate: x509.Certificate
     key: PrivateKey = field(repr=False)
-    # No answer may be relied on beyond it.
+    # Responses must not be valid longer.
     certificate_ends: datetime = field(init=False)
-    # What stands in every answer of this signer.
+    # Certificate in every response of this signer.
     _responder_id: bytes = field(init=False, repr=False)
     _certificates: bytes = field(init=False, repr=False)
 
@@ -233,7 +232,7 @@ class OcspSigner:
         if not is_same_public_key(self.certificate.public_key(), self.key.public_key()):
             raise ValueError("the key does not belong to the signer's certificate")
         object.__setattr__(self, "certificate_ends", self.certificate.not_valid_after_utc)
-        # byKey (RFC 6960 4.2.2.3): a SHA-1 that identifies, and protects nothing.
+        # byKey (RFC 6960 4.2.2.3): the SHA-1 only identifies.
         digest = hashlib.sha1(key_bits(self.key.public_key()), usedforsecurity=False).digest()
         object.__setattr__(self, "_responder_id", der.explicit(2, der.encode(der.OCTET_STRING, digest)))
         certificate = self.certificate.public_bytes(Encoding.DER)
@@ -247,8 +246,9 @@ class OcspSigner:
         this_update: datetime,
         next_update: datetime,
     ) -> bytes:
-        """An OCSPResponse with a status for each certificate of the request, in its order; it is produced now, that
-        is at `this_update`, and echoes the nonce.
+        """An OCSPResponse with a status for each certificate of the request, in order.
+
+        Produced at `this_update`, which is now, and echoes the nonce.
         """
         when = der.generalized_time(this_update)
         until = der.explicit(0, der.generalized_time(next_update))
@@ -271,7 +271,7 @@ def _encode_status(status: CertificateStatus) -> bytes:
     if isinstance(status, str):
         return _STATUS_CHOICES[status]
     reason = REVOCATION_REASONS[status.reason]
-    # RFC 5280 5.3.1: unspecified is said by leaving the reason out.
+    # RFC 5280 5.3.1: no reason means unspecified.
     told = der.explicit(0, der.encode(der.ENUMERATED, bytes((reason,)))) if reason else b""
     return der.explicit(1, der.generalized_time(status.at) + told)
 

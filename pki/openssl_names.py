@@ -1,4 +1,4 @@
-"""Distinguished names as OpenSSL writes them (X509_NAME_oneline) and hashes them (X509_NAME_hash).
+"""Distinguished names in OpenSSL's one-line form (X509_NAME_oneline), and their hash (X509_NAME_hash).
 
 radiusd reports subjects and issuers in the one-line form, and finds authorities in a `ca_path` by the hash.
 """
@@ -11,8 +11,8 @@ from cryptography import x509
 from pki import der
 from pki.errors import DerDamaged
 
-# OpenSSL's short name of each attribute type that it knows below id-at (2.5.4) and the others seen in certificates.
-# A type that is not here stands in its dotted form, as it does with OpenSSL.
+# OpenSSL's short names of attribute types below id-at (2.5.4), and of others in certificates. Other types use the
+# dotted form, as in OpenSSL.
 SHORT_NAMES = {
     "2.5.4.3": "CN",
     "2.5.4.4": "SN",
@@ -88,7 +88,7 @@ _CODECS = {
     der.UTF8_STRING: "utf-8",
     der.BMP_STRING: "utf-16-be",
     der.UNIVERSAL_STRING: "utf-32-be",
-    # OpenSSL takes these for one byte per character, T.61 included.
+    # OpenSSL reads these as one byte per character, including T.61.
     der.PRINTABLE_STRING: "latin-1",
     der.T61_STRING: "latin-1",
     der.IA5_STRING: "latin-1",
@@ -119,7 +119,7 @@ def _relative_names(name: bytes) -> list[list[_NameAttribute]]:
 
 
 def _displayed_octets(value: der.Element) -> bytes:
-    """OpenSSL shows bytes, not characters; of a BIT STRING (x500UniqueIdentifier) without the count of unused bits."""
+    """Bytes as OpenSSL displays them; for a BIT STRING (x500UniqueIdentifier) without the count of unused bits."""
     return value.content[1:] if value.tag == der.BIT_STRING else value.content
 
 
@@ -130,7 +130,7 @@ def _escape(octet: int) -> str:
 
 
 def format_one_line(name: x509.Name | bytes) -> str:
-    """A name (or its DER) as X509_NAME_oneline of OpenSSL 3 gives it: "/O=Alpha/CN=Alpha Issuing CA"."""
+    """A name (or its DER) in the form of OpenSSL 3's X509_NAME_oneline: "/O=Alpha/CN=Alpha Issuing CA"."""
     shown = []
     for entries in _relative_names(name if isinstance(name, bytes) else name.public_bytes()):
         for index, entry in enumerate(entries):
@@ -146,7 +146,7 @@ def _canonical_value(value: der.Element) -> bytes:
         return value.encoded
     try:
         text = value.content.decode(codec)
-        # Only ASCII is folded: `str.lower` and `str.split` would reach further than OpenSSL does.
+        # Fold only ASCII: `str.lower` and `str.split` cover more than OpenSSL does.
         return der.encode(der.UTF8_STRING, _fold(text).encode())
     except UnicodeError as exc:
         raise DerDamaged(f"a string of a name is not valid {codec}") from exc
@@ -166,15 +166,14 @@ def _fold(text: str) -> str:
 def compute_name_hash(name: x509.Name | bytes) -> str:
     """X509_NAME_hash: 8 hex digits, the first four bytes of SHA-1 over the canonical name, as a little-endian number.
 
-    Canonical means: every string as UTF8String, ASCII in lower case, blanks trimmed and runs of them made one, without
-    the outer SEQUENCE.
+    Canonical: every string as UTF8String, ASCII in lower case, blanks trimmed and collapsed, no outer SEQUENCE.
     """
     canonical = bytearray()
     for entries in _relative_names(name if isinstance(name, bytes) else name.public_bytes()):
         pairs = (der.encode(der.SEQUENCE, entry.type.encoded + _canonical_value(entry.value)) for entry in entries)
         # DER orders the members of a SET OF by their encoding (X.690 11.6).
         canonical += der.encode(der.SET, b"".join(sorted(pairs)))
-    # The name of a file, not a protection.
+    # A file name, not a protection.
     digest = hashlib.sha1(canonical, usedforsecurity=False).digest()
     return f"{int.from_bytes(digest[:4], 'little'):08x}"
 

@@ -1,7 +1,7 @@
-"""Private keys in a PKCS#11 token (OASIS PKCS#11 v2.40): made there, never leaving it, used as if they were here.
+"""Private keys in a PKCS#11 token (OASIS PKCS#11 v2.40): created there, never exported, used like local keys.
 
-A key is found by its CKA_ID. The session is opened anew when the token was away, and after a fork: a token that comes
-back needs no restart of anything. Needs the `pkcs11` extra.
+A key is found by its CKA_ID. The session is opened again after a fork or when the token was away, so a token that comes
+back needs no restart. Needs the `pkcs11` extra.
 """
 
 import os
@@ -25,7 +25,7 @@ _RSA_BITS = {"rsa-2048": 2048, "rsa-3072": 3072}
 
 
 class Pkcs11Token:
-    """One token of one module. Safe for threads: one operation at a time."""
+    """One token of one module. Thread-safe: one operation at a time."""
 
     def __init__(self, module: Path, label: str, pin: str) -> None:
         self._module = module
@@ -40,7 +40,7 @@ class Pkcs11Token:
         return f"Token({self._label!r} of {self._module})"
 
     def generate(self, kind: KeyKind, *, key_id: bytes, label: str) -> PrivateKey:
-        """A new key pair that cannot be extracted."""
+        """Create a key pair that cannot be extracted."""
 
         def make(session: Any) -> PrivateKey:  # noqa: ANN401 -- the library is optional
             import pkcs11
@@ -63,7 +63,7 @@ class Pkcs11Token:
         return self._run(make)
 
     def key(self, key_id: bytes) -> PrivateKey:
-        """Raises TokenRefused where the token does not hold it."""
+        """The key with this id. Raises TokenRefused if the token does not have it."""
         return self._run(lambda session: self._wrap(session, key_id))
 
     def sign(self, key_id: bytes, data: bytes, mechanism: str) -> bytes:
@@ -93,7 +93,7 @@ class Pkcs11Token:
         if found.key_type == pkcs11.KeyType.EC:
             loaded = serialization.load_der_public_key(encode_ec_public_key(found))
         else:
-            # PKCS#1 (RFC 8017 A.1.1), which cryptography reads as well.
+            # PKCS#1 (RFC 8017 A.1.1), which cryptography also reads.
             loaded = serialization.load_der_public_key(encode_rsa_public_key(found))
         return require_acceptable(loaded)
 
@@ -103,10 +103,10 @@ class Pkcs11Token:
         try:
             return session.get_key(object_class=kind, id=key_id)
         except pkcs11.NoSuchKey as exc:
-            raise pkcs11.NoSuchKey(f"The token {self._label!r} holds no key {key_id.hex()}.") from exc
+            raise pkcs11.NoSuchKey(f"The token {self._label!r} has no key {key_id.hex()}.") from exc
 
     def _run(self, operation: Callable[[Any], _T]) -> _T:
-        """Once more with a new session, where the one at hand is worth nothing, or does not know of a key."""
+        """Run the operation. Retries once with a new session if the current one is invalid or does not know a key."""
         pkcs11 = _import_library()
         with self._lock:
             try:
@@ -119,7 +119,7 @@ class Pkcs11Token:
                 raise TokenRefused(_error_text(exc)) from exc
             except pkcs11.PKCS11Error as exc:
                 self._session = None
-                raise TokenUnavailable(f"The token {self._label!r} does not work: {_error_text(exc)}.") from exc
+                raise TokenUnavailable(f"The token {self._label!r} fails: {_error_text(exc)}.") from exc
 
     def _open(self, pkcs11: Any) -> Any:  # noqa: ANN401 -- the library is optional
         if self._session is not None and self._owner == os.getpid():
@@ -127,34 +127,34 @@ class Pkcs11Token:
         if self._pin_refused:
             raise self._wrong_pin()
         if not self._module.is_file():
-            raise TokenRefused(f"There is no PKCS#11 module {self._module}; ADMIT_PKCS11_MODULE names it.")
+            raise TokenRefused(f"PKCS#11 module {self._module} does not exist. Check ADMIT_PKCS11_MODULE.")
         try:
             module = pkcs11.lib(str(self._module))
-            # The module knows the tokens that were there when it began, and nothing of a fork.
+            # The module only knows tokens from its start, and does not support forks.
             module.reinitialize()
             self._session = module.get_token(token_label=self._label).open(rw=True, user_pin=self._pin)
         except (pkcs11.PinIncorrect, pkcs11.PinInvalid, pkcs11.PinLenRange) as exc:
-            # Not tried again, however often a key is asked for: a token locks itself after a few.
+            # Never retried: a token locks itself after a few wrong PINs.
             self._pin_refused = True
             raise self._wrong_pin() from exc
         except pkcs11.PinLocked as exc:
             raise TokenRefused(
-                f"The token {self._label!r} is locked after wrong PINs; its officer unlocks it."
+                f"The token {self._label!r} is locked after wrong PINs. Its security officer must unlock it."
             ) from exc
         except pkcs11.NoSuchToken as exc:
-            raise TokenUnavailable(f"There is no token {self._label!r}; ADMIT_PKCS11_TOKEN names it.") from exc
+            raise TokenUnavailable(f"Token {self._label!r} does not exist. Check ADMIT_PKCS11_TOKEN.") from exc
         except RuntimeError as exc:
-            # A code of PKCS#11 comes from a module: it may have no session left, or be out of order for a while.
+            # A PKCS#11 error code comes from a module: it may have no free session, or fail temporarily.
             if isinstance(exc, pkcs11.PKCS11Error) and type(exc) is not pkcs11.PKCS11Error:
                 raise
-            raise TokenRefused(f"{self._module} is no PKCS#11 module: {exc}") from exc
+            raise TokenRefused(f"{self._module} is not a PKCS#11 module: {exc}") from exc
         self._owner = os.getpid()
         return self._session
 
     def _wrong_pin(self) -> TokenRefused:
         return TokenRefused(
             f"The PIN of the token {self._label!r} is wrong and is not tried again."
-            " Put the right one into the file that ADMIT_PKCS11_PIN_FILE names, and restart Admit."
+            " Write the right PIN into the file in ADMIT_PKCS11_PIN_FILE, and restart Admit."
         )
 
 
@@ -171,10 +171,10 @@ def _error_text(exc: Exception) -> str:
 
 
 class _TokenKey:
-    """What keys in a token have in common: they stay there, and a copy is the same key."""
+    """Common parts of keys in a token: they cannot be exported, and a copy is the same key."""
 
     def private_numbers(self) -> NoReturn:
-        _refuse("does not leave its token")
+        _refuse("cannot be exported")
 
     def private_bytes(
         self,
@@ -182,7 +182,7 @@ class _TokenKey:
         format: serialization.PrivateFormat,  # noqa: A002 -- the interface's name
         encryption_algorithm: serialization.KeySerializationEncryption,
     ) -> NoReturn:
-        _refuse("does not leave its token")
+        _refuse("cannot be exported")
 
     def __copy__(self) -> Self:
         return self
@@ -192,7 +192,7 @@ class _TokenKey:
 
 
 class TokenEcKey(_TokenKey, ec.EllipticCurvePrivateKey):
-    """ECDSA (FIPS 186-5); the token is given the hash."""
+    """ECDSA (FIPS 186-5); the token receives the hash."""
 
     def __init__(self, token: Pkcs11Token, key_id: bytes, public: ec.EllipticCurvePublicKey) -> None:
         self._token, self._key_id, self._public = token, key_id, public
@@ -206,7 +206,7 @@ class TokenEcKey(_TokenKey, ec.EllipticCurvePrivateKey):
             hashing.update(data)
             digest = hashing.finalize()
         raw = self._token.sign(self._key_id, digest, "ECDSA")
-        # r and s, each as long as the order (PKCS#11 2.3.1); X.509 wants ECDSA-Sig-Value (RFC 5480).
+        # r and s, each as long as the order (PKCS#11 2.3.1); X.509 uses ECDSA-Sig-Value (RFC 5480).
         half = len(raw) // 2
         return encode_dss_signature(int.from_bytes(raw[:half]), int.from_bytes(raw[half:]))
 
@@ -222,7 +222,7 @@ class TokenEcKey(_TokenKey, ec.EllipticCurvePrivateKey):
         return self._public.key_size
 
     def exchange(self, algorithm: ec.ECDH, peer_public_key: ec.EllipticCurvePublicKey) -> NoReturn:
-        _refuse("agrees on no secret")
+        _refuse("does not support key exchange")
 
 
 class TokenRsaKey(_TokenKey, rsa.RSAPrivateKey):
@@ -233,7 +233,7 @@ class TokenRsaKey(_TokenKey, rsa.RSAPrivateKey):
 
     def sign(self, data: Any, padding: Any, algorithm: Any) -> bytes:  # noqa: ANN401
         if not isinstance(padding, _PKCS1V15) or algorithm.name not in ("sha256", "sha384", "sha512"):
-            raise UnsupportedAlgorithm("A token's RSA key signs with PKCS#1 v1.5 and SHA-2.")
+            raise UnsupportedAlgorithm("An RSA key in a token only signs with PKCS#1 v1.5 and SHA-2.")
         return self._token.sign(self._key_id, bytes(data), f"{algorithm.name.upper()}_RSA_PKCS")
 
     def public_key(self) -> rsa.RSAPublicKey:

@@ -1,14 +1,14 @@
-"""Certificate profiles: a JSON-like form, checked as a whole, becomes a `CertificateProfile`.
+"""Certificate profiles: checks a JSON-like form and converts it to a `CertificateProfile`.
 
-Written form of one profile; `backdate_minutes`, `path_length`, `allowed_names`, `required_names`, `ocsp_no_check` and
-what limits a tenant's own choice (`validity_days_most`, `keys`) may be left out:
+Form of one profile. Optional are `backdate_minutes`, `path_length`, `allowed_names`, `required_names`, `ocsp_no_check`
+and the limits of a tenant's choice (`validity_days_most`, `keys`):
 
     {"authority": false, "key": "ecdsa-p256", "validity_days": 365, "backdate_minutes": 60,
      "key_usage": ["digital-signature"], "extended_key_usage": ["client-auth"],
      "allowed_names": ["dns", "uri"], "required_names": [],
      "validity_days_most": 1826, "keys": ["ecdsa-p256", "rsa-2048"]}
 
-A tenant's choice is written as {"validity_days": 90, "key": "rsa-2048"}, either or both, and goes through `adjust`.
+A tenant's choice has the form {"validity_days": 90, "key": "rsa-2048"}, either or both, and goes to `adjust_profile`.
 """
 
 from collections.abc import Mapping
@@ -25,15 +25,15 @@ from pki.names import SAN_KINDS, SanKind
 
 _T = TypeVar("_T")
 
-# Of RFC 5280 4.2.1.3, those that TLS and authorities use; key-encipherment for RSA key exchange in TLS 1.2.
+# Usages of RFC 5280 4.2.1.3 for TLS and authorities; key-encipherment for RSA key exchange in TLS 1.2.
 KEY_USAGES = ("digital-signature", "key-encipherment", "key-cert-sign", "crl-sign")
 EXTENDED_KEY_USAGES = {
     "server-auth": ExtendedKeyUsageOID.SERVER_AUTH,
     "client-auth": ExtendedKeyUsageOID.CLIENT_AUTH,
     "ocsp-signing": ExtendedKeyUsageOID.OCSP_SIGNING,
-    # RFC 4334 2: some supplicants look for it in a RADIUS server's certificate.
+    # RFC 4334 2: some supplicants require it in a RADIUS server's certificate.
     "eap-over-lan": x509.ObjectIdentifier("1.3.6.1.5.5.7.3.14"),
-    # id-kp-cmcRA (RFC 6402 2.10): who holds the key answers enrolments for the authority.
+    # id-kp-cmcRA (RFC 6402 2.10): the key's owner responds to enrolments for the authority.
     "registration-authority": x509.ObjectIdentifier("1.3.6.1.5.5.7.3.28"),
 }
 _MAX_DAYS = 36525
@@ -48,21 +48,21 @@ class CertificateProfile:
     path_length: int | None
     key: KeyKind
     validity: timedelta
-    # Clocks of devices lag: a certificate is valid from a little before it is made.
+    # Validity begins a little before issuance, because clocks of devices lag.
     backdate: timedelta
     key_usage: frozenset[str]
     extended_key_usage: tuple[str, ...]
     allowed_names: frozenset[SanKind]
     required_names: frozenset[SanKind]
-    # Nobody asks for the status of a certificate that signs statuses (RFC 6960 4.2.2.2.1).
+    # The status of a certificate that signs statuses is never checked (RFC 6960 4.2.2.2.1).
     ocsp_no_check: bool
-    # What a tenant may choose.
+    # Limits of a tenant's choice.
     validity_most: timedelta
     keys: frozenset[KeyKind]
 
 
 class _ProfileReader:
-    """Takes one field after the other from a written profile and notes what is wrong with it."""
+    """Reads the fields of a profile one by one, and collects mistakes."""
 
     def __init__(self, name: str, written: Mapping[str, Any], mistakes: list[str]) -> None:
         self._name = name
@@ -73,9 +73,9 @@ class _ProfileReader:
         self._mistakes.append(f"{self._name}.{field}: {why}")
 
     def _take(self, field: str, default: _T) -> _T:
-        """The field if it is there and of the type of `default`."""
+        """The field if it exists and has the type of `default`."""
         value = self._left.pop(field, default)
-        # bool is an int to isinstance, but not to a person.
+        # isinstance accepts a bool as an int, but people do not.
         if type(value) is not type(default):
             self.refuse(field, f"{value!r} must be a {type(default).__name__}")
             return default
@@ -114,7 +114,7 @@ class _ProfileReader:
 
     def finish(self) -> None:
         for field in self._left:
-            self.refuse(field, "there is no such field")
+            self.refuse(field, "unknown field")
 
 
 def parse_profiles(written: Mapping[str, Mapping[str, Any]]) -> dict[str, CertificateProfile]:
@@ -168,13 +168,13 @@ def _check_consistency(profile: CertificateProfile, reader: _ProfileReader) -> N
     if profile.authority and not signs_certificates:
         reader.refuse("key_usage", "an authority needs key-cert-sign")
     if not profile.authority and signs_certificates:
-        reader.refuse("key_usage", "key-cert-sign is for authorities alone (RFC 5280 4.2.1.9)")
+        reader.refuse("key_usage", "key-cert-sign is only for authorities (RFC 5280 4.2.1.9)")
     if not profile.authority and profile.path_length is not None:
-        reader.refuse("path_length", "only an authority has one (RFC 5280 4.2.1.9)")
+        reader.refuse("path_length", "is only for authorities (RFC 5280 4.2.1.9)")
     if not profile.authority and not profile.extended_key_usage:
-        reader.refuse("extended_key_usage", "without one the certificate would be good for everything")
+        reader.refuse("extended_key_usage", "at least one is needed; without one the certificate allows every use")
     if profile.ocsp_no_check and profile.extended_key_usage != ("ocsp-signing",):
-        reader.refuse("ocsp_no_check", "is for signers of OCSP answers alone (RFC 6960 4.2.2.2.1)")
+        reader.refuse("ocsp_no_check", "is only for signers of OCSP responses (RFC 6960 4.2.2.2.1)")
     if profile.validity > profile.validity_most:
         reader.refuse("validity_days_most", f"must be at least the {profile.validity.days} days of validity_days")
     if not profile.key_usage:
@@ -183,8 +183,8 @@ def _check_consistency(profile: CertificateProfile, reader: _ProfileReader) -> N
         reader.refuse("required_names", f"{', '.join(sorted(missing))} must be among allowed_names")
 
 
-# Windows, Android and Apple ask of a RADIUS server's certificate: serverAuth, a DNS name as alternative name, (Apple)
-# a life of at most 825 days.
+# Windows, Android and Apple require of a RADIUS server's certificate: serverAuth, a DNS name as alternative name, and
+# (Apple) a validity of at most 825 days.
 _ANY_KEY = list(KEY_KINDS)
 BUILT_IN_PROFILES: Mapping[str, Mapping[str, Any]] = {
     "root": {
@@ -232,7 +232,7 @@ BUILT_IN_PROFILES: Mapping[str, Mapping[str, Any]] = {
         "validity_days_most": 1826,
         "keys": _ANY_KEY,
     },
-    # Good in self-tests of the tenant alone, and for no longer than one takes.
+    # Only for self-tests of the tenant, and no longer than one takes.
     "eap-client-self-test": {
         "key": "ecdsa-p256",
         "validity_days": 1,
@@ -240,7 +240,7 @@ BUILT_IN_PROFILES: Mapping[str, Mapping[str, Any]] = {
         "extended_key_usage": ["client-auth"],
         "allowed_names": ["dns"],
     },
-    # RFC 6614 2.3: the client finds the server's name among the alternative ones.
+    # RFC 6614 2.3: the client looks for the server's name among the alternative names.
     "radsec-server": {
         "key": "ecdsa-p256",
         "validity_days": 820,
@@ -260,7 +260,7 @@ BUILT_IN_PROFILES: Mapping[str, Mapping[str, Any]] = {
         "validity_days_most": 1826,
         "keys": _ANY_KEY,
     },
-    # It cannot be revoked (RFC 6960 4.2.2.2.1), so it is short-lived; the next one comes at half time.
+    # It cannot be revoked (RFC 6960 4.2.2.2.1), so it is short-lived and renewed at half time.
     "ocsp-signer": {
         "key": "ecdsa-p256",
         "validity_days": 14,
@@ -270,7 +270,7 @@ BUILT_IN_PROFILES: Mapping[str, Mapping[str, Any]] = {
         "validity_days_most": 90,
         "keys": _ANY_KEY,
     },
-    # RFC 8894 3.1: clients encrypt their requests for this key, which RSA alone can do.
+    # RFC 8894 3.1: clients encrypt their requests for this key, which only RSA supports.
     "scep-ra": {
         "key": "rsa-2048",
         "validity_days": 820,

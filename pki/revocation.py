@@ -1,9 +1,9 @@
-"""That a certificate is revoked, as CRLs and OCSP answers say it alike (RFC 5280 5.3.1)."""
+"""Revocation of a certificate, for CRLs and OCSP responses (RFC 5280 5.3.1)."""
 
 from datetime import datetime
 from typing import NamedTuple
 
-# CRLReason. 8 is for delta CRLs alone, of which there are none here.
+# CRLReason, without 8, which is only for delta CRLs.
 REVOCATION_REASONS = {
     "unspecified": 0,
     "keyCompromise": 1,

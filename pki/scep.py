@@ -1,4 +1,4 @@
-"""Messages of SCEP (RFC 8894) as bytes: requests are read and proven, answers made. Knows no tenant and no table."""
+"""SCEP messages (RFC 8894) as bytes: parses and verifies requests, builds responses. Independent of tenants."""
 
 import secrets
 from collections.abc import Mapping
@@ -44,17 +44,17 @@ _OCTETS = (0x04,)
 _MAX_TRANSACTION_ID = 255
 _NONCE_BYTES, _MAX_NONCE_BYTES = 16, 64
 _MAX_CHALLENGE = 2048
-# Text of a refusal that a device may show.
+# Text of a rejection that a device may display.
 _MAX_TEXT = 200
 
-# RFC 8894 3.5.2. SHA-384 is not of its list, and true; strongSwan 5.9.8 takes it for SCEPStandard and asks nothing
-# of a server without it.
+# RFC 8894 3.5.2. SHA-384 is supported but not in its list. strongSwan 5.9.8 takes it for SCEPStandard, and requests
+# nothing from a server without it.
 CAPABILITIES = ("AES", "POSTPKIOperation", "Renewal", "SCEPStandard", "SHA-256", "SHA-384", "SHA-512")
 
 
 @dataclass(frozen=True, slots=True)
 class ScepRequest:
-    """A pkiMessage as read; `require_proven` first, before anything in it is believed."""
+    """A parsed pkiMessage. Call `require_proven` before using its content."""
 
     message_type: MessageType
     transaction_id: str
@@ -70,24 +70,24 @@ class ScepRequest:
         return self.signed.content
 
     def require_proven(self) -> None:
-        """That the signer's key made the message. Raises AlgorithmRefused or SignatureRefused."""
+        """Verify the signer's signature. Raises AlgorithmRefused or SignatureRefused."""
         cms.verify_signature(self.signed)
 
 
 @dataclass(frozen=True, slots=True)
 class ScepResponder:
-    """The registration authority, which opens envelopes and signs answers (RFC 8894 2.1.2)."""
+    """The registration authority, which opens envelopes and signs responses (RFC 8894 2.1.2)."""
 
     certificate: x509.Certificate
     key: rsa.RSAPrivateKey
 
 
 def read_request(data: bytes) -> ScepRequest:
-    """Raises CmsDamaged where there is nothing that an answer could refer to."""
+    """Parse a request. Raises CmsDamaged if it has nothing that a response could refer to."""
     signed = cms.read_signed(data)
     message_type = _MESSAGE_TYPES.get(_read_text(signed, _MESSAGE_TYPE))
     if message_type is None:
-        raise CmsDamaged("The messageType is none of a request (RFC 8894 3.2.1.2).")
+        raise CmsDamaged("The messageType is not a request's (RFC 8894 3.2.1.2).")
     transaction_id = _read_text(signed, _TRANSACTION_ID)
     if not 1 <= len(transaction_id) <= _MAX_TRANSACTION_ID:
         raise CmsDamaged(f"The transactionID must have 1 to {_MAX_TRANSACTION_ID} characters.")
@@ -113,7 +113,7 @@ def _read_text(signed: cms.SignedData, oid: str) -> str:
 
 
 def read_challenge(request: bytes) -> str:
-    """The challengePassword (RFC 2985 5.4.1) of a PKCS#10 request in DER, "" where there is none. Raises CmsDamaged."""
+    """The challengePassword (RFC 2985 5.4.1) of a PKCS#10 request in DER; "" if none. Raises CmsDamaged."""
     with cms.translate_parse_errors("the challengePassword"):
         parsed = x509.load_der_x509_csr(request)
         try:
@@ -128,17 +128,17 @@ def read_challenge(request: bytes) -> str:
 def build_success(
     request: ScepRequest, certificate: x509.Certificate, responder: ScepResponder, cipher: ContentCipher
 ) -> bytes:
-    """A CertRep with the certificate alone, encrypted to the request's signer (RFC 8894 3.3.2).
+    """A CertRep with only the certificate, encrypted to the request's signer (RFC 8894 3.3.2).
 
-    `cipher` is the request's, which its sender knows. Authorities are handed out by GetCACert: clients that take the
-    first certificate they find must find theirs.
+    `cipher` is the request's, which its sender supports. GetCACert delivers authorities: some clients take the first
+    certificate of a message as theirs.
     """
     envelope = seal_envelope(cms.certificates_only([certificate]), request.signer, cipher)
     return _build_reply(request, responder, envelope, {_PKI_STATUS: core.PrintableString(_SUCCESS)})
 
 
 def build_failure(request: ScepRequest, fail_info: FailInfo, text: str, responder: ScepResponder) -> bytes:
-    """A CertRep that refuses; `text` says why (RFC 8894 3.2.1.4.6)."""
+    """A CertRep that rejects; `text` gives the reason (RFC 8894 3.2.1.4.6)."""
     attributes: dict[str, core.Asn1Value] = {
         _PKI_STATUS: core.PrintableString(_FAILURE),
         _FAIL_INFO: core.PrintableString(_FAIL_INFOS[fail_info]),

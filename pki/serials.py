@@ -8,7 +8,7 @@ _OCTETS = 16
 def random_serial() -> int:
     """A random number of exactly 16 octets whose first is 0x01 to 0x7f.
 
-    So DER needs no padding octet, no leading zero is ever lost, and the hex digits are the same in every tool.
+    So DER needs no padding octet, no leading zero is lost, and the hex digits are equal in all tools.
     """
     first = 1 + secrets.randbelow(0x7F)
     return int.from_bytes(bytes((first,)) + secrets.token_bytes(_OCTETS - 1))
@@ -17,5 +17,5 @@ def random_serial() -> int:
 def serial_bytes(serial: int) -> bytes:
     """Big-endian, without leading zero bytes."""
     if serial <= 0:
-        raise ValueError("a serial number is positive")
+        raise ValueError("a serial number must be positive")
     return serial.to_bytes((serial.bit_length() + 7) // 8)

@@ -1,4 +1,4 @@
-"""Who signed a certificate: its signature checked with a public key, whatever the names in either say."""
+"""Verifies a certificate's signature with a public key, regardless of names."""
 
 from functools import lru_cache
 
@@ -10,14 +10,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from pki.errors import UNREADABLE_ERRORS
 
-# Authorities in use at one time.
+# Cache size: authorities in use at a time.
 _MAX_KEYS = 2_000
-# What a key or signature of another kind, or a damaged one, ends in.
+# Errors for a key or signature that is damaged or of another kind.
 _INVALID_SIGNATURE_ERRORS = (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError)
 
 
 def public_key_der(certificate_der: bytes) -> bytes:
-    """SubjectPublicKeyInfo of a certificate; b"", which has signed nothing, where it does not parse."""
+    """SubjectPublicKeyInfo of a certificate; b"" if it does not parse, which matches no signature."""
     try:
         key = x509.load_der_x509_certificate(certificate_der).public_key()
     except UNREADABLE_ERRORS:
@@ -28,7 +28,7 @@ def public_key_der(certificate_der: bytes) -> bytes:
 def is_signed_with(signed: x509.Certificate, public_key: bytes) -> bool:
     """Whether this key (SubjectPublicKeyInfo) made the certificate's signature (RFC 5280 6.1.3 (a)(1)).
 
-    Names are not compared: OpenSSL, which built the chain, takes two spellings of one name for equal.
+    Does not compare names: OpenSSL, which built the chain, treats two spellings of a name as equal.
     """
     try:
         _verify(signed, _load_key(public_key))

@@ -1,4 +1,4 @@
-"""What X.509 signs beside certificates: SEQUENCE { what, signatureAlgorithm, signature }, in CRLs and OCSP answers."""
+"""Signed X.509 structures of CRLs and OCSP responses: SEQUENCE { content, signatureAlgorithm, signature }."""
 
 from cryptography.hazmat.primitives.asymmetric import ec, padding
 
@@ -16,7 +16,7 @@ _RSA = {"sha256": der.sequence(der.object_identifier("1.2.840.113549.1.1.11"), _
 
 
 def signature_algorithm(key: PrivateKey) -> bytes:
-    """AlgorithmIdentifier (RFC 5280 4.1.1.2) of the signatures that `sign` makes."""
+    """AlgorithmIdentifier (RFC 5280 4.1.1.2) of signatures by `sign_content`."""
     name = signature_hash(key).name
     return _ECDSA[name] if isinstance(key, ec.EllipticCurvePrivateKey) else _RSA[name]
 
@@ -28,5 +28,5 @@ def sign_content(key: PrivateKey, content: bytes) -> bytes:
 
 
 def encode_signed(key: PrivateKey, content: bytes, *more: bytes) -> bytes:
-    """`content` is signed; `more` follows the signature without being covered by it."""
+    """Sign `content`; `more` follows the signature and is not signed."""
     return der.sequence(content, signature_algorithm(key), der.bit_string(sign_content(key, content)), *more)

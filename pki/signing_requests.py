@@ -1,4 +1,4 @@
-"""Certificate signing requests (PKCS#10, RFC 2986): a proven public key and proposed names are taken from them."""
+"""Certificate signing requests (PKCS#10, RFC 2986): a proven public key and proposed names."""
 
 from dataclasses import dataclass
 
@@ -14,15 +14,15 @@ _MAX_BYTES = 32 * 1024
 @dataclass(frozen=True, slots=True)
 class SigningRequest:
     public_key: PublicKey
-    # Proposals: the names that a certificate gets are the issuer's choice.
+    # Proposals only: the issuer decides the names of the certificate.
     common_name: str
     sans: tuple[San, ...]
 
 
 def read_signing_request(data: bytes) -> SigningRequest:
-    """A request from PEM or DER; its signature must be by its own key. Raises RequestNotAllowed or KeyNotAllowed."""
+    """Parse a request from PEM or DER and verify its signature. Raises RequestNotAllowed or KeyNotAllowed."""
     if len(data) > _MAX_BYTES:
-        raise RequestNotAllowed(f"The request has {len(data)} bytes; at most {_MAX_BYTES} are read.")
+        raise RequestNotAllowed(f"The request has {len(data)} bytes; the maximum is {_MAX_BYTES}.")
     try:
         request = x509.load_pem_x509_csr(data) if b"-----BEGIN" in data else x509.load_der_x509_csr(data)
         proven = request.is_signature_valid
@@ -31,5 +31,5 @@ def read_signing_request(data: bytes) -> SigningRequest:
     except UNREADABLE_ERRORS as exc:
         raise RequestNotAllowed("This is not a readable PKCS#10 request in PEM or DER.") from exc
     if not proven:
-        raise RequestNotAllowed("The request is not signed by the key that it holds.")
+        raise RequestNotAllowed("The request is not signed with its own key.")
     return SigningRequest(require_acceptable(key), *names)

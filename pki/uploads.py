@@ -1,4 +1,4 @@
-"""Authorities that somebody hands us: read from whatever file they come in, and looked at before they are trusted."""
+"""Uploaded authorities: parses any usual file format, and checks certificates before they are trusted."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -22,7 +22,7 @@ from pki.signatures import is_signed_with, public_key_der
 MAX_FILE_BYTES = 256 * 1024
 MAX_CERTIFICATES = 20
 _STRONG_HASHES = (hashes.SHA256, hashes.SHA384, hashes.SHA512)
-# What OpenSSL understands of an authority; it refuses one with another critical extension (RFC 5280 4.2).
+# Critical extensions that OpenSSL supports for an authority; it rejects others (RFC 5280 4.2).
 _KNOWN_EXTENSIONS = {
     ExtensionOID.BASIC_CONSTRAINTS,
     ExtensionOID.KEY_USAGE,
@@ -37,16 +37,16 @@ _CLIENT_USAGES = {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTEN
 
 
 def read_certificates(data: bytes) -> list[x509.Certificate]:
-    """Certificates of a file: PEM, one or several; DER; or PKCS#7 (RFC 2315), either way. Raises UploadNotReadable."""
+    """Certificates of a file: one or several in PEM, DER, or PKCS#7 (RFC 2315) in either. Raises UploadNotReadable."""
     if len(data) > MAX_FILE_BYTES:
-        raise UploadNotReadable(f"The file has {len(data)} bytes; at most {MAX_FILE_BYTES} are read.")
+        raise UploadNotReadable(f"The file has {len(data)} bytes; the maximum is {MAX_FILE_BYTES}.")
     if b"PRIVATE KEY-----" in data:
-        raise UploadNotReadable("The file holds a private key. Nobody must have it but the authority: leave it out.")
+        raise UploadNotReadable("The file has a private key. Only the authority may have it: remove it from the file.")
     found = _parse_any_form(data)
     if not found:
-        raise UploadNotReadable("The file holds no certificate in PEM, DER or PKCS#7.")
+        raise UploadNotReadable("The file has no certificate in PEM, DER or PKCS#7.")
     if len(found) > MAX_CERTIFICATES:
-        raise UploadNotReadable(f"The file holds {len(found)} certificates; at most {MAX_CERTIFICATES} are read.")
+        raise UploadNotReadable(f"The file has {len(found)} certificates; the maximum is {MAX_CERTIFICATES}.")
     for number, certificate in enumerate(found, 1):
         _require_readable(certificate, number)
     return found
@@ -73,7 +73,7 @@ def _load_der(data: bytes) -> list[x509.Certificate]:
 
 
 def _require_readable(certificate: x509.Certificate, number: int) -> None:
-    """Parts of a certificate are only read when they are asked for."""
+    """Read all parts of a certificate, because `cryptography` parses them only on access."""
     try:
         subject_line(certificate)
         issuer_line(certificate)
@@ -81,11 +81,11 @@ def _require_readable(certificate: x509.Certificate, number: int) -> None:
         certificate.public_key()
         x509.SubjectKeyIdentifier.from_public_key(certificate.public_key())
     except UNREADABLE_ERRORS as exc:
-        raise UploadNotReadable(f"Certificate {number} of the file cannot be read: {exc}") from exc
+        raise UploadNotReadable(f"Certificate {number} of the file is not readable: {exc}") from exc
 
 
 def is_root(certificate: x509.Certificate) -> bool:
-    """Whether it vouches for itself. Nobody relies on that signature: one that is too weak to be looked at will do."""
+    """Whether it is self-signed. Accepts a weak signature, because nothing relies on it."""
     if subject_line(certificate) != issuer_line(certificate):
         return False
     return is_signed_with(certificate, _public_key(certificate)) or (
@@ -117,16 +117,16 @@ def has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bo
 
 
 def compute_key_identifier(certificate: x509.Certificate) -> bytes:
-    """Of its public key (RFC 5280 4.2.1.2, first method), whatever identifier the certificate claims."""
+    """Key identifier computed from its public key (RFC 5280 4.2.1.2, first method), ignoring the certificate's own."""
     return x509.SubjectKeyIdentifier.from_public_key(certificate.public_key()).digest
 
 
 def list_mistakes(certificate: x509.Certificate, *, now: datetime) -> Iterable[str]:
-    """Why devices cannot be admitted by this authority, by itself: sentences, none where it can be trusted."""
+    """Reasons not to trust this authority for device certificates, as sentences; empty if it can be trusted."""
     extensions = {extension.oid: extension for extension in certificate.extensions}
     constraints = extensions.get(ExtensionOID.BASIC_CONSTRAINTS)
     if constraints is None or not constraints.value.ca:
-        yield "It is no certificate authority (basicConstraints does not say so). Give the one that issued it."
+        yield "It is not a certificate authority (see basicConstraints). Upload the authority that issued it."
     else:
         usage = extensions.get(ExtensionOID.KEY_USAGE)
         if usage is None or not usage.value.key_cert_sign:
@@ -136,7 +136,7 @@ def list_mistakes(certificate: x509.Certificate, *, now: datetime) -> Iterable[s
         yield "It may not issue certificates for clients (extendedKeyUsage lacks clientAuth)."
     for extension in extensions.values():
         if extension.critical and extension.oid not in _KNOWN_EXTENSIONS:
-            yield f"Its critical extension {extension.oid.dotted_string} is not understood here."
+            yield f"Its critical extension {extension.oid.dotted_string} is not supported."
     if certificate.not_valid_after_utc <= now:
         yield f"It expired on {certificate.not_valid_after_utc:%Y-%m-%d}."
     if certificate.not_valid_before_utc > now:

@@ -1,6 +1,6 @@
-"""`python -m worker`: the worker and the clock that sends it its jobs, until SIGTERM.
+"""`python -m worker`: run the worker and its scheduler until SIGTERM.
 
-Started without Celery's command line, which takes a sixth of the time of a start to load.
+Bypasses Celery's command line, which takes a sixth of the start time to load.
 """
 
 import argparse
@@ -13,10 +13,10 @@ from worker.app import app
 def main() -> int:
     parser = argparse.ArgumentParser(prog="worker")
     parser.add_argument("--processes", type=int, required=True)
-    parser.add_argument("--schedule", required=True, help="file in which it is kept when what was sent last")
+    parser.add_argument("--schedule", required=True, help="file for the last run time of each job")
     chosen = parser.parse_args()
-    # Gossip and remote control stay on, though nobody uses them: without their connections a worker whose
-    # acknowledgement failed because Redis went away was seen to hear of nothing any more.
+    # Gossip and remote control stay on although unused: without their connections, a worker stopped receiving jobs
+    # after an acknowledgement failed during a Redis outage.
     worker = app.Worker(
         concurrency=chosen.processes,
         loglevel=logging.INFO,

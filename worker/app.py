@@ -1,4 +1,4 @@
-"""The Celery application, as `python -m worker` starts it."""
+"""The Celery application for `python -m worker`."""
 
 import logging
 from typing import Any
@@ -46,7 +46,7 @@ JOBS = (
     "worker.jobs.tenants",
     "worker.jobs.trials",
 )
-# Also run when a worker starts: whatever was missed while none was there is made good at once.
+# Also run when a worker starts, to catch up after a time without one.
 AT_START = (
     "worker.heartbeat",
     "certificates.renew",
@@ -58,12 +58,12 @@ AT_START = (
 )
 
 
-# Less than a job's own time limit: a silent server is then one line in the log.
+# Less than a job's own time limit, so that a silent server gives one line in the log.
 _STATEMENT_SECONDS = 240
 
 
 def broker_url(redis_url: str) -> str:
-    """Celery's spelling: "unix:///path" is "redis+socket:///path" there."""
+    """Celery's form of the URL: "unix:///path" becomes "redis+socket:///path"."""
     scheme, separator, rest = redis_url.partition("://")
     return f"redis+socket{separator}{rest}" if scheme == "unix" else redis_url
 
@@ -71,25 +71,25 @@ def broker_url(redis_url: str) -> str:
 def make_app(settings: Settings) -> Celery:
     app = Celery("admit", broker=broker_url(settings.redis_url), include=JOBS)
     app.conf.update(
-        # A job that a dying worker held is run again: jobs are written to bear that.
+        # A job of a dying worker runs again; jobs are written for that.
         task_acks_late=True,
         task_reject_on_worker_lost=True,
         worker_prefetch_multiplier=1,
         worker_cancel_long_running_tasks_on_connection_loss=True,
-        # Results belong into the database; who waits for a job polls there.
+        # Results belong in the database, where clients poll them.
         task_ignore_result=True,
         task_default_queue="admit",
         task_soft_time_limit=300,
         task_time_limit=330,
         timezone="UTC",
         broker_connection_retry_on_startup=True,
-        # Redis may be away for long: never give up.
+        # Redis may be down for long: never give up.
         broker_connection_max_retries=None,
         beat_schedule={
             "worker.heartbeat": {
                 "task": "worker.heartbeat",
                 "schedule": HEARTBEAT_INTERVAL_SECONDS,
-                # Those of an outage are worth nothing afterwards.
+                # Skip runs missed during an outage.
                 "options": {"expires": 2 * HEARTBEAT_INTERVAL_SECONDS},
             },
             "worker.look": {
@@ -119,7 +119,7 @@ def make_app(settings: Settings) -> Celery:
             "endpoints.expire": {"task": "endpoints.expire", "schedule": crontab(minute="27")},
             "exports.prune": {"task": "exports.prune", "schedule": crontab(minute="52")},
             "jobs.prune": {"task": "jobs.prune", "schedule": crontab(hour="4", minute="17")},
-            # Partitions are made a week ahead, so one good hour in a week is enough.
+            # Partitions are created a week ahead, so one good hour a week is enough.
             "logs.ensure_partitions": {"task": "logs.ensure_partitions", "schedule": crontab(minute="7")},
             "mail.prune": {"task": "mail.prune", "schedule": crontab(minute="42")},
             "policies.prune_hits": {"task": "policies.prune_hits", "schedule": crontab(hour="3", minute="47")},
@@ -130,7 +130,7 @@ def make_app(settings: Settings) -> Celery:
             },
             "redecisions.prune": {"task": "redecisions.prune", "schedule": crontab(hour="4", minute="7")},
             "replica.prune_changes": {"task": "replica.prune_changes", "schedule": crontab(minute="37")},
-            # Rows go in the nights of their tenants, a few minutes' worth at a time.
+            # Rows are deleted at night in their tenant's time zone, a few minutes' worth at a time.
             "retention.enforce": {
                 "task": "retention.enforce",
                 "schedule": crontab(minute="*/5"),
@@ -170,9 +170,9 @@ app.set_default()
 
 @signals.after_setup_logger.connect
 def _quiet(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
-    """Three lines for each heartbeat would bury what jobs have to say; failures are still logged.
+    """Reduce log lines: three for each heartbeat would hide those of jobs. Failures are still logged.
 
-    Addresses that tenants name, which httpx would log, may hold secrets.
+    httpx would log URLs from tenants, which may contain secrets.
     """
     for name in ("celery.app.trace", "celery.beat", "celery.worker.request", "celery.worker.strategy", "httpx"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -187,8 +187,8 @@ def _give_way(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
 
 @signals.worker_process_init.connect
 def _own_engine(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
-    """Each child has an engine of its own: connections do not survive a fork."""
-    # What jobs work off is empty at one time and long at another: a plan of before is of no use.
+    """Create an engine for each child, because connections do not survive a fork."""
+    # Job queues are sometimes empty and sometimes long, so a cached plan is useless.
     plans = ("plan_cache_mode=force_custom_plan",)
     engine = make_engine(
         _settings.database_worker_url,

@@ -1,5 +1,4 @@
-"""Beat is a process of its own beside those that do jobs, and Celery does not look after it: without it, nothing would
-begin any more."""
+"""Restarts Celery's beat process if it dies. Celery itself does not, and no job would start any more."""
 
 import ctypes
 import logging
@@ -17,12 +16,12 @@ _log = logging.getLogger(__name__)
 
 @signals.beat_embedded_init.connect
 def _end_with_the_worker(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
-    """Of a worker that was killed it would go on beside the next one's."""
+    """End beat if the worker is killed: otherwise it runs beside the next worker's."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class BeatAgain(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
-    """Starts beat anew where it has died: by the kernel for want of memory, or at a disk that was full, say."""
+    """Restarts beat after it died, for example by the OOM killer or on a full disk."""
 
     requires = ("celery.worker.components:Timer", "celery.worker.components:Beat")
 
@@ -45,6 +44,6 @@ class BeatAgain(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no
     def _look(self, worker: Any) -> None:  # noqa: ANN401 -- Celery's worker, of no type
         if worker.beat.is_alive():
             return
-        _log.error("beat has died (%s): it is started again", worker.beat.exitcode)
+        _log.error("beat has died (%s): restarting it", worker.beat.exitcode)
         worker.beat = EmbeddedService(worker.app, schedule_filename=self._schedule)
         worker.beat.start()

@@ -1,4 +1,4 @@
-"""What the worker does for each kind of job that somebody asks for (`nac.jobs`)."""
+"""Handlers of the worker for each kind of job that a client starts (`nac.jobs`)."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,21 +1,21 @@
-"""Names that others look up without loading Celery."""
+"""Names for other packages, without loading Celery."""
 
-# In Redis: epoch seconds of the last `worker.heartbeat` job, which has gone through beat, broker and worker.
+# Redis key: epoch seconds of the last `worker.heartbeat` job, which has passed beat, broker and worker.
 HEARTBEAT_KEY = "admit:heartbeat:worker"
 HEARTBEAT_INTERVAL_SECONDS = 5
-# In Redis: JSON of the alarms that stand of the platform, as `alarms.publish` saw them last: code, detail and since.
+# Redis key: JSON of the platform's standing alarms at the last `alarms.publish`: code, detail and since.
 ALARMS_KEY = "admit:alarms:platform"
 ALARMS_INTERVAL_SECONDS = 30
-# What waits in the database for one of the worker's jobs begins so soon.
+# Maximum delay until waiting work of a job starts.
 LOOK_INTERVAL_SECONDS = 1
-# How often it is looked whether an external authority is to be asked.
+# Interval to check which external authorities are due.
 STATUS_INTERVAL_SECONDS = 20
-# How often it is looked for what was to be signed and was not finished.
+# Interval to check for interrupted signings.
 SETTLE_INTERVAL_SECONDS = 30
-# Of a job that writes the file of a whole tenant, or changes many rows in one transaction; and of a statement of it.
+# Limit of jobs that write a tenant file or change many rows in one transaction, and of their statements.
 LONG_SECONDS = 3_600
 LONG_STATEMENT_SECONDS = 600
-# How often trials are looked after.
+# Interval of the upkeep of trials.
 TRIALS_INTERVAL_SECONDS = 60
-# How often it is looked for secrets whose time to change over is up.
+# Interval to check for due secret rotations.
 ROTATIONS_INTERVAL_SECONDS = 15

@@ -1,4 +1,4 @@
-"""What the worker's log has of a time in which PostgreSQL or Redis does not answer."""
+"""Log filters for outages of PostgreSQL or Redis."""
 
 import logging
 import time
@@ -10,9 +10,9 @@ from nac.errors import DatabaseUnavailable
 
 
 def without_traceback(record: logging.LogRecord) -> bool:
-    """A filter: of a job that fails for the database's sake, one line is kept.
+    """Keep one line of a job that fails because of the database.
 
-    Several fail in each second, and their tracebacks would push all else out of the log within minutes.
+    Several fail each second, and their tracebacks would displace all other lines within minutes.
     """
     if record.exc_info and isinstance(record.exc_info[1], DatabaseUnavailable):
         record.exc_info = None
@@ -20,9 +20,9 @@ def without_traceback(record: logging.LogRecord) -> bool:
 
 
 class OnceAMinute:
-    """A filter: of jobs that cannot be passed on, one line in a minute, without a traceback.
+    """Keep one line a minute, without a traceback, of jobs that cannot be queued.
 
-    Each that is due fails, some in each second, with 150 lines.
+    Every due job fails, several each second, with 150 lines each.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -36,5 +36,5 @@ class OnceAMinute:
         if self._clock() < self._next:
             return False
         self._next = self._clock() + 60
-        record.msg, record.args, record.exc_info = "Jobs wait, which are due: %s", (error,), None
+        record.msg, record.args, record.exc_info = "Due jobs are waiting: %s", (error,), None
         return True

@@ -1,4 +1,4 @@
-"""Jobs give way on a machine that also answers devices: the worker itself, and what PostgreSQL does for it."""
+"""Low priority for jobs, and for PostgreSQL's work for them, on a machine that also serves devices."""
 
 import os
 from contextlib import suppress
@@ -7,29 +7,28 @@ from pathlib import Path
 import psycopg
 from sqlalchemy import Engine, event
 
-# About a tenth of the share of a process at 0, where both want the same core (sched(7)); all of it where it is idle.
+# About a tenth of the share of a process at 0 if both need the same core (sched(7)); all of an idle core.
 NICENESS = 10
 
 
 def give_way() -> None:
-    """For this process and those that it starts."""
+    """Lower the priority of this process and its children."""
     os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
 def serve_last(engine: Engine) -> Engine:
-    """What PostgreSQL does for each connection of `engine` gives way too, where it runs on this machine; elsewhere
-    nothing changes."""
+    """Lower the priority of PostgreSQL's backends for `engine` if it runs on this machine."""
 
     @event.listens_for(engine, "connect")
     def _connected(connection: psycopg.Connection, _record: object) -> None:
         backend = connection.info.backend_pid
-        # Of a server on another machine the number is none, or is somebody else's process.
+        # The pid of a server on another machine does not exist here, or belongs to another process.
         with suppress(OSError, psycopg.Error):
             if not Path(f"/proc/{backend}/cmdline").read_bytes().startswith(b"postgres: "):
                 return
             try:
                 os.setpriority(os.PRIO_PROCESS, backend, NICENESS)
-                # Every backend is a session of its own (setsid), among which the kernel shares cores first.
+                # Every backend has its own session (setsid), and the kernel first shares cores among sessions.
                 Path(f"/proc/{backend}/autogroup").write_text(f"{NICENESS}\n")
             except PermissionError:
                 _ask_to_give_way(connection)
@@ -38,7 +37,8 @@ def serve_last(engine: Engine) -> Engine:
 
 
 def _ask_to_give_way(connection: psycopg.Connection) -> None:
-    """Of PostgreSQL under another account, which does it itself where `up` has set that up (migrations/machine.sql)."""
+    """Have PostgreSQL lower its own priority if it runs as another user and `up` has set this up
+    (migrations/machine.sql)."""
     connection.autocommit = True
     try:
         found = connection.execute("SELECT to_regprocedure('machine.give_way()') IS NOT NULL").fetchone()

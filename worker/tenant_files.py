@@ -1,4 +1,4 @@
-"""Files of tenants, with the keys and folders of this installation."""
+"""Handlers for tenant files, with the keys and folders of this installation."""
 
 from collections.abc import Mapping
 from typing import Any

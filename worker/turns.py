@@ -1,4 +1,4 @@
-"""The tenants of a job: all of them, or those that have something to be done, a piece of each in turn."""
+"""Tenants of a job: all of them, or those with work, a piece of each in turn."""
 
 import logging
 import time
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def all_tenants() -> Iterator[Tenant]:
-    """By slug; each page is read in a transaction of its own."""
+    """All tenants by slug; each page is read in its own transaction."""
     return chain.from_iterable(service.ORDERS.pages(_page))
 
 
@@ -30,8 +30,10 @@ def _page(span: PageSpan) -> Sequence[Tenant]:
 def take_turns(
     waiting: Sequence[TenantId], piece: Callable[[Session, TenantId], bool], *, until: float, complaint: str
 ) -> None:
-    """A piece of each, again and again while `piece` says that there is more, until `until` (monotonic clock): a large
-    tenant does not hold up the others. `complaint` goes into the log where one tenant's rows are at fault."""
+    """Process a piece of each tenant in turn, until no `piece` reports more work or `until` (monotonic clock).
+
+    So a large tenant does not delay others. `complaint` is logged if a tenant's piece fails.
+    """
     while waiting and time.monotonic() < until:
         waiting = [tenant_id for tenant_id in waiting if _piece(tenant_id, piece, complaint)]
 
@@ -41,10 +43,10 @@ def _piece(tenant_id: TenantId, piece: Callable[[Session, TenantId], bool], comp
         with session_scope(TenantScope(tenant_id)) as session:
             return piece(session, tenant_id)
     except Conflict:
-        # Somebody changed the same rows; it is all still to be done, a second later.
+        # A concurrent change of the same rows; retried a second later.
         return False
     except Unavailable:
         raise
-    except Exception:  # house-rule: whatever is wrong with one tenant's rows, the others' are looked at
+    except Exception:  # house-rule: a failure of one tenant does not stop the others
         _log.exception("tenant %s: %s", tenant_id, complaint)
         return False

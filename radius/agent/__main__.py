@@ -1,4 +1,7 @@
-"""`python -m radius.agent`: the agent of a cell, until SIGTERM. Where it cannot serve: one sentence, exit status 1."""
+"""`python -m radius.agent`: run the agent of a cell until SIGTERM.
+
+Prints one sentence and exits with status 1 if the cell cannot serve.
+"""
 
 import logging
 import signal

@@ -1,4 +1,4 @@
-"""What is wrong with a cell at this moment, for `cells.alarms` and `./admit status`."""
+"""Current alarms of a cell, for `cells.alarms` and `./admit status`."""
 
 import threading
 import time
@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from nac.clock import utc_now
 
-# An alarm about an event, which nothing takes back, stands for so long after the last one: a person sees it the next
-# day, too, and the log has it for good.
+# Seconds that the alarm of an event stays after the last one: a person sees it the next day, too.
 EVENT_SECONDS = 24 * 3600.0
-# More of those that are told of rows say nothing that these do not, and all of them are written out each second.
+# Limit of alarms about rows: all alarms are written out each second.
 MOST_STANDING = 200
 
 
@@ -18,9 +17,9 @@ MOST_STANDING = 200
 class Alarm:
     code: str
     detail: str
-    # ISO 8601, UTC: since when.
+    # ISO 8601, UTC.
     since: str
-    # Number of the tenant whose it is, who is told of it by feeds; 0 where it concerns the cell as a whole.
+    # Number of the tenant, whose feeds receive the alarm; 0 if it concerns the whole cell.
     tenant: int = 0
 
 
@@ -33,25 +32,24 @@ class _Told:
 
 
 class Alarms:
-    """Shared by the agent's threads. Told again, an alarm keeps its beginning."""
+    """Alarms of the agent's threads. A repeated alarm keeps its `since`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._told: dict[str, _Told] = {}
-        # Told since the last report, and of those the ones that stand no more.
+        # Codes raised since the last report, and alarms of these that have ended.
         self._new: set[str] = set()
         self._brief: list[Alarm] = []
-        # Since there is no room for more; None while there is.
+        # Since when alarms are left out (MOST_STANDING); None if none are.
         self._crowded_since: str | None = None
 
     def tell(self, code: str, detail: str, *, tenant: int = 0) -> None:
-        """Of a state: stands until it is cleared."""
+        """Raise the alarm of a state. It stands until it is cleared."""
         self._tell(code, detail, float("inf"), tenant)
 
     def tell_of_row(self, code: str, detail: str, *, tenant: int) -> bool:
-        """As `tell`, of one row among any number. Where MOST_STANDING stand, that there are more is all that is taken;
-        returns whether it stands itself."""
+        """Raise the alarm of a row, as `tell`. Returns whether it stands: at most MOST_STANDING alarms do."""
         with self._lock:
             if code not in self._told and len(self._told) >= MOST_STANDING:
                 self._crowded_since = self._crowded_since or utc_now().isoformat()
@@ -60,7 +58,7 @@ class Alarms:
         return True
 
     def tell_event(self, code: str, detail: str) -> None:
-        """Of something that has happened: stands for a day, and then is forgotten."""
+        """Raise the alarm of an event. It stands for EVENT_SECONDS."""
         self._tell(code, detail, EVENT_SECONDS, 0)
 
     def _tell(self, code: str, detail: str, stands_seconds: float, tenant: int) -> None:
@@ -79,7 +77,7 @@ class Alarms:
             self._make_room()
 
     def age_seconds(self, code: str) -> float:
-        """Since the alarm was last told; 0 where it does not stand."""
+        """Seconds since the alarm was last raised; 0 if it does not stand."""
         with self._lock:
             told = self._told.get(code)
             return 0.0 if told is None else self._clock() - told.at
@@ -89,17 +87,17 @@ class Alarms:
             self._expire(self._clock())
             alarms = [told.alarm for told in self._told.values()]
             if self._crowded_since:
-                alarms.append(Alarm("more-alarms", "There are more of these alarms.", self._crowded_since))
+                alarms.append(Alarm("more-alarms", "The cell has more alarms than this list.", self._crowded_since))
             return alarms
 
     def to_report(self) -> list[Alarm]:
-        """What stands, and what stood for a moment since the last report, which would be told to nobody else."""
+        """Standing alarms, and alarms that began and ended since the last report."""
         standing = self.standing()
         with self._lock:
             return [*self._brief, *standing]
 
     def reported(self, alarms: Sequence[Alarm]) -> None:
-        """These, of `to_report`, have arrived."""
+        """Mark alarms of `to_report` as delivered."""
         with self._lock:
             self._brief = [alarm for alarm in self._brief if alarm not in alarms]
             self._new -= {alarm.code for alarm in alarms if self._stands(alarm)}

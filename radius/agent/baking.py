@@ -1,38 +1,38 @@
-"""When radiusd is exchanged to load the certificates of new tenants.
+"""Decides when radiusd restarts to load the certificates of new tenants.
 
-A certificate that radiusd has not loaded is read from its file for each handshake, which takes 1.1 ms (a third more,
-`bench quick`, "new tenants"). An exchange costs everybody 0.2 s of silence: so it waits, and for a quiet moment.
+radiusd reads a certificate that it has not loaded from its file for each handshake: 1.1 ms, a third more
+(`bench quick`, "new tenants"). A restart costs all tenants 0.2 s, so it waits for several tenants and a quiet moment.
 """
 
 import time
 from collections.abc import Callable, Mapping
 
-# Tenants come in groups, and a new one has no morning rush.
+# Tenants arrive in groups, and a new one has no peak hour yet.
 WAIT_SECONDS = 600.0
-# A cell that is never quiet.
+# The longest wait, for a cell that is never quiet.
 LONGEST_WAIT_SECONDS = 24 * 3600.0
 QUIET_SECONDS = 5.0
-# Between two looks whether it is quiet.
+# Between two checks for a quiet moment.
 LOOK_SECONDS = 60.0
 
 Serials = Mapping[int, str]
 
 
 class Baking:
-    """`is_quiet(seconds)` tells after that time whether nobody asked meanwhile."""
+    """Decision when to restart. `is_quiet(seconds)` waits so long and returns whether no request came."""
 
     def __init__(self, is_quiet: Callable[[float], bool], clock: Callable[[], float] = time.monotonic) -> None:
         self._is_quiet = is_quiet
         self._clock = clock
         self._since: float | None = None
         self._looked_at = float("-inf")
-        # Not tried twice: what an exchange did not load, another will not load either.
+        # Serials already tried: if one restart did not load them, another does not either.
         self._tried: frozenset[tuple[int, str]] = frozenset()
 
     def is_due(self, loaded: Serials, live: Serials, *, is_hidden: bool = False) -> bool:
-        """Serials of the server certificates by slot: those that radiusd has loaded, and those of the tenants.
+        """Whether to restart now. Takes serials of server certificates by slot: loaded ones and the tenants' own.
 
-        `is_hidden`: one of the latter cannot be shown before, so there is nothing to wait for.
+        `is_hidden`: devices cannot see one of the new certificates before the restart, so do not wait.
         """
         waiting = frozenset((slot, serial) for slot, serial in live.items() if loaded.get(slot) != serial)
         if waiting <= self._tried:

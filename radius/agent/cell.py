@@ -1,4 +1,4 @@
-"""One cell: takes its place in the database, fills its replica, starts radiusd, and keeps all of that going."""
+"""One cell: registers in the database, fills its replica, starts radiusd and keeps all parts running."""
 
 import fcntl
 import logging
@@ -46,19 +46,19 @@ from radius.agent.verifier import VerifierProcess
 
 log = logging.getLogger(__name__)
 
-# 3.2.9 and 3.2.10 drop what Python returns unless radiusd runs in debug mode; before 3.2.7 it is open to BlastRADIUS or
-# lacks what the module relies on.
+# 3.2.9 and 3.2.10 drop the values that Python returns, except in debug mode. Versions before 3.2.7 are open to
+# BlastRADIUS or lack functions that the module needs.
 SOUND_VERSIONS = ("3.2.7", "3.2.8")
 DICTIONARY = Path("/usr/share/freeradius/dictionary")
 DATABASE_WAIT_SECONDS = 15.0
-# Long enough for a cell to move: its agent on the old machine was killed, and counts as gone after this.
+# Time for a cell to move: the killed agent on the old machine counts as gone after this.
 TAKEN_WAIT_SECONDS = cells.SILENT_SECONDS + 10.0
-# For the threads to end their work in; the supervisor kills after 20 s, and radiusd takes up to 10 s to end.
+# For threads to finish. The supervisor kills after 20 s, and radiusd takes up to 10 s to end.
 END_SECONDS = 5.0
 
 
 class CellRefused(Exception):
-    """The cell cannot serve; the message says why and what to do."""
+    """The cell cannot serve. The message names the cause and the remedy."""
 
 
 class CellAgent:
@@ -72,18 +72,18 @@ class CellAgent:
         self._engine = make_engine(settings.database_cell_url, application_name="admit-agent")
         self._generations = Generations(settings, self._paths)
         self._radiusd = Radiusd(self._paths, self._generations)
-        # Of the slots that hold a tenant: the certificate each is to present.
+        # Serials of the certificates to present, by occupied slot.
         self._serials: Mapping[int, str] = {}
-        # Slugs of the tenants that hold them, by id.
+        # Slugs of the cell's tenants by id.
         self._tenants: Mapping[str, str] = {}
-        # Slugs of the tenants whose material could not be put into place.
+        # Slugs of tenants whose authorities or certificate could not be written.
         self._troubled: set[str] = set()
         self._broken = False
-        # Why the cell is another machine's by now.
+        # Set once another machine has taken over the cell.
         self._taken = ""
 
     def run(self, stop: threading.Event) -> None:
-        """Serve until `stop`. Raises CellRefused, RadiusdError, PortTaken or AdmitError where that cannot begin."""
+        """Serve until `stop`. Raises CellRefused, RadiusdError, PortTaken or AdmitError if the cell cannot start."""
         self._paths.prepare()
         lock = self._take_lock()
         self._claims.begin()
@@ -98,11 +98,11 @@ class CellAgent:
         self._serve(directory, online=online)
         ended = self._work(cell_id, directory, sync, stop)
         if self._broken:
-            # radiusd and the verifier serve on until the agent that the supervisor starts next takes over.
-            raise CellRefused("a part of this agent has failed, as the trace above says; it must be started again")
+            # radiusd and the verifier keep serving until the next agent takes over.
+            raise CellRefused("A part of the agent failed (see the traceback above). Start the agent again.")
         self._radiusd.stop()
         if ended:
-            # Else a thread is still at work on it, and the end of the process closes it.
+            # Otherwise a thread still uses it; the end of the process closes it.
             writer.close()
         lock.close()
         if self._taken:
@@ -113,19 +113,19 @@ class CellAgent:
             sync.catch_up()
         except ReplicaFull as exc:
             if not sync.complete:
-                raise CellRefused(f"the replica cannot be filled: {exc}") from exc
-            log.warning("serving from the replica as it is: %s", exc)
+                raise CellRefused(f"Cannot fill the replica: {exc}") from exc
+            log.warning("cannot update the replica, serving its last content: %s", exc)
 
     def _take_lock(self) -> TextIO:
         lock = open(self._paths.lock, "w")  # noqa: SIM115  # held for life
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
-            raise CellRefused(f"another agent owns {self._paths.root}; end that one first") from exc
+            raise CellRefused(f"Another agent uses {self._paths.root}. Stop it first.") from exc
         return lock
 
     def _take_place(self, stop: threading.Event) -> tuple[CellId, bool]:
-        """The cell's id, and whether the database answers: without it a cell serves what it has served before."""
+        """Register the cell. Returns its id and whether the database responds; without it, earlier data serves."""
         deadline = time.monotonic() + DATABASE_WAIT_SECONDS
         taken_until = time.monotonic() + TAKEN_WAIT_SECONDS
         known = read_identity(self._paths)
@@ -138,20 +138,20 @@ class CellAgent:
                 if time.monotonic() > taken_until or stop.is_set():
                     self._end_left_radiusd()
                     raise CellRefused(str(exc)) from exc
-                log.warning("waiting for the other machine's agent to end: %s", exc)
+                log.warning("waiting for the agent on the other machine to end: %s", exc)
                 stop.wait(5)
                 continue
             except AdmitError as exc:
                 trouble = exc
             if known is not None and self._generations.newest() is not None:
-                log.warning("the database does not answer (%s); serving from the replica", trouble)
+                log.warning("the database does not respond (%s); serving from the replica", trouble)
                 return known, False
             if time.monotonic() > deadline:
-                raise CellRefused(f"the database does not answer, and this cell has nothing to serve yet: {trouble}")
+                raise CellRefused(f"The database does not respond, and this cell has no replica yet: {trouble}")
             time.sleep(0.5)
 
     def _end_left_radiusd(self) -> None:
-        """That of an agent which was killed here before the cell moved away."""
+        """End a radiusd left by an agent that was killed here before the cell moved away."""
         self._radiusd.adopt()
         self._radiusd.stop()
 
@@ -175,7 +175,7 @@ class CellAgent:
 
     @staticmethod
     def _dictionary() -> Dictionary:
-        """What the radiusd here loads; Admit's own attributes are not among it, for no reply may carry them."""
+        """Attributes of the local radiusd, without Admit's own: no reply may carry those."""
         return read_dictionary(DICTIONARY)
 
     def _synchroniser(self, cell_id: CellId, directory: Directory, writer: ReplicaWriter) -> ReplicaSync:
@@ -211,14 +211,14 @@ class CellAgent:
         self._tenants = {slot.tenant_id: slot.slug for slot in slots.values()}
 
     def _place_material(self, directory: Directory, session: Session, number: int, slot: SlotRecord) -> None:
-        """One tenant's broken key or certificate is its own affair: the others' changes go live."""
+        """Write a tenant's authorities and certificate. A broken one does not delay changes of other tenants."""
         alarm = f"material-{slot.slug}"
         try:
             self._materials.place(
                 directory.material(session, number, TenantId(UUID(slot.tenant_id)), slot.server_certificate)
             )
         except (LookupError, SecretsError, ValueError, OSError) as exc:
-            log.exception("the authorities or server certificate of tenant %s cannot be put into place", slot.slug)
+            log.exception("cannot write the authorities or server certificate of tenant %s", slot.slug)
             self._troubled.add(slot.slug)
             what = f"Tenant {slot.slug} has no usable authorities or server certificate: {exc}"
             self._alarms.tell(alarm, what, tenant=slot.tenant)
@@ -233,12 +233,12 @@ class CellAgent:
         self._materials.ensure_placeholder()
         generation = (self._first_generation(directory) if online else None) or self._generations.newest()
         if generation is None:
-            raise CellRefused("there is no configuration of radiusd to start with, and no database to make one from")
+            raise CellRefused("No radiusd configuration exists yet, and the database does not respond to create one.")
         self._radiusd.start(generation)
         self._generations.remove_old(generation.directory)
 
     def _first_generation(self, directory: Directory) -> Generation | None:
-        """None where the configuration in the database does not serve but an earlier one is at hand."""
+        """The first configuration to start; None if the new one fails and an earlier one exists."""
         count = self._settings.cell_slots
         renewed = directory.renew_retired(count=count)
         try:
@@ -248,14 +248,14 @@ class CellAgent:
         except (RenderError, process.RadiusdError, OSError) as exc:
             if self._generations.newest() is None:
                 raise
-            log.exception("the configuration in the database does not serve; starting the one before")
-            self._alarms.tell("exchange", f"A changed configuration is not in force: {exc}")
+            log.exception("the new configuration fails; starting the previous one")
+            self._alarms.tell("exchange", f"The new radiusd configuration is not in force: {exc}")
             return None
         directory.free(renewed)
         return generation
 
     def _work(self, cell_id: CellId, directory: Directory, sync: ReplicaSync, stop: threading.Event) -> bool:
-        """Until `stop`, or until a part fails. Whether all threads have ended."""
+        """Run the threads until `stop` or until a part fails. Returns whether all threads have ended."""
         settings = self._settings
         live = self._live_feed()
         decisions = AuthStream(live)
@@ -344,7 +344,7 @@ class CellAgent:
         for thread in threads:
             thread.start()
         self._guard(keeper.run, stop)
-        # A database that hangs must not hold up the end: what was not shipped is in the journal.
+        # Do not wait for a database that hangs: records that are not shipped stay in the journal.
         deadline = time.monotonic() + END_SECONDS
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -357,15 +357,15 @@ class CellAgent:
         return LiveFeed(self._settings.redis_url, lambda: self._tenants, cell=self._settings.cell_name)
 
     def _guard(self, work: Callable[[threading.Event], None], stop: threading.Event) -> None:
-        """A part that fails takes the whole agent down, rather than leave one that lacks a part."""
+        """Run a part of the agent. If it fails, the whole agent ends."""
         try:
             work(stop)
         except CellTaken as exc:
-            # Two machines must not answer for the tenants of one cell: radiusd ends, too.
+            # Two machines must not serve one cell, so radiusd ends, too.
             self._taken = str(exc)
             stop.set()
-        except Exception:  # house-rule: the edge of a thread; the agent ends and says so
-            log.exception("a part of the agent fails")
+        except Exception:  # house-rule: the edge of a thread; the agent ends and logs it
+            log.exception("a part of the agent failed")
             self._broken = True
             stop.set()
 
@@ -374,13 +374,13 @@ def require_sound_version() -> None:
     found = process.version()
     if found not in SOUND_VERSIONS and not _is_newer(found):
         raise CellRefused(
-            f"FreeRADIUS {found} is installed, but {' or '.join(SOUND_VERSIONS)} (or 3.2.11 and later) is needed: "
-            "install it from bookworm-backports"
+            f"FreeRADIUS {found} is not supported. Install {' or '.join(SOUND_VERSIONS)} (or 3.2.11 and later) "
+            "from bookworm-backports."
         )
 
 
 def _is_newer(version: str) -> bool:
-    """3.2.11 and later 3.2: the fault of 3.2.9 is mended there."""
+    """Whether the version is 3.2.11 or a later 3.2, which fix the fault of 3.2.9."""
     try:
         numbers = tuple(int(part) for part in version.split("."))
     except ValueError:

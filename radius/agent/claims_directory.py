@@ -1,4 +1,4 @@
-"""The files of claims of a cell (nac.pools.claims): which one each pool has, and whether they can be believed."""
+"""Claim files of a cell (nac.pools.claims), one for each pool, and whether they are reliable."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,9 +12,9 @@ _BOOT = "boot"
 
 
 class ClaimsDirectory:
-    """A file is named after the pool and the moment of its making: what the replica says of one is of that one alone.
+    """Claim files, named after the pool and the time of creation.
 
-    What a machine had not yet written when it went down is lost, so none of them outlives a boot.
+    The machine may lose unwritten claims when it goes down, so no file is used after a boot.
     """
 
     def __init__(
@@ -23,11 +23,11 @@ class ClaimsDirectory:
         self._directory = directory
         self._boot_id = boot_id
         self._clock = clock
-        # By pool.
+        # Names of files by pool.
         self._names: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Before radiusd is started, or taken over. Raises OSError."""
+        """Prepare the directory before radiusd starts or is taken over. Raises OSError."""
         boot = self._boot_id.read_bytes()
         known = self._directory / _BOOT
         if not known.exists() or known.read_bytes() != boot:
@@ -38,38 +38,38 @@ class ClaimsDirectory:
             self._names[path.name.partition("_")[0]] = path.name
 
     def name(self, pool_id: str) -> str:
-        """ "" where there is none."""
+        """Name of the pool's file; "" if it has none."""
         return self._names.get(pool_id, "")
 
     def is_lost(self, pool_id: str) -> bool:
-        """Whether nothing is known of what was taken, so that nothing that is ready may be given any more."""
+        """Whether the claims are lost. Then no ready address may be assigned any more."""
         name = self.name(pool_id)
         return not name or not (self._directory / name).exists()
 
     def make(self, pool_id: str, numbers: int) -> None:
-        """A new file; what was ready until now must have been withdrawn. Raises OSError."""
+        """Create a new file. The caller has withdrawn the ready addresses. Raises OSError."""
         name = f"{pool_id}_{self._clock()}{SUFFIX}"
         allocate_entries(self._directory / name, numbers)
         self._names[pool_id] = name
 
     def make_room(self, pool_id: str, numbers: int) -> None:
-        """Raises OSError."""
+        """Extend the file to `numbers` addresses. Raises OSError."""
         allocate_entries(self._directory / self._names[pool_id], numbers)
 
     def made_at(self, pool_id: str) -> int:
-        """When the pool's file was made, epoch microseconds: of what was ready before it tells nothing. 0 for none."""
+        """Creation of the pool's file in epoch microseconds; 0 if none. It has no claims from before."""
         name = self.name(pool_id)
         return parse_created_at(name) if name else 0
 
     def grants(self, pool_id: str, numbers: Iterable[int]) -> dict[int, int]:
-        """Of these numbers of a pool, the grant under which each was taken last. Raises OSError."""
+        """The last claimed grant of each of these numbers of a pool. Raises OSError."""
         return read_grants(self._directory / self._names[pool_id], numbers)
 
     def read(self, pool_id: str, *, since: int) -> list[tuple[int, Claim]]:
-        """The numbers of a pool that were taken since then (epoch seconds). Raises OSError."""
+        """Numbers of a pool claimed since then (epoch seconds). Raises OSError."""
         return read_claims(self._directory / self._names[pool_id], since=since)
 
     def forget_others(self, pool_ids: set[str]) -> None:
-        """Remove the files of pools that are no more here."""
+        """Remove files of pools that this cell no longer has."""
         for pool_id in self._names.keys() - pool_ids:
             (self._directory / self._names.pop(pool_id)).unlink(missing_ok=True)

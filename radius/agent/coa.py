@@ -1,7 +1,7 @@
-"""Sends what waits in `coa_requests` to the NASes, and writes down what they answer (RFC 5176).
+"""Sends the requests of `coa_requests` to NASes and stores the responses (RFC 5176).
 
-A packet leaves once it is written down that it does, so an agent that is killed loses no request, and sends none for
-ever: its successor goes on with what it had taken, a bounded number of times.
+Each packet is recorded before it is sent. So a killed agent loses no request, and its successor resumes the rest, a
+bounded number of times.
 """
 
 import logging
@@ -33,14 +33,14 @@ from radius.agent.coa_queue import CoaQueue, Ending, Taken
 from radius.agent.coa_sockets import Sockets, open_sockets
 from radius.agent.driver import sentence
 
-# Answers read before anything else is done again.
+# Responses to read before other work.
 MOST_READ = 256
 MOST_REMEMBERED = 1_024
 POLL_SECONDS = 1.0
-# After a request was announced: the cell may have to learn first what it follows from.
+# Delay after an announcement: the cell may first have to receive the change that caused the request.
 EAGER_SECONDS, EAGER_POLL_SECONDS = 2.0, 0.05
 RETRY_SECONDS = 1.0
-# How often it is looked whose NASes do not answer.
+# Interval to check for NASes that do not respond.
 LOOK_SECONDS = 10.0
 _ALARM, _UNANSWERED = "coa", "coa-unanswered"
 _log = logging.getLogger(__name__)
@@ -69,13 +69,13 @@ class CoaSender:
         self._pacing = pacing or Pacing()
         self._sockets: Sockets = {}
         self._flights: dict[int, Flight] = {}
-        # Those whose packet was made, by where its answer comes from.
+        # Flights with a packet, by the peer of the response.
         self._awaited: dict[_Key, Flight] = {}
         self._ended: list[Ending] = []
-        # What is no longer awaited: an answer to it is late, any other is nobody's.
+        # Flights that have ended: a response to one is late, any other is unknown.
         self._past: OrderedDict[_Key, None] = OrderedDict()
         self._places = Places()
-        # When a NAS may be sent the next packet.
+        # Earliest time of the next packet to each NAS.
         self._free_at: dict[str, float] = {}
         self._next_identifier = random.randrange(256)  # noqa: S311  # so that a restart begins elsewhere
         self._take_at = self._look_at = 0.0
@@ -90,7 +90,7 @@ class CoaSender:
                 self._tell_and_wait(exc, stop)
 
     def _follow_on(self, stop: threading.Event) -> None:
-        """Whatever the database does: answers to what is on its way come to the sockets that it left by."""
+        """Handle responses even if the database fails: they arrive at the sockets that sent the requests."""
         while not stop.is_set():
             try:
                 self._follow(stop)
@@ -98,12 +98,12 @@ class CoaSender:
                 self._tell_and_wait(exc, stop)
             except OSError:
                 raise
-            except Exception as exc:  # house-rule: whatever it is, the next request may do without
-                _log.exception("requests to NASes are in trouble")
+            except Exception as exc:  # house-rule: the next request may succeed
+                _log.exception("cannot send requests to NASes")
                 self._tell_and_wait(exc, stop)
 
     def _tell_and_wait(self, exc: Exception, stop: threading.Event) -> None:
-        self._alarms.tell(_ALARM, f"No requests about sessions (CoA, Disconnect) are sent: {sentence(exc)}")
+        self._alarms.tell(_ALARM, f"CoA and Disconnect requests are not sent: {sentence(exc)}")
         stop.wait(RETRY_SECONDS)
 
     def _follow(self, stop: threading.Event) -> None:
@@ -171,8 +171,8 @@ class CoaSender:
             self._queue.end(self._ended)
         except Unavailable:
             raise
-        except Exception:  # house-rule: one end that cannot be written down holds up no others
-            _log.exception("an end of a request to a NAS cannot be written down")
+        except Exception:  # house-rule: a request that cannot be stored does not delay others
+            _log.exception("cannot store the end of a request to a NAS")
             for each in self._ended:
                 with suppress(Exception):
                     self._queue.end([each])
@@ -187,24 +187,24 @@ class CoaSender:
         if count := self._queue.unanswered():
             self._alarms.tell(
                 _UNANSWERED,
-                f"{count} NAS{'es do' if count > 1 else ' does'} not answer that devices are blocked or certificates "
-                "revoked: these may still be on the network. It is tried again for a day. See ./admit coa list "
-                "--state queued",
+                f"{count} NAS{'es do' if count > 1 else ' does'} not answer requests about blocked devices or revoked "
+                "certificates. These devices may still be on the network. Admit retries for a day. See ./admit coa "
+                "list --state queued",
             )
         else:
             self._alarms.clear(_UNANSWERED)
 
     @contextmanager
     def _alone(self, taken: Taken, step: int) -> Iterator[None]:
-        """Whatever is wrong with a request ends that one."""
+        """End only this request if it raises."""
         try:
             yield
         except Exception as exc:  # house-rule: the requests to all other NASes wait for this thread
-            _log.exception("request %d to a NAS", taken.row.id)
+            _log.exception("request %d to a NAS failed", taken.row.id)
             self.counters["faults"] += 1
             if (flight := self._flights.get(taken.row.id)) is not None:
                 self._forget(flight)
-            self._ended.append(ending(taken, step, "unreachable", f"It cannot be asked: {sentence(exc)}."))
+            self._ended.append(ending(taken, step, "unreachable", f"The request cannot be sent: {sentence(exc)}."))
 
     def _take(self) -> None:
         now = time.monotonic()
@@ -220,7 +220,7 @@ class CoaSender:
             with self._alone(each, each.row.step):
                 self._begin(each, now)
         if taken:
-            # There may be more than is taken at once.
+            # The queue may have more than one call takes.
             self._take_at = now
 
     def _begin(self, taken: Taken, now: float) -> None:
@@ -235,9 +235,9 @@ class CoaSender:
             self._ended.append(ending(taken, row.step, "unreachable", str(exc)))
             return
         if row.id in self._flights:
-            # Its time ran out while the database did not answer.
+            # It timed out while the database did not respond.
             self._forget(self._flights[row.id])
-        # Its vendor may have become another since the step was stored, with a shorter recipe.
+        # The NAS may have another vendor by now, with a shorter recipe.
         steps = find_vendor(row.vendor).recipe.steps[row.kind]
         self._flights[row.id] = Flight(taken, row.step if row.step < len(steps) else 0, now, peer)
 
@@ -255,13 +255,13 @@ class CoaSender:
             if flight.taken.row.id in ours:
                 self._send(flight)
             elif flight.sent:
-                # Withdrawn, or another agent's by now.
+                # Withdrawn, or taken by another agent.
                 flight.withdraw(now, self._pacing)
             else:
                 self._forget(flight)
 
     def _is_going(self, flight: Flight, now: float) -> bool:
-        """Whether a packet of it leaves now; makes the packet where the step has none yet."""
+        """Whether a packet leaves now. Creates the packet of a new step."""
         if flight.due > now:
             return False
         if flight.is_exhausted(self._pacing):
@@ -279,7 +279,7 @@ class CoaSender:
         if not flight.packet:
             identifier = self._identifier(flight)
             if identifier is None:
-                # Those of others at this address end within seconds.
+                # Requests of others to this address end within seconds.
                 flight.due = now + RETRY_SECONDS
                 return False
             try:
@@ -299,12 +299,12 @@ class CoaSender:
             flight.trouble = ""
             self.counters["packets"] += 1
         except OSError as exc:
-            # As if it were lost on the way.
+            # Handle it as a lost packet.
             flight.trouble = exc.strerror or str(exc)
         flight.note_sent(time.monotonic(), self._pacing)
 
     def _identifier(self, flight: Flight) -> int | None:
-        """One that no other request to this address has, whosever NAS it is; None where all are on their way."""
+        """An identifier that no other request to this address uses; None if all 256 are in use."""
         for _ in range(256):
             self._next_identifier = (self._next_identifier + 1) % 256
             if (flight.peer.host, flight.peer.port, self._next_identifier) not in self._awaited:

@@ -1,4 +1,4 @@
-"""One request to a NAS on its way through the steps of its vendor's recipe."""
+"""One request to a NAS, through the steps of its vendor's recipe."""
 
 import ipaddress
 import random
@@ -21,7 +21,7 @@ _LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1"))
 
 @dataclass(frozen=True, slots=True)
 class Pacing:
-    """RFC 5080 2.2.1: IRT, MRT and MRC; and how many packets in a second a NAS is sent at most."""
+    """IRT, MRT and MRC of RFC 5080 2.2.1, and the maximum packets per second to a NAS."""
 
     first_seconds: float = 2.0
     longest_seconds: float = 16.0
@@ -30,7 +30,7 @@ class Pacing:
 
 
 class Peer(NamedTuple):
-    """Where a request goes, and where alone its answer comes from."""
+    """Destination of a request, and the only accepted source of the response."""
 
     family: socket.AddressFamily
     host: str
@@ -38,25 +38,25 @@ class Peer(NamedTuple):
 
 
 class CannotSend(Exception):
-    """Nothing can be sent; the message is a sentence for a person."""
+    """The request cannot be sent. The message is a sentence for people."""
 
 
 @dataclass(slots=True)
 class Flight:
     taken: Taken
     step: int
-    # When the next packet, or the end of the waiting, is due; on the monotonic clock.
+    # Monotonic time of the next packet or of the timeout.
     due: float
     peer: Peer
     identifier: int = 0
     packet: bytes = b""
-    # Packets of this step.
+    # Packets sent in this step.
     sent: int = 0
     timeout: float = 0.0
-    # What came and was no answer, by fault; and what the network said, where it took none of the packets.
+    # Faults of packets that were no valid response, counted; and the network's error, if it took no packet.
     ignored: Counter[str] = field(default_factory=Counter)
     trouble: str = ""
-    # Nothing more of it is sent; the NAS may still answer what was.
+    # Sends no more packets; the NAS may still respond to earlier ones.
     is_withdrawn: bool = False
 
     @property
@@ -64,7 +64,7 @@ class Flight:
         return self.peer.host, self.peer.port, self.identifier
 
     def make_packet(self, dictionary: Dictionary, identifier: int, *, at: int) -> None:
-        """Of the present step; sent again it stays the same (RFC 5176 2.3). Raises CannotSend."""
+        """Create the packet of the current step; repeats are identical (RFC 5176 2.3). Raises CannotSend."""
         row, recipe = self.taken.row, find_vendor(self.taken.row.vendor).recipe
         step = recipe.steps[row.kind][self.step]
         facts = Facts(row.session_id, row.mac, row.identity, row.nas_port, row.framed_ip, row.nas_key)
@@ -73,7 +73,7 @@ class Flight:
             attributes = request_attributes(dictionary, recipe, step, facts, changes)
             self.packet = request_packet(step, identifier, attributes, at=at, secret=self.taken.secret)
         except (ValueError, LookupError, TypeError) as exc:
-            raise CannotSend(f"The request cannot be written: {exc}") from exc
+            raise CannotSend(f"The request cannot be encoded: {exc}") from exc
         self.identifier = identifier
 
     def withdraw(self, now: float, pacing: Pacing) -> None:
@@ -83,15 +83,17 @@ class Flight:
         return self.is_withdrawn or self.sent >= pacing.packets
 
     def note_sent(self, now: float, pacing: Pacing) -> None:
-        """RFC 3315 14, to which RFC 5080 2.2.1 refers: twice as long each time, give or take a tenth."""
+        """Double the delay, plus or minus a tenth (RFC 3315 14, referenced by RFC 5080 2.2.1)."""
         stretched = 2 * self.timeout if self.sent else pacing.first_seconds
         self.timeout = min(stretched, pacing.longest_seconds) * (1 + random.uniform(-0.1, 0.1))  # noqa: S311
         self.sent += 1
         self.due = now + self.timeout
 
     def go_on(self, setback: Setback, error_cause: int, now: float) -> bool:
-        """Whether the recipe has a next step for this; the flight is at it then. A session that the NAS does not know
-        is none for the other steps either."""
+        """Move to the recipe's next step for this setback, if it has one. Returns whether it has.
+
+        A session unknown to the NAS has no next step.
+        """
         steps = find_vendor(self.taken.row.vendor).recipe.steps[self.taken.row.kind]
         if self.is_withdrawn or setback not in steps[self.step].next_on or error_cause == SESSION_NOT_FOUND:
             return False
@@ -103,25 +105,27 @@ class Flight:
 
     def answered(self, answer: Answer) -> Ending:
         if answer.accepted:
-            detail = f"Step {self.step + 1} of the vendor's recipe did it." if self.step else ""
+            detail = f"Step {self.step + 1} of the vendor's recipe succeeded." if self.step else ""
             return self._ending("acknowledged", detail, answer)
-        return self._ending("refused", f"The NAS refused. {explain_error_cause(answer.error_cause)}", answer)
+        return self._ending(
+            "refused", f"The NAS rejected the request. {explain_error_cause(answer.error_cause)}", answer
+        )
 
     def unanswered(self) -> Ending:
         where = f"{self.peer.host}, port {self.peer.port}"
         if self.trouble:
-            return self._ending("unreachable", f"The network does not lead to {where}: {self.trouble}.")
+            return self._ending("unreachable", f"No route to {where}: {self.trouble}.")
         if self.ignored["unsigned"]:
             why = (
-                "It answered without a Message-Authenticator, which is demanded of this NAS: register it without "
+                "It responded without a Message-Authenticator, which this NAS must send. Register it without "
                 "--signs-coa-answers, or update its software."
             )
         elif self.ignored["forged"]:
-            why = "Answers came that were not signed with the secret of this NAS: compare the secret there."
+            why = "Responses were not signed with the secret of this NAS. Compare the secret there."
         else:
             why = (
-                "Turn on dynamic authorization (RFC 5176) there, for this server and with the secret of this NAS, and "
-                "let no firewall stand between. A NAS behind NAT cannot be reached: register it with --behind-nat."
+                "Turn on dynamic authorization (RFC 5176) there, for this server and with the secret of this NAS. "
+                "Check that no firewall blocks it. Register a NAS behind NAT with --behind-nat: it is unreachable."
             )
         return self._ending("unanswered", f"No answer from {where} to {self.sent} packets. {why}")
 
@@ -138,33 +142,34 @@ def ending(taken: Taken, step: int, state: CoaState, detail: str, answer: Answer
 
 
 def reach_of(listen_address: str, reach: OutboundReach) -> OutboundReach:
-    """Where a cell's NASes may be: a cell that listens on loopback has them there."""
+    """Networks that a cell's NASes may be in. Includes loopback if the cell listens there."""
     if not ipaddress.ip_address(listen_address).is_loopback:
         return reach
     return replace(reach, allowed=(*reach.allowed, *_LOOPBACK))
 
 
 def peer_of(taken: Taken, families: frozenset[socket.AddressFamily], reach: OutboundReach) -> Peer:
-    """`families`: those that this cell speaks; `reach`: where NASes may be, since tenants say where they are.
+    """Address and port of the request's NAS.
 
+    `families` are the cell's own address families. `reach` bounds the addresses, because tenants choose them.
     Raises CannotSend.
     """
     row = taken.row
     if row.behind_nat:
         raise CannotSend(
-            "The NAS is behind NAT: nothing reaches it over UDP. Its sessions end by themselves where the tenant has "
-            "a Session-Timeout for such NASes (./admit tenant set --nat-session-seconds)."
+            "The NAS is behind NAT and not reachable over UDP. Its sessions end automatically if the tenant has a "
+            "Session-Timeout for such NASes (./admit tenant set --nat-session-seconds)."
         )
     if not row.address:
-        raise CannotSend("The address of the NAS is not known. Register it with one: ./admit nas add --address.")
+        raise CannotSend("The address of the NAS is unknown. Register it: ./admit nas add --address.")
     address = ipaddress.ip_address(row.address)
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     if address.is_multicast or address.is_unspecified or str(address) == "255.255.255.255":
-        raise CannotSend(f"{address} is the address of no NAS. Register it with its own: ./admit nas add --address.")
+        raise CannotSend(f"{address} cannot be the address of a NAS. Register its own: ./admit nas add --address.")
     if family not in families:
         raise CannotSend(f"This cell has no IPv{address.version} address to send to {address} from.")
     if why := reach.why_not(str(address)):
         raise CannotSend(f"{why}. {PLATFORM_REMEDY}")
     if not taken.secret:
-        raise CannotSend("The secret of the NAS cannot be opened: the master key is another than it was sealed with.")
+        raise CannotSend("The secret of the NAS cannot be opened: it was sealed with another master key.")
     return Peer(family, str(address), find_vendor(row.vendor).recipe.port)

@@ -1,4 +1,4 @@
-"""Disconnect- and CoA-Requests and what comes back (RFC 5176 2.2, 2.3, 3)."""
+"""Packets of Disconnect- and CoA-Requests and their responses (RFC 5176 2.2, 2.3, 3)."""
 
 import hmac
 import ipaddress
@@ -13,7 +13,7 @@ from nac.vendors import Recipe, RecipeStep
 from radius import wire
 
 DISCONNECT_REQUEST, COA_REQUEST = 40, 43
-# The next two codes are its ACK and its NAK.
+# Its ACK and NAK have the next two codes.
 _CODES = {"disconnect": DISCONNECT_REQUEST, "coa": COA_REQUEST}
 _EVENT_TIMESTAMP, _ERROR_CAUSE = 55, 101
 _USER_NAME, _NAS_IP, _NAS_PORT, _FRAMED_IP, _STATION, _NAS_IDENTIFIER, _SESSION_ID = 1, 4, 5, 8, 31, 32, 44
@@ -24,7 +24,7 @@ Fault = Literal["malformed", "forged", "unsigned", "wrong_code"]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """By what the NAS knows the session; "" is not known."""
+    """Attributes by which the NAS knows the session; "" if unknown."""
 
     session_id: str
     # 12 hex digits.
@@ -32,7 +32,7 @@ class Facts:
     user: str
     nas_port: str
     framed_ip: str
-    # As sessions.nas_key has it: what the NAS says of itself.
+    # As in sessions.nas_key: the NAS's own identification.
     nas_key: str
 
 
@@ -40,12 +40,12 @@ class Facts:
 class Answer:
     code: int
     accepted: bool
-    # RFC 5176 3.5; 0 where none came.
+    # RFC 5176 3.5; 0 if none.
     error_cause: int
 
 
 class Ignored(Exception):
-    """What came is no answer to the request; `fault` is counted."""
+    """The packet is no valid response to the request; `fault` is counted."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault)
@@ -59,7 +59,7 @@ def request_attributes(
     facts: Facts,
     changes: Sequence[tuple[str, str, int | None]],
 ) -> bytes:
-    """Without timestamp and signature. Raises ValueError where the dictionary does not take one of them."""
+    """Attributes without timestamp and signature. Raises ValueError if the dictionary does not accept one."""
     named = [made for name in recipe.identify for made in _identifying(name, recipe, facts)]
     asked: list[tuple[str, str, int | None]] = [(name, value, None) for name, value in step.attributes]
     asked += changes if step.send == "coa" else ()
@@ -67,19 +67,19 @@ def request_attributes(
 
 
 def request_packet(step: RecipeStep, identifier: int, attributes: bytes, *, at: int, secret: bytes) -> bytes:
-    """Signed twice (RFC 5176 2.3, 3.4); `at` is epoch seconds. Raises ValueError for more than a packet holds."""
+    """Signed packet (RFC 5176 2.3, 3.4); `at` is epoch seconds. Raises ValueError if it is too long."""
     body = wire.unsigned_message() + wire.attribute(_EVENT_TIMESTAMP, struct.pack("!I", at)) + attributes
     if wire.LEAST + len(body) > wire.MOST:
-        raise ValueError("the attributes are more than a packet holds")
+        raise ValueError("the attributes do not fit into one packet")
     head = struct.pack("!BBH", _CODES[step.send], identifier, wire.LEAST + len(body))
     body = wire.sign(head, bytes(16), body, secret)
     return head + wire.md5(head + bytes(16) + body + secret) + body
 
 
 def read_answer(datagram: bytes, request: bytes, secret: bytes, *, signed: bool) -> Answer:
-    """The answer to `request`, whose identifier it has. `signed`: not without a Message-Authenticator.
+    """Parse the response to `request`. `signed`: require a Message-Authenticator.
 
-    Raises Ignored: RFC 5176 2.3 has what is not authentic discarded, and the right answer may still come.
+    Raises Ignored: the caller discards packets that are not authentic (RFC 5176 2.3) and keeps waiting.
     """
     try:
         packet = wire.parse(datagram)
@@ -121,7 +121,7 @@ def _identifying(name: str, recipe: Recipe, facts: Facts) -> list[bytes]:
 
 
 def _text(number: int, text: str) -> list[bytes]:
-    """Nothing for what the NAS would not know again: radiusd has told octets that are no text in its own way."""
+    """Encoded text; nothing for text that radiusd escaped, because the NAS would not recognize it."""
     value = text.encode(errors="replace")
     known = value and len(value) <= _LONGEST and text.isprintable() and "\\" not in text
     return [wire.attribute(number, value)] if known else []

@@ -1,4 +1,4 @@
-"""How many requests to NASes are on their way at a time, so that those which do not answer hold up no others."""
+"""Limits on requests in flight, so that NASes that do not respond delay no others."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Collection
@@ -8,13 +8,13 @@ from uuid import UUID
 from radius.agent.coa_flight import Flight
 
 MOST_IN_FLIGHT = 512
-# Of a tenant, at NASes that answer or were not asked yet; and at all, while it is found out that many do not.
+# Of a tenant, at NASes that respond or are untested, and in total while many turn out silent.
 MOST_OF_TENANT, MOST_OF_TENANT_AT_ALL = 16, 64
-# Of a tenant, at NASes that did not answer last, where there is a choice.
+# Of a tenant, at NASes that did not respond last time, if it also has others.
 MOST_SILENT = 4
-# Of a NAS, once it has answered; before that and when it does no more it has one.
+# Of a NAS that responds. A silent or untested one has one.
 MOST_OF_NAS = 4
-# Taken at once, of a tenant.
+# Taken at a time, of a tenant.
 MOST_AT_ONCE = 4
 _MOST_REMEMBERED = 8_192
 
@@ -27,7 +27,7 @@ class Full(NamedTuple):
 
 class Places:
     def __init__(self) -> None:
-        # Whether a NAS answered last; what is not there was not asked yet.
+        # Whether each NAS responded last time; untested ones are absent.
         self._answers: OrderedDict[str, bool] = OrderedDict()
 
     def note(self, nas: str, *, answers: bool) -> None:
@@ -37,7 +37,7 @@ class Places:
             self._answers.popitem(last=False)
 
     def full(self, flights: Collection[Flight]) -> Full:
-        """Who may have no more than these."""
+        """NASes and tenants that have reached their limit."""
         at_nas = Counter(flight.taken.nas for flight in flights)
         every, silent = Counter[UUID](), Counter[UUID]()
         for flight in flights:

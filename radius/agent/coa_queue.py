@@ -1,4 +1,4 @@
-"""The queue of requests to NASes as the agent sees it: take, write down before each packet, end."""
+"""The agent's queue of requests to NASes: take, record before each packet, end."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ from nac.replica.records import rotation_context
 from nac.secrets import Sealer, SecretsError
 from radius.agent.coa_packet import DISCONNECT_REQUEST
 
-# Longer than between two packets of one request: who has not written for so long has died.
+# Lease in seconds, longer than between two packets of a request: an agent that writes nothing for so long has died.
 TAKEN_SECONDS = 20
 MOST_TAKINGS = 4
-# What follows from a block or a revocation is tried again after so long, twice as long each time, until it expires.
+# First retry in seconds of requests after a block or a revocation. Doubles until the request expires.
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 60, 1_800
-# Of a session that a NAS has just ended, its Stop may still be on the way.
+# After a Disconnect-ACK, the Stop of the session may still be on its way.
 _JUST_ENDED = "30 seconds"
 
-# As nac.models.CoaRequest has them.
+# Columns as in nac.models.CoaRequest.
 _ENDED = """
 RETURNING id, tenant_id, created_at, kind, asked_by, session_row, session_id, nas_id, host(nas_address) AS nas_address,
     nas_key, nas_port, replace(mac::text, ':', '') AS mac, identity, host(framed_ip) AS framed_ip, reason, state, step,
@@ -47,9 +47,8 @@ WHERE state = 'sending' AND due_at <= now() AND takings >= %(takings)s + retries
 """
     + _ENDED
 )
-# Of each tenant a few at a time, one of a NAS; not of NASes that have their share in flight. What the request follows
-# from, the cell must know already. Of one session one at a time: changes in their order, and of several reasons to end
-# it one is enough.
+# A few of each tenant and one of a NAS, except NASes at their limit. The cell must already have the change that caused
+# the request. One of a session at a time: changes keep their order, and one Disconnect is enough.
 _TAKE = r"""
 WITH chosen AS (
     SELECT one.id FROM (
@@ -148,7 +147,7 @@ WHERE s.cell_id = scope_cell_id() AND c.state IN ('queued', 'sending') AND c.ret
 _RETRYING = {
     "first": FIRST_RETRY_SECONDS,
     "longest": LONGEST_RETRY_SECONDS,
-    # Who asked sees it, and a re-decision finds it again.
+    # The person who started it sees it, and a re-decision finds it again.
     "tried_once": [REQUESTED_REASON, REDECIDED_REASON],
 }
 Ended = Callable[[Sequence[CoaRequest]], None]
@@ -182,10 +181,10 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A request that is this agent's for TAKEN_SECONDS from when it last wrote of it."""
+    """A request that this agent owns for TAKEN_SECONDS after its last write."""
 
     row: _Row
-    # The NAS's own or the tenant's; b"" where it cannot be opened.
+    # The NAS's own secret or the tenant's; b"" if it cannot be opened.
     secret: bytes
 
     @property
@@ -210,7 +209,7 @@ class Ending(NamedTuple):
 
 
 class CoaQueue:
-    """Every method is one transaction, and raises AdmitError where the database does not answer."""
+    """Transactions of the queue. Every method raises AdmitError if the database does not respond."""
 
     def __init__(self, engine: Engine, cell_id: CellId, sealer: Sealer, ended: Ended = lambda requests: None) -> None:
         """`ended` is called with requests whose end is committed."""
@@ -220,8 +219,10 @@ class CoaQueue:
         self._ended = ended
 
     def take(self, *, room: int, each: int, busy: Collection[str], full: Collection[UUID]) -> list[Taken]:
-        """Up to `room` requests, `each` of a tenant and one of a NAS at most; of no NAS (`Taken.nas`) or tenant that
-        has enough."""
+        """Up to `room` requests: at most `each` of a tenant and one of a NAS.
+
+        Skips NASes (`Taken.nas`) in `busy` and tenants in `full`.
+        """
         given = {
             "cell": self._cell_id,
             "room": room,
@@ -239,7 +240,7 @@ class CoaQueue:
         return [Taken(row, self._secret(row)) for row in rows]
 
     def record(self, sendings: Sequence[Sending]) -> set[int]:
-        """A packet of each is about to be sent; returns those that are still this agent's to send."""
+        """Record that a packet of each is about to be sent. Returns the ids that this agent still owns."""
         given = {
             "ids": [each.id for each in sendings],
             "takings": [each.takings for each in sendings],
@@ -250,13 +251,13 @@ class CoaQueue:
             return {row[0] for row in driver_connection(session).execute(_RECORD, given)}
 
     def unanswered(self) -> int:
-        """How many NASes did not answer what follows from a block or a revocation, and are asked again later."""
+        """Number of NASes that did not respond to a request after a block or a revocation, and get a retry."""
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             [(count,)] = driver_connection(session).execute(_UNANSWERED).fetchall()
         return int(count)
 
     def end(self, endings: Sequence[Ending]) -> None:
-        """What nobody answered is put off instead, where it follows from a block or a revocation."""
+        """Store the ends. Requests after a block or a revocation without a response are retried instead."""
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             cursor = driver_connection(session).cursor()
             for each in endings:

@@ -1,4 +1,4 @@
-"""Where requests to NASes leave from, and their answers come to."""
+"""Sockets for requests to NASes and their responses."""
 
 import socket
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ Sockets = dict[socket.AddressFamily, socket.socket]
 
 @contextmanager
 def open_sockets(address: str) -> Iterator[Sockets]:
-    """On the address that NASes know this cell by; one of each family where it listens on all. Raises OSError."""
+    """Sockets on the address that NASes know; one of each family if the cell listens on all. Raises OSError."""
     every = address in ("0.0.0.0", "::")  # noqa: S104  # compared, not bound
     with ExitStack() as stack:
         sockets: Sockets = {}

@@ -1,11 +1,11 @@
-"""Conversations that a device broke off after our certificate: radiusd is silent on them, so they are noticed here."""
+"""Conversations that a device ended after the server certificate. radiusd does not log them, so the agent does."""
 
 import msgspec
 
 from nac.journal.records import AuthRecord, CertificateSentRecord
 
 ABANDONED_AFTER_MICROSECONDS = 30_000_000
-# Beyond this the oldest are forgotten: a flood of half-open conversations must not fill the database.
+# Maximum; the oldest are dropped, so that a flood of half-open conversations does not fill the database.
 MAX_OPEN = 10_000
 
 _decoder = msgspec.json.Decoder(dict[str, CertificateSentRecord])
@@ -13,9 +13,9 @@ _encoder = msgspec.json.Encoder()
 
 
 class Conversations:
-    """Those whose certificate was sent and that have not ended, oldest first.
+    """Conversations whose certificate was sent and that have not ended, oldest first.
 
-    A value: `copy` before following a batch, so that a batch that is not stored leaves nothing behind.
+    Use a `copy` for a batch, so that a batch that is not stored changes nothing.
     """
 
     def __init__(self, waiting: dict[str, CertificateSentRecord] | None = None) -> None:
@@ -38,9 +38,9 @@ class Conversations:
         self._waiting.pop(conversation, None)
 
     def take_abandoned(self, now: int) -> list[AuthRecord]:
-        """End those that have waited too long at `now` (epoch microseconds), each with the row that tells of it."""
+        """End conversations that waited too long at `now` (epoch microseconds). Returns the row of each."""
         limit = now - ABANDONED_AFTER_MICROSECONDS
-        # Of several writers' segments the order is not quite that of time, so all are looked at.
+        # Check all: records of several writers are not strictly in order of time.
         late = [record for record in self._waiting.values() if record.at <= limit]
         for record in late:
             del self._waiting[record.conversation]

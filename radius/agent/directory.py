@@ -1,4 +1,4 @@
-"""What the agent reads in PostgreSQL to configure radiusd: slots and secrets, NASes with their own, certificates."""
+"""Reads radiusd's configuration from PostgreSQL: slots, secrets, NASes with own secrets, certificates."""
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -23,13 +23,13 @@ from radius.agent.materials import ServerCertificate, TenantMaterial
 from radius.agent.render import NasClient
 
 SERVER_PROFILE = "eap-server"
-# Tenants of which a secret, of their own or of a NAS, changes over.
+# Tenants with a secret rotation, their own or a NAS's.
 _CHANGING = select(SecretRotation.tenant_id).where(SecretRotation.state == "running")
 
 
 @dataclass(frozen=True)
 class SlotRow:
-    """A slot of the cell with its secret opened."""
+    """A slot of the cell with its opened secret."""
 
     number: int
     auth_port: int
@@ -40,9 +40,9 @@ class SlotRow:
     nas_clients: tuple[NasClient, ...]
     tls_versions: tuple[str, ...] = DEFAULT_TLS_VERSIONS
     trust_generation: int = 0
-    # As it is stored: another secret is another text.
+    # The sealed text: another secret has another text.
     sealed: bytes = b""
-    # A secret of its tenant's changes over.
+    # Whether a secret of its tenant rotates.
     looks_up: bool = False
 
     def on_ports(self, auth_port: int, acct_port: int) -> "SlotRow":
@@ -54,11 +54,11 @@ class Directory:
         self._engine = engine
         self._cell_id = cell_id
         self._sealer = sealer
-        # Whose secrets no configuration can hold, as of the last time that they were read.
+        # Owners of secrets that no configuration can hold, as of the last read.
         self.unusable: Sequence[str] = ()
 
     def slots(self, *, count: int) -> list[SlotRow]:
-        """The slots below `count`, free and retired ones too: radiusd listens on all of them."""
+        """Slots below `count`, also free and retired ones: radiusd listens on all of them."""
         with self._session() as session:
             rows = session.scalars(select(Slot).where(Slot.cell_id == self._cell_id).order_by(Slot.number)).all()
             unusable: list[str] = []
@@ -81,7 +81,7 @@ class Directory:
                 )
                 for row in rows
                 if row.number < count
-                # radiusd is configured for one that is about to come as if it were there.
+                # radiusd is configured for a reserved tenant as if it had arrived.
                 for whose in [row.tenant_id or row.reserved_for]
                 for tenant in [tenants.get(whose) if whose else None]
             ]
@@ -89,7 +89,7 @@ class Directory:
         return found
 
     def renew_retired(self, *, count: int) -> list[SlotNumber]:
-        """New secrets for slots whose tenant has left; `free` them once radiusd answers with these."""
+        """Create new secrets for slots whose tenant has left. Call `free` once radiusd uses them."""
         with self._session() as session:
             return cells.renew_retired_slots(session, cell_id=self._cell_id, count=count, seal=self._sealer.seal)
 
@@ -98,21 +98,21 @@ class Directory:
             cells.mark_slots_free(session, cell_id=self._cell_id, numbers=numbers)
 
     def make_ready(self, slots: Iterable[SlotRow]) -> None:
-        """radiusd answers with the secrets of these: tenants whom some of them are reserved for may come."""
+        """Mark slots whose secrets radiusd uses: tenants with a reservation may move in."""
         sealed = [slot.sealed for slot in slots if slot.status == "reserved"]
         if sealed:
             with self._session() as session:
                 cells.mark_slots_ready(session, cell_id=self._cell_id, sealed=sealed)
 
     def note_open(self, slots: Iterable[SlotRow]) -> None:
-        """radiusd answers with both secrets of these tenants' rotations."""
+        """Record that radiusd accepts both secrets of these tenants' rotations."""
         tenants = [slot.tenant_id for slot in slots if slot.looks_up and slot.status == "assigned"]
         if tenants:
             with self._session() as session:
                 cells.mark_rotations_open(session, tenant_ids=tenants)
 
     def material(self, session: Session, slot: int, tenant_id: TenantId, server_serial: str) -> TenantMaterial:
-        """Read in the caller's transaction, so that it is what the replica is about to say."""
+        """Authorities and certificate of a tenant, read in the caller's transaction to match the replica."""
         authorities = session.scalars(
             select(CertificateAuthority.certificate_der).where(
                 CertificateAuthority.tenant_id == tenant_id, CertificateAuthority.status != "revoked"
@@ -129,7 +129,7 @@ class Directory:
             ).one()
             if certificate.certificate_der is None or certificate.key_sealed is None:
                 raise LookupError(
-                    f"server certificate {serial} has no key; issue another with './admit cert issue --profile server'"
+                    f"server certificate {serial} has no key; issue another: './admit cert issue --profile server'"
                 )
             key = self._sealer.open(certificate.key_sealed, f"certificate:{certificate.id}")
             chain = [certificate.certificate_der, *self._chain(session, tenant_id, certificate.authority_id)]
@@ -140,9 +140,9 @@ class Directory:
 
     @staticmethod
     def _chain(session: Session, tenant_id: TenantId, authority_id: UUID) -> list[bytes]:
-        """Issuing authorities from the certificate's own up to, but without, the root: the device has that one.
+        """Chain of issuing authorities, without the root, which the device has.
 
-        A device that has a root of before only finds its way by the certificates which each one gave to its successor.
+        Includes the certificates that link a former root to its successor, for devices that trust the former one.
         """
         authority = CertificateAuthority
         query = select(
@@ -163,7 +163,7 @@ class Directory:
         cross: bytes | None = above.cross_der
         while cross is not None:
             chain.append(cross)
-            # Each once: whoever brought the authorities may have had them lead in a circle.
+            # Each once: uploaded authorities may form a circle.
             cross = standing.pop(issuer_line(x509.load_der_x509_certificate(cross)), None)
         return chain
 
@@ -192,8 +192,8 @@ class Directory:
         return found
 
     def _open(self, sealed: bytes, context: str, whose: str, unusable: list[str]) -> str:
-        """A RADIUS secret. One that no configuration can hold is its tenant's own affair: what stands in for it nobody
-        knows, and it is the same each time. Whose that is goes to `unusable`."""
+        """Open a RADIUS secret. If no configuration can hold it, returns a constant random one that nobody knows, and
+        adds its owner to `unusable`."""
         secret = self._sealer.open(sealed, context).decode("ascii", "replace")
         if RADIUS_SECRET.fullmatch(secret):
             return secret

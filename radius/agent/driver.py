@@ -1,4 +1,4 @@
-"""The database driver itself, for what SQLAlchemy does not do: COPY and server-side cursors."""
+"""Access to the database driver, for COPY and server-side cursors, which SQLAlchemy does not support."""
 
 from nac.db import driver_connection
 
@@ -6,5 +6,5 @@ __all__ = ["driver_connection", "sentence"]
 
 
 def sentence(exc: BaseException) -> str:
-    """The first line of what an error says: the driver adds the statement and its whereabouts."""
+    """The first line of an error's message, without the statement that the driver adds."""
     return (str(exc).strip().splitlines() or [type(exc).__name__])[0]

@@ -1,4 +1,4 @@
-"""NASes whose requests are dropped, or whose devices fill the table: an alarm and a log line with the remedy."""
+"""Alarms and log lines about NASes whose requests are dropped or whose devices fill the table, with the remedy."""
 
 import logging
 import time
@@ -19,13 +19,13 @@ log = logging.getLogger(__name__)
 
 # An alarm stands for so long after the last such packet.
 STANDS_SECONDS = 600.0
-# The pause between two log lines about one address.
+# Between two log lines about one address.
 LOG_SECONDS = 60.0
-# Addresses in a sentence, and that are kept of a slot.
+# Addresses in a sentence, and kept for a slot.
 _MOST_NAMED, _MOST_KEPT = 3, 100
-# Of all slots, while the database does not answer.
+# For all slots, while the database does not respond.
 _MOST_WAITING = 1_000
-# A self-test asks with a wrong secret, too, and radiusd may tell of it late. Others ask again.
+# Self-tests use wrong secrets, too, and radiusd may log them late. Real NASes repeat.
 _AFTER_SELF_TESTS = timedelta(minutes=1)
 
 
@@ -33,9 +33,9 @@ _AFTER_SELF_TESTS = timedelta(minutes=1)
 class Cause:
     """Why requests are dropped or conversations ended."""
 
-    # As radius.agent.log.SOURCES names it.
+    # Key of radius.agent.log.SOURCES.
     log_name: str
-    # Of the alarm, before the tenant's slug.
+    # Prefix of the alarm's code, before the tenant's slug.
     code: str
     # With `named` for addresses and `slug` for the tenant.
     detail: str
@@ -44,27 +44,27 @@ class Cause:
 WRONG_SECRET = Cause(
     "wrong_secret",
     "wrong-secret:",
-    "Packets from {named} to tenant {slug} are hidden with another RADIUS secret than it has, and are not "
-    "answered. Enter its secret there anew: POST /v1/tenants/"
-    "{slug}/radius-secret/reveal, while one changes over ./admit secret-rotation reveal -t {slug}",
+    "Packets from {named} to tenant {slug} use another RADIUS secret and are not answered. Enter the tenant's secret "
+    "there. To read it: POST /v1/tenants/{slug}/radius-secret/reveal, or during a rotation "
+    "./admit secret-rotation reveal -t {slug}",
 )
 UNSIGNED = Cause(
     "unsigned",
     "unsigned-requests:",
     "Access-Requests from {named} to tenant {slug} carry no Message-Authenticator and are not answered. Turn it on "
-    "there or upgrade the device (what its vendor needs: ./admit snippet show SNIPPET -t {slug}). If it cannot send "
-    "it, exempt its address: ./admit nas add NAME -t {slug} --address ADDRESS --without-message-authenticator "
-    "(a registered one: ./admit nas set), or require_message_authenticator: false in /v1/tenants/{slug}/nases. An "
-    "exempt device is open to forgery (BlastRADIUS). No exemption covers requests with Proxy-State: the proxy must "
-    "send Message-Authenticator.",
+    "there or update the device (settings by vendor: ./admit snippet show SNIPPET -t {slug}). If the device cannot "
+    "send it, exempt its address: ./admit nas add NAME -t {slug} --address ADDRESS "
+    "--without-message-authenticator (a registered one: ./admit nas set), or require_message_authenticator: false in "
+    "/v1/tenants/{slug}/nases. An exempt device is open to forgery (BlastRADIUS). No exemption covers requests with "
+    "Proxy-State: the proxy must send Message-Authenticator.",
 )
 UNFINISHED = Cause(
     "conversations_full",
     "unfinished-logins:",
-    "Devices behind {named} begin EAP logins at tenant {slug} and do not finish them. Admit ends the oldest of them "
-    "(reason too-many-conversations), so that others can log in. Look there for a device that begins again and again. "
-    "./admit decisions -t {slug} --reason conversation-abandoned shows devices that left after our certificate. "
-    "Devices that left before are only in the log of the switch or access point.",
+    "Devices behind {named} begin EAP logins at tenant {slug} and do not finish them. Admit ends the oldest ones "
+    "(reason too-many-conversations), so that others can log in. Look there for a device that retries endlessly. "
+    "./admit decisions -t {slug} --reason conversation-abandoned lists devices that left after the server "
+    "certificate. Devices that left earlier appear only in the log of the switch or access point.",
 )
 
 
@@ -94,13 +94,13 @@ class DroppedSources:
         self._heard: set[tuple[int, str]] = set()
 
     def tell(self) -> None:
-        """Raises AdmitError where the database does not answer."""
+        """Raise and clear the alarms. Raises AdmitError if the database does not respond."""
         now = self._clock()
         for slot, address in self._take():
             if len(self._heard) < _MOST_WAITING and address != str(DEMO_ADDRESS):
                 self._heard.add((slot, address))
         tested = self._slots_under_test() if self._heard else set()
-        # Kept until here: the database may not have answered.
+        # Kept until here, because the database may not have responded.
         heard, self._heard = self._heard, set()
         for slot, address in heard:
             if slot in tested:
@@ -122,7 +122,7 @@ class DroppedSources:
     def _slots_under_test(self) -> set[int]:
         test = SelfTest
         now = utc_now()
-        # Whoever does one says so again and again (`due_at`): what nobody does is over.
+        # A running test renews `due_at`; an older one has died.
         is_done = and_(test.state == "running", test.due_at > now - _AFTER_SELF_TESTS)
         is_near = or_(is_done, test.ended_at > now - _AFTER_SELF_TESTS)
         query = select(Slot.number).join(test, test.tenant_id == Slot.tenant_id)

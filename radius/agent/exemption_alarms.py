@@ -1,4 +1,4 @@
-"""NASes that need their exemption from Message-Authenticator no more: they have signed every request for days."""
+"""Alarms about NASes that no longer need their exemption from Message-Authenticator: they sign all requests."""
 
 from itertools import groupby
 
@@ -15,7 +15,7 @@ _MOST_NAMED = 3
 
 
 def tell_of_exemptions(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
-    """Raises AdmitError where the database does not answer."""
+    """Raise and clear the alarms. Raises AdmitError if the database does not respond."""
     query = (
         select(Tenant.slug, Tenant.number, Nas.name)
         .join(Slot, Slot.tenant_id == Tenant.id)
@@ -34,9 +34,9 @@ def tell_of_exemptions(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
         told.add(code)
         alarms.tell_of_row(
             code,
-            f"{', '.join(names[:_MOST_NAMED])}{more} of tenant {slug} need send no Message-Authenticator, but have "
-            f"sent it with every request for {SAFE_AFTER.days} days. Turn the exemption off: "
-            f"./admit nas set NAS -t {slug} --with-message-authenticator (all of them: ./admit nas list -t {slug})",
+            f"{', '.join(names[:_MOST_NAMED])}{more} of tenant {slug} no longer need their exemption: they have sent a "
+            f"Message-Authenticator with every request for {SAFE_AFTER.days} days. Turn the exemption off: ./admit "
+            f"nas set NAS -t {slug} --with-message-authenticator (all NASes: ./admit nas list -t {slug})",
             tenant=number,
         )
     for alarm in alarms.standing():

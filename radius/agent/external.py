@@ -1,4 +1,4 @@
-"""Certificates of external authorities that devices have shown, and what they say of where their status is found."""
+"""Certificates of external authorities that devices presented, and where their status is published."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -15,12 +15,12 @@ from nac.validation import require_web_address
 from pki.errors import UNREADABLE_ERRORS
 from pki.serials import serial_bytes
 
-# Of one tenant; the worker makes room where it is all taken (nac/certificates/external_status.py).
+# Limit of a tenant; the worker makes room when it is reached (nac/certificates/external_status.py).
 CERTIFICATES_MOST = 10_000
 _URLS_MOST = 4
 _NAME_CHARACTERS = 200
 
-# Of an authority that was removed meanwhile nothing is kept.
+# Skips certificates of an authority that was removed meanwhile.
 MERGE = """
 INSERT INTO external_certificates AS known (
     tenant_id, authority_id, serial, common_name, crl_urls, ocsp_urls, not_after, first_seen_at, last_seen_at
@@ -49,7 +49,7 @@ class Shown(NamedTuple):
 
 
 class ExternalCertificates:
-    """Of one batch of the journal, each once, in the order of their keys: several cells write these rows."""
+    """External certificates of one journal batch, each once, ordered by key because several cells write them."""
 
     def __init__(self) -> None:
         self._shown: dict[tuple[str, bytes], Shown] = {}
@@ -60,7 +60,7 @@ class ExternalCertificates:
         try:
             shown = _read(record)
         except UNREADABLE_ERRORS:
-            # Its authority signed it all the same; nobody can be asked about it.
+            # Correctly signed, but its status cannot be checked.
             return
         self._shown[shown.authority_id, shown.serial] = shown
 
@@ -71,7 +71,7 @@ class ExternalCertificates:
 
 
 def _read(record: AuthRecord) -> Shown:
-    """Raises one of UNREADABLE."""
+    """Parse the certificate. Raises one of UNREADABLE."""
     certificate = x509.load_der_x509_certificate(record.external_certificate)
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return Shown(
@@ -87,7 +87,7 @@ def _read(record: AuthRecord) -> Shown:
 
 
 def _crl_urls(certificate: x509.Certificate) -> list[str]:
-    """RFC 5280 4.2.1.13. What another than the authority signs, or is for some reasons alone, is left out."""
+    """CRL URLs (RFC 5280 4.2.1.13), except lists of another signer or for some reasons only."""
     try:
         points = certificate.extensions.get_extension_for_class(x509.CRLDistributionPoints).value
     except x509.ExtensionNotFound:
@@ -97,7 +97,7 @@ def _crl_urls(certificate: x509.Certificate) -> list[str]:
 
 
 def _ocsp_urls(certificate: x509.Certificate) -> list[str]:
-    """RFC 5280 4.2.2.1."""
+    """OCSP URLs (RFC 5280 4.2.2.1)."""
     try:
         descriptions = certificate.extensions.get_extension_for_class(x509.AuthorityInformationAccess).value
     except x509.ExtensionNotFound:
@@ -110,7 +110,7 @@ def _ocsp_urls(certificate: x509.Certificate) -> list[str]:
 
 
 def _usable(urls: Iterable[str]) -> Iterator[str]:
-    """Some name a directory (ldap:) first, which is not asked."""
+    """HTTP URLs only; some certificates name a directory (ldap:) first."""
     left = _URLS_MOST
     for url in dict.fromkeys(urls):
         try:

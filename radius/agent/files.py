@@ -1,4 +1,4 @@
-"""The agent's own small JSON files. They are written on a full disk too: that is when people look at them."""
+"""The agent's own small JSON files. They are written even if the disk is full, because people read them then."""
 
 import errno
 import os
@@ -8,7 +8,7 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def write_small(path: Path, content: bytes) -> None:
-    """Whole or not at all, by rename; where there is no room for a second file, over the old one."""
+    """Write the file atomically by rename. If there is no space for a second file, overwrites the old one."""
     temporary = path.with_suffix(".new")
     try:
         temporary.write_bytes(content)
@@ -21,7 +21,7 @@ def write_small(path: Path, content: bytes) -> None:
 
 
 def _write_over(path: Path, content: bytes) -> None:
-    """In the block that the file has. Blanks fill it up: JSON does not mind them."""
+    """Overwrite the file within its block, padded with blanks, which JSON ignores."""
     descriptor = os.open(path, os.O_WRONLY)
     try:
         padded = content.ljust(os.fstat(descriptor).st_size)

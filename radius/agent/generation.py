@@ -1,4 +1,4 @@
-"""Generations of radiusd's configuration: rendered, tried, kept for a step back, removed when two newer ones exist."""
+"""Generations of radiusd's configuration: rendered, checked, kept for a rollback, removed after two newer ones."""
 
 import hashlib
 import hmac
@@ -32,16 +32,16 @@ _FACTS = "generation.json"
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where radiusd answers, and with what secret: what a probe needs."""
+    """Address, port and secret of radiusd, for a probe."""
 
     port: int
     secret: str
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What is remembered of a generation beside its files."""
+    """Facts stored beside a generation's files."""
 
-    # Of everything that only a restart can bring into force.
+    # Covers everything that takes effect only by a restart.
     fingerprint: str
     listen_address: str
     status: Endpoint
@@ -49,9 +49,9 @@ class Facts(msgspec.Struct, frozen=True):
     ports: tuple[int, ...]
     # Serial (hex) of the server certificate that radiusd has loaded for each slot.
     baked: dict[int, str] = {}
-    # And the kind of its key, or the placeholder's.
+    # And the kind of its key, or of the placeholder's.
     kinds: dict[int, str] = {}
-    # Slots whose secrets the module looks up: they are changed without a restart.
+    # Slots whose secrets the module looks up: they change without a restart.
     looked_up: tuple[int, ...] = ()
 
 
@@ -62,7 +62,7 @@ class Generation:
 
 
 class PortTaken(Exception):
-    """Another process holds a port of the cell."""
+    """Another process uses a port of the cell."""
 
 
 class Generations:
@@ -72,13 +72,15 @@ class Generations:
         self._max_sessions = memory.max_sessions(memory.limit_bytes(settings), settings.cell_slots)
 
     def is_in_force(self, facts: Facts, slots: Sequence[SlotRow]) -> bool:
-        """Whether a radiusd of that generation needs no restart for these. A slot may be looked up that need not be any
-        more: the next restart ends that."""
+        """Whether a radiusd of that generation needs no restart for these slots.
+
+        A slot that no longer needs lookups may keep them until the next restart.
+        """
         wanted = {slot.number for slot in slots if slot.looks_up}
         return wanted <= set(facts.looked_up) and facts.fingerprint == self.fingerprint(slots, facts.looked_up)
 
     def fingerprint(self, slots: Sequence[SlotRow], looked_up: Collection[int]) -> str:
-        """Changes where only a restart brings a change into force; certificates do not count, they are live at once."""
+        """Hash of everything that needs a restart. Excludes certificates, which take effect at once."""
         settings = self._settings
         restart_relevant = [
             settings.listen_address,
@@ -86,9 +88,9 @@ class Generations:
             settings.cell_tenant_packets_per_second,
             settings.journal_max_bytes,
             settings.journal_sync,
-            # What follows from the machine's memory waits for the next exchange: asked elsewhere, it may be another.
+            # Excludes settings derived from the machine's memory: they may differ by process and wait for a restart.
             settings.cell_memory_bytes,
-            # An upgrade: the radiusd that runs has the old module in its memory, and writes the old journal records.
+            # An upgrade: the running radiusd has the old module and writes old journal records.
             running_version(),
             [
                 [
@@ -105,7 +107,7 @@ class Generations:
         return hashlib.sha256(msgspec.json.encode(restart_relevant)).hexdigest()
 
     def make(self, slots: Sequence[SlotRow], serials: Mapping[int, str], *, status_port: int) -> Generation:
-        """Render a new generation; `serials` are the certificates to bake in, by slot. Raises RenderError."""
+        """Render a new generation with the certificates `serials` by slot. Raises RenderError."""
         rendered = []
         baked: dict[int, str] = {}
         kinds: dict[int, str] = {}
@@ -171,14 +173,14 @@ class Generations:
         return self._write(config, facts)
 
     def _certificate(self, slot: int, serial: str) -> tuple[str, Path, str]:
-        """What the slot is configured with, and its kind of key: the tenant's certificate or, where that is not there
-        or is damaged, the one of nobody, with an empty serial. Raises RenderError where that one is."""
+        """Serial, file and key kind for the slot. Uses the placeholder with an empty serial if the tenant's
+        certificate is missing or damaged. Raises RenderError if the placeholder is damaged, too."""
         path = self._paths.server_certificate(slot, serial)
         if serial and path.is_file() and not path.is_symlink():
             try:
                 return serial, path, key_kind(path)
             except ValueError as exc:
-                log.error("%s is damaged, and not configured: %s", path, exc)
+                log.error("%s is damaged and is left out: %s", path, exc)
         placeholder = self._paths.placeholder
         try:
             return "", placeholder, key_kind(placeholder)
@@ -186,7 +188,7 @@ class Generations:
             raise RenderError(f"{placeholder} is damaged: {exc}") from exc
 
     def make_checked(self, slots: Sequence[SlotRow], serials: Mapping[int, str], *, status_port: int) -> Generation:
-        """As `make`; raises RadiusdError where radiusd refuses it, and leaves nothing that could be started later."""
+        """As `make`, then check with radiusd. If it rejects the configuration, deletes it and raises RadiusdError."""
         generation = self.make(slots, serials, status_port=status_port)
         try:
             process.check(generation.directory)
@@ -196,7 +198,7 @@ class Generations:
         return generation
 
     def shadow_of(self, slots: Sequence[SlotRow], serials: Mapping[int, str]) -> Generation:
-        """The same configuration on free loopback ports, with a journal that nobody ships."""
+        """The same configuration on free loopback ports, with a journal that is not shipped."""
         settings = replace(self._settings, listen_address="127.0.0.1")
         status_port, *ports = free_ports("127.0.0.1", 1 + 2 * len(slots))
         moved = [slot.on_ports(ports[2 * place], ports[2 * place + 1]) for place, slot in enumerate(slots)]
@@ -228,13 +230,15 @@ class Generations:
         except (RenderError, OSError):
             shutil.rmtree(directory, ignore_errors=True)
             raise
-        # Last: a directory without it is half written and is not taken up.
+        # Written last: a directory without it is incomplete and ignored.
         (directory / _FACTS).write_bytes(msgspec.json.encode(facts))
         return Generation(directory, facts)
 
     def complete(self, generation: Generation) -> None:
-        """Let radiusd start on it although keys that it was baked with are gone, since their tenant has left or was
-        given another certificate: the placeholder takes their place, and the module names what is to be presented."""
+        """Replace keys that are gone with the placeholder, so that radiusd can start on this generation.
+
+        Their tenant has left or has another certificate. The module selects the certificate to present.
+        """
         settings = msgspec.json.decode((generation.directory / "module.json").read_bytes(), type=ModuleSettings)
         for slot, serial in settings.baked_certificates.items():
             path = self._paths.server_certificate(slot, serial)
@@ -243,10 +247,10 @@ class Generations:
                 path.symlink_to(self._paths.placeholder)
 
     def hides(self, generation: Generation, serials: Mapping[int, str]) -> bool:
-        """Whether a radiusd with it does not show one of these certificates, by slot, to every device.
+        """Whether a radiusd with this generation hides one of these certificates (by slot) from some devices.
 
-        OpenSSL keeps certificates with keys of several kinds side by side, what is named for a session beside what was
-        loaded, and shows the one whose signature the device likes better.
+        OpenSSL keeps one certificate for each kind of key, loaded or set for a session. It presents the one whose
+        signature algorithm the device prefers.
         """
         return any(
             serial and generation.facts.baked.get(slot) != serial and self._is_hidden(generation.facts, slot, serial)
@@ -263,7 +267,7 @@ class Generations:
             return False
 
     def newest(self) -> Generation | None:
-        """The newest generation that is whole; what a cell starts with while PostgreSQL is away."""
+        """The newest complete generation, which a cell starts with while PostgreSQL is down."""
         for directory in sorted(self._paths.generations.iterdir(), reverse=True):
             found = self.read(directory)
             if found is not None:
@@ -305,7 +309,7 @@ class _Shadow(Generations):
 
 
 def _secrets(slot: SlotRow, looked_up: bool) -> list[object]:
-    """What of a slot's secrets radiusd reads at its start. A slot whose tenant has left is to have another secret."""
+    """Secrets of a slot that radiusd reads at start. A slot whose tenant has left gets a new one."""
     if looked_up and slot.status == "assigned":
         return ["looked up"]
     clients = [[nas.address, nas.secret, nas.require_message_authenticator] for nas in slot.nas_clients]
@@ -313,18 +317,18 @@ def _secrets(slot: SlotRow, looked_up: bool) -> list[object]:
 
 
 def verifier_secret(paths: CellPaths) -> str:
-    """What radiusd and the verifier sign with. The same for the life of the cell, since radiusd outlives agents."""
+    """Secret of radiusd and the verifier. Constant for the life of the cell, because radiusd outlives agents."""
     return hmac.digest(paths.key.read_bytes().strip(), b"admit verifier 1", "sha256").hex()
 
 
 def free_ports(address: str, count: int) -> list[int]:
-    """Ports that the kernel gives out, all held until the last is known so that none comes twice."""
+    """Distinct free UDP ports, chosen by the kernel."""
     first, *others = bound_addresses(address)
     found: list[int] = []
     with ExitStack() as held:
         while len(found) < count:
             port = held.enter_context(bind_socket(first, 0, socket.SOCK_DGRAM)).getsockname()[1]
-            # Held meanwhile: the next one is another.
+            # Held until all are chosen, so that none comes twice.
             with suppress(OSError):
                 for other in others:
                     held.enter_context(bind_socket(other, port, socket.SOCK_DGRAM))
@@ -333,12 +337,12 @@ def free_ports(address: str, count: int) -> list[int]:
 
 
 def require_free_ports(facts: Facts) -> None:
-    """Raises PortTaken: radiusd -C does not bind, and one port that is taken would end radiusd for all tenants."""
+    """Raise PortTaken if a port is in use. `radiusd -C` does not bind, and one used port ends radiusd for all."""
     places = product(bound_addresses(facts.listen_address), facts.ports)
     for address, port in [*places, ("127.0.0.1", facts.status.port)]:
         try:
             bind_socket(address, port, socket.SOCK_DGRAM).close()
         except OSError as exc:
             raise PortTaken(
-                f"UDP port {port} of {address} is taken ({exc.strerror}); free it, or choose others with --first-port"
+                f"UDP port {port} of {address} is in use ({exc.strerror}). Free it, or choose others with --first-port"
             ) from exc

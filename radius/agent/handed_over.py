@@ -1,4 +1,4 @@
-"""Ships what the cell before had heard of tenants that have moved here and told only when they had left."""
+"""Ships records that the previous cell of a moved tenant delivered after the move."""
 
 import threading
 from collections import Counter
@@ -22,7 +22,7 @@ _WAITING = "SELECT DISTINCT stream FROM quarantined_records WHERE cell_id = %s A
 
 class HandedOver:
     def __init__(self, cell_id: CellId, engine: Engine, *, url: str, alarms: Alarms) -> None:
-        """`url` is for connections of its own, as shippers have them."""
+        """`url` is for own connections, as shippers have them."""
         self.counters: Counter[str] = Counter()
         self._cell_id = cell_id
         self._engine = engine
@@ -35,10 +35,10 @@ class HandedOver:
                 self.step()
                 self._alarms.clear("handed-over")
             except (psycopg.Error, SQLAlchemyError, AdmitError) as exc:
-                self._alarms.tell("handed-over", f"What another cell has handed over waits: {sentence(exc)}")
+                self._alarms.tell("handed-over", f"Records from another cell are not shipped: {sentence(exc)}")
 
     def step(self) -> None:
-        """Raises what the database raises."""
+        """Ship what is waiting. Raises the errors of the database driver."""
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             rows = driver_connection(session).execute(_WAITING, (self._cell_id,)).fetchall()
         streams: tuple[Stream, ...] = (AuthStream(), AccountingStream())

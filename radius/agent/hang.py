@@ -1,7 +1,6 @@
-"""Ends what hangs: radiusd that answers nobody, and this agent where one of its threads keeps all others from work.
+"""Ends a hanging radiusd, and this agent if one of its threads blocks all others.
 
-Neither has been seen but with damaged files. A process that has died is started again by whoever looks after it; one
-that hangs would be left to hang.
+Both were seen only with damaged files. A supervisor restarts a process that has ended, but not one that hangs.
 """
 
 import faulthandler
@@ -15,10 +14,10 @@ from radius.agent.radiusd import Radiusd
 
 log = logging.getLogger(__name__)
 
-# Unanswered Status-Server requests for so long, while the journal does not grow.
+# Seconds of unanswered Status-Server requests while the journal does not grow.
 RADIUSD_SECONDS = 20.0
 PULSE_SECONDS = 1.0
-# Longer than any call that holds the interpreter's lock.
+# Longer than any call that holds the interpreter lock.
 AGENT_SECONDS = 30.0
 
 
@@ -36,11 +35,11 @@ class HangWatch:
         self._journal_size = journal_size
         self._clock = clock
         self._silent_since: float | None = None
-        # Process id and the journal's bytes, when the silence began.
+        # Process id and journal bytes when the silence began.
         self._seen = (0, 0)
 
     def look(self, *, answers: bool) -> None:
-        """To be called about once a second, with whether radiusd answered Status-Server (RFC 5997) just now."""
+        """Call about once a second with whether radiusd just answered Status-Server (RFC 5997)."""
         running = self._radiusd.running
         if answers or running is None:
             self._silent_since = None
@@ -50,13 +49,13 @@ class HangWatch:
             self._silent_since, self._seen = self._clock(), seen
         elif self._clock() - self._silent_since >= RADIUSD_SECONDS:
             self._silent_since = None
-            log.error("radiusd %d answers nobody; it is ended and started again", running.pid)
-            self._alarms.tell_event("radiusd-hung", f"radiusd answered nobody for {RADIUSD_SECONDS:.0f} s: ended.")
+            log.error("radiusd %d does not respond; restarting it", running.pid)
+            self._alarms.tell_event("radiusd-hung", f"radiusd did not respond for {RADIUSD_SECONDS:.0f} s: restarted.")
             self._radiusd.end_hung(running)
 
 
 def keep_pulse(stop: threading.Event) -> None:
-    """While all threads of this process get their turn; where they do not, it says where each is, and ends."""
+    """Watch that all threads of this process run. If they do not, prints their tracebacks and ends the process."""
     try:
         while not stop.wait(PULSE_SECONDS):
             faulthandler.dump_traceback_later(AGENT_SECONDS, exit=True)

@@ -1,4 +1,4 @@
-"""How often each rule decides, by version and UTC day: summed up for each batch, which so costs a few rows more."""
+"""Hits of each rule by version and UTC day, summed up for each batch to save rows."""
 
 from collections.abc import Iterable
 
@@ -13,11 +13,11 @@ Key = tuple[str, str, int, str, int]
 
 class Hits:
     def __init__(self) -> None:
-        # Number of decisions and the time of the last, epoch microseconds.
+        # Number of decisions and time of the last one in epoch microseconds.
         self._counted: dict[Key, tuple[int, int]] = {}
 
     def add(self, record: AuthRecord) -> None:
-        # Else no policy was asked: credentials that did not hold, no site, nothing published.
+        # Otherwise no policy decided: invalid credentials, no site, or no published policy.
         if record.policy_id:
             key = (
                 record.tenant_id,
@@ -40,7 +40,7 @@ CREATE TEMPORARY TABLE shipped_hits (
 ) ON COMMIT DELETE ROWS
 """
 HITS_COPY = "COPY shipped_hits FROM STDIN (NULL '')"
-# In order of the key, so that two cells of one tenant do not wait for each other in a circle.
+# Ordered by key, so that two cells of one tenant do not deadlock.
 HITS_MERGE = """
 INSERT INTO policy_hits AS known (tenant_id, policy_id, version, rule_id, day, hits, last_at)
 SELECT tenant_id, policy_id, version, coalesce(rule_id, ''), date '1970-01-01' + day, hits,

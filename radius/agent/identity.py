@@ -1,4 +1,4 @@
-"""Which cell lives in a directory: its id in the database, remembered for when that is away."""
+"""Id of the cell that uses a directory, stored for times when the database is down."""
 
 import json
 

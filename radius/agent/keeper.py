@@ -1,4 +1,4 @@
-"""The chores of a cell: radiusd kept alive and up to date, its log followed, old sessions forgotten, its state told."""
+"""Chores of a cell: keep radiusd running and current, follow its log, delete old TLS sessions, report status."""
 
 import logging
 import os
@@ -47,16 +47,16 @@ JOURNAL_SYNC_SECONDS = 0.05
 TICK_SECONDS = 0.2
 STATUS_SECONDS = 1.0
 REPORT_SECONDS = 5.0
-# What takes longer has met a database that hangs.
+# Longer means that the database hangs.
 HANGS_SECONDS = 2.0
-# A configuration that could not be brought into force is tried again, ever later: a port may be free by then.
+# Pauses before a failed configuration is tried again: a port may be free by then.
 RETRY_SECONDS, LONGEST_RETRY_SECONDS = 5.0, 60.0
-# A segment of the journal.
+# Bytes of a journal segment.
 LOW_DISK_BYTES = 64 << 20
 REPLICA_CHECK_SECONDS = 10.0
 SESSIONS_SECONDS = 10.0
 KEYS_SECONDS = 600.0
-# Fewer free slots than this, and those whose tenants have left are made ready again.
+# Below this number of free slots, slots of departed tenants are prepared for new ones.
 FEW_FREE_SLOTS = 3
 _MOST_TOLD = 10
 
@@ -91,7 +91,7 @@ class Keeper:
         self._alarms = alarms
         self._serials = serials
         self._position_at = position_at
-        # By whom, which comes before the counters' names.
+        # Counters by owner, which prefixes their names.
         self._counted = counted
         self._backlog = backlog
         self._rebuild_replica = rebuild_replica
@@ -115,8 +115,7 @@ class Keeper:
         tell_uncorrected(alarms)
         self._packet_limit = PacketLimit(alarms, settings.cell_tenant_packets_per_second)
         self._counters: Counter[str] = Counter()
-        # Whether the last report arrived, and since when the database is being asked something.
-        # Whether radiusd answered last time it was asked.
+        # Whether the last report arrived, since when a query runs, and whether radiusd answered last time.
         self.hears = True
         self._reported = False
         self._asking_since: float | None = None
@@ -126,7 +125,7 @@ class Keeper:
         self.configuration_changed.set()
 
     def run(self, stop: threading.Event) -> None:
-        """What must go on whatever the database does: nothing here asks it."""
+        """Run the chores that must not wait for the database."""
         chores = {
             "disk": (STATUS_SECONDS, self._look_at_disk),
             "status": (STATUS_SECONDS, self._tell_status),
@@ -146,8 +145,8 @@ class Keeper:
         self._tell_status()
 
     def follow_database(self, stop: threading.Event) -> None:
-        """Reports, and what the database may say of radiusd's configuration; in a thread of its own, for either may
-        hang as long as the database does. Raises CellTaken."""
+        """Report, and follow radiusd's configuration in the database. Runs in its own thread, because a query may
+        hang. Raises CellTaken."""
         due = 0.0
         while not stop.wait(TICK_SECONDS):
             if self._reported and (self.configuration_changed.is_set() or time.monotonic() >= self._retry_at):
@@ -175,7 +174,7 @@ class Keeper:
             self._asking_since = None
 
     def sync_journal(self, stop: threading.Event) -> None:
-        """To disk every 50 ms: what a power cut can take of the journal. A crash of radiusd or of us takes nothing."""
+        """Sync the journal to disk every 50 ms, the most that a power cut can lose. A crash of a process loses none."""
         synced: dict[str, dict[str, int]] = {stream: {} for stream in STREAMS}
         while not stop.wait(JOURNAL_SYNC_SECONDS):
             for stream in STREAMS:
@@ -185,7 +184,7 @@ class Keeper:
                         sync_segments(directory, synced[stream])
                         self._alarms.clear(f"journal-sync-{stream}")
                 except OSError as exc:
-                    self._alarms.tell(f"journal-sync-{stream}", f"The journal cannot be brought to disk: {exc}")
+                    self._alarms.tell(f"journal-sync-{stream}", f"The journal cannot be synced to disk: {exc}")
 
     def is_quiet(self, seconds: float) -> bool:
         """Whether the journal did not grow for `seconds`."""
@@ -210,7 +209,7 @@ class Keeper:
             self._alarms.clear("journal-refused")
 
     def _suspect_replica(self) -> None:
-        """Read the replica from end to end where radiusd has died or our code has failed in it: damage does both."""
+        """Check the whole replica after radiusd has died or the module has failed: damage causes both."""
         signs = self._radiusd.restarts + self._radiusd.failed_starts + self._log_counts["internal_error"]
         if signs == self._signs_of_damage or time.monotonic() < self._replica_checked_at + REPLICA_CHECK_SECONDS:
             return
@@ -219,7 +218,7 @@ class Keeper:
         try:
             check_replica(self._paths.replica)
         except ReplicaDamaged as exc:
-            self._alarms.tell_event("replica-rebuilt", f"The replica was damaged and is built anew: {exc}")
+            self._alarms.tell_event("replica-rebuilt", f"The replica was damaged and is being rebuilt: {exc}")
             self._rebuild_replica()
 
     def _should_bake(self) -> bool:
@@ -231,19 +230,19 @@ class Keeper:
         return self._baking.is_due(generation.facts.baked, live, is_hidden=is_hidden)
 
     def _bring_up_to_date(self, *, bake: bool = False) -> None:
-        """Exchange radiusd where the configuration in the database is another than the one that runs, or to `bake`."""
+        """Restart radiusd if the configuration in the database differs from the running one, or to `bake`."""
         self.configuration_changed.clear()
         self._retry_at = float("inf")
         try:
             self._exchange_where_needed(bake=bake)
             self._alarms.clear("configuration")
         except (AdmitError, OSError, LookupError) as exc:
-            self._alarms.tell("configuration", f"The new configuration of radiusd could not be read: {exc}")
+            self._alarms.tell("configuration", f"The new radiusd configuration cannot be read: {exc}")
             self._reported = False
             self.configuration_changed.set()
 
     def _wanted_slots(self) -> tuple[list[SlotRow], list[SlotNumber]]:
-        """What radiusd should be configured with, and the slots among it that get a new secret thereby."""
+        """Slots to configure, and the retired slots among them that get a new secret."""
         count = self._settings.cell_slots
         with self._asking():
             slots = self._directory.slots(count=count)
@@ -258,19 +257,19 @@ class Keeper:
         running = self._radiusd.generation
         is_current = running is not None and self._generations.is_in_force(running.facts, slots)
         if is_current and not bake:
-            # What could not come into force may have been taken back.
+            # A change that could not take effect may have been reverted.
             self._alarms.clear("exchange")
             with self._asking():
                 self._directory.make_ready(slots)
                 self._directory.note_open(slots)
             return
-        log.info("exchanging radiusd for %s", "new certificates" if is_current else "a new configuration")
+        log.info("restarting radiusd for %s", "new certificates" if is_current else "a new configuration")
         trouble = self._radiusd.exchange(
             slots, self._serials(), status_port=self._settings.cell_ports.stop, is_quiet=self.is_quiet
         )
         if trouble:
             log.error("the new configuration is not in force: %s", trouble)
-            self._alarms.tell("exchange", f"A changed configuration is not in force: {trouble}")
+            self._alarms.tell("exchange", f"The new radiusd configuration is not in force: {trouble}")
             self._retry_at = time.monotonic() + self._retry_seconds
             self._retry_seconds = min(2 * self._retry_seconds, LONGEST_RETRY_SECONDS)
             return
@@ -289,7 +288,7 @@ class Keeper:
         more = f" and {len(whose) - _MOST_TOLD} more" if len(whose) > _MOST_TOLD else ""
         told = f"{', '.join(whose[:_MOST_TOLD])}{more}"
         self._alarms.tell(
-            "unusable-secret", f"No configuration can hold the RADIUS secret of {told}: nobody is answered by it."
+            "unusable-secret", f"The RADIUS secret of {told} is unusable in a configuration: set another one."
         )
 
     def _forget_old_keys(self) -> None:
@@ -299,13 +298,13 @@ class Keeper:
             log.error("keys of old server certificates cannot be removed: %s", exc)
 
     def _look_at_disk(self) -> None:
-        """Of a full disk radiusd's log says nothing, for it is on that disk too."""
+        """Check free space. radiusd's log is on the same disk, so it does not report a full one."""
         disk = os.statvfs(self._paths.journal)
         free = disk.f_bavail * disk.f_frsize
         if free < LOW_DISK_BYTES:
             self._alarms.tell(
                 "disk-low",
-                f"{free / (1 << 20):.1f} MB are left on the disk of the cell. When there is none, accounting is not "
+                f"{free / (1 << 20):.1f} MB are free on the disk of the cell. When it is full, accounting is not "
                 "acknowledged and decisions are not recorded.",
             )
         else:
@@ -365,7 +364,7 @@ class Keeper:
             raise
         except AdmitError as exc:
             if self._reported:
-                log.warning("the database does not answer: %s", exc)
+                log.warning("the database does not respond: %s", exc)
             self._reported = False
         else:
             self._alarms.reported(alarms)

@@ -11,25 +11,25 @@ from pathlib import Path
 
 from radius.agent.alarms import Alarms
 
-# Of Debian's package; the copies are loaded in place of files here.
+# Files of Debian's package; radiusd loads the copies instead.
 DISTRIBUTION = Path("/usr/lib/freeradius")
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
     file: str
-    # Of the whole file, and of which package.
+    # Checksum of the whole file, and its package.
     sha256: str
     package: str
-    # What to change where.
+    # Offset, old bytes and new bytes.
     offset: int
     before: bytes
     after: bytes
 
 
-# rlm_eap_ttls frees the previous attribute inside the tunnel where it finds one that the dictionary does not know, and
-# uses it again (diameter2vp in ttls.c of 3.2.7 to 3.2.9). Any device that may begin EAP-TTLS can end radiusd with it,
-# or hold a thread for ever. The jump that leads to the free goes past it here.
+# rlm_eap_ttls frees the previous attribute inside the tunnel if it meets an unknown one, and then uses it again
+# (diameter2vp in ttls.c of 3.2.7 to 3.2.9). Any device that may begin EAP-TTLS can crash radiusd or block a thread
+# forever. The corrected jump skips the free.
 CORRECTIONS = (
     Correction(
         "rlm_eap_ttls.so",
@@ -54,19 +54,19 @@ def write_corrected(target: Path, source: Path = DISTRIBUTION) -> None:
 
 
 def uncorrected(source: Path = DISTRIBUTION) -> tuple[str, ...]:
-    """The files that no correction fits: another build, which may have the fault."""
+    """Files without a fitting correction: another build, which may have the fault."""
     return tuple(name for name in _FILES if not _corrected(source / name))
 
 
 def tell_uncorrected(alarms: Alarms, source: Path = DISTRIBUTION) -> None:
-    """Raise an alarm for each file that no correction fits."""
+    """Raise an alarm for each file without a fitting correction."""
     packages = " or ".join(sorted({each.package for each in CORRECTIONS}))
     for name in uncorrected(source):
         alarms.tell(
             f"uncorrected-library:{name}",
-            f"{name} of this FreeRADIUS may have a memory fault by which a device ends radiusd, and Admit has no "
-            f"correction for this build. Install {packages} (docs/adr/0018-corrected-copies-of-modules.md), or offer "
-            "no EAP-TTLS (./admit tenant set SLUG --methods).",
+            f"{name} of this FreeRADIUS may have a memory fault by which a device can crash radiusd. Admit has no "
+            f"correction for this build. Install {packages} (docs/adr/0018-corrected-copies-of-modules.md), or turn "
+            "EAP-TTLS off (./admit tenant set SLUG --methods).",
         )
 
 

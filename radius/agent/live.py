@@ -1,8 +1,8 @@
-"""Tells listeners what was shipped, over Redis, while somebody listens (nac.events.live_stream has the other end).
+"""Sends live events of shipped records over Redis while clients watch (nac.events.live_stream is the other end).
 
-Shippers hand over what is committed and go on at once: a thread of its own makes the events and sends them. Between the
-two stands a queue that forgets the oldest of whoever has most in it. Redis may hang, fail or forget everything: events
-are then left out, which is counted, and the numbers in the entries tell it to the listeners.
+Shippers hand over committed records and continue at once; a separate thread creates and sends the events. The queue
+between them drops the oldest of the tenant with the most. Redis may hang, fail or lose data: events are then left out
+and counted. Watchers detect gaps by the numbers in the entries.
 """
 
 import logging
@@ -37,47 +37,47 @@ from radius.agent.live_queue import FairQueue
 
 log = logging.getLogger(__name__)
 
-# What waits to be sent, of all tenants.
+# Maximum of queued events, of all tenants.
 MOST_WAITING = 1_000
 MOST_WAITING_BYTES = 8 << 20
-# More than anybody reads; beyond it, processor time would be missed by the shippers. BURST may come at once.
+# Events per second: more would take processor time from the shippers. BURST may come at once.
 PER_SECOND, BURST = 2_000, 500
 PASS_EVENTS = 200
-# What a row of coa_requests takes, about.
+# Approximate bytes of a row of coa_requests.
 _REQUEST_BYTES = 1_000
-# How often it is asked who listens, and each of them told that this cell is there.
+# Interval to read the watched tenants and to announce this cell to the watchers.
 ASK_SECONDS = 1.0
-# After this time without an answer nobody is taken to listen.
+# Without a response for this time, no tenant counts as watched.
 LAPSE_SECONDS = 10.0
 RETRY_SECONDS = TIMEOUT_SECONDS = 1.0
-# Of all tenants of a cell that are listened to, of ENTRY_BYTES each (100 MB): where these are more than fifty, each has
-# fewer, so that none is left out. A cell has no more slots than leave LEAST_KEPT to each.
+# Entries of all watched tenants of a cell, of ENTRY_BYTES each (100 MB). With more than fifty tenants each has fewer,
+# so that all have some. A cell's slots are limited so that each has at least LEAST_KEPT.
 KEPT_IN_ALL = 50 * MAX_ENTRIES
 LEAST_KEPT = 8
 _NUMBERS = "SELECT array_agg(nextval(%s::regclass)) FROM generate_series(1, %s)"
 
-# Makes the event of a journal record: its bytes, whether it was stored cleaned, and the id of its row.
+# Creates the event of a journal record from its bytes, whether it was stored cleaned, and the id of its row.
 Make = Callable[[bytes, bool, int, EventTenant], Event]
 
 
 class Told(NamedTuple):
     tenant_id: str
-    # What it holds in memory.
+    # Bytes in memory.
     size: int
     event: Callable[[EventTenant], Event]
 
 
 class LiveBatch:
-    """What of a batch of a stream is to be told: noted while it is read, given its ids while it is written.
+    """Records of a shipped batch to send live: noted on reading, numbered on writing.
 
-    As bytes, not as what was read out of them: thousands of records that live on cost the collector of garbage more
-    than reading those again that are sent.
+    Holds bytes instead of objects: thousands of long-lived objects cost the garbage collector more than parsing the
+    sent ones again.
     """
 
     def __init__(self, make: Make, sequence: str, wanted: frozenset[str]) -> None:
         """`sequence` is that of the log's ids."""
         self.wanted = wanted
-        # By tenant, those included that are not kept.
+        # Counts by tenant, including records that are not kept.
         self.noted: Counter[str] = Counter()
         self.told: list[Told] = []
         self._make = make
@@ -87,12 +87,12 @@ class LiveBatch:
         )
 
     def note(self, place: int, tenant_id: str, payload: bytes, *, cleaned: bool) -> None:
-        """`place` is that of the row among those of the batch."""
+        """Note a record. `place` is the position of its row in the batch."""
         self.noted[tenant_id] += 1
         self._kept.put(tenant_id, len(payload), (place, tenant_id, payload, cleaned))
 
     def take_numbers(self, cursor: psycopg.Cursor) -> dict[int, int]:
-        """Ids by place, for the rows that have an event: its id is made of theirs."""
+        """Reserve ids by place for the rows with an event, because event ids contain them."""
         if not self._kept:
             return {}
         row = cursor.execute(_NUMBERS, (self._sequence, len(self._kept))).fetchone()
@@ -107,7 +107,7 @@ class LiveBatch:
 
 
 class _Waiting(NamedTuple):
-    # Of the tenant's events, in the order of being shipped.
+    # Position among the tenant's events, in order of shipping.
     number: int
     told: Told
 
@@ -120,30 +120,30 @@ class _Entry(NamedTuple):
 
 class LiveFeed:
     def __init__(self, url: str, tenants: Callable[[], Mapping[str, str]], *, cell: str) -> None:
-        """`url` of Redis; `tenants` tells the slugs of the cell's tenants by id."""
+        """`url` of Redis; `tenants` returns the slugs of the cell's tenants by id."""
         self.counters: Counter[str] = Counter()
-        # Tenants that somebody listens to.
+        # Tenants with a watcher.
         self.wanted: frozenset[str] = frozenset()
         self._client = connect_redis(url, timeout_seconds=TIMEOUT_SECONDS)
         self._tenants = tenants
         self._name = cell
         self._filled = threading.Condition()
         self._waiting: FairQueue[_Waiting] = FairQueue(most=MOST_WAITING, most_bytes=MOST_WAITING_BYTES)
-        # Another name each time that somebody begins to listen: in between nothing was numbered.
+        # New whenever watching begins: no numbers were assigned in between.
         self._writers: dict[str, str] = {}
-        # The number of each tenant's next event.
+        # Number of each tenant's next event.
         self._next: Counter[str] = Counter()
         self._unsent: list[_Entry] = []
-        # Entries of a tenant's stream.
+        # Maximum entries of a tenant's stream.
         self._kept = MAX_ENTRIES
-        # Of tenants that Redis refuses us, which was logged.
+        # Tenants whose stream Redis refuses; already logged.
         self._refused: set[str] = set()
         self._ask_at = self._answered_at = self._credited_at = time.monotonic()
         self._credit: float = BURST
         self._in_trouble = False
 
     def offer(self, told: Sequence[Told], noted: Mapping[str, int] | None = None) -> None:
-        """Never waits. `noted` counts by tenant what there was to tell, where that is more."""
+        """Queue events without waiting. `noted` counts events by tenant, if more than `told`."""
         if not (told or noted):
             return
         kept = Counter(each.tenant_id for each in told)
@@ -177,7 +177,7 @@ class LiveFeed:
         self._client.close()
 
     def _step(self) -> float:
-        """Ask or send, whichever is due; returns for how long to do nothing, seconds."""
+        """Poll or send, whichever is due. Returns the seconds to sleep."""
         now = time.monotonic()
         if now >= self._ask_at:
             self._ask(now)
@@ -197,7 +197,7 @@ class LiveFeed:
         self.counters["failures"] += 1
         if not self._in_trouble:
             self._in_trouble = True
-            log.warning("no live events until Redis answers: %s", exc)
+            log.warning("no live events until Redis responds: %s", exc)
         self._client.connection_pool.disconnect()
         if time.monotonic() - self._answered_at > LAPSE_SECONDS:
             self._forget()
@@ -230,7 +230,7 @@ class LiveFeed:
         self._ask_at, self._answered_at = now + ASK_SECONDS, now
 
     def _number_of(self, tenant_id: str) -> int:
-        """Of the tenant's next event to be sent."""
+        """Number of the tenant's next event to send."""
         oldest = self._waiting.oldest(tenant_id)
         return oldest.number if oldest else self._next[tenant_id]
 
@@ -240,7 +240,7 @@ class LiveFeed:
             return self._waiting.take(most)
 
     def _entries(self, taken: list[_Waiting]) -> Iterator[_Entry]:
-        """By tenant, without a gap in the numbers of an entry."""
+        """Entries by tenant, each without a gap in its numbers."""
         slugs = self._tenants()
         taken.sort(key=lambda each: each.told.tenant_id)
         for tenant_id, group in groupby(taken, lambda each: each.told.tenant_id):
@@ -261,16 +261,16 @@ class LiveFeed:
                 yield _Entry(events_key(tenant_id), build_entry(writer, first, lines), len(lines))
 
     def _made(self, told: Told, tenant: EventTenant) -> bytes:
-        """b"" where none can be made: the numbers tell that it is missing."""
+        """The event as bytes; b"" if it cannot be created. Its number then shows the gap."""
         try:
             return to_json(told.event(tenant))
-        except Exception:  # house-rule: whatever one record does to our code, the others are told
-            log.exception("an event cannot be made")
+        except Exception:  # house-rule: a record that our code cannot handle does not stop the others
+            log.exception("cannot create an event")
             self.counters["left_out"] += 1
             return b""
 
     def _send(self) -> None:
-        """What was perhaps sent before comes again: listeners know it by its number."""
+        """Send entries. Entries may be repeated: watchers recognize them by number."""
         with self._client.pipeline(transaction=False) as pipeline:
             for each in self._unsent:
                 pipeline.xadd(each.key, each.fields, maxlen=self._kept, approximate=False)
@@ -289,10 +289,10 @@ class LiveFeed:
         self._unsent = []
         if self._in_trouble:
             self._in_trouble = False
-            log.info("Redis answers: live events again")
+            log.info("Redis responds: live events resume")
 
     def _refuse(self, refused: _Entry, why: object) -> None:
-        """One tenant's stream does not take anything: the others' go on."""
+        """Skip the stream of one tenant and continue with the others."""
         self.counters["left_out"] += refused.events
         self.counters["failures"] += 1
         if refused.key not in self._refused:
@@ -301,7 +301,7 @@ class LiveFeed:
 
 
 def _is_of_key(answer: object) -> bool:
-    """Whether Redis refuses this key alone: it is another's, or not ours to write (ACL)."""
+    """Whether Redis refuses only this key: it has another type, or the ACL forbids it."""
     return isinstance(answer, redis.exceptions.NoPermissionError) or (
         isinstance(answer, redis.ResponseError) and str(answer).startswith("WRONGTYPE")
     )

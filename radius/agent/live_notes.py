@@ -1,6 +1,6 @@
-"""Tells listeners of alarms, devices and certificates: read from PostgreSQL, since others than this cell note them.
+"""Sends live events about alarms, devices and certificates. Reads them from PostgreSQL, because others write them, too.
 
-Only while somebody listens, and as little to be relied on as all that is told live.
+Runs only while clients watch. Like all live events, these may be left out.
 """
 
 import logging
@@ -25,13 +25,13 @@ from radius.agent.live import LiveFeed, Told
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-# A note bears the time at which its transaction began: one that took longer than this is not told.
+# Seconds. A note has the start time of its transaction; notes of longer transactions are left out.
 WINDOW = timedelta(minutes=1)
-# Of one look, shared by the tenants that have any.
+# Limit of one poll, shared by the tenants.
 MOST_NOTES = 1_000
-# Of one tenant within WINDOW: as far as what is left out is counted.
+# Limit of one tenant within WINDOW for counting left-out notes.
 MOST_KNOWN = 10_000
-# What a note takes, about.
+# Approximate bytes of a note.
 _NOTE_BYTES = 1_000
 
 
@@ -39,7 +39,7 @@ class _Make(Protocol):
     def __call__(self, note: EventNote, *, tenant: EventTenant) -> Event: ...
 
 
-# Sessions begin and end by the thousand; listeners have each record of them.
+# Without starts and ends of sessions: there are thousands, and watchers get their records.
 _EVENTS: dict[str, _Make] = {
     "alarm": alarms.from_note,
     "endpoint": endpoints.from_note,
@@ -52,7 +52,7 @@ class LiveNotes:
         self._engine = engine
         self._cell_id = cell_id
         self._feed = feed
-        # Tenants that were listened to at the last look, and the ids of the notes that it found.
+        # Tenants watched at the last poll, and the ids of its notes.
         self._known: frozenset[str] = frozenset()
         self._seen: frozenset[int] = frozenset()
         self._in_trouble = False
@@ -63,7 +63,7 @@ class LiveNotes:
                 self.look()
             except AdmitError as exc:
                 if not self._in_trouble:
-                    log.warning("listeners are told of no alarms, devices and certificates: %s", exc)
+                    log.warning("no live events about alarms, devices and certificates: %s", exc)
                 self._in_trouble = True
             else:
                 self._in_trouble = False
@@ -76,7 +76,7 @@ class LiveNotes:
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             note = aliased(EventNote, _newest(wanted, MOST_KNOWN))
             found = session.execute(select(note.id, note.tenant_id)).all()
-            # What was before somebody listened is not told.
+            # Skip notes from before the watcher came.
             fresh = {id_: str(of) for id_, of in found if id_ not in self._seen and str(of) in self._known}
             told = _read(session, fresh) if fresh else []
         self._feed.offer(told, Counter(fresh.values()))
@@ -84,7 +84,7 @@ class LiveNotes:
 
 
 def _newest(tenants: Iterable[str], most: int) -> Subquery:
-    """Of each tenant."""
+    """Ids of the newest notes of each tenant."""
     ids = bindparam(None, sorted(tenants), type_=ARRAY(UUID(as_uuid=False)))
     tenant = func.unnest(ids).table_valued("id", name="tenant").render_derived()
     newest = select(EventNote).where(
@@ -95,7 +95,7 @@ def _newest(tenants: Iterable[str], most: int) -> Subquery:
 
 
 def _read(session: Session, fresh: Mapping[int, str]) -> list[Told]:
-    """The newest of each tenant, in the order in which they were noted. By id whose they are."""
+    """The newest notes in order of writing; `fresh` maps ids to tenants."""
     tenants = set(fresh.values())
     note = aliased(EventNote, _newest(tenants, max(1, MOST_NOTES // len(tenants))))
     notes = session.scalars(select(note).order_by(note.at, note.id))

@@ -1,4 +1,4 @@
-"""What waits to be told live, of all tenants: bounded, so that a tenant with much to tell costs no other its own."""
+"""Bounded queue of live events of all tenants: a tenant with many events displaces only its own."""
 
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ class FairQueue(Generic[T]):
     def __init__(self, *, most: int, most_bytes: int) -> None:
         self._most = most
         self._most_bytes = most_bytes
-        # By tenant, none of them empty: (bytes, item), the oldest first.
+        # By tenant, without empty ones: (bytes, item), the oldest first.
         self._waiting: dict[str, deque[tuple[int, T]]] = {}
         self._bytes: Counter[str] = Counter()
         self._length = 0
@@ -21,11 +21,11 @@ class FairQueue(Generic[T]):
         return self._length
 
     def __iter__(self) -> Iterator[T]:
-        """Those of each tenant together, the oldest first."""
+        """Items by tenant, the oldest first."""
         return (item for queue in self._waiting.values() for _, item in queue)
 
     def put(self, tenant_id: str, size: int, item: T) -> int:
-        """How many had to go for it, `size` being its bytes: the oldest of the tenant that holds the most."""
+        """Add an item of `size` bytes. Returns the number of dropped items: the oldest of the largest tenant."""
         self._waiting.setdefault(tenant_id, deque()).append((size, item))
         self._bytes[tenant_id] += size
         self._length += 1
@@ -38,7 +38,7 @@ class FairQueue(Generic[T]):
         return before - self._length
 
     def take(self, most: int) -> list[T]:
-        """The oldest of each tenant in turn."""
+        """Remove and return the oldest of each tenant in turn."""
         taken: list[T] = []
         while self._waiting and len(taken) < most:
             tenant_id = next(iter(self._waiting))

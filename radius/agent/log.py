@@ -1,4 +1,4 @@
-"""Follows radiusd's log: counts what radiusd drops in silence, hears what the module says, keeps the file small."""
+"""Follows radiusd's log: counts dropped packets, forwards lines of the module, and limits the file's size."""
 
 import re
 from collections import Counter
@@ -6,13 +6,13 @@ from pathlib import Path
 
 KEEP_BYTES = 16 << 20
 READ_BYTES = 1 << 20
-# Of one look at the log: a fault in every packet must not become the agent's own work. All are in radiusd's log.
+# Lines of one poll, so that a fault in every packet does not occupy the agent. radiusd's log has all.
 MAX_LINES = 100
 
 # Texts of FreeRADIUS 3.2.7/3.2.8: src/lib/radius.c (rad_verify), src/main/listen.c, src/main/process.c. radiusd prints
-# each at most once a second: these tell why, its statistics (radius/agent/probe.py) tell how many.
+# each at most once a second. These name the cause; its statistics (radius/agent/probe.py) have the number.
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    # radius/module/unsigned.py: radiusd itself logs nothing of these. Each address once a minute.
+    # radius/module/unsigned.py, each address once a minute; radiusd logs nothing.
     ("missing_message_authenticator", re.compile(r"admit: unsigned")),
     ("bad_message_authenticator", re.compile(r"invalid Message-Authenticator")),
     ("bad_request_authenticator", re.compile(r"invalid Request Authenticator")),
@@ -31,12 +31,12 @@ SOURCES: dict[str, re.Pattern[str]] = {
     "conversations_full": re.compile(r"admit: conversations-full slot=(?P<slot>\d+) source=(?P<source>[0-9A-Fa-f.:]+)"),
 }
 _NAMES_SOURCE = re.compile(r"admit: (unsigned|conversations-full) ")
-# Sources that are kept until they are told, of each cause: of a flood of forged ones, these.
+# Maximum of sources kept for each cause, against floods with forged addresses.
 _MOST_SOURCES = 100
 
 
 class LogFollower:
-    """Reads what was appended to `path`; restarts at its end are noticed by the file being shorter."""
+    """Reads lines appended to `path`. A shorter file means that it was started over."""
 
     def __init__(self, path: Path, counters: Counter[str]) -> None:
         self._path = path
@@ -47,12 +47,12 @@ class LogFollower:
         self._sources: dict[str, set[tuple[int, str]]] = {name: set() for name in SOURCES}
 
     def take(self, name: str) -> set[tuple[int, str]]:
-        """Slots and addresses in lines of this name of SOURCES since the last call. In any thread."""
+        """Slots and addresses in lines of this name of SOURCES since the last call. Thread-safe."""
         taken, self._sources[name] = self._sources[name], set()
         return set(taken)
 
     def poll(self) -> list[str]:
-        """Count the new lines; returns those of the module (without radiusd's prefix) for the agent's log."""
+        """Count the new lines. Returns the module's lines, without radiusd's prefix, for the agent's log."""
         ours: list[str] = []
         try:
             size = self._path.stat().st_size
@@ -62,7 +62,7 @@ class LogFollower:
             self._offset = 0
         with open(self._path, "rb") as file:
             file.seek(self._offset)
-            # To the end: what was not read would not be counted once the file is emptied.
+            # Read to the end: lines left out would not be counted after the file is emptied.
             while data := file.read(READ_BYTES):
                 self._take(data, ours)
         if self._offset > KEEP_BYTES and not self._partial:
@@ -86,12 +86,12 @@ class LogFollower:
         for name, pattern in SOURCES.items():
             if len(self._sources[name]) < _MOST_SOURCES and (found := pattern.search(line)):
                 self._sources[name].add((int(found["slot"]), found["source"]))
-        # The agent logs these sources itself, with the tenant and the remedy.
+        # The agent logs these sources with tenant and remedy.
         if "admit: " in line and len(ours) < MAX_LINES and not _NAMES_SOURCE.search(line):
             ours.append(line.partition("admit: ")[2])
 
     def _start_over(self) -> None:
-        """radiusd appends (O_APPEND), so it goes on at the start of the emptied file; one older part is kept."""
+        """Empty the file, keeping one older part. radiusd appends (O_APPEND), so it continues at the start."""
         kept = self._path.with_suffix(".1.log")
         kept.write_bytes(self._path.read_bytes()[-KEEP_BYTES:])
         with open(self._path, "r+b") as file:

@@ -1,6 +1,6 @@
-"""What radiusd reads of a tenant beside its configuration: the authorities it trusts, and the certificate it presents.
+"""Files of a tenant that radiusd reads beside its configuration: trusted authorities and the server certificate.
 
-Both are files that a running radiusd takes up at once, so that a new tenant needs no restart.
+A running radiusd reads new files at once, so a new tenant needs no restart.
 """
 
 import os
@@ -26,7 +26,7 @@ from radius.agent.paths import CellPaths
 @dataclass(frozen=True)
 class ServerCertificate:
     serial: str
-    # PEM of key, certificate and chain, in that order.
+    # PEM of key, certificate and chain, in this order.
     pem: bytes
 
 
@@ -34,7 +34,7 @@ class ServerCertificate:
 class TenantMaterial:
     slot: int
     authorities: Sequence[bytes]
-    # Serial of the certificate to present, "" where the tenant has none; read only where its file is missing.
+    # Serial of the certificate to present, "" if none. The certificate is read only if its file is missing.
     server_serial: str
     read_server: Callable[[], ServerCertificate]
 
@@ -45,12 +45,12 @@ class Materials:
         self._old_servers: set[Path] = set()
 
     def prepare_slot(self, slot: int) -> None:
-        """Directories that radiusd must find at its start, empty while nobody holds the slot."""
+        """Create the directories that radiusd needs at start; empty for a free slot."""
         self._paths.authorities(slot).mkdir(mode=0o700, parents=True, exist_ok=True)
         (self._paths.sessions / f"slot-{slot}").mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def place(self, material: TenantMaterial) -> None:
-        """Bring the files of a slot up to date; whole files appear by rename, so radiusd never reads half of one."""
+        """Update the files of a slot. Files are replaced by rename, so radiusd never reads half of one."""
         self.prepare_slot(material.slot)
         write_authorities(
             self._paths.authorities(material.slot),
@@ -62,16 +62,16 @@ class Materials:
                 _write_secret(path, material.read_server().pem, check=_require_loadable)
 
     def clear(self, slot: int) -> None:
-        """Nobody holds the slot any more: no authority is trusted, no session resumes, no key stays."""
+        """Empty a slot without a tenant: no trusted authority, no TLS session, no key."""
         self.prepare_slot(slot)
         write_authorities(self._paths.authorities(slot), [])
         for stale in (*self._paths.slot(slot).glob("server-*.pem"), *(self._paths.sessions / f"slot-{slot}").iterdir()):
             stale.unlink(missing_ok=True)
 
     def forget_old_servers(self, serials: Mapping[int, str]) -> None:
-        """Remove keys that are presented no more; `serials` are those that are, by slot.
+        """Remove keys that are no longer presented; `serials` are the current ones by slot.
 
-        Of one that is new the replica may not have told radiusd yet: what is old goes when it is found so twice.
+        radiusd may not yet know a new one from the replica, so a key is removed when two calls find it old.
         """
         old = {
             path
@@ -84,7 +84,7 @@ class Materials:
         self._old_servers = old
 
     def ensure_placeholder(self) -> Path:
-        """The certificate of free slots: radiusd wants one at its start, nobody can be shown it."""
+        """Create the certificate of free slots. radiusd needs one at start; no device can see it."""
         path = self._paths.placeholder
         if not path.exists():
             _write_secret(path, _self_signed("admit free slot"))
@@ -93,12 +93,12 @@ class Materials:
 
 @lru_cache(maxsize=256)
 def key_kind(path: Path) -> str:
-    """Which kind of key a server's file holds (an object identifier). Raises OSError or ValueError."""
+    """Object identifier of the kind of key in a server's file. Raises OSError or ValueError."""
     return x509.load_pem_x509_certificate(path.read_bytes()).public_key_algorithm_oid.dotted_string
 
 
 def _write_secret(path: Path, content: bytes, *, check: Callable[[Path], None] = lambda path: None) -> None:
-    """What `check` raises of the file leaves things as they were."""
+    """Replace the file. If `check` raises, the old file stays."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
@@ -113,7 +113,7 @@ def _write_secret(path: Path, content: bytes, *, check: Callable[[Path], None] =
 
 
 def _require_loadable(path: Path) -> None:
-    """A radiusd that cannot load one tenant's certificate takes no configuration at all. Raises ssl.SSLError."""
+    """Raise ssl.SSLError if the certificate cannot be loaded: radiusd would reject the whole configuration."""
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path, password="")
 
 

@@ -1,4 +1,4 @@
-"""What radiusd holds of memory, what it may hold, and how many half-open handshakes fit into that."""
+"""Memory use of radiusd, its limit, and the number of half-open handshakes that fit."""
 
 import ctypes
 import os
@@ -9,13 +9,13 @@ from pathlib import Path
 
 from nac.settings import Settings
 
-# Measured (tests/radius/test_half_open.py): of one EAP-TLS conversation whose device was sent the certificate and went
-# silent; radiusd keeps it for 30 s (radius/raddb/templates/eap).
+# Bytes of one EAP-TLS conversation whose device went silent after the certificate, measured by
+# tests/radius/test_half_open.py. radiusd keeps it for 30 s (radius/raddb/templates/eap).
 HALF_OPEN_BYTES = 330_000
-# Of one tenant. Beyond the most, a single one could take too much; with fewer, its own devices wait in a busy hour.
+# Bounds for one tenant: more could take too much memory, fewer would delay its devices in a busy hour.
 MOST_SESSIONS = 1024
 FEWEST_SESSIONS = 256
-# An alarm comes this far below the limit at which radiusd is exchanged.
+# The alarm comes at this share of the limit at which radiusd restarts.
 ALARM_SHARE = 0.7
 
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
@@ -25,14 +25,14 @@ _libc = ctypes.CDLL(None)
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Of one process. `anonymous_bytes` are its own; the rest of `resident_bytes` is files that the kernel can drop."""
+    """Memory of one process. `anonymous_bytes` are its own; the kernel can drop the rest of `resident_bytes`."""
 
     resident_bytes: int
     anonymous_bytes: int
 
 
 def memory_of(pid: int) -> Memory | None:
-    """None where there is no such process."""
+    """Memory of a process; None if it does not exist."""
     try:
         fields = _kilobytes(_PROC / str(pid) / "status")
     except OSError:
@@ -44,9 +44,9 @@ def memory_of(pid: int) -> Memory | None:
 
 
 def proportional_bytes(pid: int) -> int:
-    """PSS: resident memory, of shared pages this process's part; 0 where that is not told.
+    """PSS: resident memory, with this process's part of shared pages; 0 if unavailable.
 
-    The kernel walks all pages for it: not to be asked each second.
+    Expensive, because the kernel walks all pages: do not call it each second.
     """
     try:
         with _as_real_group():
@@ -57,8 +57,8 @@ def proportional_bytes(pid: int) -> int:
 
 @contextmanager
 def _as_real_group() -> Iterator[None]:
-    """This thread alone. The kernel shows memory to the same user and group only, and radiusd has our real group
-    (`radius.agent.process.group_of_children`; ptrace(2), setfsgid(2))."""
+    """Set this thread's group to our real one. The kernel shows memory only to the same user and group, and radiusd
+    has that group (`radius.agent.process.group_of_children`; ptrace(2), setfsgid(2))."""
     _libc.setfsgid(os.getgid())
     try:
         yield
@@ -67,12 +67,12 @@ def _as_real_group() -> Iterator[None]:
 
 
 def limit_bytes(settings: Settings) -> int:
-    """What radiusd may hold: the setting, or else half of what the machine (or the container) has."""
+    """Memory limit of radiusd: the setting, by default half of the machine's or container's memory."""
     return settings.cell_memory_bytes or available_bytes() // 2
 
 
 def available_bytes(proc: Path = _PROC, cgroups: Path = _CGROUP_ROOT) -> int:
-    """Memory of the machine or, where that is less, of the control groups that we are in (v2 and v1)."""
+    """Memory of the machine or, if less, of our control groups (v2 and v1)."""
     limits = [_kilobytes(proc / "meminfo")["MemTotal"] << 10]
     for line in _lines(proc / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -84,12 +84,12 @@ def available_bytes(proc: Path = _PROC, cgroups: Path = _CGROUP_ROOT) -> int:
 
 
 def max_sessions(limit: int, slots: int) -> int:
-    """Conversations of one tenant at a time, so that those of all tenants together fit into `limit` bytes."""
+    """Conversations of one tenant at a time, so that those of all tenants fit into `limit` bytes."""
     return max(FEWEST_SESSIONS, min(MOST_SESSIONS, limit // (slots * HALF_OPEN_BYTES)))
 
 
 def _cgroup_limits(root: Path, path: str, name: str) -> list[int]:
-    """Of the group and those around it; inside a container the path may name a group that is not to be seen."""
+    """Limits of the group and its parents. In a container the path may name an invisible group."""
     group = root / path.lstrip("/")
     around = [group, *group.parents]
     texts = [line for each in around if each.is_relative_to(root) for line in _lines(each / name)]
@@ -97,7 +97,7 @@ def _cgroup_limits(root: Path, path: str, name: str) -> list[int]:
 
 
 def _kilobytes(path: Path) -> dict[str, int]:
-    """Lines such as "VmRSS:     123 kB"."""
+    """Values of lines such as "VmRSS:     123 kB"."""
     found = {}
     for line in path.read_text().splitlines():
         words = line.split()

@@ -1,6 +1,6 @@
-"""Watches what radiusd holds of memory, and exchanges it before the machine has none left.
+"""Watches radiusd's memory and restarts it before the machine runs out.
 
-Most of what grows is half-open handshakes, which radiusd drops after 30 s; what stays is a leak, in it or in a library.
+Memory grows mostly by half-open handshakes, which radiusd drops after 30 s. Lasting growth is a leak.
 """
 
 import logging
@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 PROPORTIONAL_SECONDS = 60.0
-# Above the limit for so long: longer than a burst of handshakes that succeed.
+# Seconds above the limit, longer than a burst of successful handshakes.
 LASTS_SECONDS = 10.0
-# A new radiusd that takes as much at once is not exchanged again before this.
+# Minimum pause between two restarts, if a new radiusd uses as much at once.
 PAUSE_SECONDS = 60.0
 
 
@@ -48,7 +48,7 @@ class MemoryWatch:
             self.look()
 
     def document(self) -> dict[str, int]:
-        """For status.json."""
+        """Memory figures for status.json."""
         latest = self._latest or Memory(0, 0)
         return {
             "rss_bytes": latest.resident_bytes,
@@ -67,7 +67,7 @@ class MemoryWatch:
         if now >= self._proportional_due:
             self._proportional_due = now + PROPORTIONAL_SECONDS
             self._proportional = proportional_bytes(running.pid)
-        # Of its own alone: the replica is a file in memory, of which the kernel takes back what it needs.
+        # Own memory only: the replica is a mapped file, whose pages the kernel can reclaim.
         self._judge(memory.anonymous_bytes, now)
 
     def _judge(self, held: int, now: float) -> None:
@@ -76,8 +76,8 @@ class MemoryWatch:
         else:
             self._alarms.tell(
                 "memory-high",
-                f"radiusd holds {_megabytes(held)}; above {_megabytes(self._limit)} (ADMIT_CELL_MEMORY_BYTES) it is "
-                "exchanged for a new one.",
+                f"radiusd uses {_megabytes(held)} of memory. Above {_megabytes(self._limit)} "
+                "(ADMIT_CELL_MEMORY_BYTES) Admit restarts it.",
             )
         if held <= self._limit:
             self._above_since = None
@@ -88,15 +88,15 @@ class MemoryWatch:
             self._renew(held)
 
     def _renew(self, held: int) -> None:
-        log.error("radiusd holds %s: exchanging it", _megabytes(held))
+        log.error("radiusd uses %s of memory: restarting it", _megabytes(held))
         trouble = self._radiusd.renew(is_quiet=self._is_quiet)
         self._above_since = None
         self._proportional_due = float("-inf")
         self._not_before = self._clock() + PAUSE_SECONDS
         self._alarms.tell_event(
             "memory-exchange",
-            f"radiusd held {_megabytes(held)} and "
-            + (f"could not be exchanged: {trouble}" if trouble else "was exchanged for a new one."),
+            f"radiusd used {_megabytes(held)} of memory and "
+            + (f"could not be restarted: {trouble}" if trouble else "was restarted."),
         )
 
 

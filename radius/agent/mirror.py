@@ -1,6 +1,6 @@
-"""What a cell mirrors of each tenant: the queries, and how their rows go into the replica.
+"""Queries for the rows of each tenant, and how a cell stores them in its replica.
 
-Everything is read inside the caller's REPEATABLE READ transaction; row-level security leaves only the cell's tenants.
+All reads run in the caller's REPEATABLE READ transaction. Row-level security limits them to the cell's tenants.
 """
 
 import logging
@@ -28,7 +28,7 @@ from radius.agent.mirror_refusals import NOT_OF_A_ROW, STAND_INS, Row, shown_key
 _log = logging.getLogger(__name__)
 SERVER_PROFILE = "eap-server"
 FETCH_ROWS = 5_000
-# Passphrases kept as the cell has them: 300 bytes each.
+# Cache size of resealed passphrases, 300 bytes each.
 MAX_RESEALED = 1_000
 
 _SLOTS = """
@@ -125,7 +125,7 @@ class Tenant(NamedTuple):
 
 
 class Mirror:
-    """Loads one noun after the other into a batch of the replica."""
+    """Loads each noun into a batch of the replica."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Mirror:
         self._alarms = alarms
         self._claims_of = claims_of
         self._resealed: dict[tuple[bytes, str], bytes] = {}
-        # Alarms by tenant and row, so that they go when either does.
+        # Alarms by tenant and row, to clear them with either.
         self._alarmed: dict[int, dict[tuple[str, str], str]] = {}
         self._nouns: dict[str, _Noun] = {
             "site": _Noun(_SITES, " AND id = ANY (%(keys)s::uuid[])", self._put_site, self._delete_site),
@@ -195,18 +195,18 @@ class Mirror:
     def _secrets(
         self, tenant: int, noun: str, key: str, whose: str, row: compiling.SecretsRow
     ) -> tuple[SecretRecord, ...]:
-        """None where they cannot be opened: radiusd has the one in force from its configuration."""
+        """The secrets of a row, resealed; empty if they cannot be opened. radiusd's configuration has the current."""
         try:
             found = compiling.secret_records(row, self._reseal_kept)
         except SecretsError as exc:
-            why = f"The secret of {whose} cannot be changed over: {exc}"
+            why = f"The secret of {whose} cannot be rotated: {exc}"
             self._alarm(tenant, noun, key, f"{noun}-unsealed-{key}", why)
             return ()
         self._calm(tenant, noun, key)
         return found
 
     def put_authorities(self, cursor: psycopg.Cursor, batch: WriteBatch) -> None:
-        """All of them: one name may be trusted by several tenants, and there are few."""
+        """Write all authorities: several tenants may trust one name, and there are few."""
         batch.clear_authorities()
         rows = [compiling.AuthorityRow(*row) for row in cursor.execute(_AUTHORITIES).fetchall()]
         for subject, record in compiling.authority_records(rows).items():
@@ -215,7 +215,7 @@ class Mirror:
             batch.put_issuer(tenant, subject, issuer)
 
     def load_tenant(self, connection: psycopg.Connection, batch: WriteBatch, tenant: Tenant) -> int:
-        """Everything of a tenant whose records the batch does not hold; returns the number of rows."""
+        """Write all rows of a tenant, which the batch must not have yet. Returns their number."""
         count = 0
         for name, noun in self._nouns.items():
             for row in _stream(connection, noun.query, {"tenant": tenant.id}):
@@ -226,7 +226,7 @@ class Mirror:
     def refresh(
         self, cursor: psycopg.Cursor, batch: WriteBatch, tenant: Tenant, noun_name: str, changed: Collection[str]
     ) -> None:
-        """Bring the records of these keys to what the rows are now, gone or not."""
+        """Update the records of these keys to their current rows, deleting those without a row."""
         noun = self._nouns[noun_name]
         if noun.delete is None:
             batch.clear_nases(tenant.number, changed)
@@ -242,7 +242,7 @@ class Mirror:
             self._calm(tenant.number, f"unreadable-{noun_name}", key)
 
     def _put(self, noun_name: str, batch: WriteBatch, tenant: Tenant, row: Row) -> str:
-        """Returns the row's key. Whatever the row does to our code, the other rows are put."""
+        """Write a row and return its key. An invalid row does not stop the others."""
         key_of, stand_in, told = STAND_INS[noun_name]
         noun = f"unreadable-{noun_name}"
         try:
@@ -278,7 +278,7 @@ class Mirror:
                 tenant,
                 "site",
                 site_id,
-                f"What changed at site {row[1]} is not used: {compiling.summarise_mistakes(exc)}",
+                f"The change of site {row[1]} is not in force: {compiling.summarise_mistakes(exc)}",
             )
         else:
             self._calm(tenant, "site", site_id)
@@ -294,7 +294,7 @@ class Mirror:
             batch.put_policy(tenant, compiling.policy_record(row, self.replies))
         except PolicyErrors as exc:
             batch.keep_policy(tenant, policy_id)
-            why = f"Version {row[2]} of policy {row[1]} is not used: {compiling.summarise_mistakes(exc)}"
+            why = f"Version {row[2]} of policy {row[1]} is not in force: {compiling.summarise_mistakes(exc)}"
             self._refuse(tenant, "policy", policy_id, why)
         else:
             self._calm(tenant, "policy", policy_id)
@@ -306,7 +306,7 @@ class Mirror:
 
     def _refuse(self, tenant: int, noun: str, record_id: str, why: str) -> None:
         self._alarm(
-            tenant, noun, record_id, f"{noun}-refused-{record_id}", f"{why}. What decided before still decides."
+            tenant, noun, record_id, f"{noun}-refused-{record_id}", f"{why}. The previous version still decides."
         )
 
     def _alarm(self, tenant: int, noun: str, key: str, code: str, detail: str) -> None:
@@ -319,7 +319,7 @@ class Mirror:
             self._alarms.clear(code)
 
     def forget_alarms(self, tenant: int | None = None) -> None:
-        """The tenant has left, or (None) all are read anew: what is still wrong with their rows is told again."""
+        """Drop the alarms of a tenant that has left, or all (None) before a full read raises them again."""
         for gone in [tenant] if tenant is not None else list(self._alarmed):
             for code in self._alarmed.pop(gone, {}).values():
                 self._alarms.clear(code)
@@ -330,7 +330,7 @@ class Mirror:
         try:
             record = compiling.nas_record(found, secrets, told.rotation, self._reseal_kept)
         except SecretsError as exc:
-            # Without its text no MAC address is admitted there.
+            # Without its text the NAS admits no MAC address.
             found = found._replace(mab_password_sealed=None)
             record = compiling.nas_record(found, secrets, told.rotation, self._reseal_kept)
             why = f"NAS {found.name} admits no MAC address: its MAB password cannot be opened: {exc}"
@@ -350,7 +350,7 @@ class Mirror:
             record = compiling.endpoint_record(found, self._reseal_kept)
         except SecretsError as exc:
             record = compiling.endpoint_record(found._replace(psk_sealed=None), self._reseal_kept)
-            why = f"Endpoint {display_mac(mac)} is given no passphrase: {exc}"
+            why = f"Endpoint {display_mac(mac)} gets no passphrase: {exc}"
             self._alarm(tenant, "endpoint", mac, f"endpoint-unsealed-{found.endpoint_id}", why)
         else:
             self._calm(tenant, "endpoint", mac)
@@ -362,7 +362,7 @@ class Mirror:
         self._calm(tenant, "endpoint", mac)
 
     def _reseal_kept(self, sealed: bytes, context: str) -> bytes:
-        """One passphrase may be that of a whole group, and its members come in thousands; slots are read often."""
+        """Reseal with a cache: thousands of group members may share a passphrase."""
         resealed = self._resealed.get((sealed, context))
         if resealed is None:
             if len(self._resealed) >= MAX_RESEALED:
@@ -375,7 +375,7 @@ class Mirror:
         try:
             record = compiling.user_record(row, self._reseal)
         except SecretsError as exc:
-            # The user signs in by PAP as before; CHAP and MS-CHAP alone need what is sealed.
+            # The user can still log in by PAP; only CHAP and MS-CHAP need the sealed password.
             record = compiling.user_record(row, _without_password)
             why = f"User {name} cannot use CHAP and MS-CHAP: {exc}"
             self._alarm(tenant, "user", name, f"user-unsealed-{row[0]}", why)
@@ -393,7 +393,7 @@ class Mirror:
         try:
             record = compiling.identity_source_record(row, self._reseal)
         except SecretsError as exc:
-            # Without its secret it refuses every login, and says so: those of its users must not go elsewhere.
+            # Without its secret the source rejects every login: its users must not fall through to the next source.
             record = compiling.identity_source_record((*row[:-1], None), self._reseal)
             why = f"Identity source {row[1]} cannot be used: {exc}"
             self._alarm(tenant, "identity-source", source_id, f"identity-source-unsealed-{source_id}", why)
@@ -412,11 +412,11 @@ class Mirror:
 
 class _Noun(NamedTuple):
     query: str
-    # Appended to the query: rows of some keys alone.
+    # Appended to the query to select keys.
     by_keys: str
-    # Returns the row's key as the change feed spells it.
+    # Returns the row's key as in the change feed.
     put: Callable[[WriteBatch, int, Row], str]
-    # None for NASes: their keys in the replica are not those of the feed.
+    # None for NASes: their keys in the replica differ from those of the feed.
     delete: Callable[[WriteBatch, int, str], None] | None
 
 
@@ -442,7 +442,7 @@ def _delete_status(batch: WriteBatch, tenant: int, key: str) -> None:
 
 
 def _stream(connection: psycopg.Connection, query: str, parameters: dict[str, str]) -> Iterator[Row]:
-    """Rows as they come: half a million endpoints must not be in memory at once."""
+    """Stream the rows: half a million endpoints must not be in memory at once."""
     with connection.cursor(name="mirror") as cursor:
         cursor.itersize = FETCH_ROWS
         cursor.execute(query.encode(), parameters)

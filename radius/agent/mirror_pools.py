@@ -1,4 +1,4 @@
-"""Pools in the replica: what is ready of each in this cell, and which device has or had which address."""
+"""Pools in the replica: ready addresses of this cell, and the device of each lease."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,11 +7,11 @@ from nac.clock import epoch_microseconds
 from nac.replica.records import PoolLeaseRecord, PoolRecord, PoolStockRecord
 from nac.replica.writer import WriteBatch
 
-# Of a pool (id) the name of its file of claims, "" where there is none.
+# Returns the name of a pool's claim file; "" if it has none.
 ClaimsOf = Callable[[str], str]
 
-# Those that no device had come first, then those that were given up the longest ago: so that a device that comes back
-# most likely finds its own.
+# First addresses that no device had, then those released the longest ago, so that a returning device probably gets its
+# own.
 POOLS = """
 SELECT p.id::text, p.kind, p.when_empty, coalesce(p.site_id::text, ''), p.name, coalesce(ready.numbers, '{}'),
     coalesce(ready.grants, '{}'), coalesce(ready.addresses, '{}')
@@ -27,7 +27,7 @@ FROM pools p CROSS JOIN LATERAL (
 ) ready
 WHERE NOT p.removing AND p.tenant_id = %(tenant)s
 """
-# A device can have several for a while: the one that it was given last counts, and before all one reserved for it.
+# A device can have several addresses for a while. A reserved one counts first, then the last assigned one.
 LEASES = """
 SELECT a.pool_id::text, replace(a.mac::text, ':', ''), a.number, a.grant_number,
     CASE family(a.address) WHEN 4 THEN host(a.address) ELSE a.address::text END, a.ready
@@ -53,7 +53,7 @@ FROM (
 ) a
 WHERE a.tenant_id = %(tenant)s
 """
-# More than are asked for, where devices of several pools changed: each row is what it is.
+# Returns more rows than requested if devices of several pools changed; that is harmless.
 LEASES_BY_KEYS = """
  AND a.mac = ANY (ARRAY(SELECT split_part(told, ':', 2)::macaddr FROM unnest(%(keys)s::text[]) told))
  AND a.pool_id = ANY (ARRAY(SELECT split_part(told, ':', 1)::uuid FROM unnest(%(keys)s::text[]) told))
@@ -61,7 +61,7 @@ LEASES_BY_KEYS = """
 
 
 def no_claims(pool_id: str) -> str:
-    """Of a cell that gives no addresses."""
+    """Claims of a cell that assigns no addresses."""
     return ""
 
 

@@ -1,6 +1,6 @@
-"""What stands in the replica for a row that our own code cannot read: never what admits more than the row may say.
+"""Replacement records for rows that our code cannot read. They never admit more than the row may.
 
-Such a row is one tenant's; all others' changes go live.
+Such a row concerns one tenant; changes of all others take effect.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,13 +17,13 @@ from nac.replica.writer import WriteBatch
 
 Row = tuple[Any, ...]
 StandIn = Callable[[WriteBatch, int, Row], None]
-# Of the whole cell, whichever row was at hand.
+# Errors of the whole cell, not of the row.
 NOT_OF_A_ROW = (lmdb.Error, ReplicaError, psycopg.Error, OSError, MemoryError)
 _SHOWN_CHARACTERS = 80
 
 
 def shown_key(noun: str, key: str) -> str:
-    """For an alarm: a name that came from outside is of any length."""
+    """The key, shortened for an alarm: external names may be long."""
     return display_mac(key) if noun == "endpoint" else key[:_SHOWN_CHARACTERS]
 
 
@@ -36,22 +36,22 @@ def _keep_policy(batch: WriteBatch, tenant: int, row: Row) -> None:
 
 
 def _block_endpoint(batch: WriteBatch, tenant: int, row: Row) -> None:
-    """The former record could admit what is blocked by now."""
+    """Block the endpoint: the former record could admit a device that is blocked by now."""
     batch.put_endpoint(tenant, row[0], blocked_endpoint_record(row[1], row[2]))
 
 
 def _disable_user(batch: WriteBatch, tenant: int, row: Row) -> None:
-    """Not left out: an identity source would be asked for the name."""
+    """Disable the user instead of skipping it: otherwise an identity source would look up the name."""
     batch.put_user(tenant, UserRecord(row[0], row[1], True, (), "", b"", 0))
 
 
 def _break_source(batch: WriteBatch, tenant: int, row: Row) -> None:
-    """Not left out: the next source may know another person of that name. Without settings it refuses."""
+    """Write the source without settings, so that it rejects: the next source may know another user of that name."""
     batch.put_identity_source(tenant, IdentitySourceRecord(row[0], row[1], row[2], row[3], row[4], b"", b""))
 
 
 def _leave_out(batch: WriteBatch, tenant: int, row: Row) -> None:
-    """`refresh` has removed a NAS by now; it is one that is not registered."""
+    """Leave the NAS unregistered; `refresh` has removed its record."""
 
 
 def _delete_certificate(batch: WriteBatch, tenant: int, row: Row) -> None:
@@ -70,16 +70,16 @@ def _delete_lease(batch: WriteBatch, tenant: int, row: Row) -> None:
     batch.delete_pool_lease(tenant, row[0], row[1])
 
 
-# By noun: how its row's key is spelled in the feed, what stands in, and that in words.
+# By noun: key of the row in the feed, function for the replacement, and its effect in words.
 STAND_INS: Mapping[str, tuple[Callable[[Row], str], StandIn, str]] = {
-    "site": (lambda row: row[0], _keep_site, "What decided before still decides"),
-    "policy": (lambda row: row[0], _keep_policy, "What decided before still decides"),
+    "site": (lambda row: row[0], _keep_site, "The previous version still decides"),
+    "policy": (lambda row: row[0], _keep_policy, "The previous version still decides"),
     "nas": (lambda row: row[0], _leave_out, "It counts as not registered"),
     "endpoint": (lambda row: row[0], _block_endpoint, "It is denied"),
     "user": (lambda row: row[1], _disable_user, "The user is denied"),
-    "identity-source": (lambda row: row[0], _break_source, "It refuses every login"),
+    "identity-source": (lambda row: row[0], _break_source, "It rejects every login"),
     "certificate": (lambda row: row[0], _delete_certificate, "It counts as unknown"),
     "external-status": (lambda row: f"{row[0]}:{row[1]}", _delete_status, "It counts as unknown"),
-    "pool": (lambda row: row[0], _delete_pool, "It gives no addresses"),
-    "pool-lease": (lambda row: f"{row[0]}:{row[1]}", _delete_lease, "The device is given another address"),
+    "pool": (lambda row: row[0], _delete_pool, "It assigns no addresses"),
+    "pool-lease": (lambda row: f"{row[0]}:{row[1]}", _delete_lease, "The device gets another address"),
 }

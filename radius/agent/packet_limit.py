@@ -1,4 +1,4 @@
-"""Notices that radiusd drops packets because a tenant sends more than its limit."""
+"""Alarm if radiusd drops packets because a tenant sends more than its limit."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -7,13 +7,13 @@ from radius.agent.alarms import Alarms
 
 # The alarm stands for so long after the last such minute.
 STANDS_SECONDS = 600.0
-# Dropped within a minute. radiusd counts requests without Message-Authenticator as dropped, too: 200 a minute and slot.
+# Drops within a minute. radiusd also counts requests without Message-Authenticator: 200 a minute and slot.
 LEAST_DROPPED, MINUTE_SECONDS = 10_000, 60.0
 _CODE = "packets-over-limit"
 _DETAIL = (
-    "radiusd has dropped {count} packets within a minute, because a tenant sends more than {limit} a second. NASes "
-    "repeat them. Find the tenant with most decisions or accounting records, and there the NAS or device that floods. "
-    "If the load is real, raise ADMIT_CELL_TENANT_PACKETS_PER_SECOND or move the tenant to a cell of its own."
+    "radiusd dropped {count} packets within a minute, because a tenant sends more than {limit} a second. NASes "
+    "repeat them. Find the tenant with most decisions or accounting records, then the NAS or device that floods. "
+    "If the load is real, raise ADMIT_CELL_TENANT_PACKETS_PER_SECOND or move the tenant to its own cell."
 )
 
 
@@ -22,12 +22,12 @@ class PacketLimit:
         """`limit` in packets per second; 0 for none."""
         self._alarms, self._limit, self._clock = alarms, limit, clock
         self._last = 0
-        # Dropped since when.
+        # Start of the minute and the count then.
         self._count, self._since = 0, clock()
         self._told_at: float | None = None
 
     def look(self, counted: Mapping[str, int]) -> None:
-        """`counted` is what radius.agent.probe.statistics returns; it begins at 0 with each radiusd."""
+        """`counted` is the result of radius.agent.probe.statistics; it begins at 0 with each radiusd."""
         if not self._limit:
             return
         now = self._clock()

@@ -1,4 +1,4 @@
-"""Where a cell keeps what."""
+"""Files and directories of a cell."""
 
 import hashlib
 import os
@@ -21,17 +21,17 @@ class CellPaths:
 
     @property
     def claims(self) -> Path:
-        """What radiusd's module has taken of pools: a file for each (nac.pools.claims)."""
+        """Claims of pool addresses by radiusd's module, one file for each pool (nac.pools.claims)."""
         return self.root / "claims"
 
     @property
     def trusted_stations(self) -> Path:
-        """From where users have logged in, for the next radiusd (radius.module.trusted_stations)."""
+        """Stations where users logged in, kept for the next radiusd (radius.module.trusted_stations)."""
         return self.state / "trusted-stations"
 
     @property
     def tls(self) -> Path:
-        """Trust directories and server certificates by slot; keys are in it."""
+        """Trust directories and server certificates with keys, by slot."""
         return self.root / "tls"
 
     @property
@@ -49,12 +49,12 @@ class CellPaths:
 
     @property
     def shadow(self) -> Path:
-        """Journal of the instance that tries a new configuration; never shipped."""
+        """Journal of the instance that checks a new configuration; never shipped."""
         return self.root / "shadow"
 
     @property
     def key(self) -> Path:
-        """The cell's own key, for what the replica must not hold in the clear."""
+        """The cell's own key, which seals secrets in the replica."""
         return self.root / "cell.key"
 
     @property
@@ -67,12 +67,12 @@ class CellPaths:
 
     @property
     def twins(self) -> Path:
-        """The radiusds of an exchange, while there are two; all but the one in `running` are to end."""
+        """Pids of both radiusds during a restart; all except the one in `running` must end."""
         return self.root / "radiusd-twins.json"
 
     @property
     def twin(self) -> Path:
-        """The configuration of the generation in force, on the ports that its radiusd was started on."""
+        """The configuration in force, on the ports that its radiusd was started on."""
         return self.root / "twin"
 
     @property
@@ -93,9 +93,9 @@ class CellPaths:
 
     @property
     def sessions(self) -> Path:
-        """TLS sessions to resume: in memory where there is /dev/shm, since they hold keys and come and go quickly.
+        """TLS sessions to resume: in /dev/shm if it exists, because they hold keys and change often.
 
-        `prepare` refuses a directory of that name that is another user's.
+        `prepare` rejects a directory of that name that belongs to another user.
         """
         shared = Path("/dev/shm")  # noqa: S108
         if not os.access(shared, os.W_OK):
@@ -117,7 +117,7 @@ class CellPaths:
             self.sessions,
         ):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Anybody may make a folder, or a link to one, in /dev/shm.
+        # Any user can create a directory or a link in /dev/shm.
         found = self.sessions.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-            raise PermissionError(f"{self.sessions} is not a folder of this user's alone; remove it")
+            raise PermissionError(f"{self.sessions} belongs to another user or is a link. Remove it.")

@@ -1,4 +1,4 @@
-"""The agent's part in pools: addresses are ready in the cell before devices come, and go back after they have left."""
+"""Keeps pool addresses ready in the cell before devices come, and returns them after devices have left."""
 
 import threading
 import time
@@ -20,17 +20,17 @@ from radius.agent.claims_directory import ClaimsDirectory
 from radius.agent.driver import driver_connection, sentence
 
 STEP_SECONDS = 1.0
-# Without pools there is nothing to do but to see whether one was made.
+# Interval while no pool exists.
 IDLE_SECONDS = 3.0
 WITHDRAW_SECONDS = 15.0
 COMPARE_SECONDS = 30.0
 ALARM_SECONDS = 5.0
-# Between the claim of an address and the decision's record in the journal.
+# Between the claim of an address and its record in the journal.
 SETTLE_SECONDS = 2
-# Below this share of what a cell keeps ready more is leased, and below this one it is an alarm.
+# Shares of the stock: below the first one, lease more; below the second, raise an alarm.
 REFILL_SHARE = 0.5
 LOW_SHARE = 0.2
-# A look at half a million ready addresses takes a second or two: no more than a third of the time is spent on them.
+# Checking half a million ready addresses takes 1 to 2 s, so the work gets at most a third of the time.
 REST_SHARE = 2.0
 MOST_REST_SECONDS = 10.0
 _MAX_BACKOFF_SECONDS = 5.0
@@ -63,7 +63,7 @@ _TELL = "SELECT tell_pool_changes(%s::uuid[])"
 
 
 def pause_after(took: float) -> float:
-    """Seconds until the next step, where one has taken so many."""
+    """Seconds until the next step, after one that took so many."""
     return min(max(STEP_SECONDS, REST_SHARE * took), MOST_REST_SECONDS)
 
 
@@ -75,16 +75,16 @@ class PoolRow(NamedTuple):
     name: str
     stock: int
     removing: bool
-    # Numbers that its addresses have, from 0.
+    # Number of its addresses, from 0.
     numbers: int
     ready: int
-    # Whether there are others to make ready.
+    # Whether more addresses can be made ready.
     has_free: bool
 
 
 class PoolKeeper:
-    """`shipped_until` tells (epoch microseconds) what of the journal is in the database, of both streams, and `read_at`
-    when that was read which is in the replica."""
+    """`shipped_until` returns how far both journal streams are in the database, and `read_at` the age of the replica,
+    both in epoch microseconds."""
 
     def __init__(
         self,
@@ -109,12 +109,12 @@ class PoolKeeper:
         self._clock = clock
         self._reaped_until = 0
         self._compared_until = 0
-        # What had left its pool then, and was nobody's, is committed; and when the replica was found to say so.
+        # Time of the last committed check for addresses that had left their pool, and when the replica followed.
         self._left_until: int | None = None
         self._heard_at: int | None = None
         self._due = {"withdraw": 0.0, "compare": 0.0, "alarms": 0.0}
         self._pools: dict[str, PoolRow] = {}
-        # Of each pool what was last seen ready: number and grant.
+        # Numbers and grants last seen ready, by pool.
         self._offered: dict[str, dict[int, int]] = {}
         self._alarmed: set[str] = set()
 
@@ -129,27 +129,27 @@ class PoolKeeper:
             except (psycopg.Error, SQLAlchemyError, AdmitError, OSError) as exc:
                 backoff = min(max(0.5, backoff * 2), _MAX_BACKOFF_SECONDS)
                 self.counters["failures"] += 1
-                self._alarms.tell("pools", f"Addresses are given of what is ready alone: {sentence(exc)}")
+                self._alarms.tell("pools", f"No new pool addresses can be made ready: {sentence(exc)}")
             self.look_at_stock()
             took = time.monotonic() - began
             stop.wait(backoff or (pause_after(took) if self._pools else IDLE_SECONDS))
 
     def step(self) -> None:
-        """Once all there is to do. Raises what database and disk raise."""
+        """Do all work once. Raises errors of the database and the disk."""
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             cursor = driver_connection(session).cursor()
             self._pools = {row[0]: PoolRow(*row) for row in cursor.execute(_POOLS.encode(), {"cell": self._cell_id})}
             lost = self._keep(cursor) if self._pools else []
         if self._left_until is None:
             self._left_until = self._clock()
-        # Now that it is committed that nothing of them is ready.
+        # It is committed that none of their addresses is ready.
         self._make_files(lost)
         self._refill()
         self._offered = {pool_id: self._offered[pool_id] for pool_id in self._offered.keys() & self._pools.keys()}
         self._claims.forget_others(set(self._pools))
 
     def _keep(self, cursor: psycopg.Cursor) -> list[str]:
-        """The pools that need a new file of claims, and of which nothing is ready any more."""
+        """Pools that need a new claim file and have no ready addresses any more."""
         tenants = sorted({pool.tenant_id for pool in self._pools.values()})
         now = self._clock()
         shipped = self._settled(now)
@@ -163,7 +163,7 @@ class PoolKeeper:
             since=self._reaped_until or shipped,
             now=shipped,
             clock=now,
-            # A pool waits for its own file alone: who makes pools without end holds up nobody else's.
+            # A pool waits only for its own file: creating pools endlessly delays no others.
             young=[pool_id for pool_id in self._pools if self._claims.made_at(pool_id) >= shipped],
         )
         self._reaped_until = shipped
@@ -173,8 +173,10 @@ class PoolKeeper:
         return [pool_id for pool_id in lost if not pool_leases.has_stock(cursor, pool_id)]
 
     def _clear_away(self, cursor: psycopg.Cursor, now: int, shipped: int) -> None:
-        """What has left its pool, once the module has heard of that, and all that it took before is told in the
-        database: until then it may have given it to the one that had it last."""
+        """Remove addresses that have left their pool, once the module knows and all earlier claims are stored.
+
+        Until then the module may have assigned one to its former device.
+        """
         if self._left_until is None:
             return
         if self._heard_at is None and self._left_until <= self._read_at():
@@ -184,7 +186,7 @@ class PoolKeeper:
             self._left_until = self._heard_at = None
 
     def _compare(self, cursor: psycopg.Cursor, shipped: int, pool_ids: list[str]) -> None:
-        """What radiusd has claimed, with what its decisions have told."""
+        """Store claims of radiusd whose decisions did not arrive."""
         until = shipped // _SECOND
         for pool_id in pool_ids:
             recent = [
@@ -208,11 +210,11 @@ class PoolKeeper:
                 driver_connection(session).execute(_TELL, (lost,))
 
     def _settled(self, now: int) -> int:
-        """The moment until which all that was taken of pools is told in the database."""
+        """Time up to which all claims are stored in the database."""
         return min(now, self._shipped_until()) - SETTLE_SECONDS * _SECOND
 
     def _refill(self) -> None:
-        # What is ready is numbered by such a moment, so that the module sees what was taken since; see ADR 0011.
+        # Grants are numbered by such a time, so that the module recognizes later claims; see ADR 0011.
         settled = self._settled(self._clock())
         for pool in self._pools.values():
             if pool.removing or self._claims.is_lost(pool.id) or settled <= self._claims.made_at(pool.id):
@@ -232,11 +234,11 @@ class PoolKeeper:
                     self._offered[pool.id] = dict(cursor.execute(_READY.encode(), given).fetchall())
 
     def _knows(self, pool: PoolRow) -> bool:
-        """Whether what was last seen ready is so still, as far as the number tells."""
+        """Whether the pool is unchanged since the last look, by its number of ready addresses."""
         return pool.id in self._offered and len(self._offered[pool.id]) == pool.ready
 
     def look_at_stock(self) -> None:
-        """Alarms for pools that run out; without the database, too."""
+        """Raise alarms for pools that run out. Works without the database."""
         if not self._is_due("alarms", ALARM_SECONDS):
             return
         alarmed = set()
@@ -249,7 +251,7 @@ class PoolKeeper:
                 code = f"pool-low-{pool_id}"
                 what = f"Pool {pool.name} of tenant {pool.tenant} has {left} addresses left in this cell."
                 remedy = "Make it larger (./admit pool set), or shorten its quarantine."
-                detail = f"{what} Where it has none, devices get none. {remedy}"
+                detail = f"{what} Without addresses, devices get none. {remedy}"
                 if self._alarms.tell_of_row(code, detail, tenant=pool.tenant_number):
                     alarmed.add(code)
         for code in self._alarmed - alarmed:
@@ -258,9 +260,9 @@ class PoolKeeper:
         if self._given_twice():
             self._alarms.tell_event(
                 "addresses-twice",
-                f"{self._given_twice()} addresses of pools went out while another device had them. Does a NAS tell of "
-                "sessions later than the pool's grace and quarantine together, or were files of the cell, or its "
-                "database, set back to an earlier state?",
+                f"{self._given_twice()} pool addresses were assigned while another device had them. Either a NAS "
+                "reports sessions later than the pool's grace and quarantine together, or files of the cell or its "
+                "database were restored from an earlier state.",
             )
 
     def _count_left(self, pool_id: str, offered: dict[int, int]) -> int:

@@ -1,7 +1,6 @@
-"""The life of leases in PostgreSQL: given, held by a session, quarantined, ready again.
+"""Life of leases in PostgreSQL: assigned, held by a session, quarantined, ready again.
 
-Who changes several rows takes them in the order of their keys, or leaves out those that another has (SKIP LOCKED): so
-nobody waits for anybody in a circle.
+Statements lock several rows in the order of their keys, or skip locked ones (SKIP LOCKED), so they never deadlock.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,15 +13,15 @@ import psycopg
 from nac.ids import CellId
 from nac.pools.claims import Claim
 
-# How often a lease is looked at that a session holds; what ends with a Stop is looked at when that comes.
+# Interval to check a lease that a session holds. A Stop triggers a check at once.
 LOOK_SECONDS = 300
-# A Stop is merged so much later than it says it was; what comes later still is found by looking.
+# A Stop may be merged so much later than its time; later ones are found by the interval.
 STOP_SECONDS = 5
 MOST_REAPED = 1_000
 
 
 class Given(NamedTuple):
-    """An address went out with an Access-Accept."""
+    """An address sent with an Access-Accept."""
 
     tenant_id: str
     pool_id: str
@@ -32,9 +31,8 @@ class Given(NamedTuple):
     at: int
 
 
-# In any state: what went out is somebody's, whatever was thought of it meanwhile. Told of late, it changes nothing for
-# whom the address was given to since. Where another device has it, it stays that one's lease, unless a session tells of
-# the address: that holds it in any case, and the lease is for the one that nothing else speaks for.
+# In any state: the device has the address. A late record changes nothing for a later owner. If another device has the
+# address, it stays that device's lease unless a session reports the address: the session holds it in any case.
 _GIVE = """
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(%(tenants)s::uuid[], %(pools)s::uuid[], %(numbers)s::int[], %(macs)s::macaddr[],
@@ -63,8 +61,8 @@ WITH given AS MATERIALIZED (
 )
 SELECT count(*) FROM judged WHERE is_twice
 """
-# Of what was claimed, what nobody has told of: of what was ready, also what a device took that the cell still knew from
-# before it was made ready (`OpenPool`), and what was taken just before it was withdrawn.
+# Claims without a decision. For ready addresses also claims of a device known from before (`OpenPool`), and
+# claims just before the withdrawal.
 _UNTOLD = """
 SELECT a.tenant_id::text, a.pool_id::text, a.number, c.mac, c.at
 FROM unnest(%(numbers)s::int[], %(grants)s::bigint[], %(macs)s::text[], %(moments)s::bigint[])
@@ -76,8 +74,8 @@ WHERE CASE a.state
     ELSE a.mac IS DISTINCT FROM c.mac::macaddr AND a.grant_number = c.grant_number
         OR a.mac = c.mac::macaddr AND to_timestamp(c.at::float8 / 1e6) > a.decided_at END
 """
-# Sessions that ended: whether another one holds the lease is looked at next. One index has the order of the devices, so
-# that PostgreSQL finds them by it, and not all leases for each session (docs/adr/0014).
+# Sessions that ended; the next check decides whether another one holds the lease. ORDER BY makes PostgreSQL use the
+# device's index instead of reading all leases for each session (docs/adr/0014).
 _ENDED = """
 WITH found AS MATERIALIZED (
     SELECT a.pool_id, a.number, max(s.stopped_at) AS stopped_at FROM sessions s CROSS JOIN LATERAL (
@@ -95,10 +93,9 @@ WITH found AS MATERIALIZED (
 UPDATE pool_addresses a SET until = %(now)s FROM locked l
 WHERE a.pool_id = l.pool_id AND a.number = l.number
 """
-# The moment behind the second of the last claim that was told of (`OpenPool` counts in seconds): a clock that was
-# set back keeps no address from being given.
+# A second after the last stored claim, because `OpenPool` counts seconds: a clock that was set back blocks no address.
 _TOLD = "(extract(epoch FROM a.decided_at) * 1000000)::bigint + 1000000"
-# What a session holds is its device's; one whose own device holds it stays that one's, whoever else tells of it.
+# A session keeps the address for its device. The current device's own session takes precedence.
 _REAP = """
 WITH due AS MATERIALIZED (
     SELECT a.pool_id, a.number, a.tenant_id, a.address, a.state, a.mac, a.released, a.reserved_for, a.leaving, p.kind,
@@ -129,9 +126,8 @@ FROM looked l CROSS JOIN LATERAL (
 WHERE a.pool_id = l.pool_id AND a.number = l.number
 RETURNING a.state
 """.replace(":told", _TOLD)
-# What must not be given any more although a device may have taken it a moment ago, so that it is not even for the one
-# that had it last: of `pools`, whose claims were lost; what leaves its pool or is reserved; of cells that the tenant
-# has left.
+# Addresses that must not be assigned although a device may just have taken one: of `pools` with lost claims, leaving or
+# reserved ones, and of cells that the tenant has left.
 _WITHDRAW = """
 WITH chosen AS MATERIALIZED (
     SELECT a.pool_id, a.number, a.state, p.quarantine_seconds
@@ -165,9 +161,9 @@ _CLEAR_AWAY = "SELECT clear_away_pools(%s)"
 
 @contextmanager
 def by_order(cursor: psycopg.Cursor) -> Iterator[None]:
-    """Statements of the block find who holds an address by the index that has the order of `pool_address_holders`.
+    """Make statements of the block use the index in the order of `pool_address_holders`.
 
-    Of sessions that were analysed when all had ended, or never, PostgreSQL takes any index of live ones for as good.
+    If sessions were analysed while all had ended, or never, PostgreSQL prefers a worse index.
     """
     cursor.execute("SET LOCAL enable_sort = off")
     yield
@@ -175,7 +171,7 @@ def by_order(cursor: psycopg.Cursor) -> Iterator[None]:
 
 
 def give(cursor: psycopg.Cursor, cell_id: CellId, given: Iterable[Given]) -> int:
-    """Write down what went out; returns how many addresses were another device's, which must never be."""
+    """Store assigned addresses. Returns how many belonged to another device, which is a fault."""
     latest: dict[tuple[str, int], Given] = {}
     for each in given:
         key = each.pool_id, each.number
@@ -198,7 +194,7 @@ def give(cursor: psycopg.Cursor, cell_id: CellId, given: Iterable[Given]) -> int
 
 
 def untold(cursor: psycopg.Cursor, pool_id: str, claims: Sequence[tuple[int, Claim]]) -> list[Given]:
-    """Claims of the pool that no decision has told of: radiusd was killed before, or the journal was full."""
+    """Claims of the pool without a decision, because radiusd was killed before or the journal was full."""
     told = {
         "pool": pool_id,
         "numbers": [number for number, _ in claims],
@@ -210,7 +206,7 @@ def untold(cursor: psycopg.Cursor, pool_id: str, claims: Sequence[tuple[int, Cla
 
 
 def moment_of(at: int) -> datetime:
-    """Of epoch microseconds."""
+    """Convert epoch microseconds to a datetime."""
     return datetime.fromtimestamp(at / 1_000_000, UTC)
 
 
@@ -224,11 +220,11 @@ def reap(
     clock: int,
     young: Sequence[str] = (),
 ) -> int:
-    """End the leases that nobody holds, and quarantines; returns how many rows were looked at.
+    """End leases without a session, and quarantines. Returns the number of checked rows.
 
-    `now` is the time up to which the journal was shipped, for while a backlog is read nobody has left, `since` that of
-    the last time, and `clock` that of the machine (epoch microseconds). Addresses of `young` pools, whose claims were
-    made after `now`, are left alone: what was made ready by then would be given to nobody.
+    `now` is how far the journal is shipped, because nobody has left while a backlog is read. `since` is its previous
+    value, and `clock` the machine's time (epoch microseconds). Skips `young` pools, whose claims were made after
+    `now`: addresses made ready then could not be assigned.
     """
     given = {
         "tenants": tenants,
@@ -247,15 +243,15 @@ def reap(
 
 
 def withdraw(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], *, now: int, lost: list[str]) -> int:
-    """Take back what must not be given any more; `lost` are the pools of whose claims nothing is known."""
+    """Withdraw addresses that must not be assigned any more; `lost` are pools whose claims are lost."""
     given = {"tenants": tenants, "cell": cell_id, "now": moment_of(now), "pools": lost}
     return cursor.execute(_WITHDRAW.encode(), given).rowcount
 
 
 def refill(cursor: psycopg.Cursor, cell_id: CellId, pool_id: str, *, wanted: int, grant: int) -> int:
-    """Lease up to `wanted` free addresses of the pool to the cell; returns how many there were.
+    """Lease up to `wanted` free addresses of the pool to the cell. Returns their number.
 
-    `grant` is a moment up to which the journal was shipped (epoch microseconds), after the pool's claims were made.
+    `grant` is how far the journal is shipped (epoch microseconds), after the creation of the pool's claims.
     """
     given = {"pool": pool_id, "cell": cell_id, "wanted": wanted, "grant": grant}
     with by_order(cursor):
@@ -268,6 +264,6 @@ def has_stock(cursor: psycopg.Cursor, pool_id: str) -> bool:
 
 
 def clear_away(cursor: psycopg.Cursor, *, until: int) -> None:
-    """Addresses that left their pool and were nobody's `until` then (epoch microseconds), and pools that are being
-    removed and have none left."""
+    """Delete addresses that had left their pool unused by `until` (epoch microseconds), and empty pools that are
+    being removed."""
     cursor.execute(_CLEAR_AWAY, (moment_of(until),))

@@ -1,8 +1,7 @@
-"""What accounting tells of addresses of pools that were thought to be nobody's.
+"""Takes back pool addresses that late accounting reports as in use.
 
-Who has one, has it, however late that is heard. A lease ends where no session holds it; a session that is heard of only
-afterwards takes the address back, in the transaction that stores the session: so either who makes addresses ready sees
-the session, or the session finds the row.
+A lease ends if no session holds it. A session that arrives later takes the address back in the transaction that stores
+the session. So either the code that makes addresses ready sees the session, or the session finds the row.
 """
 
 from collections.abc import Iterable
@@ -14,7 +13,7 @@ from radius.agent.pool_leases import LOOK_SECONDS, by_order, moment_of
 from radius.agent.usage import Usage
 
 _TENANTS = "SELECT DISTINCT tenant_id::text FROM pools"
-# A device's session that tells of none holds what the device was given last, so its station is looked up, too.
+# A session without an address holds the last one of its device, so the MAC address is looked up, too.
 _HEAR = """
 WITH told AS MATERIALIZED (
     SELECT *
@@ -42,9 +41,9 @@ WHERE a.pool_id = l.pool_id AND a.number = l.number
 
 
 def hear(cursor: psycopg.Cursor, cell_id: CellId, heard: Iterable[Usage], *, now: int) -> int:
-    """After the sessions of a batch are stored: take back what those hold that were heard of.
+    """Take back the addresses of these sessions, after the sessions of a batch are stored. Returns their number.
 
-    `now` is the time up to which the journal was read (epoch microseconds). Returns how many addresses these are.
+    `now` is how far the journal was read (epoch microseconds).
     """
     with_pools = {row[0] for row in cursor.execute(_TENANTS)}
     told = [

@@ -1,4 +1,4 @@
-"""Asks a radiusd whether it serves: Status-Server (RFC 5997) and a MAC address that gets an answer."""
+"""Probes of a radiusd: Status-Server (RFC 5997), and an Access-Request with a MAC address."""
 
 import hashlib
 import hmac
@@ -38,14 +38,14 @@ ANSWERS = {STATUS_SERVER: (2, 5), ACCESS_REQUEST: (2, 3)}
 
 
 def serves(address: str, port: int, secret: str, *, seconds: float) -> bool:
-    """Whether a verified answer to Status-Server comes within `seconds`; asks again each 100 ms."""
+    """Whether a verified response to Status-Server comes within `seconds`; repeats every 100 ms."""
     return _asked_until_answered(address, port, secret.encode(), STATUS_SERVER, b"", seconds) is not None
 
 
 def decides(address: str, port: int, secret: str, *, seconds: float, alive: Callable[[], bool] = lambda: True) -> bool:
-    """Whether the module answers an Access-Request; a MAC address that nobody owns gets a verified reject.
+    """Whether the module answers an Access-Request. An unknown MAC address gets a verified reject.
 
-    Gives up at once where `alive` says that nobody is left to answer.
+    Stops early if `alive` returns False.
     """
     name = CANARY_MAC.encode()
     attributes = (
@@ -58,7 +58,7 @@ def decides(address: str, port: int, secret: str, *, seconds: float, alive: Call
 
 
 def statistics(address: str, port: int, secret: str, *, seconds: float) -> dict[str, int] | None:
-    """What radiusd has counted since its start, by the names of STATISTICS; None where it does not answer."""
+    """Counters of radiusd since its start, by the names of STATISTICS; None if it does not respond."""
     reply = _asked_until_answered(address, port, secret.encode(), STATUS_SERVER, _ASK_STATISTICS, seconds)
     if reply is None:
         return None
@@ -77,8 +77,8 @@ def statistics(address: str, port: int, secret: str, *, seconds: float) -> dict[
 
 
 def does(port: int, secret: str, word: str, *, seconds: float) -> bool:
-    """Whether radiusd says that it has done what radius/module/ports.py calls `word`. Its answer may come from another
-    port: it has taken that meanwhile."""
+    """Whether radiusd confirms the command `word` of radius/module/ports.py. Its response may come from another
+    port, which it has just taken."""
     packet, authenticator = _request(STATUS_SERVER, _attribute(1, word.encode()), secret.encode())
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.settimeout(seconds)
@@ -101,7 +101,7 @@ def _asked_until_answered(
 ) -> bytes | None:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     deadline = time.monotonic() + seconds
-    # One packet, repeated: the answer to another would never come where the reject delay is longer than the pause.
+    # Repeat one packet: with a reject delay longer than the pause, another packet would never get a response.
     packet, authenticator = _request(code, attributes, secret)
     with socket.socket(family, socket.SOCK_DGRAM) as asking:
         asking.connect((address, port))
@@ -133,7 +133,7 @@ def _request(code: int, attributes: bytes, secret: bytes) -> tuple[bytes, bytes]
 
 
 def _verified(reply: bytes, packet: bytes, authenticator: bytes, secret: bytes) -> bool:
-    """RFC 2865 3: the Response Authenticator covers the request's."""
+    """Verify the Response Authenticator, which covers the request's (RFC 2865 3)."""
     if len(reply) < 20 or reply[1] != packet[1]:
         return False
     expected = hashlib.md5(reply[:4] + authenticator + reply[20:] + secret, usedforsecurity=False).digest()

@@ -1,4 +1,4 @@
-"""radiusd as a process: apart from the agent, so that it serves on while the agent is away, and adopted again."""
+"""The process of radiusd, separate from the agent: it keeps serving without an agent, and the next one adopts it."""
 
 import json
 import os
@@ -13,19 +13,19 @@ from radius.agent.files import write_small
 
 RADIUSD = "/usr/sbin/freeradius"
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
-# Freed memory goes back after 30 s, not 10: a conversation's is needed again within its own time, and each page that
-# was given back costs a fault.
+# Return freed memory after 30 s, not 10: a conversation reuses it within its lifetime, and a returned page costs a
+# fault.
 MALLOC = "dirty_decay_ms:30000,muzzy_decay_ms:0"
 STOP_SECONDS = 10.0
 
 
 class RadiusdError(Exception):
-    """radiusd cannot be started; the message says why in radiusd's own words."""
+    """radiusd cannot start. The message has radiusd's own error."""
 
 
 @dataclass(frozen=True)
 class Running:
-    """A radiusd that is alive: its process id and when the kernel started it, so that a re-used id is no match."""
+    """A live radiusd: its process id and start time, so that a reused id does not match."""
 
     pid: int
     start_ticks: int
@@ -33,7 +33,7 @@ class Running:
 
 
 def start(config_directory: Path, log: Path) -> Running:
-    """Start radiusd on a rendered configuration; its output is appended to `log`."""
+    """Start radiusd on a rendered configuration. Appends its output to `log`."""
     with open(log, "ab") as output:
         child = subprocess.Popen(
             [RADIUSD, "-f", "-d", str(config_directory), "-n", "radiusd", "-l", "stdout"],
@@ -45,16 +45,16 @@ def start(config_directory: Path, log: Path) -> Running:
             start_new_session=True,
         )
     _schedule(child.pid)
-    # Reaped through the pidfd in `alive` and `stop`; Popen's own bookkeeping would warn when it is dropped.
+    # `alive` and `stop` reap it through the pidfd; Popen's own bookkeeping would warn when it is dropped.
     child.returncode = 0
     return Running(child.pid, start_ticks(child.pid), config_directory)
 
 
 def environment(config_directory: Path) -> dict[str, str]:
-    """What radiusd needs and no more, and the marks by which `./admit down` knows a process of ours."""
+    """Environment of radiusd: the necessary variables, and the marks by which `./admit down` finds our processes."""
     kept = bare_environment()
     kept["ADMIT_MODULE_SETTINGS"] = str(config_directory / "module.json")
-    # Source trees may belong to another user; radiusd writes no byte code.
+    # Source trees may belong to another user, so radiusd writes no byte code.
     kept["PYTHONDONTWRITEBYTECODE"] = "1"
     if os.path.exists(JEMALLOC):
         kept["LD_PRELOAD"] = JEMALLOC
@@ -64,29 +64,32 @@ def environment(config_directory: Path) -> dict[str, str]:
 
 
 def bare_environment() -> dict[str, str]:
-    """Of ours, what a process needs that is to hold none of our secrets."""
+    """Our environment without secrets, for a child process."""
     marks = ("ADMIT_VAR_DIR", "SUPERVISOR_PROCESS_NAME")
     return {name: os.environ[name] for name in ("PATH", "LANG", "TZ", *marks) if name in os.environ}
 
 
 def group_of_children() -> int:
-    """For `subprocess`. The agent may hold the master key's group as its effective one: with this as their real,
-    effective and saved group, children have given that up for good (setregid(2)).
+    """Group for `subprocess`. The agent may have the master key's group as its effective one.
+
+    Children with this real, effective and saved group have given that up permanently (setregid(2)).
     """
     return os.getgid()
 
 
 def _schedule(pid: int) -> None:
-    """As a batch process, before it has threads: those that wake do not push aside the one at work, so several packets
-    are read in one go. 15 % less CPU time for a MAB under load, nothing while a core is idle (sched(7)).
+    """Make it a batch process before it has threads (sched(7)).
+
+    Threads that wake up then do not preempt the working one, so it reads several packets in one go. Saves 15 % CPU
+    time for a MAB under load; no effect on an idle core.
     """
-    # Where a container forbids it, radiusd runs as any process does.
+    # A container may forbid it; radiusd then runs with the normal policy.
     with suppress(OSError):
         os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0))
 
 
 def check(config_directory: Path) -> None:
-    """`radiusd -C`: raises RadiusdError with what it says where the configuration does not load."""
+    """Run `radiusd -C`. Raises RadiusdError with its output if the configuration does not load."""
     done = subprocess.run(
         [RADIUSD, "-C", "-d", str(config_directory), "-n", "radiusd", "-l", "stdout"],
         stdin=subprocess.DEVNULL,
@@ -104,25 +107,25 @@ def check(config_directory: Path) -> None:
 
 def _errors(output: str) -> str:
     lines = [line for line in output.splitlines() if "Error" in line] or output.splitlines()[-5:]
-    return "radiusd refuses its configuration: " + " | ".join(lines[-6:])
+    return "radiusd rejects its configuration: " + " | ".join(lines[-6:])
 
 
 def version() -> str:
-    """ "3.2.7" of the installed radiusd. Raises RadiusdError where there is none."""
+    """Version of the installed radiusd, such as "3.2.7". Raises RadiusdError if it is not installed."""
     try:
         done = subprocess.run([RADIUSD, "-v"], capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError) as exc:
-        raise RadiusdError(f"{RADIUSD} does not run: {exc}; install freeradius 3.2.7") from exc
+        raise RadiusdError(f"Cannot run {RADIUSD}: {exc}. Install freeradius 3.2.7.") from exc
     for word in done.stdout.split():
         if word[:1].isdigit() and word.count(".") >= 2:
             return word.rstrip(",").split("+")[0]
-    raise RadiusdError(f"{RADIUSD} -v names no version")
+    raise RadiusdError(f"{RADIUSD} -v prints no version.")
 
 
 def start_ticks(pid: int) -> int:
-    """Clock ticks after boot at which `pid` began (proc(5) field 22), -1 where there is no such process.
+    """Clock ticks after boot at which `pid` began (proc(5) field 22); -1 if no such process exists.
 
-    One whose first thread has ended before the others is a zombie too, but holds its sockets still.
+    A process whose first thread has ended is a zombie, but its other threads still hold the sockets.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -133,7 +136,7 @@ def start_ticks(pid: int) -> int:
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether every thread of it has (pidfd_open(2))."""
+    """Whether all its threads have ended (pidfd_open(2))."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -150,7 +153,7 @@ def alive(running: Running) -> bool:
 
 
 def stop(running: Running, seconds: float = STOP_SECONDS) -> None:
-    """TERM, and KILL after `seconds`; returns when it is gone."""
+    """Send TERM, and KILL after `seconds`. Returns when the process has ended."""
     try:
         descriptor = os.pidfd_open(running.pid)
     except ProcessLookupError:
@@ -169,7 +172,7 @@ def stop(running: Running, seconds: float = STOP_SECONDS) -> None:
 
 
 def _reap(pid: int) -> None:
-    """Collect it where it is our child; an adopted one is collected by init."""
+    """Reap our child; init reaps an adopted process."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
@@ -177,7 +180,7 @@ def _reap(pid: int) -> None:
 
 
 def remember(path: Path, running: Running) -> None:
-    """For the next agent: which radiusd is ours."""
+    """Store which radiusd is ours, for the next agent."""
     text = json.dumps(
         {"pid": running.pid, "start_ticks": running.start_ticks, "config_directory": str(running.config_directory)}
     )
@@ -185,7 +188,7 @@ def remember(path: Path, running: Running) -> None:
 
 
 def adopt(path: Path) -> Running | None:
-    """The radiusd that an earlier agent started, where it still runs."""
+    """The radiusd that an earlier agent started, if it still runs."""
     try:
         told = json.loads(path.read_text())
         running = Running(int(told["pid"]), int(told["start_ticks"]), Path(told["config_directory"]))

@@ -1,7 +1,7 @@
-"""Where journal records go that cannot be stored: a table, written in the transaction that moves the position on.
+"""Quarantine for journal records that cannot be stored: a table, written in the transaction that moves the position.
 
-So a record is set aside exactly once: whatever is tried again or killed before the commit leaves nothing behind, and
-after it the position is behind the record. A file beside the journal could only repeat records or lose them.
+So each record is set aside exactly once: a retry or a kill before the commit leaves nothing behind. A file beside the
+journal could repeat or lose records.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ import psycopg
 from nac.ids import CellId
 from nac.journal.records import AnyRecord
 
-# Of one stream of a cell. Some 100 MB at the most; what comes after it is counted, told and lost.
+# Limit for one stream of a cell, about 100 MB. Further records are counted, reported and lost.
 MAX_RECORDS = 100_000
 _MAX_WHY = 500
 
 _KEEP = """
 INSERT INTO quarantined_records (cell_id, stream, tenant_id, why, payload) VALUES (%s, %s, %s, %s, %s)
 """
-# What another cell has handed over is shipped within seconds, and takes no room.
+# Excludes records handed over by another cell: they are shipped within seconds.
 _COUNT = "SELECT count(*) FROM quarantined_records WHERE cell_id = %s AND stream = %s AND NOT handed_over"
 
 _decode = msgspec.msgpack.Decoder(AnyRecord).decode
@@ -30,7 +30,7 @@ _decode = msgspec.msgpack.Decoder(AnyRecord).decode
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A record, and why it is not stored: its tenant lives elsewhere, or our code or PostgreSQL cannot take it."""
+    """A record, and why it is not stored: its tenant is in another cell, or it is invalid."""
 
     payload: memoryview
     kind: Literal["stray", "quarantined"]
@@ -38,7 +38,7 @@ class SetAside:
 
 
 def keep(cursor: psycopg.Cursor, cell_id: CellId, stream: str, records: Sequence[SetAside]) -> int:
-    """Add the records to the quarantine, as far as there is room; returns how many were left out."""
+    """Add records to the quarantine up to its limit. Returns the number of records left out."""
     if not records:
         return 0
     (held,) = cursor.execute(_COUNT, (cell_id, stream)).fetchone() or (0,)

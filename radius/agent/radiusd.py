@@ -1,4 +1,4 @@
-"""The cell's radiusd: kept alive, taken over from an earlier agent, exchanged for a new one, stepped back."""
+"""The cell's radiusd: kept running, adopted from an earlier agent, replaced by a new one, rolled back."""
 
 import logging
 import threading
@@ -19,9 +19,9 @@ from radius.agent.twin import LEAVING_SECONDS, NotShared, end_twins, take_over
 log = logging.getLogger(__name__)
 
 START_SECONDS = 20.0
-# Before it is killed: one that hangs does not hear that it is to end.
+# Seconds before it is killed: a hanging one does not react to TERM.
 HUNG_STOP_SECONDS = 1.0
-# A swap waits this long for a moment without packets, and then does it all the same.
+# Longest wait for a moment without packets before a swap.
 QUIET_WAIT_SECONDS = 10.0
 QUIET_SECONDS = 0.3
 _MAX_BACKOFF_SECONDS = 10.0
@@ -29,7 +29,7 @@ _LOOK_SECONDS = 0.1
 
 
 class Radiusd:
-    """Not thread-safe but for `lock`: the keeper's tick and a swap exclude each other."""
+    """Controls radiusd. Only `lock` is thread-safe: it separates the keeper's tick from a swap."""
 
     def __init__(self, paths: CellPaths, generations: Generations) -> None:
         self._paths = paths
@@ -37,19 +37,19 @@ class Radiusd:
         self.lock = threading.Lock()
         self.running: Running | None = None
         self.generation: Generation | None = None
-        # How often it has ended by itself, and how often another did not start in its place.
+        # Number of unexpected ends, and of failed starts after one.
         self.restarts = 0
         self.failed_starts = 0
         self.renewals = 0
         self._backoff_seconds = 0.0
         self._not_before = 0.0
         self._stopped = False
-        # One that was exchanged, and until when it answers what it has read.
+        # A replaced radiusd, and until when it may answer packets that it has read.
         self._leaving: Running | None = None
         self._leaves_at = 0.0
 
     def adopt(self) -> bool:
-        """Take over the radiusd that an earlier agent left running. Whether there was one."""
+        """Take over the radiusd that an earlier agent left running. Returns whether one was running."""
         running = process.adopt(self._paths.running)
         end_twins(self._paths, running)
         generation = self._generations.read(running.config_directory) if running else None
@@ -63,24 +63,24 @@ class Radiusd:
         return True
 
     def start(self, generation: Generation) -> None:
-        """Start on `generation`; returns when it answers. Raises RadiusdError or PortTaken, and then nothing runs."""
+        """Start on `generation` and wait until it responds. On RadiusdError or PortTaken nothing is left running."""
         require_free_ports(generation.facts)
         self._generations.complete(generation)
         running = process.start(generation.directory, self._paths.radiusd_log)
         try:
             process.remember(self._paths.running, running)
         except OSError:
-            # Nobody would know whose it is.
+            # Nobody would know to whom it belongs.
             process.stop(running)
             raise
         if not self._answers(running, generation):
             process.stop(running)
-            raise RadiusdError(f"radiusd does not answer; see {self._paths.radiusd_log}")
+            raise RadiusdError(f"radiusd does not respond; see {self._paths.radiusd_log}")
         self.running, self.generation = running, generation
         log.info("radiusd %d serves %d slots", running.pid, len(generation.facts.endpoints))
 
     def stop(self) -> None:
-        """For good: an exchange that waits for its moment finds that there is nothing to exchange any more."""
+        """Stop for good: an exchange that waits for a quiet moment then does nothing."""
         with self.lock:
             self._stopped = True
             self._end_leaving()
@@ -89,7 +89,7 @@ class Radiusd:
             self.running = None
 
     def tick(self) -> None:
-        """Start it again where it has died, with growing pauses while it does not stay up."""
+        """Restart a radiusd that has ended, with growing pauses if it ends again."""
         with self.lock:
             if time.monotonic() >= self._leaves_at:
                 self._end_leaving()
@@ -97,7 +97,7 @@ class Radiusd:
                 return
             if self.running is not None and process.alive(self.running):
                 return
-            log.error("radiusd has ended; starting it again")
+            log.error("radiusd has ended; restarting it")
             self._end_leaving()
             self.restarts += self.running is not None
             self.running = None
@@ -112,7 +112,7 @@ class Radiusd:
                 self._backoff_seconds = 0.0
 
     def end_hung(self, hung: Running) -> None:
-        """End a radiusd that does not do its work; the next tick starts another. One that is `hung` no more stays."""
+        """End a radiusd that hangs; the next tick starts another. Does nothing if `hung` is no longer the current."""
         with self.lock:
             if self.running is hung:
                 process.stop(hung, HUNG_STOP_SECONDS)
@@ -125,10 +125,10 @@ class Radiusd:
         status_port: int,
         is_quiet: Callable[[float], bool],
     ) -> str:
-        """Bring a new configuration into force. "" when done, else why the old one stays.
+        """Put a new configuration into force. Returns "", or why the old one stays.
 
-        Render, check, try as a shadow on other ports; then the new one takes the ports of the old one, in a quiet
-        moment where there is one: nothing is dropped, but EAP conversations that are under way begin anew.
+        Render, check, and try it as a shadow on other ports. Then the new radiusd takes over the ports, if possible in
+        a quiet moment. No packet is dropped, but running EAP conversations start again.
         """
         try:
             self._try_shadow(slots, serials)
@@ -139,28 +139,28 @@ class Radiusd:
         _wait_for(is_quiet)
         with self.lock:
             if self._stopped:
-                return "the agent ends"
+                return "the agent is stopping"
             old = self.generation
             try:
                 self._put_in_place(new)
-            except Exception as exc:  # house-rule: whatever the new one fails of, the old one must serve again
-                log.exception("the new configuration fails; going back")
+            except Exception as exc:  # house-rule: the old one must serve again, whatever fails in the new one
+                log.exception("the new configuration fails; rolling back")
                 self._generations.discard(new)
                 if self.running is None:
                     self._step_back(old)
-                return f"stepped back: {exc}"
+                return f"rolled back: {exc}"
             self._generations.remove_old(new.directory)
         return ""
 
     def _put_in_place(self, new: Generation) -> None:
-        """Of the one that runs, if one does. What fails without another in its place leaves it running, or None."""
+        """Replace the running radiusd, if any. After a failure the old one runs, or none."""
         self._end_leaving()
         old, of_old = self.running, self.generation
         if old is not None and of_old is not None and process.alive(old):
             try:
                 self._take_over(old, of_old, new)
             except NotShared as exc:
-                log.warning("radiusd %d does not give its ports away (%s); it is stopped first", old.pid, exc)
+                log.warning("radiusd %d does not release its ports (%s); stopping it first", old.pid, exc)
             else:
                 return
         if old is not None:
@@ -176,7 +176,7 @@ class Radiusd:
         log.info("radiusd %d serves %d slots, for %d", self.running.pid, len(new.facts.endpoints), old.pid)
 
     def _let_leave(self) -> None:
-        """Before the next exchange, the one that was exchanged last answers what it has read."""
+        """Before the next exchange, wait until the previously replaced one has answered its packets."""
         while self._leaving is not None and not self._stopped and time.monotonic() < self._leaves_at:
             time.sleep(_LOOK_SECONDS)
 
@@ -188,23 +188,23 @@ class Radiusd:
         end_twins(self._paths, self.running)
 
     def renew(self, *, is_quiet: Callable[[float], bool]) -> str:
-        """Exchange the process for a new one on the same configuration. "" when done, else why the old one stays.
+        """Replace the process with a new one on the same configuration. Returns "", or why the old one stays.
 
-        That configuration serves, so it needs no trial as a shadow and no database, which may be away.
+        The configuration is proven, so this needs neither a shadow nor the database.
         """
         old = self.running
         self._let_leave()
         _wait_for(is_quiet)
         with self.lock:
             if self._stopped:
-                return "the agent ends"
+                return "the agent is stopping"
             if old is None or self.generation is None or self.running is not old:
                 return "it has ended meanwhile"
             self.renewals += 1
             try:
                 self._put_in_place(self.generation)
-            except Exception as exc:  # house-rule: `tick` tries on, whatever it failed of
-                log.exception("radiusd did not start again")
+            except Exception as exc:  # house-rule: `tick` retries after any failure
+                log.exception("radiusd did not restart")
                 return str(exc)
         return ""
 
@@ -213,7 +213,7 @@ class Radiusd:
             return
         try:
             self.start(old)
-        except Exception:  # house-rule: what stopped the new one may stop the old one too; `tick` tries on
+        except Exception:  # house-rule: the cause may stop the old one too; `tick` retries
             self.running = None
             log.exception("the old configuration does not start either")
 
@@ -224,14 +224,14 @@ class Radiusd:
         try:
             if not self._answers(running, shadow):
                 raise RadiusdError(
-                    f"the new configuration does not answer: {_last_line(self._paths.shadow / 'radiusd.log')}"
+                    f"the new configuration does not respond: {_last_line(self._paths.shadow / 'radiusd.log')}"
                 )
         finally:
             process.stop(running)
 
     @staticmethod
     def _answers(running: Running, generation: Generation) -> bool:
-        """Status-Server, and a decision at the last slot (the last to be taken by a tenant)."""
+        """Whether it answers Status-Server, and decides at the last slot, which tenants take last."""
         facts = generation.facts
         last = facts.endpoints[-1]
         deadline = time.monotonic() + START_SECONDS

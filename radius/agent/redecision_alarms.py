@@ -1,4 +1,4 @@
-"""Tenants of the cell whose live sessions the worker cannot decide anew: nobody else would tell of it."""
+"""Alarms about tenants of the cell whose re-decisions fail in the worker."""
 
 from sqlalchemy import Engine, select
 
@@ -7,13 +7,13 @@ from nac.ids import CellId
 from nac.models import RedecisionFailure, Tenant
 from radius.agent.alarms import Alarms
 
-# Once is no more than bad luck: it is tried again a second later.
+# Ignore single failures: the worker retries after a second.
 TIMES = 3
 _CODE = "redecision-fails:"
 
 
 def tell_of_redecisions(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
-    """Raises AdmitError where the database does not answer."""
+    """Raise and clear the alarms. Raises AdmitError if the database does not respond."""
     failing = (
         select(Tenant.slug, Tenant.number, RedecisionFailure.since, RedecisionFailure.detail)
         .join(Tenant, Tenant.id == RedecisionFailure.tenant_id)
@@ -29,7 +29,7 @@ def tell_of_redecisions(engine: Engine, cell_id: CellId, alarms: Alarms) -> None
     for slug, number, since, detail in rows:
         alarms.tell_of_row(
             f"{_CODE}{slug}",
-            f"The live sessions of tenant {slug} are not decided anew since {since:%Y-%m-%d %H:%M} UTC: {detail} "
-            "A change, such as of a policy, reaches them when they authenticate again. See: ./admit logs worker",
+            f"Re-decisions of tenant {slug} fail since {since:%Y-%m-%d %H:%M} UTC: {detail} Changes, such as of a "
+            "policy, reach live sessions only when they authenticate again. See: ./admit logs worker",
             tenant=number,
         )

@@ -1,4 +1,4 @@
-"""Turns `radius/raddb` and the slots of a cell into one generation of radiusd's configuration."""
+"""Renders `radius/raddb` and the slots of a cell into one generation of radiusd's configuration."""
 
 import ipaddress
 import os
@@ -19,24 +19,24 @@ from radius.agent.memory import MOST_SESSIONS
 from radius.module.settings import UNSIGNED, ModuleSettings
 
 RADDB = Path(__file__).resolve().parent.parent / "raddb"
-# Rendered at the top; what stands in templates/ is rendered once for each slot.
+# Rendered once; files in templates/ are rendered for each slot.
 _RENDERED = ("radiusd.conf",)
-# radiusd waits so long for the verifier, whose own limit is nac.identities.settings.MAX_LOGIN_SECONDS.
-# No more is allowed for proxy_dedup_window.
+# radiusd's timeout for the verifier, whose own limit is nac.identities.settings.MAX_LOGIN_SECONDS. The maximum for
+# proxy_dedup_window.
 VERIFIER_WINDOW_SECONDS = 10
-# What was found holds for the rest of the second: radiusd knows no shorter time, and none per packet.
+# A lookup is valid for a second: radiusd has no shorter time, and none per packet.
 _LOOKUP = "\t\tdynamic_clients = admit_secret\n\t\tlifetime = 1\n\t\trate_limit = no\n"
 _LISTENER = re.compile(r"^\tlisten \{\n.*?^\t\}\n", re.MULTILINE | re.DOTALL)
 _PLACEHOLDER = re.compile(r"@\{(\w+)\}")
 
 
 class RenderError(Exception):
-    """A value that radiusd's configuration cannot carry; the message names the place and the remedy."""
+    """A value that radiusd's configuration cannot hold. The message names the place and the remedy."""
 
 
 @dataclass(frozen=True)
 class NasClient:
-    """A NAS with a secret or an exception of its own; known by address."""
+    """A NAS with its own secret or exemption, identified by address."""
 
     name: str
     address: str
@@ -50,20 +50,20 @@ class Slot:
     auth_port: int
     acct_port: int
     secret: str
-    # PEM of key, certificate and chain to bake in; a placeholder where the slot is free.
+    # PEM of key, certificate and chain to load; a placeholder for a free slot.
     server_certificate: Path
     # Serial (hex) of that certificate, "" for the placeholder.
     server_serial: str = ""
     nas_clients: Sequence[NasClient] = field(default=())
-    # Of nac.methods, lowest first.
+    # TLS versions of nac.methods, lowest first.
     tls_versions: Sequence[str] = DEFAULT_TLS_VERSIONS
-    # The module finds the secret of each source, and whether it must sign (radius/module/secret_lookup.py).
+    # Whether the module looks up the secret of each source and whether it must sign (radius/module/secret_lookup.py).
     looks_up: bool = False
 
 
 @dataclass(frozen=True)
 class Verifier:
-    """Where radiusd asks for what the module cannot verify at once: a process of the agent on loopback."""
+    """Address of the agent's process on loopback that verifies slow passwords."""
 
     port: int
     secret: str
@@ -72,7 +72,7 @@ class Verifier:
 @dataclass(frozen=True)
 class CellConfig:
     listen_address: str
-    # Where the agent asks for status, on loopback.
+    # Port for the agent's status requests, on loopback.
     status_port: int
     status_secret: str
     reject_delay_seconds: float
@@ -84,15 +84,15 @@ class CellConfig:
     module: ModuleSettings
     slots: Sequence[Slot]
     verifier: Verifier
-    # EAP conversations of one slot at a time.
+    # Maximum EAP conversations of one slot at a time.
     max_sessions: int = MOST_SESSIONS
-    # Access-Requests of a slot, and half of its Accounting-Requests. radiusd drops what exceeds it before a thread sees
-    # it. 0 for no limit.
+    # Maximum Access-Requests of a slot; half as many Accounting-Requests. radiusd drops more before a thread sees
+    # them. 0 for no limit.
     max_packets_per_second: int = 0
 
 
 def render(config: CellConfig, target: Path) -> None:
-    """Write a complete configuration directory; with secrets in it, it is ours alone. `target` must not exist."""
+    """Write a complete configuration directory, readable only by us. `target` must not exist."""
     target.mkdir(mode=0o700, parents=True)
     for entry in RADDB.iterdir():
         if entry.name in _RENDERED or entry.name in ("templates", "README.md"):
@@ -123,7 +123,7 @@ def render(config: CellConfig, target: Path) -> None:
 
 
 def _with_listeners(template: str, more: Sequence[str]) -> str:
-    """With each listener once more for each of these addresses."""
+    """Repeat each listener for each of these addresses."""
 
     def copies(found: re.Match[str]) -> str:
         placed = (fill(found[0], _Kept(address_family=_family(each), listen_address=each)) for each in more)
@@ -133,7 +133,7 @@ def _with_listeners(template: str, more: Sequence[str]) -> str:
 
 
 class _Kept(dict[str, str]):
-    """What it does not have stays a placeholder."""
+    """Values of a template; unknown names stay placeholders."""
 
     def __missing__(self, name: str) -> str:
         return f"@{{{name}}}"
@@ -144,7 +144,7 @@ def _family(address: str) -> str:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Replace each `@{name}`; a name without a value raises KeyError."""
+    """Replace each `@{name}`. Raises KeyError for a name without a value."""
     return _PLACEHOLDER.sub(lambda found: values[found[1]], template)
 
 
@@ -161,7 +161,7 @@ def _slot_values(config: CellConfig, slot: Slot) -> dict[str, str]:
         "ca_directory": str(config.tls_directory / name / "ca"),
         "max_sessions": str(config.max_sessions),
         "packet_limit": _packet_limit(config.max_packets_per_second),
-        # An Accounting-Request takes half of the time.
+        # An Accounting-Request takes half the time.
         "acct_packet_limit": _packet_limit(2 * config.max_packets_per_second),
         "tls_min_version": min(slot.tls_versions),
         "tls_max_version": max(slot.tls_versions),
@@ -207,7 +207,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def python_path() -> list[Path]:
-    """Where radiusd's interpreter finds this source tree and the packages of the environment we run in."""
+    """Paths of this source tree and its packages, for radiusd's interpreter."""
     site_packages = (
         Path(sys.prefix) / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     )

@@ -1,7 +1,7 @@
-"""Ships what is in quarantine once its cause is mended: `python -m radius.agent.replay`, beside a running agent or not.
+"""Ships quarantined records after their cause is fixed: `python -m radius.agent.replay`, with or without an agent.
 
-A transaction writes the rows and takes their records out of quarantine, so each is stored exactly once, as in shipping.
-What still cannot be stored stays.
+One transaction writes the rows and removes their records, so each is stored exactly once. Records that still cannot be
+stored stay.
 """
 
 import sys
@@ -27,11 +27,11 @@ BATCH_RECORDS = 500
 _WAITING = """
 SELECT id FROM quarantined_records WHERE cell_id = %s AND stream = %s AND (handed_over OR NOT %s) ORDER BY id
 """
-# What cannot be stored waits as everything in quarantine does.
+# Records that cannot be stored stay like all others in quarantine.
 _KEEP = "UPDATE quarantined_records SET handed_over = false WHERE handed_over AND id = ANY (%s)"
-# Only who holds it writes sessions (session_merge.py), the agent's shipper or a replay.
+# Lock of sessions: only its owner, a shipper or a replay, writes them (session_merge.py).
 _TURN = "SELECT FROM journal_positions WHERE cell_id = %s AND stream = %s FOR UPDATE"
-# What another replay holds is left to it.
+# Skips records of another replay.
 _LOCK = "SELECT id, payload FROM quarantined_records WHERE id = ANY (%s) ORDER BY id FOR UPDATE SKIP LOCKED"
 _REMOVE = "DELETE FROM quarantined_records WHERE id = ANY (%s)"
 
@@ -43,10 +43,11 @@ class Replayed:
 
 
 def replay_cell(settings: Settings) -> dict[str, Replayed]:
-    """By stream. Raises AdmitError where this machine's cell or the database is not to be had."""
+    """Replay the quarantine of this machine's cell. Returns results by stream. Raises AdmitError if the cell or the
+    database is unavailable."""
     cell_id = read_identity(CellPaths(settings.cell_dir))
     if cell_id is None:
-        raise AdmitError(f"There is no cell in {settings.cell_dir}.", remedy="Run this where the cell's agent runs.")
+        raise AdmitError(f"{settings.cell_dir} contains no cell.", remedy="Run this where the cell's agent runs.")
     streams: tuple[Stream, ...] = (AuthStream(), AccountingStream())
     replayed = {}
     for stream in streams:
@@ -59,8 +60,10 @@ def replay_cell(settings: Settings) -> dict[str, Replayed]:
 
 
 def replay(stream: Stream, *, cell_id: CellId, engine: Engine, handed_over: bool = False) -> Replayed:
-    """Try each record of the stream's quarantine, or those alone that another cell handed over; `engine` is
-    `shipping_engine`'s. Raises what the database raises."""
+    """Try each record of the stream's quarantine; with `handed_over` only records from another cell.
+
+    `engine` is `shipping_engine`'s. Raises the errors of the database.
+    """
     with session_scope(CellScope(cell_id), engine=engine) as session:
         rows = driver_connection(session).execute(_WAITING, (cell_id, stream.name, handed_over)).fetchall()
     waiting = [record_id for (record_id,) in rows]
@@ -75,7 +78,7 @@ def replay(stream: Stream, *, cell_id: CellId, engine: Engine, handed_over: bool
 
 
 def _replay(stream: Stream, cell_id: CellId, engine: Engine, ids: Sequence[int]) -> int:
-    """Returns how many were stored. Where PostgreSQL refuses something among them, it is found by halves."""
+    """Store these records. Returns their number. Finds records that PostgreSQL rejects by halving."""
     try:
         with session_scope(CellScope(cell_id), engine=engine) as session:
             cursor = driver_connection(session).cursor()
@@ -87,7 +90,7 @@ def _replay(stream: Stream, cell_id: CellId, engine: Engine, ids: Sequence[int])
                 if _takes(work, memoryview(payload))
             ]
             work.recall(cursor)
-            # Not finished: that a conversation has no end in the quarantine does not mean that it was abandoned.
+            # Do not call `finish`: a conversation without an end in the quarantine is not necessarily abandoned.
             work.write(cursor, cell_id)
             cursor.execute(_REMOVE, (taken,))
     except psycopg.Error as exc:
@@ -103,7 +106,7 @@ def _replay(stream: Stream, cell_id: CellId, engine: Engine, ids: Sequence[int])
 def _takes(work: Work, payload: memoryview) -> bool:
     try:
         work.take(payload)
-    except Exception:  # house-rule: it is in quarantine because of what it does to our code
+    except Exception:  # house-rule: it is in quarantine because our code cannot handle it
         return False
     return True
 

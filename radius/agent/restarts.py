@@ -1,8 +1,8 @@
-"""NASes that start or stop accounting: they hold no session that began before (RFC 2866 5.1).
+"""Ends sessions of NASes that start or stop accounting: earlier sessions are over (RFC 2866 5.1).
 
-A restart is kept for as long as records from before may come, and its sessions are ended some at a time, in the order
-of their index: a controller has hundreds of thousands. Equal NASes at two sites say the same of themselves, so one ends
-sessions of its own site, and those of which no site is known.
+A restart is kept while earlier records may arrive. Its sessions are ended in batches in the order of their index,
+because a controller has hundreds of thousands. NASes at two sites may identify themselves equally, so a restart ends
+sessions of its own site and sessions without a known site.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from radius.agent.rows import copy_rows
 from radius.agent.session_ends import Named, ending
 from radius.agent.stays import SessionBatch
 
-# The site of a restart of which none is known.
+# Site of a restart whose site is unknown.
 NOWHERE = "'00000000-0000-0000-0000-000000000000'"
 MOST_NASES = 500
-# Of all these NASes together; when power comes back, thousands of switches restart with a few sessions each.
+# For all these NASes together: after a power cut, thousands of switches restart with a few sessions each.
 MOST_SESSIONS = 5_000
-# A record comes up to a day late (usage.MAX_DELAY_SECONDS).
+# A record is up to a day late (usage.MAX_DELAY_SECONDS).
 KEPT_SECONDS = 2 * 86_400
 
 RESTARTS_TABLE = """
@@ -36,7 +36,7 @@ ON CONFLICT (tenant_id, nas_key, site_id) DO UPDATE SET
     restarted_at = excluded.restarted_at, ended_session = '', ended_mac = '', ended_start = '-infinity'
 WHERE r.restarted_at < excluded.restarted_at
 """.replace(":nowhere", NOWHERE)
-# Behind row-level security a comparison of rows reaches the index as bare ones do.
+# With row-level security, a row comparison uses the index like bare columns.
 RESTARTS_END = ending(
     """
     SELECT known.place, greatest(known.updated_at, p.restarted_at) AS ended_at, 'NAS-Reboot' AS cause,
@@ -55,7 +55,7 @@ RESTARTS_END = ending(
         OFFSET 0
     ) known
     """.replace(":nowhere", NOWHERE),
-    # The last of what is looked at of each NAS in this turn; none where that is all.
+    # Last session of each NAS in this batch; none if it is the whole rest.
     before="""
     pending AS MATERIALIZED (
         SELECT r.*, last.session_id AS last_session, last.mac_key AS last_mac, last.started_at AS last_start
@@ -88,7 +88,7 @@ DELETE FROM nas_restarts WHERE tenant_id = ANY (%s::uuid[]) AND ended_session IS
 
 
 def keep(cursor: psycopg.Cursor, batch: SessionBatch) -> bool:
-    """Note the restarts of a batch; whether there were any. What begins behind them is told apart from then on."""
+    """Store the restarts of a batch. Returns whether it has any. Later sessions are then told apart."""
     if not copy_rows(cursor, _COPY, batch.restart_lines()):
         return False
     cursor.execute(_KEEP.encode())
@@ -96,7 +96,7 @@ def keep(cursor: psycopg.Cursor, batch: SessionBatch) -> bool:
 
 
 def end_sessions(cursor: psycopg.Cursor, tenants: Sequence[str]) -> tuple[list[Named], bool]:
-    """Tenant, station and name of some sessions from before the restarts, ended now; and whether there may be more."""
+    """End some sessions from before the restarts. Returns tenant, MAC and name of each, and whether more may follow."""
     given = {"tenants": tenants, "nases": MOST_NASES, "sessions": MOST_SESSIONS}
     ended = cursor.execute(RESTARTS_END.encode(), given).fetchall()
     (more,) = cursor.execute(_PENDING, given).fetchone() or (False,)

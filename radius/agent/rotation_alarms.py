@@ -1,4 +1,4 @@
-"""NASes that would be left behind when the old secret ends: told a day before, and while it is overdue."""
+"""Alarms about NASes that still use the old secret, from a day before its end."""
 
 import shlex
 from datetime import timedelta
@@ -11,13 +11,13 @@ from nac.ids import CellId
 from nac.models import Nas, SecretRotation, SecretSighting, Tenant
 from radius.agent.alarms import Alarms
 
-# Or half of the window, where that is shorter.
+# Or half of the window, if shorter.
 NOTICE = timedelta(days=1)
 _CODE = "secret-rotation-ends:"
 
 
 def tell_of_rotations(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
-    """Raises AdmitError where the database does not answer."""
+    """Raise and clear the alarms. Raises AdmitError if the database does not respond."""
     rotation, seen = SecretRotation, SecretSighting
     now = utc_now()
     has_old = or_(seen.new_at.is_(None), seen.old_at > seen.new_at)
@@ -46,12 +46,12 @@ def tell_of_rotations(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
         whose = f"NAS {nas} of tenant {slug}" if nas else f"tenant {slug}"
         named = f"-t {slug}" + (f" --nas {shlex.quote(nas)}" if nas else "")
         told.add(code)
-        ends = "has waited for its end since" if is_over else "ends at"
+        ends = "was due to end at" if is_over else "ends at"
         alarms.tell_of_row(
             code,
-            f"The old RADIUS secret of {whose} {ends} {ends_at:%Y-%m-%d %H:%M} UTC, and {count} NASes were heard with "
-            f"it last. They are listed by: ./admit secret-rotation nases {named}. Change it there (the new one: "
-            f"reveal {named}), then: ./admit secret-rotation finish {named}",
+            f"The old RADIUS secret of {whose} {ends} {ends_at:%Y-%m-%d %H:%M} UTC, and {count} NASes still use it. "
+            f"List them: ./admit secret-rotation nases {named}. Enter the new secret there (./admit secret-rotation "
+            f"reveal {named}), then run: ./admit secret-rotation finish {named}",
             tenant=number,
         )
     for alarm in alarms.standing():

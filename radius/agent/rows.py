@@ -1,7 +1,6 @@
-"""Rows for COPY (text format, tab-separated) out of journal records, with what PostgreSQL cannot store taken out.
+"""Rows for COPY (text format, tab-separated) from journal records, cleaned of values that PostgreSQL cannot store.
 
-Every optional value of a record is "" where it is absent, and COPY reads "" as NULL; the INSERT behind it turns it back
-into '' for columns of text.
+Absent optional values of a record are "". COPY reads "" as NULL, and the INSERT turns NULL back into '' for text.
 """
 
 import socket
@@ -15,7 +14,7 @@ import psycopg
 from nac.journal.records import AuthRecord, JournalRecord
 from nac.packet_values import Values
 
-# Whatever a packet of 4,096 bytes holds fits; only records of larger payloads are looked at for long values.
+# Values of a packet of 4,096 bytes always fit; only larger records are checked for long values.
 LARGE_PAYLOAD_BYTES = 32 << 10
 MAX_TEXT = 2_000
 MAX_ENTRIES = 500
@@ -26,7 +25,7 @@ R = TypeVar("R", bound=JournalRecord)
 
 
 class Unstorable(ValueError):
-    """The row holds a NUL character, which PostgreSQL stores in no text."""
+    """The row has a NUL character, which PostgreSQL cannot store in text."""
 
 
 def copy_line(*fields: str) -> str:
@@ -39,7 +38,7 @@ def copy_line(*fields: str) -> str:
 
 
 def copy_rows(cursor: psycopg.Cursor, statement: str, lines: Iterable[str]) -> bool:
-    """COPY the lines into a temporary table; whether there were any."""
+    """COPY the lines into a temporary table. Returns whether there were any."""
     text = "\n".join(lines)
     if not text:
         return False
@@ -50,7 +49,7 @@ def copy_rows(cursor: psycopg.Cursor, statement: str, lines: Iterable[str]) -> b
 
 
 def numbered(lines: Sequence[str], numbers: Mapping[int, int]) -> list[str]:
-    """Each line behind the id that its row is to have, by place; a row without one is given its id by PostgreSQL."""
+    """Lines with the id of each row in front, by place. PostgreSQL assigns the ids of the others."""
     if not numbers:
         return [f"\t{line}" for line in lines]
     return [f"{numbers.get(place, '')}\t{line}" for place, line in enumerate(lines)]
@@ -66,7 +65,7 @@ def json_text(value: object) -> str:
 
 @lru_cache(maxsize=4_096)
 def host_address(text: str) -> str:
-    """The address as inet takes it (a link-local one comes with its interface), "" where it is none."""
+    """The address for an inet column, without the interface of a link-local one; "" if it is no address."""
     text = text.partition("%")[0]
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
@@ -78,7 +77,7 @@ def host_address(text: str) -> str:
 
 
 def cleaned(record: R) -> R:
-    """The record without NUL characters, its texts and lists cut to a size that a row can hold."""
+    """The record without NUL characters, and with texts and lists shortened to fit a row."""
     return msgspec.convert(_clean(msgspec.to_builtins(record)), type(record))
 
 
@@ -93,7 +92,7 @@ def _clean(value: object) -> object:
 
 
 def _certificate_names(record: AuthRecord) -> Values:
-    """Without a common name, identity is an alternative name of the certificate."""
+    """Names of the certificate. Without a common name, identity is an alternative name."""
     named = record.facts.get("certificate.common_name", ())
     return named or (record.facts.get("identity", ()) if record.method == "eap-tls" else ())
 
@@ -155,7 +154,7 @@ def auth_line(record: AuthRecord) -> str:
         str(min(record.suppressed, _INT4_MAX)),
         record.verdict,
         record.monitored,
-        # Of MAB the MAC address says all.
+        # For MAB the MAC address is the name.
         "" if record.method == "mab" and record.permitted else record.identity.lower(),
         "".join(map(str, _certificate_names(record)[:1])).lower(),
     )

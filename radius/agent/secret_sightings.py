@@ -1,4 +1,4 @@
-"""With which of two secrets a NAS was heard while they change over: one row for each NAS, at most once a batch."""
+"""Which secret a NAS used during a rotation: one row for each NAS, written at most once a batch."""
 
 import psycopg
 
@@ -6,7 +6,7 @@ from nac.journal.records import AccountingRecord, AuthRecord
 from radius.agent.rows import copy_line, copy_rows, host_address
 from radius.agent.usage import shortened
 
-# NASes of a rotation: made-up names of one that has the secret must not fill the table.
+# Limit of NASes for a rotation: invented names must not fill the table.
 MOST_NASES = 20_000
 
 # Rotation, NAS and secret ("old" or "new").
@@ -15,7 +15,7 @@ Key = tuple[str, str, str]
 
 class SecretSightings:
     def __init__(self) -> None:
-        # The last time, epoch microseconds, with the NAS's tenant, id and source address.
+        # Time of the last request in epoch microseconds, with the NAS's tenant, id and source address.
         self._seen: dict[Key, tuple[int, str, str, str]] = {}
 
     def add(self, record: AuthRecord | AccountingRecord, identifier: str) -> None:
@@ -46,7 +46,7 @@ CREATE TEMPORARY TABLE shipped_secrets (
 ) ON COMMIT DELETE ROWS
 """
 _COPY = "COPY shipped_secrets FROM STDIN (NULL '')"
-# In order of the key, so that the two streams do not wait for each other in a circle.
+# Ordered by key, so that the two streams do not deadlock.
 _MERGE = """
 INSERT INTO secret_sightings AS known (rotation_id, nas_key, tenant_id, nas_id, source, old_at, new_at, new_since)
 SELECT s.rotation_id, s.nas_key, r.tenant_id, (array_agg(s.nas_id ORDER BY s.at DESC))[1],

@@ -1,8 +1,8 @@
-"""How many live sessions a device and a name have, in the replica of the cells whose tenants' policies ask for it.
+"""Counts of live sessions by device and name, in replicas of tenants whose policies use them.
 
-The shipper tells of every start and end through the change feed, in the transaction that stores it, so that a count is
-live as any other change is. What that leaves out (sessions that begin with an Interim-Update, NASes that restart) and
-what comes while a policy begins to ask is made good by counting anew, every `RECOUNT_SECONDS`.
+The shipper announces every start and end in the change feed, in the same transaction. A recount every
+`RECOUNT_SECONDS` covers the rest: sessions that begin with an Interim-Update, restarted NASes, and changes while a
+policy starts to use counts.
 """
 
 import time
@@ -16,7 +16,7 @@ from radius.agent.session_ends import Named
 
 NOUN = "session"
 RECOUNT_SECONDS = 60.0
-# After a policy has begun to ask: what was shipped meanwhile did not know of it.
+# Delay after a policy starts to use counts: batches until then did not announce changes.
 SETTLE_SECONDS = 2.0
 
 _ASKING = """
@@ -40,7 +40,7 @@ def address_key(mac: str) -> str:
 
 
 def name_key(identity: str) -> str:
-    """As PostgreSQL's lower() has it, for the names that RADIUS carries."""
+    """The name in lower case, as PostgreSQL's lower() does for RADIUS names."""
     return f"u{identity.lower()}"
 
 
@@ -56,19 +56,19 @@ def count_keys(sessions: Iterable[Named], tenants: frozenset[str]) -> list[tuple
 
 
 class SessionCounts:
-    """Belongs to the thread that follows the replica; `counted` may be read by any."""
+    """Owned by the thread that follows the replica; any thread may read `counted`."""
 
     def __init__(self) -> None:
-        # Ids of the tenants whose policies ask.
+        # Ids of the tenants whose policies use counts.
         self.counted: frozenset[str] = frozenset()
         self._due_at = 0.0
 
     def count_soon(self) -> None:
-        """A policy changed, or everything is loaded anew."""
+        """Schedule a recount after a policy change or a full load."""
         self._due_at = 0.0
 
     def recount_if_due(self, cursor: psycopg.Cursor, batch: WriteBatch, tenants: Mapping[str, int]) -> None:
-        """`tenants` are the cell's, id to number."""
+        """Recount if it is time; `tenants` are the cell's, id to number."""
         now = time.monotonic()
         if now < self._due_at:
             return
@@ -84,7 +84,7 @@ class SessionCounts:
     def refresh(
         self, cursor: psycopg.Cursor, batch: WriteBatch, tenant_id: str, number: int, keys: Collection[str]
     ) -> None:
-        """Bring these counts to what the sessions are now."""
+        """Update these counts to the current sessions."""
         gone = set(keys)
         macs = [key[1:] for key in keys if key[:1] == "m"]
         names = [key[1:] for key in keys if key[:1] == "u"]

@@ -1,6 +1,6 @@
-"""Sessions that end without a Stop: what is written for any such reason, and what they used last."""
+"""SQL that ends sessions without a Stop and stores their last usage."""
 
-# Tenant, station (None for none) and name.
+# Tenant, MAC address (None for none) and name.
 Named = tuple[str, str | None, str]
 
 _ENDING = """
@@ -24,9 +24,9 @@ SELECT tenant_id::text, mac::text, identity FROM ended
 
 
 def ending(chosen: str, *, before: str = "") -> str:
-    """A statement that ends the sessions of the query `chosen` and returns tenant, station and name of each.
+    """A statement that ends the sessions of the query `chosen`, and returns tenant, MAC address and name of each.
 
-    `chosen` yields place (ctid), ended_at, cause, flag (an array), and settled_seconds, settled_input, settled_output;
-    `before` are WITH queries that it reads, each followed by a comma.
+    `chosen` returns place (ctid), ended_at, cause, flag (an array), settled_seconds, settled_input, settled_output.
+    `before` are WITH queries for it, each followed by a comma.
     """
     return _ENDING.replace(":chosen", chosen).replace(":before", before)

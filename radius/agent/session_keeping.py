@@ -1,7 +1,7 @@
-"""Care of the table of sessions: those that nobody hears of end, and those that ended long ago go into the history.
+"""Upkeep of the sessions table: ends silent sessions, and moves old ended ones to the history.
 
-A slice at a time, by the shipper itself, because it is the one who writes sessions. Time is that of the journal: while
-a backlog is read, nobody was silent. Nor was anybody while the cell could not hear.
+The shipper does it in slices, because only it writes sessions. Time is the journal's: during a backlog, or while the
+cell received nothing, no session counts as silent.
 """
 
 import json
@@ -20,13 +20,13 @@ PASS_SECONDS = 300
 SLICE_SECONDS = 1
 SLICE_ROWS = 20_000
 MOST_MOVED = 1_000
-# Tenants say how many reports may be missed; a NAS that reports each minute may be busy for longer than that.
+# Minimum silence. Tenants set how many reports may be missed, but a NAS that reports each minute may be busy.
 LEAST_SILENCE_SECONDS = 900
-# A record comes up to a day late (usage.MAX_DELAY_SECONDS): what ended before that changes no more.
+# A record is up to a day late (usage.MAX_DELAY_SECONDS), so older ends are final.
 SETTLED_SECONDS = 2 * 86_400
-# Longer than a pass takes to come, and far shorter than the least silence.
+# Longer than between two passes, and far shorter than the minimum silence.
 DEAF_SECONDS = PASS_SECONDS + 60
-# What was only taken for ended may go on.
+# Sessions that are presumed ended may continue.
 STALE_SECONDS = 60 * 86_400
 
 _SLICE_END = """
@@ -77,16 +77,16 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone
 """.replace(":columns", _COLUMNS)
-# Each by an index of its own.
+# Each uses its own index.
 _MOVE_ENDED = _MOVE.replace(":kind", "NOT ('stale' = ANY (e.flags))").replace(":age", "%(settled)s")
 _MOVE_STALE = _MOVE.replace(":kind", "'stale' = ANY (e.flags)").replace(":age", "%(stale)s")
 
 
 class Place(NamedTuple):
-    """How far the live sessions were looked through: by tenant, of each from the newest on."""
+    """Progress through the live sessions: the tenant, and its position from the newest."""
 
     tenant_id: str
-    # As PostgreSQL has it.
+    # As text from PostgreSQL.
     started_at: str = "infinity"
     id: int = 2**63 - 1
 
@@ -96,19 +96,19 @@ BEGINNING = Place("")
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """How far the care has come; the times are epoch microseconds."""
+    """Progress of the upkeep; times are epoch microseconds."""
 
     place: Place = BEGINNING
     due_at: int = 0
-    # NASes have restarted, and sessions from before are still to be ended.
+    # Whether sessions from before a NAS restart are still to be ended.
     ending: bool = True
-    # Since when the cell has heard without a break, and until when that is known.
+    # Start and known end of the time in which the cell received without a break.
     heard_since: int = 0
     heard_until: int = 0
 
     @classmethod
     def from_json(cls, text: str) -> "Keeping":
-        """Of what another agent left in the database: what it heard."""
+        """Parse the state stored by another agent: when it received."""
         kept = json.loads(text)
         return cls(heard_since=int(kept.get("heard_since", 0)), heard_until=int(kept.get("heard_until", 0)))
 
@@ -116,16 +116,16 @@ class Keeping:
         return json.dumps({"heard_since": self.heard_since, "heard_until": self.heard_until})
 
     def is_due(self, now: int) -> bool:
-        # A clock that was set back does not put it off.
+        # A clock that was set back does not delay it.
         return self.ending or now >= self.due_at or self.due_at - now > PASS_SECONDS * _SECOND
 
     def heard(self, now: int) -> "Keeping":
-        """The cell hears, or a record of this time came."""
+        """Record that the cell received at this time."""
         is_new = now - self.heard_until > DEAF_SECONDS * _SECOND or now < self.heard_since
         return replace(self, heard_since=now if is_new else self.heard_since, heard_until=max(now, self.heard_until))
 
     def run(self, cursor: psycopg.Cursor, tenants: frozenset[str], now: int) -> tuple["Keeping", list[Named]]:
-        """One slice; what comes next, and the sessions that ended."""
+        """Process one slice. Returns the new state and the ended sessions."""
         ended, more = restarts.end_sessions(cursor, sorted(tenants)) if self.ending else ([], False)
         kept = replace(self, ending=more)
         if more or not kept.is_due(now):
@@ -154,7 +154,7 @@ class Keeping:
     def _reap(
         self, cursor: psycopg.Cursor, tenants: Sequence[str], given: dict[str, object]
     ) -> tuple[Place, list[Named]]:
-        """End the silent ones of a slice; where it ends. Of a table that is shared, only its own tenants are read."""
+        """End the silent sessions of a slice. Returns its end. Reads one tenant of the shared table at a time."""
         left = SLICE_ROWS
         ended: list[Named] = []
         for tenant_id in tenants:

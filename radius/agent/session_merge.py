@@ -1,6 +1,6 @@
-"""What a batch says of sessions, merged into their table; and what they used, told once for each hour.
+"""Merges a batch of accounting records into the sessions, and their usage into hours.
 
-The shipper of a cell is the only one who writes the sessions of its tenants, so what a statement has read it may write.
+Only the shipper of a cell writes the sessions of its tenants, so it may write what it has read.
 """
 
 from dataclasses import dataclass
@@ -23,13 +23,11 @@ CREATE TEMPORARY TABLE shipped_stays (
 ) ON COMMIT DELETE ROWS
 """
 STAYS_COPY = "COPY shipped_stays FROM STDIN (NULL '')"
-# `earliest` and `latest` are columns because behind row-level security only bare comparisons reach the index. What was
-# found is updated by its place (ctid), here and below, not by its key: over a table that was all but empty when it was
-# last vacuumed, the planner would read the whole of it for each line of a batch. Two stays of a batch may be the same
-# session's, each near enough to its start, or each near to the other: one of them is merged, the other is returned, for
-# another round. Usage is of the hour in which it was reported: what was reported before the hour of a later report is
-# settled then, and everything once a session is over. A record from before the restart of its NAS does not revive what
-# that ended.
+# `earliest` and `latest` are columns, because with row-level security only bare comparisons use the index. Updates use
+# the place (ctid) instead of the key: if the table was almost empty at its last vacuum, the planner would read all of
+# it for each line. Two stays of a batch may belong to one session: one is merged, the other is returned for another
+# round. Usage counts for the hour in which it was reported. It is settled by a report of a later hour or by the end of
+# the session. A record from before the restart of its NAS does not revive a session that the restart ended.
 STAYS_MERGE = """
 WITH stay AS MATERIALIZED (
     SELECT
@@ -240,14 +238,14 @@ WHERE is_live_again AND session_id <> ''
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    # On the network from now on, or again.
+    # Sessions that have begun or continue.
     begun: list[Begun]
-    # Ended, because another with their id began later.
+    # Keys with another session that began later.
     superseded: list[Named]
 
 
 def merge(cursor: psycopg.Cursor, batch: SessionBatch) -> Merged:
-    """Write a batch, behind the restarts in it."""
+    """Write a batch; restarts in it were written before."""
     begun: list[Begun] = []
     doubtful: set[Key] = set()
     waiting: list[int] = []

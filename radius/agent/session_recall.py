@@ -1,6 +1,6 @@
-"""Sessions that are in the history already, put back for records that come after more than two days.
+"""Moves sessions back from the history for records that are more than two days late.
 
-Only what was in quarantine does: what the shipper itself reads late, it reads by the time of the journal.
+Only quarantined records need it: the shipper itself works by the time of the journal.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ _RECALL = "SELECT recall_sessions(%s::uuid[], %s::text[], %s::text[], %s::text[]
 
 
 def recall(cursor: psycopg.Cursor, batch: SessionBatch) -> None:
-    """What a batch may be about, to be merged into; session_keeping.py moves it away again."""
+    """Recall the sessions that a batch may update. session_keeping.py moves them away again."""
     near = timedelta(seconds=SAME_START_SECONDS)
     wanted = []
     for key, stay in batch.keyed_stays():

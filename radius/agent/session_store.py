@@ -1,6 +1,6 @@
-"""The TLS sessions that radiusd stores to resume them: forgotten in time, within bounds, and an alarm where room ends.
+"""Stored TLS sessions for resumption: deletes old ones, limits their size, and warns if space runs out.
 
-They lie in memory (/dev/shm) where there is such a place, which other programs share, PostgreSQL among them.
+They are in memory (/dev/shm) if it exists. Other programs share it, such as PostgreSQL.
 """
 
 import os
@@ -14,7 +14,7 @@ from radius.agent.paths import CellPaths
 
 # As in radius/raddb/templates/eap.
 LIFETIME_SECONDS = 24 * 3600
-# Some 50,000 sessions: two files of a page each. Never more than half of what the place holds in all.
+# About 50,000 sessions: two files of a page each. Never more than half of the file system.
 MOST_BYTES = 400 << 20
 LOW_SHARE = 0.1
 
@@ -26,10 +26,10 @@ class SessionStore:
         self._slots = slots
 
     def tidy(self) -> None:
-        """To be called every few seconds. What fails is an alarm: without stored sessions devices only take longer."""
+        """Clean up; call every few seconds. Failures raise an alarm: without stored sessions logins are slower."""
         directory = self._paths.sessions
         try:
-            # Somebody may have emptied /dev/shm: systemd-logind does for a user who logs out (RemoveIPC).
+            # Another program may have emptied /dev/shm, such as systemd-logind at a logout (RemoveIPC).
             for slot in range(self._slots):
                 (directory / f"slot-{slot}").mkdir(mode=0o700, parents=True, exist_ok=True)
             place = os.statvfs(directory)
@@ -37,7 +37,7 @@ class SessionStore:
             forget_old_sessions(directory, lifetime_seconds=LIFETIME_SECONDS, most_bytes=min(MOST_BYTES, size // 2))
             self._look_at_room(directory, size)
         except OSError as exc:
-            self._alarms.tell("session-store", f"Stored TLS sessions cannot be looked after: {exc}")
+            self._alarms.tell("session-store", f"Stored TLS sessions cannot be cleaned up: {exc}")
         else:
             self._alarms.clear("session-store")
 
@@ -47,18 +47,17 @@ class SessionStore:
         if free < LOW_SHARE * size:
             self._alarms.tell(
                 "session-store-full",
-                f"{free / (1 << 20):.1f} of {size / (1 << 20):.0f} MB are left in {directory.parent}. Where there is "
-                "no room, TLS sessions are not stored and devices do full handshakes.",
+                f"{free / (1 << 20):.1f} of {size / (1 << 20):.0f} MB are left in {directory.parent}. When it is full, "
+                "TLS sessions are not stored and devices do full handshakes.",
             )
         else:
             self._alarms.clear("session-store-full")
 
 
 def forget_old_sessions(directory: Path, *, lifetime_seconds: int, most_bytes: int) -> int:
-    """Remove stored TLS sessions past their lifetime, and the oldest where they take more than `most_bytes`.
+    """Remove expired TLS sessions, and the oldest if they take more than `most_bytes`. Returns the number of files.
 
-    The room is shared evenly among the slots that use it: a busy tenant forgets its own sessions, not those of others.
-    Returns how many files were removed.
+    The slots in use share the space evenly, so a busy tenant displaces only its own sessions.
     """
     slots = [sorted(_stored(slot), reverse=True) for slot in directory.iterdir() if slot.is_dir()]
     share = most_bytes // max(1, sum(1 for files in slots if files))
@@ -75,9 +74,9 @@ def forget_old_sessions(directory: Path, *, lifetime_seconds: int, most_bytes: i
 
 
 def _stored(slot: Path) -> Iterator[tuple[float, str, int]]:
-    """When each file was written, its path, and the bytes that it takes of the place."""
+    """Time, path and disk usage in bytes of each file."""
     for entry in os.scandir(slot):
-        # radiusd removes sessions too.
+        # radiusd removes sessions, too.
         with suppress(FileNotFoundError):
             found = entry.stat()
             yield found.st_mtime, entry.path, found.st_blocks * 512

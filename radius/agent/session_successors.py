@@ -1,8 +1,7 @@
-"""Sessions whose NAS began another one of the same device with the same Acct-Session-Id: they are over, and their Stop
-was lost, mostly with a NAS that restarted and says nothing of it.
+"""Ends sessions whose NAS began another one of the same device with the same Acct-Session-Id: their Stop was lost.
 
-What is live follows from what was told of both, in whatever order: a report of after the start of the other shows that
-both go on, and a later report makes a session live again.
+Mostly the NAS restarted without a report. The result does not depend on the order of records: a report after the start
+of the other session shows that both continue, and makes an ended one live again.
 """
 
 from collections.abc import Collection
@@ -14,7 +13,7 @@ from radius.agent.session_ends import Named, ending
 from radius.agent.stays import Key
 
 SUPERSEDED = "superseded"
-# Equal NASes at two sites say the same of themselves.
+# NASes at two sites may identify themselves equally.
 _END = ending(
     """
     SELECT known.place, known.updated_at AS ended_at, '' AS cause, '{:superseded}'::text[] AS flag,
@@ -46,8 +45,8 @@ _END = ending(
 
 
 def end_superseded(cursor: psycopg.Cursor, keys: Collection[Key]) -> list[Named]:
-    """End what is over of the sessions of these keys, of each of which one began, or is live again, beside others.
+    """End superseded sessions of these keys, each of which has a new or revived session beside others.
 
-    None of them without an Acct-Session-Id: several at once may have none.
+    Skips sessions without an Acct-Session-Id, because several may have none.
     """
     return cursor.execute(_END.encode(), tuple(map(list, zip(*keys, strict=True)))).fetchall() if keys else []

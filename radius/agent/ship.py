@@ -1,7 +1,7 @@
 """Ships one stream of the journal to PostgreSQL, exactly once.
 
-Each batch is one transaction that writes its rows and the position behind them. The row of journal_positions, locked
-and compared first, is the guard: whatever was lost between a commit and our knowing of it, the stored position decides.
+Each batch is one transaction that writes its rows and the new position. It first locks and compares the row of
+journal_positions: after any failure around the commit, the stored position is authoritative.
 """
 
 import threading
@@ -26,16 +26,16 @@ from radius.agent.streams import StrayRecord, Stream, Work
 
 MAX_RECORDS = 5_000
 MAX_BYTES = 4 << 20
-# A transaction costs as much as some hundred rows: while records come in slowly, they are gathered for so long.
+# A transaction costs as much as some hundred rows, so slow records are collected for this time.
 GATHER_SECONDS = 0.15
-# Where somebody waits for them.
+# The same if somebody waits for them.
 GATHER_WATCHED_SECONDS = 0.075
 FULL_BATCH_RECORDS = 2_000
 _MAX_BACKOFF_SECONDS = 5.0
-# One radiusd that takes over from another has done so long before.
+# A replaced radiusd has ended long before.
 _HELD_SECONDS = 30
-# SQLSTATE classes of data that PostgreSQL refuses: data exception, integrity violation, program limit exceeded.
-# Anything else (no server, no room, no grant) may pass, so it is tried again.
+# SQLSTATE classes of rejected data: data exception, integrity violation, program limit exceeded. Other errors (server,
+# space, permissions) may pass, so they are retried.
 _DATA_FAULTS = ("22", "23", "54")
 _CHECK_VIOLATION = "23514"
 
@@ -56,20 +56,19 @@ _TENANTS = "SELECT tenant_id::text FROM slots WHERE cell_id = %s AND tenant_id I
 
 
 def shipping_engine(url: str, stream: Stream) -> Engine:
-    """One connection, with the stream's temporary tables in it."""
+    """An engine with one connection and the stream's temporary tables."""
     engine = make_engine(url, pool_size=1, application_name=f"admit-ship-{stream.name}")
 
     @event.listens_for(engine, "connect")
     def make_tables(connection: psycopg.Connection, _: object) -> None:
         connection.autocommit = True
-        # A batch touches a few thousand of millions of rows: never by reading a whole table, which the planner is apt
-        # to choose here because it knows nothing of temporary tables that were never analysed.
-        # The estimates that follow from that must not start the compiler either.
+        # A batch touches a few thousand of millions of rows. Without statistics of the temporary tables the planner
+        # prefers to read whole tables, so that is off. Its wrong estimates must not start JIT compilation either.
         for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"):
             connection.execute("SELECT set_config(%s, 'off', false)", (setting,))
-        # A batch is sorted out in memory.
+        # Sort a batch in memory.
         connection.execute("SELECT set_config('work_mem', '32MB', false)")
-        # Segments are deleted after the commit: it must be on disk, whatever the cluster's default.
+        # Segments are deleted after the commit, so it must be on disk, whatever the cluster's default.
         connection.execute("SELECT set_config('synchronous_commit', 'on', false)")
         for table in stream.tables:
             connection.execute(table)
@@ -79,25 +78,25 @@ def shipping_engine(url: str, stream: Stream) -> Engine:
 
 
 def is_data_fault(exc: psycopg.Error) -> bool:
-    """Whether PostgreSQL refuses what it was given, so that trying again is of no use."""
+    """Whether PostgreSQL rejects the data, so that a retry is useless."""
     if exc.sqlstate == _CHECK_VIOLATION and not exc.diag.constraint_name:
-        # Of no constraint of ours: a day's partition was made while its row was on the way to the default partition.
+        # Not our constraint: a partition was created while its row was on the way to the default partition.
         return False
     return (exc.sqlstate or "")[:2] in _DATA_FAULTS
 
 
 def tenants_of(cursor: psycopg.Cursor, cell_id: CellId) -> frozenset[str]:
-    """Ids of the tenants that live in the cell, until the transaction ends: who moves one away waits for that."""
+    """Ids of the cell's tenants, locked until the transaction ends: a move waits for it."""
     cursor.execute(_SHIPPING, (SHIPPING_LOCK, cell_id))
     return frozenset(row[0] for row in cursor.execute(_TENANTS, (cell_id,)))
 
 
 class _PositionMoved(Exception):
-    """No error: somebody else shipped, or we did and were not told."""
+    """The position has changed: another process shipped, or our own commit succeeded unnoticed. Not an error."""
 
 
 class Shipper:
-    """`journal` holds a folder for each stream; `host` is whom the cell must belong to, where it may have moved."""
+    """Ships a stream. `journal` has a folder for each stream; `host` must own the cell, which may have moved."""
 
     def __init__(
         self,
@@ -118,15 +117,15 @@ class Shipper:
         self._reader = JournalReader(journal / stream.name)
         self._alarms = alarms
         self._clock = clock
-        # Everything until then (epoch microseconds) is in the database; 0 where nothing is known yet.
+        # All records until then (epoch microseconds) are in the database; 0 if unknown.
         self.shipped_until = 0
         self._position: SegmentPosition | None = None
-        # Epoch microseconds; 0 where no segments wait behind one whose writer lives.
+        # Epoch microseconds; 0 if no segment waits behind one in use.
         self._held_since = 0
         self._limit = MAX_RECORDS
 
     def run(self, stop: threading.Event) -> None:
-        """Ship until `stop` is set, whatever becomes of PostgreSQL meanwhile."""
+        """Ship until `stop` is set, retrying after database errors."""
         backoff = 0.0
         alarm = f"ship-{self._stream.name}"
         while not stop.is_set():
@@ -135,7 +134,7 @@ class Shipper:
             except (psycopg.Error, SQLAlchemyError, AdmitError, OSError) as exc:
                 backoff = min(max(0.2, backoff * 2), _MAX_BACKOFF_SECONDS)
                 self.counters["failures"] += 1
-                self._alarms.tell(alarm, f"The journal does not reach the database: {sentence(exc)}")
+                self._alarms.tell(alarm, f"Journal records do not reach the database: {sentence(exc)}")
                 stop.wait(backoff)
                 continue
             backoff = 0.0
@@ -148,9 +147,9 @@ class Shipper:
         self._reader.close()
 
     def step(self) -> int:
-        """Ship one batch; returns the number of records that were dealt with, 0 where nothing is to be done.
+        """Ship one batch. Returns the number of processed records; 0 if there were none.
 
-        Raises what the database raises where it cannot take anything.
+        Raises database errors that are no data faults.
         """
         if self._position is None:
             self._adopt_stored_position()
@@ -190,12 +189,12 @@ class Shipper:
     def _lock(self, cursor: psycopg.Cursor) -> tuple[SegmentPosition, str]:
         row = cursor.execute(_POSITION_LOCK, (self._host, self._cell_id, self._stream.name)).fetchone()
         if row is None:
-            # The position is that of another machine's journal: to go on from it would leave out what is in this one.
-            raise CellTaken(f"The cell is served from another host than {self._host}.")
+            # The position belongs to another machine's journal; using it would skip records of this one.
+            raise CellTaken(f"Another host than {self._host} serves the cell.")
         return SegmentPosition(row[0], row[1]), row[2]
 
     def _store(self, batch: RecordBatch, refused: tuple[SetAside, ...] = ()) -> int:
-        """Returns the time of the last record, 0 where there is none. `refused` go into quarantine."""
+        """Store a batch. Returns the time of the last record, 0 if empty. `refused` go into quarantine."""
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             cursor = driver_connection(session).cursor()
             if self._lock(cursor)[0] != self._position:
@@ -220,14 +219,14 @@ class Shipper:
                 last_at = work.take(payload)
             except StrayRecord as exc:
                 strange.append(SetAside(payload, "stray", f"{exc}"))
-            except Exception as exc:  # house-rule: whatever one record does to our code, the others are shipped
+            except Exception as exc:  # house-rule: a record that our code cannot handle does not stop the others
                 strange.append(SetAside(payload, "quarantined", f"{type(exc).__name__}: {exc}"))
-        # While a backlog is read, time is that of its records: what ends a conversation may be in the next batch.
+        # During a backlog, use the records' time: the next batch may have the end of a conversation.
         work.finish(last_at if batch.more else self._clock())
         return work, last_at, strange
 
     def _narrow(self, batch: RecordBatch, exc: psycopg.Error) -> None:
-        """The batch holds something that PostgreSQL refuses: find it by halves and set it aside."""
+        """Find the records that PostgreSQL rejects by halving the batch, and set them aside."""
         if len(batch.payloads) > 1:
             self._limit = max(1, len(batch.payloads) // 2)
             return
@@ -236,7 +235,7 @@ class Shipper:
         self._advance(batch, self._store(batch, refused))
 
     def _tell_set_aside(self, records: list[SetAside], left_out: int) -> None:
-        """After the commit, so that each is counted once."""
+        """Count and report records after the commit, so that each counts once."""
         self.counters["lost"] += left_out
         for kind, number in Counter(record.kind for record in records).items():
             self.counters[kind] += number
@@ -244,7 +243,7 @@ class Shipper:
             full = f" The quarantine is full: {self.counters['lost']} were lost." if left_out else ""
             self._alarms.tell_event(
                 f"{kind}-{self._stream.name}",
-                f"{self.counters[kind]} journal records were set aside, the last because: {last}.{full}",
+                f"{self.counters[kind]} journal records were quarantined. Last reason: {last}.{full}",
             )
 
     def _advance(self, batch: RecordBatch, last_at: int) -> None:
@@ -271,21 +270,21 @@ class Shipper:
         alarm = f"journal-damaged-{self._stream.name}"
         if batch.damaged:
             self._alarms.tell(
-                alarm, "The segment in use is damaged; what follows is cut when radiusd starts the next one."
+                alarm, "The current journal segment is damaged. Its rest is cut when radiusd starts the next one."
             )
         else:
             self._alarms.clear(alarm)
         self._report_held(batch)
 
     def _report_held(self, batch: RecordBatch) -> None:
-        """While one radiusd takes over from another there are two writers for seconds."""
+        """Warn of an old segment that stays open. Two writers are normal for seconds while radiusd is replaced."""
         self._held_since = (self._held_since or self._clock()) if batch.held else 0
         alarm = f"journal-held-{self._stream.name}"
         if batch.held and self._clock() - self._held_since > _HELD_SECONDS * 1_000_000:
             self._alarms.tell(
                 alarm,
-                f"A process holds segment {batch.position.segment} open, though there are later ones: what is in them "
-                "does not reach the database until that process has ended.",
+                f"A process keeps segment {batch.position.segment} open although later ones exist. Their records reach "
+                "the database only after that process has ended.",
             )
         else:
             self._alarms.clear(alarm)

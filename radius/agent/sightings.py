@@ -1,7 +1,7 @@
-"""When and where a MAC address was seen, whether it was let in, and what was said of it. Endpoints come of it.
+"""Sightings of MAC addresses: when and where, whether admitted, and reported evidence. Endpoints are made from them.
 
-Written once a minute (by accounting: half an hour) for each address, or when the verdict or what is said of it changes;
-so devices that come again and again cost nothing but a look into a dictionary.
+Written once a minute for each address (accounting: half an hour), or when the verdict or evidence changes. So frequent
+devices cost only a dictionary lookup.
 """
 
 import time
@@ -21,12 +21,12 @@ from radius.agent.rows import copy_line
 from radius.agent.usage import Usage
 
 QUIET_MICROSECONDS = 60_000_000
-# An Interim-Update every few minutes is no news: sessions tell who is there.
+# Frequent Interim-Updates add nothing: sessions show who is present.
 ACCOUNTING_QUIET_MICROSECONDS = 1_800_000_000
-# Beyond this the least recently seen are forgotten, which costs one more update each.
+# Maximum; the least recently seen are dropped, which costs one more update each.
 MAX_REMEMBERED = 100_000
 
-# To look whether the list of a tenant is full means counting it: 70 ms where it is.
+# Counting a tenant's list to see whether it is full takes 70 ms if it is.
 LOOK_SECONDS = 10.0
 _FULL = """
 SELECT t FROM unnest(%(tenants)s::text[]) t
@@ -38,7 +38,7 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class Sighting:
-    """What a batch says of one address; the last word counts."""
+    """Data of a batch about one address; the latest value wins."""
 
     tenant_id: str
     mac: str
@@ -47,11 +47,11 @@ class Sighting:
     nas_id: str
     nas_port: str
     ssid: str
-    # "" and None where accounting alone tells of it.
+    # "" and None if only accounting reports it.
     method: str = ""
     identity: str = ""
     permitted: bool | None = None
-    # Of what was said, to see whether it is said again; 0 for nothing.
+    # Hash of the evidence, to detect repetition; 0 for none.
     told: int = 0
     evidence: dict[tuple[str, str], Evidence] = field(default_factory=dict)
 
@@ -63,7 +63,7 @@ class _Written(NamedTuple):
 
 
 class FullLists:
-    """Tenants with so much work in wait that nothing new of theirs is written down until the worker has caught up."""
+    """Tenants with so much waiting work that nothing new is stored until the worker has caught up."""
 
     def __init__(self) -> None:
         self._looked: dict[str, float] = {}
@@ -81,7 +81,7 @@ class FullLists:
 
 
 class Sightings:
-    """What was written for each MAC address of late; changed only by `remember`, after the commit."""
+    """Recent writes for each MAC address; only `remember` changes them, after the commit."""
 
     def __init__(self, quiet_microseconds: int) -> None:
         self._quiet = quiet_microseconds
@@ -103,7 +103,7 @@ class Sightings:
 
     def remember(self, batch: "SightingBatch") -> None:
         for key, seen in batch.seen.items():
-            # What was not written down is news when it is said again.
+            # Evidence that was not stored counts as new next time.
             told = 0 if seen.tenant_id in batch.full else seen.told or self.told(key)
             self._written[key] = _Written(seen.at, seen.permitted, told)
             self._written.move_to_end(key)
@@ -115,7 +115,7 @@ class SightingBatch:
     def __init__(self, known: Sightings) -> None:
         self._known = known
         self.seen: dict[Key, Sighting] = {}
-        # Of FullLists, once it is written.
+        # From FullLists, set before writing.
         self.full: frozenset[str] = frozenset()
 
     def leave_room(self, cursor: psycopg.Cursor) -> None:
@@ -165,7 +165,7 @@ class SightingBatch:
         self.seen[tenant_id, mac] = seen
         return seen
 
-    # In the order of the keys: both streams write these rows, and neither may wait for the other in a circle.
+    # Ordered by key: both streams write these rows and must not deadlock.
 
     def sighting_lines(self) -> Iterable[str]:
         return [_sighting_line(self.seen[key]) for key in sorted(self.seen)]
@@ -186,7 +186,7 @@ CREATE TEMPORARY TABLE shipped_sightings (
 ) ON COMMIT DELETE ROWS
 """
 SIGHTINGS_COPY = "COPY shipped_sightings FROM STDIN (NULL '')"
-# What was never seen before is work for the worker.
+# Addresses never seen before become work for the worker.
 SIGHTINGS_MERGE = """
 WITH merged AS (
     INSERT INTO endpoint_sightings AS known (

@@ -1,4 +1,4 @@
-"""Whether NASes that are exempt from Message-Authenticator send it: one row for each, written once a minute."""
+"""Whether exempt NASes send Message-Authenticator: one row for each, written once a minute."""
 
 import psycopg
 
@@ -8,8 +8,8 @@ from radius.agent.rows import copy_line, copy_rows, host_address
 
 class SignatureSightings:
     def __init__(self) -> None:
-        # By tenant and source address, epoch microseconds: the last unsigned request, the first signed one after it
-        # and the last signed one. 0 for none.
+        # By tenant and source address, in epoch microseconds: the last unsigned request, the first signed one after
+        # it, and the last signed one. 0 for none.
         self._seen: dict[tuple[str, str], tuple[int, int, int]] = {}
 
     def add(self, record: AuthRecord) -> None:
@@ -40,8 +40,8 @@ CREATE TEMPORARY TABLE shipped_signatures (
 ) ON COMMIT DELETE ROWS
 """
 _COPY = "COPY shipped_signatures FROM STDIN (NULL '')"
-# Written once a minute, and at each change. A batch that comes late (radius/agent/replay.py) may make
-# `signs_since` later than it was, never earlier.
+# Written once a minute and at each change. A late batch (radius/agent/replay.py) may make `signs_since` later than it
+# was, never earlier.
 _MERGE = """
 INSERT INTO nas_signatures AS known (nas_id, tenant_id, last_unsigned_at, signs_since, last_signed_at)
 SELECT n.id, n.tenant_id, to_timestamp(s.unsigned_at / 1e6), to_timestamp(s.signs_since / 1e6),

@@ -1,4 +1,4 @@
-"""What radiusd has loaded of Admit: configuration and Python. Another version of it needs another radiusd."""
+"""Version of Admit's configuration and Python that radiusd has loaded. Another version needs a restart."""
 
 import hashlib
 import sys
@@ -12,12 +12,12 @@ _LOADED = ("radius/raddb", "radius/module", "nac", "pki")
 
 @cache
 def running_version() -> str:
-    """Of the tree as it was when this process asked first."""
+    """Version of the tree at the first call of this process."""
     return version_of(CHECKOUT)
 
 
 def version_of(checkout: Path) -> str:
-    """Changes with every file that radiusd may have read, and with the interpreter."""
+    """Hash of all files that radiusd may have read, and of the interpreter."""
     digest = hashlib.sha256(sys.version.encode())
     for folder in _LOADED:
         for path in sorted((checkout / folder).rglob("*")):

@@ -1,4 +1,4 @@
-"""What a cell tells of itself: `status.json` for the machine it runs on, its row in `cells` for everybody else."""
+"""Status of a cell: `status.json` on its machine, and its row in `cells` for others."""
 
 import os
 import platform
@@ -34,7 +34,8 @@ def status_document(
     counters: Mapping[str, int],
     alarms: Sequence[Alarm],
 ) -> dict[str, Any]:
-    """`state` is serving or down; `position_at` is when the replica last caught up, epoch seconds."""
+    """Content of status.json. `state` is serving or down; `position_at` is when the replica last caught up, in epoch
+    seconds."""
     return {
         "state": state,
         "at": clock.utc_now().isoformat(),
@@ -60,8 +61,10 @@ def write_status(path: Path, document: Mapping[str, Any]) -> None:
 def report(
     engine: Engine, cell_id: CellId, counters: Mapping[str, int], alarms: Sequence[Alarm], *, shipped_until: int
 ) -> None:
-    """`shipped_until` in epoch microseconds, 0 where that is not known. Raises CellTaken where the agent of another
-    machine has taken the cell over."""
+    """Update the row in `cells`. `shipped_until` is in epoch microseconds, 0 if unknown.
+
+    Raises CellTaken if the agent of another machine has taken over the cell.
+    """
     with session_scope(CellScope(cell_id), engine=engine) as session:
         cells.report_cell(
             session,
@@ -74,6 +77,6 @@ def report(
 
 
 def leave(engine: Engine, cell_id: CellId) -> None:
-    """So that another machine need not wait before it takes the cell over."""
+    """Release the cell, so that another machine can take it over at once."""
     with session_scope(CellScope(cell_id), engine=engine) as session:
         cells.leave_cell(session, cell_id=cell_id, host=platform.node())

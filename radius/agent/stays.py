@@ -1,12 +1,12 @@
-"""Sessions out of accounting records: Start, Interim-Update and Stop in any order, each any number of times.
+"""Sessions from accounting records: Start, Interim-Update and Stop in any order, each any number of times.
 
-Every record tells when its session started: when it happened, less Acct-Session-Time. Records of one NAS, session id
-and station whose starts agree within `SAME_START_SECONDS` are one session. Of those, the one that tells of the longest
-time is the latest and gives the end; of each counter the largest counts, for they only ever grow (RFC 2866 5.3). So
+Every record gives the start of its session: its time minus Acct-Session-Time. Records of one NAS, session id and MAC
+address whose starts differ by at most `SAME_START_SECONDS` are one session. The record with the longest session time is
+the latest and gives the end. Of each counter the largest value counts, because counters only grow (RFC 2866 5.3). So
 neither the order of arrival nor repetition matters.
 
-What began after a Stop, and tells of more than the Stop did, is of another session that has the same id. `Stays` and
-STAYS_MERGE (session_merge.py) have the same rules, for what one batch holds and for what is known already.
+A record that began after a Stop and reports more than it belongs to another session with the same id. `Stays` applies
+these rules to a batch, and STAYS_MERGE (session_merge.py) to the stored sessions.
 """
 
 from bisect import bisect_left, bisect_right
@@ -19,18 +19,18 @@ from radius.agent.session_counts import count_keys
 from radius.agent.usage import RESTARTS, Usage, optional_number
 
 _SECOND = 1_000_000
-# A NAS that repeats a record without telling the delay shifts its start by the outage that made it repeat.
+# A NAS that repeats a record without its delay shifts its start by the length of the outage.
 SAME_START_SECONDS = 300
 _SAME_START = SAME_START_SECONDS * _SECOND
-# By how much the times of two records may be off from each other.
+# Tolerance between the times of two records.
 UNSURE_SECONDS = 30
 _UNSURE = UNSURE_SECONDS * _SECOND
-# What only several records together show; docs/reference/accounting.md explains them.
+# Flags that only several records together show; docs/reference/accounting.md explains them.
 BACKWARDS = "counters-backwards"
 STOPPED_TWICE = "stopped-twice"
 _NONE: frozenset[str] = frozenset()
 
-# Told once, they hold until something else is told.
+# Fields that keep their last value until another is reported.
 _LASTING = (
     "identity",
     "nas_port",
@@ -47,11 +47,11 @@ Key = tuple[str, str, str, str]
 
 @dataclass(slots=True)
 class Stay:
-    """What a batch says of one session."""
+    """Data of one session in a batch."""
 
     latest: Usage
     started_at: int
-    # Nobody said how long it lasted yet: only an earlier record can tell when it started.
+    # No record has the session time yet: only an earlier one can tell the start.
     start_unknown: bool
     has_start: bool
     progress: int
@@ -65,7 +65,7 @@ class Stay:
             self.faults |= frozenset(usage.faults)
         if usage.status_type == "Start":
             self.has_start = True
-            # One that is later than what the session did since was heard late.
+            # A Start later than the session's progress arrived late.
             if started_at <= self.latest.event_at:
                 self.started_at = started_at
         elif usage.event_at < self.started_at:
@@ -74,7 +74,7 @@ class Stay:
         stopped = usage.status_type == "Stop"
         progress = _progress(usage, self.started_at)
         is_apart = progress != self.progress
-        # Without a time that it lasted, nothing tells that the session went on after its Stop.
+        # Without a session time, nothing shows that the session continued after its Stop.
         is_late = self.stopped and not stopped and usage.session_seconds is None
         if stopped and self.stopped and is_apart:
             self.faults |= {STOPPED_TWICE}
@@ -85,11 +85,11 @@ class Stay:
             self.faults |= {BACKWARDS}
 
     def _is_later(self, progress: int, stopped: bool) -> bool:
-        """Whether what is known already is later than another record of this progress."""
+        """Whether the known data is later than a record with this progress."""
         return self.progress > progress or (self.progress == progress and self.stopped and not stopped)
 
     def is_of(self, usage: Usage, started_at: int, *, known: bool) -> bool:
-        """Whether a record that tells of this start, if it does, is of this session."""
+        """Whether a record with this start, if known, belongs to this session."""
         ended_at = max(self.latest.event_at, self.started_at)
         if not known:
             is_near = self.start_unknown or self.started_at <= started_at + _SAME_START
@@ -117,7 +117,7 @@ def _tells_more(usage: Usage, seconds: int | None, other: Usage, other_seconds: 
 
 
 def _fill(newer: Usage, older: Usage) -> bool:
-    """A NAS may leave out of a Stop what it told before. Whether a counter ran backwards."""
+    """Copy values that a NAS reported earlier but omits in a Stop. Returns whether a counter ran backwards."""
     backwards = False
     for counter in ("input_octets", "output_octets"):
         told, before = getattr(newer, counter), getattr(older, counter)
@@ -131,7 +131,7 @@ def _fill(newer: Usage, older: Usage) -> bool:
 
 
 def _progress(usage: Usage, started_at: int) -> int:
-    """Seconds that the session has lasted, as far as the NAS tells. A Start may be heard late, but it is the start."""
+    """Session time in seconds, as far as the NAS reports it. A late Start still counts as 0."""
     if usage.status_type == "Start":
         return 0
     if usage.session_seconds is not None:
@@ -143,7 +143,7 @@ _start_of = attrgetter("started_at")
 
 
 class Stays:
-    """Those of a batch that have one key, each kind in the order of their starts: a NAS may use one key for all."""
+    """Stays of a batch with one key, by kind, ordered by start: a NAS may use one key for all sessions."""
 
     __slots__ = ("_known", "_unknown")
 
@@ -167,17 +167,17 @@ class Stays:
         del stays[place]
 
     def find(self, usage: Usage, started_at: int, restarted_at: int, *, known: bool) -> Stay | None:
-        """The session that a record is of; of several the one that began nearest to it."""
+        """The session of a record; the nearest start if several match."""
         fitting = (
             stay
             for stay in self._near(started_at, known=known)
-            # A NAS that has restarted may count its session ids from the beginning.
+            # A restarted NAS may reuse session ids.
             if not stay.started_at < restarted_at <= started_at and stay.is_of(usage, started_at, known=known)
         )
         return min(fitting, key=lambda stay: abs(stay.started_at - started_at), default=None)
 
     def _near(self, started_at: int, *, known: bool) -> Iterator[Stay]:
-        """What may be, without a look at all: there may be thousands."""
+        """Candidates by start, without a scan: there may be thousands."""
         last = bisect_right(self._known, started_at + _SAME_START, key=_start_of)
         if known:
             yield from self._known[bisect_left(self._known, started_at - _SAME_START, key=_start_of) : last]
@@ -188,11 +188,11 @@ class Stays:
 
 
 class SessionBatch:
-    """Collapses the records of a batch: each session is written once."""
+    """Collapses the records of a batch, so that each session is written once."""
 
     def __init__(self) -> None:
         self._stays: dict[Key, Stays] = {}
-        # By tenant and NAS the last of each site.
+        # The last restart of each site, by tenant and NAS.
         self._restarts: dict[tuple[str, str], dict[str, int]] = {}
 
     def add(self, usage: Usage) -> None:
@@ -218,7 +218,7 @@ class SessionBatch:
         stays.put(stay)
 
     def _restarted_at(self, usage: Usage) -> int:
-        """When its NAS restarted last, as far as the batch tells; 0 where it does not."""
+        """Time of the last restart of its NAS in the batch; 0 if none."""
         restarts = self._restarts.get((usage.tenant_id, usage.nas_key), {})
         fitting = (at for site, at in restarts.items() if site in ("", usage.site_id) or not usage.site_id)
         return max(fitting, default=0)
@@ -237,7 +237,7 @@ class SessionBatch:
         return count_keys(named, tenants) if tenants else []
 
     def going_on(self) -> list[Usage]:
-        """The last that is told of each session that has not stopped."""
+        """The last record of each session that has not stopped."""
         return [stay.latest for stays in self._stays.values() for stay in stays if not stay.stopped]
 
     def restart_lines(self) -> Iterable[str]:

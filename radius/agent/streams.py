@@ -51,16 +51,16 @@ class StrayRecord(ValueError):
 
 
 class Work(Protocol):
-    """One batch: filled record by record, then written; what it remembers counts only once it is committed."""
+    """One batch: filled record by record, then written. Its state counts only after the commit."""
 
     def take(self, payload: memoryview) -> int:
-        """Add a record; returns its time. Raises and adds nothing where the record cannot be stored."""
+        """Add a record and return its time. If the record cannot be stored, raises and adds nothing."""
 
     def finish(self, now: int) -> None:
-        """Nothing more comes; `now` is the time up to which the journal was read."""
+        """End the batch; `now` is how far the journal was read."""
 
     def recall(self, cursor: psycopg.Cursor) -> None:
-        """Before records of long ago are written: what they are about may have been moved away."""
+        """Move back rows that old records of this batch may update."""
 
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None: ...
 
@@ -69,14 +69,14 @@ class Work(Protocol):
 
 
 class Stream(Protocol):
-    # As in journal_positions, and the name of its folder.
+    # As in journal_positions; also the name of its folder.
     name: str
-    # Temporary tables: PostgreSQL refuses COPY into tables with row-level security.
+    # Temporary tables, because PostgreSQL refuses COPY into tables with row-level security.
     tables: tuple[str, ...]
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody listens to what is shipped."""
+        """Whether a client watches the events of this stream."""
 
     def begin(self, tenants: frozenset[str]) -> Work: ...
 
@@ -85,11 +85,11 @@ class Stream(Protocol):
     def restore(self, open_conversations: str) -> None: ...
 
     def due(self, now: int) -> bool:
-        """Whether there is something to write although no record came."""
+        """Whether there is something to write without a new record."""
 
 
 class _Told:
-    """A stream of which listeners are told."""
+    """A stream with live events."""
 
     live: LiveFeed | None
 
@@ -154,7 +154,7 @@ class AuthWork:
         self._secrets = SecretSightings()
         self._signatures = SignatureSightings()
         self._given: list[pool_leases.Given] = []
-        # Addresses that went out while they were another device's.
+        # Addresses assigned while another device had them.
         self.given_twice = 0
 
     def take(self, payload: memoryview) -> int:
@@ -179,7 +179,7 @@ class AuthWork:
         if record.conversation:
             self.conversations.end(record.conversation)
         if record.nas_identifier == SELF_TEST_NAS:
-            # Of no device: it is in the log, and nothing follows from it.
+            # No device: it is logged, without further effects.
             return record.at
         self._hits.add(record)
         self._external.add(record)
@@ -198,7 +198,7 @@ class AuthWork:
                 self._lines.append(rows.auth_line(record))
 
     def recall(self, cursor: psycopg.Cursor) -> None:
-        """A decision is added to nothing."""
+        """Do nothing: decisions update no old rows."""
 
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None:
         if copy_rows(cursor, rows.AUTH_COPY, rows.numbered(self._lines, self.live.take_numbers(cursor))):
@@ -232,7 +232,7 @@ class AccountingStream(_Told):
         live: LiveFeed | None = None,
         hears: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`counted` tells the tenants whose live sessions the replica counts, `hears` whether radiusd answers."""
+        """`counted` returns the tenants whose live sessions the replica counts, `hears` whether radiusd answers."""
         self.live = live
         self.sightings = Sightings(ACCOUNTING_QUIET_MICROSECONDS)
         self.keeping = Keeping()
@@ -251,7 +251,7 @@ class AccountingStream(_Told):
             self.live.offer(work.live.told, work.live.noted)
 
     def restore(self, open_conversations: str) -> None:
-        """Accounting has none, but knows until when it was heard."""
+        """Restore until when accounting was received; accounting has no conversations."""
         self.keeping = Keeping.from_json(open_conversations)
 
     def due(self, now: int) -> bool:
@@ -302,7 +302,7 @@ class AccountingWork:
         return record.at
 
     def log(self, record: AccountingRecord, used: Usage) -> None:
-        """Keep it as it came. Raises Unstorable."""
+        """Store the record unchanged. Raises Unstorable."""
         self._lines.append(accounting_line(record, used))
 
     def finish(self, now: int) -> None:
@@ -336,7 +336,7 @@ class AccountingWork:
 
 
 def _live_batch(feed: LiveFeed | None, make: Make, sequence: str) -> LiveBatch:
-    """One that wants nothing where there is no feed."""
+    """A batch of live events; empty without a feed."""
     return LiveBatch(make, sequence, feed.wanted if feed else frozenset())
 
 
@@ -357,7 +357,7 @@ def _record(payload: memoryview, tenants: frozenset[str]) -> AnyRecord:
     if len(payload) > rows.LARGE_PAYLOAD_BYTES:
         record = rows.cleaned(record)
     if record.tenant_id not in tenants:
-        raise StrayRecord(f"tenant {record.tenant_id or '(none)'} holds no slot of this cell")
+        raise StrayRecord(f"tenant {record.tenant_id or '(none)'} has no slot in this cell")
     return record
 
 

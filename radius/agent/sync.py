@@ -1,7 +1,7 @@
-"""Follows PostgreSQL into the cell's replica (ADR 0001).
+"""Keeps the cell's replica up to date with PostgreSQL (ADR 0001).
 
-The position is the snapshot of the transaction that read last: new is what is visible now and was not in it, so the
-order of commits does not matter. A change is live once cells.replica_position sees its transaction.
+The position is the snapshot of the last reading transaction. Changes that are visible now and were not in it are new,
+so the order of commits does not matter. A change is live once cells.replica_position includes its transaction.
 """
 
 import logging
@@ -34,19 +34,19 @@ from radius.agent.mirror_pools import ClaimsOf, no_claims
 from radius.agent.session_counts import NOUN as SESSION
 from radius.agent.session_counts import SessionCounts
 
-# Without a notification: a poll, in case one was lost.
+# Interval of polls, in case a notification was lost.
 POLL_SECONDS = 1.0
-# How often the position moves on where nothing of this cell changed: soon after a notification, since somebody may wait
-# for a change that changed nothing, and else now and then, so that PostgreSQL need not look through ever more changes.
+# Interval to move the position if nothing of this cell changed: short after a notification, because somebody may wait;
+# otherwise longer, only so that PostgreSQL need not read ever more changes.
 ADVANCE_NOTIFIED_SECONDS = 0.5
 ADVANCE_SECONDS = 5.0
-# A server certificate is presented from a day on and to its end, which no change tells.
+# A server certificate is presented from a day on until its end, which no change announces.
 SERVERS_SECONDS = 10.0
-# Beyond this many changes at once, loading everything is quicker.
+# With more changes, a full load is faster.
 MANY_CHANGES = 200_000
 _MAX_BACKOFF_SECONDS = 5.0
 
-# Called before a commit that may change slots, with the slots that hold a tenant, in the transaction that read them.
+# Called with the occupied slots in the transaction that read them, before a commit that may change slots.
 BeforeCommit = Callable[[Session, Mapping[int, SlotRecord]], None]
 # (tenant id, noun) -> keys
 Changes = dict[tuple[str | None, str], set[str]]
@@ -66,16 +66,16 @@ LIMIT %(limit)s
 """
 _REPORT = "UPDATE cells SET replica_position = %s, replica_position_at = now() WHERE id = %s"
 
-# What happens to databases and disks; anything else is a mistake of ours and leaves a trace in the log.
+# Failures of databases and disks. Others are our own faults and are logged with a traceback.
 _EXPECTED = (psycopg.Error, SQLAlchemyError, AdmitError, ReplicaError, OSError)
-# Nouns that radiusd's configuration is made of.
+# Nouns that radiusd's configuration depends on.
 _CONFIGURING = ("slot", "nas", "tenant")
 
 _log = logging.getLogger(__name__)
 
 
 class ReplicaSync:
-    """The writer of a cell's replica. One thread runs it; PostgreSQL may be away for as long as it likes."""
+    """The writer of a cell's replica, run by one thread. Works through outages of PostgreSQL."""
 
     def __init__(
         self,
@@ -89,16 +89,16 @@ class ReplicaSync:
         before_commit: BeforeCommit | None = None,
         claims_of: ClaimsOf = no_claims,
     ) -> None:
-        """`dictionary` is what policies are checked against; `writer` stays the caller's to close. `claims_of` names
-        the file of claims of a pool (id)."""
+        """`dictionary` checks policies; the caller closes `writer`. `claims_of` returns the claim file of a pool
+        (id)."""
         self.counters: Counter[str] = Counter()
-        # Called after a change of what radiusd's configuration is made of: slots, and NASes with rules of their own.
+        # Called after a change of slots or of NASes with own rules, which radiusd's configuration depends on.
         self.on_configuration: Callable[[], None] = _ignore
-        # Set by whoever finds the replica damaged: it is built anew.
+        # Set if the replica is damaged; it is then rebuilt.
         self.rebuild_wanted = threading.Event()
-        # Epoch seconds: when the replica was last known to be what the database says.
+        # Epoch seconds when the replica was last known to equal the database.
         self.caught_up_at: int | None = None
-        # Epoch microseconds: what was committed then is in the replica.
+        # Epoch microseconds; the replica has everything committed until then.
         self.read_at = 0
         self._cell_id = cell_id
         self._engine = engine
@@ -111,7 +111,7 @@ class ReplicaSync:
         complete = writer.meta("complete") == "1" and writer.meta("cell") == str(cell_id)
         self._position = writer.meta("position") if complete else ""
         self._database = writer.meta("database")
-        # What PostgreSQL was last told, for certain.
+        # The last position that PostgreSQL has for certain.
         self._reported = self._position
         self._moved_at = float("-inf")
         self._servers_at = time.monotonic()
@@ -128,29 +128,27 @@ class ReplicaSync:
             started = time.monotonic()
             try:
                 self._follow(stop)
-            except Exception as exc:  # house-rule: the replica is followed again, whatever one row does to our code
+            except Exception as exc:  # house-rule: keep following, even if our code cannot handle a row
                 lasted = time.monotonic() - started > _MAX_BACKOFF_SECONDS
                 backoff = 0.2 if lasted else min(max(0.2, backoff * 2), _MAX_BACKOFF_SECONDS)
                 self.counters["failures"] += 1
                 if not isinstance(exc, _EXPECTED):
-                    _log.exception("the replica could not follow the database")
+                    _log.exception("cannot update the replica")
                 if isinstance(exc, ReplicaDamaged):
                     self._rebuild()
                 self._alarms.tell(
-                    "replica-sync", f"The cell serves what it knows; changes do not arrive: {sentence(exc)}"
+                    "replica-sync", f"The cell serves earlier data; changes do not arrive: {sentence(exc)}"
                 )
                 stop.wait(backoff)
 
     def catch_up(self) -> bool:
-        """Apply what is new; returns whether there was anything. Raises what database or replica raise."""
+        """Apply changes. Returns whether there were any. Raises errors of the database and the replica."""
         began = epoch_microseconds()
         with session_scope(CellScope(self._cell_id), engine=self._snapshots) as session:
             cursor = driver_connection(session).cursor()
             row = cursor.execute(_STATE, (KEEP_DAYS - 1, self._cell_id)).fetchone()
             if row is None:
-                raise NotFound(
-                    f"The database knows no cell {self._cell_id}.", remedy="Start the agent again: it registers."
-                )
+                raise NotFound(f"The database has no cell {self._cell_id}.", remedy="Restart the agent to register it.")
             snapshot, stored, too_old, database = row
             changes = None if too_old or not self._continues(stored, database) else self._read_changes(cursor)
             if changes is not None and self._servers_have_changed(cursor):
@@ -183,7 +181,7 @@ class ReplicaSync:
         return connect(url, autocommit=True, application_name="admit-listen")
 
     def _servers_have_changed(self, cursor: psycopg.Cursor) -> bool:
-        """Whether time alone has brought another server certificate's turn; asked now and then."""
+        """Whether another server certificate became due by time alone; checked now and then."""
         if time.monotonic() < self._servers_at + SERVERS_SECONDS:
             return False
         self._servers_at = time.monotonic()
@@ -196,12 +194,12 @@ class ReplicaSync:
         return time.monotonic() >= self._moved_at + pause
 
     def _continues(self, stored: str, database: str) -> bool:
-        """Whether the database is the one that was followed: an emptied or restored one knows another position, and one
-        that was restored elsewhere, or up to a moment, counts its transactions anew."""
+        """Whether the database is still the same one. An emptied or restored one has another position, and one restored
+        elsewhere or to a point in time counts transactions again."""
         return bool(self._position) and stored in (self._position, self._reported) and database == self._database
 
     def _read_changes(self, cursor: psycopg.Cursor) -> Changes | None:
-        """None where there are too many to go one by one."""
+        """Changed keys by tenant and noun; None if there are too many."""
         parameters = {"last": self._position, "limit": MANY_CHANGES + 1}
         rows = cursor.execute(_CHANGES, parameters).fetchall()
         if len(rows) > MANY_CHANGES:
@@ -278,7 +276,7 @@ class ReplicaSync:
     def _refresh_slots(
         self, connection: psycopg.Connection, batch: WriteBatch, before: dict[int, SlotRecord]
     ) -> tuple[dict[int, SlotRecord], set[str]]:
-        """Slots as they are now, and the tenants that came: their rows may have changed long before they did."""
+        """Current slots, and tenants that have just arrived: their rows may have changed long ago."""
         slots = self._mirror.read_slots(connection.cursor())
         known = {record.tenant_id: record.tenant for record in before.values()}
         present = {record.tenant_id: record.tenant for record in slots.values()}
@@ -316,14 +314,14 @@ class ReplicaSync:
 
 
 def open_replica(directory: Path, alarms: Alarms) -> ReplicaWriter:
-    """The replica in use where it can be read from end to end, else a fresh one beside it, and an alarm."""
+    """Open the replica if it is fully readable. Otherwise creates a new one beside it and raises an alarm."""
     try:
         check_replica(directory)
         return ReplicaWriter(directory)
     except (ReplicaDamaged, ReplicaMissing) as exc:
-        alarms.tell_event("replica-rebuilt", f"The replica could not be used and was built anew: {exc}")
+        alarms.tell_event("replica-rebuilt", f"The replica was unusable and was rebuilt: {exc}")
         return ReplicaWriter(directory, fresh=True)
 
 
 def _ignore() -> None:
-    """Nobody asked to be told."""
+    """Do nothing."""

@@ -1,4 +1,4 @@
-"""A radiusd beside the one that serves, which takes its ports while that answers what it has read (docs/adr/0016)."""
+"""A second radiusd that takes over the ports of the first, which still answers packets it has read (docs/adr/0016)."""
 
 import json
 import logging
@@ -21,8 +21,8 @@ from radius.module.settings import ModuleSettings
 
 log = logging.getLogger(__name__)
 
-# The one that was exchanged sends delayed rejects, and what its verifier says of passwords. What the other one journals
-# is not shipped before that: segments are read in their order.
+# Time for the replaced one to send delayed rejects and results of its verifier. Records of the new one are shipped only
+# afterwards, because segments are read in order.
 LEAVING_SECONDS = 3.0
 _STEP_SECONDS = 2.0
 _PORT = re.compile(r"(?<=\bport = )\d+")
@@ -31,25 +31,27 @@ Answers = Callable[[Running, Generation], bool]
 
 
 class NotShared(Exception):
-    """The radiusd that serves does not give its ports away: it is of an earlier version, or does not answer."""
+    """The running radiusd does not release its ports: it is an earlier version, or does not respond."""
 
 
 def take_over(paths: CellPaths, old: Running, of_old: Generation, new: Generation, answers: Answers) -> Running:
-    """A radiusd on `new` that has the ports of `old`, which still runs and gets nothing any more. Raises NotShared or
-    RadiusdError, and then `old` serves as before."""
+    """Start a radiusd on `new` with the ports of `old`, which stays running without new packets.
+
+    Raises NotShared or RadiusdError; `old` then serves as before.
+    """
     twin = _on_other_ports(paths, new)
     running = process.start(twin.directory, paths.radiusd_log)
     try:
         _note(paths, old, running)
         if not answers(running, twin):
-            raise RadiusdError(f"radiusd does not answer; see {paths.radiusd_log}")
+            raise RadiusdError(f"radiusd does not respond; see {paths.radiusd_log}")
         _hand_over(of_old.facts.status, twin.facts.status)
         if not answers(running, new):
-            raise RadiusdError("radiusd does not answer on the ports that it has taken")
+            raise RadiusdError("radiusd does not respond on the ports that it has taken over")
         running = replace(running, config_directory=new.directory)
         process.remember(paths.running, running)
     except Exception:
-        # Its sockets end with it, and what comes goes to the old one again.
+        # Its sockets close with it, so the old one receives again.
         process.stop(running)
         does(of_old.facts.status.port, of_old.facts.status.secret, "stay", seconds=_STEP_SECONDS)
         raise
@@ -60,14 +62,14 @@ def _hand_over(old: Endpoint, new: Endpoint) -> None:
     def step(whom: Endpoint, word: str) -> bool:
         return does(whom.port, whom.secret, word, seconds=_STEP_SECONDS)
 
-    # What comes waits from `bind` to `take`: a few milliseconds.
+    # Packets wait from `bind` to `take`: a few milliseconds.
     for whom, word in ((old, "share"), (new, "bind"), (old, "leave"), (new, "take")):
         if not step(whom, word):
             raise NotShared(word)
 
 
 def end_twins(paths: CellPaths, running: Running | None) -> None:
-    """Those that an agent left which was killed in an exchange: only one of them serves."""
+    """End all radiusds except `running`, left by an agent that was killed during an exchange."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         for told in json.loads(paths.twins.read_text()):
             twin = Running(int(told["pid"]), int(told["start_ticks"]), Path())

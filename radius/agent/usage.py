@@ -1,4 +1,4 @@
-"""What an Accounting-Request says (RFC 2866, 2869, 3162), read with the doubts that real NASes deserve."""
+"""Values of an Accounting-Request (RFC 2866, 2869, 3162), checked against the faults of real NASes."""
 
 import calendar
 import hashlib
@@ -17,17 +17,17 @@ _SECOND = 1_000_000
 _DAY_SECONDS = 86_400
 # A NAS repeats a record for hours at most; a larger delay is a broken counter.
 MAX_DELAY_SECONDS = _DAY_SECONDS
-# How far the clock of a NAS may be off before its Event-Timestamp is left aside for the time of arrival.
+# Maximum clock error of a NAS; beyond it the time of arrival replaces Event-Timestamp.
 MAX_EVENT_AGE_SECONDS = _DAY_SECONDS
 MAX_EVENT_AHEAD_SECONDS = 300
-# The counter wraps at 136 years; what claims ten is broken.
+# The counter wraps at 136 years; a value above ten years is broken.
 MAX_SESSION_SECONDS = 10 * 366 * _DAY_SECONDS
 _INT8_MAX = 2**63 - 1
 # PostgreSQL indexes keys up to 2,704 bytes: three of 253 characters (RFC 2865 5) of up to 3 bytes fit.
 MAX_KEY = 253
 _DIGEST = 16
 RESTARTS = ("Accounting-On", "Accounting-Off")
-# What a record is flagged for; docs/reference/accounting.md explains them.
+# Flags of a record; docs/reference/accounting.md explains them.
 IMPOSSIBLE_TIME = "impossible-time"
 SESSION_ID_MISSING = "session-id-missing"
 SESSION_ID_REPEATED = "session-id-repeated"
@@ -36,7 +36,7 @@ UNREADABLE_TEXT = "unreadable-text"
 
 @dataclass(slots=True)
 class Usage:
-    """One record, read. Times are epoch microseconds; None is what the NAS does not say."""
+    """One parsed record. Times are epoch microseconds; None means that the NAS does not send it."""
 
     at: int
     tenant_id: str
@@ -54,23 +54,23 @@ class Usage:
     framed_ipv6: str
     framed_prefix: str
     delegated_prefix: str
-    # Of one of our decisions (nac.session_class).
+    # Identifies one of our decisions (nac.session_class).
     class_: str
     cui: str
-    # When it happened at the NAS.
+    # Time of the event at the NAS.
     event_at: int
     session_seconds: int | None
     input_octets: int | None
     output_octets: int | None
     terminate_cause: str
-    # What is to be doubted in it.
+    # Faults of the record.
     faults: tuple[str, ...] = ()
 
 
 def read_usage(record: AccountingRecord) -> Usage:
     values = dict(record.attributes)
     if len(values) < len(record.attributes):
-        # Of what may come once, the first counts, as it did when the device was let in.
+        # Of a repeated attribute the first value counts, as in authentication.
         values = dict(reversed(record.attributes))
     get = values.get
     station = get("Calling-Station-Id", "")
@@ -88,12 +88,12 @@ def read_usage(record: AccountingRecord) -> Usage:
         site_id=record.site_id,
         nas_id=record.nas_id,
         nas_address=host_address(record.nas_address),
-        # Of what the NAS says alone: behind NAT its source address changes, and it may be registered at any time.
+        # Only the NAS's own identification: its source address may change behind NAT, and it may be registered later.
         nas_key=shortened(f"{identifier}|{stated}") if identifier or stated else record.nas_address,
         status_type=get("Acct-Status-Type", ""),
         session_id=shortened(session_id),
         mac=mac,
-        # Without session id and station, of all that is on the NAS only name and port are told apart.
+        # Without session id and MAC address, only name and port distinguish sessions of the NAS.
         mac_key=mac or shortened(station if station or session_id or not (name or port) else f"{name}|{port}"),
         identity=name,
         nas_port=port,
@@ -124,7 +124,7 @@ def _faults(record: AccountingRecord, values: dict[str, str], is_impossible: boo
 
 
 def shortened(text: str) -> str:
-    """As a key holds it; two texts that differ stay different where the key is too short for them."""
+    """Shorten a text for a key. Different texts stay different."""
     if len(text) <= MAX_KEY:
         return text
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGEST]
@@ -132,7 +132,7 @@ def shortened(text: str) -> str:
 
 
 def _text_of(octets: str) -> str:
-    """What octets say that radiusd prints as 0x...; as they are where that is no text."""
+    """Text of octets that radiusd prints as 0x...; unchanged if they are no text."""
     try:
         text = bytes.fromhex(octets.removeprefix("0x")).decode()
     except ValueError:
@@ -142,7 +142,7 @@ def _text_of(octets: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def ipv6_prefix(text: str) -> str:
-    """The prefix without bits behind its length (RFC 3162 2.3, RFC 4818), "" where it is none."""
+    """The prefix without bits behind its length (RFC 3162 2.3, RFC 4818); "" if invalid."""
     try:
         return str(IPv6Network(text, strict=False)) if "/" in text else ""
     except ValueError:
@@ -150,7 +150,7 @@ def ipv6_prefix(text: str) -> str:
 
 
 def _framed_ipv6(address: str, prefix: str, interface: str) -> str:
-    """Told as a whole (RFC 6911 3.1), or in halves: a prefix of 64 bits and the interface (RFC 3162 2.2)."""
+    """The whole address (RFC 6911 3.1), or one made of a 64-bit prefix and the interface (RFC 3162 2.2)."""
     if address or not interface:
         return host_address(address)
     network = ipv6_prefix(prefix)
@@ -167,7 +167,7 @@ def _number(text: str, limit: int) -> int | None:
 
 
 def _octets(low: str, gigawords: str) -> int | None:
-    """64-bit counters come in two halves (RFC 2869 5.1, 5.2)."""
+    """A 64-bit counter from its two halves (RFC 2869 5.1, 5.2)."""
     octets = _number(low, 0xFFFFFFFF)
     if not gigawords:
         return octets
@@ -178,8 +178,7 @@ def _octets(low: str, gigawords: str) -> int | None:
 
 
 def _event_at(at: int, delay: str, stamp: str) -> tuple[int, bool]:
-    """When it happened, and whether what the NAS says of that cannot be. The delay comes first: it needs no right clock
-    in the NAS."""
+    """Time of the event, and whether the NAS's value is impossible. Prefers the delay, which needs no correct clock."""
     seconds = _number(delay, MAX_DELAY_SECONDS)
     if seconds:
         return at - seconds * _SECOND, False
@@ -189,7 +188,7 @@ def _event_at(at: int, delay: str, stamp: str) -> tuple[int, bool]:
         if happened is not None:
             happened *= _SECOND
             if at - MAX_EVENT_AGE_SECONDS * _SECOND <= happened <= at + MAX_EVENT_AHEAD_SECONDS * _SECOND:
-                # Nothing happens after it was heard: an end in the future would outlast what begins meanwhile.
+                # Never after its arrival: an end in the future would outlast later sessions.
                 return min(happened, at), is_impossible
         is_impossible = True
     return at, is_impossible
@@ -200,7 +199,7 @@ _MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if na
 
 @lru_cache(maxsize=1_024)
 def event_timestamp(text: str) -> int | None:
-    """Epoch seconds of "Nov 21 2026 03:01:02 UTC", which is how radiusd prints a date, or of plain seconds."""
+    """Epoch seconds of "Nov 21 2026 03:01:02 UTC", radiusd's format of a date, or of plain seconds."""
     if text.isdecimal() and text.isascii() and len(text) <= 10:
         return int(text)
     parts = text.split()
@@ -211,7 +210,7 @@ def event_timestamp(text: str) -> int | None:
         moment = (int(parts[2]), _MONTHS[parts[0]], int(parts[1]), hour, minute, second, 0, 0, -1)
         if parts[4] in ("UTC", "GMT"):
             return calendar.timegm(moment)
-        # radiusd prints its own zone, which is ours.
+        # radiusd prints its own time zone, which is ours.
         return int(time.mktime(moment)) if parts[4] in time.tzname else None
     except (ValueError, OverflowError):
         return None
@@ -258,7 +257,7 @@ def accounting_line(record: AccountingRecord, usage: Usage) -> str:
 
 
 def accounting_record(record: AccountingRecord, usage: Usage) -> AccountingRequest:
-    """For its event: `usage` as it was read, before sessions fill up what it leaves out."""
+    """Record for its event, with `usage` as parsed, before sessions fill in missing values."""
     return AccountingRequest(
         usage.at,
         usage.site_id,

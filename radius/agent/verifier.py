@@ -1,4 +1,4 @@
-"""Keeps the verifier's process running, and hears what it tells."""
+"""Keeps the verifier's process running, and reads its reports."""
 
 import logging
 import select
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 _BUFFER_BYTES = 4 << 20
 STOP_SECONDS = 3.0
-# It reports each second.
+# The verifier reports every second.
 HANGS_SECONDS = 15
 _TICK_SECONDS = 0.5
 _MAX_BACKOFF_SECONDS = 10.0
@@ -45,7 +45,7 @@ class VerifierProcess:
         reach: OutboundReach = DEFAULT_REACH,
         is_left: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`is_left`: whether what we started is to serve on when we end, for the next agent to take over."""
+        """`is_left`: whether our process keeps running after us, for the next agent to take over."""
         self.counters: Counter[str] = Counter()
         self.pid = 0
         self._port = port
@@ -54,7 +54,7 @@ class VerifierProcess:
         self._reject_delay_seconds = reject_delay_seconds
         self._reach = reach
         self._is_left = is_left
-        # Counted by processes that have ended.
+        # Counters of ended processes.
         self._before: Counter[str] = Counter()
         self._troubled: set[str] = set()
 
@@ -65,17 +65,17 @@ class VerifierProcess:
                 self._keep_running(sock, stop)
 
     def _take_port(self, stop: threading.Event) -> socket.socket | None:
-        """Ours as long as we live, whatever becomes of the process; None where `stop` came first."""
+        """The socket, which we keep as long as we live; None if `stop` came first."""
         while not stop.is_set():
             sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            # Beside the verifier of an agent that was killed, which answers until ours does.
+            # Shared with the verifier of a killed agent, which answers until ours does.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             try:
                 sock.bind((LOOPBACK, self._port))
             except OSError as exc:
                 sock.close()
                 self._alarms.tell(
-                    _ALARM, f"Passwords that directories or argon2id check are refused: UDP port {self._port}: {exc}"
+                    _ALARM, f"Logins that need a directory or argon2id are rejected: UDP port {self._port}: {exc}"
                 )
                 stop.wait(1)
             else:
@@ -102,9 +102,9 @@ class VerifierProcess:
             backoff = 0.2 if stayed_up else min(max(0.2, backoff * 2), _MAX_BACKOFF_SECONDS)
             self.counters["restarts"] += 1
             self._before = self.counters.copy()
-            log.error("the verifier has ended with status %s; starting it again", process.returncode)
+            log.error("the verifier has ended with status %s; restarting it", process.returncode)
             self._alarms.tell(
-                _ALARM, "Passwords that directories or argon2id check are refused: the verifier does not stay up."
+                _ALARM, "Logins that need a directory or argon2id are rejected: the verifier keeps failing."
             )
             stop.wait(backoff)
 
@@ -136,13 +136,13 @@ class VerifierProcess:
         return process
 
     def _follow(self, process: "subprocess.Popen[bytes]", stop: threading.Event) -> None:
-        """Until it ends or falls silent, or `stop`."""
+        """Read reports until it ends, hangs, or `stop` is set."""
         assert process.stdout is not None
         heard = time.monotonic()
         while not stop.is_set():
             if not select.select([process.stdout], [], [], _TICK_SECONDS)[0]:
                 if time.monotonic() - heard > HANGS_SECONDS:
-                    log.error("the verifier says nothing for %d s", HANGS_SECONDS)
+                    log.error("the verifier sent no report for %d s", HANGS_SECONDS)
                     return
                 continue
             heard = time.monotonic()
@@ -153,8 +153,8 @@ class VerifierProcess:
             try:
                 report = msgspec.json.decode(line, type=Report)
             except msgspec.DecodeError:
-                # Killed while it was telling: a line without an end.
-                log.error("the verifier says what is no report")
+                # Killed during a report: an incomplete line.
+                log.error("the verifier sent an invalid report")
                 return
             self._hear(report)
 
@@ -171,7 +171,7 @@ class VerifierProcess:
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdin is not None
         assert process.stdout is not None
-        # By a signal: if only its standard input ends, it takes us for killed.
+        # By a signal: if only its standard input closes, it assumes that we were killed.
         process.terminate()
         with suppress(BrokenPipeError):
             process.stdin.close()
@@ -185,10 +185,10 @@ class VerifierProcess:
 
 
 def _leave(process: "subprocess.Popen[bytes]") -> None:
-    """As if we were killed."""
+    """Leave it running, as if we were killed."""
     for pipe in (process.stdin, process.stdout):
         assert pipe is not None
         with suppress(BrokenPipeError):
             pipe.close()
-    # Else Popen would warn of a process that still runs.
+    # Otherwise Popen would warn of a process that still runs.
     process.returncode = 0

@@ -1,4 +1,4 @@
-"""Whether the worker keeps up with what this cell finds out about devices: an alarm tells where it does not."""
+"""Alarm if the worker does not keep up with changes of this cell's devices."""
 
 import time
 from collections.abc import Callable
@@ -10,9 +10,9 @@ from nac.ids import CellId
 from nac.models import EndpointWork
 from radius.agent.alarms import Alarms
 
-# The worker looks every second; that of a large import or of a new rule takes longer, but then the oldest goes on.
+# The worker looks every second. A large import or a new rule takes longer, but its oldest change progresses.
 STAYS_SECONDS = 60.0
-# Counted no further. So much is not worked off soon, even where it moves.
+# Limit of counting; such a backlog takes long even if it shrinks.
 MOST_COUNTED = 100_000
 _ALARM = "endpoints-waiting"
 
@@ -21,7 +21,7 @@ class WaitingEndpoints:
     def __init__(
         self, engine: Engine, cell_id: CellId, alarms: Alarms, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        # Changes that wait, of the tenants of this cell.
+        # Waiting changes of this cell's tenants.
         self.count = 0
         self._engine = engine
         self._cell_id = cell_id
@@ -31,7 +31,7 @@ class WaitingEndpoints:
         self._since = 0.0
 
     def look(self) -> None:
-        """Raises AdmitError where the database does not answer."""
+        """Raise or clear the alarm. Raises AdmitError if the database does not respond."""
         some = select(EndpointWork.id).order_by(EndpointWork.id).limit(MOST_COUNTED).subquery()
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             oldest, self.count = session.execute(select(func.min(some.c.id), func.count())).one()
@@ -44,7 +44,7 @@ class WaitingEndpoints:
         many = "or more " if self.count == MOST_COUNTED else ""
         self._alarms.tell(
             _ALARM,
-            f"What is found out about devices is not worked out: {self.count} {many}changes wait, "
-            f"the first for {waits:.0f} s. Groups by rule, vendors and profiles stay as they were. "
+            f"Changes of devices are not processed: {self.count} {many}changes wait, "
+            f"the first for {waits:.0f} s. Groups by rule, vendors and profiles are out of date. "
             "See: ./admit logs worker",
         )

@@ -1,1 +1,1 @@
-"""The only Python that radiusd calls. A callback reads one replica and appends one journal record, nothing else."""
+"""The only Python that radiusd calls. A callback reads one replica and appends one journal record."""

@@ -1,4 +1,4 @@
-"""radiusd's call for accounting: the record is in the journal, or the request is not answered (RFC 2866 2)."""
+"""radiusd's call for accounting: acknowledges a request only once its record is in the journal (RFC 2866 2)."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def accounting(pairs: radiusd.Pairs) -> radiusd.Answer:
         if slot is None:
             return radiusd.FAIL
         if request.nas_identifier == NAS_IDENTIFIER and ticket_of(request, slot, clock.epoch_seconds()) is not None:
-            # Heard and answered, which is all that it asks.
+            # Acknowledge only.
             return radiusd.OK
         record = AccountingRecord(
             clock.epoch_microseconds(),
@@ -62,7 +62,7 @@ def accounting(pairs: radiusd.Pairs) -> radiusd.Answer:
         written = _journal.append(record)
         if written:
             _repeats.add(keys[0], record.at)
-    except Exception:  # house-rule: the edge of our code; unanswered, so the NAS keeps the record and sends it again
+    except Exception:  # house-rule: the edge of our code; unanswered, so the NAS keeps the record and repeats it
         log_exception("accounting")
         return radiusd.FAIL
     return radiusd.OK if written else radiusd.FAIL

@@ -1,9 +1,9 @@
 """radiusd's calls for authentication: `authorize` for the first packet of a conversation, `post_auth` for its end.
 
-radiusd also calls `authorize` where a device wants another EAP type than it was asked for, for the first packet inside
-a tunnel, and for later ones there in which a password may come (Admit-Stage: continue). It calls `post_auth` also for
-some challenges (certificate-sent, failed-inside, challenge). At the end, Admit-Stage is reject (radiusd refused) or
-none (credentials hold). Admit-Decided says that a reject is settled, Admit-Permitted that a permit is.
+radiusd also calls `authorize` if a device wants another EAP type than the proposed one, for the first packet inside a
+tunnel, and for later ones there that may have a password (Admit-Stage: continue). It calls `post_auth` also for some
+challenges (certificate-sent, failed-inside, challenge). At the end, Admit-Stage is reject (radiusd refused) or none
+(credentials hold). Admit-Decided marks a settled reject, Admit-Permitted a settled permit.
 """
 
 import secrets
@@ -58,9 +58,9 @@ _ender: Ender
 _conversations: dict[int, Conversations] = {}
 _places = Places()
 _wanted_types = WantedTypes()
-# Of an EAP packet that has a type: "0x", code, identifier, length, type.
+# An EAP packet with a type: "0x", code, identifier, length, type.
 _EAP_HEX_DIGITS = 12
-# Conversations that last longer are noted, so that rlm_eap and the module agree on which are open.
+# Longer conversations are noted, so that rlm_eap and the module agree on which are open.
 _NOTED_AFTER_SECONDS = 10
 
 
@@ -132,7 +132,7 @@ def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
         started -= 1000 * int(first(control, "Admit-Microseconds") or 0)
         answer = _settler.settle(case, outcome, started)
         if stage == "failed-inside":
-            # The conversation goes on until the device knows; its end is not journalled again.
+            # The conversation continues until the device has the result; it is not journaled again.
             return radiusd.UPDATED, {"session-state": (("Admit-Journalled", ":=", "1"),)}
         return answer
     except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
@@ -141,7 +141,7 @@ def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
 
 
 def _authorize(request: AccessRequest, pairs: radiusd.Pairs, started: int) -> radiusd.Answer:
-    """The first packet. What needs no word of radiusd is settled here: refusals, and MAC addresses that come by PAP.
+    """Handle the first packet. Settles rejects, and MAC addresses by PAP, without radiusd's modules.
 
     `pairs` are its attributes as radiusd has them.
     """
@@ -177,7 +177,7 @@ def _authorize(request: AccessRequest, pairs: radiusd.Pairs, started: int) -> ra
         ("Admit-Microseconds", ":=", str((time.perf_counter_ns() - started) // 1000)),
     )
     if credentials.control is ASK_VERIFIER:
-        # It predicts the verdict by them (radius.verifier.forecast).
+        # The verifier predicts the verdict with them (radius.verifier.forecast).
         pieces = encode_pairs(tuple(pair for pair in pairs if is_visible(pair[0]) or pair[0].startswith("Admit-")))
         control += tuple(("Admit-Request", "+=", piece) for piece in pieces)
     return radiusd.UPDATED, {"config": control}
@@ -190,7 +190,7 @@ def _refuse(credentials: Credentials, slot: SlotRecord) -> Outcome:
 
 
 def _begin_eap(case: Case, slot: SlotRecord, started: int) -> radiusd.Answer:
-    """Name the EAP type that the device is asked for, and keep what that may take later."""
+    """Choose the EAP type to propose, and note data for later packets."""
     request = case.request
     if request.has_empty_identity():
         return _settler.settle(case, Outcome(False, "empty-identity"), started)
@@ -205,13 +205,13 @@ def _begin_eap(case: Case, slot: SlotRecord, started: int) -> radiusd.Answer:
     control = _ask_for(_wanted_types.first_of(offered, request.slot, request.mac), request.slot, slot)
     state = _count_conversation(request, case.at)
     if password is not None and "MD5" in offered:
-        # A device with a certificate may use its MAC address as identity, too.
+        # A device with a certificate may also use its MAC address as identity.
         state += (("Admit-MAB-Password", ":=", quoted(password)),)
     return radiusd.UPDATED, {"config": control, "session-state": state}
 
 
 def _count_conversation(request: AccessRequest, at: int) -> tuple[radiusd.Update, ...]:
-    """Count a new conversation, and end another one where there are too many."""
+    """Count a new conversation, and end another one if there are too many."""
     conversations = _conversations.get(request.slot)
     if conversations is None:
         conversations = _conversations[request.slot] = Conversations(_cell.settings.max_conversations)
@@ -236,7 +236,7 @@ def _note_challenge(slot: int, state: Attributes, pairs: radiusd.Pairs | None) -
 
 
 def _end_eap(request: AccessRequest, state: Attributes, reply: Attributes, outcome: Outcome) -> Outcome:
-    """Count the end of a conversation. The outcome has another reason where it failed to make room for others."""
+    """Count the end of a conversation. Changes the reason if it was ended to make room for others."""
     number = int(first(state, "Admit-Number") or 0)
     conversations = _conversations.get(request.slot)
     if not number or conversations is None:
@@ -252,9 +252,9 @@ def _end_eap(request: AccessRequest, state: Attributes, reply: Attributes, outco
 
 
 def _end_in_rlm_eap(request: AccessRequest, number: int) -> None:
-    """Free a conversation whose last packet rlm_eap did not get: it would keep it for 30 s.
+    """Free a conversation whose last packet rlm_eap did not get: otherwise rlm_eap keeps it for 30 s.
 
-    rlm_eap finds it by State and identifier. A device may lie about the identifier, so the conversation still counts.
+    rlm_eap finds it by State and identifier. A device may send a false identifier, so the conversation still counts.
     """
     found_by = bytes.fromhex(request.attributes.get("State", "")[2:])
     packet = request.attributes.get("EAP-Message", "")
@@ -263,7 +263,7 @@ def _end_in_rlm_eap(request: AccessRequest, number: int) -> None:
 
 
 def _authorize_other_type(request: AccessRequest, state: Attributes, started: int) -> radiusd.Answer:
-    """A NAK: no type that is not offered begins, so that no device gives its password away in one."""
+    """Handle a NAK. Only offered types begin, so that no device reveals its password in another."""
     case = Case(request, "eap", state)
     with _cell.replica.begin() as view:
         case.locate(_places.find(request, view))
@@ -289,7 +289,7 @@ def _ask_for(eap_type: str, number: int, slot: SlotRecord) -> tuple[radiusd.Upda
 
 
 def _authorize_inside(tunnel: str, request: AccessRequest, tried: str) -> radiusd.Answer:
-    """Who is it inside the tunnel, and with what is the password compared? A reject is journalled at the outer end."""
+    """Identify the user inside the tunnel and choose how to check the password. The outer end journals a reject."""
     case = Case(request, METHOD_OF_TYPE[tunnel])
     with _cell.replica.begin() as view:
         slot = view.slot(request.slot)
@@ -324,7 +324,7 @@ def _examine_inside(tunnel: str, case: Case, view: ReplicaView, slot: SlotRecord
 
 
 def _continue_inside(tunnel: str, request: AccessRequest) -> radiusd.Answer:
-    """A password may come: the limits apply as they are now."""
+    """Apply the current limits, because a password may follow."""
     case = Case(request, METHOD_OF_TYPE[tunnel])
     with _cell.replica.begin() as view:
         slot = view.slot(request.slot)
@@ -343,11 +343,11 @@ def _decide(case: Case, view: ReplicaView) -> Outcome:
 
 
 def _explain(case: Case, view: ReplicaView) -> Outcome:
-    # Asked here as well: packets with a State, made up or not, come past `authorize`.
+    # Also here: packets with a State, even an invented one, bypass `authorize`.
     slot = case.place.slot
     refusal = _settler.refusal(case.request, slot, case.at, case.identity) if slot else ""
     outcome = explain_reject(case, view)
-    # A wrong password counts for its user also where failures of the station have reached their limit meanwhile.
+    # A wrong password counts for its user even if the station has reached its limit meanwhile.
     is_guess = outcome.reason == "wrong-password" and case.method in USER_METHODS
     return Outcome(False, refusal) if refusal and not is_guess else outcome
 

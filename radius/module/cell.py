@@ -1,4 +1,4 @@
-"""What the module holds for the life of radiusd: settings, replica, journals, limiter. Opened once, after the fork."""
+"""Objects for the life of radiusd: settings, replica, journals, limiter. Opened once, after the fork."""
 
 import traceback
 from functools import cache
@@ -17,7 +17,7 @@ from radius.module.trusted_stations import TrustedStations
 
 
 class Journal:
-    """A stream of the journal; what it refuses is said once a second and told to the caller."""
+    """A stream of the journal. Failures to append are logged once a second and returned to the caller."""
 
     def __init__(self, settings: ModuleSettings, stream: str) -> None:
         self._stream = stream
@@ -29,7 +29,7 @@ class Journal:
         )
 
     def append(self, record: JournalRecord) -> bool:
-        """Whether the record is in the journal."""
+        """Append the record. Returns whether it is in the journal."""
         try:
             self._writer.append(record)
         except JournalError as error:
@@ -49,7 +49,7 @@ class Cell:
 
     def __init__(self) -> None:
         self.settings = load_settings()
-        # Read now: files with a mistake are to stop the start, not the first device.
+        # Read now, so that invalid files stop radiusd's start instead of the first device.
         all_vendors()
         self.replica = ReplicaReader(self.settings.replica_directory)
         self.policies = Policies()
@@ -70,7 +70,7 @@ _said_not_ready = 0
 
 
 def say_not_ready(slot: int, at: int) -> None:
-    """A packet for a slot that the replica gives to no tenant, so there is nobody's log to put it in; once a second."""
+    """Log, once a second, a packet for a slot without a tenant in the replica: no tenant's log can hold it."""
     global _said_not_ready
     if at - _said_not_ready >= 1_000_000:
         _said_not_ready = at
@@ -81,14 +81,14 @@ _said_full: dict[int, int] = {}
 
 
 def say_conversations_full(slot: int, source: str, at: int) -> None:
-    """A conversation with a NAS was ended to make room for others; once a second for each slot."""
+    """Log, once a second for each slot, that a conversation with a NAS was ended to make room for others."""
     if at - _said_full.get(slot, 0) >= 1_000_000:
         _said_full[slot] = at
         log_error(f"admit: conversations-full slot={slot} source={source}")
 
 
 def log_exception(where: str) -> None:
-    """The trace of the exception at hand, a line of the log for each of its own."""
+    """Log the current exception's traceback, one log line for each of its lines."""
     log_error(f"admit: internal-error in {where}")
     for line in traceback.format_exc().rstrip().splitlines():
         log_error(f"admit:   {line}")

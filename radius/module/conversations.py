@@ -1,11 +1,10 @@
-"""EAP conversations under way, and which of them ends where there are too many.
+"""Open EAP conversations, and which one ends if there are too many.
 
-rlm_eap 3.2.7 keeps an unfinished conversation for 30 s after its last packet and refuses new ones once its table is
-full: its `dedup_key` has no effect. A device would keep a tenant's own devices out that leaves 34 handshakes a second
-unfinished, or sends one packet in each of 1,000 every 29 s. So the module counts, per slot. When the table fills, it
-ends the oldest conversation of the NAS that has most, and an earlier one of the same device at the same NAS. It ends
-one by an EAP-NAK that proposes nothing (RFC 3748 5.3.1), which it sends to radiusd's own port for status: rlm_eap then
-frees the conversation's 330 kB at once.
+rlm_eap 3.2.7 keeps an unfinished conversation for 30 s after its last packet, and rejects new ones when its table is
+full: its `dedup_key` has no effect. One device could block a tenant with 34 unfinished handshakes a second, or with a
+packet every 29 s in each of 1,000. So the module counts, per slot. When the table fills, it ends the oldest
+conversation of the NAS with the most, and an earlier one of the same device at the same NAS. It sends radiusd's own
+status port an EAP-NAK that proposes nothing (RFC 3748 5.3.1): rlm_eap then frees the conversation's 330 kB at once.
 """
 
 import os
@@ -17,41 +16,41 @@ from radius import wire
 
 # As timer_expire in radius/raddb/templates/eap.
 LIFETIME_MICROSECONDS = 30_000_000
-# Of the table's size: from where conversations can be ended, and from where they are.
+# Shares of the table's size: from where conversations are watched, and from where they are ended.
 _WATCH_SHARE, _FULL_SHARE = 0.25, 0.75
 # Ended conversations whose devices may still answer.
 _MAX_ENDED = 1_000
 
 _STATUS_SERVER = 12
 _STATE, _NAS_IDENTIFIER, _EAP_MESSAGE = 24, 32, 79
-# EAP-Response with NAK, no type wanted; its identifier comes second.
+# EAP-Response with NAK and no wanted type; its identifier comes second.
 _NAK = b"\x02%c\x00\x06\x03\x00"
 
 
 @dataclass(slots=True)
 class Conversation:
     number: int
-    # The address that the NAS sends from, and what it says of itself.
+    # Source address of the NAS, and its own identification.
     nas: tuple[str, str]
     # 12 hex digits or "".
     mac: str
-    # Epoch microseconds of the last packet that is known here.
+    # Epoch microseconds of the last packet known here.
     seen: int
-    # What rlm_eap finds it by; b"" while that is not known.
+    # State by which rlm_eap finds it; b"" while unknown.
     state: bytes = b""
     identifier: int = 0
 
 
 class Conversations:
-    """Those of one slot."""
+    """Conversations of one slot."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._watch_from, self._full_from = int(most * _WATCH_SHARE), int(most * _FULL_SHARE)
-        # The one that was silent for longest comes first.
+        # Ordered by last packet, oldest first.
         self._open: OrderedDict[int, Conversation] = OrderedDict()
-        # The same by NAS, oldest first, and the newest of each device at a NAS. A stranger with the MAC address of
-        # another device ends nothing at another NAS.
+        # The same by NAS, oldest first, and the newest of each device at a NAS. So a device that uses another's MAC
+        # address ends nothing at another NAS.
         self._by_nas: dict[tuple[str, str], OrderedDict[int, Conversation]] = {}
         self._by_station: dict[tuple[tuple[str, str], str], Conversation] = {}
         self._ended: OrderedDict[int, None] = OrderedDict()
@@ -62,7 +61,7 @@ class Conversations:
 
     @property
     def are_watched(self) -> bool:
-        """Whether there are so many that each challenge must be noted, so that conversations can be ended."""
+        """Whether there are so many that challenges must be noted, to be able to end conversations."""
         return len(self._open) >= self._watch_from
 
     @property
@@ -70,10 +69,10 @@ class Conversations:
         return len(self._open) >= self._full_from
 
     def begin(self, nas: tuple[str, str], mac: str, at: int) -> tuple[int, Conversation | None]:
-        """The number of the new conversation, and one to end for it."""
+        """Number of the new conversation, and one to end for it."""
         self._expire(at)
         if len(self._open) >= self._most:
-            # rlm_eap refuses more than these.
+            # rlm_eap rejects more.
             self.close(next(iter(self._open)))
         ended = self._to_end(nas, mac)
         if ended is not None:
@@ -93,7 +92,7 @@ class Conversations:
         return begun.number, ended
 
     def note(self, number: int, state: bytes, identifier: int, at: int) -> None:
-        """What rlm_eap finds the conversation by from now on. It lasts longer because a packet came."""
+        """Record the State and identifier for rlm_eap, and extend the lifetime because a packet came."""
         noted = self._open.get(number)
         if noted is not None:
             noted.state, noted.identifier, noted.seen = state, identifier, at
@@ -111,7 +110,7 @@ class Conversations:
             del self._by_station[closed.nas, closed.mac]
 
     def was_ended(self, number: int) -> bool:
-        """Whether it was ended to make room, and the device did not do it."""
+        """Whether it was ended to make room, not by the device."""
         return number in self._ended
 
     def _to_end(self, nas: tuple[str, str], mac: str) -> Conversation | None:
@@ -134,18 +133,18 @@ class Conversations:
 
 
 class Ender:
-    """Makes rlm_eap forget a conversation, by a packet to `server status` (radius/raddb/radiusd.conf)."""
+    """Makes rlm_eap drop a conversation, by a packet to `server status` (radius/raddb/radiusd.conf)."""
 
     def __init__(self, port: int, secret: str) -> None:
         self._secret = secret.encode()
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
-        # Nobody reads the answers: the kernel drops what does not fit.
+        # Responses are not read: the kernel drops what does not fit.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)
         self._address = ("127.0.0.1", port)
 
     def end(self, slot: int, conversation: Conversation) -> bool:
-        """Whether the packet was sent; a conversation that is not ended goes after its lifetime."""
+        """Send the packet. Returns whether it was sent; otherwise the conversation expires after its lifetime."""
         authenticator = os.urandom(16)
         attributes = (
             wire.unsigned_message()

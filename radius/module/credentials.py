@@ -1,8 +1,8 @@
-"""How does this device authenticate, and with what must radiusd compare it? For first packets, and first inner ones.
+"""How a device authenticates, and how radiusd must verify it. For first packets, also inside tunnels.
 
-MAB comes as switches send it (radius.module.mab): the MAC address as name, in any notation, by PAP, CHAP, MS-CHAP or
-EAP-MD5, with Service-Type Call-Check or not. A name that is a MAC address is never a stored user, so neither passes as
-the other.
+Switches send MAB (radius.module.mab) with the MAC address as name, in any notation, by PAP, CHAP, MS-CHAP or EAP-MD5,
+with or without Service-Type Call-Check. A name that is a MAC address is never a stored user, so neither passes as the
+other.
 """
 
 from pathlib import Path
@@ -22,26 +22,26 @@ from radius.module.settings import VERIFIER_REALM
 
 
 class Credentials(NamedTuple):
-    """What authorize tells radiusd: a method, control items, and a reason where the device is refused at once."""
+    """Result for radiusd: a method, control items, and a reason if the device is rejected at once."""
 
     method: str
     control: tuple[Update, ...] = ()
     reason: str = ""
-    # What was found, where the reason needs it.
+    # Detail of the reason.
     detail: str = ""
-    # They hold; radiusd has nothing to compare.
+    # Already verified; radiusd compares nothing.
     verified: bool = False
 
 
-# Opened passwords of NASes.
+# Cache of opened NAS passwords.
 MAX_TEXTS = 4_096
 _MAB = Credentials("mab", verified=True)
 _EAP = Credentials("eap")
-# Attributes of a request without EAP by which a stored user is known to sign in, and what that asks for.
+# Attributes of a request without EAP that show a user's login, with the scheme that they need.
 _PLAIN = (
     ("User-Password", "pap", "pap"),
     ("CHAP-Password", "chap", "chap"),
-    # Where both come, rlm_mschap compares this one alone.
+    # If both are present, rlm_mschap compares only this one.
     ("MS-CHAP-Response", "mschapv1", "mschap"),
     ("MS-CHAP2-Response", "mschapv2", "mschap"),
 )
@@ -52,14 +52,14 @@ _IN_TTLS = (
 )
 _IN_PEAP = (("EAP-Message", "peap-mschapv2", "eap-mschap"),)
 _INSIDE = {"TTLS": (_IN_TTLS, "eap-ttls"), "PEAP": (_IN_PEAP, "peap")}
-# RFC 2865 5.2. radiusd leaves out what is longer than 253 octets (diameter2vp in rlm_eap_ttls/ttls.c of 3.2.7).
+# RFC 2865 5.2. radiusd drops more than 253 octets (diameter2vp in rlm_eap_ttls/ttls.c of 3.2.7).
 MAX_PASSWORD_OCTETS = 128
-# Takes too long for a thread of radiusd: asked of the agent's verifier by proxying, which holds none (ADR 0006).
+# Too slow for a thread of radiusd: proxied to the agent's verifier, which blocks no thread (ADR 0006).
 ASK_VERIFIER = (("Proxy-To-Realm", ":=", VERIFIER_REALM),)
 
 
 def method_asked(request: AccessRequest) -> str:
-    """How the device means to authenticate, to tell of a refusal that came before anything was examined."""
+    """The method of the request, for a reject before anything was examined."""
     attributes = request.attributes
     if "EAP-Message" in attributes:
         return "eap"
@@ -77,7 +77,7 @@ def examine(
     now_seconds: int,
     open_password: "PasswordOpener",
 ) -> Credentials:
-    """Of a first packet. EAP is examined no further: it says nothing yet but a name."""
+    """Examine a first packet. Of EAP it has only a name."""
     attributes = request.attributes
     if "EAP-Message" in attributes:
         return _EAP
@@ -102,23 +102,22 @@ def examine_inside(
     now_seconds: int,
     open_password: "PasswordOpener",
 ) -> Credentials:
-    """Of the first packet inside a tunnel of this EAP type, TTLS or PEAP. `tried`: a way to log in that is not taken
-    there, "" for none."""
+    """Examine the first packet inside a tunnel, TTLS or PEAP. `tried`: a login method not offered there, or ""."""
     known, unfinished = _INSIDE[tunnel]
     for attribute, method, scheme in known:
         if attribute in request.attributes:
             octets = len(request.attributes[attribute].encode()) if scheme == "pap" else 0
             if octets > MAX_PASSWORD_OCTETS and request.is_filtered:
-                # It may be the escapes that made it so long; ours have none.
+                # It may be so long because of escapes; our passwords have none.
                 return Credentials(method, reason="wrong-password")
             if octets > MAX_PASSWORD_OCTETS:
-                detail = f"the password has {octets} octets, RADIUS carries {MAX_PASSWORD_OCTETS}"
+                detail = f"the password has {octets} octets, the maximum of RADIUS is {MAX_PASSWORD_OCTETS}"
                 return Credentials(method, reason="password-not-carried", detail=detail)
             return _stored_user(request, view, slot, method, scheme, now_seconds, open_password)
     if tried:
         detail = offer(slot.methods, f"{tried} inside {eap_name_of(tunnel)}")
         return Credentials(unfinished, reason="method-not-offered", detail=detail)
-    detail = "the tunnel holds no password, or one that is too long"
+    detail = "the tunnel has no password, or one that is too long"
     return Credentials(unfinished, reason="password-not-carried", detail=detail)
 
 
@@ -165,7 +164,7 @@ def _stored_user(
     if scheme == "pap":
         if user.password_hash.startswith(ARGON2ID):
             return Credentials(method, ASK_VERIFIER)
-        # Whatever a row says: one of many rounds would hold a thread of radiusd for as long as it takes.
+        # Even from a row: a hash with many rounds would block a thread of radiusd.
         if not is_pbkdf2_hash(user.password_hash):
             return Credentials(method, reason="wrong-password")
         return Credentials(method, (("PBKDF2-Password", ":=", user.password_hash), ("Auth-Type", ":=", "PAP")))
@@ -182,16 +181,16 @@ def _stored_user(
 
 
 def quoted(value: str) -> str:
-    """rlm_python3 reads what it is given as a double-quoted string."""
+    """Escape for rlm_python3, which reads values as double-quoted strings."""
     return value.replace("\\", "\\\\")
 
 
 class PasswordOpener:
-    """Opens what CHAP, MS-CHAP and MAB need, sealed by the agent with the cell's key."""
+    """Opens passwords for CHAP, MS-CHAP and MAB, sealed by the agent with the cell's key."""
 
     def __init__(self, key_file: str) -> None:
         self._sealer = Sealer(MasterKeyFile(Path(key_file)))
-        # Passwords of NASes, which come with each request.
+        # Cached passwords of NASes, needed for each request.
         self._texts: dict[tuple[bytes, str], str] = {}
 
     def __call__(self, user: UserRecord) -> str:
@@ -202,7 +201,7 @@ class PasswordOpener:
         return self._sealer.open(user.sealed_nt_hash, nt_hash_context(user.user_id)).decode()
 
     def open_text(self, sealed: bytes, context: str) -> str:
-        """What a NAS has for all its requests."""
+        """Open a NAS's text, which all its requests need."""
         text = self._texts.get((sealed, context))
         if text is None:
             if len(self._texts) >= MAX_TEXTS:

@@ -1,4 +1,4 @@
-"""Post-auth: credentials held, so does policy admit this device, and with what?"""
+"""Post-auth: after the credentials hold, policy decides whether to admit the device, and with which results."""
 
 from typing import NamedTuple
 
@@ -43,25 +43,25 @@ from radius.module.verified import user_facts
 _TUNNEL_METHODS = frozenset((*TUNNELLED_METHODS, *UNFINISHED_TUNNELS))
 _TLS_METHODS = frozenset(("eap-tls", *_TUNNEL_METHODS))
 USER_METHODS = frozenset((*TUNNELLED_METHODS, "pap", "chap", "mschapv1", "mschapv2"))
-# What fails of these without a word of why is a wrong password.
+# Methods whose failure without another cause means a wrong password.
 _PASSWORD_METHODS = ("mab", "pap", "chap", "mschapv1", "mschapv2", "eap-ttls-pap")
 
-# Otherwise a help desk approves what the device changes tomorrow.
-_MADE_UP = "the device made this address up (random, private): turn that off for this network"
+# Otherwise a help desk approves an address that the device changes the next day.
+_MADE_UP = "the device invented this address (random, private): turn that off for this network"
 
 # Engine attributes by name.
 Facts = dict[str, Values]
 
 
 class Place(NamedTuple):
-    """Where the device asks: the tenant, and the NAS and site that the request resolves to, None where unregistered."""
+    """Tenant, NAS and site of a request; NAS and site are None if unregistered."""
 
     slot: SlotRecord | None
     nas: NasRecord | None
     site: SiteRecord | None
-    # What decides there, None where nothing is published.
+    # The policy there, None if nothing is published.
     policy: PolicyRecord | None
-    # What rules may ask about the place.
+    # Attributes of the place for rules.
     facts: Facts
 
     @property
@@ -74,20 +74,20 @@ class Place(NamedTuple):
 
 
 NOWHERE = Place(None, None, None, None, {})
-# A NAS is named by its tenant, what it states and where it sends from; made-up names push out nothing but these.
+# Cache size. Invented NAS names displace only entries of this cache.
 MAX_PLACES = 10_000
 
 
 class Places:
-    """Remembers places while the replica stands still: a NAS sends many packets, and each would be six look-ups.
+    """Caches places while the replica is unchanged: it saves six lookups for each packet.
 
-    Not for several threads: each instance of the module, which radiusd calls one at a time, has its own.
+    Not thread-safe: each instance of the module, which radiusd calls one at a time, has its own.
     """
 
     def __init__(self) -> None:
         self._version: tuple[str, int] | None = None
         self._places: dict[tuple[int, str, str, str], Place] = {}
-        # A policy document can take 100 kB: places of one policy share it.
+        # Places of one policy share its document, which may have 100 kB.
         self._policies: dict[tuple[int, str], PolicyRecord | None] = {}
 
     def find(self, request: AccessRequest, view: ReplicaView) -> Place:
@@ -127,7 +127,7 @@ class Places:
 
 
 class Case:
-    """A device that asks: what it sent, and what is found out about it on the way to a verdict."""
+    """A device's request, and facts collected on the way to a verdict."""
 
     __slots__ = (
         "_certificate",
@@ -151,40 +151,42 @@ class Case:
         self.request = request
         self.method = method
         self.state: Attributes = {} if state is None else state
-        # Of TLS, as the stored session has it, where radiusd has noted none.
+        # TLS version from the stored session, if radiusd has noted none.
         self.stored_version = ""
-        # Who asks: inside a tunnel the name given there, with a certificate the name in it once it was read.
-        # Without a realm of the tenant's own.
+        # The name: inside a tunnel the inner one, with a certificate its name once read. Without the tenant's own
+        # realm.
         inner_name = first(self.state, "Admit-User") if method in _TUNNEL_METHODS else ""
         self.identity = inner_name or request.user_name
         self.at = clock.epoch_microseconds()
         self.place = NOWHERE
-        # Of the verifier, where it was asked.
+        # Result of the verifier, if used.
         self.answer: VerificationResult | None = None
         self._certificate: Attributes | None = None
-        # What the replica knows of the device, approved or not.
+        # The replica's record of the device, approved or not.
         self.endpoint: EndpointRecord | None = None
-        # Where radiusd stored the session, and the one that it resumed.
+        # File of the stored session, and of the resumed one.
         self.session_files: tuple[str, ...] = ()
-        # As the stored session has it; b"" where none was read there.
+        # From the stored session; b"" if none was read.
         self.certificate_der = b""
-        # Which external authority issued the certificate, where that is to be told.
+        # Id of the external authority that issued the certificate, if to be reported.
         self.external_authority = ""
-        # What the engine was told that the packet does not say.
+        # Attributes for the engine that the packet does not have.
         self.facts: Facts = {}
-        # Of a self-test of the tenant.
+        # Set for a self-test of the tenant.
         self.ticket: Ticket | None = None
 
     def locate(self, place: Place) -> None:
-        """Where it asks; takes the tenant's own realms off the name, so that sessions, limits and log know one name of
-        a user. With a certificate the name is no user's to be looked up."""
+        """Set the place, and remove the tenant's own realms from the name.
+
+        So sessions, limits and log have one name for a user. With a certificate the name is not looked up.
+        """
         self.place = place
         if place.slot is not None and place.slot.realms and self.method != "eap-tls":
             self.identity = strip_realm(self.identity, place.slot.realms)
 
     @property
     def certificate(self) -> Attributes:
-        """What the device showed; in radiusd's words, good enough to tell of a failure, until it was read."""
+        """The device's certificate; until it was read, in radiusd's words, which are enough to explain a failure."""
         if self._certificate is None:
             shown = "TLS-Client-Cert-Serial" in self.request.attributes
             self._certificate = collect(self.request.pairs) if shown else {}
@@ -196,7 +198,7 @@ class Case:
 
     @property
     def vendor(self) -> Values:
-        """Of the NAS, which chooses the form of the reply; () where that is not registered."""
+        """Vendor of the NAS, which selects the form of the reply; () if unregistered."""
         return self.place.facts.get("nas.vendor", ())
 
     @property
@@ -210,7 +212,7 @@ class Case:
 
 
 def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
-    """The verdict over a device whose credentials hold; fills in what it finds out about `case`."""
+    """The verdict for a device whose credentials hold. Stores facts in `case`."""
     slot = case.place.slot
     if slot is None:
         return Outcome(False, "not-ready")
@@ -237,7 +239,7 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
 
 
 def ticket_of(request: AccessRequest, slot: SlotRecord, now_seconds: int) -> Ticket | None:
-    """What proves that the request, which says so, is of a self-test; None where nothing does."""
+    """The valid self-test ticket of the request; None without one."""
     return self_test.read_ticket(
         mac=request.mac,
         port=request.nas_port,
@@ -248,7 +250,7 @@ def ticket_of(request: AccessRequest, slot: SlotRecord, now_seconds: int) -> Tic
 
 
 def _mixed_conversation(case: Case) -> str:
-    """What shows that the session-state is not of one EAP conversation with one TLS handshake, or ""."""
+    """Why the session-state is not of one EAP conversation with one TLS handshake; "" if it is."""
     if "Admit-Participants" not in case.state:
         return "radiusd has no state of this conversation"
     return "two TLS handshakes in one conversation" if len(case.state.get("TLS-Cache-Filename", ())) > 1 else ""
@@ -256,8 +258,8 @@ def _mixed_conversation(case: Case) -> str:
 
 def _admit_tls(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
     if not case.tls_version:
-        # A device's data came with the end of the handshake: radiusd notes nothing then (tls_handshake_recv in
-        # src/main/tls.c of 3.2.7). It stores the session in any case.
+        # Device data came with the end of the handshake: radiusd notes no version then (tls_handshake_recv in
+        # src/main/tls.c of 3.2.7), but always stores the session.
         case.stored_version = stored_version(first(case.state, "TLS-Cache-Filename"))
     refused = _admit_certificate(case, view, slot) if case.method == "eap-tls" else _admit_tunnelled(case)
     version = case.tls_version
@@ -267,11 +269,11 @@ def _admit_tls(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | Non
 
 
 def _admit_tunnelled(case: Case) -> Outcome | None:
-    """The password must have held in this very conversation.
+    """Check that the password held in this very conversation.
 
-    Where a TLS session is resumed, radiusd asks for none and knows no more of the user: not who it was, nor whether the
-    session began with a password at all; even one that began with a certificate will do (cbtls_get_session in
-    src/main/tls.c of 3.2.7). So none is left to be resumed.
+    If a TLS session is resumed, radiusd asks for no password and does not know the user, or whether the session began
+    with a password. Even one that began with a certificate is accepted (cbtls_get_session in src/main/tls.c of 3.2.7).
+    So no session is kept for resumption.
     """
     discard_session(first(case.state, "TLS-Cache-Filename"))
     if case.resumed or "Admit-Verified" not in case.state:
@@ -282,7 +284,7 @@ def _admit_tunnelled(case: Case) -> Outcome | None:
 
 
 def _admit_user(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
-    """As it is now: the user may have been blocked or removed since the conversation began."""
+    """Check the current state: the user may have been blocked or removed since the conversation began."""
     if case.answer is not None and case.answer.source:
         return None
     user = view.user(slot.tenant, case.identity)
@@ -297,7 +299,7 @@ def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outco
     except (SessionUnreadable, CertificateUnreadable) as error:
         return Outcome(False, "certificate-invalid", str(error))
     facts = case.facts
-    # The certificate's name counts, for policy, log and accounting; the device may claim any other one.
+    # The certificate's name counts for policy, log and accounting; the device may claim any other one.
     name = holder_name(case.certificate)
     facts["identity"] = (name,) if name else ()
     case.identity = name or first(case.certificate, "TLS-Client-Cert-Serial")
@@ -308,19 +310,19 @@ def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outco
     reason = check_certificate(case.certificate, case.certificate_der, issuer, view, slot, facts, at=at)
     case.external_authority = external_sighting(slot.tenant, case.certificate_der, issuer, at=at)
     if not reason and facts.get("certificate.profile") == (self_test.SELF_TEST_PROFILE,):
-        # It is nobody's; who has got hold of its key gets nowhere with it.
+        # No device has it, so a stolen key of it is useless.
         reason = "" if case.ticket else "self-test-refused"
         facts["certificate.profile"] = (self_test.PLAYED_PROFILE,)
     if not reason:
         return None
-    # It is refused in full handshakes as well; what is left of the session is of no use to anybody.
+    # Full handshakes reject it as well, so the session is useless.
     for session_file in case.session_files:
         discard_session(session_file)
     return Outcome(False, reason, issuer_detail(reason, case.certificate))
 
 
 def _shown_certificate(case: Case) -> Attributes:
-    """What the device showed, from the session that radiusd has stored.
+    """The device's certificate, from the session that radiusd has stored.
 
     Raises SessionUnreadable or CertificateUnreadable.
     """
@@ -339,18 +341,18 @@ def _shown_certificate(case: Case) -> Attributes:
     except SessionUnreadable:
         if case.resumed or not case.certificate:
             raise
-        # No room for sessions, or a client that takes no tickets: radiusd's words must do where they can.
+        # No space for sessions, or a client without tickets: use radiusd's words if possible.
         return case.certificate
 
 
 def explain_reject(case: Case, view: ReplicaView) -> Outcome:
-    """Words for a reject that radiusd itself decided."""
+    """Explain a reject that radiusd itself decided."""
     slot = case.place.slot
     if slot is None:
         return Outcome(False, "not-ready")
     if case.answer is not None and not case.answer.verified:
         return Outcome(False, case.answer.reason, case.answer.detail)
-    # What was said inside a tunnel came first.
+    # The failure inside a tunnel came first.
     said = (*case.state.get("Module-Failure-Message", ()), *case.request.values("Module-Failure-Message"))
     reason, detail = explain_failure(said)
     inside = first(case.state, "Admit-Reason")
@@ -372,9 +374,9 @@ def explain_reject(case: Case, view: ReplicaView) -> Outcome:
 
 
 def _wanted(case: Case) -> str:
-    """What the device asks for by EAP in place of what it was asked for, inside a tunnel or not; "" where unknown.
+    """EAP types that the device wants instead of the proposed one, inside a tunnel or not; "" if unknown.
 
-    Inside, the method is not known then: the device did not take what was asked of it there.
+    Inside, the method is then unknown, because the device did not accept the proposed one.
     """
     inner = wanted_types(first(case.state, "Admit-Inner-EAP"))
     outer = wanted_types(case.request.attributes.get("EAP-Message", ""))
@@ -385,9 +387,9 @@ def _wanted(case: Case) -> str:
 
 
 def foreign_authority(case: Case, view: ReplicaView, slot: SlotRecord) -> bool:
-    """Whether an authority in the chain is another tenant's and not this one's; only chooses the words of a reject.
+    """Whether the chain has an authority of another tenant and not of this one. Only selects the words of a reject.
 
-    OpenSSL verifies from the root down, so at an unknown root radiusd has seen no more than the issuing authority.
+    OpenSSL verifies from the root down, so at an unknown root radiusd has seen only the issuing authority.
     """
     for name in ("TLS-Client-Cert-Issuer", "TLS-Cert-Subject", "TLS-Cert-Issuer"):
         for issuer in case.request.values(name):
@@ -398,11 +400,11 @@ def foreign_authority(case: Case, view: ReplicaView, slot: SlotRecord) -> bool:
 
 
 def _count_sessions(case: Case, view: ReplicaView, slot: SlotRecord) -> None:
-    """Missing where there is nothing to count by; the session that this device may have already is counted, too."""
+    """Add session counts; missing without a key. A current session of this device counts, too."""
     if case.request.mac:
         case.facts["session.count.endpoint"] = (view.session_count(slot.tenant, f"m{case.request.mac}"),)
     identity = case.facts.get("identity")
-    # The name of a device that names itself by its address is no user's.
+    # A MAC address as the name belongs to no user.
     if identity and identity[0] and case.method != "mab":
         case.facts["session.count.user"] = (view.session_count(slot.tenant, f"u{str(identity[0]).lower()}"),)
 
@@ -449,7 +451,7 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
         if found:
             facts[name] = found
         elif request.may_have_lost(packet_attribute_name(name)):
-            # A rule that denies by it must not be missed.
+            # Do not skip a rule that denies by it.
             return site_policy.unasked(case.vendor, "unreadable-text", packet_attribute_name(name))
     if site_policy.certificate_reads and case.method == "eap-tls":
         refused = _add_certificate_fields(case, site_policy.certificate_reads)
@@ -477,7 +479,7 @@ def _endpoint(case: Case, view: ReplicaView, slot: SlotRecord) -> EndpointRecord
 
 def _add_certificate_fields(case: Case, names: tuple[str, ...]) -> Outcome | None:
     if not case.certificate_der:
-        # A rule that denies by one of them must not be missed.
+        # Do not skip a rule that denies by one of them.
         return Outcome(False, "certificate-unread", ", ".join(names))
     try:
         case.facts.update(certificate_fields(case.certificate_der, names, at=case.at // 1_000_000))

@@ -1,7 +1,7 @@
-"""The UDP sockets of radiusd, in whose process the module is.
+"""UDP sockets of radiusd, found from inside its process.
 
-Only of sockets is a second descriptor made: one of a journal's file would hold its lock for as long as it is open, and
-with any one of the replica's that is closed the locks of this process are gone (fcntl(2), F_SETLK)."""
+Only sockets get a second descriptor. A second one of a journal file would keep its lock, and closing one of a replica
+file would release the locks of the process (fcntl(2), F_SETLK)."""
 
 import os
 import socket
@@ -22,15 +22,15 @@ class UdpSocket(NamedTuple):
 
 
 class Listeners:
-    """The listeners of this very process, by family and port. One that has taken the ports of another
-    (radius/module/ports.py) calls them by those that it was started on."""
+    """Listeners of this process by family and port. After a takeover of ports (radius/module/ports.py), uses the
+    ports that it was started on."""
 
     def __init__(self, settings: ModuleSettings) -> None:
         self._found: dict[tuple[int, int], socket.socket] = {}
         self._taken = dict(zip(settings.started_on, settings.ports, strict=False))
 
     def get(self, source: str, port: int) -> socket.socket | None:
-        """The one that gets packets from the address `source` at `port`."""
+        """The listener for packets from the address `source` at `port`."""
         family = socket.AF_INET6 if ":" in source else socket.AF_INET
         taken = self._taken.get(port, port)
         return self._found.get((family, taken)) or self._find(family, taken) or self._find(family, port)
@@ -56,5 +56,5 @@ def udp_sockets() -> Iterator[UdpSocket]:
 
 
 def socket_of(descriptor: int) -> socket.socket:
-    """By a descriptor of its own; `descriptor` is a socket's."""
+    """A socket object with its own descriptor; `descriptor` is a socket's."""
     return socket.socket(fileno=os.dup(descriptor))

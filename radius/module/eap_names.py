@@ -1,4 +1,4 @@
-"""Names of EAP types, as people know them, and the types that a device asks for in an EAP packet."""
+"""Names of EAP types, and the types that a device asks for in an EAP packet."""
 
 from collections.abc import Iterable
 
@@ -46,7 +46,7 @@ def eap_name(number: int) -> str:
 
 
 def eap_names(numbers: Iterable[int]) -> str:
-    """For a sentence; each name once, in order."""
+    """Names for a sentence, each once, in order."""
     return ", ".join(dict.fromkeys(map(eap_name, numbers)))
 
 
@@ -56,10 +56,7 @@ def nak_types(message: str) -> tuple[int, ...]:
 
 
 def wanted_types(message: str) -> tuple[int, ...]:
-    """The types that a device asks for in its EAP-Message (hex): by a NAK, or by beginning one itself.
-
-    () where it asks for none.
-    """
+    """Types that a device asks for in its EAP-Message (hex), by a NAK or by beginning one; () if none."""
     packet = bytes.fromhex(message[2:])
     if len(packet) <= _TYPE_AT or packet[_TYPE_AT] == _IDENTITY:
         return ()

@@ -1,7 +1,7 @@
-"""Which EAP type a device is asked for, out of those that its tenant offers (RFC 3748 5.3).
+"""The EAP type to propose to a device, from its tenant's methods (RFC 3748 5.3).
 
 radiusd starts with the type in EAP-Type of its control list. A device that wants another answers with a NAK that lists
-what it would do; of that list radiusd may take nothing but the type in EAP-Type again, which is named here.
+types. radiusd may take from the list only the type in EAP-Type, which is chosen here again.
 """
 
 from collections import OrderedDict
@@ -14,32 +14,32 @@ from radius.module.request import Attributes
 # rlm_eap's names by number (IANA, "Method Types" of EAP).
 _BY_NUMBER = {4: "MD5", 13: "TLS", 21: "TTLS", 25: "PEAP"}
 _NUMBERS = {name: number for number, name in _BY_NUMBER.items()}
-# What runs in each; a tenant's devices are asked for the first that is offered, unless they are known to want another.
+# Methods by type. A device gets the first offered type, unless it is known to want another.
 _METHODS = {"TLS": ("eap-tls",), "TTLS": ("eap-ttls-pap", "eap-ttls-mschapv2"), "PEAP": ("peap-mschapv2",)}
 TUNNELLED_METHODS = (*_METHODS["TTLS"], *_METHODS["PEAP"])
-# Of a conversation that ends before it is known what runs inside.
+# Method of a conversation that ends before the inner one is known.
 METHOD_OF_TYPE = {"TLS": "eap-tls", "TTLS": "eap-ttls", "PEAP": "peap"}
 _TUNNELS = ("TTLS", "PEAP")
 UNFINISHED_TUNNELS = tuple(METHOD_OF_TYPE[name] for name in _TUNNELS)
-# Of a tunnelled method: the tunnel, where what runs inside is not what the device wants.
+# Types of tunnelled methods: the tunnel itself if the device wants another inner method.
 TUNNEL_OF_METHOD = {method: METHOD_OF_TYPE[name] for name in _TUNNELS for method in _METHODS[name]}
 
-# Of EAP packets in a conversation by which a MAC address authenticates. Only EAP-MD5 ends in an Access-Accept.
+# Types in a conversation with a MAC address as the name. Only EAP-MD5 ends in an Access-Accept.
 _MAB_TYPES = ("MD5", "Identity", "NAK")
 
-# Devices that were asked for another type than they wanted; 200 bytes each.
+# Cache of devices that wanted another type; 200 bytes each.
 MAX_DEVICES = 20_000
 
 
 @lru_cache(maxsize=512)
 def offered_types(methods: tuple[str, ...], *, mab: bool) -> tuple[str, ...]:
-    """Best first; `mab`: the identity is a MAC address, for which alone EAP-MD5 is."""
+    """Offered types, best first. `mab`: the identity is a MAC address; EAP-MD5 is only for those."""
     types = tuple(name for name, inside in _METHODS.items() if any(method in methods for method in inside))
     return ("MD5", *types) if mab and "mab" in methods else types
 
 
 def begun_type(proposed: Iterable[int], offered: tuple[str, ...]) -> str:
-    """The first proposed type that is offered, by rlm_eap's name; "" for none."""
+    """rlm_eap's name of the first proposed type that is offered; "" for none."""
     return next((name for number in proposed if (name := _BY_NUMBER.get(number, "")) in offered), "")
 
 
@@ -49,7 +49,7 @@ def eap_name_of(eap_type: str) -> str:
 
 
 class WantedTypes:
-    """What devices wanted last, where it was not what they would be asked for: it spares them two packets."""
+    """Last wanted types of devices that differ from the first proposal. Saves two packets."""
 
     def __init__(self, max_devices: int = MAX_DEVICES) -> None:
         self._max_devices = max_devices
@@ -79,16 +79,16 @@ def eap_method(eap_type: str, state: Attributes) -> str:
 
 
 def offer(methods: tuple[str, ...], wanted: str = "") -> str:
-    """For the detail of a reject: what the device wants, where that is known, and what is offered."""
+    """Detail of a reject: the type that the device wants, if known, and the offered ones."""
     asks = f"the device wants {wanted}; " if wanted else ""
     return f"{asks}offered here: {', '.join(methods)}"
 
 
 def tls_version_inside(noted: str) -> str:
-    """Of a conversation whose tunnel stands, of what radiusd has noted ("TLS 1.2").
+    """TLS version of a conversation with an established tunnel, from radiusd's note ("TLS 1.2").
 
-    radiusd notes the version when a handshake ends with nothing but the handshake (tls_handshake_recv in src/main/tls.c
-    of 3.2.7). A device's data may follow in the same packet, which is usual only with TLS 1.3. The end of the
-    conversation checks the version of the stored session.
+    radiusd notes the version only if the last packet of the handshake has no device data (tls_handshake_recv in
+    src/main/tls.c of 3.2.7). Such data is usual only with TLS 1.3. The end of the conversation checks the version of
+    the stored session.
     """
     return noted.removeprefix("TLS ") or "1.3"

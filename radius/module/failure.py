@@ -1,7 +1,7 @@
-"""From the words in which radiusd reports a failed EAP or password conversation to the reason that people read.
+"""Maps radiusd's words for a failed EAP or password conversation to a reason code.
 
-radiusd adds one Module-Failure-Message for each error on the way; the cause comes first, its consequences follow.
-The texts are those of FreeRADIUS 3.2.7/3.2.8 (src/main/tls.c, src/main/cb.c, src/modules/rlm_eap) and OpenSSL 3.
+radiusd adds a Module-Failure-Message for each error; the cause comes first, then its consequences. The texts are those
+of FreeRADIUS 3.2.7/3.2.8 (src/main/tls.c, src/main/cb.c, src/modules/rlm_eap) and OpenSSL 3.
 """
 
 import re
@@ -35,7 +35,7 @@ _PHRASES = (
     (re.compile(r"peer did not return a certificate", re.I), "no-certificate"),
     (re.compile(r"TLS reassembled data length|Exceeded maximum record size", re.I), "tls-message-too-long"),
     (
-        # Inside a tunnel, mostly: outside, the module answers a NAK itself.
+        # Mostly inside a tunnel; outside, the module handles a NAK itself.
         re.compile(r"NAK.*(asking|unsupported|bad)|unsupported EAP type|No mutually acceptable types", re.I),
         "method-not-offered",
     ),
@@ -51,7 +51,7 @@ _PHRASES = (
 
 
 def explain_failure(messages: Sequence[str]) -> Failure:
-    """The reason behind a reject that radiusd itself decided; `messages` in the order in which they were added."""
+    """Reason of a reject that radiusd itself decided; `messages` in their order."""
     for message in messages:
         found = _VERIFY_ERROR.search(message)
         if found:

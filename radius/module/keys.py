@@ -1,4 +1,4 @@
-"""What failures are counted by, and the tables that hold the counts of all tenants."""
+"""Keys for counting failures, and tables of counts shared by all tenants."""
 
 import unicodedata
 from collections import OrderedDict
@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from nac.mac import normalise_mac
 from radius.module.request import AccessRequest
 
-# RFC 3162/2865 do not bound it, PostgreSQL's index does: what is longer is no name of ours.
+# RFC 3162/2865 set no limit, but PostgreSQL's index does; longer names are never ours.
 MAX_NAME = 253
 
 # Slot, NAS and station; or tenant, user name and station.
@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 
 
 class SharedTable(Generic[Value]):
-    """A map of the keys of all slots or tenants. Where it is full, the one with the most keys loses its oldest one.
+    """A map with keys of all slots or tenants. When full, the one with the most keys loses its oldest.
 
     The first item of a key is the slot or the tenant.
     """
@@ -38,7 +38,7 @@ class SharedTable(Generic[Value]):
         return keys.get(key) if keys else None
 
     def put(self, key: Key, value: Value) -> None:
-        """Set the value and make the key the newest of its share."""
+        """Set the value and make the key the newest of its owner."""
         keys = self._shares.setdefault(key[0], OrderedDict())
         self._count += key not in keys
         keys[key] = value
@@ -54,20 +54,20 @@ class SharedTable(Generic[Value]):
 
 
 def station_key(request: AccessRequest, identity: str) -> Key:
-    """Of a station at a NAS."""
-    # A switch may name the station in User-Name alone, in any notation; the decision takes it from there later.
+    """Key of a station at a NAS."""
+    # A switch may send the MAC address only in User-Name, in any notation.
     station = request.mac or normalise_mac(request.user_name)
-    # A name is the same user's in whatever case (nac.replica.keys.user).
+    # User names ignore case (nac.replica.keys.user).
     return request.slot, request.nas_key(), station or _folded(identity)
 
 
 def guess_key(tenant: int, request: AccessRequest, identity: str) -> Key:
-    """Of a user of the tenant, by number, at a station."""
+    """Key of a user of the tenant (number) at a station."""
     return tenant, _folded(identity), request.mac
 
 
 def _folded(identity: str) -> str:
-    """The same for all spellings that a directory takes for one name.
+    """One form for all spellings that a directory accepts for a name.
 
     LDAP ignores case, width and repeated blanks (RFC 4518 2), Active Directory also accents.
     """

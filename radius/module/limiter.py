@@ -1,7 +1,7 @@
-"""Bounds on failures: per station, and per user name for methods with a password.
+"""Limits on failures: per station, and per user name for methods with a password.
 
-All tables are bounded in memory, and shared fairly: a flood at one tenant does not push out what another tenant needs.
-Times are epoch microseconds.
+All tables are bounded and shared fairly: a flood at one tenant does not displace entries of another. Times are epoch
+microseconds.
 """
 
 from radius.module.keys import Key, SharedTable
@@ -17,7 +17,7 @@ LOG_EVERY_MICROSECONDS = 1_000_000
 class FailureLimiter:
     """Fixed windows: `limit` failures within `window_seconds` close a key until its window ends.
 
-    Rejects of a closed key do not count as failures, so a closed key opens by itself.
+    Rejects of a closed key do not count as failures, so it opens automatically.
     """
 
     def __init__(self, max_keys: int = MAX_KEYS) -> None:
@@ -41,7 +41,7 @@ class FailureLimiter:
             entry[1] += 1
 
     def suppressed_before(self, key: Key, *, at: int) -> int | None:
-        """Rejects to be reported with the one at hand, or None where this one is not to be logged itself."""
+        """Number of suppressed rejects to report with this one; None if this one is not logged."""
         entry = self._failures.get(key)
         if entry is None:
             return 0
@@ -55,10 +55,10 @@ class FailureLimiter:
 
 
 class GuessLimiter:
-    """Wrong passwords per user name, from whatever station and NAS they come.
+    """Wrong passwords per user name, from any station and NAS.
 
-    A station from which the user's password has held before has a count of its own, so that guesses from elsewhere do
-    not lock the user out. Every window ends by itself.
+    A station from which the user has logged in has a separate count, so guesses from elsewhere do not lock the user
+    out. Every window ends automatically.
     """
 
     def __init__(self, trusted: TrustedStations, max_names: int = MAX_NAMES) -> None:
@@ -77,7 +77,7 @@ class GuessLimiter:
         self._failures.count_failure(self._counted(key), window_seconds=window_seconds, at=at)
 
     def count_success(self, key: Key) -> None:
-        """The password held: from now on this station counts separately for this user."""
+        """Count this station separately for this user from now on, after a correct password."""
         if key[2]:
             self.trusted.add(key)
 
@@ -86,5 +86,5 @@ class GuessLimiter:
 
 
 def _has_ended(entry: list[int], window_seconds: int, at: int) -> bool:
-    """A clock that was set back ends a window too: nobody is to wait for it to catch up."""
+    """Whether the window has ended. A clock that was set back ends it, too."""
     return not 0 <= at - entry[0] < window_seconds * 1_000_000

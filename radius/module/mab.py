@@ -1,7 +1,7 @@
-"""MAC authentication bypass (MAB): does the switch send what it should as the password of a MAC address?
+"""MAC authentication bypass (MAB): checks the password that the switch sends with a MAC address.
 
-Switches send MAB by PAP, CHAP, MS-CHAP or EAP-MD5, the address in any notation. The password proves no device: it
-shows that the switch itself has sent the request, and no person who typed a MAC address as a name.
+Switches send MAB by PAP, CHAP, MS-CHAP or EAP-MD5, with the address in any notation. The password does not prove a
+device. It proves that the switch sent the request, not a person who typed a MAC address as a name.
 """
 
 import hmac
@@ -11,19 +11,19 @@ from nac.mac import normalise_mac
 from nac.replica.records import NasRecord, SlotRecord, mab_password_context
 from radius.module.request import AccessRequest
 
-# Opens what is sealed with the cell's key for a context.
+# Opens a text sealed with the cell's key for a context.
 Open = Callable[[bytes, str], str]
 
 _FORMS = {"mac": "the MAC address", "fixed": "its fixed text", "secret": "its shared secret", "empty": "no text"}
 
 
 def form_of(nas: NasRecord | None) -> str:
-    """What the NAS sends as the password: mac, fixed, secret or empty."""
+    """Kind of the NAS's password: mac, fixed, secret or empty."""
     return nas.mab_password if nas is not None else "mac"
 
 
 def expected_password(request: AccessRequest, slot: SlotRecord, nas: NasRecord | None, open_sealed: Open) -> str | None:
-    """The password that the NAS should send, of a MAC address in the notation of its name; None where it is unknown."""
+    """Password that the NAS should send, a MAC address in the notation of its name; None if unknown."""
     form = form_of(nas)
     if nas is None or form == "mac":
         return request.user_name
@@ -32,13 +32,13 @@ def expected_password(request: AccessRequest, slot: SlotRecord, nas: NasRecord |
     if form == "fixed":
         sealed = nas.sealed_mab_password
         return open_sealed(sealed, mab_password_context(nas.nas_id)) if sealed else None
-    # While the secret changes over, the one that the NAS has shown.
+    # During a rotation, the secret that the NAS has proven.
     of_request = (nas.secrets or slot.secrets)[1 if "new" in request.proof else 0 :][:1]
     return next((open_sealed(secret.sealed, secret.context) for secret in of_request), None)
 
 
 def challenged_by(request: AccessRequest) -> str:
-    """The Auth-Type by which radiusd compares the answer to a challenge; "" where the request has none."""
+    """Auth-Type by which radiusd checks the response to a challenge; "" without one."""
     attributes = request.attributes
     if "CHAP-Password" in attributes:
         return "CHAP"
@@ -46,7 +46,7 @@ def challenged_by(request: AccessRequest) -> str:
 
 
 def is_mac_password(request: AccessRequest, mac: str, nas: NasRecord | None) -> bool:
-    """Whether the NAS should send the MAC address and its User-Password is that, in any notation.
+    """Whether the NAS should send the MAC address and its User-Password is that address, in any notation.
 
     With Call-Check, the password may be missing.
     """
@@ -57,10 +57,10 @@ def is_mac_password(request: AccessRequest, mac: str, nas: NasRecord | None) -> 
 
 
 def is_text(request: AccessRequest, expected: str) -> bool:
-    """Whether the request's User-Password, "" where it has none, is as `expected`."""
+    """Whether the request's User-Password ("" if missing) equals `expected`."""
     return hmac.compare_digest(request.attributes.get("User-Password", "").encode(), expected.encode())
 
 
 def password_detail(nas: NasRecord | None) -> str:
-    """The detail of a refusal because of the password."""
+    """The detail of a reject because of the password."""
     return f"Admit expects {_FORMS[form_of(nas)]} as the password from this NAS"

@@ -1,4 +1,4 @@
-"""What a device that signs in by MS-CHAP is told of a reject (RFC 2548 2.1.5, RFC 2759 6)."""
+"""Errors for devices that log in by MS-CHAP (RFC 2548 2.1.5, RFC 2759 6)."""
 
 import secrets
 
@@ -6,8 +6,8 @@ from radius.module.radiusd_api import Update
 from radius.module.request import AccessRequest
 
 _RESPONSES = {"mschapv1": ("MS-CHAP-Response", 8, "V=2"), "mschapv2": ("MS-CHAP2-Response", 16, "V=3 M={}")}
-# ERROR_ACCT_DISABLED, ERROR_NO_DIALIN_PERMISSION; all else is ERROR_AUTHENTICATION_FAILURE, so that nobody learns by it
-# which names there are.
+# ERROR_ACCT_DISABLED, ERROR_NO_DIALIN_PERMISSION. All others are ERROR_AUTHENTICATION_FAILURE, so that errors do not
+# reveal which names exist.
 _CODES = {"user-disabled": (647, "Account disabled")}
 _BEFORE_POLICY = (
     "wrong-password",
@@ -23,11 +23,11 @@ _FAILED, _NOT_PERMITTED = (691, "Authentication failed"), (649, "No permission t
 
 
 def error(request: AccessRequest, method: str, reason: str) -> tuple[Update, ...]:
-    """MS-CHAP-Error for the reply. Without a retry (R=0): every attempt is a request of its own."""
+    """MS-CHAP-Error for the reply, without a retry (R=0): every attempt is a new request."""
     if method not in _RESPONSES:
         return ()
     attribute, challenge_octets, rest = _RESPONSES[method]
-    # In hex; its first octet is the identifier that the answer repeats.
+    # Hex; the first octet is the identifier for the response.
     identifier = int(request.attributes.get(attribute, "0x00")[2:4] or "0", 16)
     code, message = _CODES.get(reason) or (_FAILED if reason in _BEFORE_POLICY else _NOT_PERMITTED)
     text = f"E={code} R=0 C={secrets.token_hex(challenge_octets)} {rest.format(message)}"

@@ -1,4 +1,4 @@
-"""One pool in radiusd: what is ready by the replica, and what was taken since by the file of claims (ADR 0011)."""
+"""One open pool in radiusd: ready addresses from the replica, and later claims from the claim file (ADR 0011)."""
 
 from collections import deque
 from pathlib import Path
@@ -15,19 +15,19 @@ class Taken(NamedTuple):
 
 
 class OpenPool:
-    """Not for several threads, nor for two processes at a time."""
+    """An open pool. Not for several threads or processes at a time."""
 
     def __init__(self, path: Path, claims: ClaimsFile) -> None:
-        # Of the record in the replica whose stock it holds.
+        # Path of the replica record with its stock.
         self.stocked_at = 0
         self._claims = claims
         self._path = path
-        # What was made ready before, others may have taken: this file does not tell.
+        # Earlier grants may be taken; this file does not show it.
         self._made_at = parse_created_at(path.name)
-        # By number: what may be taken, under which grant.
+        # Available numbers with their grants.
         self._offered: dict[int, Taken] = {}
         self._ready: deque[int] = deque()
-        # Of each device the number that it took last.
+        # The last claimed number of each device.
         self._numbers = claims.last_numbers()
 
     def restock(self, stocked_at: int, stock: PoolStockRecord | None) -> None:
@@ -37,7 +37,7 @@ class OpenPool:
         self._ready = deque(self._offered)
 
     def take(self, mac: str, lease: PoolLeaseRecord | None, *, now: int) -> Taken | None:
-        """The address that the device has already or had last, where nobody else has it; else one that is ready."""
+        """The address that the device has or had last, if no other device has it; otherwise a ready one."""
         taken = self._again(mac) or (lease and self._leased(mac, lease)) or self._next(mac)
         if taken is not None:
             before = self._claims[taken.number].mac
@@ -51,7 +51,7 @@ class OpenPool:
         self._claims.close()
 
     def _again(self, mac: str) -> Taken | None:
-        """What it has taken, and the replica does not know of yet."""
+        """Its own claim that the replica does not have yet."""
         number = self._numbers.get(mac)
         offered = None if number is None else self._offered.get(number)
         if offered is None or not self._has_entry(offered.number):
@@ -60,7 +60,7 @@ class OpenPool:
         return offered if claim.mac == mac and claim.grant == offered.grant else None
 
     def _leased(self, mac: str, lease: PoolLeaseRecord) -> Taken | None:
-        """What it has or had by the replica, unless another has taken that meanwhile."""
+        """Its address by the replica, unless another device has claimed it meanwhile."""
         if not self._has_entry(lease.number) or (lease.ready and lease.grant <= self._made_at):
             return None
         if _is_anothers(self._claims[lease.number], lease.grant, mac):
@@ -77,7 +77,7 @@ class OpenPool:
     def _has_entry(self, number: int) -> bool:
         if number < len(self._claims):
             return True
-        # The pool has grown, and its file with it.
+        # The pool and its file have grown.
         larger = ClaimsFile.open(self._path)
         if larger is None:
             return False
@@ -87,6 +87,6 @@ class OpenPool:
 
 
 def _is_anothers(claim: Claim, grant: int, mac: str) -> bool:
-    """Whether another device took it under this grant or, by what the replica knew of it then, under an earlier one but
-    after the moment (microseconds) that this one is named after."""
+    """Whether another device claimed it under this grant, or under an earlier one after this grant's time
+    (microseconds)."""
     return claim.mac != mac and claim.grant > 0 and (claim.grant == grant or (claim.at + 1) * 1_000_000 > grant)

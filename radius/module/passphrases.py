@@ -1,4 +1,4 @@
-"""The Wi-Fi passphrase of a device (iPSK, MPSK, DPSK), put into the attributes that its access point reads."""
+"""The Wi-Fi passphrase of a device (iPSK, MPSK, DPSK), in the attributes that its access point reads."""
 
 from pathlib import Path
 
@@ -10,27 +10,27 @@ from radius.module.policies import Outcome
 
 
 class PassphraseOpener:
-    """Opens what the agent has sealed with the cell's key."""
+    """Opens passphrases that the agent sealed with the cell's key."""
 
     def __init__(self, key_file: str) -> None:
         self._sealer = Sealer(MasterKeyFile(Path(key_file)))
 
     def __call__(self, endpoint: EndpointRecord) -> str:
-        """ "" where none is stored with the endpoint or its group."""
+        """ "" if neither the endpoint nor its group has one."""
         if not endpoint.sealed_psk:
             return ""
         return self._sealer.open(endpoint.sealed_psk, endpoint.psk_context).decode()
 
 
 def complete(case: Case, outcome: Outcome, open_passphrase: PassphraseOpener) -> Outcome:
-    """The outcome with the passphrase in its reply; a deny where it needs one and there is none."""
+    """Add the passphrase to the reply. Denies if the outcome needs one and none is stored."""
     passphrase = open_passphrase(case.endpoint) if case.endpoint is not None else ""
     ssid = next((name for name in packet_value(case.request, "ssid") if isinstance(name, str)), "")
     why = "" if passphrase else "none is stored"
     if any(template.encoding == "pmk" for template in outcome.passphrase) and not ssid:
-        why = "the request names no SSID, of which the key is made"
+        why = "the request has no SSID, which the key is derived from"
     if why and outcome.passphrase:
-        # In monitor mode, too: what is given needs it.
+        # In monitor mode, too: the reply needs it.
         return outcome._replace(monitored="").refused("no-passphrase", why)
     if why:
         return outcome.refused("no-passphrase", why) if outcome.needs_passphrase else outcome

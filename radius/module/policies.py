@@ -1,4 +1,4 @@
-"""Compiled policies, and for each of their decisions what the module makes of it: prepared once, not per packet."""
+"""Compiled policies and the prepared outcomes of their decisions, created once instead of for each packet."""
 
 import gc
 import json
@@ -13,7 +13,7 @@ from nac.replica.records import PolicyRecord, SiteRecord
 from nac.vendors import AttributeTemplate, PoolAssignment, ReplyPair
 from radius.module.certificate_fields import is_field
 
-# Compiled policies of the tenants of one cell; a site with a fallback or time zone of its own holds one more.
+# Cache of the cell's compiled policies; a site with its own fallback or time zone needs another entry.
 MAX_COMPILED_POLICIES = 2_000
 SESSION_COUNTS = frozenset(("session.count.endpoint", "session.count.user"))
 
@@ -29,27 +29,27 @@ class Outcome(NamedTuple):
     policy_version: int = 0
     vlan: str = ""
     reply: tuple[ReplyPair, ...] = ()
-    # As policy has it; in monitor mode not what was done.
+    # The policy's verdict; in monitor mode it is not enforced.
     verdict: Verdict = "deny"
     monitored: MonitorSource = ""
-    # Of the reply, to be completed with the passphrase of the endpoint, without which the verdict may be a deny.
+    # Whether the reply needs the endpoint's passphrase. Without one the verdict may become a deny.
     passphrase: tuple[AttributeTemplate, ...] = ()
     needs_passphrase: bool = False
-    # The reply with what the log must not show.
+    # The reply without secrets, for the log.
     sent: tuple[ReplyPair, ...] = ()
-    # Of which it is to get addresses, and what it got: (pool id, number, grant).
+    # Pools to take addresses from, and the claims: (pool id, number, grant).
     pools: tuple[PoolAssignment, ...] = ()
     addresses: tuple[tuple[str, int, int], ...] = ()
 
     def refused(self, reason: str, detail: str = "") -> "Outcome":
-        """With the verdict turned to a deny, which monitor mode still only tells."""
+        """The outcome with its verdict turned to a deny; monitor mode still only logs it."""
         if self.monitored:
             return self._replace(verdict="deny", reason=reason, detail=detail)
         return Outcome(False, reason, detail, self.rule_id, self.rule_name, self.policy_id, self.policy_version)
 
 
 class SitePolicy:
-    """What decides at a site."""
+    """The policy of a site."""
 
     __slots__ = (
         "_outcomes",
@@ -66,19 +66,19 @@ class SitePolicy:
     def __init__(self, record: PolicyRecord, policy: Policy) -> None:
         self.id = record.policy_id
         self.version = record.version
-        # Bytes keep their hash: to compare it costs next to nothing.
+        # Bytes cache their hash, so comparisons are cheap.
         self.document_hash = hash(record.document)
         self.policy = policy.without_trace()
-        # Attributes of the packet that its conditions ask for.
+        # Attributes of the packet for its conditions.
         reads = sorted(policy.reads)
         self.packet_reads = tuple(filter(is_packet_attribute, reads))
-        # Of what was found out about the device.
+        # Attributes from evidence.
         self.endpoint_reads = tuple(filter(is_endpoint_attribute, reads))
-        # Of the sessions that are live.
+        # Attributes of live sessions.
         self.session_reads = policy.reads & SESSION_COUNTS
-        # Fields of the certificate that it must be taken apart for.
+        # Certificate fields that need parsing.
         self.certificate_reads = tuple(filter(is_field, reads))
-        # By identity: `decide` returns the same object for the same rule and vendor, which lives as long as the policy.
+        # By identity: `decide` returns the same object for a rule and vendor, for the life of the policy.
         self._outcomes: dict[int, Outcome] = {}
 
     def outcome(self, decision: Decision) -> Outcome:
@@ -88,7 +88,7 @@ class SitePolicy:
         return found
 
     def unasked(self, vendor: Values, reason: str, detail: str = "") -> Outcome:
-        """A deny because the rules cannot be asked; only told where the site is in monitor mode."""
+        """A deny without evaluating the rules; only logged if the site is in monitor mode."""
         return self.outcome(self.policy.decisions.of(vendor, -1)).refused(reason, detail)
 
     def _make(self, decision: Decision) -> Outcome:
@@ -111,21 +111,21 @@ class SitePolicy:
         )
 
 
-# What decides where nothing is published: nothing.
+# Policy of a site without a published one.
 NO_POLICY = PolicyRecord("", "", 0, b"{}")
 
 
 class Policies:
-    """Compiled anew when the record in the replica is another. Sites that differ in nothing else share one."""
+    """Compiles a policy again when its replica record changes. Sites with equal settings share one."""
 
     def __init__(self) -> None:
-        # By policy, and what sites make different: their fallback, time zone and monitor mode.
+        # By policy and the site's fallback, time zone and monitor mode.
         self._compiled: dict[tuple[str, bytes, str, bool], SitePolicy] = {}
 
     def for_site(self, site: SiteRecord, record: PolicyRecord) -> SitePolicy:
         key = record.policy_id, site.fallback, site.time_zone, site.monitor
         known = self._compiled.get(key)
-        # A database that was set back gives the same number to another document.
+        # A restored database may give the same number to another document.
         if known is not None and known.version == record.version and known.document_hash == hash(record.document):
             return known
         fallback = json.loads(site.fallback) if site.fallback else None
@@ -137,10 +137,10 @@ class Policies:
             refuse_unreachable=False,
         )
         if known is None and len(self._compiled) >= MAX_COMPILED_POLICIES:
-            # The oldest makes room: with a few sites too many, most of what is asked for is there all the same.
+            # Drop the oldest: with a few sites too many, most requests still hit the cache.
             del self._compiled[next(iter(self._compiled))]
         compiled = self._compiled[key] = SitePolicy(record, policy)
-        # Python's collector need not look through them again and again: 1,700 policies would hold up every request for
-        # 0.2 s. Nothing in them refers back, so what is dropped is freed all the same.
+        # Freeze them for the garbage collector: scanning 1,700 policies would delay every request by 0.2 s. They have
+        # no reference cycles, so dropped ones are still freed.
         gc.freeze()
         return compiled

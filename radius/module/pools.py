@@ -1,4 +1,4 @@
-"""Addresses out of pools, put into the reply: found in the replica, taken in the file of claims (ADR 0011)."""
+"""Adds pool addresses to the reply: found in the replica, claimed in the claim file (ADR 0011)."""
 
 import fcntl
 import ipaddress
@@ -16,12 +16,12 @@ from radius.module.decision import Case
 from radius.module.open_pool import OpenPool, Taken
 from radius.module.policies import Outcome
 
-# Pools of the tenants of one cell that are held open; each is a file.
+# Limit of open pools; each is a file.
 MAX_OPEN_POOLS = 500
 
 
 class NoAddress(Exception):
-    """Why there is none: a reason of nac.reasons, and what that does not tell."""
+    """No address is available: a code of nac.reasons, and a detail."""
 
     def __init__(self, reason: str, detail: str, *, may_go_without: bool = False) -> None:
         super().__init__(reason, detail)
@@ -31,20 +31,20 @@ class NoAddress(Exception):
 
 
 class AddressGiver:
-    """Of one radiusd; not for several threads, but for `leave` and `resume`. Its claims are its own from the first
-    address until it ends, or leaves them to another."""
+    """Assigns addresses. Only `leave` and `resume` are thread-safe. Owns the claims from the first address until it
+    ends or hands them over."""
 
     def __init__(self, cell: Cell) -> None:
         self._replica = cell.replica
         self._directory = Path(cell.settings.claims_directory) if cell.settings.claims_directory else None
         self._owner: TextIO | None = None
-        # By the name of their files.
+        # Open pools by the name of their files.
         self._pools: dict[str, OpenPool] = {}
         self._turn = threading.Lock()
         self._left = False
 
     def leave(self) -> None:
-        """Another radiusd gives the addresses from now on."""
+        """Stop assigning addresses, because another radiusd takes over."""
         with self._turn:
             self._left = True
             while self._pools:
@@ -58,8 +58,7 @@ class AddressGiver:
             self._left = False
 
     def complete(self, case: Case, slot: SlotRecord, outcome: Outcome) -> Outcome:
-        """The outcome with an address of each pool in its reply, or a deny where one has none and admits nobody
-        without."""
+        """Add an address of each pool to the reply, or deny if a pool has none and requires one."""
         given: list[ReplyPair] = []
         addresses: list[tuple[str, int, int]] = []
         without: list[str] = []
@@ -85,14 +84,14 @@ class AddressGiver:
         )
 
     def _take(self, case: Case, slot: SlotRecord, view: ReplicaView, attribute: str, name: str) -> tuple[str, Taken]:
-        """Pool id, and what was taken of it. Raises NoAddress."""
+        """Pool id and claim. Raises NoAddress."""
         record = view.pool(slot.tenant, case.place.site_id, name)
         if record is None or ATTRIBUTE_BY_KIND.get(record.kind) != attribute:
-            raise NoAddress("no-address", f"pool {name!r} is not there")
+            raise NoAddress("no-address", f"pool {name!r} does not exist")
         may_go_without = record.when_empty == "without"
         mac = case.request.mac
         if not mac:
-            raise NoAddress("no-address", "the NAS told no MAC address", may_go_without=may_go_without)
+            raise NoAddress("no-address", "the NAS sent no MAC address", may_go_without=may_go_without)
         pool = self._open(record)
         if pool is None:
             why = f"pool {name!r} is not ready in this cell"
@@ -121,7 +120,7 @@ class AddressGiver:
         return pool
 
     def _owns(self) -> bool:
-        """Whether this process writes the claims: not while a radiusd before it, or another beside it, does."""
+        """Whether this process writes the claims: not while an earlier or a second radiusd does."""
         if self._left:
             return False
         if self._owner is None:
@@ -140,7 +139,7 @@ class AddressGiver:
 
 
 def _of_endpoint(case: Case, attribute: str) -> str:
-    """The address that is stored with the device itself, "" for none. Raises NoAddress where it is none."""
+    """The address stored with the device; "" for none. Raises NoAddress if it is invalid."""
     endpoint = case.endpoint
     if endpoint is None or endpoint.status != "active":
         return ""

@@ -1,9 +1,9 @@
-"""One radiusd takes the ports of another, so that there is no moment in which nobody listens (docs/adr/0016).
+"""Takeover of ports by a new radiusd without a gap (docs/adr/0016).
 
-The agent asks for it step by step, by Status-Server with a word in User-Name. On Linux of several UDP sockets of one
-address and port that all have SO_REUSEADDR the one bound last gets what comes. So the old one answers what it has read,
-and has its ports again where the new one ends. The new one was started on other ports; in its file descriptors the
-sockets are then exchanged for those bound here.
+The agent requests each step by Status-Server with a word in User-Name. On Linux, of several UDP sockets with one
+address, one port and SO_REUSEADDR, the last bound one receives. So the old radiusd answers packets it has read, and
+receives again if the new one ends. The new one starts on other ports; its file descriptors are then replaced with
+sockets bound here.
 """
 
 import os
@@ -17,7 +17,7 @@ from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, log_exception, the_cell
 from radius.module.descriptors import socket_of, udp_sockets
 
-# Set by radiusd when it binds; Python has no names for the first two (ip(7), ip.h).
+# radiusd sets them before binding; Python has no names for the first two (ip(7), ip.h).
 _IP_MTU_DISCOVER, _IP_PKTINFO = 10, 8
 _OPTIONS = {
     socket.AF_INET: ((socket.IPPROTO_IP, _IP_MTU_DISCOVER), (socket.IPPROTO_IP, _IP_PKTINFO)),
@@ -28,7 +28,7 @@ _OPTIONS = {
 }
 
 _cell: Cell
-# By the file descriptor that each is to take.
+# New sockets, by the file descriptor that each replaces.
 _bound: dict[int, socket.socket] = {}
 
 
@@ -41,26 +41,25 @@ def instantiate(_: object) -> int:
 def authorize(pairs: radiusd.Pairs) -> radiusd.Answer:
     try:
         _STEPS[dict(pairs)["User-Name"]]()
-    except Exception:  # house-rule: the edge of our code; the agent goes another way, with the trace in the log
+    except Exception:  # house-rule: the edge of our code; the agent restarts radiusd instead, with a log line
         log_exception("ports")
         return radiusd.REJECT
     return radiusd.OK
 
 
 def listeners(ports: Iterable[int]) -> dict[int, list[int]]:
-    """File descriptors of this very process, by the port they are bound to: one for each family. Raises LookupError
-    where there is none."""
+    """File descriptors of this process by bound port, one for each family. Raises LookupError if one is missing."""
     found: dict[int, list[int]] = {port: [] for port in ports}
     for each in udp_sockets():
         if each.port in found:
             found[each.port].append(each.descriptor)
     if missing := sorted(port for port, descriptors in found.items() if not descriptors):
-        raise LookupError(f"no socket is bound to {missing}")
+        raise LookupError(f"no socket is bound to port {missing}")
     return found
 
 
 def _share() -> None:
-    """Another may bind the ports too, for as long as it takes: whoever does gets what comes."""
+    """Allow another process to bind the ports; it then receives."""
     _set_shared(_cell.settings.ports, shared=True)
 
 
@@ -71,12 +70,12 @@ def _set_shared(ports: Iterable[int], *, shared: bool) -> None:
 
 
 def _bind() -> None:
-    """From now on what comes waits here."""
+    """Bind the ports: packets wait here from now on."""
     _bind_some(slice(1, None))
 
 
 def _bind_some(which: slice) -> None:
-    """All of them or none."""
+    """Bind all of them or none."""
     settings = _cell.settings
     temporary, ports = settings.started_on[which], settings.ports[which]
     descriptors = listeners(temporary)
@@ -96,7 +95,7 @@ def _bound_like(descriptor: int, port: int) -> socket.socket:
             for level, option in _OPTIONS[model.family]:
                 made.setsockopt(level, option, model.getsockopt(level, option))
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, True)
-            # radiusd looks once more than something comes.
+            # radiusd polls once more than there are packets.
             made.setblocking(False)
             made.bind((model.getsockname()[0], port))
         except OSError:
@@ -106,28 +105,28 @@ def _bound_like(descriptor: int, port: int) -> socket.socket:
 
 
 def _leave() -> None:
-    """What was read is answered still; addresses of pools are given by the other one from now on."""
+    """Stop assigning pool addresses, which the other radiusd does now. Packets already read are still answered."""
     auth.address_giver().leave()
 
 
 def _take() -> None:
-    # The port that is asked for these steps comes last: until now the other one was.
+    # The status port comes last, because the steps arrive there.
     _bind_some(slice(1))
     with ExitStack() as kept:
         for descriptor, made in _bound.items():
             before = kept.enter_context(socket_of(descriptor))
             os.dup2(made.fileno(), descriptor, inheritable=False)
-            # Nobody else may bind it from now on.
+            # No other process may bind it any more.
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, False)
             made.close()
         _bound.clear()
-        # radiusd's own thread waits for the sockets of before: it must wake to see the others.
+        # Wake radiusd's own thread, which waits for the previous sockets.
         with socket.socket(before.family, socket.SOCK_DGRAM) as waking:
             waking.sendto(b"", before.getsockname())
 
 
 def _stay() -> None:
-    """The other one did not come."""
+    """Resume after the takeover was abandoned."""
     auth.address_giver().resume()
     _set_shared(_cell.settings.ports, shared=False)
 

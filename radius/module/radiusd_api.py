@@ -16,5 +16,5 @@ Answer = int | tuple[int, dict[str, tuple[Update, ...]]]
 
 
 def log_error(message: str) -> None:
-    """One line of radiusd's log; the agent counts and keeps it."""
+    """Write one line to radiusd's log; the agent counts and keeps it."""
     radiusd.radlog(radiusd.L_ERR, message)

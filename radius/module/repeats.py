@@ -1,9 +1,9 @@
-"""Accounting-Requests that come again because the NAS missed our answer: their record is in the journal already.
+"""Detects repeated Accounting-Requests whose record is already in the journal, because the NAS missed our response.
 
-radiusd answers a repeated packet by itself, but only for cleanup_delay (11 s), and a radiusd that was just started
-knows nothing of its predecessor's answers. NASes repeat for longer, and with another Acct-Delay-Time, which makes it
-another packet (RFC 2866 5.2). So the record and the time of its event count. After an outage, two records of a NAS may
-differ only in their delay, such as those of two restarts.
+radiusd answers repeats itself, but only for cleanup_delay (11 s), and a new radiusd does not know earlier responses.
+NASes repeat for longer, and with another Acct-Delay-Time, which makes it another packet (RFC 2866 5.2). So the record
+and the time of its event are compared. After an outage, two records of a NAS may differ only in their delay, such as
+those of two restarts.
 """
 
 from collections.abc import Iterable
@@ -15,11 +15,11 @@ import msgspec
 from nac.journal.reader import read_tail
 from nac.journal.records import AccountingRecord
 
-# NASes give a request up after 30 s at the most (RFC 5080 2.2.1 asks for that duration).
+# NASes give up after 30 s at most (RFC 5080 2.2.1).
 WINDOW_MICROSECONDS = 30_000_000
-# Of each of two generations; 60 bytes each. At more than 8,000 records/s the window becomes shorter.
+# Of each of two generations; 60 bytes each. Above 8,000 records/s the window becomes shorter.
 MAX_KEYS = 250_000
-# Of the journal, read at the start: 20,000 records.
+# Bytes of the journal to read at start: 20,000 records.
 MAX_BYTES = 16 << 20
 
 _PER_PACKET = frozenset(("Acct-Delay-Time", "Message-Authenticator", "Proxy-State"))
@@ -27,7 +27,7 @@ _decode = msgspec.msgpack.Decoder(AccountingRecord).decode
 
 
 class Repeats:
-    """Records of the last 30 to 60 s, by their hash: two generations, of which the older one is dropped as a whole."""
+    """Hashes of the records of the last 30 to 60 s, in two generations; the older one is dropped as a whole."""
 
     def __init__(self, records: Iterable[AccountingRecord] = (), *, max_keys: int = MAX_KEYS) -> None:
         self._max_keys = max_keys
@@ -41,7 +41,7 @@ class Repeats:
         return key in self._newer or key in self._older
 
     def add(self, key: int, at: int) -> None:
-        """`at` is epoch microseconds; a clock that is set back only lets the window last longer."""
+        """`at` is epoch microseconds; a clock that was set back only extends the window."""
         if at - self._since >= WINDOW_MICROSECONDS or len(self._newer) >= self._max_keys:
             is_recent = at - self._since < 2 * WINDOW_MICROSECONDS
             self._older, self._newer, self._since = self._newer if is_recent else set(), set(), at
@@ -49,9 +49,9 @@ class Repeats:
 
 
 def keys_of(record: AccountingRecord) -> tuple[int, ...]:
-    """How the record is known, and how one that says the same and happened a minute earlier or later is.
+    """Keys of the record, and of an equal one a minute earlier or later.
 
-    Hashes, hence of this process alone. Without a delay, a repeat seems to have happened up to a window later.
+    Hashes are valid only in this process. Without a delay, a repeat seems to be up to a window later.
     """
     said = hash(
         (
@@ -67,10 +67,10 @@ def keys_of(record: AccountingRecord) -> tuple[int, ...]:
 
 
 def predecessors_records(directory: Path, *, now: int) -> list[AccountingRecord]:
-    """Those of the last 30 s in the journal, before this process writes to it."""
+    """Records of the last 30 s in the journal, before this process writes to it."""
     found = []
     for payload in read_tail(directory, max_bytes=MAX_BYTES):
-        # What another version has written must not keep radiusd from starting.
+        # Records of another version must not prevent radiusd's start.
         with suppress(msgspec.DecodeError):
             record = _decode(payload)
             if now - record.at < WINDOW_MICROSECONDS:

@@ -1,4 +1,4 @@
-"""An Access-Request as the module sees it: attributes by name, and who asks from where."""
+"""An Access-Request in the module: attributes by name, and the NAS and device it is from."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from nac.replica.store import ReplicaView
 from radius.module.addresses import packed_address
 from radius.module.settings import UNSIGNED
 
-# What radiusd keeps of a request with text that is not UTF-8; all else is gone then, whether it was there or not.
+# Attributes that radiusd keeps of a request with text that is not UTF-8; all others are lost.
 _RADDB = Path(__file__).parent.parent / "raddb"
 _FILTER = _RADDB / "mods-config" / "attr_filter" / "printable"
 KEPT = frozenset(re.findall(r"^\t([\w-]+) ", _FILTER.read_text(), re.MULTILINE))
@@ -22,7 +22,7 @@ _PUT_ASIDE = frozenset(
 )
 _ESCAPE = re.compile(rb"=([0-9A-Fa-f]{2})")
 
-# In the hex of an EAP-Message: after 0x, code, identifier and length.
+# Position in the hex of an EAP-Message: after 0x, code, identifier and length.
 _EAP_TYPE = slice(10, 12)
 # Of the virtual server's name, "slot_0".
 SLOT_PREFIX = len("slot_")
@@ -31,7 +31,7 @@ Attributes = dict[str, tuple[str, ...]]
 
 
 def collect(pairs: Pairs | None) -> Attributes:
-    """Values by attribute name, in order; an attribute that comes twice keeps both."""
+    """Values by attribute name, in order; a repeated attribute keeps all."""
     found: Attributes = {}
     for name, value in pairs or ():
         if name in found:
@@ -47,12 +47,12 @@ def first(attributes: Mapping[str, tuple[str, ...]], name: str) -> str:
 
 
 def first_values(pairs: Pairs | None) -> dict[str, str]:
-    """The first value of each attribute: what counts where a packet carries more than it may."""
+    """The first value of each attribute, which counts if a packet repeats one."""
     return dict(reversed(pairs)) if pairs else {}
 
 
 def readable(pairs: Pairs) -> Pairs:
-    """The pairs of a request that radiusd has made printable, with escapes undone where the text is UTF-8 after all."""
+    """Undo escapes in a request that radiusd made printable, if the text is UTF-8 after all."""
     return tuple((name, _unescaped(value) if name in _ESCAPED else value) for name, value in pairs)
 
 
@@ -64,12 +64,12 @@ def _unescaped(text: str) -> str:
 
 
 class AccessRequest:
-    """Facts of one packet that both callbacks need. Strings are "" where the packet does not say."""
+    """Facts of one packet that both callbacks need. Missing strings are ""."""
 
     __slots__ = ("attributes", "mac", "nas_address", "nas_identifier", "pairs", "slot", "source", "user_name")
 
     def __init__(self, pairs: Pairs | None, control: Pairs | None = None) -> None:
-        """`control`: where radiusd has put aside what it says itself of a request that it had to make printable."""
+        """`control`: has radiusd's own attributes of a request that it made printable."""
         attributes = first_values(pairs)
         if "Admit-Filtered" in attributes:
             pairs = readable(pairs or ()) + tuple(pair for pair in control or () if pair[0] in _PUT_ASIDE)
@@ -92,7 +92,7 @@ class AccessRequest:
 
     @property
     def proof(self) -> tuple[str, ...]:
-        """As nac.journal.records has it: which secret the NAS has, as radius.module.secret_lookup has named it."""
+        """Which secret the NAS has proven, from radius.module.secret_lookup; as in nac.journal.records."""
         of_client = self.attributes.get("Admit-Secret", "")
         if ":" not in of_client:
             return ()
@@ -101,27 +101,27 @@ class AccessRequest:
 
     @property
     def signature(self) -> tuple[str, ...]:
-        """As nac.journal.records has it: whether an exempt NAS sent a Message-Authenticator that it may leave out."""
+        """Whether an exempt NAS sent a Message-Authenticator; as in nac.journal.records."""
         attributes = self.attributes
         if not attributes.get("Admit-Secret", "").endswith(UNSIGNED) or "EAP-Message" in attributes:
             return ()
         return ("signed" if "Message-Authenticator" in attributes else "unsigned", self.source)
 
     def is_nak(self) -> bool:
-        """Whether the device refuses the EAP type that it was asked for and lists others (RFC 3748 5.3.1)."""
+        """Whether the device refuses the proposed EAP type and lists others (RFC 3748 5.3.1)."""
         return self.attributes.get("EAP-Message", "")[_EAP_TYPE] == "03"
 
     def has_empty_identity(self) -> bool:
-        """Whether the device answers the request for its identity with nothing (RFC 3748 5.1): five octets of EAP."""
+        """Whether the EAP identity is empty (RFC 3748 5.1): five octets of EAP."""
         return self.attributes.get("EAP-Message", "")[2:4] == "02" and self.attributes["EAP-Message"][6:] == "000501"
 
     @property
     def is_filtered(self) -> bool:
-        """Whether text that is not UTF-8 came, and most of what it came with was left out."""
+        """Whether the request had text that is not UTF-8, and most attributes were left out."""
         return "Admit-Filtered" in self.attributes
 
     def may_have_lost(self, name: str) -> bool:
-        """Whether the attribute may have come although it is not here."""
+        """Whether the attribute is missing but may have been in the packet."""
         return self.is_filtered and name not in KEPT
 
     def values(self, name: str) -> tuple[str, ...]:
@@ -132,10 +132,10 @@ class AccessRequest:
         return self.nas_identifier or self.nas_address
 
     def names_its_station(self, nas: NasRecord | None) -> bool:
-        """Whether a name that is a MAC address may stand for the Calling-Station-Id: some switches send none with MAB.
+        """Whether a name that is a MAC address may replace the Calling-Station-Id: some switches send none with MAB.
 
-        Not where one is sent that is no MAC address, nor with the service types of logins: there a person may have
-        typed the name. So it may be without a Service-Type: the NAS must be set to be believed then.
+        Not if there is a Calling-Station-Id that is no MAC address, and not with service types of logins: a person may
+        have typed the name then. The same applies without a Service-Type, unless the NAS is set to be trusted.
         """
         if "Calling-Station-Id" in self.attributes:
             return False
@@ -143,7 +143,7 @@ class AccessRequest:
         return service == "Call-Check" or (not service and nas is not None and nas.mab_by_name)
 
     def station_detail(self) -> str:
-        """What the request says in place of the device's MAC address."""
+        """Why the request has no MAC address of the device."""
         station = self.attributes.get("Calling-Station-Id")
         if station is not None:
             return f"Calling-Station-Id is {station[:64]!r}, which is no MAC address"
@@ -151,7 +151,7 @@ class AccessRequest:
         return f"no Calling-Station-Id, {f'Service-Type {service}' if service else 'no Service-Type'}"
 
     def find_nas(self, view: ReplicaView, tenant: int) -> NasRecord | None:
-        """By NAS-Identifier, then by the address it states, then by the address it sends from."""
+        """The NAS by NAS-Identifier, then by its stated address, then by its source address."""
         if self.nas_identifier:
             nas = view.nas_by_identifier(tenant, self.nas_identifier)
             if nas is not None:

@@ -1,13 +1,13 @@
-"""The device's certificate, read from the stored TLS session; and resumption that works at every reconnect.
+"""Reads the device's certificate from the stored TLS session, and makes every reconnect resumable.
 
-radiusd's own words for a certificate will not do for a decision (FreeRADIUS 3.2.7, src/main/tls.c, libeap/eap_tls.c):
-it reads escapes into names ("adm\\151n" becomes "admin"), gives a certificate without a common name that of its issuer,
-expands "%{...}" when a session is resumed, and brings back some of the names with TLS 1.2 and none with TLS 1.3.
+radiusd's own text of a certificate is unfit for decisions (FreeRADIUS 3.2.7, src/main/tls.c, libeap/eap_tls.c). It
+reads escapes into names ("adm\\151n" becomes "admin"), and gives a certificate without a common name its issuer's. It
+expands "%{...}" when a session is resumed, and restores some names with TLS 1.2 and none with TLS 1.3.
 
-But it stores each session as `<id>.asn1` (OpenSSL's SSL_SESSION) with the client's certificate inside and names that
-file in TLS-Cache-Filename, so the certificate is read there. What radiusd brings back with a resumed session it takes
-from `<id>.vps` beside it. That file it writes only after full handshakes, though each TLS 1.3 resumption gives the
-client a new ticket: unmended, every second reconnect would be full.
+But it stores each session as `<id>.asn1` (OpenSSL's SSL_SESSION) with the client's certificate, and names that file in
+TLS-Cache-Filename. The certificate is read there. The attributes of a resumed session come from `<id>.vps` beside it.
+radiusd writes that file only after full handshakes, though each TLS 1.3 resumption gives the client a new ticket:
+without our file, every second reconnect would be full.
 """
 
 import errno
@@ -26,13 +26,13 @@ from pki.openssl_names import issuer_line, subject_line
 from pki.serials import serial_bytes
 from radius.module.request import Attributes
 
-# Certificates of devices that come again; each entry takes about 2 kB, and saves 50 us.
+# Cache of recurring certificates; each entry takes about 2 kB and saves 50 us.
 MAX_CERTIFICATES = 10_000
 _MAX_SESSION_BYTES = 64 * 1024
 _UPN = ObjectIdentifier("1.3.6.1.4.1.311.20.2.3")
 _PEER_TAG = 0xA3
 _VERSIONS = {b"\x03\x03": "1.2", b"\x03\x04": "1.3"}
-# What `cryptography` and pki raise over it.
+# Errors of `cryptography` and pki for an invalid certificate.
 UNREADABLE = (
     ValueError,
     TypeError,
@@ -47,16 +47,16 @@ _known: OrderedDict[bytes, Attributes] = OrderedDict()
 
 class StoredCertificate(NamedTuple):
     der: bytes
-    # By the names that radiusd gives its parts.
+    # By radiusd's names of its parts.
     attributes: Attributes
 
 
 class SessionUnreadable(Exception):
-    """The stored session is not there, or holds no client certificate."""
+    """The stored session does not exist, or has no client certificate."""
 
 
 class CertificateUnreadable(Exception):
-    """A certificate that OpenSSL has accepted cannot be taken apart."""
+    """A certificate that OpenSSL has accepted cannot be parsed."""
 
 
 def stored_certificate(session_file: str) -> StoredCertificate:
@@ -76,7 +76,7 @@ def stored_certificate(session_file: str) -> StoredCertificate:
 
 
 def stored_version(session_file: str) -> str:
-    """The TLS version of the session at `session_file` ("1.2"), or "" where it cannot be read."""
+    """The TLS version of the session at `session_file` ("1.2"); "" if it cannot be read."""
     try:
         return session_version(_read(session_file))
     except (OSError, SessionUnreadable):
@@ -84,10 +84,10 @@ def stored_version(session_file: str) -> str:
 
 
 def keep_resumable(session_file: str, certificate: Attributes) -> None:
-    """Write the attribute file beside `session_file`; radiusd resumes no session without one.
+    """Write the attribute file beside `session_file`; without it radiusd does not resume the session.
 
-    Of its content radiusd needs the expiry: it ends the session with the certificate. TLS-Client-Cert-Filename is for
-    us: with TLS 1.2, whose resumption stores nothing new, it leads back to the session.
+    radiusd needs the expiry, to end the session with the certificate. TLS-Client-Cert-Filename is for us: with TLS
+    1.2, whose resumption stores nothing new, it leads back to the session.
     """
     stem, _ = os.path.splitext(session_file)
     text = (
@@ -99,21 +99,21 @@ def keep_resumable(session_file: str, certificate: Attributes) -> None:
     path = stem + ".vps"
     try:
         if not _write_new(path, text.encode()):
-            # With TLS 1.2, whose sessions keep their name. By rename: another thread may be resuming this one.
+            # TLS 1.2 sessions keep their name. By rename, because another thread may be resuming this one.
             temporary = stem + ".new"
             with suppress(FileNotFoundError):
                 os.unlink(temporary)
             _write_new(temporary, text.encode())
             os.replace(temporary, path)
     except OSError:
-        # No room: the device does a full handshake next time.
+        # No space: the device does a full handshake next time.
         for left in (stem + ".new", path):
             with suppress(OSError):
                 os.unlink(left)
 
 
 def discard_session(session_file: str) -> None:
-    """Leave nothing that could be resumed of the session at `session_file`, "" where none was stored."""
+    """Delete the stored session at `session_file`; "" if none was stored."""
     if not session_file:
         return
     stem, _ = os.path.splitext(session_file)
@@ -122,7 +122,7 @@ def discard_session(session_file: str) -> None:
             os.unlink(path)
 
 
-# By the bare system calls: file objects would cost three times as much, on the path of every handshake.
+# System calls, because file objects cost three times as much, and every handshake comes here.
 def _read(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -132,7 +132,7 @@ def _read(path: str) -> bytes:
 
 
 def _write_new(path: str, content: bytes) -> bool:
-    """Whether there was no such file yet, and now is."""
+    """Write the file if it does not exist. Returns whether it was written."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
@@ -146,7 +146,7 @@ def _write_new(path: str, content: bytes) -> bool:
 
 
 def session_version(session: bytes) -> str:
-    """Of an SSL_SESSION: `version INTEGER, SSLversion INTEGER` come first. "" for one that Admit does not offer.
+    """TLS version of an SSL_SESSION: `version INTEGER, SSLversion INTEGER` come first. "" if Admit does not offer it.
 
     Raises SessionUnreadable.
     """
@@ -190,7 +190,7 @@ def _header(data: bytes, position: int, end: int) -> tuple[int, int, int]:
 
 
 def certificate_attributes(der: bytes) -> Attributes:
-    """Parts of this certificate by the names under which radiusd reports them (cbtls_verify in src/main/tls.c).
+    """Parts of this certificate by radiusd's attribute names (cbtls_verify in src/main/tls.c).
 
     Raises CertificateUnreadable.
     """
@@ -209,12 +209,12 @@ def certificate_attributes(der: bytes) -> Attributes:
         }
     except UNREADABLE as exc:
         raise CertificateUnreadable(f"the certificate does not parse: {exc}") from exc
-    # An empty name is none.
+    # An empty name counts as missing.
     return {name: kept for name, values in found.items() if (kept := tuple(map(escape_controls, filter(None, values))))}
 
 
 def _asn1_time(moment: datetime) -> str:
-    """As the certificate has it (RFC 5280 4.1.2.5): two digits for the year until 2049, then four."""
+    """Time in the certificate's format (RFC 5280 4.1.2.5): two digits for the year until 2049, then four."""
     return f"{moment:%y%m%d%H%M%SZ}" if moment.year < 2050 else f"{moment:%Y%m%d%H%M%SZ}"
 
 

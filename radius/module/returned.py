@@ -1,4 +1,4 @@
-"""What an Access-Accept gives the NAS to return with its accounting: which decision it was, and whose session."""
+"""Attributes of an Access-Accept that the NAS returns with its accounting, to find the decision and the user."""
 
 import hashlib
 import hmac
@@ -13,7 +13,7 @@ _CUI_OCTETS = 16
 
 
 def returned(request: AccessRequest, at: int, identity: str, cui_key: bytes) -> tuple[Update, ...]:
-    """Class always; Chargeable-User-Identity where the NAS asks for it with one of its own (RFC 4372 2.1)."""
+    """Class always; Chargeable-User-Identity if the NAS requests it (RFC 4372 2.1)."""
     given = ("Class", "+=", encode_class(at))
     if "Chargeable-User-Identity" not in request.attributes or not cui_key:
         return (given,)
@@ -21,8 +21,10 @@ def returned(request: AccessRequest, at: int, identity: str, cui_key: bytes) -> 
 
 
 def nat_timeout(slot: SlotRecord, nas: NasRecord | None, sent: tuple[ReplyPair, ...]) -> tuple[Update, ...]:
-    """Where no request about a session can be sent, sessions end soon by themselves, and the device is asked again: a
-    Session-Timeout (RFC 2865 5.27) where the tenant wishes one, unless the policy gives one as short."""
+    """Session-Timeout (RFC 2865 5.27) for a NAS behind NAT, if the tenant sets one and the policy gives none as short.
+
+    No request can reach such a NAS, so its sessions end soon and the device authenticates again.
+    """
     seconds = slot.nat_session_seconds
     if not seconds or nas is None or not nas.behind_nat:
         return ()
@@ -35,5 +37,5 @@ def nat_timeout(slot: SlotRecord, nas: NasRecord | None, sent: tuple[ReplyPair, 
 
 
 def _cui(identity: str, key: bytes) -> str:
-    """The same for a user at each login, another at each tenant, and it tells nobody who it is."""
+    """A pseudonym: constant for a user of a tenant, different at each tenant, and it reveals no name."""
     return hmac.new(key, identity.strip().casefold().encode(), hashlib.sha256).hexdigest()[: 2 * _CUI_OCTETS]

@@ -1,9 +1,9 @@
-"""Which secret has whoever sent this packet? radiusd asks while the packet still waits in the listener's queue.
+"""Finds the secret of a packet's sender. radiusd calls it while the packet still waits in the listener's queue.
 
-FreeRADIUS 3.2 keeps one secret for a source address. While a tenant's secret changes over, its slot has dynamic
-clients: radiusd asks here, this looks at the waiting packet (MSG_PEEK) and answers with the secret that it proves; what
-was answered holds for that source until the second is over. What proves neither is not answered and changes nothing, so
-nobody moves a NAS to a secret that he does not know (docs/adr/0015).
+FreeRADIUS 3.2 keeps one secret for a source address. During a rotation, a tenant's slot has dynamic clients: radiusd
+calls this module, which peeks at the waiting packet (MSG_PEEK) and returns the secret that it proves. The result is
+valid for that source until the second is over. A packet that proves neither is not answered and changes nothing, so
+nobody can move a NAS to a secret that they do not know (docs/adr/0015).
 """
 
 import socket
@@ -29,7 +29,7 @@ _NAMES = ("old", "new")
 
 
 class Secrets:
-    """What a source may have, opened."""
+    """Opened secrets that a source may have."""
 
     def __init__(self, key_file: str) -> None:
         self._sealer = Sealer(MasterKeyFile(Path(key_file)))
@@ -115,7 +115,7 @@ def _find(slot: int, source: str, port: int) -> radiusd.Answer:
 
 
 def _peek(source: str, port: int) -> bytes:
-    """The packet that radiusd is about to read; b"" where it cannot be seen."""
+    """The packet that radiusd is about to read; b"" if it is not visible."""
     listener = _listeners.get(source, port)
     if listener is None:
         return b""
@@ -129,7 +129,7 @@ _said_wrong = 0
 
 
 def _say_wrong(slot: int, source: str) -> None:
-    """In the words of radiusd for a client that it knows, and as seldom."""
+    """Log in radiusd's words for a known client, and as rarely."""
     global _said_wrong
     now = clock.epoch_seconds()
     if now != _said_wrong:

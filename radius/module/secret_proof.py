@@ -1,4 +1,4 @@
-"""Which of two secrets a packet proves, and which sources have changed over."""
+"""Which of two secrets a packet proves, and which sources have the new one."""
 
 import hmac
 import os
@@ -11,7 +11,7 @@ from radius import wire
 _ACCESS_REQUEST, _ACCOUNTING_REQUEST = 1, 4
 _USER_PASSWORD, _PROXY_STATE = 2, 33
 _BLOCK = 16
-# Beyond these the oldest are forgotten.
+# Maximum; the oldest are dropped.
 _MOST_MARKS = 20_000
 _MOST_USED = 65_536
 OLD, NEW = 0, 1
@@ -20,17 +20,17 @@ Place = tuple[int, str]
 
 
 class Known(NamedTuple):
-    """What a source may have: the secret in force and, during a rotation, the one that is to come."""
+    """Secrets that a source may have: the current one and, during a rotation, the next one."""
 
     secrets: tuple[bytes, ...]
     # Id of the rotation, "" for none.
     rotation: str
-    # Whether requests of it must carry a Message-Authenticator.
+    # Whether its requests must carry a Message-Authenticator.
     signs: bool
 
 
 def proves(packet: wire.Packet, known: Known) -> int | None:
-    """The place of the secret that the packet proves; None where it proves none of them. Raises Malformed."""
+    """Index of the secret that the packet proves; None if it proves none. Raises Malformed."""
     for place, secret in enumerate(known.secrets):
         if _is_of(packet, secret, signs=known.signs):
             return place
@@ -49,27 +49,27 @@ def _is_of(packet: wire.Packet, secret: bytes, *, signs: bool) -> bool:
 
 
 def lacks_signature(packet: wire.Packet, known: Known) -> bool:
-    """Whether it has no Message-Authenticator and must have one (radius/raddb/policy.d/admit_signed)."""
+    """Whether a required Message-Authenticator is missing (radius/raddb/policy.d/admit_signed)."""
     numbers = _unsigned_numbers(packet)
     return numbers is not None and (known.signs or _PROXY_STATE in numbers)
 
 
 def tells_nothing(packet: wire.Packet) -> bool:
-    """Whether no secret went into it: an Access-Request without signature and password (CHAP, say)."""
+    """Whether the packet depends on no secret: an Access-Request without signature and password, such as CHAP."""
     numbers = _unsigned_numbers(packet)
     return numbers is not None and _USER_PASSWORD not in numbers
 
 
 def _unsigned_numbers(packet: wire.Packet) -> set[int] | None:
-    """Of the attributes of an Access-Request without Message-Authenticator; None for other packets."""
+    """Attribute numbers of an Access-Request without Message-Authenticator; None for other packets."""
     numbers = {each.number for each in packet.attributes}
     is_unsigned = packet.code == _ACCESS_REQUEST and wire.MESSAGE_AUTHENTICATOR not in numbers
     return numbers if is_unsigned else None
 
 
 def _has_password_of(packet: wire.Packet, secret: bytes) -> bool:
-    """Whether a password unhidden with it is text with nothing but zeros behind (RFC 2865 5.2). By chance that is so
-    once in ten million times."""
+    """Whether the password, decrypted with it, is text padded with zeros (RFC 2865 5.2). The chance of a wrong match
+    is one in ten million."""
     hidden = next((each.value for each in packet.attributes if each.number == _USER_PASSWORD), b"")
     if not hidden or len(hidden) % _BLOCK:
         return False
@@ -88,10 +88,10 @@ def _has_password_of(packet: wire.Packet, secret: bytes) -> bool:
 
 
 class Marks:
-    """Sources that have shown the new secret. From then on a packet with the old one counts once: who has recorded such
-    packets and sends them again cannot keep the source at the old secret.
+    """Sources that have proven the new secret. Afterwards each packet with the old one counts once, so that replayed
+    packets cannot keep a source at the old secret.
 
-    Written to a file at the first time of each, so that a radiusd that is started anew knows them too.
+    The first proof of each is written to a file, for the next radiusd.
     """
 
     def __init__(self, file: Path) -> None:
@@ -101,11 +101,11 @@ class Marks:
         self._read()
 
     def last(self, place: Place, rotation: str) -> int:
-        """For packets that tell nothing."""
+        """The last known secret, for packets that prove none."""
         return NEW if rotation and (rotation, place) in self._changed else OLD
 
     def admits(self, place: Place, rotation: str, proven: int, authenticator: bytes) -> bool:
-        """Whether the source may go on with the secret that it has proven."""
+        """Whether the source may continue with the secret that it has proven."""
         key = rotation, place
         if proven == NEW:
             if key not in self._changed:
@@ -139,7 +139,7 @@ class Marks:
         self._file.write_text("".join(f"{line}\n" for line in lines))
 
     def _write(self, rotation: str, place: Place) -> None:
-        """One that cannot be written is known until radiusd ends."""
+        """Append to the file. If that fails, the mark is valid until radiusd ends."""
         line = f"{rotation} {place[0]} {place[1]}\n".encode()
         try:
             file = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

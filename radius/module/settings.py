@@ -1,4 +1,4 @@
-"""What the agent tells the module: `module.json` beside the rendered configuration."""
+"""Settings from the agent to the module: `module.json` beside the rendered configuration."""
 
 import os
 from pathlib import Path
@@ -6,11 +6,11 @@ from typing import Literal
 
 import msgspec
 
-# What the agent asks a fresh radiusd: a NAS that nobody has, a MAC address for documentation (RFC 7042 2.1.2).
+# The agent's test request to a new radiusd: an unknown NAS, and a MAC address for documentation (RFC 7042 2.1.2).
 CANARY_NAS, CANARY_MAC = "admit-canary", "00005e005300"
-# Of radiusd.conf: the realm whose home server is the agent's verifier.
+# In radiusd.conf: the realm whose home server is the agent's verifier.
 VERIFIER_REALM = "admit_verifier"
-# Ends the shortname of clients that may leave out the Message-Authenticator (policy.d/admit_signed).
+# Suffix of the shortname of clients that may omit the Message-Authenticator (policy.d/admit_signed).
 UNSIGNED = ":unsigned"
 
 
@@ -20,30 +20,29 @@ class ModuleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tls_directory: str
     journal_max_bytes: int
     journal_sync: Literal["interval", "always"]
-    # Server certificate (serial, hex) that radiusd has loaded for each slot, by slot number.
+    # Serial (hex) of the server certificate that radiusd has loaded, by slot number.
     baked_certificates: dict[int, str]
-    # 32 bytes, hex: opens the passwords that CHAP needs.
+    # 32 bytes, hex: opens passwords for CHAP.
     cell_key_file: str
-    # What was taken of pools (nac.pools.claims); "" gives no addresses.
+    # Directory of claims (nac.pools.claims); "" assigns no addresses.
     claims_directory: str = ""
-    # Where radius.module.trusted_stations keeps them over an exchange of radiusd; "" forgets them.
+    # File of radius.module.trusted_stations for the next radiusd; "" keeps none.
     trusted_stations_file: str = ""
-    # The agent's own at slots whose secrets are looked up; "" for none.
+    # The agent's own secret at slots with lookups; "" for none.
     probe_secret: str = ""
-    # Addresses that need send no Message-Authenticator, by slot; without the slots whose secrets are looked up.
+    # Addresses that may omit Message-Authenticator, by slot; without slots with lookups.
     exempt: dict[int, tuple[str, ...]] = {}
-    # UDP ports that radiusd listens on, that for status first, and those that it is started on where it is to take
-    # these of another.
+    # UDP ports of radiusd, the status port first, and the ports that it starts on if it takes over from another.
     ports: tuple[int, ...] = ()
-    # The port and secret of `server status`, where rlm_eap is made to end conversations.
+    # Port and secret of `server status`, by which the module makes rlm_eap end conversations.
     status_port: int = 0
     status_secret: str = ""
-    # EAP conversations that rlm_eap keeps per slot.
+    # Limit of EAP conversations in rlm_eap, per slot.
     max_conversations: int = 1024
     started_on: tuple[int, ...] = ()
 
 
 def load_settings() -> ModuleSettings:
-    """From the file that ADMIT_MODULE_SETTINGS names; the agent sets it for the radiusd it starts."""
+    """Settings from the file in ADMIT_MODULE_SETTINGS, which the agent sets for radiusd."""
     path = os.environ["ADMIT_MODULE_SETTINGS"]
     return msgspec.json.decode(Path(path).read_bytes(), type=ModuleSettings)

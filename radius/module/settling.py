@@ -1,4 +1,4 @@
-"""The end of every request: is it heard at all, and once there is a verdict, count it, journal it, and answer."""
+"""The end of every request: apply limits, count the verdict, journal it, and respond."""
 
 import time
 
@@ -20,7 +20,7 @@ from radius.module.settings import CANARY_MAC, CANARY_NAS
 
 _DECIDED: tuple[radiusd.Update, ...] = (("Admit-Decided", ":=", "1"),)
 _UNANSWERED: tuple[radiusd.Update, ...] = (("Response-Packet-Type", ":=", "Do-Not-Respond"),)
-# Where radiusd has verified something itself, its Auth-Type stands: "=" sets only what is not set.
+# Keeps the Auth-Type that radiusd set after its own verification: "=" sets only missing attributes.
 _PERMITTED: tuple[radiusd.Update, ...] = (("Auth-Type", "=", "Accept"), ("Admit-Permitted", ":=", "1"))
 
 
@@ -32,7 +32,7 @@ class Settler:
         self.addresses = AddressGiver(cell)
 
     def refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
-        """A reason to reject the request unheard, or ""; `identity` is who asks, inside the tunnel if there is one."""
+        """A reason to reject the request at once, or ""; `identity` is the inner name if there is a tunnel."""
         if slot.status != "active":
             return "tenant-suspended"
         limited = self._cell.limiter.is_limited(
@@ -43,7 +43,7 @@ class Settler:
     def limit_guesses(
         self, credentials: Credentials, request: AccessRequest, slot: SlotRecord, at: int, identity: str
     ) -> Credentials:
-        """Refuse credentials whose password would be compared, where this user had too many wrong ones."""
+        """Reject credentials with a password if this user had too many wrong ones."""
         if credentials.reason or credentials.method not in USER_METHODS:
             return credentials
         limited = self._is_guessed(request, slot, at, identity)
@@ -68,7 +68,7 @@ class Settler:
         )
 
     def settle(self, case: Case, outcome: Outcome, started: int) -> radiusd.Answer:
-        """Count, journal and answer; `started` is of perf_counter_ns."""
+        """Count, journal and respond; `started` is from perf_counter_ns."""
         slot = case.place.slot
         if not outcome.permitted and _is_canary(case.request):
             return radiusd.REJECT, {"config": _DECIDED}
@@ -89,15 +89,18 @@ class Settler:
         return radiusd.REJECT, {"config": _DECIDED, "reply": mschap.error(case.request, case.method, outcome.reason)}
 
     def leave_unanswered(self, case: Case) -> radiusd.Answer:
-        """The slot is nobody's. Who asks with its secret is a NAS of a tenant that has left: one that has moved is
-        found at its new address by those that hear nothing here, and not by those that are told no."""
+        """Do not answer at a slot without a tenant.
+
+        The sender is a NAS of a tenant that has left. A moved NAS fails over to the new address if nothing answers,
+        but not if it is rejected.
+        """
         if _is_canary(case.request):
             return radiusd.REJECT, {"config": _DECIDED}
         say_not_ready(case.request.slot, case.at)
         return radiusd.HANDLED, {"config": _UNANSWERED}
 
     def _limit(self, case: Case, slot: SlotRecord, outcome: Outcome) -> int | None:
-        """Counts a failure. Rejects this record also stands for, or None where it is not to be logged."""
+        """Count a failure. Returns the number of rejects that this record also stands for; None if it is not logged."""
         with_password = case.method in USER_METHODS
         if outcome.permitted:
             if with_password:
@@ -115,23 +118,23 @@ class Settler:
         return 0
 
     def record_internal_error(self, lists: radiusd.Lists) -> radiusd.Answer:
-        """The decision failed: say so in the log of decisions, as far as the request can still be read."""
+        """Log a decision that failed by an internal error, as far as the request is readable."""
         try:
             case = Case(AccessRequest(lists["request"]), "unknown", collect(lists["session-state"]))
             with self._cell.replica.begin() as view:
-                # Nothing more than whose log it belongs to: what failed may be the way to the site.
+                # Only the tenant: finding the site may be what failed.
                 case.locate(NOWHERE._replace(slot=view.slot(case.request.slot)))
             if case.place.slot is not None:
                 self._journal.append(_record(case, Outcome(False, "internal-error"), 0, 0))
-        except Exception:  # house-rule: nothing more can be recorded than the trace; the reject stands
+        except Exception:  # house-rule: only the traceback can be recorded; the reject stands
             log_exception("record_internal_error")
         return radiusd.REJECT, {"config": _DECIDED}
 
 
 def _name_for_accounting(case: Case, outcome: Outcome) -> tuple[radiusd.Update, ...]:
-    """The name that the NAS must use for accounting (RFC 2865 5.1): the one inside the tunnel or the certificate.
+    """The name that the NAS must use for accounting (RFC 2865 5.1): the inner one or the certificate's.
 
-    Empty where the device used that name outside as well, and where the policy sends a name.
+    Empty if the device used that name outside as well, or if the policy sends a name.
     """
     if case.identity == case.request.user_name or any(pair[0].lower() == "user-name" for pair in outcome.sent):
         return ()
@@ -140,7 +143,7 @@ def _name_for_accounting(case: Case, outcome: Outcome) -> tuple[radiusd.Update, 
 
 
 def _is_canary(request: AccessRequest) -> bool:
-    """The agent's question whether we answer: it belongs in no tenant's log."""
+    """Whether this is the agent's test request, which belongs in no tenant's log."""
     return request.nas_identifier == CANARY_NAS and request.mac == CANARY_MAC
 
 

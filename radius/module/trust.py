@@ -1,9 +1,9 @@
-"""Whether the authority that signed a device's certificate is trusted, and what is known of the certificate.
+"""Checks that a trusted authority signed a device's certificate, and looks up the certificate's status.
 
-A name proves nothing: anybody can make an authority that bears another's name and key identifiers, and OpenSSL in
-radiusd remembers authorities that were removed since. So the signature is checked here, with the keys of those
-authorities of that name that the tenant trusts now. That costs 0.1 ms at the first sight of a certificate; afterwards
-it is known which authority signed it, and only that one's standing is looked up, at every authentication.
+A name proves nothing: anybody can create an authority with another's name and key identifiers, and OpenSSL in radiusd
+remembers removed authorities. So the signature is checked here, with the keys of the tenant's currently trusted
+authorities of that name. That costs 0.1 ms for a new certificate. Its authority is then cached, and every
+authentication looks up only the authority's state.
 """
 
 from collections import OrderedDict
@@ -30,7 +30,7 @@ _FIELDS = (
     ("certificate.serial", "TLS-Client-Cert-Serial"),
 )
 
-# What names the holder, the best first: many certificates have no common name.
+# Names of the holder, the best first: many certificates have no common name.
 _NAMES = (
     "TLS-Client-Cert-Common-Name",
     "TLS-Client-Cert-Subject-Alt-Name-Upn",
@@ -39,28 +39,28 @@ _NAMES = (
     "TLS-Client-Cert-Subject-Alt-Name-Uri",
 )
 
-# Reasons that lie with the authority: whose the certificate is says its issuer.
+# Reasons about the authority, which the issuer identifies.
 AUTHORITY_REASONS = ("unknown-ca", "wrong-tenant-ca", "imitated-ca", "ca-revoked", "ca-expired")
 
-# Beginning of the profiles of certificates to log in with.
+# Prefixes of profiles for logins.
 CLIENT_PROFILES = "eap-client-"
 _DAY_SECONDS = 86_400
 
-# (tenant, certificate) -> id of the authority that signed it. Of one tenant, because ids are a tenant's own.
+# (tenant, certificate) -> id of the signing authority. By tenant, because ids are a tenant's own.
 _signers: OrderedDict[tuple[int, bytes], str] = OrderedDict()
-# Of those that external authorities signed: when they were told of last, epoch seconds.
+# Certificates of external authorities: when they were last reported, in epoch seconds.
 _told: dict[tuple[int, bytes], int] = {}
 
 
 def holder_name(certificate: Attributes) -> str:
-    """Common name, else the first alternative name; "" where the certificate has neither."""
+    """Common name, otherwise the first alternative name; "" if the certificate has neither."""
     return next((certificate[name][0] for name in _NAMES if name in certificate), "")
 
 
 def issuer_detail(reason: str, certificate: Attributes, said: str = "") -> str:
-    """The detail of a refusal: `said`, and the issuer's name where its authority is the reason.
+    """The detail of a reject: `said`, and the issuer's name if its authority is the reason.
 
-    OpenSSL may have refused an authority of the chain: then the issuer of that one is named.
+    OpenSSL may have rejected an authority of the chain; then it is that one's issuer.
     """
     issuer = first(certificate, "TLS-Cert-Issuer") or first(certificate, "TLS-Client-Cert-Issuer")
     if not issuer or reason not in AUTHORITY_REASONS:
@@ -69,7 +69,7 @@ def issuer_detail(reason: str, certificate: Attributes, said: str = "") -> str:
 
 
 def find_issuer(certificate: Attributes, view: ReplicaView, slot: SlotRecord) -> IssuerRecord | None:
-    """The authorities that bear the name of the certificate's issuer, where the tenant trusts any."""
+    """Trusted authorities with the name of the certificate's issuer, if any."""
     return view.issuer(slot.tenant, first(certificate, "TLS-Client-Cert-Issuer"))
 
 
@@ -83,16 +83,16 @@ def check_certificate(
     *,
     at: int,
 ) -> str:
-    """A reason to refuse the client's certificate for its authority or status, or "" with its fields in `facts`.
+    """A reason to reject the client's certificate for its authority or status, or "" with its fields in `facts`.
 
-    `issuer` is as `find_issuer` gives it; `der` is b"" where no session was stored; `at` is in epoch seconds.
+    `issuer` is from `find_issuer`; `der` is b"" if no session was stored; `at` is in epoch seconds.
     """
     if issuer is None:
         return "unknown-ca"
     if der:
         authority = _signer(slot.tenant, der, issuer.authorities)
     elif slot.own_authorities_only and len(issuer.authorities) == 1:
-        # radiusd never held an authority but those that were made here, and this one alone has the name.
+        # radiusd has only ever had authorities made here, and only this one has the name.
         authority = issuer.authorities[0]
     else:
         return "certificate-unread"
@@ -107,8 +107,8 @@ def check_certificate(
 
 
 def external_sighting(tenant: int, der: bytes, issuer: IssuerRecord | None, *, at: int) -> str:
-    """Id of the external authority that signed the certificate, where it is time to tell of it: somebody has to ask
-    about its status. Else ""."""
+    """Id of the external authority that signed the certificate, if it is time to report it for status checks;
+    otherwise ""."""
     key = tenant, der
     signer = _signers.get(key)
     if signer is None or issuer is None or at - _told.get(key, 0) < _DAY_SECONDS:
@@ -116,21 +116,21 @@ def external_sighting(tenant: int, der: bytes, issuer: IssuerRecord | None, *, a
     if not any(each.authority_id == signer and not each.own for each in issuer.authorities):
         return ""
     if len(_told) >= MAX_CERTIFICATES:
-        # What was told long ago is told once more, a day too early.
+        # Reports the oldest once more, up to a day early.
         _told.clear()
     _told[key] = at
     return signer
 
 
 def _signer(tenant: int, der: bytes, authorities: Iterable[TrustedAuthority]) -> TrustedAuthority | None:
-    """Which of `authorities` signed the certificate, None for none of them."""
+    """The authority of `authorities` that signed the certificate; None for none."""
     key = tenant, der
     known = _signers.get(key)
     if known is not None:
         for authority in authorities:
             if authority.authority_id == known:
                 return authority
-        # It is trusted no more; the same key may have come back under another id.
+        # No longer trusted; the same key may be back under another id.
         del _signers[key]
     try:
         certificate = x509.load_der_x509_certificate(der)
@@ -148,7 +148,7 @@ def _signer(tenant: int, der: bytes, authorities: Iterable[TrustedAuthority]) ->
 def _standing(authority: TrustedAuthority, at: int) -> str:
     if authority.revoked:
         return "ca-revoked"
-    # OpenSSL looks at it in full handshakes alone.
+    # OpenSSL checks it only in full handshakes.
     return "ca-expired" if authority.not_after < at else ""
 
 
@@ -163,14 +163,14 @@ def _status(
     serial = first(certificate, "TLS-Client-Cert-Serial").lower()
     if not authority.own:
         return _external_status(authority, serial, view, slot, at)
-    # Serials are an authority's own: a foreign one may use ours, by chance or on purpose.
+    # Serials are unique only per authority: a foreign one may use ours, by chance or on purpose.
     record = view.certificate(slot.tenant, serial)
     if record is None:
         return "certificate-unknown"
     if record.status != "valid":
         return f"certificate-{record.status}"
     if not record.profile.startswith(CLIENT_PROFILES):
-        # A RadSec client's has the same usage as a device's.
+        # A RadSec client's certificate has the same usage as a device's.
         return "wrong-key-usage"
     facts["certificate.profile"] = (record.profile,)
     return ""

@@ -1,7 +1,7 @@
-"""Stations from which a user's password has held: guesses from elsewhere do not lock the user out there.
+"""Stations where a user has logged in: guesses from elsewhere do not lock the user out there.
 
-An exchange of radiusd keeps them. The radiusd that ends writes a file, and the one that serves reads it when a user
-would be locked out. Nothing is written or read otherwise; what a crash of radiusd forgets comes back with each login.
+A replaced radiusd writes them to a file when it ends. The next one reads it when a user would be locked out. A crash
+loses them; each login adds its station again.
 """
 
 import os
@@ -18,13 +18,13 @@ _decode = msgspec.msgpack.Decoder(list[Key]).decode
 
 
 class TrustedStations:
-    """Not for several threads."""
+    """Trusted stations by user. Not thread-safe."""
 
     def __init__(self, path: Path | None = None, max_stations: int = MAX_STATIONS) -> None:
-        """`path`: the file, which need not exist; None keeps nothing."""
+        """`path`: the file, which may be missing; None keeps nothing."""
         self._path = path
         self._stations: SharedTable[bool] = SharedTable(max_stations)
-        # Of the file as it was read last.
+        # State of the file at the last read.
         self._version = (0, 0)
         self._has_news = False
         self.refresh()
@@ -40,7 +40,7 @@ class TrustedStations:
         self._has_news = True
 
     def refresh(self) -> None:
-        """Take over what another radiusd has written. A file that cannot be read is ignored."""
+        """Add stations written by another radiusd. Ignores an unreadable file."""
         if self._path is None:
             return
         # UnicodeDecodeError: msgspec passes it on.
@@ -54,10 +54,10 @@ class TrustedStations:
                         self._stations.put(key, True)
 
     def save(self) -> None:
-        """Write the file whole or not at all.
+        """Write the file atomically.
 
-        A radiusd that has served nobody, such as one that checks a configuration, writes nothing: the one that serves
-        would take its file for news, and forget newer stations for those in it.
+        A radiusd without logins, such as one that checks a configuration, writes nothing: otherwise the serving one
+        would read its older stations and drop newer ones.
         """
         if self._path is None or not self._has_news:
             return

@@ -1,6 +1,6 @@
-"""Requests that are dropped because they carry no Message-Authenticator: their addresses are logged, floods kept away.
+"""Requests dropped for a missing Message-Authenticator: logs their addresses, and filters floods.
 
-radiusd calls this for each dropped request (policy.d/admit_signed). The agent reads the log lines and raises an alarm.
+radiusd calls this for each dropped request (policy.d/admit_signed). The agent reads the log and raises an alarm.
 """
 
 import socket
@@ -15,21 +15,21 @@ from radius.module.descriptors import Listeners
 from radius.module.request import SLOT_PREFIX
 
 PERIOD_SECONDS = 60
-# Addresses of one slot in a period. Source addresses can be forged: a flood must not fill the memory or the log.
+# Addresses of one slot in a period. Sources can be forged: a flood must not fill the memory or the log.
 MOST_SOURCES = 50
 # Requests of one slot in a period. The kernel drops more (radius/module/unsigned_filter.py).
 MOST_REQUESTS = 200
 
 
 class Sources:
-    """The addresses that were logged in this period, by slot. At most MOST_SOURCES of each."""
+    """Addresses logged in this period, by slot; at most MOST_SOURCES of each."""
 
     def __init__(self) -> None:
         self._period = 0
         self._logged: dict[int, set[str]] = {}
 
     def add(self, slot: int, source: str, now_seconds: int) -> bool:
-        """Returns whether this address is to be logged now."""
+        """Add an address. Returns whether it must be logged now."""
         period = now_seconds // PERIOD_SECONDS
         if period != self._period:
             self._period = period
@@ -42,10 +42,10 @@ class Sources:
 
 
 class Shield:
-    """Makes the kernel drop unsigned requests of a listener for the rest of the period in which they were too many."""
+    """Makes the kernel drop a listener's unsigned requests for the rest of a period with too many."""
 
     def __init__(self, listeners: Listeners, exempt: Mapping[int, tuple[str, ...]]) -> None:
-        """`exempt` has the addresses that need not sign, by slot. A slot that is not in it gets no filter."""
+        """`exempt` has the addresses that need not sign, by slot. A missing slot gets no filter."""
         self._listeners = listeners
         self._exempt = exempt
         self._period = 0
@@ -53,7 +53,7 @@ class Shield:
         self._filtered: set[socket.socket] = set()
 
     def count(self, slot: int, source: str, port: int, now_seconds: int) -> None:
-        """Raises OSError where the kernel refuses the filter."""
+        """Count a request. Raises OSError if the kernel rejects the filter."""
         self.lift(now_seconds)
         self._requests[slot] += 1
         if self._requests[slot] <= MOST_REQUESTS or slot not in self._exempt:
@@ -68,7 +68,7 @@ class Shield:
         self._filtered.add(listener)
 
     def lift(self, now_seconds: int) -> None:
-        """Take away the filters of an earlier period."""
+        """Remove the filters of an earlier period."""
         period = now_seconds // PERIOD_SECONDS
         if period == self._period:
             return
@@ -100,18 +100,18 @@ def authorize(pairs: radiusd.Pairs) -> radiusd.Answer:
         log_unsigned(slot, source)
         if _shield is not None:
             _shield.count(slot, source, int(given["Admit-Port"]), clock.epoch_seconds())
-    except Exception:  # house-rule: the edge of our code; the request is dropped all the same
+    except Exception:  # house-rule: the edge of our code; the request is dropped anyway
         log_exception("unsigned")
     return radiusd.NOOP
 
 
 def log_unsigned(slot: int, source: str) -> None:
-    """At most once a minute for each address."""
+    """Log the address at most once a minute."""
     if _sources.add(slot, source, clock.epoch_seconds()):
         radiusd.log_error(f"admit: unsigned slot={slot} source={source}")
 
 
 def lift_filters() -> None:
-    """To be called now and then: what the kernel drops calls nothing here."""
+    """Remove old filters. Call it regularly, because requests dropped by the kernel call nothing here."""
     if _shield is not None and _shield.is_up:
         _shield.lift(clock.epoch_seconds())

@@ -1,4 +1,4 @@
-"""What the verifier has said of a name and its password, as radiusd hands it on."""
+"""The verifier's result for a name and password, as radiusd passes it on."""
 
 from nac.identities.verifier_messages import UnreadableResult, VerificationResult, decode_result
 from nac.packet_values import Values
@@ -10,7 +10,7 @@ _SILENT = VerificationResult("verifier-unavailable")
 
 
 def verifier_answer(control: Attributes) -> VerificationResult | None:
-    """None where the verifier was not asked."""
+    """The result; None if the verifier was not used."""
     pieces = control.get("Admit-Answer")
     if not pieces:
         return _SILENT if "Proxy-To-Realm" in control else None
@@ -21,7 +21,7 @@ def verifier_answer(control: Attributes) -> VerificationResult | None:
 
 
 def user_facts(name: str, answer: VerificationResult | None, view: ReplicaView, slot: SlotRecord) -> dict[str, Values]:
-    """What rules may ask about a user whose password held: of the source that knows it, else of the tenant's own."""
+    """Attributes of a user whose password held, from the user's source or the tenant's own record."""
     if answer is not None and answer.source:
         return {
             "user.name": (answer.name,),

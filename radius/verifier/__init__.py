@@ -1,1 +1,1 @@
-"""The agent's side process that checks passwords which the module cannot check at once (docs/adr/0006)."""
+"""The agent's process for passwords that the module cannot verify at once (docs/adr/0006)."""

@@ -1,7 +1,7 @@
-"""The verifier's process: told on standard input what it needs, tells on standard output how it goes.
+"""The verifier's process: reads its orders from standard input, writes reports to standard output.
 
-Its agent ends it by a signal. Where standard input ends without one, the agent was killed: it answers on until the next
-agent's verifier does, which has a socket of its own on the same port (SO_REUSEPORT).
+Its agent ends it by a signal. If standard input closes without one, the agent was killed. It then serves until the next
+agent's verifier does, which has its own socket on the same port (SO_REUSEPORT).
 """
 
 import asyncio
@@ -27,16 +27,16 @@ from radius.verifier.sources import LiveSources
 from radius.verifier.verifier import Verifier
 
 REPORT_SECONDS = 1.0
-# Without an agent. After this the cell may be another machine's (nac.cells.service.SILENT_SECONDS).
+# Time to serve without an agent. Afterwards another machine may own the cell (nac.cells.service.SILENT_SECONDS).
 ALONE_SECONDS = 60.0
 _LOOK_SECONDS = 0.2
 LOOPBACK, _DISCARD_PORT = "127.0.0.1", 9
-# Look-ups of host names, which may hang, have threads of their own.
+# Lookups of host names, which may hang, have their own threads.
 _RESOLVERS = 32
 
 
 async def serve(orders: Orders) -> None:
-    """Until standard input ends."""
+    """Serve until standard input closes."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolver"))
     sources = LiveSources(Sealer(MasterKeyFile(Path(orders.cell_key_file))), OutboundReach.parse(orders.reach))
@@ -63,7 +63,7 @@ async def serve(orders: Orders) -> None:
         await verifier.tidy()
         await asyncio.sleep(_LOOK_SECONDS)
     await _retire(server, sock)
-    # A thread may hang in the look-up of a name, and the next agent needs the port.
+    # A thread may hang in a name lookup, and the next agent needs the port.
     os._exit(0)
 
 
@@ -75,7 +75,7 @@ def _is_mine(pid_file: Path) -> bool:
 
 
 async def _retire(server: Server, sock: socket.socket) -> None:
-    """Connected to nobody's port it is given nothing more; what it holds already is answered."""
+    """Connect the socket to an unused port, so that it receives nothing more, and answer pending logins."""
     sock.connect((LOOPBACK, _DISCARD_PORT))
     end = asyncio.get_running_loop().time() + MAX_LOGIN_SECONDS
     await asyncio.sleep(_LOOK_SECONDS)
@@ -97,20 +97,20 @@ def _tell(report: Report) -> None:
 
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
-    # A core file would hold passwords.
+    # A core file would contain passwords.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # One line; what follows is only its end.
+    # One line; after it comes only the end of input.
     orders = msgspec.json.decode(_first_line(), type=Orders)
     asyncio.run(serve(orders))
 
 
 def _first_line() -> bytes:
-    """Past Python's buffer: the loop reads on from there."""
+    """Read without Python's buffer: the event loop continues from there."""
     line = b""
     while not line.endswith(b"\n"):
         piece = os.read(sys.stdin.fileno(), 1)
         if not piece:
-            raise SystemExit("no orders on standard input; the agent starts this")
+            raise SystemExit("No orders on standard input: only the agent starts this program.")
         line += piece
     return line
 

@@ -1,11 +1,11 @@
-"""Leaves a source alone that fails again and again, and tries it with one login now and then."""
+"""Stops requests to a source that fails repeatedly, and probes it with single logins."""
 
 import time
 from collections.abc import Callable
 
 
 class Breaker:
-    """Closed while all is well; open for `seconds` after `failures` in a row; then half open: one login probes."""
+    """Closed in normal operation; open for `seconds` after `failures` in a row; then half open: one login probes."""
 
     def __init__(self, *, failures: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = failures
@@ -20,14 +20,14 @@ class Breaker:
         return self._open_until is not None
 
     def seconds_left(self) -> float:
-        """Until the next probe; 0 where the source may be asked."""
+        """Seconds until the next probe; 0 if requests are allowed."""
         if self._open_until is None:
             return 0.0
         left = self._open_until - self._clock()
         return left if left > 0 else (0.0 if not self._probing else self._seconds)
 
     def enter(self) -> bool:
-        """Whether a login may ask the source now. If so, `succeeded`, `failed` or `gave_up` must follow."""
+        """Whether a login may use the source now. If so, call `succeeded`, `failed` or `gave_up` afterwards."""
         if self._open_until is None:
             return True
         if self._probing or self._clock() < self._open_until:
@@ -47,5 +47,5 @@ class Breaker:
             self._open_until = self._clock() + self._seconds
 
     def gave_up(self) -> None:
-        """The login ended before it was known."""
+        """Record that the login ended without a result."""
         self._probing = False

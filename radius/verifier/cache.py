@@ -1,7 +1,7 @@
-"""Passwords that held, or did not, a short while ago: kept as keyed digests, in memory alone.
+"""Cache of recent correct and wrong passwords, as keyed digests in memory only.
 
-An entry counts while what it was found out from stands: the password hash of an own user, the version of a source. So a
-change makes it void the moment the replica holds the change; nothing has to be told.
+An entry is valid for its origin: the password hash of an own user, or the version of a source. So a change in the
+replica invalidates it at once.
 """
 
 import hmac
@@ -18,17 +18,17 @@ MOST_ENTRIES = 50_000
 
 class _Entry(NamedTuple):
     digest: bytes
-    # What it was found out from.
+    # Password hash or source version at the time.
     origin: str
     answer: VerificationResult
     until: float
 
 
 class PasswordCache:
-    """Of one kind of outcome. Not for several threads."""
+    """Cache of one kind of result. Not thread-safe."""
 
     def __init__(self, *, most: int = MOST_ENTRIES, clock: Callable[[], float] = time.monotonic) -> None:
-        # Of this process: a dump of its memory tells what it could verify anyway, and no file tells anything.
+        # Random for this process: no file reveals anything, and its memory has the passwords anyway.
         self._key: Final = secrets.token_bytes(32)
         self._most = most
         self._clock = clock
@@ -38,7 +38,7 @@ class PasswordCache:
         return len(self._entries)
 
     def find(self, tenant: int, name: str, password: bytes, origin: str) -> VerificationResult | None:
-        """What was found out about this very password, where that was from `origin` and is not too long ago."""
+        """The cached result for this password, if it is from `origin` and has not expired."""
         entry = self._entries.get((tenant, name))
         if entry is None or entry.until <= self._clock() or entry.origin != origin:
             return None

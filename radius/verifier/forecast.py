@@ -1,11 +1,11 @@
 """Predicts whether radiusd will reject a login although its password is right.
 
 radiusd delays the rejects that it decides itself, but not those of requests that it proxied (request_finish in
-src/main/process.c of 3.2.7). So the verifier holds such an answer as long as that of a wrong password. Otherwise the
-time to the reject would say that the password was right.
+src/main/process.c of 3.2.7). So the verifier delays such a response like that of a wrong password. Otherwise the time
+to the reject would reveal that the password was right.
 
-Requests from inside an EAP-TTLS tunnel bring no attributes here: radiusd delays their rejects, because rlm_eap_ttls
-resets the destination of what was proxied (eapttls_postproxy).
+Requests from inside an EAP-TTLS tunnel have no attributes here: radiusd delays their rejects, because rlm_eap_ttls
+resets the destination of proxied requests (eapttls_postproxy).
 """
 
 import logging
@@ -22,7 +22,7 @@ from radius.verifier.packet import Login
 
 log = logging.getLogger(__name__)
 
-# User names and stations whose last wrong password is remembered, of all tenants together.
+# User names and stations whose last wrong password is remembered, for all tenants together.
 MAX_FAILURES = 20_000
 
 
@@ -31,20 +31,20 @@ class Forecast:
         self._replica = replica
         self._places = Places()
         self._policies = Policies()
-        # When the answer to the last wrong password of a user name or station leaves.
+        # Time at which the response to the last wrong password leaves, by user name and station.
         self._failures: OrderedDict[Key, float] = OrderedDict()
 
     def is_reject(self, login: Login, answer: VerificationResult, arrived_at: float, held_until: float) -> bool:
-        """Whether the NAS will get an Access-Reject; True where that cannot be known.
+        """Whether the NAS will get an Access-Reject; True if unknown.
 
-        The times are those of the event loop's clock, in seconds. A reject is held until `held_until`.
+        Times are in seconds of the event loop's clock. A reject is held until `held_until`.
         """
         if not login.pairs:
             return not answer.verified
         try:
             return self._is_reject(login, answer, arrived_at, held_until)
-        except Exception:  # house-rule: the edge of our code; the answer is held, with the trace in the log
-            log.exception("the verdict on a login could not be predicted")
+        except Exception:  # house-rule: the edge of our code; the response is held, with the traceback in the log
+            log.exception("cannot predict the verdict of a login")
             return True
 
     def _is_reject(self, login: Login, answer: VerificationResult, arrived_at: float, held_until: float) -> bool:
@@ -60,7 +60,7 @@ class Forecast:
             if not answer.verified:
                 self._note_failure(keys, held_until)
                 return True
-            # Wrong passwords whose answers leave after this request came may close the module's limits to it.
+            # Wrong passwords answered after this request arrived may make the module reject it.
             if any(self._failures.get(key, 0) >= arrived_at for key in keys):
                 return True
             return not decide_case(case, view, self._policies).permitted

@@ -1,4 +1,4 @@
-"""So many at once, so many in wait, and no more: what comes then is turned away instead of piling up."""
+"""Bounded concurrency: limits active and waiting tasks, and rejects more."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 
 
 class Full(Exception):
-    """As many wait as may."""
+    """The limit of waiting tasks is reached."""
 
 
 class Gate:
     def __init__(self, *, inside: int, waiting: int, shared: asyncio.Semaphore | None = None) -> None:
-        """`shared` bounds several gates together, beside what each may have inside."""
+        """`shared` limits several gates together, beside their own limits."""
         self._inside = asyncio.Semaphore(inside)
         self._shared = shared
         self._most = inside + waiting
@@ -19,7 +19,7 @@ class Gate:
 
     @asynccontextmanager
     async def enter(self) -> AsyncIterator[None]:
-        """Raises Full at once where there is no room."""
+        """Wait for a place. Raises Full at once if too many wait."""
         if self._present >= self._most:
             raise Full
         self._present += 1

@@ -1,7 +1,7 @@
-"""RADIUS as radiusd speaks it to the verifier: signed Access-Requests with a name, a password and a slot, and with the
-attributes of the NAS's request in Reply-Message.
+"""RADIUS between radiusd and the verifier: signed Access-Requests with name, password and slot.
 
-RFC 2865 (packets, User-Password), RFC 3579 3.2 (Message-Authenticator, demanded of requests and put into answers).
+Reply-Message carries the attributes of the NAS's request. RFC 2865 (packets, User-Password), RFC 3579 3.2
+(Message-Authenticator, required in requests and sent in responses).
 """
 
 import struct
@@ -21,11 +21,11 @@ _MAX_SLOT_DIGITS = 5
 
 
 class Refused(ValueError):
-    """No request of radiusd's: it is dropped (RFC 2865 3, RFC 3579 3.2)."""
+    """Not a request from radiusd: dropped (RFC 2865 3, RFC 3579 3.2)."""
 
 
 class Unreadable(Refused):
-    """Asked by radiusd, about what a device made up: to be answered, since one that never answers counts as dead."""
+    """Signed by radiusd, but with invalid data from a device. Must be answered: a silent server counts as dead."""
 
     def __init__(self, asked: "Login", why: str) -> None:
         super().__init__(why)
@@ -38,16 +38,16 @@ class Login(NamedTuple):
     authenticator: bytes
     slot: int
     name: bytes
-    # RFC 2865 5.2: at most 128 octets, padding taken off.
+    # RFC 2865 5.2: at most 128 octets, without padding.
     password: bytes
-    # Returned as they came, in order (RFC 2865 5.33).
+    # Returned unchanged and in order (RFC 2865 5.33).
     proxy_states: tuple[bytes, ...]
     # Attributes of the NAS's request in pieces (nac.identities.verifier_messages); empty inside a tunnel.
     pairs: tuple[bytes, ...] = ()
 
 
 def parse_login(datagram: bytes, secret: bytes) -> Login:
-    """The login that a datagram asks about. Raises Refused, where it was not signed with `secret`, and Unreadable."""
+    """Parse the login in a datagram. Raises Refused if it is not signed with `secret`, or Unreadable."""
     try:
         packet = wire.parse(datagram)
         if packet.code != ACCESS_REQUEST:
@@ -70,7 +70,7 @@ def _read(asked: Login, attributes: Sequence[wire.Attribute], secret: bytes) -> 
     values: dict[int, bytes] = {}
     for number, value, _ in attributes:
         if number in values and number not in _SEVERAL:
-            raise Refused(f"attribute {number} comes twice")
+            raise Refused(f"attribute {number} is repeated")
         values[number] = value
     if not values.keys() >= {_USER_NAME, _USER_PASSWORD, _NAS_IDENTIFIER}:
         raise Refused("name, password or slot is missing")
@@ -99,14 +99,14 @@ def answer_packet(login: Login, code: int, messages: Sequence[bytes], secret: by
 def _slot(name: bytes) -> int:
     digits = name.removeprefix(_SLOT_PREFIX)
     if digits == name or not digits.isdigit() or len(digits) > _MAX_SLOT_DIGITS:
-        raise Refused("no slot is named so")
+        raise Refused("invalid slot name")
     return int(digits)
 
 
 def _unhide(hidden: bytes, authenticator: bytes, secret: bytes) -> bytes:
     """RFC 2865 5.2."""
     if not hidden or len(hidden) % 16 or len(hidden) > 128:
-        raise Refused("a password of a length that there is not")
+        raise Refused("invalid password length")
     plain, last = b"", authenticator
     for at in range(0, len(hidden), 16):
         block = hidden[at : at + 16]

@@ -1,4 +1,4 @@
-"""Answers radiusd's questions: a datagram in, a datagram out, and never a pile in between."""
+"""Responds to radiusd's login requests over UDP, without an unbounded queue."""
 
 import asyncio
 import logging
@@ -12,17 +12,17 @@ from radius.verifier.packet import ACCESS_ACCEPT, ACCESS_REJECT, Login, Refused,
 
 log = logging.getLogger(__name__)
 
-# Logins under way at once, all tenants together: 32 of radiusd's sockets.
+# Concurrent logins of all tenants: 32 of radiusd's sockets.
 MOST_UNDER_WAY = 8192
-# Of one tenant, whose sources could hold up as many as they say: they are its own, the room is everybody's.
+# Concurrent logins of one tenant, so that its slow sources leave room for others.
 MOST_OF_SLOT = 512
-# Answers held back at once; more than these go out at once.
+# Maximum of delayed responses; more are sent at once.
 MOST_HELD = 4096
-# Answers kept for repeated questions: radiusd repeats what a NAS repeats.
+# Responses kept for repeated requests: radiusd repeats what a NAS repeats.
 KEPT_ANSWERS = 4096
 
 Address = tuple[str, int]
-# radiusd's socket, the packet's number and its authenticator: a repeated question has the same.
+# radiusd's socket, the packet's number and authenticator: equal in a repeated request.
 _Key = tuple[Address, int, bytes]
 
 
@@ -35,9 +35,8 @@ class ExpectReject(Protocol):
 
 
 class Server(asyncio.DatagramProtocol):
-    """An answer that leads to an Access-Reject leaves no earlier than `reject_delay_seconds` after its question came:
-    radiusd delays the rejects that it decides itself, but none of a request that it proxied. A login still ends within
-    its own limit."""
+    """Responds to logins. A response that leads to an Access-Reject leaves `reject_delay_seconds` after its request or
+    later, because radiusd delays only rejects that it decides itself. A login still ends within its own limit."""
 
     def __init__(
         self,
@@ -98,8 +97,8 @@ class Server(asyncio.DatagramProtocol):
         reject_at = arrived_at + self._reject_delay_seconds
         try:
             answer = await self._verify(login.slot, login.name, login.password)
-        except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
-            log.exception("a login could not be verified")
+        except Exception:  # house-rule: the edge of our code; an explicit reject, with the traceback in the log
+            log.exception("cannot verify a login")
             answer = VerificationResult("internal-error")
         finally:
             self._under_way.pop(key, None)
@@ -135,12 +134,12 @@ class Server(asyncio.DatagramProtocol):
             self._transport.sendto(packet, address)
 
     def error_received(self, exc: Exception) -> None:
-        """radiusd is being exchanged: whoever asked asks again."""
+        """Ignore errors while radiusd is replaced: senders repeat."""
         self.counters["unsent"] += 1
 
 
 def _fitting(answer: VerificationResult) -> VerificationResult:
-    """The answer, or a reject where it does not fit into one packet."""
+    """The result, or a reject if it does not fit into one packet."""
     try:
         encode_result(answer)
     except ResultTooLong:

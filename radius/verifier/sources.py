@@ -1,4 +1,4 @@
-"""The identity sources of a cell's tenants, alive: with connections, a breaker and a bounded queue of its own each."""
+"""Active identity sources of a cell's tenants, each with its own connections, breaker and bounded queue."""
 
 import asyncio
 import logging
@@ -29,9 +29,9 @@ class LiveSource:
     def __init__(self, slug: str, record: IdentitySourceRecord, source: SourceClient) -> None:
         self.record = record
         self.source = source
-        # Of the tenant, for whoever operates the cell.
+        # Slug of the tenant, for logs.
         self.slug = slug
-        # Another, once the source was changed.
+        # Replaced when the source changes.
         self.origin = f"{record.source_id} {record.changed_at}"
         settings = source.settings
         self._gate = Gate(inside=settings.connections, waiting=settings.waiting)
@@ -47,7 +47,7 @@ class LiveSource:
         return self._breaker.is_open
 
     async def ask(self, name: UserName, password: bytes) -> VerificationResult:
-        """Waits for its turn as long as it may take, and no longer."""
+        """Verify a password, after waiting for a place within the time limit."""
         try:
             async with AsyncExitStack() as inside:
                 async with asyncio.timeout(self.settings.time_limit_seconds):
@@ -59,9 +59,7 @@ class LiveSource:
     async def _ask(self, name: UserName, password: bytes) -> VerificationResult:
         breaker = self._breaker
         if not breaker.enter():
-            detail = (
-                f"not asked, since it failed before ({self.last_fault}); next try in {breaker.seconds_left():.0f} s"
-            )
+            detail = f"not used after failures ({self.last_fault}); next try in {breaker.seconds_left():.0f} s"
             return VerificationResult("directory-unavailable", detail, self.record.name)
         try:
             answer = await verify_password(self.source, name, password, source_name=self.record.name)
@@ -82,7 +80,7 @@ class LiveSource:
 
 
 class LiveSources:
-    """Made when they are first asked, made anew when they have changed."""
+    """Creates sources at first use, and again after a change."""
 
     def __init__(self, sealer: Sealer, reach: OutboundReach) -> None:
         self._sealer = sealer
@@ -90,7 +88,7 @@ class LiveSources:
         self._live: dict[tuple[int, str], LiveSource] = {}
 
     async def live(self, tenant: int, slug: str, record: IdentitySourceRecord) -> LiveSource | VerificationResult:
-        """The source ready to be asked; an answer where what is stored of it is of no use."""
+        """The source, ready to use; a result if its stored settings are unusable."""
         key = (tenant, record.source_id)
         known = self._live.get(key)
         if known is not None and known.record.changed_at == record.changed_at:
@@ -103,21 +101,21 @@ class LiveSources:
         except (ValueError, SecretsError) as exc:
             log.error("tenant %s, source %s cannot be used: %s", slug, record.name, exc)
             await self._let_go(key, known)
-            return VerificationResult("directory-refused", f"what is stored of it cannot be used: {exc}", record.name)
-        # In its place before anything is waited for: of several logins at once, the first makes it for all.
+            return VerificationResult("directory-refused", f"its stored settings cannot be used: {exc}", record.name)
+        # Stored before any await: of several logins at once, the first creates it for all.
         live = self._live[key] = LiveSource(slug, record, source)
         if known is not None:
             await known.source.close()
         return live
 
     async def _let_go(self, key: tuple[int, str], live: LiveSource | None) -> None:
-        """Of one that may be another by now, or gone: whoever waits here lets others go on."""
+        """Close a source. It may be replaced meanwhile, because this awaits."""
         if live is not None and self._live.get(key) is live:
             del self._live[key]
             await live.source.close()
 
     async def tidy(self, view: ReplicaView) -> None:
-        """Let go of what was removed, or changed and not asked since."""
+        """Close sources that were removed, or changed and not used since."""
         standing: dict[int, dict[str, int]] = {}
         for tenant in {tenant for tenant, _ in self._live}:
             standing[tenant] = {record.source_id: record.changed_at for record in view.identity_sources(tenant)}
@@ -126,7 +124,7 @@ class LiveSources:
                 await self._let_go(key, live)
 
     def trouble(self) -> Mapping[str, Trouble]:
-        """Of the sources that are left alone for a while: what is wrong, by id."""
+        """Faults of sources with an open breaker, by id."""
         return {
             live.record.source_id: Trouble(
                 tenant, f"Tenant {live.slug}: identity source {live.record.name} fails. {live.last_fault}"

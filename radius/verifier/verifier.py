@@ -1,6 +1,6 @@
-"""Who is that, and is the password right? Own users by their argon2id hash, all others by the tenant's sources.
+"""Verifies names and passwords: own users by their argon2id hash, all others by the tenant's sources.
 
-What it knows comes from the cell's replica, read anew for each login: PostgreSQL may be away.
+Reads the cell's replica for each login, so it works without PostgreSQL.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from radius.verifier.sources import LiveSource, LiveSources
 
 log = logging.getLogger(__name__)
 
-# Own users: a password that held is not hashed again for so long.
+# Seconds to skip hashing for a correct password of an own user.
 OWN_CACHE_SECONDS = 300.0
-# One that did not is refused unasked for so long: a device that repeats it costs no hashing.
+# Seconds to reject a repeated wrong password without hashing.
 OWN_REFUSED_SECONDS = 10.0
-# Of one tenant, hashes under way and in wait; all tenants share the cores.
+# Limit of running and waiting hashes of one tenant; all tenants share the cores.
 OWN_WAITING = 64
 
 
@@ -34,7 +34,7 @@ class Verifier:
         self._sources = sources
         cores = os.cpu_count() or 1
         self._hashing = ThreadPoolExecutor(cores, thread_name_prefix="argon2id")
-        # The next hash begins in the order of asking; a tenant has one core at most where there are several.
+        # Hashes start in order of arrival; one tenant gets at most one core if there are several.
         self._cores = asyncio.Semaphore(cores)
         self._gates: dict[int, Gate] = {}
         self._held = PasswordCache()
@@ -45,7 +45,7 @@ class Verifier:
             async with asyncio.timeout(MAX_LOGIN_SECONDS):
                 return await self._verify(slot, raw_name, password)
         except TimeoutError:
-            return VerificationResult("verifier-busy", f"no verdict within {MAX_LOGIN_SECONDS:g} s")
+            return VerificationResult("verifier-busy", f"no result within {MAX_LOGIN_SECONDS:g} s")
 
     async def tidy(self) -> None:
         with self._replica.begin() as view:
@@ -68,7 +68,7 @@ class Verifier:
 
     async def _verify_own(self, tenant: int, user: UserRecord, password: bytes) -> VerificationResult:
         if not user.password_hash.startswith(ARGON2ID):
-            return VerificationResult("internal-error", "not the verifier's to check")
+            return VerificationResult("internal-error", "the verifier does not handle this password")
         known = self._remembered(tenant, user.name, password, user.password_hash)
         if known is not None:
             return known
@@ -86,12 +86,12 @@ class Verifier:
     async def _ask_sources(
         self, slot: SlotRecord, name: str, records: list[IdentitySourceRecord], password: bytes
     ) -> VerificationResult:
-        """The first source that knows the user decides; one that cannot say ends it, for the next may know another
-        person of that name."""
+        """Ask the sources in order; the first that knows the user decides. A failing one ends it, because the next may
+        know another user of that name."""
         if not name.isprintable():
             return VerificationResult("unknown-user")
         answer = VerificationResult(
-            "unknown-user", "no identity source answers for this name's realm" if records else ""
+            "unknown-user", "no identity source handles the realm of this name" if records else ""
         )
         for record in records:
             source = await self._sources.live(slot.tenant, slot.slug, record)
@@ -114,7 +114,7 @@ class Verifier:
         if answer.verified:
             self._held.keep(tenant, key, password, source.origin, answer, seconds=source.settings.cache_seconds)
         elif source.was_asked_in_vain(answer):
-            # Nothing was found out about the user.
+            # No result about the user.
             return answer
         else:
             self._refused.keep(tenant, key, password, source.origin, answer, seconds=source.settings.refused_seconds)

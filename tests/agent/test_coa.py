@@ -148,7 +148,7 @@ def test_response_without_signature_counts_unless_required(owner, alpha, nas, se
         nas.send(answer(nas.request(), DISCONNECT_ACK, signed=False))
     state, detail = ends(owner, request, "state", "detail")
     assert state == "unanswered"
-    assert "It answered without a Message-Authenticator" in detail
+    assert "It responded without a Message-Authenticator" in detail
     assert sender.counters["answers_unsigned"] == 3
 
 
@@ -158,7 +158,7 @@ def test_nak_is_explained_and_a_lost_session_is_not_retried(owner, alpha, nas, s
     nas.send(answer(nas.request(), DISCONNECT_NAK, cause=503))
     state, code, cause, detail = ends(owner, request, "state", "answer_code", "error_cause", "detail")
     assert (state, code, cause) == ("refused", 42, 503)
-    assert detail.startswith("The NAS refused. Error-Cause 503: The NAS does not know this session.")
+    assert detail.startswith("The NAS rejected the request. Error-Cause 503: The NAS does not know this session.")
 
 
 @pytest.fixture
@@ -217,9 +217,9 @@ def test_change_carries_its_attributes(owner, alpha, nas, sender):
 @pytest.mark.parametrize(
     ("address", "behind_nat", "told"),
     [
-        (None, False, "The address of the NAS is not known."),
-        ("127.9.9.9", True, "The NAS is behind NAT: nothing reaches it over UDP."),
-        ("224.0.0.9", False, "224.0.0.9 is the address of no NAS."),
+        (None, False, "The address of the NAS is unknown."),
+        ("127.9.9.9", True, "The NAS is behind NAT and not reachable over UDP."),
+        ("224.0.0.9", False, "224.0.0.9 cannot be the address of a NAS."),
         ("2001:db8::1", False, "This cell has no IPv6 address to send to 2001:db8::1 from."),
         # Anyone with a tenant's secret can set its NAS address.
         ("169.254.169.254", False, "169.254.169.254 is a link-local address; Admit does not connect to it."),
@@ -394,7 +394,7 @@ def test_recipe_continues_if_the_first_step_times_out(owner, alpha, nas, sender,
         "acknowledged",
         1,
         4,
-        "Step 2 of the vendor's recipe did it.",
+        "Step 2 of the vendor's recipe succeeded.",
     )
 
 

@@ -219,7 +219,7 @@ def test_failing_request_ends_without_others(owner, alpha, nas, cell_engine, pla
     bad = ask(owner, add_session(owner, alpha, bad_address))
     with running(make_sender(cell_engine, platform.cell_id)) as sender:
         state, detail = ends(owner, bad, "state", "detail")
-        assert (state, detail) == ("unreachable", "It cannot be asked: 'a row that nobody thought of'.")
+        assert (state, detail) == ("unreachable", "The request cannot be sent: 'a row that nobody thought of'.")
         good = ask(owner, add_session(owner, alpha, nas.address))
         nas.send(answer(nas.request(), DISCONNECT_ACK))
         assert ends(owner, good) == "acknowledged"

@@ -90,5 +90,5 @@ def test_name_unknown_to_the_nas_is_omitted(user):
 
 
 def test_oversized_packet_is_rejected():
-    with pytest.raises(ValueError, match="more than a packet holds"):
+    with pytest.raises(ValueError, match="do not fit into one packet"):
         request_packet(RecipeStep("coa"), 1, bytes((26, 255)) * 17 + bytes(253 * 17), at=1, secret=SECRET)

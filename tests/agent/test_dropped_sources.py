@@ -151,7 +151,7 @@ def test_rotation_with_nases_left_behind_names_the_commands(owner, cell_engine, 
     )
     tell_of_rotations(cell_engine, platform.cell_id, alarms)
     [alarm] = alarms.standing()
-    assert "1 NASes were heard with it last" in alarm.detail
+    assert "1 NASes still use it" in alarm.detail
     for command in ("nases", "finish"):
         assert f"./admit secret-rotation {command} -t alpha" in alarm.detail
     owner.execute("UPDATE secret_rotations SET state = 'finished', next_sealed = NULL")

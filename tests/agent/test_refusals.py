@@ -60,7 +60,7 @@ def test_agent_rejects_a_port_in_use(run_agent):
     port = free_row(udp=6)
     with bound(socket.SOCK_DGRAM, port + 1):
         done = run_agent(first_port=port)
-    assert_one_sentence(done, f"port {port + 1} ", "is taken", "--first-port")
+    assert_one_sentence(done, f"port {port + 1} ", "is in use", "--first-port")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_agent_rejects_another_freeradius_version(run_agent, tmp_path, version):
 @pytest.mark.long
 def test_agent_rejects_a_machine_without_freeradius(run_agent, tmp_path):
     """No program of that name."""
-    assert_one_sentence(run_agent(radiusd=tmp_path / "none"), "install freeradius 3.2.7")
+    assert_one_sentence(run_agent(radiusd=tmp_path / "none"), "Install freeradius 3.2.7")
 
 
 @pytest.mark.parametrize(("revision", "what"), [(NEWER, "newer"), (None, "./admit up")])

@@ -125,8 +125,8 @@ class TestRefusal:
     @pytest.mark.parametrize(
         ("changes", "says"),
         [
-            ({"ca": None}, "It is no certificate authority"),
-            ({"ca": False}, "It is no certificate authority"),
+            ({"ca": None}, "It is not a certificate authority"),
+            ({"ca": False}, "It is not a certificate authority"),
             ({"sign": False}, "It may not sign certificates"),
             ({"not_before": NOW - 9 * DAY, "not_after": NOW - DAY}, "It expired on"),
             ({"not_before": NOW + DAY}, "It is not valid before"),
@@ -175,9 +175,9 @@ class TestRefusal:
             upload(pem(root, issuing, leaf), pem(expired), b"no certificate at all", key_pem(root.key))
         places = [(each.place.partition(" (")[0], each.message[:30]) for each in caught.value.mistakes]
         assert places == [
-            ("file3", "The file holds no certificate "),
-            ("file4", "The file holds a private key. "),
-            ("file1, certificate 3", "It is no certificate authority"),
+            ("file3", "The file has no certificate "),
+            ("file4", "The file has a private key. "),
+            ("file1, certificate 3", "It is not a certificate authority"),
             ("file2, certificate 1", "It may not sign certificates ("),
             ("file2, certificate 1", f"It expired on {NOW - DAY:%Y-%m-%d}."),
         ]

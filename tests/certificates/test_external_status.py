@@ -172,7 +172,7 @@ class TestLists:
         ("page", "says"),
         [
             (None, "status 404"),
-            ((200, b"<html>"), "no list"),
+            ((200, b"<html>"), "Invalid certificate revocation list"),
             ((200, make_crl(by=authority("Corp CA", NOW))), "not signed by the authority"),
             ((500, b""), "status 500"),
             ("http://127.0.0.1:1/", "connection attempts failed"),

@@ -82,7 +82,7 @@ def test_world_readable_pin_file_is_rejected(settings: Settings, tmp_path: Path)
 def test_missing_token_is_unavailable_and_its_key_is_offline(settings: Settings, tmp_path: Path) -> None:
     for entry in (tmp_path / "tokens").iterdir():
         entry.rename(tmp_path / entry.name)
-    with pytest.raises(KeyStoreUnavailable, match="There is no token 'admit test'") as caught:
+    with pytest.raises(KeyStoreUnavailable, match="Token 'admit test' does not exist") as caught:
         SigningContext.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4())
     assert caught.value.status == 503
     with pytest.raises(AuthorityKeyAway, match="key of CA is not stored here"):

@@ -151,7 +151,7 @@ def test_invalid_request_keeps_the_secret_valid(est: Est, app_engine: Engine, al
         (b"", "not a readable PKCS#10"),
         (b"\xff" * 20, "not base64"),
         (b"Zm9v", "not a readable PKCS#10"),
-        (base64.b64encode(forged), "not signed by the key that it holds"),
+        (base64.b64encode(forged), "not signed with its own key"),
         (encoded(common_name="other"), "requires 'kiosk'"),
         (encoded(common_name="kiosk", key=ec.generate_private_key(ec.SECP256K1())), "must be ECDSA on P-256"),
     ):

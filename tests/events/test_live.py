@@ -260,7 +260,7 @@ def test_redis_that_rejects_writes_is_logged_once(alpha, own_redis, caplog):
             assert [record.levelname for record in caplog.records] == ["WARNING"]
             accept(own_redis)
             until(lambda: len(caplog.records) == 2, "it goes on")
-    assert "live events again" in caplog.messages[1]
+    assert "live events resume" in caplog.messages[1]
 
 
 def test_unwritable_key_does_not_block_others(platform, database, tmp_path, alpha, bravo, redis_server, caplog):

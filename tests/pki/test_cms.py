@@ -145,9 +145,9 @@ def test_message_without_required_attributes_is_rejected():
 
 
 def test_message_over_the_size_limit_is_not_parsed():
-    with pytest.raises(CmsDamaged, match="at most 65536"):
+    with pytest.raises(CmsDamaged, match="maximum is 65536"):
         scep.read_request(b"\x30" * 65_537)
-    with pytest.raises(CmsDamaged, match="at most 65536"):
+    with pytest.raises(CmsDamaged, match="maximum is 65536"):
         read_envelope(b"\x30" * 65_537)
 
 

@@ -180,7 +180,7 @@ def test_counts_and_sizes_are_limited(chain: Chain, certificate: x509.Certificat
     for singles in (b"", single * (MAX_CERTIFICATES + 1)):
         with pytest.raises(OcspRequestMalformed):
             read_request(_assembled(singles))
-    with pytest.raises(OcspRequestMalformed, match="at most"):
+    with pytest.raises(OcspRequestMalformed, match="maximum is"):
         read_request(bytes(MAX_REQUEST_BYTES + 1))
 
 

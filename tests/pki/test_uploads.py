@@ -36,7 +36,7 @@ def test_text_around_certificates_is_ignored():
 
 
 def test_file_over_the_limits_is_rejected(monkeypatch):
-    with pytest.raises(UploadNotReadable, match="at most 262144"):
+    with pytest.raises(UploadNotReadable, match="maximum is 262144"):
         read_certificates(b"x" * (uploads.MAX_FILE_BYTES + 1))
     monkeypatch.setattr(uploads, "MAX_CERTIFICATES", 1)
     with pytest.raises(UploadNotReadable, match="2 certificates"):

@@ -151,7 +151,7 @@ def test_realm_without_a_source_is_reported(cell, sources):
     sources.put("alpha", realms=["corp.example"])
     assert login(cell.alpha, name="otto@other.example") == ACCESS_REJECT
     record = cell.decision(identity="otto@other.example")
-    assert (record.reason, record.detail) == ("unknown-user", "no identity source answers for this name's realm")
+    assert (record.reason, record.detail) == ("unknown-user", "no identity source handles the realm of this name")
 
 
 def test_local_user_is_verified_by_argon2id(cell, replica, sources):
@@ -242,7 +242,7 @@ def test_repeatedly_failing_source_is_paused_and_recovers(cell, sources, directo
     finally:
         directories["alpha"].start()
     told = [record.detail for record in cell.decisions()]
-    assert [detail.startswith("not asked, since it failed before") for detail in told] == [False] * 3 + [True] * 2
+    assert [detail.startswith("not used after failures") for detail in told] == [False] * 3 + [True] * 2
     until(lambda: login(cell.alpha) == ACCESS_ACCEPT, "the source is asked again")
 
 

@@ -160,7 +160,7 @@ def test_exhausted_pool_denies_or_admits_as_configured(cell, pools):
 def test_missing_or_unready_pool_assigns_nothing(cell, pools):
     pools.device(DEVICES[0], "missing")
     assert pools.mab(DEVICES[0]).code == "Access-Reject"
-    assert cell.decision(mac=DEVICES[0]).detail == "pool 'nowhere' is not there"
+    assert cell.decision(mac=DEVICES[0]).detail == "pool 'nowhere' does not exist"
     claims = pools.put("guests", ["10.9.0.1"])
     (cell.paths.claims / claims).unlink()
     assert pools.mab(DEVICES[1]).code == "Access-Reject"
@@ -178,7 +178,7 @@ def test_device_without_reported_addresses_gets_none(cell, pools):
     pools.put("guests", ["10.9.0.1"])
     reply = radclient(cell.alpha, 'User-Name="anna"', f'User-Password="{PASSWORD}"', 'NAS-Identifier="unregistered"')
     assert reply.code == "Access-Reject"
-    assert cell.decision(identity="anna").detail == "the NAS told no MAC address"
+    assert cell.decision(identity="anna").detail == "the NAS sent no MAC address"
 
 
 def test_stored_address_overrides_the_pool(cell, pools):
@@ -214,4 +214,4 @@ def test_pools_of_one_tenant_are_unused_at_another(cell, pools):
     decides(pools.replica, cell.bravo)
     pools.tenant = cell.bravo
     assert pools.mab(DEVICES[0]).code == "Access-Reject"
-    assert cell.decision(mac=DEVICES[0]).detail == "pool 'guests' is not there"
+    assert cell.decision(mac=DEVICES[0]).detail == "pool 'guests' does not exist"

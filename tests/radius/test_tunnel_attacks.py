@@ -184,13 +184,17 @@ class TestWaysRoundTheList:
     @pytest.mark.parametrize(
         ("credentials", "method", "detail"),
         [
-            (b"", "eap-ttls", "the tunnel holds no password, or one that is too long"),
+            (b"", "eap-ttls", "the tunnel has no password, or one that is too long"),
             (
                 avp(USER_PASSWORD, b"x" * 300),
                 "eap-ttls",
-                "the tunnel holds no password, or one that is too long",
+                "the tunnel has no password, or one that is too long",
             ),
-            (avp(USER_PASSWORD, b"x" * 144), "eap-ttls-pap", "the password has 144 octets, RADIUS carries 128"),
+            (
+                avp(USER_PASSWORD, b"x" * 144),
+                "eap-ttls-pap",
+                "the password has 144 octets, the maximum of RADIUS is 128",
+            ),
         ],
     )
     def test_password_unfit_for_radius_gets_its_own_reason(self, cell, credentials, method, detail):

@@ -46,7 +46,7 @@ def test_jobs_waiting_for_redis_log_one_line_per_minute(caplog: pytest.LogCaptur
     logger.addFilter(filter_)
     try:
         [line] = pass_on(3)
-        assert "Jobs wait, which are due: Couldn't apply scheduled task jobs.run" in line
+        assert "Due jobs are waiting: Couldn't apply scheduled task jobs.run" in line
         now = 59.0
         assert pass_on(1) == []
         now = 61.0

@@ -1,1 +1,1 @@
-"""The jobs, named `noun.verb`, a file per noun. Each may be run twice: acknowledgement comes after the work."""
+"""Jobs, named `noun.verb`, a file per noun. Each may run twice: acknowledgement comes after the work."""

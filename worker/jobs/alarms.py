@@ -1,4 +1,4 @@
-"""What is wrong with the platform, for `./admit status`, which asks no database."""
+"""Alarms of the platform, for `./admit status`, which uses no database."""
 
 import json
 
@@ -13,7 +13,7 @@ from worker.names import ALARMS_INTERVAL_SECONDS, ALARMS_KEY
 
 @shared_task(name="alarms.publish", ignore_result=True)
 def publish() -> None:
-    """What was told last is forgotten where nobody tells it again."""
+    """Publish the standing alarms. They expire unless published again."""
     with session_scope(PlatformScope()) as session:
         told = [
             {"code": alarm.code, "detail": alarm.detail, "since": alarm.since.isoformat()}

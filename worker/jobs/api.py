@@ -1,4 +1,4 @@
-"""Care of what the API remembers."""
+"""Upkeep of stored API responses."""
 
 from celery import shared_task
 
@@ -11,6 +11,6 @@ from nac.idempotency import service as idempotency
     name="api.prune_answers", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
 )
 def prune_answers() -> None:
-    """Forget the answers to changes that were named, a day later."""
+    """Delete responses of idempotent requests after a day."""
     with session_scope(PlatformScope()) as session:
         idempotency.prune(session)

@@ -1,4 +1,4 @@
-"""What somebody has asked for. It waits in the database, so the broker can lose nothing."""
+"""Jobs that clients start. They wait in the database, so a broker failure loses nothing."""
 
 import time
 from functools import cache
@@ -15,14 +15,14 @@ from worker.handlers import HANDLERS
 from worker.names import LONG_SECONDS, LONG_STATEMENT_SECONDS
 from worker.priority import serve_last
 
-# What is left then is gone on with a second later.
+# After this time the rest continues a second later.
 _SECONDS = 20
 
 
-# One job may take long where its handler is a single transaction: it renews its lease as it tells how far it is.
+# A handler with a single transaction may take long: it renews its lease with each progress report.
 @shared_task(name="jobs.run", ignore_result=True, soft_time_limit=LONG_SECONDS, time_limit=LONG_SECONDS + 30)
 def run() -> None:
-    """Do what waits, one after the other."""
+    """Run waiting jobs, one after the other."""
     sealer = Sealer(MasterKeyFile(load_settings().master_key_file))
     deadline = time.monotonic() + _SECONDS
     with limit_waiting(LONG_STATEMENT_SECONDS):
@@ -32,12 +32,12 @@ def run() -> None:
 
 @cache
 def _app_engine() -> Engine:
-    """Of this process of the worker; made after the fork."""
+    """Engine of this process, created after the fork."""
     return serve_last(make_engine(load_settings().database_url, pool_size=2, application_name="admit-jobs"))
 
 
 @shared_task(name="jobs.prune", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5)
 def prune() -> None:
-    """Forget jobs that ended long ago."""
+    """Delete jobs that ended long ago."""
     with session_scope(PlatformScope()) as session:
         service.prune(session)

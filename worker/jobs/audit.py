@@ -1,4 +1,4 @@
-"""Entries of the audit log take their places in chains."""
+"""Seals entries of the audit log into their chains."""
 
 import time
 from functools import cache
@@ -12,7 +12,7 @@ from nac.db import PlatformScope, session_scope
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
 
-# Of what waited long; the rest a turn later.
+# Limit for a run; the rest follows in the next one.
 _SECONDS = 30.0
 
 

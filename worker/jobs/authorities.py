@@ -1,4 +1,4 @@
-"""External authorities: what they say of their certificates."""
+"""Status of certificates of external authorities."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from nac.settings import load_settings
 
 _log = logging.getLogger(__name__)
 _CONNECTIONS = 16
-# Servers that let one wait cost time of the tenants that named them alone, and a turn stays below the jobs' time limit.
+# Slow servers cost time only of their own tenants, and a run stays below the jobs' time limit.
 _TENANTS_AT_ONCE = 8
 _TENANT_SECONDS = 60.0
 _TURN_SECONDS = 200.0
@@ -27,7 +27,7 @@ _TURN_SECONDS = 200.0
 
 @shared_task(name="authorities.refresh_status", ignore_result=True)
 def refresh_status() -> None:
-    """Ask the external authorities of all tenants whatever is due; one turn at a time, whatever it takes."""
+    """Fetch due statuses from the external authorities of all tenants, one run at a time."""
     with session_scope(PlatformScope()) as session:
         if not external_status.try_lock_refresh(session):
             return
@@ -38,7 +38,7 @@ def refresh_status() -> None:
 
 async def _refresh(waiting: list[TenantId], reach: OutboundReach) -> None:
     places = asyncio.Semaphore(_TENANTS_AT_ONCE)
-    # Whom a turn does not come to is not always the same.
+    # In random order, so that a full run skips different tenants.
     order = SystemRandom().sample(waiting, len(waiting))
     async with OutboundTransport(reach, tls=ssl.create_default_context(), connections=_CONNECTIONS) as transport:
         web = HttpClient(transport)
@@ -46,9 +46,7 @@ async def _refresh(waiting: list[TenantId], reach: OutboundReach) -> None:
             async with asyncio.timeout(_TURN_SECONDS):
                 await asyncio.gather(*(_refresh_one(tenant_id, web, places) for tenant_id in order))
         except TimeoutError:
-            _log.warning(
-                "external authorities take longer than %d s; the rest is asked at the next turn", _TURN_SECONDS
-            )
+            _log.warning("external authorities take longer than %d s; the rest follows in the next run", _TURN_SECONDS)
 
 
 async def _refresh_one(tenant_id: TenantId, web: HttpClient, places: asyncio.Semaphore) -> None:
@@ -58,11 +56,11 @@ async def _refresh_one(tenant_id: TenantId, web: HttpClient, places: asyncio.Sem
                 await external_status.refresh_tenant_status(tenant_id, web, now=utc_now())
         except TimeoutError:
             _log.warning(
-                "external authorities of tenant %s take longer than %d s; the rest is asked at the next turn",
+                "external authorities of tenant %s take longer than %d s; the rest follows in the next run",
                 tenant_id,
                 _TENANT_SECONDS,
             )
         except Unavailable:
             raise
-        except Exception:  # house-rule: whatever is wrong with one tenant's authorities, the others' are asked
-            _log.exception("the status of external authorities of tenant %s cannot be fetched", tenant_id)
+        except Exception:  # house-rule: a failure of one tenant's authorities does not stop the others
+            _log.exception("cannot fetch the status of external authorities of tenant %s", tenant_id)

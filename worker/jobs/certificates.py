@@ -1,4 +1,4 @@
-"""Certificates: successors and warnings for those that end, and what authorities publish of their status."""
+"""Certificates: renewal, expiry warnings, and published status of authorities."""
 
 import logging
 import time
@@ -20,7 +20,7 @@ from worker.turns import all_tenants
 
 _log = logging.getLogger(__name__)
 _ACTOR = "system:worker"
-# What is left to be published then is gone on with at the next turn, so that no job holds a worker for long.
+# After this time the rest follows in the next run, so that no job occupies a worker for long.
 _SECONDS = 60
 
 
@@ -28,31 +28,31 @@ _SECONDS = 60
     name="certificates.renew", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
 )
 def renew() -> None:
-    """Issuing authorities and server certificates that end soon get successors."""
-    _for_each_tenant(_renew, "its certificates cannot be renewed")
+    """Renew issuing authorities and server certificates that expire soon."""
+    _for_each_tenant(_renew, "cannot renew its certificates")
 
 
 @shared_task(
     name="certificates.warn", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
 )
 def warn() -> None:
-    """Tell of what ends soon."""
-    _for_each_tenant(_warn, "its certificates cannot be looked through")
+    """Warn of certificates that expire soon."""
+    _for_each_tenant(_warn, "cannot check its certificates")
 
 
 def _renew(tenant_id: TenantId) -> None:
     with session_scope(TenantScope(tenant_id)) as session:
         made = finish_tenant_authorities(session, actor=_ACTOR, tenant_id=tenant_id, signing=_signing(), now=utc_now())
     if made is not None:
-        _log.warning("tenant %s had no authorities: whoever made it did not come to them", tenant_id)
-    # The authority first: a server certificate ends with it at the latest.
+        _log.warning("tenant %s had no authorities: its creation was interrupted", tenant_id)
+    # The authority first: a server certificate never outlives it.
     try:
         _roll_over(tenant_id)
     except DatabaseUnavailable:
         raise
     except AdmitError as exc:
-        # The root's key may be offline; the server's certificate needs it not.
-        _log.warning("the issuing authority of tenant %s ends soon and needs a person: %s", tenant_id, exc)
+        # The root's key may be offline; the server's certificate does not need it.
+        _log.warning("the issuing authority of tenant %s expires soon and needs a person: %s", tenant_id, exc)
     with session_scope(TenantScope(tenant_id)) as session:
         plan = server_renewal.plan_renewal(
             session, actor=_ACTOR, tenant_id=tenant_id, signing=_signing(), now=utc_now()
@@ -77,7 +77,7 @@ def _warn(tenant_id: TenantId) -> None:
         notices = expiry.record_warnings(session, actor=_ACTOR, tenant_id=tenant_id, now=utc_now())
     for (kind, days), count in Counter((notice.subject.kind, notice.days) for notice in notices).items():
         _log.warning(
-            "tenant %s: %d of kind %s end within %d days: ./admit cert expiring -t %s --kind %s --days %d",
+            "tenant %s: %d of kind %s expire within %d days: ./admit cert expiring -t %s --kind %s --days %d",
             *(slug, count, kind, days, slug, kind, days),
         )
 
@@ -86,23 +86,23 @@ def _settle(tenant_id: TenantId) -> None:
     with session_scope(TenantScope(tenant_id)) as session:
         done = intents.abandon_stale_intents(session, actor=_ACTOR, tenant_id=tenant_id, now=utc_now())
     _log.warning(
-        "tenant %s: %d certificates and %d authorities were to be signed and were not finished",
+        "tenant %s: signing of %d certificates and %d authorities was interrupted; they are abandoned",
         tenant_id,
         done.certificates,
         done.authorities,
     )
-    # What is missing for that is made now, and not within the hour.
+    # Create missing authorities and certificates now instead of within the hour.
     _renew(tenant_id)
 
 
 def _for_each_tenant(work: Callable[[TenantId], None], complaint: str, which: Iterable[TenantId] | None = None) -> None:
-    """For all of them where it is not said which."""
+    """Run `work` for these tenants, by default all."""
     for tenant_id in _tenants() if which is None else which:
         try:
             work(tenant_id)
         except DatabaseUnavailable:
             raise
-        except Exception:  # house-rule: whatever is wrong with one tenant's rows, the others' are looked at
+        except Exception:  # house-rule: a failure of one tenant does not stop the others
             _log.exception("tenant %s: %s", tenant_id, complaint)
 
 
@@ -112,15 +112,15 @@ def _tenants() -> Iterator[TenantId]:
 
 @shared_task(name="certificates.settle", ignore_result=True)
 def settle() -> None:
-    """Give up what was to be signed and was not finished; each of it is in the audit log."""
+    """Abandon interrupted signings; each is recorded in the audit log."""
     with session_scope(PlatformScope()) as session:
         waiting = intents.list_tenants_with_stale_intents(session)
-    _for_each_tenant(_settle, "what it did not finish to sign cannot be given up", waiting)
+    _for_each_tenant(_settle, "cannot abandon its interrupted signings", waiting)
 
 
 @shared_task(name="certificates.publish", ignore_result=True)
 def publish() -> None:
-    """Lists of the revoked and signers of OCSP answers, for every authority for which one is due."""
+    """Publish due revocation lists and OCSP signers of all authorities."""
     deadline = time.monotonic() + _SECONDS
     with session_scope(PlatformScope()) as session:
         waiting = publication.list_due(session, now=utc_now())
@@ -142,12 +142,12 @@ def _publish(work: publication.DuePublication, signing: SigningContext) -> None:
             )
     except DatabaseUnavailable:
         raise
-    except Exception:  # house-rule: whatever is wrong with one authority, the others publish
+    except Exception:  # house-rule: a failure of one authority does not stop the others
         _log.exception("authority %s of tenant %s cannot publish", authority_id, tenant_id)
         with session_scope(TenantScope(tenant_id)) as session:
             publication.postpone_publication(session, tenant_id=tenant_id, authority_id=authority_id, now=utc_now())
 
 
 def _signing() -> SigningContext:
-    """Read when it is needed: a worker that has nothing to sign needs no key."""
+    """Load the keys on demand: a worker with nothing to sign needs none."""
     return SigningContext.from_settings(load_settings())

@@ -1,4 +1,4 @@
-"""Endpoints: what sightings tell of them, and what is forgotten."""
+"""Endpoints: enrichment from sightings, and expiry."""
 
 import time
 
@@ -13,13 +13,13 @@ from nac.errors import Unavailable
 from nac.ids import TenantId
 from worker.turns import all_tenants, take_turns
 
-# What is left then is gone on with a second later, so that no job holds a worker for long.
+# After this time the rest continues a second later, so that no job occupies a worker for long.
 _SECONDS = 20
 
 
 @shared_task(name="endpoints.enrich", ignore_result=True)
 def enrich() -> None:
-    """Discovered endpoints, vendors, profiles and groups by rule, of all tenants where something changed."""
+    """Update discovered endpoints, vendors, profiles and groups by rule, for all tenants with changes."""
     deadline = time.monotonic() + _SECONDS
     with session_scope(PlatformScope()) as session:
         waiting = [TenantId(tenant_id) for tenant_id in enrichment_queue.list_tenants(session)]
@@ -27,7 +27,7 @@ def enrich() -> None:
         waiting,
         lambda session, tenant_id: enrich_batch(session, tenant_id=tenant_id) > 0,
         until=deadline,
-        complaint="what is found out about its endpoints cannot be worked out",
+        complaint="cannot enrich its endpoints",
     )
 
 
@@ -35,7 +35,7 @@ def enrich() -> None:
     name="endpoints.expire", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
 )
 def expire() -> None:
-    """Forget discovered endpoints that were not seen for long."""
+    """Delete discovered endpoints that were not seen for long."""
     for tenant in all_tenants():
         while _expire_batch(TenantId(tenant.id)) == BATCH_SIZE:
             continue
@@ -43,7 +43,7 @@ def expire() -> None:
 
 @shared_task(name="endpoints.tell_expired", ignore_result=True)
 def tell_expired() -> None:
-    """Note the approvals that have ended."""
+    """Record approvals that have ended."""
     deadline = time.monotonic() + _SECONDS
     while time.monotonic() < deadline:
         with session_scope(PlatformScope()) as session:

@@ -1,4 +1,4 @@
-"""Logs into files. What waits is in the database, so the broker can lose nothing; each turn takes what is next."""
+"""Exports of logs. They wait in the database, so a broker failure loses nothing; each run takes the next one."""
 
 from datetime import timedelta
 
@@ -18,7 +18,7 @@ _SECONDS = 60
 
 @shared_task(name="exports.run", ignore_result=True)
 def run() -> None:
-    """Go on with the export whose turn it is."""
+    """Continue the next export."""
     settings = load_settings()
     limits = runner.ExportLimits(
         least_free_bytes=settings.export_least_free_bytes,
@@ -32,7 +32,7 @@ def run() -> None:
     name="exports.prune", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
 )
 def prune() -> None:
-    """Remove files of exports that are over, where the clock is believed that says so."""
+    """Delete files of expired exports, unless the clock is doubtful."""
     settings = load_settings()
     with session_scope(PlatformScope()) as session:
         if not clock.is_clock_trusted(session):

@@ -1,4 +1,4 @@
-"""Feeds: delivering events to what tenants have set, and forgetting what was delivered."""
+"""Feeds: delivery of events, and deletion of delivered ones."""
 
 import asyncio
 import socket
@@ -13,15 +13,15 @@ from nac.feeds.delivery import DeliveryContext, deliver_feed
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
 
-# After that the others have their turn.
+# After this time other feeds have their turn.
 _FEED_SECONDS = 5.0
-# With what is under way then, it stays below the jobs' time limit.
+# Including pending requests, it stays below the jobs' time limit.
 _TURN_SECONDS = 120.0
 
 
 @shared_task(name="feeds.deliver", ignore_result=True)
 def deliver_all() -> None:
-    """Send what is due; of the processes of one worker this one alone is busy with it."""
+    """Send due events. Only one process of a worker does this at a time."""
     with session_scope(PlatformScope()) as session:
         delivery_turns.restart_restored_feeds(session)
     with session_scope(PlatformScope()) as session:
@@ -38,7 +38,7 @@ def deliver_all() -> None:
 
 @shared_task(name="feeds.prune", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5)
 def prune() -> None:
-    """Forget what nobody has to be sent any more, and bound what waits."""
+    """Delete delivered events, and limit waiting ones."""
     for step in (delivery_turns.fold_marks, delivery_turns.prune_marks):
         with session_scope(PlatformScope()) as session:
             step(session)

@@ -1,4 +1,4 @@
-"""Care of the partitioned log tables."""
+"""Upkeep of the partitioned log tables."""
 
 from datetime import timedelta
 
@@ -21,14 +21,14 @@ _DAYS_AHEAD = 7
     max_retries=20,
 )
 def ensure_partitions() -> None:
-    """Make the daily partitions from yesterday to a week ahead; those that exist are left alone."""
+    """Create missing daily partitions from yesterday to a week ahead."""
     make_partitions()
 
 
 def make_partitions(*, engine: Engine | None = None) -> None:
-    """Each in a transaction of its own, so that what waits for one lock holds no other.
+    """Create each partition in its own transaction, so that waiting for one lock holds no other.
 
-    Raises Unavailable, when all others are made, where somebody wrote for too long to what has no partition.
+    Raises Unavailable at the end if long writes to the default partition blocked some.
     """
     yesterday = utc_now().date() - timedelta(days=1)
     busy = []
@@ -39,4 +39,4 @@ def make_partitions(*, engine: Engine | None = None) -> None:
                 if session.scalar(select(func.make_log_partition(log, day))) == "busy":
                     busy.append(f"{log} {day}")
     if busy:
-        raise Unavailable(f"No partitions could be made beside what is written: {', '.join(busy)}.")
+        raise Unavailable(f"Partitions cannot be created during long writes: {', '.join(busy)}.")

@@ -1,4 +1,4 @@
-"""What waits in the database for one of the jobs that work a queue off."""
+"""Finds jobs with waiting work in the database."""
 
 from collections.abc import Sequence
 
@@ -9,19 +9,19 @@ from nac.certificates.publication import LIST_INTERVAL
 from nac.db import PlatformScope, session_scope
 
 _WAITING = text("SELECT waiting_work(:list_every)")
-# Jobs wait for one another where the worker has few processes; of one queue there is nothing to wait for after that.
+# A queued job may wait for others if the worker has few processes, but not longer than this.
 _EXPIRES_SECONDS = 60
 
 
 def waiting() -> Sequence[str]:
-    """Names of jobs."""
-    # Planned once for a connection, by indexes: it finds nothing nearly always.
+    """Names of the jobs with work."""
+    # Planned once for a connection, with indexes: the result is almost always empty.
     with session_scope(PlatformScope(), by_key=True) as session:
         return session.scalars(_WAITING, {"list_every": LIST_INTERVAL}).all()
 
 
 @shared_task(name="worker.look", ignore_result=True)
 def look() -> None:
-    """Have done what is due. Who looks next does so when all of that has begun, since both wait in one line."""
+    """Start due jobs. The next run comes after they have started, because all share one queue."""
     for job in waiting():
         current_app.send_task(job, expires=_EXPIRES_SECONDS)

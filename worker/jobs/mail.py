@@ -1,4 +1,4 @@
-"""Mails. What waits is in the database, so the broker can lose nothing."""
+"""Mails. They wait in the database, so a broker failure loses nothing."""
 
 from celery import shared_task
 
@@ -11,12 +11,12 @@ from nac.settings import load_settings
 
 @shared_task(name="mail.send", ignore_result=True)
 def send() -> None:
-    """Send what waits."""
+    """Send waiting mails."""
     settings = load_settings()
     outbox.send_due(MailServer.from_settings(settings), unseal=Sealer(MasterKeyFile(settings.master_key_file)).open)
 
 
 @shared_task(name="mail.prune", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5)
 def prune() -> None:
-    """Forget mails that were sent long ago."""
+    """Delete mails that were sent long ago."""
     outbox.prune()

@@ -1,4 +1,4 @@
-"""Care of what is counted of policies."""
+"""Upkeep of policy hit counts."""
 
 from celery import shared_task
 
@@ -10,5 +10,5 @@ from nac.policies.hits import prune_hits as prune
     name="policies.prune_hits", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
 )
 def prune_hits() -> None:
-    """Delete hit counts of long ago."""
+    """Delete old hit counts."""
     prune()

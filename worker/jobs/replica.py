@@ -1,4 +1,4 @@
-"""Care of the change feed that cells follow."""
+"""Upkeep of the change feed that cells follow."""
 
 from celery import shared_task
 
@@ -11,6 +11,6 @@ from nac.replica.change_feed import prune_changes as prune
     name="replica.prune_changes", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
 )
 def prune_changes() -> None:
-    """Delete the changes that every cell has applied a day ago."""
+    """Delete changes that every cell applied at least a day ago."""
     with session_scope(PlatformScope()) as session:
         prune(session)

@@ -1,4 +1,4 @@
-"""Logs go when their time is over."""
+"""Enforces the retention of logs."""
 
 from celery import shared_task
 
@@ -9,7 +9,7 @@ from nac.retention.enforcement import enforce_retention
 from nac.retention.row_deletion import DeletionWindow
 from nac.settings import load_settings
 
-# What is left then is gone on with at the next turn, so that no job holds a worker for long.
+# After this time the rest follows in the next run, so that no job occupies a worker for long.
 _SECONDS = 120
 
 
@@ -17,7 +17,7 @@ _SECONDS = 120
     name="retention.enforce", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
 )
 def enforce() -> None:
-    """Measure logs, warn, order exports, and delete what nobody wants any more."""
+    """Measure logs, warn, order exports, and delete expired days."""
     settings = load_settings()
     enforce_retention(
         at=clock.read_clock(),

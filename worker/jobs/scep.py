@@ -1,4 +1,4 @@
-"""Care of what SCEP remembers."""
+"""Upkeep of SCEP transactions."""
 
 from celery import shared_task
 
@@ -14,5 +14,5 @@ from nac.scep.pruning import prune_transactions as prune
     max_retries=5,
 )
 def prune_transactions() -> None:
-    """Delete the transactions of long ago."""
+    """Delete old transactions."""
     prune()

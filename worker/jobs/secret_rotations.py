@@ -1,4 +1,4 @@
-"""Secrets whose time to change over is up."""
+"""Ends of secret rotations."""
 
 from celery import shared_task
 
@@ -9,6 +9,6 @@ from nac.settings import load_settings
 
 @shared_task(name="secret_rotations.finish", ignore_result=True)
 def finish() -> None:
-    """The old secret ends, where that was asked for."""
+    """Finish rotations that are due and set to end automatically."""
     settings = load_settings(required=("DATABASE_WORKER_URL", "MASTER_KEY_FILE"))
     finish_expired(Sealer(MasterKeyFile(settings.master_key_file)))

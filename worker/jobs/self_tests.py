@@ -1,4 +1,4 @@
-"""Self-tests of tenants. What waits is in the database, so the broker can lose nothing."""
+"""Self-tests of tenants. They wait in the database, so a broker failure loses nothing."""
 
 from celery import shared_task
 

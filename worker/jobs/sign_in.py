@@ -1,4 +1,4 @@
-"""Signing in: mails about accounts, what the audit log tells of attempts, and what is forgotten."""
+"""Sign-in: mails about accounts, audit entries of failed attempts, and deletion of old data."""
 
 from celery import shared_task
 
@@ -12,7 +12,7 @@ from nac.sign_in import failure_audit, pruning
 
 @shared_task(name="sign_in.write_mails", ignore_result=True)
 def write_mails() -> None:
-    """Look up what was asked for, and queue the mails."""
+    """Process waiting requests and queue their mails."""
     settings = load_settings()
     letters = AccountMailer(settings.portal_url, Sealer(MasterKeyFile(settings.master_key_file)).seal)
     AccountMailWriter(letters).write_waiting()
@@ -20,7 +20,7 @@ def write_mails() -> None:
 
 @shared_task(name="sign_in.tell", ignore_result=True)
 def tell() -> None:
-    """Tell in the audit log of attempts that failed."""
+    """Record failed attempts in the audit log."""
     failure_audit.audit_failures()
 
 
@@ -28,5 +28,5 @@ def tell() -> None:
     name="sign_in.prune", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
 )
 def prune() -> None:
-    """Forget sign-ins, links and counters of long ago."""
+    """Delete old sign-ins, links and counters."""
     pruning.prune()

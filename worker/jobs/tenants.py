@@ -1,4 +1,4 @@
-"""Tenants whose time is over, and what is left of those that are gone."""
+"""Deletion of tenants and of the logs they leave."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ from nac.tenant_files.tenant_purge import delete_last_files, delete_old_files, p
 from nac.tenants.log_purge import delete_logs as delete_logs_of_purged
 from worker.names import LONG_SECONDS, LONG_STATEMENT_SECONDS
 
-# Below the soft time limit; what is left then goes an hour later.
+# Below the soft time limit; the rest follows an hour later.
 _SECONDS = 200
 
 
@@ -26,7 +26,7 @@ def delete_logs() -> None:
     delete_logs_of_purged(seconds=_SECONDS)
 
 
-# The file of a large tenant takes longer than other jobs may: it would be begun again for ever.
+# The file of a large tenant takes longer than the usual limit, and would restart forever.
 @shared_task(
     name="tenants.purge",
     autoretry_for=(Unavailable,),
@@ -36,7 +36,7 @@ def delete_logs() -> None:
     time_limit=LONG_SECONDS + 30,
 )
 def purge() -> None:
-    """Carry deletions out whose days are over, each after a file of all of it was written."""
+    """Delete tenants whose grace period has ended, each after writing its tenant file."""
     settings = load_settings(required=("DATABASE_WORKER_URL", "MASTER_KEY_FILE"))
     folder = settings.export_dir / "tenants"
     with limit_waiting(LONG_STATEMENT_SECONDS):

@@ -1,4 +1,4 @@
-"""Trials: what is due of each of them."""
+"""Upkeep of trials."""
 
 from celery import shared_task
 
@@ -10,7 +10,7 @@ from nac.trials.service import SignUpContext
 
 @shared_task(name="trials.keep", ignore_result=True)
 def keep() -> None:
-    """Tenants that were not finished, reminders, limits, ends."""
+    """Process unfinished tenants, reminders, limits and ends of trials."""
     settings = load_settings()
     signing = SigningContext.from_settings(settings)
     desk = SignUpContext(settings.trials, settings.portal_url, signing.sealer.seal)

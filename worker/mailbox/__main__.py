@@ -1,4 +1,4 @@
-"""The mail server of an installation that has none yet: takes every mail and hands none on. On loopback alone."""
+"""Local mail server for an installation without one: accepts every mail and forwards none. Loopback only."""
 
 import asyncio
 import signal

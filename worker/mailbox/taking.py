@@ -1,4 +1,4 @@
-"""What the local mail server does with a mail."""
+"""Handler of the local mail server."""
 
 import logging
 
@@ -20,6 +20,6 @@ class Taking:
         try:
             self._mailbox.put(content if isinstance(content, bytes) else content.encode())
         except OSError:
-            _log.exception("a mail cannot be kept")
+            _log.exception("cannot store a mail")
             return "452 4.3.1 No room"
         return "250 2.0.0 Taken"
