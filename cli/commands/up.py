@@ -16,7 +16,7 @@ from nac.settings import url_host
     help="Listen address of RADIUS and the API; :: for IPv6 and IPv4 (default 127.0.0.1).",
 )
 @click.option("--first-port", metavar="PORT", help="First of the cell's UDP ports (default 18120).")
-@click.option("--api-port", metavar="PORT", help="First of the API's three TCP ports (default 8460).")
+@click.option("--api-port", metavar="PORT", help="First of the API's four TCP ports (default 8460).")
 @click.option("--no-install", is_flag=True, help="Report missing packages without installing them.")
 @click.option("--demo/--no-demo", default=None, help="Create the demo tenants and show the board (default --demo).")
 def command(
