@@ -1,6 +1,6 @@
-"""Benchmarks: `quick` gives the running product and its peers the same work; `cell` and `peers` measure parts.
+"""Benchmarks: `quick` compares the running product with its peers; `cell` and `peers` measure parts.
 
-Exit status 0 once everything was measured, whether targets were met or missed; 1 where something could not be measured.
+Exit status 0 after a complete measurement, whether targets were met or missed; 1 if something could not be measured.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from loadtest.systems import WORKS
 from loadtest.tenantry import known, make_tenants
 from nac.errors import AdmitError
 
-# What `--only` calls the works.
+# Works by the names of `--only`.
 _GROUPS = {"mab": ("mab", "mab-paced"), "acct": ("acct",), "tls": ("tls-full", "tls-mix")}
 _DEFAULT_SLOTS = 32
 
@@ -43,8 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     for name, (text, _) in _COMMANDS.items():
         command = commands.add_parser(name, help=text)
-        command.add_argument("--only", default="mab,acct,tls", help="of mab, acct, tls (default: all)")
-        command.add_argument("--seconds", type=_positive, default=4.0, help="length of a round (default: 4)")
+        command.add_argument("--only", default="mab,acct,tls", help="works: mab, acct, tls (default all)")
+        command.add_argument("--seconds", type=_positive, default=4.0, help="length of a round in seconds (default 4)")
         command.add_argument("--rounds", type=int, default=3, choices=range(1, 100), metavar="N", help="default: 3")
         command.add_argument("--json", action="store_true", help="print JSON")
     return parser
@@ -61,7 +61,7 @@ def _works(only: str) -> list[str]:
     groups = [group.strip() for group in only.split(",") if group.strip()]
     unknown = sorted(set(groups) - set(_GROUPS))
     if unknown or not groups:
-        raise BenchError(f"--only {only!r}: choose from {', '.join(_GROUPS)}")
+        raise BenchError(f"Invalid --only {only!r}. Choose from {', '.join(_GROUPS)}.")
     return [work for work in WORKS if any(work in _GROUPS[group] for group in groups)]
 
 
@@ -75,13 +75,13 @@ def _quick(options: argparse.Namespace) -> None:
 
 
 def _moj(options: argparse.Namespace) -> None:
-    """The data set of MoJ's NACS in an installation of the bench's own, PostgreSQL stopped."""
+    """Measure the data set of MoJ's NACS in a private installation with PostgreSQL stopped."""
     results, findings = moj(_works(options.only), rounds=options.rounds, seconds=options.seconds, tell=_tell)
     _show(options, results, findings)
 
 
 def _peers(options: argparse.Namespace) -> None:
-    """The peers alone."""
+    """Measure only the peers."""
     works = _works(options.only)
     with running_peers(_peer_names(works), known(make_tenants())) as peers:
         plan = {work: [peers[name] for name in PEERS_OF[work]] for work in works}
@@ -89,7 +89,7 @@ def _peers(options: argparse.Namespace) -> None:
 
 
 def _cell(options: argparse.Namespace) -> None:
-    """A cell's radiusd without PostgreSQL and agent, beside stock FreeRADIUS."""
+    """Measure a cell's radiusd without PostgreSQL and agent, and stock FreeRADIUS."""
     works = _works(options.only)
     tenants = make_tenants()
     names = [name for name in _peer_names(works) if name != RLM_SQL]
@@ -114,10 +114,10 @@ def _show(options: argparse.Namespace, results: Results, findings: Sequence[Find
 
 
 _COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], None]]] = {
-    "quick": ("the product beside its peers", _quick),
-    "cell": ("a cell's radiusd alone beside stock FreeRADIUS", _cell),
+    "quick": ("the product and its peers", _quick),
+    "cell": ("a cell's radiusd without agent, and stock FreeRADIUS", _cell),
     "moj": ("the data set of MoJ's NACS in one tenant, PostgreSQL stopped", _moj),
-    "peers": ("the peers alone", _peers),
+    "peers": ("only the peers", _peers),
 }
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""A cell's radiusd alone, as the agent configures it: module, journal, and a replica that is written here.
+"""A cell's radiusd without PostgreSQL and agent: module, journal, and a replica written by the bench.
 
-Without PostgreSQL and agent, so it shows what radiusd itself costs: the ceiling of a cell, and the price of its slots.
+It shows the cost of radiusd itself: the maximum of a cell, and the price of its slots.
 """
 
 import json
@@ -58,7 +58,7 @@ class BareCell:
         listen_address: str = LOOPBACK,
         tenant_packets_per_second: int | None = 0,
     ) -> None:
-        """`folder` must exist and be ours alone. `tenant_packets_per_second`: None for the default, 0 for no limit."""
+        """`folder` must exist and be ours. `tenant_packets_per_second`: None for the default, 0 for no limit."""
         self._paths = CellPaths(folder / "cell")
         self._tenants = tenants
         variables = {"VAR_DIR": str(folder), "CELL_DIR": str(self._paths.root), "LISTEN_ADDRESS": listen_address}
@@ -74,7 +74,7 @@ class BareCell:
             SlotRow(number, ports[2 * number], ports[2 * number + 1], "free", None, os.urandom(16).hex(), ())
             for number in range(slots)
         ]
-        # From the start of the process until the last slot has answered.
+        # Seconds from the start of the process until the last slot has answered.
         self.ready_seconds = 0.0
 
     def __enter__(self) -> Self:
@@ -129,10 +129,10 @@ class BareCell:
                 while not _answers(client, self._target(number)):
                     if perf_counter() - start > _START_SECONDS or not process.alive(self._running):
                         log = self._paths.radiusd_log.read_text(errors="replace").splitlines()[-10:]
-                        raise BenchError("the cell's radiusd does not answer\n" + "\n".join(log))
+                        raise BenchError("the cell's radiusd does not respond\n" + "\n".join(log))
 
     def _fill(self) -> list[list[ClientFiles]]:
-        """Replica, trust directories and server certificates; returns the client certificates of each tenant."""
+        """Write replica, trust directories and server certificates. Returns the client certificates of each tenant."""
         clients = []
         writer = ReplicaWriter(self._paths.replica, fresh=True)
         with writer.begin() as batch:

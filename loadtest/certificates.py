@@ -1,7 +1,7 @@
-"""A certificate authority for the peers, shaped as a tenant's in Admit: root, issuing CA, ECDSA P-256 throughout.
+"""A certificate authority for the peers, like a tenant's in Admit: root, issuing CA, ECDSA P-256 throughout.
 
-Its certificates name places of status, too, which nobody asks: a fifth of what a device sends is that, and with it a
-handshake takes a packet more.
+Its certificates contain status URLs, too, which are not used: they are a fifth of a device's data and cost a handshake
+an extra packet.
 """
 
 from dataclasses import dataclass

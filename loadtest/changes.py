@@ -1,4 +1,4 @@
-"""P11: how long a change takes from the call of the service until the cell decides by it, while others are served."""
+"""P11: time from a change in the service until the cell decides by it, under load."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from loadtest.workloads import BENCH_NAS, Pap, mab
 from nac.db import TenantScope, session_scope
 from nac.endpoints import service as endpoints
 
-# Half of it asks for the change, half is the traffic of another tenant, which must not notice.
+# Half of it tests for the change, half is traffic of another tenant, which must not notice.
 _PER_SECOND = 200
 _LONGEST_SECONDS = 10
 
 
 class _Probe:
-    """A request of which either verdict may come; tells when it was sent and what came."""
+    """A request with either verdict. Reports when it was sent and the result."""
 
     kind = "probe"
     code = ACCESS_REQUEST
@@ -42,7 +42,7 @@ class _Probe:
 
 @dataclass(slots=True)
 class Changes:
-    """Seconds, one for each change made."""
+    """Seconds of each change."""
 
     added: list[float]
     blocked: list[float]
@@ -56,8 +56,10 @@ class Changes:
 def seconds_until_decided(
     start: float, asked: Pap, wanted: int, others: Callable[[], Exchange], settle: Callable[[Run], None]
 ) -> float:
-    """Asks again and again, while `others` are served: seconds from `start` until the first request was sent that was
-    answered as `wanted` (a code). BenchError where that takes too long, or where another is answered wrongly."""
+    """Seconds from `start` until the first request is sent that gets the code `wanted`, under load from `others`.
+
+    Raises BenchError if it takes too long or another request gets a wrong response.
+    """
     decided: list[float] = []
 
     def tell(sent_at: float, code: int) -> None:
@@ -77,7 +79,7 @@ def seconds_until_decided(
         run = client.run(source, count=_LONGEST_SECONDS * _PER_SECOND, window=4096, per_second=_PER_SECOND)
     settle(run)
     if run.faults():
-        raise BenchError(f"while something was changed: {dict(run.faults())}")
+        raise BenchError(f"faults during a change: {dict(run.faults())}")
     if not decided:
         raise BenchError(f"a change was not in force after {_LONGEST_SECONDS} s")
     return min(decided) - start
@@ -85,14 +87,14 @@ def seconds_until_decided(
 
 class ChangeBench:
     def __init__(self, installation: Installation, made: BenchTenants, others: Provisioned, rows: StoredRows) -> None:
-        """`others` is a tenant whose devices go on authenticating."""
+        """`others` is a tenant whose devices keep authenticating."""
         self._installation = installation
         self._made = made
         self._others = others
         self._rows = rows
 
     def measure(self, *, changes: int, tenants: int) -> Changes:
-        """Adds and blocks `changes` devices, one by one, then makes `tenants` tenants."""
+        """Add and block `changes` devices one by one, then create `tenants` tenants."""
         result = Changes([], [], [])
         tenant = self._others
         for number in range(changes):

@@ -103,7 +103,7 @@ class EapTls:
 
     @property
     def cipher(self) -> str:
-        """What both agreed on, "" before that."""
+        """Agreed cipher; "" before the handshake."""
         agreed = self._tls.cipher()
         return agreed[0] if agreed else ""
 

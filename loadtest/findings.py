@@ -1,4 +1,4 @@
-"""Targets and what was measured for them. A missed target is shown as missed; nothing is left out."""
+"""Targets and their measured values. A missed target is shown as missed; none is left out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from loadtest.rounds import Results
 from loadtest.steady import Steady
 
 PRODUCT = "admit"
-# Tenants made since radiusd's last restart: it loads their server certificates anew for each handshake.
+# Tenants created since radiusd's last restart: it loads their server certificates again for each handshake.
 FRESH = "admit, new tenants"
 
 

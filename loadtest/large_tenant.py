@@ -1,4 +1,4 @@
-"""A tenant's file with many endpoints, out of the file of a small tenant: what taking it in costs.
+"""Creates a tenant file with many endpoints from a small one, to measure its import.
 
 python -m loadtest.large_tenant small.zip large.zip 500000
 """
@@ -17,8 +17,8 @@ _MEMBERS = "tables/endpoint_group_members.jsonl"
 
 
 def write_large(small: Path, large: Path, endpoints: int) -> None:
-    """The first endpoint of `small`, which has no secrets, comes so many times, with addresses of its own, and each is
-    in the group that one is in."""
+    """Copy the first endpoint of `small`, which has no secrets, `endpoints` times with distinct addresses. Each copy
+    is in the same group."""
     with zipfile.ZipFile(small) as source, zipfile.ZipFile(large, "w", zipfile.ZIP_DEFLATED) as target:
         manifest = json.loads(source.read(MANIFEST))
         for name in manifest["files"]:
@@ -38,7 +38,7 @@ def write_large(small: Path, large: Path, endpoints: int) -> None:
 
 
 def _own(name: str, number: int) -> dict[str, str]:
-    """What tells this row from the others."""
+    """Distinct values of this row."""
     own = str(UUID(int=number + 1))
     return (
         {"endpoint_id": own}

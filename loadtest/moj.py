@@ -34,7 +34,7 @@ from loadtest.workloads import Device, mab
 from nac.db import TenantScope, session_scope
 from nac.policies import service as policies
 
-# What is measured of the works that are asked for. NACS' own test sent MAC addresses by EAP-MD5.
+# Measurements for the requested works. NACS' own test sent MAC addresses by EAP-MD5.
 _WORKS = {"mab": ("mab", "mab-md5"), "tls-full": ("tls-full",)}
 NAME = "admit, no PostgreSQL"
 _CLIENTS = 10
@@ -49,9 +49,9 @@ def moj(works: Sequence[str], *, rounds: int, seconds: float, tell: Tell) -> tup
     """Starts the installation, measures, removes it. BenchError where a measurement cannot be made or trusted."""
     chosen = [each for work in works for each in _WORKS.get(work, ())]
     if not chosen:
-        raise BenchError(f"the data set has no use for {', '.join(works)}: choose mab or tls")
+        raise BenchError(f"The data set does not support {', '.join(works)}. Choose mab or tls.")
     with ExitStack() as stack:
-        tell("starting an installation of our own")
+        tell("starting a private installation")
         private = stack.enter_context(PrivateInstallation(CELL_TENANT_PACKETS_PER_SECOND="0"))
         installation = private.installation
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-")))

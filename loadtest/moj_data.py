@@ -111,7 +111,7 @@ _UNKNOWN = {"all": [_is("method", "equals", "mab"), _is("endpoint.known", "equal
 
 
 def _rule(policy: int) -> dict[str, object]:
-    """What tells policies apart comes last, so that those that do not match cost as much as possible."""
+    """A rule of the policy. Its distinct comparison comes last, so that rules that do not match cost the most."""
     rules = [
         _is("method", "one_of", ["mab", "eap-tls"]),
         _is("nas.port_type", "equals", "Ethernet"),

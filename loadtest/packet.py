@@ -4,7 +4,7 @@ RFC 2865 (packets, User-Password), RFC 2866 3 (accounting), RFC 3579 3.2 (Messag
 (VLAN). The product's own code is not used here on purpose: what measures must not share the mistakes of the measured.
 """
 
-# RADIUS is built on MD5; there is nothing else to sign with.
+# RADIUS signatures require MD5.
 # ruff: noqa: S324
 
 import struct
@@ -101,7 +101,7 @@ def accounting_request(identifier: int, attributes: bytes, secret: Secret) -> by
 
 
 def reply_fault(reply: bytes, request_authenticator: bytes, secret: Secret) -> str:
-    """What is wrong with a reply's form or signatures, "" where nothing is.
+    """The fault in a reply's form or signatures; "" if none.
 
     An access reply without Message-Authenticator counts as forged (BlastRADIUS, CVE-2024-3596).
     """
@@ -143,7 +143,7 @@ def attributes_of(packet: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def vlan_of(packet: bytes) -> str:
-    """Tunnel-Private-Group-Id without its tag octet (RFC 2868 3.6: a tag is at most 0x1F), "" where there is none."""
+    """Tunnel-Private-Group-Id without its tag octet (RFC 2868 3.6: a tag is at most 0x1F); "" if missing."""
     at = _find(packet, TUNNEL_PRIVATE_GROUP_ID)
     if at < 0:
         return ""

@@ -1,4 +1,4 @@
-"""A whole Admit of a bench's own, in a temporary folder and on free ports: for what no other should have to bear."""
+"""A complete private installation of Admit in a temporary folder and on free ports."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _PATIENCE_SECONDS = 300
 
 
 class PrivateInstallation:
-    """Runs for the length of a `with`, then every process has ended and every file is gone."""
+    """Runs for the length of a `with`. Afterwards all processes have ended and all files are deleted."""
 
     def __init__(self, *, slots: int = 8, **settings: str) -> None:
         """`settings` by their environment variables, without ADMIT_."""
@@ -46,7 +46,7 @@ class PrivateInstallation:
 
     @contextmanager
     def without(self, name: str) -> Iterator[None]:
-        """One of its processes is stopped, as an administrator would stop it, and started again at the end."""
+        """Stop one of its processes, as an administrator does, and start it again at the end."""
         self._supervise("stop", name)
         try:
             yield
@@ -55,7 +55,7 @@ class PrivateInstallation:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What its processes are started with."""
+        """Environment of its processes."""
         return _clean_environment() | self._stored()
 
     def _admit(self, *arguments: str) -> None:

@@ -17,7 +17,7 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class BenchError(Exception):
-    """The bench cannot be run, or not be trusted; the text says why and what to do."""
+    """The bench cannot run or is not reliable. The message has the cause and the remedy."""
 
 
 def account(name: str) -> str | None:
@@ -124,7 +124,7 @@ def _is_free(kind: socket.SocketKind, port: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A process and all its descendants, but for those below `without`."""
+    """A process and all its descendants, except those below `without`."""
 
     root: int
     without: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""The running installation as a system under test: where it is, what it burns, when all it answered is stored."""
+"""The running installation as a system under test: its addresses, CPU time, and stored rows."""
 
 import json
 import time
@@ -26,7 +26,7 @@ REQUIRED = ("DATABASE_URL", "DATABASE_OWNER_URL", "MASTER_KEY_FILE")
 
 
 class Installation:
-    """What `./admit up` has started. Close it, or use it in a `with`."""
+    """The installation that `./admit up` started. Close it, or use it in a `with`."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -149,7 +149,7 @@ def _count(session: Session, table: type[AuthLog] | type[AccountingLog], tenants
 
 
 def delete_logs(owner: Engine, tenants: Collection[TenantId]) -> None:
-    """What a bench has written is nobody's history."""
+    """Delete the logs that a bench has written."""
     with session_scope(PlatformScope(), engine=owner) as session:
         for table in (AuthLog, AccountingLog):
             session.execute(delete(table).where(table.tenant_id.in_(tenants)))

@@ -1,4 +1,4 @@
-"""`./admit bench quick`: an installation of the bench's own and its peers, given the same work in turns."""
+"""`./admit bench quick`: a private installation and its peers, with the same work in turns."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -29,10 +29,10 @@ Tell = Callable[[str], None]
 
 
 def quick(works: Sequence[str], *, rounds: int, seconds: float, tell: Tell) -> tuple[Results, list[findings.Finding]]:
-    """Starts the installation, measures, removes it. BenchError where a measurement cannot be made or trusted."""
+    """Start the installation, measure, and remove it. Raises BenchError if a result is missing or unreliable."""
     footprint: Footprint | None = None
     with ExitStack() as stack:
-        tell("starting an installation of our own")
+        tell("starting a private installation")
         private = stack.enter_context(PrivateInstallation(slots=_SLOTS, CELL_TENANT_PACKETS_PER_SECOND="0"))
         installation = private.installation
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-")))

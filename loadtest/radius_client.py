@@ -42,7 +42,7 @@ class Target:
 
 
 class Request(NamedTuple):
-    """What to send next: encoded attributes, and the password that User-Password is to hide."""
+    """The next request: encoded attributes, and the password for User-Password."""
 
     attributes: bytes
     password: bytes | None = None

@@ -1,4 +1,4 @@
-"""What a bench prints: a table of what was measured and what stands out in it; or all of it as JSON."""
+"""Output of a bench: a table of results with details, or JSON."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""P4, second half: accounting at a fixed pace. Does the database keep up, or does the journal grow?"""
+"""P4, second half: accounting at a fixed rate, and whether the database keeps up or the journal grows."""
 
 import os
 from collections.abc import Sequence

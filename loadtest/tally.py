@@ -1,4 +1,4 @@
-"""What a run counted, for each class of work: right and wrong answers, silence, and how long the answers took."""
+"""Counters of a run for each class of work: right and wrong responses, missing ones, and latencies."""
 
 from collections import Counter
 from dataclasses import dataclass, field

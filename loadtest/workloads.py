@@ -1,4 +1,4 @@
-"""What NASes send: MAC authentication, passwords, Status-Server and accounting, as exchanges and endless sources."""
+"""Requests of NASes: MAC authentication, passwords, Status-Server and accounting, as exchanges and endless sources."""
 
 from collections import deque
 from collections.abc import Callable, Sequence

@@ -28,7 +28,7 @@ _CURVES = {
 def read_body(body: bytes) -> bytes:
     """The request in a body of simpleenroll: DER, or the PEM that a client sent.
 
-    RFC 7030 sends base64, whatever Content-Transfer-Encoding says (RFC 8951 2.1). Bare DER and PEM are accepted, too.
+    RFC 7030 sends base64, regardless of Content-Transfer-Encoding (RFC 8951 2.1). Bare DER and PEM are accepted, too.
     Raises RequestNotAllowed.
     """
     if len(body) > MAX_BODY_OCTETS:

@@ -1,4 +1,4 @@
-"""What RADIUS packets of all kinds have in common (RFC 2865 3 and 5, RFC 3579 3.2)."""
+"""Common parts of RADIUS packets of all kinds (RFC 2865 3 and 5, RFC 3579 3.2)."""
 
 import hmac
 import struct
@@ -72,9 +72,9 @@ def sign(head: bytes, authenticator: bytes, attributes: bytes, secret: bytes) ->
 
 
 def is_signed(packet: Packet, authenticator: bytes, secret: bytes) -> bool | None:
-    """Whether the Message-Authenticator is right, with `authenticator` in the head; None where there is none.
+    """Whether the Message-Authenticator is valid, with `authenticator` in the head; None if missing.
 
-    Raises Malformed where there are several, or one of another length.
+    Raises Malformed if there are several, or one of another length.
     """
     signed: Sequence[Attribute] = [each for each in packet.attributes if each.number == MESSAGE_AUTHENTICATOR]
     if not signed:

@@ -1,10 +1,10 @@
-"""The API under load, on a private installation that is filled first: python -m loadtest.api COMMAND
+"""Load tests of the API on a private installation, which is filled first: python -m loadtest.api COMMAND
 
-logs      lists and searches over an auth log of a year: p50, p95 and p99, the worst of them, and whether PostgreSQL
-          reads a partition from end to end
-routes    rate, p99 and statements of each list, of 64 clients at once
+logs      lists and searches over an auth log of a year: p50, p95 and p99, the slowest, and whether PostgreSQL reads a
+          whole partition
+routes    rate, p99 and statements of each list, with 64 concurrent clients
 sessions  queries by user, MAC address, NAS and address over live sessions
-lists     every list that the API describes, with each filter in each order: rows and blocks that PostgreSQL reads
+lists     every list in the API description, with each filter and order: rows and blocks that PostgreSQL reads
 """
 
 import argparse
@@ -92,7 +92,7 @@ def logs(options: argparse.Namespace) -> None:
                         f"| {found.planning:.1f} | {found.executing:.1f} | {percentiles} | {turns} | {walked:.0f} |"
                     )
                     if found.scanned:
-                        print(f"  read from end to end: {', '.join(sorted(found.scanned))}")
+                        print(f"  read completely: {', '.join(sorted(found.scanned))}")
         p95 = whole.at(0.95)
         verdict = "met" if p95 < _TARGET_MILLISECONDS else "missed"
         print(f"all: p50 {whole.at(0.5):.1f} ms, p95 {p95:.1f} ms (target {_TARGET_MILLISECONDS:.0f}: {verdict})")
@@ -142,7 +142,7 @@ def lists(options: argparse.Namespace) -> None:
                 key = found.asking.operation, found.tenant if found.asking.is_tenants else "-"
                 if key not in worst or found.rows > worst[key].rows:
                     worst[key] = found
-        print("| list | tenant | asked for | rows looked at | blocks | ms | read from end to end |\n|" + "---|" * 7)
+        print("| list | tenant | query | rows read | blocks | ms | tables read completely |\n|" + "---|" * 7)
         for (operation, tenant), found in sorted(worst.items(), key=lambda item: -item[1].rows):
             query = " ".join("=".join(pair) for pair in found.asking.query)
             print(
@@ -189,14 +189,14 @@ def _asking(each: Bench) -> Iterator[tuple[FastAPI, httpx.Client]]:
     app = create_app(each.settings)
     with served(app) as client:
         client.headers["Authorization"] = f"Bearer {each.token}"
-        # Between two of its requests there may be more time than a server keeps a connection.
+        # The pause between two of its requests may be longer than a server keeps a connection.
         client.headers["Connection"] = "close"
         client.timeout = 60.0  # type: ignore[assignment]
         yield app, client
 
 
 def _listener(port: int) -> int:
-    """The process that listens there, the parent if there are several (/proc/net/tcp, proc(5))."""
+    """The process that listens on the port; the parent if there are several (/proc/net/tcp, proc(5))."""
     inodes = {
         fields[9]
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
@@ -208,11 +208,11 @@ def _listener(port: int) -> int:
                 return int(process.name)
         except OSError:
             continue
-    raise BenchError(f"nothing listens on port {port}")
+    raise BenchError(f"No process listens on port {port}.")
 
 
 def _wait_for_calm(minutes: float) -> None:
-    """What is measured while others work tells of them; waits so long at the most."""
+    """Wait up to `minutes` until the machine is idle, because other work distorts the results."""
     deadline = time.monotonic() + minutes * 60
     while os.getloadavg()[0] > _CALM and time.monotonic() < deadline:
         time.sleep(10)
@@ -229,15 +229,15 @@ _COMMANDS = {"logs": logs, "routes": routes, "sessions": sessions, "lists": list
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m loadtest.api", description=__doc__)
     parser.add_argument("command", choices=tuple(_COMMANDS))
-    parser.add_argument("--rows", type=int, default=10_000_000, help="of the auth log")
-    parser.add_argument("--days", type=int, default=365, help="that they are spread over")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="rows of the auth log")
+    parser.add_argument("--days", type=int, default=365, help="days that the rows cover")
     parser.add_argument("--tenants", type=int, default=200)
     parser.add_argument("--live", type=int, default=1_000_000, help="sessions")
-    parser.add_argument("--share", type=float, default=1.0, help="of 300,000 endpoints and what goes with them")
-    parser.add_argument("--patience", type=float, default=0.0, help="minutes to wait for the machine to be calm")
-    parser.add_argument("--rounds", type=int, default=20, help="of each search")
+    parser.add_argument("--share", type=float, default=1.0, help="share of 300,000 endpoints and related rows")
+    parser.add_argument("--patience", type=float, default=0.0, help="minutes to wait for an idle machine")
+    parser.add_argument("--rounds", type=int, default=20, help="rounds of each search")
     parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each route")
+    parser.add_argument("--seconds", type=float, default=10.0, help="seconds of each route")
     options = parser.parse_args()
     try:
         _COMMANDS[options.command](options)

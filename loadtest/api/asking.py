@@ -1,4 +1,4 @@
-"""Clients of the API that take next to nothing themselves: HTTP/1.1 over connections that are kept."""
+"""Lightweight API clients: HTTP/1.1 over persistent connections."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ _WORST = 5
 @dataclass(slots=True)
 class Timing:
     seconds: float = 0.0
-    # Milliseconds, by the path that was asked for.
+    # Milliseconds by path.
     milliseconds: list[tuple[float, str]] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
 
@@ -34,7 +34,7 @@ class Timing:
 
     def require_success(self) -> None:
         if set(self.statuses) - {200}:
-            raise BenchError(f"the API answered {dict(self.statuses)}")
+            raise BenchError(f"the API returned {dict(self.statuses)}")
 
 
 async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str, token: str) -> tuple[int, bytes]:
@@ -64,14 +64,14 @@ async def _load(
 
 
 def load(port: int, token: str, next_path: Callable[[], str | None], *, clients: int, seconds: float = 3_600) -> Timing:
-    """So many clients ask one thing after the other until there is no further path or the time is over."""
+    """Run `clients` concurrent clients until no path is left or the time is over."""
     timing = Timing()
     asyncio.run(_load(port, token, next_path, clients, seconds, timing))
     return timing
 
 
 def turns_until_found(port: int, token: str, path: str, *, most: int) -> tuple[int, float]:
-    """How many requests, and milliseconds, until something is found or all was looked through; `most` at the most."""
+    """Number of requests and milliseconds until a row is found or all were searched; at most `most` requests."""
 
     async def ask() -> tuple[int, float]:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
@@ -80,7 +80,7 @@ def turns_until_found(port: int, token: str, path: str, *, most: int) -> tuple[i
             separator = "&" if "?" in path else "?"
             status, body = await _ask(reader, writer, f"{path}{separator}after={after}", token)
             if status != 200:
-                raise BenchError(f"GET {path} is answered {status}: {body[:300]!r}")
+                raise BenchError(f"GET {path} returned {status}: {body[:300]!r}")
             turns, page = turns + 1, json.loads(body)
             if page["items"] or page["next"] is None:
                 break

@@ -1,4 +1,4 @@
-"""Tenants of very unequal sizes, and what their logs hold: a year of authentications, a million live sessions."""
+"""Tenants of very unequal sizes and their logs: a year of authentications, a million live sessions."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -19,11 +19,11 @@ from nac.api_tokens import service as tokens
 from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
 
-# The n-th tenant has 1/n^1.1 of what the first has: of 200, it has a fifth of all.
+# The n-th tenant has 1/n^1.1 of the first one's rows: of 200 tenants, the first has a fifth of all.
 _STEEPNESS = 1.1
 _ROWS_OF_A_DEVICE = 400
 _SITES, _NASES = 4, 20
-# Of a tenant: seen on the log's first day and never again.
+# A device of each tenant that was seen only on the log's first day.
 LOST_DEVICE = 0xFFFFFF
 
 _TENANTS = """
@@ -49,8 +49,8 @@ SELECT t.id, t.slug, (SELECT array_agg(s.id) FROM s WHERE s.tenant_id = t.id),
     (SELECT array_agg(n.id) FROM n WHERE n.tenant_id = t.id)
 FROM t ORDER BY length(t.slug), t.slug
 """
-# Devices as offices have them: few of them ask often. Of ten authentications seven are MAB, two EAP-TLS and one PEAP;
-# of a hundred three are rejects.
+# Devices as in offices: few of them authenticate often. Of ten authentications seven are MAB, two EAP-TLS and one PEAP;
+# of a hundred, three are rejects.
 _COLUMNS = """
     tenant_id, cell_id, site_id, nas_id, nas_address, nas_identifier, nas_port, mac, identity, method, permitted,
     reason, detail, rule_id, rule_name, policy_id, policy_version, vlan, reply, certificate_serial, tls_version,
@@ -85,7 +85,7 @@ FROM (
     ) b
 ) c, LATERAL (SELECT CASE method WHEN 'mab' THEN mac ELSE 'user-' || device || '@example.com' END AS name) d
 """
-# What no index and no condition has, two thirds of a row.
+# Columns without index or condition: two thirds of a row.
 _REPLY = """
 CASE WHEN permitted THEN format(
     '[["Tunnel-Type:1", ":=", "VLAN"], ["Tunnel-Medium-Type:1", ":=", "IEEE-802"], '
@@ -128,7 +128,7 @@ FROM (
 _SLICE = 100_000
 # Days; of two cores.
 _AT_ONCE = 2
-# Of so many the rows are made up, each other day is one of them again: taking rows costs a fraction of making them up.
+# Number of different days; the others are copies, because copying rows is much faster than generating them.
 _DIFFERENT_DAYS = 12
 
 
@@ -143,7 +143,7 @@ class Tenants:
 
     @property
     def shares(self) -> list[float]:
-        """Of all rows: where each tenant's end but the last one's, from 0 to 1."""
+        """Upper bound of each tenant's share of all rows, except the last one's, from 0 to 1."""
         weights = [1 / number**_STEEPNESS for number in range(1, len(self.ids) + 1)]
         return [share / sum(weights) for share in accumulate(weights)][:-1]
 
@@ -157,7 +157,7 @@ class Tenants:
 
 
 def make_tenants(url: str, count: int) -> Tenants:
-    """As a superuser. They are on no cell."""
+    """Create the tenants as a superuser, without a cell."""
     with psycopg.connect(url) as connection:
         rows = connection.execute(_TENANTS, {"count": count, "sites": _SITES, "nases": _NASES}).fetchall()
         connection.execute(
@@ -172,7 +172,7 @@ def make_tenants(url: str, count: int) -> Tenants:
 
 
 def make_platform_token(engine: Engine) -> str:
-    """It may everything."""
+    """Create a token with all permissions."""
     held = permissions_at(PermissionLevel.PLATFORM)
     with session_scope(PlatformScope(), engine=engine) as session:
         return tokens.create_token(
@@ -196,8 +196,8 @@ def fill_auth_log(
     different: int = _DIFFERENT_DAYS,
     has_requests: bool = True,
 ) -> None:
-    """Rows of the last `days` days, a partition of each, in the order of time as they arrive. Where not `has_requests`,
-    they do not say what was asked and replied."""
+    """Write rows of the last `days` days, a partition for each, in order of time. Without `has_requests`, they lack
+    request and reply."""
     given = tenants.parameters | {"devices": tenants.devices(rows), "rows": rows // days}
     told = (_REPLY, _REQUEST) if has_requests else ("'[]'::json", "'{{}}'::json")
     made = _AUTH_ROWS.replace("{reply}", told[0]).replace("{request}", told[1])
@@ -221,13 +221,13 @@ def _fill_day(url: str, day: date, rows: str, given: dict[str, object], *, like:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET synchronous_commit = off")
         connection.execute("SET TIME ZONE 'UTC'")
-        # The other processor has another day to fill.
+        # The other core fills another day.
         connection.execute("SET max_parallel_maintenance_workers = 0")
-        # In one transaction, PostgreSQL logs none of it where its wal_level is minimal.
+        # In one transaction PostgreSQL logs none of it if wal_level is minimal.
         with connection.transaction():
             new = _is_none_or_empty(connection, partition)
             if new:
-                # What was made ahead has indexes already, which take three times as long row by row.
+                # Existing partitions have indexes, which take three times as long row by row.
                 connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(partition))
                 table = "CREATE TABLE {} (LIKE auth_log INCLUDING DEFAULTS INCLUDING CONSTRAINTS)"
                 connection.execute(sql.SQL(table).format(partition))
@@ -261,7 +261,7 @@ def _attach(connection: psycopg.Connection, partition: sql.Identifier, day: date
 
 
 def fill_sessions(url: str, tenants: Tenants, *, rows: int) -> None:
-    """Live ones, each of a device, user and address of its own: the n-th has the MAC address and IP address n."""
+    """Write live sessions with distinct devices, users and addresses: the n-th has MAC address and IP address n."""
     with psycopg.connect(url, autocommit=True) as connection:
         for first in range(1, rows + 1, _SLICE):
             last = min(first + _SLICE - 1, rows)
@@ -270,8 +270,10 @@ def fill_sessions(url: str, tenants: Tenants, *, rows: int) -> None:
 
 
 def fill_lists(url: str, tenants: Tenants, *, share: float, tell: Callable[[str], None], has_days: bool = True) -> None:
-    """What every list is made of; `share` of 300,000 endpoints, as many live sessions, and so on (lists.sql). Logs
-    have a partition for each day, unless they are few rows."""
+    """Write rows for every list: `share` of 300,000 endpoints, as many live sessions, and so on (lists.sql).
+
+    Logs have a partition for each day, unless they have few rows.
+    """
     script = files("loadtest.api").joinpath("lists.sql").read_text(encoding="utf-8")
     with psycopg.connect(url, autocommit=True) as connection:
         given = {"share": str(share), "shares": "{" + ",".join(map(str, tenants.shares)) + "}"}
@@ -293,7 +295,7 @@ def fill_lists(url: str, tenants: Tenants, *, share: float, tell: Callable[[str]
 
 
 def sizes(url: str) -> dict[str, int]:
-    """Bytes of the auth log: of its rows, and of its indexes."""
+    """Bytes of the auth log's rows and indexes."""
     query = """
         SELECT sum(pg_table_size(inhrelid))::bigint, sum(pg_indexes_size(inhrelid))::bigint
         FROM pg_inherits WHERE inhparent = 'auth_log'::regclass

@@ -1,5 +1,4 @@
-"""Every list that the API describes, with each of its filters in each of its orders: from its own description, so that
-what is new is asked for, or is missed by name."""
+"""Every list in the API description, with each filter and order. So a new one is tested, or reported as missing."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 Description = dict[str, Any]
-# Values of a filter, each with what it is; "{mac}" and the like are of a row of the tenant.
+# Sample values of filters, with their meaning; "{mac}" and the like come from a row of the tenant.
 _Values = tuple[str, ...]
 
 _BY_NAME: Mapping[str, _Values] = {
@@ -41,7 +40,7 @@ _BY_NAME: Mapping[str, _Values] = {
     "user": ("{user}", "nobody"),
     "vendor": ("cisco", "zzz"),
 }
-# Where a name means something else.
+# Filters whose name has another meaning in an operation.
 _OF_ONE: Mapping[tuple[str, str], _Values] = {
     ("listSecretRotationNases", "nas"): (),
     ("listNases", "vendor"): ("cisco", "aruba"),
@@ -50,7 +49,7 @@ _OF_ONE: Mapping[tuple[str, str], _Values] = {
     ("listUsage", "since"): ("{days_ago}",),
     ("listUsage", "until"): ("{a_minute_ago}",),
 }
-# A handful of rows each, whose certificates are read: those of the data set are none.
+# Lists with a handful of rows whose certificates are parsed; those of the data set are not valid.
 _NOT_ASKED = {"listAuthorities", "listExternalAuthorities"}
 _CHOICES = 4
 _PLACES = {"policy": "office", "slug": "template-1", "msp": "bench"}
@@ -58,7 +57,7 @@ _PLACES = {"policy": "office", "slug": "template-1", "msp": "bench"}
 
 @dataclass(frozen=True)
 class Asking:
-    """One way to ask for a list: `path` has places and values in braces."""
+    """One query of a list: `path` has places and values in braces."""
 
     operation: str
     path: str
@@ -102,12 +101,12 @@ def _values(description: Description, operation: str, parameter: Description) ->
     if (operation, name) in _OF_ONE:
         return list(_OF_ONE[operation, name])
     choices = _choices(description, parameter["schema"])
-    # Of dozens of reasons the first few and the last one.
+    # Of dozens of reasons, the first few and the last.
     return [*choices[:_CHOICES], *choices[_CHOICES:][-1:]] or list(_BY_NAME[name])
 
 
 def _choices(description: Description, schema: Description) -> list[str]:
-    """Of a closed set, or a list of members of one."""
+    """Values of an enumeration, or of a list of its members."""
     while "$ref" in schema:
         schema = description["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     if schema.get("type") == "boolean":

@@ -1,4 +1,4 @@
-"""What PostgreSQL reads for each list that the API has: rows and blocks, which no other work on the machine changes."""
+"""Rows and blocks that PostgreSQL reads for each list of the API: other work on the machine does not change them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,9 +13,9 @@ from sqlalchemy import Engine, event
 
 from loadtest.api.lists import Asking, askings
 
-# To read all of a smaller table is right.
+# Reading all of a smaller table is right.
 SMALL_ROWS = 5_000
-# Which groups the rows of a page are in is read from whatever end is the shorter.
+# Memberships of a page's rows, which PostgreSQL reads from the shorter side.
 _GROUPS = ("_groups", "_group_members")
 _VALUES = """
 SELECT t.slug AS tenant, t.id::text AS id, t.msp_id::text AS msp_id, s.mac::text AS mac, s.mac::text AS mac_with_colons,
@@ -27,7 +27,7 @@ WHERE t.slug = %(slug)s AND s.stopped_at IS NULL ORDER BY s.id LIMIT 1
 """
 _MOMENT = 'YYYY-MM-DD"T"HH24:MI:SS"Z"'
 Values = Mapping[str, str]
-# As EXPLAIN tells in JSON.
+# As in EXPLAIN's JSON.
 Explained = dict[str, Any]
 
 
@@ -36,17 +36,17 @@ class Looked:
     asking: Asking
     tenant: str
     items: int
-    # Of the statement that reads most: rows that it looked at, whether or not they fitted, but for groups.
+    # Rows read by the most expensive statement, whether or not they matched, except groups.
     rows: int
-    # Of all statements.
+    # Blocks of all statements.
     blocks: int
     milliseconds: float
-    # Tables of more than SMALL_ROWS that were read from end to end.
+    # Tables above SMALL_ROWS that were read completely.
     scanned: frozenset[str]
 
 
 def values_of(superuser_url: str, slug: str) -> Values:
-    """Of the tenant a row that there is."""
+    """Sample values from rows of the tenant."""
     with psycopg.connect(superuser_url, row_factory=psycopg.rows.dict_row) as connection:
         connection.execute("SET TIME ZONE 'UTC'")
         row = connection.execute(_VALUES, {"slug": slug, "moment": _MOMENT}).fetchone()
@@ -57,13 +57,13 @@ def values_of(superuser_url: str, slug: str) -> Values:
 def look(
     app: FastAPI, client: httpx.Client, tenants: Sequence[Values], wanted: Callable[[Asking], bool] = lambda _: True
 ) -> Iterator[Looked]:
-    """Each list as `wanted` says, of each of the tenants; those of MSP and platform once."""
+    """Query each list in `wanted` for each tenant; lists of MSP and platform once."""
     engine: Engine = app.state.engine
     for asking in filter(wanted, askings(app.openapi())):
         for values in tenants if asking.is_tenants else tenants[:1]:
             with _explained(engine) as plans:
                 answer = client.get(asking.of(values))
-            # There is no such site, say; a token is no person.
+            # The sample may not exist, such as a site; or a token is no person.
             if answer.status_code in (403, 404):
                 continue
             assert answer.status_code == 200, (asking.name, answer.text)
@@ -103,7 +103,7 @@ def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def _explained(engine: Engine) -> Iterator[list[Explained]]:
-    """Plans of what is read in the block, each with what its transaction has set and sees."""
+    """Plans of the block's queries, each with the settings and scope of its transaction."""
     plans: list[Explained] = []
 
     def note(connection: Any, cursor: object, statement: str, parameters: Any, *_: object) -> None:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""What one request sends to PostgreSQL, and how PostgreSQL goes about it."""
+"""Statements of one API request, and PostgreSQL's plans for them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,10 +19,10 @@ _LOGS = ("auth_log", "accounting_log", "session_history", "usage_hours")
 
 @dataclass(frozen=True)
 class Plan:
-    """Of one statement."""
+    """Plan of one statement."""
 
     statement: str
-    # Partitions of logs that were read, and those of them that were read from end to end.
+    # Partitions of logs that were read, and those read completely.
     partitions: frozenset[str]
     scanned: frozenset[str]
     milliseconds: float
@@ -40,7 +40,7 @@ class Asked:
 
     @property
     def planning(self) -> float:
-        """Milliseconds of all statements that read a log."""
+        """Milliseconds for all statements that read a log."""
         return sum(plan.planning_milliseconds for plan in self.plans)
 
     @property
@@ -53,7 +53,7 @@ class Asked:
 
 
 def ask(app: FastAPI, client: httpx.Client, path: str, tenant_id: TenantId) -> Asked:
-    """Ask for `path` twice, so that what is only done once in a minute is left out; then explain what was sent."""
+    """Request `path` twice, to skip work that is done once a minute, then explain its statements."""
     client.get(path).raise_for_status()
     engine: Engine = app.state.engine
     with _noted(engine) as noted:
@@ -81,7 +81,7 @@ def _explain(session: Session, statement: str, parameters: Any) -> Plan:  # noqa
     rows = session.execute(
         text("SELECT relname FROM pg_class WHERE relname = ANY (:names) AND relpages > 5000"), {"names": list(scanned)}
     )
-    # Of a few rows, reading all of them is right: 40 MB take some 20 ms.
+    # Reading all of a few rows is right: 40 MB take about 20 ms.
     large = frozenset(rows.scalars())
     times = explained["Execution Time"], explained["Planning Time"]
     return Plan(statement, frozenset(read), large, *times)

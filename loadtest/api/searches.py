@@ -1,4 +1,4 @@
-"""Every list of a tenant's logs with each of its filters: what is common, what is rare, what is not there."""
+"""Lists of a tenant's logs with each filter: frequent, rare and missing values."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,7 +17,7 @@ class Search:
 
 
 def mac_of(tenant: int, device: int) -> str:
-    """Of the n-th tenant, from 1."""
+    """MAC address of a device of the n-th tenant, from 1."""
     return f"02{tenant:04x}{device:06x}"
 
 
@@ -27,23 +27,23 @@ def log_searches(slug: str, tenant: int, days: int) -> list[Search]:
     filters: dict[str, dict[str, object]] = {
         "newest": {},
         "newest 1,000": {"limit": 1_000},
-        "a device that asks often": {"mac": mac_of(tenant, 3)},
-        "a device that asks seldom": {"mac": mac_of(tenant, 19)},
+        "a device that authenticates often": {"mac": mac_of(tenant, 3)},
+        "a device that authenticates rarely": {"mac": mac_of(tenant, 19)},
         "a device last seen when the log began": {"mac": mac_of(tenant, LOST_DEVICE)},
         "a device never seen": {"mac": "02ffffffffff"},
         "a device never seen, of one month": {"mac": "02ffffffffff", "since": (now - ago).isoformat()},
-        "a user that asks often": {"user": "user-9@example.com"},
+        "a user that authenticates often": {"user": "user-9@example.com"},
         "a user by certificate": {"user": "device-7"},
         "a user never seen": {"user": "nobody"},
         "a NAS": {"nas": "switch-3"},
-        "a NAS that there is none of": {"nas": "nothing"},
+        "an unknown NAS": {"nas": "nothing"},
         "a site": {"site": "site-1"},
         "rejects": {"rejects": "true"},
         "permits": {"verdict": "permit"},
-        "quarantine, of which there is none": {"verdict": "quarantine"},
+        "quarantine, without rows": {"verdict": "quarantine"},
         "a reason": {"reason": "unknown-user"},
-        "a reason never given": {"reason": "pool-exhausted"},
-        "monitored, of which there is none": {"monitored": "true"},
+        "a reason without rows": {"reason": "pool-exhausted"},
+        "monitored, without rows": {"monitored": "true"},
         "months ago": {"until": (now - ago).isoformat()},
         "rejects of months ago": {"until": (now - ago).isoformat(), "rejects": "true"},
         "a user never seen, since months ago": {"since": (now - ago).isoformat(), "user": "nobody"},
@@ -54,7 +54,7 @@ def log_searches(slug: str, tenant: int, days: int) -> list[Search]:
 
 
 def other_lists(slug: str) -> list[Search]:
-    """What else is listed of a tenant, by its route."""
+    """Other lists of a tenant, by route."""
     paths = ("sessions", "sessions?ended=true", "accounting", "coa-requests", "redecisions", "exports", "feeds")
     more = ("usage", "retention", "endpoints", "sites", "members", "roles", "tokens")
     return [Search(path, f"/v1/tenants/{slug}/{path}") for path in (*paths, *more)]

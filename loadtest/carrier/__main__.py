@@ -1,5 +1,5 @@
-"""Sessions at a carrier's scale: `preloaded` and `detail` are accounting, `queries` session queries, `background` the
-worker's jobs beside full load. Prints a markdown table, or JSON. Exit status 1 where something could not be measured.
+"""Sessions at a carrier's scale: accounting (`preloaded`, `detail`), session queries (`queries`), and the worker's jobs
+during full load (`background`). Prints a markdown table or JSON. Exit status 1 if something could not be measured.
 """
 
 import argparse
@@ -33,25 +33,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m loadtest.carrier", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    preloaded = commands.add_parser("preloaded", help="P9: accounting beside so many live sessions")
+    preloaded = commands.add_parser("preloaded", help="P9: accounting by number of live sessions")
     preloaded.add_argument("--levels", type=_numbers, default=_numbers(_LEVELS), help=f"default: {_LEVELS}")
-    detail = commands.add_parser("detail", help="accounting by how much of it the log keeps")
-    detail.add_argument("--live", type=_number, default=0, help="live sessions beside (default: none)")
+    detail = commands.add_parser("detail", help="accounting by the amount that the log keeps")
+    detail.add_argument("--live", type=_number, default=0, help="existing live sessions (default none)")
     for command in (preloaded, detail):
-        command.add_argument("--works", default=",".join(WORKS), help=f"of {', '.join(WORKS)} (default: all)")
-        command.add_argument("--records", type=_number, default=100_000, help="of a turn (default: 100k)")
+        command.add_argument("--works", default=",".join(WORKS), help=f"works: {', '.join(WORKS)} (default all)")
+        command.add_argument("--records", type=_number, default=100_000, help="records of a turn (default 100k)")
         command.add_argument("--rounds", type=int, default=3)
     queries = commands.add_parser("queries", help="P10: session queries by user, MAC address, NAS and address")
     queries.add_argument("--live", type=_number, default=1_000_000, help="live sessions (default: 1M)")
-    queries.add_argument("--seconds", type=float, default=10.0, help="for each kind, and for all mixed (default: 10)")
+    queries.add_argument("--seconds", type=float, default=10.0, help="seconds for each kind, and for all (default 10)")
     queries.add_argument("--processes", type=int, default=2)
     background = commands.add_parser("background", help="p99 of authentication while the worker is busy")
-    background.add_argument("--jobs", default=",".join(DEFAULT_JOBS), help="of the worker's (default: %(default)s)")
-    background.add_argument("--tenants", type=int, default=100, help="with data (default: 100)")
-    background.add_argument("--live", type=_number, default=1_000_000, help="their live sessions (default: 1M)")
-    background.add_argument("--seconds", type=float, default=10.0, help="of a window (default: 10)")
+    background.add_argument("--jobs", default=",".join(DEFAULT_JOBS), help="jobs of the worker (default %(default)s)")
+    background.add_argument("--tenants", type=int, default=100, help="tenants with data (default 100)")
+    background.add_argument("--live", type=_number, default=1_000_000, help="their live sessions (default 1M)")
+    background.add_argument("--seconds", type=float, default=10.0, help="seconds of a window (default 10)")
     background.add_argument("--rounds", type=int, default=4)
-    background.add_argument("--per-second", type=float, help="requests (default: as many as are answered)")
+    background.add_argument("--per-second", type=float, help="requests per second (default the maximum)")
     background.add_argument("--pause", type=float, default=0.0, help="seconds between two runs of a job (default: 0)")
     for command in commands.choices.values():
         command.add_argument("--json", action="store_true", help="print JSON")
@@ -71,7 +71,7 @@ def _numbers(text: str) -> list[int]:
 def _chosen(text: str, known: Sequence[str]) -> list[str]:
     asked = [each.strip() for each in text.split(",")]
     if unknown := [each for each in asked if each not in known]:
-        raise BenchError(f"{unknown[0]!r}: choose from {', '.join(known)}")
+        raise BenchError(f"Unknown {unknown[0]!r}. Choose from {', '.join(known)}.")
     return [each for each in known if each in asked]
 
 

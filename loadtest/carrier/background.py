@@ -1,7 +1,7 @@
-"""p99 of authentication at full load, in turns without and with one of the worker's jobs beside it.
+"""p99 of authentication at full load, in turns without and with one of the worker's jobs.
 
-In an installation of the bench's own, beside the data of as many tenants as are asked for. A job is run over and over,
-by the worker's own function and in its role (`repeat.py`).
+Runs in a private installation with the data of `tenants`. A job runs repeatedly, by the worker's own function and in
+its role (`repeat.py`).
 """
 
 import subprocess
@@ -34,11 +34,11 @@ from nac.db import TenantScope, session_scope
 from nac.ids import TenantId
 from nac.policies import service as policies
 
-# Unless others of the worker's are named.
+# Jobs by default.
 DEFAULT_JOBS = ("logs.ensure_partitions", "tenants.delete_logs", "retention.enforce", "redecisions.advance")
 SERVING_TENANTS, DEVICES = 4, 2_000
 LOG_ROWS_PER_TENANT = 20_000
-# So many sessions of each tenant can be decided anew; of the others no decision is known.
+# Sessions of each tenant with a stored decision, so that re-decisions include them.
 DECIDED_PER_TENANT = 500
 _TENANTS = """
 INSERT INTO tenants (id, msp_id, slug, name) SELECT id, (SELECT min(id::text)::uuid FROM msps), 'data-' || n, 'Data'
@@ -93,10 +93,10 @@ def measure_background(
     per_second: float | None,
     tell: Callable[[str], None],
 ) -> list[Row]:
-    """`jobs` are names of the worker's; `pause` is how many seconds pass between two runs of one. `per_second` paces
-    the load, which is all that can be answered without it."""
+    """Measure each of `jobs`, with `pause` seconds between two runs. `per_second` paces the load, which is otherwise
+    the maximum."""
     with ExitStack() as stack:
-        tell("starting an installation of our own")
+        tell("starting a private installation")
         private = stack.enter_context(PrivateInstallation(CELL_TENANT_PACKETS_PER_SECOND="0"))
         installation = private.installation
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-")))
@@ -139,7 +139,7 @@ def _serving() -> list[BenchTenant]:
 
 
 def add_data(installation: Installation, tenants: int, live: int, tell: Callable[[str], None], *, policy: UUID) -> None:
-    """Tenants that nobody authenticates at: live sessions, a day's log and a copy of `policy` each."""
+    """Add tenants without traffic: live sessions, a day's log and a copy of `policy` each."""
     ids: list[UUID] = [uuid4() for _ in range(tenants)]
     url = installation.owner.url.set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(url, autocommit=True) as connection:
@@ -154,7 +154,7 @@ def add_data(installation: Installation, tenants: int, live: int, tell: Callable
 
 
 def _judged(owner: Engine) -> int:
-    """Sessions that re-decision has compared with what was decided."""
+    """Number of sessions that re-decisions have checked."""
     with owner.connect() as connection:
         return connection.execute(
             text("SELECT coalesce(sum(unchanged + disconnects + reauthentications), 0)::int FROM redecisions")
@@ -162,7 +162,7 @@ def _judged(owner: Engine) -> int:
 
 
 def publish_policy(engine: Engine, tenant_id: TenantId) -> UUID:
-    """For `_POLICIES`: the rules of those that serve, and one that decides as `_DECISIONS` did."""
+    """Publish a policy for `_POLICIES`: the usual rules, and one that decides as in `_DECISIONS`."""
     document = policy_document()
     when = {"attribute": "method", "operator": "equals", "value": "mab"}
     document["rules"].append({"id": "r", "name": "r", "when": when, "then": {"verdict": "permit"}})
@@ -177,7 +177,7 @@ def _load(exchanges: Sequence[Pap], rows: StoredRows, seconds: float, per_second
     with RadiusClient() as client:
         run = client.run(cycle(exchanges).__next__, seconds=seconds, window=MAB_WINDOW, per_second=per_second)
     if not run.right:
-        raise BenchError(f"nothing was answered as it should: {dict(run.faults())}")
+        raise BenchError(f"no request got the expected response: {dict(run.faults())}")
     rows.settle(run)
     return run
 
@@ -188,7 +188,7 @@ def _p99(run: Run) -> float:
 
 @dataclass(slots=True)
 class _Windows:
-    """In turns without and with the job; the medians are compared."""
+    """Turns without and with the job; compares the medians."""
 
     job: str
     without: list[Run] = field(default_factory=list)
@@ -212,9 +212,9 @@ class _Windows:
 
 
 class Busy:
-    """A job, over and over in a process of its own for the length of a `with`; `runs` tells afterwards how often.
+    """Runs a job repeatedly in its own process during a `with`; `runs` is then the number of runs.
 
-    BenchError at the end where it failed.
+    Raises BenchError at the end if the job failed.
     """
 
     def __init__(self, job: str, environment: Mapping[str, str], *, pause: float = 0.0) -> None:
@@ -234,5 +234,5 @@ class Busy:
     def __exit__(self, *_: object) -> None:
         told, _nothing = self._process.communicate()
         if self._process.returncode:
-            raise BenchError("the job failed; what it said is above")
+            raise BenchError("the job failed; see its output above")
         self.runs = int(told)

@@ -1,4 +1,4 @@
-"""What accounting_log keeps of a record beside its columns: as many of its attributes as `Detail` says."""
+"""Variants of accounting_log that keep more or fewer attributes of a record."""
 
 from typing import Literal, get_args
 
@@ -11,7 +11,7 @@ from radius.agent.sightings import SightingBatch
 from radius.agent.streams import AccountingStream, AccountingWork, accounting_event
 from radius.agent.usage import Usage
 
-# all: as Admit does. chosen: those that no column holds. none: the columns alone. no log: sessions and usage alone.
+# all: as in Admit. chosen: attributes without a column. none: only columns. no log: only sessions and usage.
 Detail = Literal["all", "chosen", "none", "no log"]
 DETAILS: tuple[Detail, ...] = get_args(Detail)
 _IN_COLUMNS = frozenset(
@@ -33,7 +33,7 @@ _IN_COLUMNS = frozenset(
 
 
 class DetailStream(AccountingStream):
-    """The product's stream, but for what it writes into accounting_log."""
+    """The product's stream, except for the content of accounting_log."""
 
     def __init__(self, detail: Detail) -> None:
         super().__init__()

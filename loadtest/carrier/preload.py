@@ -1,6 +1,6 @@
-"""Live sessions by the million, put into a database in seconds: as many tenants, NASes and users as such a number has.
+"""Writes millions of live sessions to a database in seconds, with realistic tenants, NASes and users.
 
-What is known of session `n` of a tenant follows from `n`, so that it can be asked for and reported on.
+The values of session `n` of a tenant follow from `n`, so that queries and reports can use them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -60,13 +60,13 @@ WHERE indrelid = 'sessions'::regclass AND NOT indisunique
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """The live sessions of one tenant, and what each is known by."""
+    """The live sessions of one tenant, and their keys."""
 
     tenant_id: UUID
-    # Of the tenant among those of the preload, from 0.
+    # Index of the tenant in the preload.
     number: int
     sessions: int
-    # Epoch seconds: the present of the preload.
+    # Epoch seconds: the current time of the preload.
     base: int
 
     @property
@@ -128,7 +128,7 @@ def shares(tenants: int, sessions: int) -> list[int]:
 
 
 def preload(connection: psycopg.Connection, tenants: Sequence[UUID], sessions: int) -> list[Crowd]:
-    """`connection` is a superuser's, in autocommit mode; the tenants have no session yet. Returns those that have."""
+    """Write the sessions. `connection` is a superuser's in autocommit mode. Returns tenants with sessions."""
     base = epoch_seconds()
     crowds = [
         Crowd(tenant, number, share, base)
@@ -159,7 +159,7 @@ def preload(connection: psycopg.Connection, tenants: Sequence[UUID], sessions: i
 
 @contextmanager
 def _without_indexes(connection: psycopg.Connection) -> Iterator[None]:
-    """They are made at the end, in a third of the time."""
+    """Drop the indexes and create them at the end, in a third of the time."""
     indexes = connection.execute(_INDEXES).fetchall()
     for name, _ in indexes:
         connection.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(name)))

@@ -1,4 +1,4 @@
-"""What a benchmark found, as rows of a markdown table or as JSON."""
+"""Results of a benchmark as a markdown table or JSON."""
 
 import json
 from collections.abc import Mapping, Sequence

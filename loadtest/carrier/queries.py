@@ -1,4 +1,4 @@
-"""P10: what is on the network, asked as a help desk or another system asks, through the service and its scope."""
+"""P10: queries of live sessions, as a help desk or another system sends them, through the service and its scope."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -26,7 +26,7 @@ PAGE = 100
 
 
 def measure_queries(live: int, *, seconds: float, processes: int, tell: Callable[[str], None]) -> list[Row]:
-    """Each kind by itself, then all in turn; a page of 100 at most, of a tenant as likely as it has sessions."""
+    """Measure each kind, then all in turn: pages of at most 100, from tenants in proportion to their sessions."""
     cluster = Cluster(**compute_server_settings(available_bytes()), full_page_writes="on")
     try:
         cluster.start()
@@ -47,12 +47,12 @@ def measure_queries(live: int, *, seconds: float, processes: int, tell: Callable
 
 
 def ask(url: str, crowds: Sequence[Crowd], kinds: Sequence[str], seconds: float, seed: int) -> Run:
-    """One client, one question after the other. BenchError where an answer is wrong."""
+    """Run one client with sequential queries. Raises BenchError for a wrong result."""
     engine, random = make_engine(url, pool_size=1, application_name="admit-bench"), Random(seed)
     sizes = [crowd.sessions for crowd in crowds]
     run = Run()
     try:
-        # The first asks for statements to be made.
+        # The first query includes preparation of statements.
         for kind in kinds * 10:
             _ask_one(engine, random.choices(crowds, sizes)[0], kind, 0)
         begin = now = perf_counter()

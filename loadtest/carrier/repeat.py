@@ -1,7 +1,7 @@
-"""A job of the worker, over and over, until its standard input ends: python -m loadtest.carrier.repeat <job> <pause>
+"""Repeats a job of the worker until standard input ends: python -m loadtest.carrier.repeat <job> <pause>
 
-Takes the environment of the worker, prints a line when it begins, and at the end how often it was done, which is once
-at least. Any job of `worker.app` can be named; those that would find nothing to do are given some by `PREPARE`.
+Uses the worker's environment. Prints a line at the start, and at the end the number of runs, at least one. Accepts any
+job of `worker.app`; `PREPARE` creates work for jobs that would have none.
 """
 
 import os
@@ -57,14 +57,14 @@ _ALL_SITES = """
 INSERT INTO redecision_marks (tenant_id, noun, key, due_at)
 SELECT id, 'site', '', now() FROM tenants WHERE slug LIKE 'data-%'
 """
-# By the owner of the tables, before each run of the job.
+# Run by the owner of the tables before each run of the job.
 PREPARE: Mapping[str, str] = {
     "logs.ensure_partitions": _DROP_PARTITIONS,
     "redecisions.advance": _ALL_SITES,
     "retention.enforce": _OLD_DAYS,
     "tenants.delete_logs": _PURGE_ONE,
 }
-# It deletes rows off-peak: that is now.
+# It deletes rows off-peak, so make now off-peak.
 _ENVIRONMENT = {"ADMIT_RETENTION_WINDOW": "00:00-23:59"}
 
 
@@ -75,7 +75,7 @@ def main() -> int:
     app.loader.import_default_modules()
     if name not in app.tasks:
         known = ", ".join(sorted(each for each in app.tasks if not each.startswith("celery.")))
-        print(f"the worker has no job {name!r}: choose from {known}", file=sys.stderr)
+        print(f"Unknown job {name!r}. Choose from {known}.", file=sys.stderr)
         return 1
     engine = make_engine(settings.database_worker_url, pool_size=2, application_name="admit-bench-job")
     give_way()

@@ -1,4 +1,4 @@
-"""Accounting into PostgreSQL, several databases in turns: what a shipper makes of the same work beside other tables."""
+"""Shipping of accounting into PostgreSQL, with several databases in turns: the same work with different tables."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ from radius.agent.ship import Shipper, shipping_engine
 from radius.agent.streams import AccountingStream
 from tests.postgres import Cluster, Database
 
-# Sessions that begin, report three times and end beside those that are there; or reports of those that are there.
+# New sessions that begin, report three times and end; or reports of existing sessions.
 Work = Literal["new", "interim"]
 WORKS: tuple[Work, ...] = ("new", "interim")
 Tell = Callable[[str], None]
@@ -47,7 +47,7 @@ class Turn:
 
 @dataclass(eq=False, slots=True)
 class Contender:
-    """A database with a cell in it, its journal and its shipper."""
+    """A database with a cell, its journal and its shipper."""
 
     name: str
     database: Database
@@ -90,7 +90,7 @@ class Contender:
 
     def state(self) -> State:
         with self.engine.connect() as connection:
-            # Else what this connection did is told when it has been idle for ten seconds.
+            # Otherwise the statistics of this connection arrive only after ten idle seconds.
             connection.exec_driver_sql("SELECT pg_stat_force_next_flush()")
         return read_state(self.database.superuser_url)
 
@@ -160,9 +160,9 @@ def _contender(
 
 
 def take_turns(made: Sequence[Contender], works: Sequence[Work], *, rounds: int, count: int, tell: Tell) -> list[Row]:
-    """A B C A B C; a round before the first that counts warms up. Rows in the order of works and contenders.
+    """Run A B C A B C, after a warm-up round. Returns rows in order of works and contenders.
 
-    A turn is `count` records, a multiple of RECORDS_PER_SESSION: all that its sessions have to tell.
+    A turn has `count` records, a multiple of RECORDS_PER_SESSION: all records of its sessions.
     """
     rows = []
     for work in works:
@@ -183,7 +183,7 @@ def take_turns(made: Sequence[Contender], works: Sequence[Work], *, rounds: int,
 
 
 def _backend_seconds(database: Database) -> Callable[[], float]:
-    """CPU seconds of the process that serves the shipper."""
+    """CPU seconds of the shipper's backend."""
     with psycopg.connect(database.superuser_url) as connection:
         row = connection.execute(
             "SELECT pid FROM pg_stat_activity "

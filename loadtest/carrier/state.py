@@ -1,4 +1,4 @@
-"""What beside a rate shows whether PostgreSQL holds it: size, dead tuples, updates within their page, connections."""
+"""Figures that show whether PostgreSQL sustains a rate: size, dead tuples, updates within a page, connections."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ FROM pg_stat_user_tables t WHERE t.relid = 'sessions'::regclass
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Of a database and its table `sessions`."""
+    """State of a database and its table `sessions`."""
 
     database_bytes: int
     table_bytes: int
@@ -22,12 +22,12 @@ class State:
     live: int
     dead: int
     updates: int
-    # That made no new index entry.
+    # Updates without a new index entry.
     hot_updates: int
     connections: int
 
     def hot_share_since(self, before: "State") -> float | None:
-        """None where nothing was updated."""
+        """Share of HOT updates; None without updates."""
         updates = self.updates - before.updates
         return (self.hot_updates - before.hot_updates) / updates if updates else None
 

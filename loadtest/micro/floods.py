@@ -1,4 +1,4 @@
-"""What a flood at one tenant does to another, and what repeated answers cost: `python -m loadtest.micro.floods`.
+"""Effect of a flood at one tenant on another, and the cost of repeated responses: `python -m loadtest.micro.floods`.
 
 A cell without PostgreSQL and agent. First another process sends Access-Requests of unknown MAC addresses to one tenant,
 as fast as it can up to --rate, and devices of a second tenant authenticate at 200/s: with the packet limit as shipped,

@@ -1,7 +1,7 @@
-"""What the module costs per MAC authentication, without radiusd around it: `python -m loadtest.micro.module`.
+"""Cost of the module for a MAC authentication, without radiusd: `python -m loadtest.micro.module`.
 
 Prints microseconds of CPU per decision over a replica of 50,000 endpoints and a policy of 20 rules, journal included.
-With --pool each device is given an address as well: the first 4,096 take one that is ready, the others have one.
+With --pool each device also gets an address: the first 4,096 take a ready one, the others have one.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""How fast live sessions are decided anew: python -m loadtest.micro.redecide [sessions]
+"""Speed of re-decisions of live sessions: python -m loadtest.micro.redecide [sessions]
 
 Fills a private cluster with sessions of one tenant and the decisions that they go by, and has a run look at them after
 a policy that moves every tenth to another VLAN.

@@ -1,4 +1,4 @@
-"""What slow logins cost all others: rlm_rest, which holds a thread for each, against proxying, which holds none.
+"""Effect of slow logins on others: rlm_rest, which blocks a thread for each, and proxying, which blocks none.
 
 One radiusd with as many threads as cores and a backend of each kind that answers after SLOW_SECONDS. Needs
 freeradius-rest beside Admit's packages. `python -m loadtest.micro.slow_logins`
@@ -125,7 +125,7 @@ def slow_backends() -> Iterator[tuple[int, int]]:
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- http.server's own word for it
-            """Nobody reads it."""
+            """Log nothing."""
 
     async def verify(slot: int, name: bytes, password: bytes) -> VerificationResult:
         await asyncio.sleep(SLOW_SECONDS)

@@ -1,4 +1,4 @@
-"""What it costs to know whose key signed a certificate: `python -m loadtest.micro.trust`.
+"""Cost of finding the authority that signed a certificate: `python -m loadtest.micro.trust`.
 
 Prints microseconds of CPU for the first sight of a certificate and for every other one: with the replica, without
 radiusd.

@@ -1,5 +1,5 @@
-"""What Admit is measured against: FreeRADIUS as the distribution ships it, alone and with PostgreSQL behind it.
+"""Peers of Admit: FreeRADIUS from the distribution, without and with PostgreSQL.
 
-Their configurations are small files of our own that stand beside links into the distribution's tree, rendered into a
-temporary folder. Nothing of the system's FreeRADIUS or PostgreSQL is touched.
+Their configurations are small files and links into the distribution's tree, rendered into a temporary folder. They do
+not change the system's FreeRADIUS or PostgreSQL.
 """

@@ -16,7 +16,7 @@ from loadtest.workloads import StatusServer
 RADDB = Path("/etc/freeradius/3.0")
 HERE = Path(__file__).parent
 
-# What the distribution enables, but for eap (ours) and the inner tunnel of PEAP and TTLS.
+# Sites and modules of the distribution, except eap (ours) and the inner tunnel of PEAP and TTLS.
 _STOCK_MODULES = (
     *(
         "always",

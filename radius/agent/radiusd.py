@@ -143,7 +143,7 @@ class Radiusd:
             old = self.generation
             try:
                 self._put_in_place(new)
-            except Exception as exc:  # house-rule: the old one must serve again, whatever fails in the new one
+            except Exception as exc:  # house-rule: after any failure of the new one the old one must serve again
                 log.exception("the new configuration fails; rolling back")
                 self._generations.discard(new)
                 if self.running is None:

@@ -28,7 +28,7 @@ MAX_RECORDS = 5_000
 MAX_BYTES = 4 << 20
 # A transaction costs as much as some hundred rows, so slow records are collected for this time.
 GATHER_SECONDS = 0.15
-# The same if somebody waits for them.
+# The same while a live watcher or feed waits.
 GATHER_WATCHED_SECONDS = 0.075
 FULL_BATCH_RECORDS = 2_000
 _MAX_BACKOFF_SECONDS = 5.0
@@ -68,7 +68,7 @@ def shipping_engine(url: str, stream: Stream) -> Engine:
             connection.execute("SELECT set_config(%s, 'off', false)", (setting,))
         # Sort a batch in memory.
         connection.execute("SELECT set_config('work_mem', '32MB', false)")
-        # Segments are deleted after the commit, so it must be on disk, whatever the cluster's default.
+        # Segments are deleted after the commit, so it must be on disk regardless of the cluster's default.
         connection.execute("SELECT set_config('synchronous_commit', 'on', false)")
         for table in stream.tables:
             connection.execute(table)

@@ -36,7 +36,7 @@ from radius.agent.session_counts import SessionCounts
 
 # Interval of polls, in case a notification was lost.
 POLL_SECONDS = 1.0
-# Interval to move the position if nothing of this cell changed: short after a notification, because somebody may wait;
+# Interval to move the position if nothing of this cell changed: short after a notification, because a client may wait;
 # otherwise longer, only so that PostgreSQL need not read ever more changes.
 ADVANCE_NOTIFIED_SECONDS = 0.5
 ADVANCE_SECONDS = 5.0

@@ -50,7 +50,7 @@ def test_port_in_use_for_ipv4_is_reported(radiusd):
     port = facts.ports[1]
     with (
         bind_socket("127.0.0.1", port, socket.SOCK_DGRAM),
-        pytest.raises(PortTaken, match=rf"UDP port {port} of 0\.0\.0\.0 is taken"),
+        pytest.raises(PortTaken, match=rf"UDP port {port} of 0\.0\.0\.0 is in use"),
     ):
         require_free_ports(facts)
 

@@ -89,7 +89,7 @@ def test_old_radiusd_continues_if_the_new_one_does_not_answer(radiusd, monkeypat
     monkeypatch.setattr(
         radiusd, "_answers", lambda running, generation: answers(running, generation) and next(has_answered)
     )
-    assert "does not answer" in exchange(radiusd)
+    assert "does not respond" in exchange(radiusd)
     assert radiusd.running.pid == old
     assert is_served(radiusd)
     monkeypatch.undo()

@@ -188,5 +188,5 @@ def test_unexpected_error_reveals_no_details(app: FastAPI, client: httpx.Client)
 def test_start_without_database_setting_fails(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("ADMIT_DATABASE_URL", raising=False)
     monkeypatch.setenv("ADMIT_VAR_DIR", "/nonexistent")
-    with pytest.raises(SettingsError, match="ADMIT_DATABASE_URL is required"):
+    with pytest.raises(SettingsError, match="ADMIT_DATABASE_URL is not set"):
         create_app()

@@ -52,7 +52,7 @@ def test_cell_with_a_live_agent_rejects_another_host(
     cell_engine: Engine, app_engine: Engine, owner_engine: Engine
 ) -> None:
     cell_id = _register(cell_engine, "host-1")
-    with pytest.raises(CellTaken, match=r"Host host-1 serves the cell 'cell-1'\. Give .* another name"):
+    with pytest.raises(CellTaken, match=r"Host host-1 already serves cell 'cell-1'\. Set another name"):
         _register(cell_engine, "host-2")
     _silence(owner_engine, cells.SILENT_SECONDS - 10)
     with pytest.raises(CellTaken):
@@ -65,7 +65,7 @@ def test_moved_cell_is_taken_over_from_a_silent_agent(cell_engine: Engine, owner
     cell_id = _register(cell_engine, "host-1")
     _silence(owner_engine, cells.SILENT_SECONDS + 1)
     assert _register(cell_engine, "host-2") == cell_id
-    with pytest.raises(CellTaken, match="Host host-2 serves"):
+    with pytest.raises(CellTaken, match="Host host-2 already serves"):
         _report(cell_engine, cell_id, "host-1")
     with pytest.raises(CellTaken):
         _register(cell_engine, "host-1")
@@ -115,7 +115,7 @@ def test_fewer_slots_retire_free_ones_and_reject_used_ones(app_engine: Engine, c
     make_tenant(app_engine, platform, "alpha")
     _ensure(cell_engine, platform.cell_id, 1)
     assert [slot.status for slot in _slots(cell_engine, platform.cell_id)] == ["assigned", "retired", "retired"]
-    with pytest.raises(Conflict, match="Start with 1 slots or more"):
+    with pytest.raises(Conflict, match="Start the cell with at least 1 slots"):
         _ensure(cell_engine, platform.cell_id, 0)
 
 

@@ -175,9 +175,9 @@ class TestRefusal:
             upload(pem(root, issuing, leaf), pem(expired), b"no certificate at all", key_pem(root.key))
         places = [(each.place.partition(" (")[0], each.message[:30]) for each in caught.value.mistakes]
         assert places == [
-            ("file3", "The file has no certificate "),
-            ("file4", "The file has a private key. "),
-            ("file1, certificate 3", "It is not a certificate authority"),
+            ("file3", "The file has no certificate in"),
+            ("file4", "The file has a private key. On"),
+            ("file1, certificate 3", "It is not a certificate author"),
             ("file2, certificate 1", "It may not sign certificates ("),
             ("file2, certificate 1", f"It expired on {NOW - DAY:%Y-%m-%d}."),
         ]

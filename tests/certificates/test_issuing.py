@@ -164,7 +164,7 @@ def test_endpoint_of_another_tenant_is_rejected(app_engine: Engine, alpha: Certi
         assert row.endpoint_id == own
     for endpoint_id in (foreign, uuid4()):
         with (
-            pytest.raises(Conflict, match="not any more"),
+            pytest.raises(Conflict, match="does not exist"),
             session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session,
         ):
             alpha.issue(session, endpoint_id=endpoint_id)

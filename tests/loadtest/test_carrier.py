@@ -122,4 +122,4 @@ def test_rows_are_printed_as_a_table_or_as_json(capsys):
 
 def test_unknown_workload_is_rejected(capsys):
     assert main(["preloaded", "--works", "nothing"]) == 1
-    assert "choose from new, interim" in capsys.readouterr().err
+    assert "Choose from new, interim" in capsys.readouterr().err

@@ -117,4 +117,4 @@ def test_benchmark_measures_it_in_its_own_installation(capsys):
 
 def test_workload_unsuitable_for_the_data_set_is_rejected(capsys):
     assert main(["moj", "--only", "acct"]) == 1
-    assert "choose mab or tls" in capsys.readouterr().err
+    assert "Choose mab or tls" in capsys.readouterr().err

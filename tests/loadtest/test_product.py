@@ -77,7 +77,7 @@ def test_wrong_row_count_stops_the_benchmark(installation, tmp_path, rows):
 
 def test_unknown_workload_group_is_rejected(capsys):
     assert main(["peers", "--only", "mab,pap"]) == 1
-    assert "choose from mab, acct, tls" in capsys.readouterr().err
+    assert "Choose from mab, acct, tls" in capsys.readouterr().err
 
 
 def answered(right: int, unanswered: int) -> Run:

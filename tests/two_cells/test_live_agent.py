@@ -87,10 +87,10 @@ def test_watch_shows_device_activity(cell, add_tenant, database, redis_server):
     watches[1].wait_events(1)
     redis_server.stop()
     for watch in watches:
-        watch.wait_note("lost")
+        watch.wait_note("Lost")
     redis_server.start()
     for watch in watches:
-        watch.wait_note("again")
+        watch.wait_note("Reconnected")
 
     def is_heard_again():
         with RadiusClient() as client:
