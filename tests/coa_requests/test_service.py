@@ -137,7 +137,7 @@ def test_requests_of_a_nas_are_listed(request_coa, live, scoped, tenants, owner_
         for name in ("Switch 3", "192.0.2.3", known["identifier"]):
             assert users(name) == ["anna"]
         assert users("unheard") == ["bert"]
-        with pytest.raises(NotFound, match="no NAS 'none'"):
+        with pytest.raises(NotFound, match="NAS 'none' does not exist"):
             users("none")
     with scoped(1) as session, pytest.raises(NotFound):
         service.list_requests(session, tenant_id=tenants[1], nas="Switch 3")
@@ -184,7 +184,7 @@ def test_change_is_checked_against_the_cell_dictionary(request_coa, live, platfo
     with pytest.raises(Conflict, match="has not uploaded its attribute dictionaries"):
         request_coa("change", user="anna", attributes=good)
     give_dictionary(cell_engine, platform.cell_id)
-    with pytest.raises(InvalidInput, match="is no value of Session-Timeout") as caught:
+    with pytest.raises(InvalidInput, match="invalid value 'soon' of Session-Timeout") as caught:
         request_coa("change", user="anna", attributes=[good[1], good[0] | {"value": "soon"}])
     assert caught.value.place == "attributes[1]"
     wrong = [{"attribute": "No-Such", "value": "1"}, good[1], good[0] | {"value": "soon"}]

@@ -201,7 +201,9 @@ def test_revoked_or_suspended_certificate_is_not_renewed(
     device = enrolled(est, app_engine, alpha)
     serial = f"{device.certificate.serial_number:x}"
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        getattr(certificates, change)(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=alpha.now)
+        getattr(certificates, f"{change}_certificate")(
+            session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=alpha.now
+        )
     reply = est.ask("alpha", "simplereenroll", *device.shown, body=encoded(common_name="laptop"))
     assert reply.status == 403
     assert f"The certificate is {change.rstrip('e')}ed" in reply.text

@@ -155,7 +155,11 @@ def test_damaged_settings_are_rejected_with_every_error(up: Instance):
 
 
 @pytest.mark.parametrize(
-    ("option", "words"), [("--listen", "does not have the address 192.0.2.1"), ("--api-port", "TCP port {api} of 127.0.0.1 is taken")]
+    ("option", "words"),
+    [
+        ("--listen", "does not have the address 192.0.2.1"),
+        ("--api-port", "TCP port {api} of 127.0.0.1 is taken"),
+    ],
 )
 def test_impossible_setting_leaves_everything_running(up: Instance, option: str, words: str):
     before = pids(up)
