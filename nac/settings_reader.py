@@ -64,7 +64,7 @@ class EnvironmentReader:
         given = {name.removeprefix(PREFIX) for name in self._environment if name.startswith(PREFIX)}
         for name in sorted(given - known):
             near = difflib.get_close_matches(name, known, n=1)
-            self._refuse(name, "is not a setting" + (f"; is {PREFIX}{near[0]} meant?" if near else ""))
+            self._refuse(name, "is not a setting" + (f"; did you mean {PREFIX}{near[0]}?" if near else ""))
 
     def is_given(self, name: str) -> bool:
         return PREFIX + name in self._environment
