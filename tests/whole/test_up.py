@@ -89,7 +89,7 @@ def test_demo_passes_including_the_slow_checks(up: Instance):
     assert [row for row in board["rows"] if not row["ok"]] == []
     silent = [row for row in board["rows"] if row["reason"] == "conversation-abandoned"]
     assert [(row["tenant"], row["got"]) for row in silent] == [("alpha", "silence"), ("bravo", "silence")]
-    assert all(row["advice"].startswith("No response") for row in silent)
+    assert all(row["advice"].startswith("The device did not respond") for row in silent)
     told = json.loads(up.admit("decisions", "-t", "alpha", "--reason", "conversation-abandoned", "--json").stdout)
     assert [(row["verdict"], row["advice"]) for row in told] == [("deny", silent[0]["advice"])]
 
