@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
-from cli.fail import Refused
+from cli.errors import Refused
 from cli.rights import RIGHTS
 
 # Imports from checkout and environment, and enters var/, as every process must.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.fail import Refused
+from cli.errors import Refused
 
 # One-line options whose deb822 field is not the same word (sources.list(5), "THE DEB AND DEB-SRC TYPES: OPTIONS").
 _PLURALS = {"arch": "Architectures", "lang": "Languages", "target": "Targets"}
@@ -14,7 +14,7 @@ _OWN_FIELDS = {"types", "uris", "suites", "components", "enabled", "x-repolib-na
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class AptSource:
     """One entry. `options` has its other deb822 fields in order: Signed-By, Architectures, Check-Valid-Until ..."""
 
     uris: tuple[str, ...]
@@ -23,10 +23,10 @@ class Source:
     options: tuple[tuple[str, str], ...] = ()
 
 
-def read_sources(etc_apt: Path) -> list[Source]:
+def read_sources(etc_apt: Path) -> list[AptSource]:
     """Enabled binary sources in the order of apt: sources.list, then sources.list.d by name."""
     files = [etc_apt / "sources.list", *sorted((etc_apt / "sources.list.d").glob("*"))]
-    found: list[Source] = []
+    found: list[AptSource] = []
     for file in files:
         if not file.is_file() or file.suffix not in (".list", ".sources"):
             continue
@@ -35,7 +35,7 @@ def read_sources(etc_apt: Path) -> list[Source]:
     return found
 
 
-def parse_one_line(text: str) -> list[Source]:
+def parse_one_line(text: str) -> list[AptSource]:
     """Entries of a .list file: "deb [ option=value ... ] uri suite component ..."."""
     found = []
     for line in text.splitlines():
@@ -48,11 +48,11 @@ def parse_one_line(text: str) -> list[Source]:
             for name, equals, value in (word.partition("=") for word in shlex.split(match["options"] or ""))
             if equals
         )
-        found.append(Source((words[0],), (words[1],), tuple(words[2:]), options))
+        found.append(AptSource((words[0],), (words[1],), tuple(words[2:]), options))
     return found
 
 
-def parse_deb822(text: str) -> list[Source]:
+def parse_deb822(text: str) -> list[AptSource]:
     """Entries of a .sources file: stanzas of "Field: value", continued on lines that start with a blank."""
     found = []
     for stanza in _stanzas(text):
@@ -61,7 +61,7 @@ def parse_deb822(text: str) -> list[Source]:
         if not enabled or "deb" not in fields.get("types", "").split():
             continue
         found.append(
-            Source(
+            AptSource(
                 tuple(fields.get("uris", "").split()),
                 tuple(fields.get("suites", "").split()),
                 tuple(fields.get("components", "").split()),
@@ -88,7 +88,7 @@ def _stanzas(text: str) -> Iterable[list[tuple[str, str]]]:
             stanza.append((name.strip(), value.strip()))
 
 
-def derive_backports(sources: Iterable[Source], codename: str) -> str | None:
+def derive_backports(sources: Iterable[AptSource], codename: str) -> str | None:
     """deb822 text of a source for `<codename>-backports`; None if the machine has one.
 
     It is the machine's source of `codename` with another suite, and the same mirror, key and options.

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from cli.fail import Refused
+from cli.errors import Refused
 from cli.files import make_folder
 from cli.layout import Layout
 from nac.db.server_settings import compute_server_settings
@@ -45,7 +45,7 @@ local all all scram-sha-256
 """
 
 
-def url(layout: Layout, role: str, password: str) -> str:
+def database_url(layout: Layout, role: str, password: str) -> str:
     return f"postgresql://{role}:{password}@/{DATABASE}?host={layout.postgres_run}"
 
 
@@ -98,7 +98,7 @@ def configure(layout: Layout) -> None:
     write_private(layout.postgres / "admit.conf", settings, owner=owner)
 
 
-def accepts_connections(layout: Layout) -> str:
+def connection_problem(layout: Layout) -> str:
     """Cause why the cluster accepts no connections; empty if it does."""
     command = [str(BINARIES / "pg_isready"), "--quiet", f"--host={layout.postgres_run}", "--timeout=3"]
     # An existing role, because PostgreSQL logs attempts with unknown ones.

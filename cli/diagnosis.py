@@ -13,9 +13,9 @@ from typing import Literal
 
 from cli import environment, health
 from cli.account import is_root
-from cli.fail import Refused
+from cli.errors import Refused
 from cli.layout import CHECKOUT, Layout, find_layout, var_dir
-from cli.packages import freeradius_objection, installed_versions, missing, upstream
+from cli.packages import freeradius_objection, installed_versions, list_missing, upstream_version
 from cli.ports import first_taken
 from cli.supervisor import Supervisor
 from nac.clock import epoch_seconds, utc_now
@@ -37,7 +37,7 @@ class Diagnosis:
     remedy: str = ""
 
 
-def examine() -> list[Diagnosis]:
+def run_diagnosis() -> list[Diagnosis]:
     layout = find_layout()
     found = [*_packages(), _disk(var_dir()), *_shared_memory(), *_clock(), *_code()]
     try:
@@ -62,13 +62,13 @@ def examine() -> list[Diagnosis]:
 
 def _packages() -> Iterator[Diagnosis]:
     versions = installed_versions()
-    for package in missing(versions):
+    for package in list_missing(versions):
         yield Diagnosis("fail", "packages", f"{package.name} is missing: {package.why}", "./admit up installs it.")
     for name in ("freeradius", "postgresql-15", "redis-server", "eapoltest"):
         if name in versions:
             objection = freeradius_objection(versions[name]) if name == "freeradius" else ""
             remedy = "Install a supported version." if objection else ""
-            what = objection or f"{name} {upstream(versions[name])}"
+            what = objection or f"{name} {upstream_version(versions[name])}"
             yield Diagnosis("fail" if objection else "ok", "packages", what, remedy)
 
 
@@ -189,5 +189,5 @@ def _processes(layout: Layout, settings: Settings) -> Iterator[Diagnosis]:
     for name, state in Supervisor(layout).states().items():
         wrong = "is not running: " + state.description
         if state.pid:
-            wrong = health.complaint(name, layout, settings, started_at=state.started_at)
+            wrong = health.find_problem(name, layout, settings, started_at=state.started_at)
         yield Diagnosis("fail", name, wrong, f"See ./admit logs {name}.") if wrong else Diagnosis("ok", name, "well")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from cli.fail import Refused
+from cli.errors import Refused
 from nac.private_files import write_private
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")

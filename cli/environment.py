@@ -4,10 +4,10 @@ import os
 from collections.abc import Collection, Mapping
 
 from cli import cluster, envfile
+from cli.file_ownership import give_master_key
 from cli.layout import Layout, require_layout
-from cli.ownership import give_master_key
 from cli.passwords import Passwords
-from cli.rights import OPERATOR, Rights
+from cli.rights import OPERATOR, ProcessRights
 from nac.settings import Settings, load_settings
 
 _DEFAULTS = {
@@ -34,10 +34,10 @@ def compose(layout: Layout, choices: dict[str, str], passwords: Passwords) -> di
     return envfile.with_process_environment(kept) | choices | fixed
 
 
-def credentials(layout: Layout, name: str, rights: Rights, passwords: Passwords) -> dict[str, str]:
+def credentials(layout: Layout, name: str, rights: ProcessRights, passwords: Passwords) -> dict[str, str]:
     """Settings whose URLs contain a password; `name` is the Redis user."""
     urls = {
-        f"ADMIT_{setting}": cluster.url(layout, role, passwords.get("postgresql", role))
+        f"ADMIT_{setting}": cluster.database_url(layout, role, passwords.get("postgresql", role))
         for setting, role in rights.databases.items()
     }
     if rights.redis:

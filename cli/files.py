@@ -18,7 +18,7 @@ def make_folder(path: Path, *, owner: Account | None, mode: int) -> None:
         os.close(handle)
 
 
-def give_tree(folder: Path, owner: Account, *, group_reads: bool = False) -> None:
+def chown_tree(folder: Path, owner: Account, *, group_reads: bool = False) -> None:
     """Make `owner` the owner of everything in `folder`. With `group_reads`, new files also get the group."""
     for _, folders, files, handle in os.fwalk(folder):
         os.fchown(handle, owner.uid, owner.gid)

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from cli.domain import Domain
+from cli.command_context import CommandContext
 from cli.output import json_option, show_list, show_one, tenant_option
 from cli.verbs import add_verb
 from nac.groups import Groups
@@ -21,7 +21,7 @@ def group_command(groups: Groups[Any], *, members: str) -> click.Group:
     @json_option
     def add(name: str, tenant: str, as_json: bool) -> None:
         """Create the group NAME."""
-        domain = Domain()
+        domain = CommandContext()
         with domain.tenant(tenant) as (session, tenant_id):
             group = groups.create(session, actor=domain.actor, tenant_id=tenant_id, name=name)
             row = {"name": group.name, "id": group.id}
@@ -34,7 +34,7 @@ def group_command(groups: Groups[Any], *, members: str) -> click.Group:
     @json_option
     def rename(name: str, new_name: str, tenant: str, as_json: bool) -> None:
         """Rename the group NAME to NEW_NAME. No policy may refer to it."""
-        domain = Domain()
+        domain = CommandContext()
         with domain.change(tenant) as (session, tenant_id):
             who: dict[str, Any] = {"actor": domain.actor, "tenant_id": tenant_id}
             group = groups.rename(session, **who, name=name, new_name=new_name)
@@ -48,7 +48,7 @@ def group_command(groups: Groups[Any], *, members: str) -> click.Group:
     @json_option
     def list_(tenant: str, as_json: bool) -> None:
         """List groups."""
-        with Domain().tenant(tenant) as (session, tenant_id):
+        with CommandContext().tenant(tenant) as (session, tenant_id):
             rows = [{"name": group.name, "id": group.id} for group in groups.list_all(session, tenant_id=tenant_id)]
         show_list(rows, as_json=as_json)
 

@@ -20,7 +20,7 @@ from nac.clock import epoch_microseconds
 from nac.listen_addresses import bound_addresses, local_address
 from nac.request_sources import NetworkSet
 from nac.settings import Settings
-from worker.names import ALARMS_KEY, HEARTBEAT_INTERVAL_SECONDS, HEARTBEAT_KEY
+from worker.constants import ALARMS_KEY, HEARTBEAT_INTERVAL_SECONDS, HEARTBEAT_KEY
 
 # Older reports do not count. The agent writes its status every second.
 _HEARTBEAT_SECONDS = 4 * HEARTBEAT_INTERVAL_SECONDS
@@ -28,11 +28,11 @@ _STATUS_SECONDS = 10
 _REPLY_BYTES = 1 << 16
 
 
-def complaint(name: str, layout: Layout, settings: Settings, *, started_at: float = 0) -> str:
+def find_problem(name: str, layout: Layout, settings: Settings, *, started_at: float = 0) -> str:
     """Problem of process `name`, or "". Ignores reports from before `started_at` (epoch seconds)."""
     match name:
         case "postgres":
-            return cluster.accepts_connections(layout)
+            return cluster.connection_problem(layout)
         case "redis":
             return _redis(settings)
         case "agent":
@@ -50,7 +50,7 @@ def complaint(name: str, layout: Layout, settings: Settings, *, started_at: floa
     raise ValueError(name)
 
 
-def platform_alarms(settings: Settings) -> list[dict[str, str]]:
+def read_platform_alarms(settings: Settings) -> list[dict[str, str]]:
     """Alarms last reported by the worker; empty if Redis does not respond, which has its own check."""
     try:
         told = json.loads(_ask_redis(settings, f"GET {ALARMS_KEY}"))
@@ -66,13 +66,13 @@ def _ask_redis(settings: Settings, command: str) -> str:
         connection.settimeout(2)
         connection.connect(place.path)
         if place.password:
-            reply = _exchange(connection, f"AUTH {place.username} {place.password}")
+            reply = _send_redis_command(connection, f"AUTH {place.username} {place.password}")
             if reply != "+OK":
                 return reply
-        return _exchange(connection, command)
+        return _send_redis_command(connection, command)
 
 
-def _exchange(connection: socket.socket, command: str) -> str:
+def _send_redis_command(connection: socket.socket, command: str) -> str:
     connection.sendall(f"{command}\r\n".encode())
     reply = connection.recv(_REPLY_BYTES)
     length = re.match(rb"\$(\d+)\r\n", reply)
@@ -132,20 +132,20 @@ def _enrolment(settings: Settings) -> str:
             made.announcement = b"PROXY UNKNOWN\r\n"
         return made
 
-    return _at_each(settings.listen_address, connection)
+    return _check_each_address(settings.listen_address, connection)
 
 
 def _http(address: str, port: int) -> str:
-    return _at_each(address, lambda host: http.client.HTTPConnection(host, port, timeout=3))
+    return _check_each_address(address, lambda host: http.client.HTTPConnection(host, port, timeout=3))
 
 
-def _at_each(listen_address: str, connection: Callable[[str], http.client.HTTPConnection]) -> str:
+def _check_each_address(listen_address: str, connection: Callable[[str], http.client.HTTPConnection]) -> str:
     """First complaint of all listen addresses."""
     hosts = [local_address(address) for address in bound_addresses(listen_address)]
-    return next(filter(None, (_asked(connection(host)) for host in hosts)), "")
+    return next(filter(None, (_check_readiness(connection(host)) for host in hosts)), "")
 
 
-def _asked(connection: http.client.HTTPConnection) -> str:
+def _check_readiness(connection: http.client.HTTPConnection) -> str:
     try:
         connection.request("GET", "/readyz")
         reply = connection.getresponse()

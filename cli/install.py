@@ -8,16 +8,16 @@ from pathlib import Path
 
 from cli.account import is_root
 from cli.apt_sources import derive_backports, read_sources
-from cli.fail import Refused
+from cli.errors import Refused
 from cli.packages import (
     FREERADIUS_COMPANIONS,
-    NEEDED,
+    REQUIRED_PACKAGES,
     SUPPORTED_FREERADIUS,
     Package,
     freeradius_objection,
     installed_versions,
-    missing,
-    upstream,
+    list_missing,
+    upstream_version,
 )
 from cli.progress import Progress
 
@@ -29,16 +29,18 @@ _POLICY_TEXT = "#!/bin/sh\n# Made by admit for the time of one installation.\nex
 # Read by postgresql-15's maintainer script before it creates the cluster "main" (pg_createcluster(1)).
 _NO_CLUSTER = Path("/etc/postgresql-common/createcluster.d/admit.conf")
 
-_POSTGRESQL = tuple(package for package in NEEDED if package.name == "postgresql-15")
+_POSTGRESQL = tuple(package for package in REQUIRED_PACKAGES if package.name == "postgresql-15")
 
 # Another apt, such as unattended-upgrades, may hold the lock for a while.
 _APT_OPTIONS = ("--option", "DPkg::Lock::Timeout=300")
 
 
-def ensure_packages(progress: Progress, *, install: bool, log: Path, packages: Sequence[Package] = NEEDED) -> None:
+def ensure_packages(
+    progress: Progress, *, install: bool, log: Path, packages: Sequence[Package] = REQUIRED_PACKAGES
+) -> None:
     """Install the missing packages. If `install` is False or root is unavailable, raise Refused with their names."""
     versions = installed_versions(packages)
-    wanted = missing(versions, packages)
+    wanted = list_missing(versions, packages)
     if wanted:
         if not install:
             raise Refused(
@@ -49,7 +51,7 @@ def ensure_packages(progress: Progress, *, install: bool, log: Path, packages: S
         _announce(progress, wanted)
         _install(progress, wanted, log)
         versions = installed_versions(packages)
-        still = missing(versions, packages)
+        still = list_missing(versions, packages)
         if still:
             raise Refused(f"apt did not install {_names(still)}.", remedy=f"See {log}.")
     objection = freeradius_objection(versions["freeradius"])
@@ -64,7 +66,7 @@ def _names(packages: list[Package]) -> str:
 
 def _summary(versions: dict[str, str]) -> str:
     parts = {"FreeRADIUS": "freeradius", "PostgreSQL": "postgresql-15", "Redis": "redis-server"}
-    return ", ".join(f"{label} {upstream(versions[name])}" for label, name in parts.items())
+    return ", ".join(f"{label} {upstream_version(versions[name])}" for label, name in parts.items())
 
 
 def _announce(progress: Progress, wanted: list[Package]) -> None:
@@ -95,7 +97,7 @@ def _choose_freeradius() -> str:
     # "freeradius | 3.2.7+dfsg-1~bpo12+1 | source", newest first.
     listed = subprocess.run(["apt-cache", "madison", "freeradius"], capture_output=True, text=True, check=True).stdout
     versions = [line.split("|")[1].strip() for line in listed.splitlines() if line.count("|") == 2]
-    return next((version for version in versions if upstream(version) in SUPPORTED_FREERADIUS), "")
+    return next((version for version in versions if upstream_version(version) in SUPPORTED_FREERADIUS), "")
 
 
 def _freeradius_from_backports(progress: Progress, log: Path) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli.account import Account, find_account, is_root, may_run, require_account
-from cli.fail import Refused
+from cli.errors import Refused
 from cli.files import make_folder
 from cli.rights import RIGHTS
 from nac.clock import utc_now
@@ -27,7 +27,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 _LONGEST_SOCKET_FOLDER = 107 - len("/supervisor.sock.1234567")
 # Paths go into URLs and the configuration of five servers, each with its own quoting, so only plain ones are valid.
 _PLAIN = re.compile(r"/[A-Za-z0-9/._+@~=,-]*")
-OTHER_ACCOUNT = "Use the account that ran './admit up', or sudo."
+OTHER_ACCOUNT_REMEDY = "Use the account that ran './admit up', or sudo."
 _OTHER_FOLDER = "For another folder: ADMIT_VAR_DIR=FOLDER ./admit up"
 
 
@@ -116,7 +116,7 @@ def find_layout() -> Layout | None:
         # `up` writes it after all checks, such as free ports.
         return layout if layout and layout.env_file.exists() else None
     except PermissionError as exc:
-        raise _closed(var_dir()) from exc
+        raise _permission_refused(var_dir()) from exc
 
 
 def find_arrangement() -> Layout | None:
@@ -135,15 +135,15 @@ def find_arrangement() -> Layout | None:
     except FileNotFoundError:
         return None
     except PermissionError as exc:
-        raise _closed(var) from exc
+        raise _permission_refused(var) from exc
     except (ValueError, KeyError, TypeError) as exc:
         raise Refused(
             f"The file is damaged ({exc}).", place=str(var / "layout.json"), remedy="Delete it and run ./admit up."
         ) from exc
 
 
-def _closed(var: Path) -> Refused:
-    return Refused(f"No permission to read {var}.", remedy=OTHER_ACCOUNT)
+def _permission_refused(var: Path) -> Refused:
+    return Refused(f"No permission to read {var}.", remedy=OTHER_ACCOUNT_REMEDY)
 
 
 class NothingRuns(Refused):
@@ -164,7 +164,7 @@ def require_writable(var: Path) -> None:
     except OSError as exc:
         raise Refused(f"Cannot create the folder {var}: {exc.strerror}.", remedy=_OTHER_FOLDER) from exc
     if not os.access(var, os.W_OK | os.X_OK):
-        raise Refused(f"No permission to write to {var}.", remedy=f"{OTHER_ACCOUNT} {_OTHER_FOLDER}")
+        raise Refused(f"No permission to write to {var}.", remedy=f"{OTHER_ACCOUNT_REMEDY} {_OTHER_FOLDER}")
 
 
 def make_layout() -> Layout:
@@ -172,7 +172,7 @@ def make_layout() -> Layout:
     require_writable(var_dir())
     layout = find_arrangement()
     if layout is None:
-        layout = _decide(var_dir())
+        layout = _choose_layout(var_dir())
         _set_aside_orphan(layout)
     elif layout.is_separated and layout.database_account and not may_run(layout.database_account, layout.var):
         raise Refused(
@@ -185,11 +185,11 @@ def make_layout() -> Layout:
     try:
         _make_folders(layout)
     except PermissionError as exc:
-        raise Refused(f"{layout.var} belongs to another account.", remedy=OTHER_ACCOUNT) from exc
+        raise Refused(f"{layout.var} belongs to another account.", remedy=OTHER_ACCOUNT_REMEDY) from exc
     return layout
 
 
-def _decide(var: Path) -> Layout:
+def _choose_layout(var: Path) -> Layout:
     name = hashlib.sha256(os.fsencode(var)).hexdigest()[:12]
     if not is_root():
         return Layout(var, _socket_folder(var, Path(f"/tmp/admit-{os.getuid()}-{name}")), var / "postgres", None, False)  # noqa: S108 -- made 0700, and refused where somebody else owns it
@@ -214,7 +214,7 @@ def _set_aside_orphan(layout: Layout) -> None:
 
 
 def _make_folders(layout: Layout) -> None:
-    """Create the folders for `up`. `cli.ownership` sets up the rest when no old process runs."""
+    """Create the folders for `up`. `cli.file_ownership` sets up the rest when no old process runs."""
     make_folder(layout.var, owner=None, mode=0o755)
     for folder in (layout.log, layout.keys):
         folder.mkdir(mode=0o700, exist_ok=True)

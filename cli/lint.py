@@ -17,7 +17,7 @@ PACKAGES = ("nac", "pki", "radius", "api", "worker", "cli", "migrations", "loadt
 LONGEST_FILE = 500
 # Packages whose docstrings and comments are checked for plain English.
 PLAIN_PACKAGES = ("api",)
-_MADE = {"__pycache__", "node_modules", "var"}
+_GENERATED_FOLDERS = {"__pycache__", "node_modules", "var"}
 
 _ALLOW = re.compile(r"#\s*house: allow (?P<rule>[a-z-]+) -- \S")
 _SQL_START = re.compile(
@@ -71,14 +71,14 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFile:
     # Relative to the checkout, with slashes.
     path: str
     text: str
     tree: ast.Module
 
 
-def commit(source: Source) -> Iterator[tuple[int, str]]:
+def commit(source: SourceFile) -> Iterator[tuple[int, str]]:
     """Only the edge commits: a service that commits splits the caller's transaction."""
     if source.path.startswith("nac/db/"):
         return
@@ -87,7 +87,7 @@ def commit(source: Source) -> Iterator[tuple[int, str]]:
             yield call.lineno, "only nac.db.session_scope commits; open one at the edge instead"
 
 
-def sql_string(source: Source) -> Iterator[tuple[int, str]]:
+def sql_string(source: SourceFile) -> Iterator[tuple[int, str]]:
     """SQL built from strings allows injection after one missing quote."""
     for call in _calls(source.tree):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
@@ -118,7 +118,7 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def clock(source: Source) -> Iterator[tuple[int, str]]:
+def clock(source: SourceFile) -> Iterator[tuple[int, str]]:
     """One module reads the wall clock, so that tests can set any time."""
     if source.path == "nac/clock.py":
         return
@@ -131,7 +131,7 @@ def clock(source: Source) -> Iterator[tuple[int, str]]:
                 continue
 
 
-def engine_imports(source: Source) -> Iterator[tuple[int, str]]:
+def engine_imports(source: SourceFile) -> Iterator[tuple[int, str]]:
     """The policy engine runs in radiusd, API and worker, which share only the standard library.
 
     It also uses the vendors of NASes, which have the same limits and do not import the engine.
@@ -157,14 +157,14 @@ def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, "." * node.level + (node.module or "")
 
 
-def long_file(source: Source) -> Iterator[tuple[int, str]]:
+def long_file(source: SourceFile) -> Iterator[tuple[int, str]]:
     """A long file must be split."""
     lines = source.text.count("\n")
     if lines > LONGEST_FILE:
         yield lines, f"{lines} lines; split it below {LONGEST_FILE}"
 
 
-def plain_english(source: Source) -> Iterator[tuple[int, str]]:
+def plain_english(source: SourceFile) -> Iterator[tuple[int, str]]:
     """Readers understand a docstring or comment at first reading."""
     if source.path.partition("/")[0] in PLAIN_PACKAGES:
         yield from lint_text.check_code(source.text, source.tree)
@@ -174,7 +174,7 @@ def _calls(tree: ast.Module) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
-RULES: dict[str, Callable[[Source], Iterator[tuple[int, str]]]] = {
+RULES: dict[str, Callable[[SourceFile], Iterator[tuple[int, str]]]] = {
     "commit": commit,
     "sql-string": sql_string,
     "clock": clock,
@@ -186,7 +186,7 @@ RULES: dict[str, Callable[[Source], Iterator[tuple[int, str]]]] = {
 
 def check_python(path: str, text: str) -> list[Finding]:
     """Findings in a Python file of the project; `path` is relative to the checkout."""
-    source = Source(path, text, ast.parse(text, path))
+    source = SourceFile(path, text, ast.parse(text, path))
     allowed = {
         (number, match["rule"])
         for number, line in enumerate(text.splitlines(), start=1)
@@ -242,7 +242,11 @@ def check_repository(root: Path) -> list[Finding]:
 def _files(folder: Path) -> Iterator[Path]:
     """Source files, without environments, caches, data of an installation or repository metadata."""
     for entry in folder.iterdir():
-        made = entry.name in _MADE or entry.suffix == ".egg-info" or (entry.name[0] == "." and entry.name != ".ci")
+        made = (
+            entry.name in _GENERATED_FOLDERS
+            or entry.suffix == ".egg-info"
+            or (entry.name[0] == "." and entry.name != ".ci")
+        )
         if entry.is_symlink() or (made and entry.is_dir()):
             continue
         if entry.is_dir():

@@ -10,17 +10,17 @@ from functools import cache
 import click
 
 import cli.commands
-from cli.fail import report
+from cli.errors import report_errors
 
 
 class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_names())
+        return list(_command_names())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _names():
+        if cmd_name not in _command_names():
             return None
-        with _no_garbage():
+        with _without_garbage_collection():
             module = importlib.import_module(f"cli.commands.{cmd_name.replace('-', '_')}")
         found = getattr(module, "command", None)
         # Helper modules beside the commands have no `command`.
@@ -28,18 +28,18 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         # The text after the command's name; click parses its options later.
-        with report(as_json="--json" in ctx.args):
+        with report_errors(as_json="--json" in ctx.args):
             return super().invoke(ctx)
 
 
 @cache
-def _names() -> tuple[str, ...]:
+def _command_names() -> tuple[str, ...]:
     modules = (module.name for module in pkgutil.iter_modules(cli.commands.__path__))
     return tuple(sorted(name.replace("_", "-") for name in modules if not name.startswith("_")))
 
 
 @contextmanager
-def _no_garbage() -> Iterator[None]:
+def _without_garbage_collection() -> Iterator[None]:
     """Disable garbage collection during imports, which saves a tenth of a command's start."""
     gc.disable()
     try:

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import click
 
-from cli.fail import BAD_INPUT
-from cli.output import printable, show_json
+from cli.errors import EXIT_INVALID_INPUT
+from cli.output import escape_unprintable, show_json
 from nac.endpoints.file_import import InvalidFile
 from nac.engine import DocumentErrors, DocumentMistake
 from nac.policies.json_rows import mistake_rows
@@ -14,39 +14,39 @@ from nac.policies.service import InvalidPolicy
 
 
 @contextmanager
-def mistakes_listed(*, as_json: bool) -> Iterator[None]:
+def report_policy_mistakes(*, as_json: bool) -> Iterator[None]:
     """Print each mistake of a policy on its own line; with --json, a list on standard output."""
     try:
         yield
     except (InvalidPolicy, DocumentErrors) as exc:
-        list_mistakes(exc.mistakes, as_json=as_json)
-        raise click.exceptions.Exit(BAD_INPUT) from exc
+        print_mistakes(exc.mistakes, as_json=as_json)
+        raise click.exceptions.Exit(EXIT_INVALID_INPUT) from exc
 
 
-def list_mistakes(mistakes: Iterable[DocumentMistake], *, as_json: bool, what: str = "The policy") -> None:
+def print_mistakes(mistakes: Iterable[DocumentMistake], *, as_json: bool, what: str = "The policy") -> None:
     found = list(mistakes)
     if as_json:
         show_json({"valid": False, "mistakes": mistake_rows(found)})
         return
     click.echo(f"{what} has {len(found)} mistake{'s' if len(found) > 1 else ''}:", err=True)
     for mistake in found:
-        click.echo(f"  {printable(str(mistake))}", err=True)
+        click.echo(f"  {escape_unprintable(str(mistake))}", err=True)
 
 
 @contextmanager
-def lines_listed(*, as_json: bool) -> Iterator[None]:
+def report_file_mistakes(*, as_json: bool) -> Iterator[None]:
     """Like `mistakes_listed` for a file of endpoints; all mistakes with --json, otherwise the first MAX_SHOWN."""
     try:
         yield
     except InvalidFile as exc:
         if as_json:
-            list_mistakes(exc.mistakes, as_json=True)
-            raise click.exceptions.Exit(BAD_INPUT) from exc
+            print_mistakes(exc.mistakes, as_json=True)
+            raise click.exceptions.Exit(EXIT_INVALID_INPUT) from exc
         raise
 
 
 @contextmanager
-def rows_listed(error: type[Exception], *, as_json: bool) -> Iterator[None]:
+def report_row_mistakes(error: type[Exception], *, as_json: bool) -> Iterator[None]:
     """Like `mistakes_listed` for an `error` about rows of a file, with `mistakes` as named tuples."""
     try:
         yield
@@ -57,5 +57,5 @@ def rows_listed(error: type[Exception], *, as_json: bool) -> Iterator[None]:
         else:
             click.echo(f"The file has {len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''}:", err=True)
             for mistake in mistakes:
-                click.echo(f"  {printable(str(mistake))}", err=True)
-        raise click.exceptions.Exit(BAD_INPUT) from exc
+                click.echo(f"  {escape_unprintable(str(mistake))}", err=True)
+        raise click.exceptions.Exit(EXIT_INVALID_INPUT) from exc

@@ -17,7 +17,7 @@ tenant_option = click.option("--tenant", "-t", "tenant", required=True, metavar=
 ROW_ID = click.IntRange(1, 2**63 - 1)
 
 
-def pages(fetch: Callable[[K], Sequence[T]], key: Callable[[T], K], *, first: K) -> Iterator[Sequence[T]]:
+def iterate_pages(fetch: Callable[[K], Sequence[T]], key: Callable[[T], K], *, first: K) -> Iterator[Sequence[T]]:
     """All pages of a list. `fetch` gets the last key of the previous page, or `first`."""
     after = first
     while page := fetch(after):
@@ -33,7 +33,7 @@ def show_list(rows: Sequence[Row], *, as_json: bool) -> None:
     if not rows:
         click.echo("none")
         return
-    table = [list(rows[0])] + [[shown(value) for value in row.values()] for row in rows]
+    table = [list(rows[0])] + [[format_value(value) for value in row.values()] for row in rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for line in table:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
@@ -45,10 +45,10 @@ def show_one(row: Row, *, as_json: bool) -> None:
         return
     width = max(map(len, row))
     for name, value in row.items():
-        click.echo(f"{name:<{width}}  {shown(value)}")
+        click.echo(f"{name:<{width}}  {format_value(value)}")
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Value in a line, for people."""
     match value:
         case None | "":
@@ -56,20 +56,21 @@ def shown(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case dict():
-            return printable(_as_json(value))
+            return escape_unprintable(_as_json(value))
         case list() | tuple():
             return (
-                printable(", ".join(_as_json(each) if isinstance(each, dict) else str(each) for each in value)) or "-"
+                escape_unprintable(", ".join(_as_json(each) if isinstance(each, dict) else str(each) for each in value))
+                or "-"
             )
         case _:
-            return printable(str(value))
+            return escape_unprintable(str(value))
 
 
 def _as_json(value: Mapping[str, object]) -> str:
     return json.dumps(value, ensure_ascii=False, default=_plain)
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Text without control characters, because devices choose some of it and could control the terminal."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
@@ -82,13 +83,13 @@ def _plain(value: object) -> str:
     """Values without a JSON type; times as in the API (RFC 3339, with T and offset)."""
     match value:
         case datetime():
-            return iso(value)
+            return format_timestamp(value)
         case date():
             return value.isoformat()
         case _:
             return str(value)
 
 
-def iso(moment: datetime) -> str:
+def format_timestamp(moment: datetime) -> str:
     """ISO 8601 time; a naive time is UTC."""
     return (moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 from sqlalchemy.orm import Session
 
-from cli.domain import Domain
+from cli.command_context import CommandContext
 from nac.accounts.owners import Owner
 from nac.errors import InvalidInput
 from nac.msps import service as msps
@@ -22,7 +22,7 @@ def owner_options(command: Command) -> Command:
 
 
 @contextmanager
-def owner_scope(domain: Domain, *, tenant: str | None, msp: str | None) -> Iterator[tuple[Session, Owner]]:
+def owner_scope(domain: CommandContext, *, tenant: str | None, msp: str | None) -> Iterator[tuple[Session, Owner]]:
     """Session and owner; the platform by default. Raises InvalidInput if both are set."""
     if tenant and msp:
         raise InvalidInput("--tenant and --msp exclude each other.", place="--msp", remedy="Use only one of them.")

@@ -20,7 +20,7 @@ class Package:
     unit: str = ""
 
 
-NEEDED = (
+REQUIRED_PACKAGES = (
     Package("freeradius", "the RADIUS server", freeradius=True, unit="freeradius.service"),
     Package("freeradius-python3", "radiusd's module that calls Admit", freeradius=True),
     Package("freeradius-utils", "radclient, for demo and tests", freeradius=True),
@@ -36,8 +36,8 @@ NEEDED = (
     Package("python3-venv", "creates the Python environment"),
 )
 # Additional packages of the tests.
-NEEDED_BY_TESTS = (
-    *NEEDED,
+TEST_PACKAGES = (
+    *REQUIRED_PACKAGES,
     Package("slapd", "a directory server, for tests of identity sources", unit="slapd.service"),
     Package("ldap-utils", "a directory client, for tests"),
     Package("gnutls-bin", "an OCSP client, for tests"),
@@ -57,7 +57,7 @@ NEEDED_BY_TESTS = (
 FREERADIUS_COMPANIONS = ("freeradius-common", "freeradius-config", "libfreeradius3")
 
 
-def installed_versions(packages: Sequence[Package] = NEEDED) -> dict[str, str]:
+def installed_versions(packages: Sequence[Package] = REQUIRED_PACKAGES) -> dict[str, str]:
     """Installed Debian versions of `packages` by name."""
     names = [package.name for package in packages]
     asked = subprocess.run(
@@ -72,7 +72,7 @@ def installed_versions(packages: Sequence[Package] = NEEDED) -> dict[str, str]:
     return {row[0].partition(":")[0]: row[2] for row in rows if len(row) == 3 and row[1] == "installed"}
 
 
-def upstream(debian_version: str) -> str:
+def upstream_version(debian_version: str) -> str:
     """ "2:3.2.7+dfsg-1~bpo12+1" -> "3.2.7" """
     match = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", debian_version)
     return match[1] if match else debian_version
@@ -80,7 +80,7 @@ def upstream(debian_version: str) -> str:
 
 def freeradius_objection(debian_version: str) -> str:
     """Reason why this FreeRADIUS version is unsupported, in one sentence; empty if supported."""
-    version = upstream(debian_version)
+    version = upstream_version(debian_version)
     if version in SUPPORTED_FREERADIUS:
         return ""
     numbers = tuple(int(part) for part in version.split("."))
@@ -92,15 +92,15 @@ def freeradius_objection(debian_version: str) -> str:
     return f"FreeRADIUS {version} is not supported; Admit needs {wanted}."
 
 
-def replaceable(debian_version: str) -> bool:
+def is_upgradable(debian_version: str) -> bool:
     """Whether installing a supported version is an upgrade, which apt may do. Downgrades are manual."""
-    return tuple(int(part) for part in upstream(debian_version).split(".")) < (3, 2, 7)
+    return tuple(int(part) for part in upstream_version(debian_version).split(".")) < (3, 2, 7)
 
 
-def missing(versions: dict[str, str], packages: Sequence[Package] = NEEDED) -> list[Package]:
+def list_missing(versions: dict[str, str], packages: Sequence[Package] = REQUIRED_PACKAGES) -> list[Package]:
     """Packages to install: absent ones, and a FreeRADIUS that is too old."""
     return [
         package
         for package in packages
-        if package.name not in versions or (package.freeradius and replaceable(versions[package.name]))
+        if package.name not in versions or (package.freeradius and is_upgradable(versions[package.name]))
     ]

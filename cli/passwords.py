@@ -10,7 +10,7 @@ import secrets
 from pathlib import Path
 from typing import Literal, Self
 
-from cli.fail import Refused
+from cli.errors import Refused
 from nac.private_files import write_private
 
 _SEED_BYTES = 32

@@ -62,13 +62,13 @@ tenant, the permissions for its parts.
 |---|---|---|"""
 
 
-def page() -> str:
+def render_page() -> str:
     return "\n".join(_lines()) + "\n"
 
 
 def _lines() -> Iterator[str]:
     words = tomllib.loads(_WORDS.read_text(encoding="utf-8"))
-    asked = _asked()
+    asked = _operations_by_permission()
     yield _HEAD.rstrip("\n")
     yield from (f"| `{role.slug}` | {role.told} |" for role in BUILT_IN_ROLES.values())
     for level, name in _LEVELS.items():
@@ -86,7 +86,7 @@ def _lines() -> Iterator[str]:
     yield from _effects()
 
 
-def _asked() -> dict[Permission, set[str]]:
+def _operations_by_permission() -> dict[Permission, set[str]]:
     asked: dict[Permission, set[str]] = defaultdict(set)
     for told in described_routes.collect_routes(application()).values():
         if isinstance(told.asks, RequiresPermission):
@@ -94,7 +94,7 @@ def _asked() -> dict[Permission, set[str]]:
     return asked
 
 
-def declared() -> list[RouteDeclaration]:
+def list_declared_effects() -> list[RouteDeclaration]:
     """Declared effects of each route with a permission."""
     return [
         RouteDeclaration(told.operation_id, told.asks.always, told.asks.also, told.asks.leads_to)
@@ -104,7 +104,7 @@ def declared() -> list[RouteDeclaration]:
 
 
 def _effects() -> Iterator[str]:
-    found = declared()
+    found = list_declared_effects()
     yield from _EFFECTS.splitlines()
     for effect in Effect:
         operations = _listed(route.operation for route in found if effect in route.leads_to)
@@ -135,9 +135,9 @@ def _listed(names: Iterable[str]) -> str:
 
 def main(arguments: list[str]) -> int:
     if "--write" in arguments:
-        PAGE.write_text(page(), encoding="utf-8")
+        PAGE.write_text(render_page(), encoding="utf-8")
         return 0
-    same = PAGE.exists() and PAGE.read_text(encoding="utf-8") == page()
+    same = PAGE.exists() and PAGE.read_text(encoding="utf-8") == render_page()
     print(f"{PAGE.name} matches the code" if same else f"{PAGE.name} does not match the code: {REMEDY}")
     return 0 if same else 1
 

@@ -4,7 +4,7 @@ import errno
 import socket
 from collections.abc import Iterable
 
-from cli.fail import Refused
+from cli.errors import Refused
 from nac.listen_addresses import bind_socket, bound_addresses
 from nac.settings import Settings
 

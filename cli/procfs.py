@@ -79,7 +79,7 @@ def _works_in(process: Process, folders: tuple[Path, ...]) -> bool:
     return Path(program).name in _KNOWN_BY_FOLDER and any(working.is_relative_to(folder) for folder in folders)
 
 
-def end(processes: Iterable[Process], *, patience_seconds: float = 10) -> None:
+def end_processes(processes: Iterable[Process], *, patience_seconds: float = 10) -> None:
     """Stop the processes, wait, then kill the rest."""
     left = list(processes)
     for process in left:

@@ -15,7 +15,7 @@ from nac.private_files import write_private
 # In order of start and display. The others need the stores, and stop first.
 STORES = ("postgres", "redis")
 OTHERS = ("agent", "api", "public", "enrolment", "mailbox", "worker")
-NAMES = (*STORES, *OTHERS)
+PROGRAM_NAMES = (*STORES, *OTHERS)
 
 # Redis holds no data that must survive, so nothing is written to disk. Its title must not change, because that would
 # overwrite the environment that identifies the process for `down`.
@@ -52,7 +52,7 @@ def _redis_user(name: str, rules: str, passwords: Passwords) -> str:
 WORKER_PROCESSES = 3
 
 
-def programs(layout: Layout, passwords: Passwords) -> list[Program]:
+def list_programs(layout: Layout, passwords: Passwords) -> list[Program]:
     return [
         Program(
             name,

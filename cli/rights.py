@@ -19,7 +19,7 @@ _LIVE = "~admit:live:*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rights:
+class ProcessRights:
     # System user of the process under root; `admit` owns PostgreSQL's data.
     account: str
     # Database role by the setting with its URL, without ADMIT_.
@@ -39,32 +39,32 @@ class Rights:
         return (*sockets, *keys)
 
 
-RIGHTS: Final[Mapping[str, Rights]] = {
-    "postgres": Rights(account="admit"),
-    "redis": Rights(account="admit-redis"),
+RIGHTS: Final[Mapping[str, ProcessRights]] = {
+    "postgres": ProcessRights(account="admit"),
+    "redis": ProcessRights(account="admit-redis"),
     # radiusd and the verifier are its children, under the same user.
-    "agent": Rights(
+    "agent": ProcessRights(
         account="admit-cell",
         databases={"DATABASE_CELL_URL": "admit_cell"},
         redis=f"{_CONNECT} {_LIVE} +mget +xadd +expire",
         has_master_key=True,
         gives_up_keys=True,
     ),
-    "api": Rights(
+    "api": ProcessRights(
         account="admit-api",
         databases={"DATABASE_URL": "admit_app"},
         redis=f"{_CONNECT} {_LIVE} +set +xread +xrevrange",
         has_master_key=True,
     ),
-    "public": Rights(
+    "public": ProcessRights(
         account="admit-public", databases={"DATABASE_URL": "admit_public"}, redis=_CONNECT, has_master_key=True
     ),
-    "enrolment": Rights(
+    "enrolment": ProcessRights(
         account="admit-enrolment", databases={"DATABASE_URL": "admit_public"}, redis=_CONNECT, has_master_key=True
     ),
-    "mailbox": Rights(account="admit-mailbox"),
+    "mailbox": ProcessRights(account="admit-mailbox"),
     # Jobs that people start from the API run in its role.
-    "worker": Rights(
+    "worker": ProcessRights(
         account="admit-worker",
         databases={"DATABASE_URL": "admit_app", "DATABASE_WORKER_URL": "admit_worker"},
         redis="~* &* +@all -@admin -@dangerous",
@@ -73,7 +73,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
 }
 
 # For the user of ./admit: every role and all of Redis.
-OPERATOR: Final = Rights(
+OPERATOR: Final = ProcessRights(
     account="",
     databases={
         "DATABASE_URL": "admit_app",

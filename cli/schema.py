@@ -3,7 +3,7 @@
 import psycopg
 from psycopg import sql
 
-from cli.cluster import DATABASE, superuser_url, url
+from cli.cluster import DATABASE, database_url, superuser_url
 from cli.layout import CHECKOUT, Layout
 from cli.passwords import Passwords
 from cli.rights import OPERATOR, RIGHTS
@@ -38,4 +38,4 @@ def _set_password(connection: psycopg.Connection, role: str, password: str) -> N
 
 def migrate(layout: Layout, passwords: Passwords) -> None:
     """Migrate the schema to this version as admit_owner. Raises SchemaTooNew if the code is older."""
-    upgrade_schema(url(layout, "admit_owner", passwords.get("postgresql", "admit_owner")))
+    upgrade_schema(database_url(layout, "admit_owner", passwords.get("postgresql", "admit_owner")))

@@ -124,7 +124,7 @@ If PostgreSQL does not answer, these time limits apply. All processes recover au
 }
 
 
-def page() -> str:
+def render_page() -> str:
     return "\n".join(_lines()) + "\n"
 
 
@@ -164,9 +164,9 @@ def _allowed(name: str, text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     if "--write" in arguments:
-        PAGE.write_text(page(), encoding="utf-8")
+        PAGE.write_text(render_page(), encoding="utf-8")
         return 0
-    same = PAGE.exists() and PAGE.read_text(encoding="utf-8") == page()
+    same = PAGE.exists() and PAGE.read_text(encoding="utf-8") == render_page()
     print(f"{PAGE.name} matches the code" if same else f"{PAGE.name} does not match the code: {REMEDY}")
     return 0 if same else 1
 

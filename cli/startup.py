@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli import cluster, envfile, environment, health, ownership, procfs, supervisor
-from cli.fail import Refused
+from cli import cluster, envfile, environment, file_ownership, health, procfs, supervisor
+from cli.errors import Refused
 from cli.layout import CHECKOUT, Layout
 from cli.passwords import Passwords
 from cli.ports import require_free_ports
-from cli.programs import OTHERS, STORES, programs, write_redis_configuration
+from cli.programs import OTHERS, STORES, list_programs, write_redis_configuration
 from cli.progress import Progress
 from cli.supervisor import Supervisor
 from nac.private_files import write_private
@@ -27,7 +27,7 @@ _REQUIRED = ("DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_CELL_URL", "DATABAS
 
 
 @contextmanager
-def exclusive(layout: Layout) -> Iterator[None]:
+def exclusive_lock(layout: Layout) -> Iterator[None]:
     """Allow only one `up` or `down` at a time."""
     with (layout.var / "lock").open("w") as file:
         try:
@@ -38,18 +38,18 @@ def exclusive(layout: Layout) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartResult:
     settings: Settings
     # False if everything was running already.
     anew: bool
 
 
-def start(layout: Layout, choices: dict[str, str], progress: Progress) -> Started:
+def start(layout: Layout, choices: dict[str, str], progress: Progress) -> StartResult:
     """Start every process and wait until it is healthy. Running processes with current settings stay."""
     passwords = Passwords.load_or_create(layout.passwords)
     values = environment.compose(layout, choices, passwords)
     settings = load_settings(values, required=_REQUIRED)
-    configuration = supervisor.render(layout, programs(layout, passwords))
+    configuration = supervisor.render_configuration(layout, list_programs(layout, passwords))
     stamp = _stamp(configuration, values, settings)
     running = Supervisor(layout).is_up()
     if running and _stored_stamp(layout) != stamp:
@@ -67,7 +67,7 @@ def start(layout: Layout, choices: dict[str, str], progress: Progress) -> Starte
     environment.ensure_enrolment_certificate(layout, settings)
     _start_database(layout, settings, passwords, progress)
     _start_others(layout, settings, progress)
-    return Started(settings, anew=not running)
+    return StartResult(settings, anew=not running)
 
 
 def _settings_before(layout: Layout, passwords: Passwords) -> Settings | None:
@@ -89,9 +89,9 @@ def _start_supervisor(
     strays = find_strays(layout)
     if strays:
         with progress.step("clean-up", f"stopped {len(strays)} processes of an earlier supervisor"):
-            procfs.end(strays)
+            procfs.end_processes(strays)
     require_free_ports(settings)
-    ownership.set_up(layout, settings)
+    file_ownership.set_up_folders(layout, settings)
     environment.ensure_master_key(layout)
     envfile.write(layout.env_file, values)
     if not cluster.exists(layout):
@@ -131,7 +131,9 @@ def _bring_up(name: str, layout: Layout, settings: Settings, progress: Progress)
         state = running.states().get(name)
         if state is None:
             raise Refused("The process supervisor stopped.", remedy=f"See {layout.log}/supervisord.log.")
-        wrong = health.complaint(name, layout, settings, started_at=state.started_at) if state.pid else "does not run"
+        wrong = (
+            health.find_problem(name, layout, settings, started_at=state.started_at) if state.pid else "does not run"
+        )
         if not wrong:
             break
         # A process that keeps ending has its cause in the log; waiting does not help.
@@ -160,7 +162,7 @@ def stop(layout: Layout) -> int:
     if running.is_up():
         running.shut_down(first=OTHERS)
     strays = find_strays(layout)
-    procfs.end(strays)
+    procfs.end_processes(strays)
     for path in (layout.redis_socket, layout.supervisor_socket, layout.run / "supervisord.pid"):
         path.unlink(missing_ok=True)
     return len(strays)

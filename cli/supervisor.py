@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from cli.account import Account, is_root, require_group
-from cli.fail import Refused
-from cli.layout import OTHER_ACCOUNT, Layout
+from cli.errors import Refused
+from cli.layout import OTHER_ACCOUNT_REMEDY, Layout
 from cli.procfs import is_running
 
 # PATH of every process for radiusd, openssl and others, independent of the caller's.
@@ -41,7 +41,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ProgramState:
     name: str
     # STOPPED STARTING RUNNING BACKOFF STOPPING EXITED FATAL UNKNOWN
     state: str
@@ -52,7 +52,7 @@ class State:
     description: str
 
 
-def render(layout: Layout, programs: Iterable[Program]) -> str:
+def render_configuration(layout: Layout, programs: Iterable[Program]) -> str:
     """Text of supervisord.conf. Its values contain no special characters (see `layout.var_dir`)."""
     # Only root's supervisor needs a user; otherwise it warns.
     user = "user=root\n" if is_root() else ""
@@ -179,7 +179,7 @@ class Supervisor:
             try:
                 return getattr(proxy, f"supervisor.{method}")(*arguments)
             except PermissionError as exc:
-                raise Refused("No permission to read the state of the processes.", remedy=OTHER_ACCOUNT) from exc
+                raise Refused("No permission to read the state of the processes.", remedy=OTHER_ACCOUNT_REMEDY) from exc
 
     def is_up(self) -> bool:
         try:
@@ -187,14 +187,14 @@ class Supervisor:
         except (OSError, http.client.HTTPException, xmlrpc.client.Fault):
             return False
 
-    def states(self) -> dict[str, State]:
+    def states(self) -> dict[str, ProgramState]:
         """State of each process; empty if supervisord does not respond."""
         try:
             listed = self._call("getAllProcessInfo")
         except (OSError, http.client.HTTPException):
             return {}
         return {
-            entry["name"]: State(
+            entry["name"]: ProgramState(
                 entry["name"],
                 entry["statename"],
                 entry["pid"],

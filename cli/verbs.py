@@ -6,7 +6,7 @@ from typing import Any
 import click
 from sqlalchemy.orm import Session
 
-from cli.domain import Domain
+from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_one, tenant_option
 from nac.ids import TenantId
 
@@ -32,7 +32,7 @@ def add_verb(
     @tenant_option
     @json_option
     def command(tenant: str, as_json: bool, **given: str) -> None:
-        domain = Domain()
+        domain = CommandContext()
         with domain.change(tenant, of_radiusd=of_radiusd) as (session, tenant_id):
             found = service(session, actor=domain.actor, tenant_id=tenant_id, **given)
             shown = row(session, tenant_id, found) if row else {"removed": given[key]}

@@ -14,13 +14,13 @@ from pathlib import Path
 from loadtest import report
 from loadtest.bare_cell import BareCell
 from loadtest.findings import Finding
-from loadtest.moj import moj
-from loadtest.peers.running import PEERS_OF, RLM_SQL, running_peers
+from loadtest.moj import run_moj
+from loadtest.peers.peer_systems import PEERS_OF, RLM_SQL, running_peers
 from loadtest.processes import BenchError
-from loadtest.quick import quick
+from loadtest.quick import run_quick
 from loadtest.rounds import Results, run_rounds
 from loadtest.systems import WORKS
-from loadtest.tenantry import known, make_tenants
+from loadtest.tenants import list_known_devices, make_tenants
 from nac.errors import AdmitError
 
 # Works by the names of `--only`.
@@ -44,13 +44,15 @@ def _parser() -> argparse.ArgumentParser:
     for name, (text, _) in _COMMANDS.items():
         command = commands.add_parser(name, help=text)
         command.add_argument("--only", default="mab,acct,tls", help="works: mab, acct, tls (default all)")
-        command.add_argument("--seconds", type=_positive, default=4.0, help="length of a round in seconds (default 4)")
+        command.add_argument(
+            "--seconds", type=_positive_number, default=4.0, help="length of a round in seconds (default 4)"
+        )
         command.add_argument("--rounds", type=int, default=3, choices=range(1, 100), metavar="N", help="default: 3")
         command.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
-def _positive(text: str) -> float:
+def _positive_number(text: str) -> float:
     value = float(text)
     if not 0 < value <= 3600:
         raise argparse.ArgumentTypeError(f"{text} is not between 0 and 3600 seconds")
@@ -65,27 +67,27 @@ def _works(only: str) -> list[str]:
     return [work for work in WORKS if any(work in _GROUPS[group] for group in groups)]
 
 
-def _tell(line: str) -> None:
+def _log(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
 def _quick(options: argparse.Namespace) -> None:
-    results, findings = quick(_works(options.only), rounds=options.rounds, seconds=options.seconds, tell=_tell)
+    results, findings = run_quick(_works(options.only), rounds=options.rounds, seconds=options.seconds, tell=_log)
     _show(options, results, findings)
 
 
 def _moj(options: argparse.Namespace) -> None:
     """Measure the data set of MoJ's NACS in a private installation with PostgreSQL stopped."""
-    results, findings = moj(_works(options.only), rounds=options.rounds, seconds=options.seconds, tell=_tell)
+    results, findings = run_moj(_works(options.only), rounds=options.rounds, seconds=options.seconds, tell=_log)
     _show(options, results, findings)
 
 
 def _peers(options: argparse.Namespace) -> None:
     """Measure only the peers."""
     works = _works(options.only)
-    with running_peers(_peer_names(works), known(make_tenants())) as peers:
+    with running_peers(_peer_names(works), list_known_devices(make_tenants())) as peers:
         plan = {work: [peers[name] for name in PEERS_OF[work]] for work in works}
-        _show(options, run_rounds(plan, rounds=options.rounds, seconds=options.seconds, tell=_tell))
+        _show(options, run_rounds(plan, rounds=options.rounds, seconds=options.seconds, tell=_log))
 
 
 def _cell(options: argparse.Namespace) -> None:
@@ -96,9 +98,9 @@ def _cell(options: argparse.Namespace) -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-cell-")))
         cell = stack.enter_context(BareCell(folder, tenants, slots=_DEFAULT_SLOTS)).system()
-        peers = stack.enter_context(running_peers(names, known(tenants)))
+        peers = stack.enter_context(running_peers(names, list_known_devices(tenants)))
         plan = {work: [cell, *(peers[name] for name in PEERS_OF[work] if name in peers)] for work in works}
-        _show(options, run_rounds(plan, rounds=options.rounds, seconds=options.seconds, tell=_tell))
+        _show(options, run_rounds(plan, rounds=options.rounds, seconds=options.seconds, tell=_log))
 
 
 def _peer_names(works: Sequence[str]) -> list[str]:

@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from loadtest.certificates import BenchAuthority, ClientFiles
 from loadtest.packet import Secret
-from loadtest.processes import LOOPBACK, BenchError, Tree, free_ports
-from loadtest.radius_client import RadiusClient, Target, Unexpected
-from loadtest.systems import Certified, System, make_supplicants
-from loadtest.tenantry import CERTIFICATE_VLAN, BenchTenant, policy_document
-from loadtest.workloads import Device, StatusServer
+from loadtest.processes import LOOPBACK, BenchError, ProcessTree, free_ports
+from loadtest.radius_client import RadiusClient, Target, UnexpectedReply
+from loadtest.systems import ExpectedSupplicant, SystemUnderTest, make_supplicants
+from loadtest.tenants import CERTIFICATE_VLAN, BenchTenant, policy_document
+from loadtest.workloads import BenchDevice, StatusServer
 from nac.replica.records import (
     AuthorityRecord,
     CertificateRecord,
@@ -35,11 +35,11 @@ from nac.replica.records import (
 from nac.replica.store import ReplicaWriter, WriteBatch
 from nac.settings import load_settings
 from pki.signatures import public_key_der
-from radius.agent import process
-from radius.agent.directory import SlotRow
+from radius.agent import radiusd_process
+from radius.agent.configuration_source import SlotRow
 from radius.agent.generation import Generations
-from radius.agent.materials import Materials, ServerCertificate, TenantMaterial
 from radius.agent.paths import CellPaths
+from radius.agent.tls_material import ServerCertificate, TenantMaterial, TlsMaterialStore
 
 NAME = "cell alone"
 _CLIENTS_PER_TENANT = 4
@@ -66,7 +66,7 @@ class BareCell:
             variables["CELL_TENANT_PACKETS_PER_SECOND"] = str(tenant_packets_per_second)
         settings = load_settings({f"ADMIT_{name}": value for name, value in variables.items()})
         self._generations = Generations(settings, self._paths)
-        self._materials = Materials(self._paths)
+        self._materials = TlsMaterialStore(self._paths)
         self._authorities = [_authority(folder, tenant.slug) for tenant in tenants]
         status_port, *ports = free_ports(1 + 2 * slots)
         self._status_port = status_port
@@ -88,7 +88,7 @@ class BareCell:
         serials = {number: authority.server_serial for number, authority in enumerate(self._authorities)}
         generation = self._generations.make(self._slots, serials, status_port=self._status_port)
         start = perf_counter()
-        self._running = process.start(generation.directory, self._paths.radiusd_log)
+        self._running = radiusd_process.start(generation.directory, self._paths.radiusd_log)
         try:
             self._wait(start)
         except BenchError:
@@ -98,25 +98,28 @@ class BareCell:
         return self
 
     def __exit__(self, *_: object) -> None:
-        process.stop(self._running)
+        radiusd_process.stop(self._running)
         shutil.rmtree(self._paths.sessions, ignore_errors=True)
 
     @property
     def pid(self) -> int:
         return self._running.pid
 
-    def system(self) -> System:
+    def system(self) -> SystemUnderTest:
         targets = [self._target(number) for number in range(len(self._tenants))]
         devices = [
-            Device(target, endpoint.mac, endpoint.vlan)
+            BenchDevice(target, endpoint.mac, endpoint.vlan)
             for target, tenant in zip(targets, self._tenants, strict=True)
             for endpoint in tenant.endpoints
         ]
-        supplicants: list[Certified] = []
+        supplicants: list[ExpectedSupplicant] = []
         for target, authority, clients in zip(targets, self._authorities, self._clients, strict=True):
             supplicants += make_supplicants(target, clients, authority.server_certificate, CERTIFICATE_VLAN)
-        return System(
-            NAME, Random(7).sample(devices, len(devices)), supplicants, lambda: {"radiusd": Tree(self._running.pid)}
+        return SystemUnderTest(
+            NAME,
+            Random(7).sample(devices, len(devices)),
+            supplicants,
+            lambda: {"radiusd": ProcessTree(self._running.pid)},
         )
 
     def _target(self, number: int) -> Target:
@@ -126,8 +129,8 @@ class BareCell:
     def _wait(self, start: float) -> None:
         with RadiusClient(timeout_seconds=0.05, tries=1) as client:
             for number in range(len(self._slots)):
-                while not _answers(client, self._target(number)):
-                    if perf_counter() - start > _START_SECONDS or not process.alive(self._running):
+                while not _is_answering(client, self._target(number)):
+                    if perf_counter() - start > _START_SECONDS or not radiusd_process.is_alive(self._running):
                         log = self._paths.radiusd_log.read_text(errors="replace").splitlines()[-10:]
                         raise BenchError("the cell's radiusd does not respond\n" + "\n".join(log))
 
@@ -140,7 +143,7 @@ class BareCell:
                 self._place(batch, slot, tenant, authority)
                 clients.append([authority.client(f"device-{number}") for number in range(_CLIENTS_PER_TENANT)])
                 for client in clients[-1]:
-                    batch.put_certificate(slot + 1, client.serial, _valid(client.identity))
+                    batch.put_certificate(slot + 1, client.serial, _valid_certificate(client.identity))
             batch.set_meta("complete", "yes")
         writer.close()
         return clients
@@ -159,7 +162,7 @@ class BareCell:
             record = EndpointRecord(str(UUID(int=slot)), "", "active", (endpoint.group,), 0, {})
             batch.put_endpoint(number, endpoint.mac, record)
         batch.put_authority(authority.issuer, AuthorityRecord(((number, True),)))
-        batch.put_issuer(number, authority.issuer, IssuerRecord((_trusted(authority),)))
+        batch.put_issuer(number, authority.issuer, IssuerRecord((_trusted_authority(authority),)))
         ders = [certificate.public_bytes(Encoding.DER) for certificate in authority.certificates]
         server = ServerCertificate(authority.server_serial, authority.server_pem())
         self._materials.place(TenantMaterial(slot, ders, authority.server_serial, lambda: server))
@@ -171,19 +174,19 @@ def _authority(folder: Path, slug: str) -> BenchAuthority:
     return BenchAuthority(home, slug)
 
 
-def _trusted(authority: BenchAuthority) -> TrustedAuthority:
+def _trusted_authority(authority: BenchAuthority) -> TrustedAuthority:
     issuing = authority.certificates[-1]
     key = public_key_der(issuing.public_bytes(Encoding.DER))
     return TrustedAuthority(str(UUID(int=3000)), key, True, False, int(issuing.not_valid_after_utc.timestamp()))
 
 
-def _valid(name: str) -> CertificateRecord:
+def _valid_certificate(name: str) -> CertificateRecord:
     return CertificateRecord(str(UUID(int=1)), "valid", "eap-client-device", name, "")
 
 
-def _answers(client: RadiusClient, target: Target) -> bool:
+def _is_answering(client: RadiusClient, target: Target) -> bool:
     try:
         client.ask(StatusServer(target))
-    except Unexpected:
+    except UnexpectedReply:
         return False
     return True

@@ -2,7 +2,7 @@
 
 from hashlib import md5
 
-from loadtest.eap import IDENTITY, MD5_CHALLENGE, NAK, REQUEST, RESPONSE, SUCCESS, eap_of, eap_packet
+from loadtest.eap import IDENTITY, MD5_CHALLENGE, NAK, REQUEST, RESPONSE, SUCCESS, eap_packet, extract_eap
 from loadtest.packet import (
     ACCESS_ACCEPT,
     ACCESS_CHALLENGE,
@@ -13,7 +13,7 @@ from loadtest.packet import (
     eap_message,
     vlan_of,
 )
-from loadtest.radius_client import Request, Target, unlike
+from loadtest.radius_client import Request, Target, describe_unexpected_code
 from loadtest.workloads import MAB_SERVICE, calling_station
 
 
@@ -35,13 +35,13 @@ class EapMd5:
         return Request(self._attributes + eap_message(eap_packet(RESPONSE, 0, IDENTITY, self._mac)))
 
     def receive(self, reply: bytes) -> Request | str:
-        eap, state = eap_of(reply)
+        eap, state = extract_eap(reply)
         if reply[0] == ACCESS_CHALLENGE:
             if len(eap) < 5 or eap[0] != REQUEST:
                 return "Access-Challenge without an EAP request"
             return Request(self._attributes + eap_message(self._answer(eap)) + attribute(STATE, state))
         if reply[0] != ACCESS_ACCEPT:
-            return unlike(reply, ACCESS_ACCEPT)
+            return describe_unexpected_code(reply, ACCESS_ACCEPT)
         if eap[:1] != bytes((SUCCESS,)):
             return "Access-Accept without EAP-Success"
         if self._vlan is not None and vlan_of(reply) != self._vlan:

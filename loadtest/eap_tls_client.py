@@ -9,7 +9,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from loadtest.eap import FAILURE, IDENTITY, NAK, REQUEST, RESPONSE, SUCCESS, TLS, eap_of, eap_packet
+from loadtest.eap import FAILURE, IDENTITY, NAK, REQUEST, RESPONSE, SUCCESS, TLS, eap_packet, extract_eap
 from loadtest.packet import (
     ACCESS_ACCEPT,
     ACCESS_CHALLENGE,
@@ -21,7 +21,7 @@ from loadtest.packet import (
     eap_message,
     vlan_of,
 )
-from loadtest.radius_client import Request, Target, unlike
+from loadtest.radius_client import Request, Target, describe_unexpected_code
 
 _LENGTH_INCLUDED, _MORE, _START = 0x80, 0x40, 0x20
 # As eapol_test's default; FreeRADIUS' own is 1024.
@@ -117,7 +117,7 @@ class EapTls:
         return Request(supplicant.attributes + eap_message(identity))
 
     def receive(self, reply: bytes) -> Request | str:
-        eap, state = eap_of(reply)
+        eap, state = extract_eap(reply)
         if reply[0] != ACCESS_CHALLENGE:
             fault = self._end(reply, eap)
             if self._finished is not None:
@@ -168,7 +168,7 @@ class EapTls:
             if self._wanted_resumption:
                 self.kind = RESUMED if resumed else FALLEN_BACK
         if reply[0] != self._expected:
-            return f"{unlike(reply, self._expected)} {self._tls_fault}".rstrip()
+            return f"{describe_unexpected_code(reply, self._expected)} {self._tls_fault}".rstrip()
         if self._expected == ACCESS_REJECT:
             return "" if eap[:1] == bytes((FAILURE,)) else "Access-Reject without EAP-Failure"
         if self._tls_fault or not self._connected:

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from loadtest.changes import Changes
+from loadtest.change_latency import ChangeTimes
 from loadtest.eap_tls_client import FALLEN_BACK, RESUMED
 from loadtest.footprint import Footprint
-from loadtest.peers.running import RLM_SQL, STOCK
+from loadtest.peers.peer_systems import RLM_SQL, STOCK
 from loadtest.rounds import Results
-from loadtest.steady import Steady
+from loadtest.steady_accounting import SteadyAccounting
 
 PRODUCT = "admit"
 # Tenants created since radiusd's last restart: it loads their server certificates again for each handshake.
-FRESH = "admit, new tenants"
+PRODUCT_NEW_TENANTS = "admit, new tenants"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +30,20 @@ class Finding:
 
     def __str__(self) -> str:
         sign, verdict = ">=" if self.at_least else "<=", "met" if self.met else "MISSED"
-        value, limit = f"{number(self.value)}{self.unit}", f"{sign} {number(self.limit)}{self.unit}"
+        value, limit = f"{format_number(self.value)}{self.unit}", f"{sign} {format_number(self.limit)}{self.unit}"
         return f"{self.target:<4}{value:>10}  (target {limit}) {verdict}: {self.what}"
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.3g}"
 
 
-def judge(
+def judge_targets(
     results: Results,
     *,
     stored: Mapping[str, tuple[int, int]],
-    steady: Steady | None,
-    changes: Changes | None,
+    steady: SteadyAccounting | None,
+    changes: ChangeTimes | None,
     footprint: Footprint | None,
 ) -> list[Finding]:
     """A finding for each target that was measured, in the order of the targets."""
@@ -113,7 +113,7 @@ def _reconnects(results: Results) -> list[Finding]:
     ]
 
 
-def _accounting(results: Results, steady: Steady | None) -> list[Finding]:
+def _accounting(results: Results, steady: SteadyAccounting | None) -> list[Finding]:
     if ("acct", PRODUCT) not in results:
         return []
     ours, sql = results["acct", PRODUCT], results["acct", RLM_SQL]

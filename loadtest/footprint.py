@@ -8,7 +8,7 @@ from loadtest.bare_cell import BareCell
 from loadtest.eap_tls_client import EapTlsSource
 from loadtest.processes import BenchError, resident_bytes
 from loadtest.radius_client import RadiusClient
-from loadtest.tenantry import make_tenants
+from loadtest.tenants import make_tenants
 from loadtest.workloads import mab_source
 
 _FEW, _MANY = 8, 40

@@ -29,7 +29,7 @@ def write_large(small: Path, large: Path, endpoints: int) -> None:
             digest, size = hashlib.sha256(), 0
             with target.open(name, "w") as file:
                 for number in range(endpoints):
-                    line = json.dumps(pattern | _own(name, number)).encode() + b"\n"
+                    line = json.dumps(pattern | _own_values(name, number)).encode() + b"\n"
                     file.write(line)
                     digest.update(line)
                     size += len(line)
@@ -37,7 +37,7 @@ def write_large(small: Path, large: Path, endpoints: int) -> None:
         target.writestr(MANIFEST, json.dumps(manifest))
 
 
-def _own(name: str, number: int) -> dict[str, str]:
+def _own_values(name: str, number: int) -> dict[str, str]:
     """Distinct values of this row."""
     own = str(UUID(int=number + 1))
     return (

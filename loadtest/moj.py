@@ -15,22 +15,22 @@ from random import Random
 from time import perf_counter
 from typing import Any
 
-from loadtest.changes import seconds_until_decided
+from loadtest.bench_tenants import ACTOR, BenchTenants, ProvisionedTenant
+from loadtest.change_latency import seconds_until_decided
 from loadtest.eap_tls_client import Supplicant, client_context
 from loadtest.findings import Finding
+from loadtest.installation import Installation, StoredRows
 from loadtest.moj_data import MojSite, make_sites
-from loadtest.moj_load import Loaded, load
+from loadtest.moj_load import LoadTimes, load_data_set
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
 from loadtest.private_installation import PrivateInstallation
-from loadtest.processes import BenchError, Tree, resident_bytes
-from loadtest.product import Installation, StoredRows
-from loadtest.product_tenants import ACTOR, BenchTenants, Provisioned
+from loadtest.processes import BenchError, ProcessTree, resident_bytes
 from loadtest.radius_client import Exchange, RadiusClient
 from loadtest.rounds import Results, run_rounds
-from loadtest.systems import System
-from loadtest.tally import Run
-from loadtest.tenantry import GROUPS, BenchTenant, Endpoint
-from loadtest.workloads import Device, mab
+from loadtest.systems import SystemUnderTest
+from loadtest.tally import RunResult
+from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant
+from loadtest.workloads import BenchDevice, mab_request
 from nac.db import TenantScope, session_scope
 from nac.policies import service as policies
 
@@ -42,10 +42,10 @@ _CHANGES = 10
 # NACS: 340 MAB/s, 315 EAP-TLS/s, from up to 20 servers of one core each.
 _PER_SECOND_AND_CORE = 340
 
-Tell = Callable[[str], None]
+LogLine = Callable[[str], None]
 
 
-def moj(works: Sequence[str], *, rounds: int, seconds: float, tell: Tell) -> tuple[Results, list[Finding]]:
+def run_moj(works: Sequence[str], *, rounds: int, seconds: float, tell: LogLine) -> tuple[Results, list[Finding]]:
     """Starts the installation, measures, removes it. BenchError where a measurement cannot be made or trusted."""
     chosen = [each for work in works for each in _WORKS.get(work, ())]
     if not chosen:
@@ -56,15 +56,15 @@ def moj(works: Sequence[str], *, rounds: int, seconds: float, tell: Tell) -> tup
         installation = private.installation
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-")))
         tenants = BenchTenants(installation, folder, tell)
-        made = tenants.provision(BenchTenant("moj", [Endpoint("02bd00000000", GROUPS[0])]), clients=_CLIENTS)
+        made = tenants.provision(BenchTenant("moj", [BenchEndpoint("02bd00000000", GROUPS[0])]), clients=_CLIENTS)
         tenants.wait_live(made)
         tell("loading its server certificate into radiusd")
         tenants.bake([made])
         sites = make_sites()
         tell(f"{len(sites):,} sites, {sum(len(site.nases) for site in sites):,} NASes")
         before = resident_bytes(installation.radiusd_pid())
-        loaded = load(installation, made, sites)
-        devices = [Device(made.target, nas.mac, nas.vlan, nas.nas) for site in sites for nas in site.nases]
+        loaded = load_data_set(installation, made, sites)
+        devices = [BenchDevice(made.target, nas.mac, nas.vlan, nas.nas) for site in sites for nas in site.nases]
         rows = StoredRows(installation, [made.tenant_id])
         for visit in ("first", "second"):
             tell(f"{visit} request of each site: {_visit(devices[:: len(sites[0].nases)], rows)}")
@@ -73,7 +73,7 @@ def moj(works: Sequence[str], *, rounds: int, seconds: float, tell: Tell) -> tup
         grown = (resident_bytes(installation.radiusd_pid()) - before) / 1e6
         tell(f"live {loaded.live:.1f} s after the commit; one policy compiled in {loaded.slowest * 1e3:.1f} ms at most")
         tell(f"radiusd has grown by {grown:.0f} MB")
-        runs: list[Run] = []
+        runs: list[RunResult] = []
         system = _system(installation, made, sites, devices, runs.append)
         with private.without("postgres"):
             results = run_rounds({work: [system] for work in chosen}, rounds=rounds, seconds=seconds, tell=tell)
@@ -87,11 +87,11 @@ def moj(works: Sequence[str], *, rounds: int, seconds: float, tell: Tell) -> tup
 
 def _system(
     installation: Installation,
-    made: Provisioned,
+    made: ProvisionedTenant,
     sites: Sequence[MojSite],
-    devices: Sequence[Device],
-    settle: Callable[[Run], None],
-) -> System:
+    devices: Sequence[BenchDevice],
+    settle: Callable[[RunResult], None],
+) -> SystemUnderTest:
     """Every NAS sends MAC addresses; at each site a device with a certificate comes in at the first one."""
     trees = installation.processes()
     ours = {role: trees[role] for role in ("radiusd", "agent")}
@@ -108,17 +108,17 @@ def _system(
     random = Random(7)
     mixed, certified = random.sample(devices, len(devices)), random.sample(supplicants, len(supplicants))
 
-    def processes() -> Mapping[str, Tree]:
+    def processes() -> Mapping[str, ProcessTree]:
         if installation.radiusd_pid() != ours["radiusd"].root:
             raise BenchError("the agent has exchanged radiusd meanwhile; measure again")
         return ours
 
-    return System(NAME, mixed, certified, processes, settle)
+    return SystemUnderTest(NAME, mixed, certified, processes, settle)
 
 
-def _visit(devices: Sequence[Device], rows: StoredRows) -> str:
+def _visit(devices: Sequence[BenchDevice], rows: StoredRows) -> str:
     """One after the other; how long that took."""
-    exchanges = iter([mab(each.target, each.mac, each.nas.attributes(), vlan=each.vlan) for each in devices])
+    exchanges = iter([mab_request(each.target, each.mac, each.nas.attributes(), vlan=each.vlan) for each in devices])
     with RadiusClient() as client:
         run = client.run(lambda: next(exchanges, None), count=len(devices), window=1)
     if run.faults():
@@ -131,9 +131,9 @@ def _visit(devices: Sequence[Device], rows: StoredRows) -> str:
 
 def _change_rules(
     installation: Installation,
-    made: Provisioned,
+    made: ProvisionedTenant,
     sites: Sequence[MojSite],
-    devices: Sequence[Device],
+    devices: Sequence[BenchDevice],
     rows: StoredRows,
 ) -> Iterator[float]:
     """Seconds from the call of the service until the cell decides by it: a site's rule denies, then permits again."""
@@ -143,14 +143,14 @@ def _change_rules(
 
     def others() -> Exchange:
         device = next(turns)
-        return mab(device.target, device.mac, device.nas.attributes(), kind="others")
+        return mab_request(device.target, device.mac, device.nas.attributes(), kind="others")
 
     for site in changed:
         nas = site.nases[0]
         denying: dict[str, Any] = copy.deepcopy(site.document())
         denying["rules"][0]["then"] = {"verdict": "deny"}
         for document, wanted in ((denying, ACCESS_REJECT), (site.document(), ACCESS_ACCEPT)):
-            asked = mab(made.target, nas.mac, nas.nas.attributes())
+            asked = mab_request(made.target, nas.mac, nas.nas.attributes())
             start = perf_counter()
             with session_scope(TenantScope(made.tenant_id), engine=installation.engine) as session:
                 policies.save_draft(session, actor=ACTOR, tenant_id=made.tenant_id, slug=site.slug, document=document)
@@ -158,7 +158,7 @@ def _change_rules(
             yield seconds_until_decided(start, asked, wanted, others, rows.settle)
 
 
-def _judge(results: Results, loaded: Loaded, changes: Sequence[float]) -> list[Finding]:
+def _judge(results: Results, loaded: LoadTimes, changes: Sequence[float]) -> list[Finding]:
     what = "every policy compiled, as the module does when a site is first heard of"
     found = [_at_most(what, loaded.compiling, 2)]
     what = f"an agent's full load into an empty replica, {loaded.rows:,} rows, every policy checked"

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import chain, count
 from random import Random
 
-from loadtest.workloads import Nas
+from loadtest.workloads import BenchNas
 
 SITES, NASES_PER_SITE = 1_750, 10
 POLICIES, POLICIES_PER_SITE = 2_750, 5
@@ -33,8 +33,8 @@ class MojNas:
     policy: int
 
     @property
-    def nas(self) -> Nas:
-        return Nas(self.identifier, self.address, _port(self.policy))
+    def nas(self) -> BenchNas:
+        return BenchNas(self.identifier, self.address, _port(self.policy))
 
     @property
     def vlan(self) -> str:
@@ -79,20 +79,20 @@ class MojSite:
 def make_sites(sites: int = SITES) -> list[MojSite]:
     """The same each time. Each policy is used by a site at least, where there are sites enough."""
     random = Random(2021)
-    numbers = _dealt(random)
-    return [MojSite(number, _five(numbers, random)) for number in range(sites)]
+    numbers = _shuffled_policies(random)
+    return [MojSite(number, _pick_policies(numbers, random)) for number in range(sites)]
 
 
 def vlan_of(policy: int) -> str:
     return str(2 + policy % 4_000)
 
 
-def _dealt(random: Random) -> Iterator[int]:
+def _shuffled_policies(random: Random) -> Iterator[int]:
     """All policies in a random order, then all of them in another one, and so on."""
     return chain.from_iterable(random.sample(range(POLICIES), POLICIES) for _ in count())
 
 
-def _five(numbers: Iterator[int], random: Random) -> Sequence[int]:
+def _pick_policies(numbers: Iterator[int], random: Random) -> Sequence[int]:
     taken = dict.fromkeys(next(numbers) for _ in range(POLICIES_PER_SITE))
     while len(taken) < POLICIES_PER_SITE:
         taken[random.randrange(POLICIES)] = None

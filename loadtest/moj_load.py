@@ -10,10 +10,10 @@ from uuid import UUID, uuid4
 from sqlalchemy import insert, text
 from sqlalchemy.orm import Session
 
+from loadtest.bench_tenants import ProvisionedTenant
+from loadtest.installation import Installation
 from loadtest.moj_data import MojSite
 from loadtest.processes import BenchError
-from loadtest.product import Installation
-from loadtest.product_tenants import Provisioned
 from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db import CellScope, TenantScope, make_engine, session_scope
@@ -22,15 +22,15 @@ from nac.models import Endpoint, Nas, Policy, PolicyVersion, Site
 from nac.policies.document_checks import require_dictionary
 from nac.replica.store import ReplicaReader, ReplicaWriter
 from radius.agent.alarms import Alarms
-from radius.agent.driver import driver_connection
-from radius.agent.mirror import Mirror, Tenant
-from radius.module.policies import Policies
+from radius.agent.database_driver import driver_connection
+from radius.agent.replica_loader import ReplicaLoader, TenantKey
+from radius.module.policies import CompiledPolicies
 
 _LIVE_SECONDS = 180
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadTimes:
     """Seconds."""
 
     # From the commit until a running agent has brought all of it into force.
@@ -43,7 +43,7 @@ class Loaded:
     slowest: float
 
 
-def load(installation: Installation, made: Provisioned, sites: Sequence[MojSite]) -> Loaded:
+def load_data_set(installation: Installation, made: ProvisionedTenant, sites: Sequence[MojSite]) -> LoadTimes:
     """Stores the data set in one transaction, waits until the cell has it, and measures the parts of that."""
     scope = TenantScope(made.tenant_id)
     with session_scope(scope, engine=installation.engine) as session:
@@ -57,13 +57,13 @@ def load(installation: Installation, made: Provisioned, sites: Sequence[MojSite]
     with tempfile.TemporaryDirectory(prefix="admit-bench-") as folder:
         full_load, rows = fill_replica(installation, made, Path(folder))
         spent = compile_policies(Path(folder), made.slot, site_ids)
-    return Loaded(live, full_load, rows, sum(spent), max(spent))
+    return LoadTimes(live, full_load, rows, sum(spent), max(spent))
 
 
 def insert_sites(session: Session, tenant_id: TenantId, sites: Sequence[MojSite]) -> list[UUID]:
     """Their ids. In bulk: the services, which check and audit each row, take minutes for what is not measured here."""
     tenant = {"tenant_id": tenant_id}
-    # As in loadtest.product_tenants: foreign keys must not be checked by a plan for empty tables.
+    # As in loadtest.bench_tenants: foreign keys must not be checked by a plan for empty tables.
     session.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
     placed = [(uuid4(), uuid4(), site) for site in sites]
     now = utc_now()
@@ -105,21 +105,23 @@ def insert_sites(session: Session, tenant_id: TenantId, sites: Sequence[MojSite]
     return [site_id for site_id, _, _ in placed]
 
 
-def fill_replica(installation: Installation, made: Provisioned, directory: Path) -> tuple[float, int]:
+def fill_replica(installation: Installation, made: ProvisionedTenant, directory: Path) -> tuple[float, int]:
     """The tenant as an agent loads it, every policy checked, into a new replica: (seconds, rows)."""
     engine = make_engine(installation.settings.database_cell_url, application_name="admit-bench")
     writer = ReplicaWriter(directory, fresh=True)
     try:
         with session_scope(TenantScope(made.tenant_id), engine=installation.engine) as session:
             dictionary = require_dictionary(session, tenant_id=made.tenant_id)
-        mirror = Mirror(installation.cell_id, replies=dictionary, reseal=lambda sealed, _: sealed, alarms=Alarms())
+        mirror = ReplicaLoader(
+            installation.cell_id, replies=dictionary, reseal=lambda sealed, _: sealed, alarms=Alarms()
+        )
         with session_scope(CellScope(installation.cell_id), engine=engine) as session:
             connection = driver_connection(session)
             start = perf_counter()
             with writer.begin() as batch:
                 slot = mirror.read_slots(connection.cursor())[made.slot]
                 batch.put_slot(made.slot, slot)
-                rows = mirror.load_tenant(connection, batch, Tenant(slot.tenant, slot.tenant_id))
+                rows = mirror.load_tenant(connection, batch, TenantKey(slot.tenant, slot.tenant_id))
             return perf_counter() - start, rows
     finally:
         writer.close()
@@ -128,7 +130,7 @@ def fill_replica(installation: Installation, made: Provisioned, directory: Path)
 
 def compile_policies(replica: Path, slot_number: int, site_ids: Sequence[UUID]) -> list[float]:
     """Seconds that each site's first request costs the module, read from the replica and compiled."""
-    reader, policies, spent = ReplicaReader(replica), Policies(), []
+    reader, policies, spent = ReplicaReader(replica), CompiledPolicies(), []
     with reader.begin() as view:
         slot = view.slot(slot_number)
         assert slot is not None

@@ -131,7 +131,7 @@ def _find(packet: bytes, number: int) -> int:
     return -1
 
 
-def attributes_of(packet: bytes) -> Iterator[tuple[int, bytes]]:
+def parse_attributes(packet: bytes) -> Iterator[tuple[int, bytes]]:
     """(number, value) of each attribute, in order. ValueError where the lengths do not add up."""
     at, end = 20, len(packet)
     while at < end:

@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
+from loadtest.installation import REQUIRED_SETTINGS, Installation
 from loadtest.processes import BenchError, first_of_free_ports
-from loadtest.product import REQUIRED, Installation
 from nac.settings import Settings, load_settings
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
@@ -64,7 +64,7 @@ class PrivateInstallation:
         _run([str(_CHECKOUT / "admit"), *arguments], environment)
 
     def _read_settings(self) -> Settings:
-        return load_settings(self._stored(), required=REQUIRED)
+        return load_settings(self._stored(), required=REQUIRED_SETTINGS)
 
     def _stored(self) -> dict[str, str]:
         lines = (self._var / "admit.env").read_text().splitlines()

@@ -20,7 +20,7 @@ class BenchError(Exception):
     """The bench cannot run or is not reliable. The message has the cause and the remedy."""
 
 
-def account(name: str) -> str | None:
+def find_account(name: str) -> str | None:
     """The system account to run a program as: `name` where we are root and it exists, else our own (None)."""
     if os.geteuid() != 0:
         return None
@@ -30,7 +30,7 @@ def account(name: str) -> str | None:
         return None
 
 
-def give(path: Path, owner: str | None) -> None:
+def chown_tree(path: Path, owner: str | None) -> None:
     """Hands a folder and all in it to an account; links are left alone."""
     if owner is None:
         return
@@ -39,7 +39,7 @@ def give(path: Path, owner: str | None) -> None:
         os.chown(found, entry.pw_uid, entry.pw_gid, follow_symlinks=False)
 
 
-def start(
+def start_process(
     command: Sequence[str | Path], *, owner: str | None = None, output: Path, **environment: str
 ) -> subprocess.Popen[bytes]:
     """A child in a process group of its own, its output in a file."""
@@ -57,7 +57,7 @@ def start(
         )
 
 
-def end(
+def end_process(
     process: subprocess.Popen[bytes], *, request: signal.Signals = signal.SIGTERM, patience_seconds: float = 10
 ) -> None:
     """Asks the process to end, and kills it if it does not."""
@@ -123,14 +123,14 @@ def _is_free(kind: socket.SocketKind, port: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class ProcessTree:
     """A process and all its descendants, except those below `without`."""
 
     root: int
     without: tuple[int, ...] = ()
 
 
-def cpu_seconds(tree: Tree) -> float:
+def cpu_seconds(tree: ProcessTree) -> float:
     """User and system time of the tree, children that it has reaped included.
 
     From /proc/<pid>/stat (proc(5)): fields 14 to 17, in ticks of 10 ms; so measure over seconds.

@@ -9,26 +9,28 @@ from random import Random
 from time import perf_counter
 
 from loadtest import findings
-from loadtest.changes import ChangeBench, Changes
+from loadtest.bench_tenants import BenchTenants, ProvisionedTenant
+from loadtest.change_latency import ChangeBench, ChangeTimes
 from loadtest.footprint import Footprint, measure_footprint
-from loadtest.peers.running import PEERS_OF, running_peers
+from loadtest.installation import Installation, StoredRows
+from loadtest.peers.peer_systems import PEERS_OF, running_peers
 from loadtest.private_installation import PrivateInstallation
-from loadtest.product import Installation, StoredRows
-from loadtest.product_tenants import BenchTenants, Provisioned
 from loadtest.rounds import Results, run_rounds
-from loadtest.steady import Steady, measure_steady_accounting
-from loadtest.systems import Certified, System, make_supplicants
-from loadtest.tenantry import CERTIFICATE_VLAN, known, make_tenants
-from loadtest.workloads import Device
+from loadtest.steady_accounting import SteadyAccounting, measure_steady_accounting
+from loadtest.systems import ExpectedSupplicant, SystemUnderTest, make_supplicants
+from loadtest.tenants import CERTIFICATE_VLAN, list_known_devices, make_tenants
+from loadtest.workloads import BenchDevice
 
 _CLIENTS_PER_TENANT = 4
 _CHANGES, _NEW_TENANTS = 10, 3
 _SLOTS = 32
 
-Tell = Callable[[str], None]
+LogLine = Callable[[str], None]
 
 
-def quick(works: Sequence[str], *, rounds: int, seconds: float, tell: Tell) -> tuple[Results, list[findings.Finding]]:
+def run_quick(
+    works: Sequence[str], *, rounds: int, seconds: float, tell: LogLine
+) -> tuple[Results, list[findings.Finding]]:
     """Start the installation, measure, and remove it. Raises BenchError if a result is missing or unreliable."""
     footprint: Footprint | None = None
     with ExitStack() as stack:
@@ -42,28 +44,28 @@ def quick(works: Sequence[str], *, rounds: int, seconds: float, tell: Tell) -> t
         product = _system(installation, tenants, rows)
         results: Results = {}
         if "tls-full" in works:
-            fresh = replace(product, name=findings.FRESH)
+            fresh = replace(product, name=findings.PRODUCT_NEW_TENANTS)
             results |= run_rounds({"tls-full": [fresh]}, rounds=rounds, seconds=seconds, tell=tell)
         tell("loading server certificates into radiusd")
         made.bake(tenants)
         results |= _measure(product, works, rounds=rounds, seconds=seconds, tell=tell)
-        steady: Steady | None = None
+        steady: SteadyAccounting | None = None
         if "acct" in works:
             tell("accounting at a steady pace")
             steady = measure_steady_accounting(installation, product.devices, rows, seconds=2 * seconds)
         stored = rows.verify()
         for stream, (found, answered) in stored.items():
             tell(f"{stream}: {answered:,} answered, {found:,} rows in PostgreSQL")
-        changes: Changes | None = None
+        changes: ChangeTimes | None = None
         if "mab" in works:
             tell(f"{2 * _CHANGES} changes and {_NEW_TENANTS} new tenants, one by one")
             changes = ChangeBench(installation, made, tenants[0], rows).measure(changes=_CHANGES, tenants=_NEW_TENANTS)
             tell("a cell's start and memory")
             footprint = measure_footprint(installation.settings.cell_slots)
-    return results, findings.judge(results, stored=stored, steady=steady, changes=changes, footprint=footprint)
+    return results, findings.judge_targets(results, stored=stored, steady=steady, changes=changes, footprint=footprint)
 
 
-def _provision(made: BenchTenants, tell: Tell) -> list[Provisioned]:
+def _provision(made: BenchTenants, tell: LogLine) -> list[ProvisionedTenant]:
     plans = make_tenants()
     tell(f"making {len(plans)} tenants with {sum(len(plan.endpoints) for plan in plans):,} devices")
     start = perf_counter()
@@ -75,20 +77,22 @@ def _provision(made: BenchTenants, tell: Tell) -> list[Provisioned]:
     return tenants
 
 
-def _system(installation: Installation, tenants: Sequence[Provisioned], rows: StoredRows) -> System:
+def _system(installation: Installation, tenants: Sequence[ProvisionedTenant], rows: StoredRows) -> SystemUnderTest:
     devices = [
-        Device(tenant.target, endpoint.mac, endpoint.vlan) for tenant in tenants for endpoint in tenant.tenant.endpoints
+        BenchDevice(tenant.target, endpoint.mac, endpoint.vlan)
+        for tenant in tenants
+        for endpoint in tenant.tenant.endpoints
     ]
-    supplicants: list[Certified] = []
+    supplicants: list[ExpectedSupplicant] = []
     for tenant in tenants:
         supplicants += make_supplicants(tenant.target, tenant.clients, tenant.server_certificate, CERTIFICATE_VLAN)
     # An order that favours no tenant and no cache.
     mixed = Random(7).sample(devices, len(devices))
-    return System(findings.PRODUCT, mixed, supplicants, installation.processes, rows.settle)
+    return SystemUnderTest(findings.PRODUCT, mixed, supplicants, installation.processes, rows.settle)
 
 
-def _measure(product: System, works: Sequence[str], *, rounds: int, seconds: float, tell: Tell) -> Results:
+def _measure(product: SystemUnderTest, works: Sequence[str], *, rounds: int, seconds: float, tell: LogLine) -> Results:
     names = list(dict.fromkeys(name for work in works for name in PEERS_OF[work]))
-    with running_peers(names, known(make_tenants())) as peers:
+    with running_peers(names, list_known_devices(make_tenants())) as peers:
         plan = {work: [product, *(peers[name] for name in PEERS_OF[work])] for work in works}
         return run_rounds(plan, rounds=rounds, seconds=seconds, tell=tell)

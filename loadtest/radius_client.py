@@ -20,14 +20,14 @@ from time import perf_counter, sleep
 from typing import NamedTuple, Protocol, Self
 
 from loadtest.packet import ACCOUNTING_REQUEST, CODE_NAMES, Secret, access_request, accounting_request, reply_fault
-from loadtest.tally import Run
+from loadtest.tally import RunResult
 
 # NASes commonly wait 2 to 5 s; less would retransmit into the reject delay of 1 s.
 TIMEOUT_SECONDS = 2.0
 TRIES = 3
 
 
-class Unexpected(Exception):
+class UnexpectedReply(Exception):
     """An exchange did not end as it should have."""
 
 
@@ -65,7 +65,7 @@ class Exchange(Protocol):
 Source = Callable[[], Exchange | None]
 
 
-class _Pending:
+class _PendingRequest:
     __slots__ = ("authenticator", "deadline", "exchange", "identifier", "sent_at", "started_at", "tries", "wire")
 
     def __init__(self, exchange: Exchange, identifier: int, wire: bytes, started_at: float, now: float) -> None:
@@ -92,7 +92,7 @@ class _Lane:
         self.socket.connect((host, port))
         self.secret = secret
         self.free = deque(range(256))
-        self.pending: list[_Pending | None] = [None] * 256
+        self.pending: list[_PendingRequest | None] = [None] * 256
 
 
 class RadiusClient:
@@ -105,10 +105,10 @@ class RadiusClient:
         self._by_descriptor: dict[int, _Lane] = {}
         self._epoll = select.epoll()
         # In order of their deadlines, since every request waits equally long.
-        self._waiting: deque[tuple[_Lane, _Pending]] = deque()
+        self._waiting: deque[tuple[_Lane, _PendingRequest]] = deque()
         self._in_flight = 0
         self._random = b""
-        self._run = Run()
+        self._run = RunResult()
 
     def __enter__(self) -> Self:
         return self
@@ -123,12 +123,12 @@ class RadiusClient:
         self._lanes.clear()
         self._epoll.close()
 
-    def ask(self, exchange: Exchange) -> Run:
-        """Runs one exchange to its end; `Unexpected` says how it differed from what the exchange expects."""
+    def ask(self, exchange: Exchange) -> RunResult:
+        """Runs one exchange to its end; `UnexpectedReply` says how it differed from what the exchange expects."""
         run = self.run(_once(exchange), count=1, window=1)
         if run.faults():
             place = f"{exchange.target.host}, ports {exchange.target.auth_port} and {exchange.target.acct_port}"
-            raise Unexpected(f"{place}: " + ", ".join(run.faults()))
+            raise UnexpectedReply(f"{place}: " + ", ".join(run.faults()))
         return run
 
     def run(
@@ -139,12 +139,12 @@ class RadiusClient:
         count: int | None = None,
         window: int = 64,
         per_second: float | None = None,
-    ) -> Run:
+    ) -> RunResult:
         """Takes exchanges from `source`, at most `window` at a time and `per_second` on average, until `seconds` have
         passed, `count` have begun or (without `seconds`) the source has none; then waits for those in flight."""
         if seconds is None and count is None:
             raise ValueError("a run needs a bound: seconds, count or both")
-        run = self._run = Run()
+        run = self._run = RunResult()
         began, start = 0, perf_counter()
         end = start + seconds if seconds is not None else float("inf")
         limit = count if count is not None else float("inf")
@@ -183,7 +183,7 @@ class RadiusClient:
                 identifier, authenticator, request.attributes, lane.secret, request.password, code=exchange.code
             )
         now = perf_counter()
-        pending = _Pending(exchange, identifier, wire, now if started_at is None else started_at, now)
+        pending = _PendingRequest(exchange, identifier, wire, now if started_at is None else started_at, now)
         pending.deadline = now + self._timeout_seconds
         lane.pending[identifier] = pending
         self._waiting.append((lane, pending))
@@ -250,7 +250,7 @@ class RadiusClient:
             tally.right += 1
         tally.latency.add(now - pending.started_at)
 
-    def _release(self, lane: _Lane, pending: _Pending) -> None:
+    def _release(self, lane: _Lane, pending: _PendingRequest) -> None:
         lane.pending[pending.identifier] = None
         lane.free.append(pending.identifier)
         self._in_flight -= 1
@@ -282,6 +282,6 @@ def _once(exchange: Exchange) -> Source:
     return lambda: next(exchanges, None)
 
 
-def unlike(reply: bytes, code: int) -> str:
+def describe_unexpected_code(reply: bytes, code: int) -> str:
     """The fault text for a reply of another code than expected."""
     return f"{CODE_NAMES.get(reply[0], reply[0])} instead of {CODE_NAMES.get(code, code)}"

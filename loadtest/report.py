@@ -6,7 +6,7 @@ from typing import Any
 
 from loadtest.findings import Finding
 from loadtest.rounds import Results
-from loadtest.systems import Result
+from loadtest.systems import WorkResult
 
 _COLUMNS = (
     "work",
@@ -30,7 +30,7 @@ def table(results: Results) -> str:
     )
 
 
-def _row(result: Result) -> Sequence[str]:
+def _row(result: WorkResult) -> Sequence[str]:
     total = result.total
     latencies = [tally.latency for tally in total.tallies.values()]
     slowest = max(latencies, key=lambda latency: latency.percentile(0.99))
@@ -71,7 +71,7 @@ def as_json(results: Results, findings: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
-def _result_json(result: Result) -> dict[str, Any]:
+def _result_json(result: WorkResult) -> dict[str, Any]:
     return {
         "work": result.work,
         "system": result.system,

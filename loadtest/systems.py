@@ -11,12 +11,12 @@ from time import perf_counter
 from loadtest.certificates import ClientFiles
 from loadtest.eap_md5_client import EapMd5
 from loadtest.eap_tls_client import EapTlsSource, Supplicant, client_context
-from loadtest.fleet import run_together
+from loadtest.generator_processes import run_in_processes
 from loadtest.packet import ACCESS_REJECT
-from loadtest.processes import BenchError, Tree, cpu_seconds
+from loadtest.processes import BenchError, ProcessTree, cpu_seconds
 from loadtest.radius_client import RadiusClient, Target
-from loadtest.tally import Run
-from loadtest.workloads import BENCH_NAS, AccountingSource, Device, Pap, mab
+from loadtest.tally import RunResult
+from loadtest.workloads import BENCH_NAS, AccountingSource, BenchDevice, PapRequest, mab_request
 
 MAB_WINDOW = 64
 # Below the limit of every system but rlm_sql on a shared machine.
@@ -29,12 +29,12 @@ TLS_PROCESSES = 2
 RECONNECTS = 9
 
 # A supplicant: where, who, and the VLAN to expect.
-Certified = tuple[Target, Supplicant, str | None]
+ExpectedSupplicant = tuple[Target, Supplicant, str | None]
 
 
 def make_supplicants(
     target: Target, clients: Sequence[ClientFiles], server_certificate: bytes, vlan: str
-) -> list[Certified]:
+) -> list[ExpectedSupplicant]:
     """Chains are not built at each handshake: the server's certificate (DER) is compared with the one it must be."""
     return [
         (
@@ -52,27 +52,27 @@ def make_supplicants(
 
 
 @dataclass(frozen=True, eq=False)
-class System:
+class SystemUnderTest:
     name: str
-    devices: Sequence[Device]
-    supplicants: Sequence[Certified]
+    devices: Sequence[BenchDevice]
+    supplicants: Sequence[ExpectedSupplicant]
     # What its processes are for ("radiusd", "postgres", "agent").
-    processes: Callable[[], Mapping[str, Tree]]
+    processes: Callable[[], Mapping[str, ProcessTree]]
     # Told what was answered, returns once all of it is stored.
-    settle: Callable[[Run], None] = lambda run: None
+    settle: Callable[[RunResult], None] = lambda run: None
 
     @cached_property
-    def mab_exchanges(self) -> Sequence[Pap]:
+    def mab_exchanges(self) -> Sequence[PapRequest]:
         """One for each device, encoded once: that takes a third of the generator's time from every round."""
         nases = {nas: nas.attributes() for nas in {device.nas for device in self.devices}}
-        return [mab(device.target, device.mac, nases[device.nas], vlan=device.vlan) for device in self.devices]
+        return [mab_request(device.target, device.mac, nases[device.nas], vlan=device.vlan) for device in self.devices]
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class RoundSample:
     """One round."""
 
-    run: Run
+    run: RunResult
     # Until the last row was in the database; `run.seconds` is until the last answer.
     stored_seconds: float
     # CPU seconds by role, until the last row was in the database.
@@ -92,16 +92,16 @@ class Sample:
 
 
 @dataclass(slots=True)
-class Result:
+class WorkResult:
     """All rounds of one work on one system."""
 
     work: str
     system: str
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[RoundSample] = field(default_factory=list)
 
     @property
-    def total(self) -> Run:
-        total = Run()
+    def total(self) -> RunResult:
+        total = RunResult()
         for sample in self.samples:
             total.merge(sample.run)
         return total
@@ -122,15 +122,15 @@ class Result:
         return median(sample.microseconds(role) for sample in self.samples)
 
 
-Work = Callable[[System, float], Run]
+WorkFunction = Callable[[SystemUnderTest, float], RunResult]
 
 
-def mab_work(system: System, seconds: float) -> Run:
+def mab_work(system: SystemUnderTest, seconds: float) -> RunResult:
     with RadiusClient() as client:
         return client.run(cycle(system.mab_exchanges).__next__, seconds=seconds, window=MAB_WINDOW)
 
 
-def paced_mab_work(system: System, seconds: float) -> Run:
+def paced_mab_work(system: SystemUnderTest, seconds: float) -> RunResult:
     """The same rate for every system. At its own limit each pays another price per packet: one that is saturated reads
     several packets per wake-up, one that waits for the generator is woken for each."""
     with RadiusClient() as client:
@@ -138,7 +138,7 @@ def paced_mab_work(system: System, seconds: float) -> Run:
         return client.run(requests, seconds=seconds, window=MAB_WINDOW, per_second=PACED_PER_SECOND)
 
 
-def md5_work(system: System, seconds: float) -> Run:
+def md5_work(system: SystemUnderTest, seconds: float) -> RunResult:
     turns = cycle(system.devices)
 
     def following() -> EapMd5:
@@ -149,31 +149,31 @@ def md5_work(system: System, seconds: float) -> Run:
         return client.run(following, seconds=seconds, window=MAB_WINDOW)
 
 
-def accounting_work(system: System, seconds: float) -> Run:
+def accounting_work(system: SystemUnderTest, seconds: float) -> RunResult:
     source = AccountingSource(system.devices, prefix=os.urandom(4).hex())
     with RadiusClient() as client:
         return client.run(source, seconds=seconds, window=ACCOUNTING_WINDOW)
 
 
-def tls_full_work(system: System, seconds: float) -> Run:
+def tls_full_work(system: SystemUnderTest, seconds: float) -> RunResult:
     return _tls_work(system, seconds, reconnects=0)
 
 
-def tls_mix_work(system: System, seconds: float) -> Run:
+def tls_mix_work(system: SystemUnderTest, seconds: float) -> RunResult:
     """One full handshake to nine reconnects (Radiator's mix)."""
     return _tls_work(system, seconds, reconnects=RECONNECTS)
 
 
-def _tls_work(system: System, seconds: float, *, reconnects: int) -> Run:
-    def generate(devices: Sequence[Certified]) -> Run:
+def _tls_work(system: SystemUnderTest, seconds: float, *, reconnects: int) -> RunResult:
+    def generate(devices: Sequence[ExpectedSupplicant]) -> RunResult:
         with RadiusClient() as client:
             return client.run(EapTlsSource(devices, reconnects=reconnects), seconds=seconds, window=TLS_WINDOW)
 
     shares = [system.supplicants[share::TLS_PROCESSES] for share in range(TLS_PROCESSES)]
-    return run_together([partial(generate, share) for share in shares])
+    return run_in_processes([partial(generate, share) for share in shares])
 
 
-WORKS: Mapping[str, Work] = {
+WORKS: Mapping[str, WorkFunction] = {
     "mab": mab_work,
     "mab-paced": paced_mab_work,
     "mab-md5": md5_work,
@@ -183,7 +183,7 @@ WORKS: Mapping[str, Work] = {
 }
 
 
-def measure(system: System, work: str, seconds: float) -> Sample:
+def measure_round(system: SystemUnderTest, work: str, seconds: float) -> RoundSample:
     """One round. BenchError where nothing at all was answered as it should be."""
     before = _cpu(system)
     run = WORKS[work](system, seconds)
@@ -194,14 +194,14 @@ def measure(system: System, work: str, seconds: float) -> Sample:
     if not run.right:
         raise BenchError(f"{system.name} answered nothing as it should in {work}: {dict(run.faults())}")
     cpu = {role: after[role] - before.get(role, 0.0) for role in after}
-    return Sample(run, run.seconds + settling, cpu)
+    return RoundSample(run, run.seconds + settling, cpu)
 
 
-def _cpu(system: System) -> dict[str, float]:
+def _cpu(system: SystemUnderTest) -> dict[str, float]:
     return {role: cpu_seconds(tree) for role, tree in system.processes().items()}
 
 
-def rehearse(system: System, works: Sequence[str]) -> None:
+def rehearse(system: SystemUnderTest, works: Sequence[str]) -> None:
     """Shows that a system does the job before it is timed: right VLANs for known devices, a reject for an unknown one.
 
     Warms it up, too. BenchError with what it answered instead.
@@ -212,12 +212,12 @@ def rehearse(system: System, works: Sequence[str]) -> None:
         system.settle(run)
 
 
-def _rehearsals(system: System, works: Sequence[str]) -> Iterator[Run]:
+def _rehearsals(system: SystemUnderTest, works: Sequence[str]) -> Iterator[RunResult]:
     with RadiusClient() as client:
         if "mab" in works:
             yield client.run(cycle(system.mab_exchanges).__next__, count=200, window=8)
             target, attributes = system.devices[0].target, BENCH_NAS.attributes()
-            unknown = mab(target, "02ffffffffff", attributes, expected=ACCESS_REJECT, kind="unknown MAC")
+            unknown = mab_request(target, "02ffffffffff", attributes, expected=ACCESS_REJECT, kind="unknown MAC")
             yield client.ask(unknown)
         if "acct" in works:
             source = AccountingSource(system.devices, prefix=f"rehearsal-{os.urandom(4).hex()}", open_sessions=20)

@@ -9,7 +9,7 @@ _BUCKETS_PER_E = 50
 _BUCKETS = int(log(1e8) * _BUCKETS_PER_E) + 1
 
 
-class Histogram:
+class LatencyHistogram:
     """Latencies in a fixed 921 counters, so that an hour's run holds no more memory than a second's."""
 
     __slots__ = ("count", "counts", "max_seconds")
@@ -34,7 +34,7 @@ class Histogram:
                 return min(exp((bucket + 1) / _BUCKETS_PER_E) / 1e6, self.max_seconds)
         return self.max_seconds
 
-    def merge(self, other: "Histogram") -> None:
+    def merge(self, other: "LatencyHistogram") -> None:
         self.counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
         self.count += other.count
         self.max_seconds = max(self.max_seconds, other.max_seconds)
@@ -49,7 +49,7 @@ class Tally:
     wrong: Counter[str] = field(default_factory=Counter)
     # Unanswered after every retransmission.
     unanswered: int = 0
-    latency: Histogram = field(default_factory=Histogram)
+    latency: LatencyHistogram = field(default_factory=LatencyHistogram)
 
     @property
     def finished(self) -> int:
@@ -63,7 +63,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Run:
+class RunResult:
     """All that one call of `RadiusClient.run` did."""
 
     seconds: float = 0.0
@@ -103,7 +103,7 @@ class Run:
         found.update({f"reply dropped: {fault}": count for fault, count in self.forged.items()})
         return found
 
-    def merge(self, other: "Run", *, parallel: bool = False) -> None:
+    def merge(self, other: "RunResult", *, parallel: bool = False) -> None:
         """Adds another run's counts: of the same seconds (`parallel`, another process) or of the seconds after."""
         self.seconds = max(self.seconds, other.seconds) if parallel else self.seconds + other.seconds
         self.requests += other.requests

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from loadtest import packet
 from loadtest.packet import attribute
-from loadtest.radius_client import Request, Target, unlike
+from loadtest.radius_client import Request, Target, describe_unexpected_code
 
 _CALL_CHECK, _FRAMED_USER, _ETHERNET = 10, 2, 15
 _RADIUS = 1
@@ -16,7 +16,7 @@ START, STOP, INTERIM = 1, 2, 3
 _STATUS_NAMES = {START: "start", STOP: "stop", INTERIM: "interim"}
 
 
-class Nas(NamedTuple):
+class BenchNas(NamedTuple):
     """A switch, as it describes itself."""
 
     identifier: str = "bench-switch"
@@ -36,7 +36,7 @@ class Nas(NamedTuple):
         )
 
 
-BENCH_NAS = Nas()
+BENCH_NAS = BenchNas()
 
 
 def calling_station(mac: str) -> bytes:
@@ -45,7 +45,7 @@ def calling_station(mac: str) -> bytes:
     return attribute(packet.CALLING_STATION_ID, "-".join(text[at : at + 2] for at in range(0, 12, 2)))
 
 
-class Pap:
+class PapRequest:
     """An Access-Request with a password. `vlan` is the one the Access-Accept must bear ("" for none, None for any)."""
 
     __slots__ = ("attributes", "expected", "kind", "password", "target", "vlan")
@@ -74,7 +74,7 @@ class Pap:
 
     def receive(self, reply: bytes) -> Request | str:
         if reply[0] != self.expected:
-            return unlike(reply, self.expected)
+            return describe_unexpected_code(reply, self.expected)
         if self.vlan is not None and packet.vlan_of(reply) != self.vlan:
             return f"VLAN {packet.vlan_of(reply)!r} instead of {self.vlan!r}"
         return ""
@@ -83,7 +83,7 @@ class Pap:
 MAB_SERVICE = attribute(packet.SERVICE_TYPE, _CALL_CHECK)
 
 
-def mab(
+def mab_request(
     target: Target,
     mac: str,
     nas_attributes: bytes = b"",
@@ -91,10 +91,10 @@ def mab(
     expected: int = packet.ACCESS_ACCEPT,
     vlan: str | None = None,
     kind: str = "mab",
-) -> Pap:
+) -> PapRequest:
     """MAC authentication as switches send it by default: the address (12 hex digits) as name and as PAP password."""
     attributes = MAB_SERVICE + calling_station(mac) + nas_attributes
-    return Pap(target, mac, mac, attributes, expected=expected, vlan=vlan, kind=kind)
+    return PapRequest(target, mac, mac, attributes, expected=expected, vlan=vlan, kind=kind)
 
 
 class StatusServer:
@@ -110,31 +110,31 @@ class StatusServer:
         return Request(b"")
 
     def receive(self, reply: bytes) -> Request | str:
-        return "" if reply[0] == packet.ACCESS_ACCEPT else unlike(reply, packet.ACCESS_ACCEPT)
+        return "" if reply[0] == packet.ACCESS_ACCEPT else describe_unexpected_code(reply, packet.ACCESS_ACCEPT)
 
 
-class Device(NamedTuple):
+class BenchDevice(NamedTuple):
     """A device known to a tenant: where it authenticates, its MAC address, the VLAN it must get, and its switch."""
 
     target: Target
     mac: str
     vlan: str | None
-    nas: Nas = BENCH_NAS
+    nas: BenchNas = BENCH_NAS
 
 
-def mab_source(devices: Sequence[Device], nas: Nas = BENCH_NAS) -> Callable[[], Pap]:
+def mab_source(devices: Sequence[BenchDevice], nas: BenchNas = BENCH_NAS) -> Callable[[], PapRequest]:
     """All devices in turn, without end."""
     nas_attributes = nas.attributes()
     turns = cycle(devices)
 
-    def following() -> Pap:
+    def following() -> PapRequest:
         device = next(turns)
-        return mab(device.target, device.mac, nas_attributes, vlan=device.vlan)
+        return mab_request(device.target, device.mac, nas_attributes, vlan=device.vlan)
 
     return following
 
 
-class Accounting:
+class AccountingRequest:
     """One Accounting-Request. `acknowledged` is called once its response has been verified."""
 
     __slots__ = ("_acknowledged", "attributes", "kind", "target")
@@ -161,13 +161,13 @@ class Accounting:
 
     def receive(self, reply: bytes) -> Request | str:
         if reply[0] != packet.ACCOUNTING_RESPONSE:
-            return unlike(reply, packet.ACCOUNTING_RESPONSE)
+            return describe_unexpected_code(reply, packet.ACCOUNTING_RESPONSE)
         if self._acknowledged is not None:
             self._acknowledged()
         return ""
 
 
-class Acknowledged(NamedTuple):
+class AcknowledgedRecord(NamedTuple):
     """A record that the server promised to keep; `session_seconds` tells the interims of a session apart."""
 
     session_id: str
@@ -185,16 +185,16 @@ class AccountingSource:
 
     def __init__(
         self,
-        devices: Sequence[Device],
+        devices: Sequence[BenchDevice],
         *,
         prefix: str,
-        nas: Nas = BENCH_NAS,
+        nas: BenchNas = BENCH_NAS,
         interims: int = 1,
         open_sessions: int = 500,
         interim_seconds: int = 600,
     ) -> None:
         """`prefix` makes session ids unique over runs."""
-        self.acknowledged: list[Acknowledged] = []
+        self.acknowledged: list[AcknowledgedRecord] = []
         self._devices = cycle(devices)
         self._prefix = prefix
         self._nas_attributes = nas.attributes()
@@ -203,19 +203,19 @@ class AccountingSource:
         self._open_sessions = open_sessions
         self._numbers = count()
         # Sessions whose last record was acknowledged: (device, session id, records so far).
-        self._open: deque[tuple[Device, str, int]] = deque()
+        self._open: deque[tuple[BenchDevice, str, int]] = deque()
 
     def close(self) -> None:
         self._open_sessions = -1
 
-    def __call__(self) -> Accounting | None:
+    def __call__(self) -> AccountingRequest | None:
         if self._open and len(self._open) > self._open_sessions:
             return self._record(*self._open.popleft())
         if self._open_sessions < 0:
             return None
         return self._record(next(self._devices), f"{self._prefix}-{next(self._numbers):07x}", 0)
 
-    def _record(self, device: Device, session_id: str, records: int) -> Accounting:
+    def _record(self, device: BenchDevice, session_id: str, records: int) -> AccountingRequest:
         status = START if records == 0 else STOP if records > self._interims else INTERIM
         seconds = records * self._interim_seconds
         attributes = (
@@ -241,8 +241,8 @@ class AccountingSource:
             attributes += attribute(packet.ACCT_TERMINATE_CAUSE, _USER_REQUEST)
 
         def acknowledged() -> None:
-            self.acknowledged.append(Acknowledged(session_id, status, seconds))
+            self.acknowledged.append(AcknowledgedRecord(session_id, status, seconds))
             if status != STOP:
                 self._open.append((device, session_id, records + 1))
 
-        return Accounting(device.target, status, session_id, attributes, acknowledged=acknowledged)
+        return AccountingRequest(device.target, status, session_id, attributes, acknowledged=acknowledged)

@@ -7,62 +7,62 @@ from hashlib import md5 as _md5
 from typing import NamedTuple
 
 # Code, identifier, length, authenticator.
-HEAD = struct.Struct("!BBH16s")
-LEAST, MOST = HEAD.size, 4096
+HEADER = struct.Struct("!BBH16s")
+MIN_PACKET_BYTES, MAX_PACKET_BYTES = HEADER.size, 4096
 MESSAGE_AUTHENTICATOR = 80
 _NO_SIGNATURE = bytes(16)
 
 
-class Malformed(ValueError):
+class MalformedPacket(ValueError):
     """No RADIUS packet."""
 
 
-class Attribute(NamedTuple):
+class RadiusAttribute(NamedTuple):
     number: int
     value: bytes
     # Where the value begins in the packet.
     at: int
 
 
-class Packet(NamedTuple):
+class RadiusPacket(NamedTuple):
     code: int
     identifier: int
     authenticator: bytes
-    attributes: tuple[Attribute, ...]
+    attributes: tuple[RadiusAttribute, ...]
     # Without what comes after its length, which is padding (RFC 2865 3).
     octets: bytes
 
 
-def parse(datagram: bytes) -> Packet:
+def parse_packet(datagram: bytes) -> RadiusPacket:
     """Raises Malformed."""
-    if not LEAST <= len(datagram) <= MOST:
-        raise Malformed("no RADIUS packet has this size")
-    code, identifier, length, authenticator = HEAD.unpack_from(datagram)
-    if not LEAST <= length <= len(datagram):
-        raise Malformed("it is shorter than it says")
+    if not MIN_PACKET_BYTES <= len(datagram) <= MAX_PACKET_BYTES:
+        raise MalformedPacket("no RADIUS packet has this size")
+    code, identifier, length, authenticator = HEADER.unpack_from(datagram)
+    if not MIN_PACKET_BYTES <= length <= len(datagram):
+        raise MalformedPacket("it is shorter than it says")
     octets = datagram[:length]
-    return Packet(code, identifier, authenticator, tuple(_split(octets)), octets)
+    return RadiusPacket(code, identifier, authenticator, tuple(_parse_attributes(octets)), octets)
 
 
-def _split(octets: bytes) -> list[Attribute]:
+def _parse_attributes(octets: bytes) -> list[RadiusAttribute]:
     found = []
-    at = LEAST
+    at = MIN_PACKET_BYTES
     while at < len(octets):
         if at + 2 > len(octets) or octets[at + 1] < 2 or at + octets[at + 1] > len(octets):
-            raise Malformed("an attribute ends beyond the packet")
-        found.append(Attribute(octets[at], octets[at + 2 : at + octets[at + 1]], at + 2))
+            raise MalformedPacket("an attribute ends beyond the packet")
+        found.append(RadiusAttribute(octets[at], octets[at + 2 : at + octets[at + 1]], at + 2))
         at += octets[at + 1]
     return found
 
 
-def attribute(number: int, value: bytes) -> bytes:
+def encode_attribute(number: int, value: bytes) -> bytes:
     """Raises ValueError where the value does not fit (RFC 2865 5)."""
     return bytes((number, len(value) + 2)) + value
 
 
-def unsigned_message() -> bytes:
+def empty_message_authenticator() -> bytes:
     """The Message-Authenticator that `sign` fills in; it comes first in a packet."""
-    return attribute(MESSAGE_AUTHENTICATOR, _NO_SIGNATURE)
+    return encode_attribute(MESSAGE_AUTHENTICATOR, _NO_SIGNATURE)
 
 
 def sign(head: bytes, authenticator: bytes, attributes: bytes, secret: bytes) -> bytes:
@@ -71,20 +71,20 @@ def sign(head: bytes, authenticator: bytes, attributes: bytes, secret: bytes) ->
     return attributes[:2] + signature + attributes[2 + len(signature) :]
 
 
-def is_signed(packet: Packet, authenticator: bytes, secret: bytes) -> bool | None:
+def is_signed(packet: RadiusPacket, authenticator: bytes, secret: bytes) -> bool | None:
     """Whether the Message-Authenticator is valid, with `authenticator` in the head; None if missing.
 
     Raises Malformed if there are several, or one of another length.
     """
-    signed: Sequence[Attribute] = [each for each in packet.attributes if each.number == MESSAGE_AUTHENTICATOR]
+    signed: Sequence[RadiusAttribute] = [each for each in packet.attributes if each.number == MESSAGE_AUTHENTICATOR]
     if not signed:
         return None
     if len(signed) != 1 or len(signed[0].value) != len(_NO_SIGNATURE):
-        raise Malformed("not one Message-Authenticator")
+        raise MalformedPacket("not one Message-Authenticator")
     [(_, value, at)] = signed
     octets = packet.octets
     expected = hmac.digest(
-        secret, octets[:4] + authenticator + octets[LEAST:at] + _NO_SIGNATURE + octets[at + 16 :], "md5"
+        secret, octets[:4] + authenticator + octets[MIN_PACKET_BYTES:at] + _NO_SIGNATURE + octets[at + 16 :], "md5"
     )
     return hmac.compare_digest(expected, value)
 

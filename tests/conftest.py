@@ -9,13 +9,13 @@ from sqlalchemy import Engine
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from tests import costs, effort
+from tests import cheap_hashing, run_depth
 from tests.factories.certificates import Certified, certify
 from tests.factories.tenancy import Platform, make_platform, make_tenant
-from tests.lasting import dispose_of_all
 from tests.postgres import Cluster, Database, Engines
-from tests.preparing import Preparation
-from tests.standing import Standing, laid_again
+from tests.preparation import Preparation
+from tests.row_snapshots import SnapshotStore, snapshotted
+from tests.shared_engines import dispose_all
 
 # Imported and collected objects are never garbage. Searching them takes a fifth of the time.
 gc.disable()
@@ -27,16 +27,16 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    effort.take_part(is_part="not long" in config.option.markexpr)
+    run_depth.select_part_run(is_part="not long" in config.option.markexpr)
     # On a busy machine the duration of an example says nothing about the code.
     slow = [HealthCheck.too_slow]
     settings.register_profile(
         "admit",
         deadline=None,
-        max_examples=effort.examples(100),
+        max_examples=run_depth.examples(100),
         suppress_health_check=slow,
         # Use the same examples each time, so that only changes cause failures. The long run uses new examples.
-        derandomize=not effort.is_whole(),
+        derandomize=not run_depth.is_whole(),
         print_blob=True,
     )
     settings.load_profile("admit")
@@ -71,14 +71,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def cheap_secrets() -> Iterator[None]:
-    with costs.cheap():
+    with cheap_hashing.cheap_hashes():
         yield
 
 
 @pytest.fixture
 def costs_in_use(cheap_secrets: None) -> Iterator[None]:
     """Use production costs of passwords and passphrases, for tests about them."""
-    with costs.in_use():
+    with cheap_hashing.production_hashes():
         yield
 
 
@@ -95,26 +95,26 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def migrated_database(cluster: Cluster) -> Iterator[Database]:
     yield cluster.create_database()
-    dispose_of_all()
+    dispose_all()
 
 
 @pytest.fixture(scope="session")
-def lasting_standing(migrated_database: Database) -> Iterator[Standing]:
-    standing = Standing(migrated_database)
+def lasting_standing(migrated_database: Database) -> Iterator[SnapshotStore]:
+    standing = SnapshotStore(migrated_database)
     standing.empty()
     yield standing
     standing.close()
 
 
 @pytest.fixture
-def database(migrated_database: Database, lasting_standing: Standing) -> Iterator[Database]:
+def database(migrated_database: Database, lasting_standing: SnapshotStore) -> Iterator[Database]:
     """The migrated database, empty at the start of the test."""
     yield migrated_database
     lasting_standing.empty()
 
 
 @pytest.fixture
-def standing(database: Database, lasting_standing: Standing) -> Standing:
+def standing(database: Database, lasting_standing: SnapshotStore) -> SnapshotStore:
     """Create a test's starting data, or restore a saved copy of it."""
     return lasting_standing
 
@@ -147,18 +147,18 @@ def owner_engine(database: Database, engines: Engines) -> Engine:
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
     return make_platform(app_engine, cell_engine)
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def alpha(app_engine: Engine, platform: Platform) -> Certified:
     return certify(app_engine, make_tenant(app_engine, platform, "alpha").id)
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def bravo(app_engine: Engine, platform: Platform) -> Certified:
     return certify(app_engine, make_tenant(app_engine, platform, "bravo").id)

@@ -16,13 +16,13 @@ from psycopg import sql
 
 from nac.db import make_engine
 from nac.db.migration import upgrade_schema
-from tests.frozen import frozen
-from tests.waiting import PATIENCE_SECONDS
+from tests.frozen_processes import frozen
+from tests.polling import PATIENCE_SECONDS
 
 _DATABASE = "admit"
 # Migrated and never connected to: every other database is a copy.
 _PATTERN = "admit_pattern"
-# Names the folder of a stopped cluster with the template database, or of one in preparation (tests/preparing.py).
+# Names the folder of a stopped cluster with the template database, or of one in preparation (tests/preparation.py).
 PREPARED = "TESTS_CLUSTER"
 _PREPARED_SECONDS = 60
 _ROLES_SQL = Path(__file__).parents[1] / "migrations" / "roles.sql"

@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.waiting import PATIENCE_SECONDS
+from tests.polling import PATIENCE_SECONDS
 
 
 class RedisServer:

@@ -8,23 +8,23 @@ from celery.schedules import crontab
 
 from nac.db import make_engine, set_process_engine
 from nac.settings import Settings, load_settings
-from worker.beat import BeatAgain
-from worker.names import (
+from worker.beat import BeatRestarter
+from worker.constants import (
     ALARMS_INTERVAL_SECONDS,
+    DISPATCH_INTERVAL_SECONDS,
     HEARTBEAT_INTERVAL_SECONDS,
-    LOOK_INTERVAL_SECONDS,
     ROTATIONS_INTERVAL_SECONDS,
     SETTLE_INTERVAL_SECONDS,
     STATUS_INTERVAL_SECONDS,
     TRIALS_INTERVAL_SECONDS,
 )
-from worker.outages import OnceAMinute, without_traceback
-from worker.priority import give_way, serve_last
+from worker.log_filters import SchedulingErrorFilter, drop_outage_traceback
+from worker.priority import lower_connection_priority, lower_priority
 
-JOBS = (
+JOB_MODULES = (
     "worker.jobs.alarms",
     "worker.jobs.api",
-    "worker.jobs.asked",
+    "worker.jobs.job_queue",
     "worker.jobs.audit",
     "worker.jobs.authorities",
     "worker.jobs.certificates",
@@ -33,7 +33,7 @@ JOBS = (
     "worker.jobs.feeds",
     "worker.jobs.heartbeat",
     "worker.jobs.logs",
-    "worker.jobs.looking",
+    "worker.jobs.dispatch",
     "worker.jobs.mail",
     "worker.jobs.policies",
     "worker.jobs.redecisions",
@@ -47,7 +47,7 @@ JOBS = (
     "worker.jobs.trials",
 )
 # Also run when a worker starts, to catch up after a time without one.
-AT_START = (
+STARTUP_JOBS = (
     "worker.heartbeat",
     "certificates.renew",
     "certificates.warn",
@@ -69,7 +69,7 @@ def broker_url(redis_url: str) -> str:
 
 
 def make_app(settings: Settings) -> Celery:
-    app = Celery("admit", broker=broker_url(settings.redis_url), include=JOBS)
+    app = Celery("admit", broker=broker_url(settings.redis_url), include=JOB_MODULES)
     app.conf.update(
         # A job of a dying worker runs again; jobs are written for that.
         task_acks_late=True,
@@ -94,8 +94,8 @@ def make_app(settings: Settings) -> Celery:
             },
             "worker.look": {
                 "task": "worker.look",
-                "schedule": LOOK_INTERVAL_SECONDS,
-                "options": {"expires": 2 * LOOK_INTERVAL_SECONDS},
+                "schedule": DISPATCH_INTERVAL_SECONDS,
+                "options": {"expires": 2 * DISPATCH_INTERVAL_SECONDS},
             },
             "alarms.publish": {
                 "task": "alarms.publish",
@@ -164,29 +164,29 @@ def make_app(settings: Settings) -> Celery:
 
 _settings = load_settings(required=("DATABASE_URL", "DATABASE_WORKER_URL", "REDIS_URL"))
 app = make_app(_settings)
-app.steps["worker"].add(BeatAgain)
+app.steps["worker"].add(BeatRestarter)
 app.set_default()
 
 
 @signals.after_setup_logger.connect
-def _quiet(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
+def _configure_loggers(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
     """Reduce log lines: three for each heartbeat would hide those of jobs. Failures are still logged.
 
     httpx would log URLs from tenants, which may contain secrets.
     """
     for name in ("celery.app.trace", "celery.beat", "celery.worker.request", "celery.worker.strategy", "httpx"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    logging.getLogger("celery.app.trace").addFilter(without_traceback)
-    logging.getLogger("celery.beat").addFilter(OnceAMinute())
+    logging.getLogger("celery.app.trace").addFilter(drop_outage_traceback)
+    logging.getLogger("celery.beat").addFilter(SchedulingErrorFilter())
 
 
 @signals.worker_init.connect
-def _give_way(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
-    give_way()
+def _lower_priority(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
+    lower_priority()
 
 
 @signals.worker_process_init.connect
-def _own_engine(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
+def _create_process_engine(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
     """Create an engine for each child, because connections do not survive a fork."""
     # Job queues are sometimes empty and sometimes long, so a cached plan is useless.
     plans = ("plan_cache_mode=force_custom_plan",)
@@ -197,10 +197,10 @@ def _own_engine(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
         settings=plans,
         statement_seconds=_STATEMENT_SECONDS,
     )
-    set_process_engine(serve_last(engine))
+    set_process_engine(lower_connection_priority(engine))
 
 
 @signals.worker_ready.connect
-def _run_at_start(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
-    for name in AT_START:
+def _run_startup_jobs(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
+    for name in STARTUP_JOBS:
         app.send_task(name, expires=60)

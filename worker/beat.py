@@ -8,19 +8,19 @@ from typing import Any, Final
 from celery import bootsteps, signals
 from celery.beat import EmbeddedService
 
-_LOOK_SECONDS: Final = 2.0
+_CHECK_INTERVAL_SECONDS: Final = 2.0
 # prctl(2).
 _PR_SET_PDEATHSIG: Final = 1
 _log = logging.getLogger(__name__)
 
 
 @signals.beat_embedded_init.connect
-def _end_with_the_worker(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
+def _stop_with_worker(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
     """End beat if the worker is killed: otherwise it runs beside the next worker's."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-class BeatAgain(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
+class BeatRestarter(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
     """Restarts beat after it died, for example by the OOM killer or on a full disk."""
 
     requires = ("celery.worker.components:Timer", "celery.worker.components:Beat")
@@ -32,7 +32,7 @@ class BeatAgain(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no
 
     def start(self, worker: Any) -> None:  # noqa: ANN401 -- Celery's worker, of no type
         if worker.beat is not None:
-            self._timer = worker.timer.call_repeatedly(_LOOK_SECONDS, self._look, (worker,))
+            self._timer = worker.timer.call_repeatedly(_CHECK_INTERVAL_SECONDS, self._look, (worker,))
 
     def stop(self, worker: Any) -> None:  # noqa: ANN401 -- Celery's worker, of no type
         if self._timer is not None:

@@ -10,16 +10,16 @@ from nac.sealing import Seal
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
 from nac.templates import rollouts
-from worker.tenant_files import TENANT_FILES
+from worker.tenant_files import TENANT_FILE_HANDLERS
 
 
 def _seal() -> Seal:
     return Sealer(MasterKeyFile(load_settings().master_key_file)).seal
 
 
-HANDLERS: Final[Mapping[str, JobHandler]] = {
+JOB_HANDLERS: Final[Mapping[str, JobHandler]] = {
     **imports.build_handlers(_seal),
     **policies.JOB_HANDLERS,
-    **TENANT_FILES,
+    **TENANT_FILE_HANDLERS,
     rollouts.JOB_KIND: rollouts.ROLLOUT_HANDLER,
 }

@@ -11,12 +11,12 @@ from sqlalchemy import Engine, event
 NICENESS = 10
 
 
-def give_way() -> None:
+def lower_priority() -> None:
     """Lower the priority of this process and its children."""
     os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
-def serve_last(engine: Engine) -> Engine:
+def lower_connection_priority(engine: Engine) -> Engine:
     """Lower the priority of PostgreSQL's backends for `engine` if it runs on this machine."""
 
     @event.listens_for(engine, "connect")
@@ -31,12 +31,12 @@ def serve_last(engine: Engine) -> Engine:
                 # Every backend has its own session (setsid), and the kernel first shares cores among sessions.
                 Path(f"/proc/{backend}/autogroup").write_text(f"{NICENESS}\n")
             except PermissionError:
-                _ask_to_give_way(connection)
+                _request_lower_priority(connection)
 
     return engine
 
 
-def _ask_to_give_way(connection: psycopg.Connection) -> None:
+def _request_lower_priority(connection: psycopg.Connection) -> None:
     """Have PostgreSQL lower its own priority if it runs as another user and `up` has set this up
     (migrations/machine.sql)."""
     connection.autocommit = True

@@ -9,18 +9,18 @@ from nac.settings import load_settings
 from nac.tenant_files import file_jobs
 
 
-def _export(work: JobRun) -> Mapping[str, Any]:
+def _run_export(work: JobRun) -> Mapping[str, Any]:
     settings = load_settings()
     return file_jobs.run_export_job(
         work, export_dir=settings.export_dir, sealer=SigningContext.from_settings(settings).sealer
     )
 
 
-def _import(work: JobRun) -> Mapping[str, Any]:
+def _run_import(work: JobRun) -> Mapping[str, Any]:
     return file_jobs.run_import_job(work, signing=SigningContext.from_settings(load_settings()))
 
 
-TENANT_FILES = {
-    file_jobs.EXPORT_JOB: MultiTransactionHandler(_export),
-    file_jobs.IMPORT_JOB: MultiTransactionHandler(_import),
+TENANT_FILE_HANDLERS = {
+    file_jobs.EXPORT_JOB: MultiTransactionHandler(_run_export),
+    file_jobs.IMPORT_JOB: MultiTransactionHandler(_run_import),
 }

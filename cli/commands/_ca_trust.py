@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from cli.command_context import CommandContext
 from cli.commands._ca_rows import authority_row, status_rows
-from cli.domain import Domain
-from cli.fail import Refused, confirm
-from cli.mistakes import rows_listed
+from cli.errors import Refused, confirm
+from cli.mistakes import report_row_mistakes
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from nac.certificates import bulk_revocation, external_authorities, status_refresh
 from nac.certificates import service as certificates
@@ -39,8 +39,8 @@ def import_(files: tuple[Path, ...], tenant: str, crl_url: str | None, ocsp_url:
     (docs/reference/trust.md).
     """
     contents = [(path.name, _read(path)) for path in files]
-    domain = Domain()
-    with rows_listed(external_authorities.InvalidUpload, as_json=as_json):
+    domain = CommandContext()
+    with report_row_mistakes(external_authorities.InvalidUpload, as_json=as_json):
         with domain.change(tenant) as (session, tenant_id):
             imported = external_authorities.import_authorities(
                 session,
@@ -74,7 +74,7 @@ def set_(authority: str, tenant: str, crl_url: str | None, ocsp_url: str | None,
     """Set the status URLs of the external AUTHORITY; "" uses the URLs in its certificates."""
     if crl_url is None and ocsp_url is None:
         raise InvalidInput("No setting to change.", remedy="Use --crl-url or --ocsp-url.")
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         row = external_authorities.update_status_sources(
             session, actor=domain.actor, tenant_id=tenant_id, which=authority, crl_url=crl_url, ocsp_url=ocsp_url
@@ -94,7 +94,7 @@ def refresh(ctx: click.Context, authority: str | None, tenant: str, as_json: boo
     Waits until the worker has fetched the lists and queried OCSP. Then shows the age of each list and any errors. Exit
     status 1 if a fetch failed or no URL is known.
     """
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         asked = status_refresh.request_refresh(session, tenant_id=tenant_id, which=authority, now=utc_now())
     _await_answers(domain, tenant, asked)
@@ -113,7 +113,7 @@ def _in_short(row: Row) -> Row:
     return short | {"failure": row["crl_failure"] or row["ocsp_failure"]}
 
 
-def _await_answers(domain: Domain, tenant: str, asked: status_refresh.RefreshRequest) -> None:
+def _await_answers(domain: CommandContext, tenant: str, asked: status_refresh.RefreshRequest) -> None:
     deadline = time.monotonic() + _ANSWERED_SECONDS
     while True:
         with domain.tenant(tenant) as (session, tenant_id):
@@ -133,7 +133,7 @@ def _await_answers(domain: Domain, tenant: str, asked: status_refresh.RefreshReq
 @json_option
 def remove(authority: str, tenant: str, as_json: bool) -> None:
     """Stop trusting the external AUTHORITY, and those below it that have no other trusted issuer."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         gone = external_authorities.delete_authority(session, actor=domain.actor, tenant_id=tenant_id, which=authority)
         rows = [{"id": str(row.id), "name": row.name} for row in gone]
@@ -160,7 +160,7 @@ def revoke(authority: str, tenant: str, reason: str, yes: bool, as_json: bool) -
     For the tenant's own authority, this includes the RADIUS server certificate. Certificates and tunnels then stop
     working until you create a new authority (./admit ca rollover).
     """
-    domain = Domain()
+    domain = CommandContext()
     if not yes:
         with domain.tenant(tenant) as (session, tenant_id):
             name = certificates.require_authority(session, tenant_id=tenant_id, which=authority).name

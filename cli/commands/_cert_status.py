@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from cli.command_context import CommandContext
 from cli.commands._cert_rows import full_row
-from cli.domain import Domain
 from cli.output import json_option, show_one, tenant_option
 from nac.certificates import bulk_revocation
 from nac.certificates import service as certificates
@@ -44,7 +44,7 @@ def _change(
         raise InvalidInput(
             "No certificate selected.", remedy="Use a serial number, --all-of-endpoint or --all-of-user."
         )
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         given = more | {"actor": domain.actor, "tenant_id": tenant_id}
         if serial is not None:

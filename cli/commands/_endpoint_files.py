@@ -7,9 +7,9 @@ from typing import Any, TextIO
 
 import click
 
-from cli.domain import Domain
-from cli.fail import text_read
-from cli.mistakes import lines_listed
+from cli.command_context import CommandContext
+from cli.errors import require_utf8
+from cli.mistakes import report_file_mistakes
 from cli.output import json_option, show_one, tenant_option
 from nac.endpoints import file_import
 from nac.endpoints import service as endpoints
@@ -36,10 +36,10 @@ def import_(
     as_json: bool,
 ) -> None:
     """Import the endpoints of FILE (CSV or JSON lines). If a line is invalid, nothing is imported."""
-    with text_read(file.name):
+    with require_utf8(file.name):
         text = file.read().decode("utf-8")
-    domain = Domain()
-    with lines_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
+    domain = CommandContext()
+    with report_file_mistakes(as_json=as_json), domain.change(tenant) as (session, tenant_id):
         done = file_import.import_endpoints(
             session,
             actor=domain.actor,
@@ -62,7 +62,7 @@ def import_(
 def export(tenant: str, form: str, output: TextIO) -> None:
     """Export the active and blocked endpoints, in the format of `import`."""
     wanted = endpoints.EndpointCriteria(statuses=("active", "blocked"))
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         rows = []
         for page in endpoints.ORDERS.pages(
             lambda span: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, span=span)

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
+from cli.command_context import CommandContext
 from cli.commands._endpoint_rows import filter_options, inbox_rows, is_narrow, take_filter
-from cli.domain import Domain
-from cli.moments import until_option
 from cli.output import json_option, show_list, tenant_option
+from cli.time_options import until_option
 from nac.endpoints import inbox as service
 from nac.endpoints import service as endpoints
 
@@ -23,7 +23,7 @@ from nac.endpoints import service as endpoints
 def inbox(tenant: str, after: str, limit: int, as_json: bool, **given: Any) -> None:  # noqa: ANN401 -- click's
     """List the discovered devices that wait to be classified."""
     wanted = take_filter(given, statuses=("discovered",))
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         found = endpoints.ORDERS.pages(
             lambda span: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, span=span),
             after=endpoints.parse_after_key(after),
@@ -61,7 +61,7 @@ def classify(
     wanted = take_filter(given, macs=macs)
     if not is_narrow(wanted):
         raise click.UsageError("No device selected. Use MAC addresses, or an option such as --vendor.")
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) if dry_run else domain.change(tenant) as (session, tenant_id):
         decision = service.InboxDecision(action, groups, valid_until, allow_random)
         found = service.classify_endpoints(

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import click
 
+from cli.command_context import CommandContext
 from cli.commands._endpoint_rows import posture_rows
-from cli.domain import Domain
-from cli.moments import Lifetime
 from cli.output import json_option, show_one, tenant_option
+from cli.time_options import DurationType
 from nac.endpoints import posture as service
 from nac.mac import display_mac
 
@@ -28,7 +28,7 @@ def posture() -> None:
 @click.option("--source", default="cli", show_default=True, help="Name of the reporting system.")
 @click.option(
     "--lifetime",
-    type=Lifetime(),
+    type=DurationType(),
     default="1d",
     show_default=True,
     help="Lifetime of the values, such as 90s, 15m, 1h or 2d.",
@@ -45,7 +45,7 @@ def set_(mac: str, values: tuple[str, ...], tenant: str, source: str, lifetime: 
         if not mark:
             raise click.UsageError(f"Invalid value {each!r}. Use NAME=VALUE.")
         told[name] = _WORDS[text] if text in _WORDS else int(text) if _WHOLE.fullmatch(text) else text
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         endpoint = service.update_posture(
             session, actor=domain.actor, tenant_id=tenant_id, mac=mac, values=told, source=source, lifetime=lifetime

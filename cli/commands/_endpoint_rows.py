@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import click
 from sqlalchemy.orm import Session
 
-from cli.moments import Since
 from cli.output import Row
+from cli.time_options import SinceType
 from nac.clock import utc_now
 from nac.endpoints import service as endpoints
 from nac.endpoints.service import EndpointCriteria, EndpointWithSighting
@@ -26,7 +26,7 @@ _OPTIONS = (
     click.option("--profile", default="", help="Device profile, such as printer."),
     click.option("--site", default="", metavar="SLUG", help="Site of the last sighting."),
     click.option(
-        "--seen-since", type=Since(), help="Earliest last sighting: an age (15m, 1h, 2d) or a date and time (UTC)."
+        "--seen-since", type=SinceType(), help="Earliest last sighting: an age (15m, 1h, 2d) or a date and time (UTC)."
     ),
     click.option("--text", default="", help="Part of the name or owner."),
     click.option("--random/--no-random", default=None, help="Only random MAC addresses, or none of them (IEEE 802c)."),

@@ -8,7 +8,7 @@ from typing import Any, TextIO, TypeVar
 import click
 
 from cli.commands.user import first_line
-from cli.fail import text_read
+from cli.errors import require_utf8
 from nac.errors import InvalidInput
 from nac.feeds.event_sources import EVENT_KINDS
 from nac.feeds.settings import FACILITIES, OUTCOMES, SEVERITIES
@@ -102,13 +102,13 @@ def given(options: Mapping[str, Any]) -> dict[str, Any]:
 def pem(file: TextIO | None) -> str:
     if file is None:
         return ""
-    with text_read(file.name):
+    with require_utf8(file.name):
         return file.read()
 
 
 def _headers(file: TextIO) -> dict[str, str]:
     headers: dict[str, str] = {}
-    with text_read(file.name):
+    with require_utf8(file.name):
         for number, line in enumerate(file.read().splitlines(), start=1):
             name, colon, value = line.partition(":")
             if not line.strip():

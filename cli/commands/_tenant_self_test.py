@@ -5,8 +5,8 @@ from uuid import UUID
 
 import click
 
-from cli.domain import Domain
-from cli.fail import Refused
+from cli.command_context import CommandContext
+from cli.errors import Refused
 from cli.output import Row, json_option, show_json, show_list
 from nac.models import SelfTest
 from nac.self_tests import service as self_tests
@@ -23,7 +23,7 @@ def self_test(slug: str, as_json: bool) -> None:
 
     Exit status 1 if a response does not match the tenant's policy.
     """
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(slug) as (session, tenant_id):
         test_id = self_tests.start_self_test(session, actor=domain.actor, tenant_id=tenant_id).id
     row = _wait(domain, slug, test_id)
@@ -41,7 +41,7 @@ def self_test(slug: str, as_json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def _wait(domain: Domain, slug: str, test_id: UUID) -> SelfTest:
+def _wait(domain: CommandContext, slug: str, test_id: UUID) -> SelfTest:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         with domain.tenant(slug) as (session, tenant_id):

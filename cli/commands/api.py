@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from cli import environment
-from cli.remote.calling import Api
+from cli.remote.client import ApiClient
 from cli.remote.commands import make_command
 from cli.remote.description import Operation, Operations
 from nac.errors import InvalidInput
@@ -69,14 +69,16 @@ def _operations(ctx: click.Context) -> Operations:
     return known
 
 
-def _api(ctx: click.Context) -> Api:
+def _api(ctx: click.Context) -> ApiClient:
     url = ctx.meta.get("admit.api.url") or os.environ.get(_URL) or _here()
     if not url.startswith(("http://", "https://")):
         raise InvalidInput(
             f"Invalid URL {url!r}.", place="--url", remedy="Use a URL such as https://admit.example.com."
         )
     path: Path | None = ctx.meta.get("admit.api.token_file")
-    return Api(url.rstrip("/"), path.read_text("ascii", "replace").strip() if path else os.environ.get(_TOKEN, ""))
+    return ApiClient(
+        url.rstrip("/"), path.read_text("ascii", "replace").strip() if path else os.environ.get(_TOKEN, "")
+    )
 
 
 def _here() -> str:

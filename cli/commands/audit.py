@@ -10,10 +10,10 @@ from typing import Any, TypedDict, TypeVar, Unpack
 import click
 from sqlalchemy.orm import Session
 
-from cli.domain import Domain
-from cli.fail import text_read
-from cli.moments import Since
-from cli.output import Row, json_option, printable, show_json, show_one, shown
+from cli.command_context import CommandContext
+from cli.errors import require_utf8
+from cli.output import Row, escape_unprintable, format_value, json_option, show_json, show_one
+from cli.time_options import SinceType
 from nac.accounts.owners import Owner
 from nac.audit import chain_export, service
 from nac.audit.differences import list_differences
@@ -66,13 +66,13 @@ def _owner(session: Session, tenant: str | None, msp: str | None) -> Owner:
 @click.option("--text", default="", help="Part of the target.")
 @click.option("--request", "request_id", metavar="ID", default="", help="ID of the API request.")
 @click.option("--address", default="", help="Source address of the request.")
-@click.option("--since", type=Since(), help="Start: an age (15m, 1h, 2d) or a date and time (UTC).")
-@click.option("--until", type=Since(), help="End (exclusive), in the same formats.")
+@click.option("--since", type=SinceType(), help="Start: an age (15m, 1h, 2d) or a date and time (UTC).")
+@click.option("--until", type=SinceType(), help="End (exclusive), in the same formats.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of entries.")
 @json_option
 def list_(tenant: str | None, msp: str | None, limit: int, as_json: bool, **wanted: Unpack[_Wanted]) -> None:
     """List entries with their changes, newest first."""
-    with Domain().platform() as session:
+    with CommandContext().platform() as session:
         owner = _owner(session, tenant, msp)
         rows = list(islice(_entries(session, owner, AuditEntryFilter(**wanted), limit), limit))
     if as_json:
@@ -80,9 +80,9 @@ def list_(tenant: str | None, msp: str | None, limit: int, as_json: bool, **want
         return
     for row in rows:
         where = f" from {row.address}" if row.address else ""
-        click.echo(printable(f"{row.at:%Y-%m-%d %H:%M:%S}  {row.action} {row.target}  by {row.actor}{where}"))
+        click.echo(escape_unprintable(f"{row.at:%Y-%m-%d %H:%M:%S}  {row.action} {row.target}  by {row.actor}{where}"))
         for name, before, after in list_differences(row.before, row.after):
-            click.echo(f"    {printable(name)}: {shown(before)} -> {shown(after)}")
+            click.echo(f"    {escape_unprintable(name)}: {format_value(before)} -> {format_value(after)}")
     if not rows:
         click.echo("none")
 
@@ -110,7 +110,7 @@ def _row(row: AuditEntry) -> Row:
 @json_option
 def export(tenant: str | None, msp: str | None, after: int, output: Path, as_json: bool) -> None:
     """Export the chain to a file for `audit verify`."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.platform() as session:
         owner = _owner(session, tenant, msp)
     pieces = chain_export.export_chain(domain.platform, owner=owner, behind=after)
@@ -131,7 +131,7 @@ _File = click.Path(path_type=Path, exists=True, dir_okay=False)
 def verify(file: Path, heads: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
     """Verify FILE, an export of the audit log; exit status 1 if it was altered. Needs no database."""
     known = [parse_known_head(_read(head)) for head in heads]
-    with text_read(file.name), file.open(encoding="utf-8") as lines:
+    with require_utf8(file.name), file.open(encoding="utf-8") as lines:
         result = verify_lines(lines, known=known, public_key=_read(key) if key else "")
     row: Row = {
         "chain": result.chain,
@@ -148,5 +148,5 @@ def verify(file: Path, heads: tuple[Path, ...], key: Path | None, as_json: bool)
 
 
 def _read(path: Path) -> str:
-    with text_read(path.name):
+    with require_utf8(path.name):
         return path.read_text(encoding="utf-8")

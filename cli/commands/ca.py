@@ -11,13 +11,13 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy.orm import Session
 
+from cli.certificate_files import read_password_file
+from cli.command_context import CommandContext
 from cli.commands import _ca_trust
 from cli.commands._ca_rows import authority_row, status_rows
-from cli.domain import Domain
-from cli.fail import Refused
-from cli.handout import read_password
-from cli.moments import moment_option
+from cli.errors import Refused
 from cli.output import Row, json_option, show_list, show_one, tenant_option
+from cli.time_options import moment_option
 from nac.certificates import external_authorities, offline_root, profiles, rollover
 from nac.certificates import service as certificates
 from nac.clock import utc_now
@@ -55,7 +55,7 @@ def _full_row(session: Session, tenant_id: TenantId, authority: CertificateAutho
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
     """List the authorities."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         rows = [
             authority_row(session, tenant_id, authority)
             for authority in certificates.list_authorities(session, tenant_id=tenant_id)
@@ -69,7 +69,7 @@ def list_(tenant: str, as_json: bool) -> None:
 @json_option
 def show(authority: str, tenant: str, as_json: bool) -> None:
     """Show AUTHORITY: an id, or the newest `root` or `issuing` authority (default root)."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         found = certificates.require_authority(session, tenant_id=tenant_id, which=authority)
         row = _full_row(session, tenant_id, found)
     show_one(row, as_json=as_json)
@@ -82,7 +82,7 @@ def show(authority: str, tenant: str, as_json: bool) -> None:
 @json_option
 def export(authority: str, tenant: str, out: Path | None, as_json: bool) -> None:
     """Export the certificate of AUTHORITY as PEM. Devices must trust the root."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         found = certificates.require_authority(session, tenant_id=tenant_id, which=authority)
         shown = authority_row(session, tenant_id, found)
     pem = x509.load_der_x509_certificate(found.certificate_der).public_bytes(Encoding.PEM).decode()
@@ -111,7 +111,7 @@ def rollover_(tenant: str, of_root: bool, present_from: datetime | None, as_json
     """
     if present_from and not of_root:
         raise InvalidInput("Only valid with --root.", place="--present-from")
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         plan = rollover.plan_rollover(
             session, tenant_id=tenant_id, signing=domain.signing, of_root=of_root, server_from=present_from
@@ -139,7 +139,7 @@ def key_store(store: str, tenant: str, as_json: bool) -> None:
     Existing keys do not move. Create new ones with ./admit ca rollover.
     """
     chosen = cast(profiles.KeyStoreChoice, "" if store == "platform" else store)
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         profiles.update_key_store(session, actor=domain.actor, tenant_id=tenant_id, store=chosen)
     show_one({"tenant": tenant, "key_store": store}, as_json=as_json)
@@ -161,8 +161,8 @@ _passphrase_option = click.option(
 @json_option
 def export_root_key(tenant: str, out: Path, passphrase_file: Path, forget: bool, as_json: bool) -> None:
     """Export the root's key to a file, encrypted with a passphrase."""
-    passphrase = read_password(passphrase_file)
-    domain = Domain()
+    passphrase = read_password_file(passphrase_file)
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         root, pem = offline_root.export_root_key(
             session, actor=domain.actor, tenant_id=tenant_id, passphrase=passphrase, signing=domain.signing
@@ -190,14 +190,14 @@ def export_root_key(tenant: str, out: Path, passphrase_file: Path, forget: bool,
 @json_option
 def import_root_key(tenant: str, file: Path, passphrase_file: Path, as_json: bool) -> None:
     """Import the root's key from FILE, to sign an issuing authority with it."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         root = offline_root.import_root_key(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
             pem=file.read_bytes(),
-            passphrase=read_password(passphrase_file),
+            passphrase=read_password_file(passphrase_file),
             signing=domain.signing,
         )
         row = _full_row(session, tenant_id, root)

@@ -4,7 +4,7 @@ from typing import Literal
 
 import click
 
-from cli.domain import Domain
+from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one
 from nac.cells import cell_admin
 from nac.cells.cell_admin import CellState
@@ -35,7 +35,7 @@ def _row(state: CellState) -> Row:
 @json_option
 def list_(as_json: bool) -> None:
     """List the cells."""
-    with Domain().platform() as session:
+    with CommandContext().platform() as session:
         rows = [_row(state) for state in cell_admin.list_states(session)]
     show_list(rows, as_json=as_json)
 
@@ -56,7 +56,7 @@ def set_(
     as_json: bool,
 ) -> None:
     """Update the cell NAME. Omitted settings do not change."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.platform() as session:
         state = cell_admin.update_cell(
             session, actor=domain.actor, name=name, status=status, labels=labels or None, address=address

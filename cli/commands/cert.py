@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 from sqlalchemy.orm import Session
 
+from cli.certificate_files import prepare_certificate_files, read_password_file
+from cli.command_context import CommandContext
 from cli.commands import _cert_status
 from cli.commands._cert_rows import certificate_row, full_row
 from cli.commands._client_profiles import CLIENT_PROFILES
-from cli.domain import Domain
-from cli.handout import handing_out, read_password
-from cli.moments import moment_option
-from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
+from cli.output import Row, iterate_pages, json_option, show_list, show_one, tenant_option
+from cli.time_options import moment_option
 from nac.certificates import expiry, server_renewal
 from nac.certificates import service as certificates
 from nac.certificates.errors import translate_pki_errors
@@ -111,7 +111,7 @@ def issue(
     with translate_pki_errors():
         names = tuple(map(parse_san, sans))
         request = read_signing_request(csr.read_bytes()) if csr else None
-    password = read_password(p12_password_file) if p12_password_file else None
+    password = read_password_file(p12_password_file) if p12_password_file else None
     if (request or profile == "server") and (password or p12_legacy):
         raise InvalidInput("A server's key stays in Admit, so there is no PKCS#12 file.", place="--p12-password-file")
     if profile in ("server", _RADSEC_SERVER) and (endpoint or user):
@@ -120,8 +120,8 @@ def issue(
         raise InvalidInput("Only valid for server certificates.", place="--present-from")
     if profile == _RADSEC_SERVER:
         names = add_dns_name(name, names)
-    with handing_out(out, name) as handout:
-        domain = Domain()
+    with prepare_certificate_files(out, name) as handout:
+        domain = CommandContext()
         with domain.change(tenant) as (session, tenant_id):
             if profile == "server":
                 issued = _issue_server(session, domain, tenant_id, name, names, request, present_from)
@@ -148,7 +148,7 @@ def issue(
 
 def _issue_server(
     session: Session,
-    domain: Domain,
+    domain: CommandContext,
     tenant_id: TenantId,
     name: str,
     sans: Sequence[San],
@@ -189,7 +189,7 @@ def list_(
     tenant: str, status: str | None, profile: str, name: str, limit: int | None, after: str, as_json: bool
 ) -> None:
     """List the certificates by serial number."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         found = certificates.ORDERS.pages(
             lambda span: certificates.list_certificates(
                 session, tenant_id=tenant_id, status=status or "", profile=profile, name=name, span=span
@@ -219,7 +219,7 @@ def expiring(slug: str | None, days: int, kinds: tuple[expiry.ExpiringKind, ...]
 
     For what to do, see "Expiry warnings" in docs/reference/pki.md.
     """
-    domain, now = Domain(), utc_now()
+    domain, now = CommandContext(), utc_now()
     rows: list[Row] = []
     for each in [slug] if slug else domain.slugs():
         with domain.tenant(each) as (session, tenant_id):
@@ -233,7 +233,7 @@ def expiring(slug: str | None, days: int, kinds: tuple[expiry.ExpiringKind, ...]
 def _expiring(
     session: Session, tenant_id: TenantId, now: datetime, days: int, kinds: Sequence[expiry.ExpiringKind]
 ) -> Iterator[expiry.ExpiringItem]:
-    found = pages(
+    found = iterate_pages(
         lambda after: expiry.list_expiring(
             session, tenant_id=tenant_id, now=now, within_days=days, kinds=kinds, after=after
         ),
@@ -275,7 +275,7 @@ def _expiring_row(item: expiry.ExpiringItem, now: datetime) -> Row:
 @json_option
 def present(serial: str, tenant: str, as_json: bool) -> None:
     """Present the server certificate SERIAL to devices from now on."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         before = server_renewal.get_presented_server(session, tenant_id=tenant_id)
         shown = server_renewal.present_server_certificate(
@@ -296,6 +296,6 @@ def present(serial: str, tenant: str, as_json: bool) -> None:
 @json_option
 def show(serial: str, tenant: str, as_json: bool) -> None:
     """Show the certificate SERIAL."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         row = full_row(session, certificates.require_by_serial(session, tenant_id=tenant_id, serial=serial))
     show_one(row, as_json=as_json)

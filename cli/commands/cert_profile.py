@@ -2,7 +2,7 @@
 
 import click
 
-from cli.domain import Domain
+from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from nac.certificates import profiles
 from pki.keys import KEY_KINDS
@@ -29,7 +29,7 @@ def _row(profile: CertificateProfile) -> Row:
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
     """List the profiles."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         rows = [_row(profile) for profile in profiles.list_profiles(session, tenant_id=tenant_id)]
     show_list(rows, as_json=as_json)
 
@@ -43,7 +43,7 @@ def list_(tenant: str, as_json: bool) -> None:
 def set_(name: str, tenant: str, validity_days: int | None, key: str | None, as_json: bool) -> None:
     """Update the profile NAME. Omitted settings return to the built-in values. Issued certificates do not change."""
     choice = {"validity_days": validity_days, "key": key}
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         chosen = profiles.update_profile(
             session,

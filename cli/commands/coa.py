@@ -6,8 +6,8 @@ from typing import TypedDict, Unpack
 
 import click
 
+from cli.command_context import CommandContext
 from cli.commands._coa_rows import coa_row, short_coa_row
-from cli.domain import Domain
 from cli.output import ROW_ID, json_option, show_list, show_one, tenant_option
 from nac.coa_requests import service as coa_requests
 from nac.db.sort_orders import PageSpan
@@ -56,7 +56,7 @@ def list_command(tenant: str, limit: int, as_json: bool, **wanted: Unpack[_Wante
     def fetch(span: PageSpan) -> Sequence[CoaRequest]:
         return coa_requests.list_requests(session, tenant_id=tenant_id, span=span, **wanted)
 
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         found = islice(chain.from_iterable(coa_requests.ORDERS.pages(fetch, size=min(limit, _PAGE))), limit)
         rows = [coa_row(request) if as_json else short_coa_row(request) for request in found]
     show_list(rows, as_json=as_json)
@@ -68,7 +68,7 @@ def list_command(tenant: str, limit: int, as_json: bool, **wanted: Unpack[_Wante
 @json_option
 def withdraw(tenant: str, request_id: int, as_json: bool) -> None:
     """Withdraw the request ID of coa list: no more packets are sent."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         row = coa_row(
             coa_requests.withdraw_request(session, actor=domain.actor, tenant_id=tenant_id, request_id=request_id)

@@ -10,9 +10,9 @@ from typing import TypedDict, Unpack
 
 import click
 
-from cli.domain import Domain
-from cli.moments import Since
-from cli.output import Row, json_option, pages, printable, tenant_option
+from cli.command_context import CommandContext
+from cli.output import Row, escape_unprintable, iterate_pages, json_option, tenant_option
+from cli.time_options import SinceType
 from nac.decisions import service as decisions
 from nac.decisions.service import DecisionLogRow, LoggedDecision
 from nac.mac import display_mac, normalise_mac
@@ -49,7 +49,7 @@ class _Wanted(TypedDict):
 @click.option("--rejects", is_flag=True, help="Only rejects.")
 @click.option("--monitored", is_flag=True, help="Only decisions in monitor mode.")
 @click.option("--reason", metavar="CODE", type=click.Choice(list(REASONS)), help="Reason code.")
-@click.option("--since", type=Since(), help="Start: an age (15m, 1h, 2d) or a date and time (UTC).")
+@click.option("--since", type=SinceType(), help="Start: an age (15m, 1h, 2d) or a date and time (UTC).")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of decisions.")
 @json_option
 def command(
@@ -71,8 +71,8 @@ def command(
             limit=min(limit, _PAGE),
         )
 
-    with Domain().tenant(tenant) as (session, tenant_id):
-        newest = chain.from_iterable(pages(fetch, lambda decision: decision.key, first=None))
+    with CommandContext().tenant(tenant) as (session, tenant_id):
+        newest = chain.from_iterable(iterate_pages(fetch, lambda decision: decision.key, first=None))
         found = list(islice(newest, limit))
         searched = None
         if len(found) < limit and since is None:
@@ -168,7 +168,7 @@ def _at(moment: datetime) -> str:
 
 
 def _line(parts: tuple[str, ...]) -> str:
-    return printable(", ".join(filter(None, parts)))
+    return escape_unprintable(", ".join(filter(None, parts)))
 
 
 def _tell(text: str) -> None:

@@ -2,11 +2,11 @@
 
 import click
 
+from cli.command_context import CommandContext
 from cli.demo.main import main
 from cli.demo.reset import remove_tenants
 from cli.demo.seed import TENANTS
-from cli.domain import Domain
-from cli.fail import confirm
+from cli.errors import confirm
 
 
 @click.command()
@@ -22,5 +22,5 @@ def command(ctx: click.Context, as_json: bool, reset: bool, yes: bool) -> None:
     if reset:
         if not yes:
             confirm(f"Delete the tenants {' and '.join(TENANTS)} with all their data?")
-        remove_tenants(Domain())
+        remove_tenants(CommandContext())
     ctx.exit(main(json=as_json, with_long=True))

@@ -2,7 +2,7 @@
 
 import click
 
-from cli.diagnosis import Diagnosis, examine
+from cli.diagnosis import Diagnosis, run_diagnosis
 
 _MARKS = {
     "ok": click.style("ok  ", fg="green"),
@@ -15,7 +15,7 @@ _MARKS = {
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Check packages, versions, accounts, ports, clock and disk. Exit status 1 if a check fails."""
-    findings = examine()
+    findings = run_diagnosis()
     for finding in findings:
         _show(finding)
     ctx.exit(1 if any(finding.verdict == "fail" for finding in findings) else 0)

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from cli import startup
-from cli.fail import confirm
+from cli.errors import confirm
 from cli.layout import Layout, find_arrangement, var_dir
 from cli.progress import Progress
 from radius.agent.paths import CellPaths
@@ -24,7 +24,7 @@ def command(purge: bool, yes: bool) -> None:
     progress = Progress()
     if purge and not yes:
         confirm(f"Delete the database, keys and certificates in {_places(layout)}?")
-    with startup.exclusive(layout):
+    with startup.exclusive_lock(layout):
         with progress.step("down", "stopped all processes"):
             left_behind = startup.stop(layout)
         if left_behind:

@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
+from cli.command_context import CommandContext
 from cli.commands._endpoint_files import export, import_
 from cli.commands._endpoint_inbox import classify, inbox
 from cli.commands._endpoint_posture import posture
 from cli.commands._endpoint_rows import details, filter_options, for_people, row, rows, take_filter
 from cli.commands._psk import passphrase_meant, psk_options
-from cli.domain import Domain
-from cli.moments import until_option
 from cli.output import json_option, show_list, show_one, tenant_option
+from cli.time_options import until_option
 from cli.verbs import add_verb
 from nac.endpoints import passphrases
 from nac.endpoints import service as endpoints
@@ -64,7 +64,7 @@ def add(
     as_json: bool,
 ) -> None:
     """Create or approve the endpoint MAC."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         endpoint = endpoints.create_endpoint(
             session,
@@ -123,7 +123,7 @@ def set_(
     """Update the endpoint MAC. Omitted settings do not change."""
     passphrase = passphrase_meant(psk, generate_psk=generate_psk, no_psk=no_psk)
     until = None if no_until else valid_until or UNSET
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         who: dict[str, Any] = {"actor": domain.actor, "tenant_id": tenant_id, "mac": mac}
         endpoint = endpoints.update_endpoint(
@@ -171,7 +171,7 @@ add_verb(
 @json_option
 def set_groups(mac: str, groups: tuple[str, ...], tenant: str, as_json: bool) -> None:
     """Replace the groups of the endpoint MAC with GROUPS."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         endpoint = endpoints.update_groups(session, actor=domain.actor, tenant_id=tenant_id, mac=mac, groups=groups)
         shown = row(session, tenant_id, endpoint)
@@ -184,7 +184,7 @@ def set_groups(mac: str, groups: tuple[str, ...], tenant: str, as_json: bool) ->
 @json_option
 def show(mac: str, tenant: str, as_json: bool) -> None:
     """Show all data about the endpoint MAC, with the reasons for its device profile."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         found = details(session, tenant_id, mac)
     show_one(found if as_json else for_people(found), as_json=as_json)
 
@@ -213,7 +213,7 @@ def list_(
 ) -> None:
     """List endpoints by MAC address."""
     wanted = take_filter(given, statuses=statuses or _KNOWN)
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         found = endpoints.ORDERS.pages(
             lambda span: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, span=span),
             after=endpoints.parse_after_key(after),

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from cli.command_context import CommandContext
 from cli.commands._psk import passphrase_meant, psk_options
-from cli.domain import Domain
 from cli.group_command import group_command
 from cli.output import json_option, show_list, show_one, tenant_option
 from nac.endpoints import passphrases
@@ -56,7 +56,7 @@ def set_(
         raise click.UsageError("Use only one of --rule and --no-rule.")
     passphrase = passphrase_meant(psk, generate_psk=generate_psk, no_psk=no_psk)
     condition = _read(rule) if rule else None
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         who: dict[str, Any] = {"actor": domain.actor, "tenant_id": tenant_id, "name": name}
         if rule or no_rule:
@@ -74,7 +74,7 @@ def set_(
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
     """List groups."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         rows = [_row(group) for group in ENDPOINT_GROUPS.list_all(session, tenant_id=tenant_id)]
     show_list(rows, as_json=as_json)
 

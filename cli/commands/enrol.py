@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 import click
 from sqlalchemy.orm import Session
 
+from cli.command_context import CommandContext
 from cli.commands._client_profiles import CLIENT_PROFILES
-from cli.domain import Domain
-from cli.fail import Refused
-from cli.moments import Lifetime
+from cli.errors import Refused
 from cli.output import Row, json_option, show_list, show_one, tenant_option
+from cli.time_options import DurationType
 from nac.clock import utc_now
 from nac.enrolment import service as enrolment
 from nac.ids import TenantId
@@ -51,7 +51,7 @@ _OF_ALL_SECRETS = (
     click.option("--owner", default="", help="Owner of the device."),
     click.option(
         "--life",
-        type=Lifetime(),
+        type=DurationType(),
         default="7d",
         show_default=True,
         help="Lifetime of the secret or link, such as 15m, 2h or 7d.",
@@ -88,7 +88,7 @@ def link(tenant: str, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -- 
     Anyone with the link can get the certificate, so send it only to the owner. Opening the page does not use up the
     link.
     """
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         made = _make(session, domain, tenant_id, kind="link", **chosen)
         row = {"url": f"{domain.settings.link_url}/enrol/{made.token.reveal()}"} | _row(made.row)
@@ -116,7 +116,7 @@ def secret(tenant: str, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -
     The secret is displayed only once and stored as a hash. For one use, set --name, --san, --endpoint, --user or --any-
     name. For several uses without a name, each device chooses its names.
     """
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         made = _make(session, domain, tenant_id, **chosen)
         row = _shown(domain, tenant, made) | _row(made.row)
@@ -125,7 +125,7 @@ def secret(tenant: str, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -
 
 def _make(
     session: Session,
-    domain: Domain,
+    domain: CommandContext,
     tenant_id: TenantId,
     *,
     profile: str,
@@ -136,7 +136,7 @@ def _make(
     )
 
 
-def _shown(domain: Domain, tenant: str, made: enrolment.CreatedSecret) -> dict[str, object]:
+def _shown(domain: CommandContext, tenant: str, made: enrolment.CreatedSecret) -> dict[str, object]:
     if made.row.kind == "scep":
         return {"url": f"{domain.settings.public_url}/scep/{tenant}", "challenge": made.token.reveal()}
     return {
@@ -151,7 +151,7 @@ def _shown(domain: Domain, tenant: str, made: enrolment.CreatedSecret) -> dict[s
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
     """List secrets and links. The secret values are not stored."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         found = enrolment.ORDERS.pages(lambda span: enrolment.list_secrets(session, tenant_id=tenant_id, span=span))
         rows: list[Row] = [_row(row) for page in found for row in page]
     if not as_json:
@@ -166,7 +166,7 @@ def list_(tenant: str, as_json: bool) -> None:
 @json_option
 def revoke(name: str, tenant: str, as_json: bool) -> None:
     """Revoke the secret or link ID. Its certificates stay valid."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         row = _row(enrolment.revoke_secret(session, actor=domain.actor, tenant_id=tenant_id, name=name))
     show_one(row, as_json=as_json)
@@ -205,7 +205,7 @@ def profile(
     as_json: bool,
 ) -> None:
     """Export device settings: EAP-TLS, the tenant's roots and server names. Contains no key or secret."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         network = supplicants.describe_network(
             session, tenant_id=tenant_id, now=utc_now(), ssid=ssid, server_names=server_names
         )
@@ -242,7 +242,7 @@ def _write(folder: Path, files: dict[str, bytes]) -> dict[str, str]:
 @json_option
 def renewal(tenant: str, keeps_key: bool, as_json: bool) -> None:
     """Set whether a renewal may keep the key of its certificate."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         changed = tenants.update_renewal(session, actor=domain.actor, tenant_id=tenant_id, keeps_key=keeps_key)
         row = {"tenant": changed.slug, "renewal_keeps_key": changed.renewal_keeps_key}

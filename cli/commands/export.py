@@ -10,11 +10,11 @@ from pathlib import Path
 
 import click
 
+from cli.command_context import CommandContext
 from cli.commands._export_rows import export_row, short_export_row
-from cli.domain import Domain
-from cli.fail import Refused
-from cli.moments import Since
+from cli.errors import Refused
 from cli.output import json_option, show_list, show_one, tenant_option
+from cli.time_options import SinceType
 from nac.clock import utc_now
 from nac.db.sort_orders import PageSpan
 from nac.errors import InvalidInput
@@ -37,8 +37,8 @@ def command() -> None:
 @command.command()
 @tenant_option
 @click.option("--log", type=click.Choice(EXPORTED_LOGS), required=True, help="Log to export.")
-@click.option("--since", type=Since(), required=True, help="Start: an age (15m, 1h, 2d) or a date and time (UTC).")
-@click.option("--until", type=Since(), help="End (exclusive), in the same formats (default now).")
+@click.option("--since", type=SinceType(), required=True, help="Start: an age (15m, 1h, 2d) or a date and time (UTC).")
+@click.option("--until", type=SinceType(), help="End (exclusive), in the same formats (default now).")
 @click.option(
     "--format", "form", type=click.Choice(EXPORT_FORMATS), default="csv", show_default=True, help="Format of the files."
 )
@@ -60,7 +60,7 @@ def start(
     as_json: bool,
 ) -> None:
     """Start an export of a log. The worker runs it; export show displays its progress."""
-    domain = Domain()
+    domain = CommandContext()
     if output is not None:
         _require_empty(output)
     with domain.tenant(tenant) as (session, tenant_id):
@@ -94,7 +94,7 @@ def list_command(tenant: str, states: tuple[str, ...], limit: int, as_json: bool
     def fetch(span: PageSpan) -> Sequence[ExportJob]:
         return service.list_exports(session, tenant_id=tenant_id, states=states, span=span)
 
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         found = islice(chain.from_iterable(service.ORDERS.pages(fetch, size=min(limit, _PAGE))), limit)
         rows = [export_row(job) if as_json else short_export_row(job) for job in found]
     show_list(rows, as_json=as_json)
@@ -106,7 +106,7 @@ def list_command(tenant: str, states: tuple[str, ...], limit: int, as_json: bool
 @json_option
 def show(tenant: str, export_id: int, as_json: bool) -> None:
     """Show the export ID of export list: state, progress, rows, bytes, files, error."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         row = export_row(service.require_export(session, tenant_id=tenant_id, job_id=export_id))
     show_one(row, as_json=as_json)
 
@@ -117,7 +117,7 @@ def show(tenant: str, export_id: int, as_json: bool) -> None:
 @json_option
 def cancel(tenant: str, export_id: int, as_json: bool) -> None:
     """Cancel the export ID and delete its files."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         row = export_row(service.cancel_export(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
     show_one(row, as_json=as_json)
@@ -129,7 +129,7 @@ def cancel(tenant: str, export_id: int, as_json: bool) -> None:
 @json_option
 def remove(tenant: str, export_id: int, as_json: bool) -> None:
     """Delete the files of the finished export ID before they expire."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         row = export_row(service.delete_export(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
     show_one(row, as_json=as_json)
@@ -141,7 +141,7 @@ def remove(tenant: str, export_id: int, as_json: bool) -> None:
 @json_option
 def retry(tenant: str, export_id: int, as_json: bool) -> None:
     """Retry the failed export ID."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         row = export_row(service.retry_export(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
     show_one(row, as_json=as_json)
@@ -153,7 +153,7 @@ def retry(tenant: str, export_id: int, as_json: bool) -> None:
 @json_option
 def download_path(tenant: str, export_id: int, as_json: bool) -> None:
     """Print the folder with the files of the export ID and their manifest.json."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         job = service.require_export(session, tenant_id=tenant_id, job_id=export_id)
     path = _require_done(domain, tenant_id, job)
@@ -163,14 +163,14 @@ def download_path(tenant: str, export_id: int, as_json: bool) -> None:
         click.echo(path)
 
 
-def _require_done(domain: Domain, tenant_id: TenantId, job: ExportJob) -> Path:
+def _require_done(domain: CommandContext, tenant_id: TenantId, job: ExportJob) -> Path:
     if job.state != "done":
         causes = {"pruned": "its files have expired", "failed": f"it failed: {job.error}"}
         raise Refused(f"Export {job.id} has no files: {causes.get(job.state, f'it is {job.state}')}.", place="export")
     return ExportFolder(domain.settings.export_dir).job_path(tenant_id, job.id)
 
 
-def _ended(domain: Domain, tenant: str, job: ExportJob) -> ExportJob:
+def _ended(domain: CommandContext, tenant: str, job: ExportJob) -> ExportJob:
     while job.state in ("queued", "running"):
         if job.failures:
             raise Refused(

@@ -6,11 +6,11 @@ from typing import Any, TextIO
 
 import click
 
+from cli.command_context import CommandContext
 from cli.commands import _feed_options as options
 from cli.commands._feed_rows import feed_row, whole_feed_row
-from cli.domain import Domain
-from cli.moments import Lifetime, Since
 from cli.output import json_option, show_list, show_one, tenant_option
+from cli.time_options import DurationType, SinceType
 from nac.clock import utc_now
 from nac.feeds import service as feeds
 from nac.feeds.event_sources import list_kinds_without_events
@@ -26,7 +26,7 @@ def command() -> None:
 
 
 def _add(tenant: str, name: str, settings: AnyFeedSettings, *, client_key: str = "", as_json: bool) -> None:
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         added = feeds.create_feed(
             session,
@@ -117,7 +117,7 @@ def set_(
 
     Waiting events are sent immediately with the new settings.
     """
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         feed = feeds.update_feed(
             session,
@@ -141,7 +141,7 @@ def set_(
 @json_option
 def list_command(tenant: str, as_json: bool) -> None:
     """List feeds with their progress."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         now = utc_now()
         rows = [feed_row(session, feed, now=now) for feed in feeds.list_feeds(session, tenant_id=tenant_id)]
     show_list(rows, as_json=as_json)
@@ -153,7 +153,7 @@ def list_command(tenant: str, as_json: bool) -> None:
 @json_option
 def show(name: str, tenant: str, as_json: bool) -> None:
     """Show the feed NAME: settings, progress and the cause of a failure."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         feed = feeds.require_feed(session, tenant_id=tenant_id, slug=name)
         row = whole_feed_row(session, feed, now=utc_now())
     show_one(row, as_json=as_json)
@@ -165,7 +165,7 @@ def show(name: str, tenant: str, as_json: bool) -> None:
 @json_option
 def test(name: str, tenant: str, as_json: bool) -> None:
     """Send a test event to NAME immediately, even if the feed is paused."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         feed = feeds.require_feed(session, tenant_id=tenant_id, slug=name)
     reach = domain.settings.outbound_reach
@@ -174,7 +174,7 @@ def test(name: str, tenant: str, as_json: bool) -> None:
 
 
 def _changed(tenant: str, as_json: bool, change: Callable[..., Feed], **given: object) -> None:
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         feed = change(session, actor=domain.actor, tenant_id=tenant_id, **given)
         row = feed_row(session, feed, now=utc_now())
@@ -213,8 +213,8 @@ def resume(name: str, tenant: str, as_json: bool) -> None:
 @command.command()
 @name_argument
 @tenant_option
-@click.option("--from", "since", type=Since(), required=True, help="Start: an age (2h, 3d) or a date (2026-01-31).")
-@click.option("--until", type=Since(), help="End (default now).")
+@click.option("--from", "since", type=SinceType(), required=True, help="Start: an age (2h, 3d) or a date (2026-01-31).")
+@click.option("--until", type=SinceType(), help="End (default now).")
 @json_option
 def replay(name: str, tenant: str, since: datetime, until: datetime | None, as_json: bool) -> None:
     """Replay logged events to NAME from a time on, with the same ids."""
@@ -226,7 +226,7 @@ def replay(name: str, tenant: str, since: datetime, until: datetime | None, as_j
 @name_argument
 @tenant_option
 @click.option(
-    "--keep", type=Lifetime(), default="1d", show_default=True, help="Time for which the old secret also signs."
+    "--keep", type=DurationType(), default="1d", show_default=True, help="Time for which the old secret also signs."
 )
 @click.option(
     "--client-cert", type=options.PEM, help="PEM file with the new client certificate of a syslog feed, and its chain."
@@ -242,7 +242,7 @@ def rotate_secret(
     """
     if (client_cert is None) != (client_key is None):
         raise click.UsageError("--client-cert and --client-key require each other.")
-    domain = Domain()
+    domain = CommandContext()
     row: dict[str, object] = {"name": name}
     with domain.tenant(tenant) as (session, tenant_id):
         if client_cert is not None:
@@ -274,7 +274,7 @@ def rotate_secret(
 @json_option
 def remove(name: str, tenant: str, as_json: bool) -> None:
     """Delete the feed NAME and its waiting events."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         feeds.delete_feed(session, actor=domain.actor, tenant_id=tenant_id, slug=name)
     show_one({"removed": name}, as_json=as_json)

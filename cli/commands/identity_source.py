@@ -8,10 +8,10 @@ from typing import Any, TextIO
 import click
 from sqlalchemy.orm import Session
 
+from cli.command_context import CommandContext
 from cli.commands.user import first_line
-from cli.domain import Domain
-from cli.fail import Refused, text_read
-from cli.output import Row, json_option, printable, show_list, show_one, tenant_option
+from cli.errors import Refused, require_utf8
+from cli.output import Row, escape_unprintable, json_option, show_list, show_one, tenant_option
 from cli.verbs import add_verb
 from nac.identities import service as sources
 from nac.identities.settings import SETTINGS_BY_KIND
@@ -71,7 +71,7 @@ def _settings(file: TextIO | None, pairs: Iterable[str], ca_file: TextIO | None)
             raise click.UsageError(f"Invalid --set {pair!r}. Use NAME=VALUE.")
         settings[name] = _value(value)
     if ca_file is not None:
-        with text_read(ca_file.name):
+        with require_utf8(ca_file.name):
             settings["ca_certificate"] = ca_file.read()
     return settings
 
@@ -107,7 +107,7 @@ def add(
     """Create the identity source NAME."""
     settings = _settings(settings_file, pairs, ca_file)
     secret = first_line(secret_file)
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         source = sources.create_source(
             session,
@@ -149,7 +149,7 @@ def set_(
     """Update the identity source NAME; --set NAME=null restores a setting's default."""
     settings = _settings(settings_file, pairs, ca_file)
     secret = first_line(secret_file)
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         source = sources.update_source(
             session,
@@ -175,7 +175,7 @@ add_verb(command, "remove", sources.delete_source, key="name", help="Delete the 
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
     """List identity sources in the order of queries."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         rows = [_row(session, tenant_id, source) for source in sources.list_sources(session, tenant_id=tenant_id)]
     if not as_json:
         rows = [{name: value for name, value in row.items() if name != "settings"} for row in rows]
@@ -200,7 +200,7 @@ def test(name: str, tenant: str, user: str, password_file: TextIO | None, as_jso
     password = first_line(password_file)
     if password is None:
         password = str(click.prompt("Password", hide_input=True))
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         trial = prepare_probe(
             session, actor=domain.actor, tenant_id=tenant_id, name=name, user=user, unseal=domain.sealer.open
@@ -227,5 +227,5 @@ def _show_answer(answer: VerificationResult, steps: list[str], *, as_json: bool)
         show_one({**row, "steps": steps}, as_json=True)
         return
     for step in steps:
-        click.echo(f"  {printable(step)}")
+        click.echo(f"  {escape_unprintable(step)}")
     show_one(row, as_json=False)

@@ -6,9 +6,9 @@ from typing import Any, get_args
 
 import click
 
-from cli.domain import Domain
-from cli.fail import BAD_INPUT
-from cli.output import json_option, printable, show_json, tenant_option
+from cli.command_context import CommandContext
+from cli.errors import EXIT_INVALID_INPUT
+from cli.output import escape_unprintable, json_option, show_json, tenant_option
 from nac.bulk_rows import OnExisting
 from nac.imports import jobs, service
 from nac.imports.document import MAX_FILE_BYTES, ImportDocument, unreadable_at
@@ -51,7 +51,7 @@ def command(
     FORMAT is the format of the file (docs/how-to/imports.md). Start with --dry-run.
     """
     document = _read(form, file)
-    domain = Domain()
+    domain = CommandContext()
     given: dict[str, Any] = {
         "document": document,
         "options": service.ImportOptions(**options),
@@ -66,7 +66,7 @@ def command(
         told = jobs.preview_import(session, tenant_id=tenant_id, **given)
     _show(told, as_json=as_json)
     if told["mistakes"]:
-        raise click.exceptions.Exit(BAD_INPUT)
+        raise click.exceptions.Exit(EXIT_INVALID_INPUT)
 
 
 def _read(form: str, file: Path) -> ImportDocument:
@@ -80,20 +80,22 @@ def _show(told: dict[str, Any], *, as_json: bool) -> None:
         show_json(told)
         return
     for row in told["rows"]:
-        click.echo(f"line {row['line']}: {row['action']} {printable(row['name'])}")
+        click.echo(f"line {row['line']}: {row['action']} {escape_unprintable(row['name'])}")
     _more(told, "rows")
     for note in told["notes"]:
-        click.echo(f"line {note['line']}: {printable(note['text'])}")
+        click.echo(f"line {note['line']}: {escape_unprintable(note['text'])}")
     _more(told, "notes")
     for mistake in told["mistakes"]:
         field = f": {mistake['field']}" if mistake["field"] else ""
-        click.echo(f"line {mistake['line']}{field}: {printable(mistake['detail'])} {mistake['remedy']}", err=True)
+        click.echo(
+            f"line {mistake['line']}{field}: {escape_unprintable(mistake['detail'])} {mistake['remedy']}", err=True
+        )
     _more(told, "mistakes")
     for noun, count in told["counts"].items():
         if isinstance(count, dict):
             click.echo(f"{noun}: " + ", ".join(f"{number} {action}" for action, number in count.items()))
         elif count:
-            click.echo(f"{noun.replace('_', ' ')}: {', '.join(map(printable, count))}")
+            click.echo(f"{noun.replace('_', ' ')}: {', '.join(map(escape_unprintable, count))}")
 
 
 def _more(told: dict[str, Any], what: str) -> None:

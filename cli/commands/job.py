@@ -5,7 +5,7 @@ from uuid import UUID
 
 import click
 
-from cli.domain import Domain
+from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one
 from cli.owners import owner_options, owner_scope
 from nac.jobs import service as jobs
@@ -50,7 +50,7 @@ def list_(as_json: bool, states: tuple[str, ...], limit: int, **owner: Any) -> N
 
     Without --tenant or --msp, lists the platform's own jobs. With --msp, includes the MSP's tenants.
     """
-    with owner_scope(Domain(), **owner) as (session, of):
+    with owner_scope(CommandContext(), **owner) as (session, of):
         rows = [_row(row) for row in jobs.list_jobs(session, owner=of, states=states, span=jobs.ORDERS.first(limit))]
     show_list(rows, as_json=as_json)
 
@@ -61,7 +61,7 @@ def list_(as_json: bool, states: tuple[str, ...], limit: int, **owner: Any) -> N
 @json_option
 def show(job_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
     """Show the job ID: progress and result."""
-    with owner_scope(Domain(), **owner) as (session, of):
+    with owner_scope(CommandContext(), **owner) as (session, of):
         row = _details(jobs.require_job(session, owner=of, job_id=job_id))
     show_one(row, as_json=as_json)
 
@@ -72,7 +72,7 @@ def show(job_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
 @json_option
 def cancel(job_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
     """Cancel the job ID. A running job stops at its next step."""
-    domain = Domain()
+    domain = CommandContext()
     with owner_scope(domain, **owner) as (session, of):
         row = _details(jobs.cancel_job(session, actor=domain.actor, owner=of, job_id=job_id))
     show_one(row, as_json=as_json)
@@ -84,7 +84,7 @@ def cancel(job_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
 @json_option
 def retry(job_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
     """Retry the failed job ID from where it stopped."""
-    domain = Domain()
+    domain = CommandContext()
     with owner_scope(domain, **owner) as (session, of):
         row = _details(jobs.retry_job(session, actor=domain.actor, owner=of, job_id=job_id))
     show_one(row, as_json=as_json)

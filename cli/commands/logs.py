@@ -9,8 +9,8 @@ from typing import TextIO
 
 import click
 
-from cli.fail import Refused
-from cli.layout import OTHER_ACCOUNT, Layout, require_layout
+from cli.errors import Refused
+from cli.layout import OTHER_ACCOUNT_REMEDY, Layout, require_layout
 
 _POLL_SECONDS = 0.2
 
@@ -39,7 +39,7 @@ def command(follow: bool, lines: int, process: str | None) -> None:
 def _logs(layout: Layout) -> dict[str, Path]:
     """Logs of the supervised processes and of the cells, such as radiusd's."""
     if not os.access(layout.log, os.R_OK | os.X_OK):
-        raise Refused(f"No permission to read {layout.log}.", remedy=OTHER_ACCOUNT)
+        raise Refused(f"No permission to read {layout.log}.", remedy=OTHER_ACCOUNT_REMEDY)
     found = {path.stem: path for path in sorted(layout.log.glob("*.log"))}
     for path in sorted((layout.var / "cells").glob("*/*.log")):
         found.setdefault(path.stem, path)

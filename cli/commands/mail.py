@@ -5,8 +5,8 @@ from datetime import datetime
 import click
 
 from cli import environment
-from cli.fail import Refused
-from cli.output import Row, json_option, printable, show_json, show_list
+from cli.errors import Refused
+from cli.output import Row, escape_unprintable, json_option, show_json, show_list
 from nac.mail.mailbox import Mailbox, StoredMail
 
 
@@ -47,10 +47,10 @@ def show(mail_id: str, as_json: bool) -> None:
         show_json(row | {"text": text, "html": found.part("html")})
         return
     for name, value in row.items():
-        click.echo(f"{name}: {printable(str(value))}")
+        click.echo(f"{name}: {escape_unprintable(str(value))}")
     click.echo("")
     for line in text.splitlines():
-        click.echo(printable(line))
+        click.echo(escape_unprintable(line))
 
 
 def _row(kept: StoredMail) -> Row:

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import click
 
-from cli.domain import Domain
+from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one
 from cli.owners import owner_options, owner_scope
 from nac.account_mails import service as account_mails
@@ -44,7 +44,7 @@ def add(
     email: str, tenant: str | None, msp: str | None, role: str, chosen: tuple[str, ...], invite: bool, as_json: bool
 ) -> None:
     """Create a member. A new person sets a password with --invite or `./admit person add`."""
-    domain = Domain()
+    domain = CommandContext()
     with owner_scope(domain, tenant=tenant, msp=msp) as (session, owner):
         row = _row(
             members.create_member(
@@ -68,7 +68,7 @@ def add(
 @json_option
 def list_(tenant: str | None, msp: str | None, as_json: bool) -> None:
     """List members."""
-    with owner_scope(Domain(), tenant=tenant, msp=msp) as (session, owner):
+    with owner_scope(CommandContext(), tenant=tenant, msp=msp) as (session, owner):
         found = members.ORDERS.pages(
             lambda span: members.list_members(session, owner=owner, span=span), lambda row: row.membership
         )
@@ -82,7 +82,7 @@ def list_(tenant: str | None, msp: str | None, as_json: bool) -> None:
 @json_option
 def remove(member_id: UUID, tenant: str | None, msp: str | None, as_json: bool) -> None:
     """Delete the membership ID. The account stays."""
-    domain = Domain()
+    domain = CommandContext()
     with owner_scope(domain, tenant=tenant, msp=msp) as (session, owner):
         held = permissions_at(owner.level)
         members.delete_member(session, actor=domain.actor, held=held, owner=owner, membership_id=member_id)

@@ -2,8 +2,8 @@
 
 import click
 
-from cli.domain import Domain
-from cli.fail import confirm
+from cli.command_context import CommandContext
+from cli.errors import confirm
 from cli.output import Row, json_option, show_list, show_one
 from nac.models import Msp
 from nac.msps import lifecycle
@@ -25,7 +25,7 @@ def _row(msp: Msp) -> Row:
 @json_option
 def create(slug: str, name: str, as_json: bool) -> None:
     """Create the MSP SLUG."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.platform() as session:
         row = _row(msps.create_msp(session, actor=domain.actor, slug=slug, name=name))
     show_one(row, as_json=as_json)
@@ -35,7 +35,7 @@ def create(slug: str, name: str, as_json: bool) -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List MSPs."""
-    with Domain().platform() as session:
+    with CommandContext().platform() as session:
         rows = [_row(msp) for msp in msps.list_msps(session)]
     show_list(rows, as_json=as_json)
 
@@ -47,7 +47,7 @@ def list_(as_json: bool) -> None:
 @json_option
 def set_(slug: str, name: str | None, deletion_days: int | None, as_json: bool) -> None:
     """Update the MSP SLUG. Omitted settings do not change."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.platform() as session:
         msp = msps.require_by_slug(session, slug=slug)
         row = _row(msps.update_msp(session, actor=domain.actor, msp_id=msp.id, name=name, deletion_days=deletion_days))
@@ -60,7 +60,7 @@ def set_(slug: str, name: str | None, deletion_days: int | None, as_json: bool) 
 @json_option
 def suspend(slug: str, with_tenants: bool, as_json: bool) -> None:
     """Suspend the people and tokens of the MSP SLUG. Its tenants' networks stay active."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.platform() as session:
         msp_id = msps.require_by_slug(session, slug=slug).id
         row = _row(lifecycle.suspend_msp(session, actor=domain.actor, msp_id=msp_id, with_tenants=with_tenants))
@@ -72,7 +72,7 @@ def suspend(slug: str, with_tenants: bool, as_json: bool) -> None:
 @json_option
 def resume(slug: str, as_json: bool) -> None:
     """Resume the MSP SLUG, and the tenants that were suspended with it."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.platform() as session:
         msp_id = msps.require_by_slug(session, slug=slug).id
         row = _row(lifecycle.resume_msp(session, actor=domain.actor, msp_id=msp_id))
@@ -86,7 +86,7 @@ def delete(slug: str, yes: bool) -> None:
     """Delete the MSP SLUG, which must have no tenants, with its members, tokens and templates."""
     if not yes:
         confirm(f"Delete MSP {slug} with its members, tokens and templates?")
-    domain = Domain()
+    domain = CommandContext()
     with domain.platform() as session:
         msp_id = msps.require_by_slug(session, slug=slug).id
         lifecycle.delete_msp(session, actor=domain.actor, msp_id=msp_id)

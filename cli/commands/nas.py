@@ -3,7 +3,7 @@
 import click
 from sqlalchemy.orm import Session
 
-from cli.domain import Domain
+from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from cli.verbs import add_verb
 from nac.ids import TenantId
@@ -80,7 +80,7 @@ def add(
     as_json: bool,
 ) -> None:
     """Create the NAS NAME, matched by identifier or address."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant, of_radiusd=True) as (session, tenant_id):
         place = _find_site(session, tenant_id, site)
         nas = nases.create_nas(
@@ -198,7 +198,7 @@ def set_(
     """Update the NAS with this identifier, address or name. Omitted settings do not change."""
     if tenant_secret and secret is not None:
         raise click.UsageError("Use only one of --secret and --tenant-secret.")
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant, of_radiusd=True) as (session, tenant_id):
         nas = nases.update_nas(
             session,
@@ -246,7 +246,7 @@ add_verb(
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
     """List NASes. `signing`: whether a NAS exempt from Message-Authenticator now sends it."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         slugs = {site.id: site.slug for site in sites.list_sites(session, tenant_id=tenant_id)}
         found = nases.list_nases(session, tenant_id=tenant_id)
         signing = find_signing_histories(session, tenant_id=tenant_id, nases=found)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import click
 from sqlalchemy.orm import Session
 
-from cli.domain import Domain
+from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one
 from nac.models import Person
 from nac.people import service as people
@@ -29,7 +29,7 @@ def _row(person: Person) -> Row:
 
 
 @contextmanager
-def _account(domain: Domain, email: str) -> Iterator[tuple[Session, Person]]:
+def _account(domain: CommandContext, email: str) -> Iterator[tuple[Session, Person]]:
     """Session in the scope of the person."""
     with domain.platform() as session:
         person_id = people.require_by_email(session, email=email).id
@@ -43,7 +43,7 @@ def _account(domain: Domain, email: str) -> Iterator[tuple[Session, Person]]:
 @json_option
 def add(email: str, name: str, as_json: bool) -> None:
     """Create the account EMAIL, and a link to set its password. The link is displayed only once."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.platform() as session:
         person_id = people.get_or_create_person(session, email=email, name=name)
     with domain.person(person_id) as session:
@@ -52,7 +52,7 @@ def add(email: str, name: str, as_json: bool) -> None:
     show_one(row, as_json=as_json)
 
 
-def _link(domain: Domain, session: Session, person: Person) -> Row:
+def _link(domain: CommandContext, session: Session, person: Person) -> Row:
     made = links.create_link(session, actor=domain.actor, person=person)
     return {"token": made.text, "token_expires_at": made.expires_at}
 
@@ -62,7 +62,7 @@ def _link(domain: Domain, session: Session, person: Person) -> Row:
 @json_option
 def reset_password(email: str, as_json: bool) -> None:
     """Create a one-time token for setting a new password of EMAIL. Earlier tokens become invalid."""
-    domain = Domain()
+    domain = CommandContext()
     with _account(domain, email) as (session, person):
         row = {"email": person.email, **_link(domain, session, person)}
     show_one(row, as_json=as_json)
@@ -73,7 +73,7 @@ def reset_password(email: str, as_json: bool) -> None:
 @json_option
 def reset_factors(email: str, as_json: bool) -> None:
     """Delete the authenticator app, passkeys and recovery codes of EMAIL, and end all its sign-ins."""
-    domain = Domain()
+    domain = CommandContext()
     with _account(domain, email) as (session, person):
         factor_reset.reset_factors(session, actor=domain.actor, person=person)
         row = _row(person)
@@ -85,14 +85,14 @@ def reset_factors(email: str, as_json: bool) -> None:
 @json_option
 def sign_out(email: str, as_json: bool) -> None:
     """End all sign-ins of EMAIL."""
-    domain = Domain()
+    domain = CommandContext()
     with _account(domain, email) as (session, person):
         row = {"email": person.email, "ended": sign_ins.end_all(session, actor=domain.actor, person=person)}
     show_one(row, as_json=as_json)
 
 
 def _set_disabled(email: str, *, disabled: bool, as_json: bool) -> None:
-    domain = Domain()
+    domain = CommandContext()
     with domain.platform() as session:
         person_id = people.require_by_email(session, email=email).id
         row = _row(people.set_disabled(session, actor=domain.actor, person_id=person_id, disabled=disabled))
@@ -119,7 +119,7 @@ def enable(email: str, as_json: bool) -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List accounts by e-mail address."""
-    with Domain().platform() as session:
+    with CommandContext().platform() as session:
         found = people.ORDERS.pages(lambda span: people.list_people(session, span=span))
         rows = [_row(person) for page in found for person in page]
     show_list(rows, as_json=as_json)

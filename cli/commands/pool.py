@@ -9,9 +9,9 @@ from uuid import UUID
 import click
 from sqlalchemy.orm import Session
 
-from cli.domain import Domain
-from cli.moments import Lifetime
+from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one, tenant_option
+from cli.time_options import DurationType
 from nac.db.sort_orders import PageSpan
 from nac.ids import TenantId
 from nac.mac import display_mac
@@ -36,11 +36,11 @@ def _options(command: F) -> F:
     """Add the options that creation and update share."""
     for option in (
         click.option(
-            "--quarantine", type=Lifetime(), help="Time before an address is assigned to another device. [5m]"
+            "--quarantine", type=DurationType(), help="Time before an address is assigned to another device. [5m]"
         ),
         click.option(
             "--grace",
-            type=Lifetime(),
+            type=DurationType(),
             help="Time for which an address is reserved for a device that sends no Accounting-Start. [10m]",
         ),
         click.option("--stock", type=int, metavar="NUMBER", help="Number of addresses that a cell keeps ready. [1024]"),
@@ -94,7 +94,7 @@ def add(
     A range is a network, an address, or two addresses with a dash between. Network and broadcast addresses are
     excluded. IPv6 ranges are networks. Policies refer to the pool as ip_pool, ipv6_pool or delegated_pool.
     """
-    domain = Domain()
+    domain = CommandContext()
     options = _read(when_empty, stock, grace, quarantine)
     with domain.change(tenant) as (session, tenant_id):
         pools.create_pool(
@@ -152,7 +152,7 @@ def set_(
         if not equals or not address:
             raise click.UsageError(f"Invalid --reserve {text!r}. Use MAC=ADDRESS.")
         reserved[mac] = address
-    domain = Domain()
+    domain = CommandContext()
     options = _read(when_empty, stock, grace, quarantine)
     with domain.change(tenant) as (session, tenant_id):
         pools.update_pool(
@@ -178,7 +178,7 @@ def set_(
 @json_option
 def rename(name: str, new_name: str, tenant: str, site: str, as_json: bool) -> None:
     """Rename the pool NAME to NEW_NAME. No policy may refer to it. Devices keep their addresses."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         which: dict[str, Any] = {"actor": domain.actor, "tenant_id": tenant_id, "name": name, "site": site}
         pool = pools.rename_pool(session, **which, new_name=new_name)
@@ -193,7 +193,7 @@ def rename(name: str, new_name: str, tenant: str, site: str, as_json: bool) -> N
 @json_option
 def remove(name: str, tenant: str, site: str, as_json: bool) -> None:
     """Delete the pool NAME after the last lease ends. No policy may refer to it."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         gone = pools.delete_pool(session, actor=domain.actor, tenant_id=tenant_id, name=name, site=site)
     show_one({"removed": name, "gone": gone}, as_json=as_json)
@@ -204,7 +204,7 @@ def remove(name: str, tenant: str, site: str, as_json: bool) -> None:
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
     """List pools with their numbers of free, ready, used and quarantined addresses."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         rows = [_row(state) for state in pools.list_pools(session, tenant_id=tenant_id)]
     short = ("name", "site", "kind", "ranges", "size", "used", "free", "ready", "quarantined", "removing")
     show_list(rows if as_json else [{key: row[key] for key in short} for row in rows], as_json=as_json)
@@ -217,7 +217,7 @@ def list_(tenant: str, as_json: bool) -> None:
 @json_option
 def show(name: str, tenant: str, site: str, as_json: bool) -> None:
     """Show the pool NAME, with the number of addresses in each cell."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         row = _shown(session, tenant_id, name, site)
     show_one(row, as_json=as_json)
 
@@ -238,7 +238,7 @@ def leases(name: str, tenant: str, site: str, mac: str, address: str, limit: int
             session, tenant_id=tenant_id, pool=name, site=site, mac=mac, address=address, span=span
         )
 
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         names = pools.pool_names_by_id(session, tenant_id=tenant_id)
         found = chain.from_iterable(LEASE_ORDERS.pages(fetch, size=min(limit, _PAGE)))
         rows = [_lease(each, names) for each in islice(found, limit)]
@@ -251,7 +251,7 @@ def leases(name: str, tenant: str, site: str, mac: str, address: str, limit: int
 @json_option
 def release(address: str, tenant: str, as_json: bool) -> None:
     """Release ADDRESS from its device. No session may use it. After its quarantine, any device can get it."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         names = pools.pool_names_by_id(session, tenant_id=tenant_id)
         found = pools.release_address(session, actor=domain.actor, tenant_id=tenant_id, address=address)

@@ -9,10 +9,10 @@ from uuid import UUID
 import click
 from sqlalchemy.orm import Session
 
+from cli.command_context import CommandContext
 from cli.commands.policy.group import read_document, slug_option
-from cli.domain import Domain
-from cli.mistakes import mistakes_listed
-from cli.output import ROW_ID, json_option, printable, show_json, show_list, show_one, tenant_option
+from cli.mistakes import report_policy_mistakes
+from cli.output import ROW_ID, escape_unprintable, json_option, show_json, show_list, show_one, tenant_option
 from nac.db.sort_orders import PageSpan
 from nac.errors import InvalidInput
 from nac.ids import TenantId
@@ -54,7 +54,7 @@ def preview(tenant: str, slug: str, draft: BinaryIO | None, number: int | None, 
             place="draft, version, in-force",
             remedy="Use at most one of them.",
         )
-    with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
+    with report_policy_mistakes(as_json=as_json), CommandContext().tenant(tenant) as (session, tenant_id):
         drafts = {} if in_force else _drafts(session, tenant_id, slug, draft, number)
         found = redecisions.preview_redecision(session, tenant_id=tenant_id, drafts=drafts)
     tallies = found.tallies
@@ -88,7 +88,7 @@ def _drafts(
 @json_option
 def start(tenant: str, as_json: bool) -> None:
     """Start a re-decision of all live sessions, and send the differences."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         run = redecisions.start_redecision(session, actor=domain.actor, tenant_id=tenant_id)
         row = redecisions.summary_row(run)
@@ -107,7 +107,7 @@ def list_command(tenant: str, limit: int, as_json: bool) -> None:
     def fetch(span: PageSpan) -> Sequence[Redecision]:
         return redecisions.list_redecisions(session, tenant_id=tenant_id, span=span)
 
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         found = islice(chain.from_iterable(redecisions.ORDERS.pages(fetch, size=min(limit, _PAGE))), limit)
         rows = [redecisions.summary_row(run) for run in found]
     show_list(rows, as_json=as_json)
@@ -119,7 +119,7 @@ def list_command(tenant: str, limit: int, as_json: bool) -> None:
 @json_option
 def show(tenant: str, number: int, as_json: bool) -> None:
     """Show the differences and the progress of the re-decision ID."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         run = redecisions.require_redecision(session, tenant_id=tenant_id, number=number)
         row = redecisions.redecision_row(session, run)
     _show(row, as_json=as_json)
@@ -131,7 +131,7 @@ def show(tenant: str, number: int, as_json: bool) -> None:
 @json_option
 def approve(tenant: str, number: int, as_json: bool) -> None:
     """Approve the re-decision ID, which is a preview or disconnects many sessions."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         run = redecisions.approve_redecision(session, actor=domain.actor, tenant_id=tenant_id, number=number)
         row = redecisions.summary_row(run)
@@ -144,7 +144,7 @@ def approve(tenant: str, number: int, as_json: bool) -> None:
 @json_option
 def stop(tenant: str, number: int, as_json: bool) -> None:
     """Stop the re-decision ID and withdraw its queued requests. Requests already sent are not reverted."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         withdrawn = redecisions.stop_redecision(session, actor=domain.actor, tenant_id=tenant_id, number=number)
         run = redecisions.require_redecision(session, tenant_id=tenant_id, number=number)
@@ -178,7 +178,7 @@ def stop(tenant: str, number: int, as_json: bool) -> None:
 @json_option
 def set_(tenant: str, as_json: bool, **given: Unpack[_Given]) -> None:
     """Update the tenant's settings of re-decisions, or show them without options."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         found = redecisions.update_settings(session, actor=domain.actor, tenant_id=tenant_id, **given)
     show_one(asdict(found), as_json=as_json)
@@ -193,10 +193,12 @@ def _show(row: Mapping[str, Any], *, as_json: bool) -> None:
     for change in lists["changes"][:_SHOWN]:
         click.echo("")
         click.echo(f"{change['sessions']} to {change['action']}:")
-        click.echo(printable(f"  before  {change['before']['text']}"))
-        click.echo(printable(f"  after   {change['after']['text']} ({change['after']['reason']})"))
+        click.echo(escape_unprintable(f"  before  {change['before']['text']}"))
+        click.echo(escape_unprintable(f"  after   {change['after']['text']} ({change['after']['reason']})"))
         for example in change["examples"]:
-            click.echo(printable(f"  such as session {example['session']}: {_who(example)} at {example['nas']}"))
+            click.echo(
+                escape_unprintable(f"  such as session {example['session']}: {_who(example)} at {example['nas']}")
+            )
     for name in ("nases", "sites"):
         click.echo("")
         show_list(lists[name][:_SHOWN], as_json=False)

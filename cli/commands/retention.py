@@ -5,6 +5,7 @@ from datetime import datetime
 
 import click
 
+from cli.command_context import CommandContext
 from cli.commands._retention_rows import (
     for_people,
     hold_row,
@@ -13,8 +14,7 @@ from cli.commands._retention_rows import (
     retention_row,
     short_retention_row,
 )
-from cli.domain import Domain
-from cli.fail import confirm
+from cli.errors import confirm
 from cli.output import json_option, show_json, show_list, show_one, tenant_option
 from nac.models.export import EXPORT_FORMATS
 from nac.retention import clock, holds, service
@@ -63,7 +63,7 @@ def command() -> None:
 @json_option
 def show(tenant: str, as_json: bool) -> None:
     """Show retention, estimated use and upcoming early deletion of each log."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         logs = list(service.get_log_plans(session, tenant_id=tenant_id).values())
     if as_json:
         show_json([retention_row(log) for log in logs])
@@ -101,7 +101,7 @@ def set_command(
     as_json: bool,
 ) -> None:
     """Set the retention of a log. Omitted settings do not change. Shorter retention takes effect after a week."""
-    domain = Domain()
+    domain = CommandContext()
     change = service.RetentionChange(log=log, days=days, bytes=size, export_format=export_format)
     if not yes:
         with domain.tenant(tenant) as (session, tenant_id):
@@ -131,7 +131,7 @@ def _lost(would_be: LogPlan) -> str:
 @json_option
 def notices(as_json: bool) -> None:
     """List early deletions and days that wait for an export, of all tenants."""
-    domain = Domain()
+    domain = CommandContext()
     rows = []
     for slug in domain.slugs():
         with domain.tenant(slug) as (session, tenant_id):
@@ -142,7 +142,7 @@ def notices(as_json: bool) -> None:
 @command.command("trust-clock")
 def trust_clock() -> None:
     """Confirm the clock after a jump, so that deletion continues."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.platform() as session:
         clock.trust_clock(session, actor=domain.actor)
 
@@ -163,7 +163,7 @@ def hold_set(
     tenant: str, reason: str, log: str | None, since: datetime | None, until: datetime | None, as_json: bool
 ) -> None:
     """Create a hold on days of a tenant's logs. Nothing deletes them until you clear it."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         row = hold_row(
             holds.create_hold(
@@ -185,7 +185,7 @@ def hold_set(
 @json_option
 def hold_clear(tenant: str, hold_id: int, as_json: bool) -> None:
     """Clear the hold ID. Its days follow normal retention again."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         row = hold_row(holds.clear_hold(session, actor=domain.actor, tenant_id=tenant_id, hold_id=hold_id))
     show_one(row, as_json=as_json)
@@ -196,7 +196,7 @@ def hold_clear(tenant: str, hold_id: int, as_json: bool) -> None:
 @json_option
 def hold_list(tenant: str, as_json: bool) -> None:
     """List the tenant's holds, including cleared ones."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         rows = [hold_row(each) for each in holds.list_holds(session, tenant_id=tenant_id)]
     show_list(rows, as_json=as_json)
 
@@ -210,7 +210,7 @@ def limits() -> None:
 @json_option
 def limits_show(as_json: bool) -> None:
     """Show floor, default and ceiling of each log."""
-    with Domain().platform() as session:
+    with CommandContext().platform() as session:
         rows = [limits_row(log, each) for log, each in service.get_limits(session).items()]
     show_list(rows if as_json else list(map(for_people, rows)), as_json=as_json)
 
@@ -238,7 +238,7 @@ def limits_set(
 
     The bounds also apply to existing settings. Shorter retention takes effect after a week.
     """
-    domain = Domain()
+    domain = CommandContext()
     with domain.platform() as session:
         now = service.get_limits(session)[service.require_log(log)]
     most = now.ceiling_bytes if ceiling_bytes is None else ceiling_bytes

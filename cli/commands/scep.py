@@ -6,8 +6,8 @@ import click
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
-from cli.domain import Domain
-from cli.fail import text_read
+from cli.command_context import CommandContext
+from cli.errors import require_utf8
 from cli.output import Row, json_option, show_one, tenant_option
 from nac.clock import utc_now
 from nac.models import Certificate, ScepWebhook
@@ -28,7 +28,7 @@ def show(tenant: str, as_json: bool) -> None:
 
     To create one-time challenges: ./admit enrol secret --kind scep
     """
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         current, *_ = registration_authority.ensure_registration_authority(
             session, tenant_id=tenant_id, signing=domain.signing, now=utc_now()
@@ -79,9 +79,9 @@ def webhook(
         raise click.UsageError("--remove and --url exclude each other.")
     ca_certificate = ""
     if ca_file is not None:
-        with text_read(ca_file.name):
+        with require_utf8(ca_file.name):
             ca_certificate = ca_file.read()
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         if remove:
             webhook_config.delete_webhook(session, actor=domain.actor, tenant_id=tenant_id)

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from cli.domain import Domain
-from cli.output import Row, json_option, pages, show_json, show_list, show_one, tenant_option
+from cli.command_context import CommandContext
+from cli.output import Row, iterate_pages, json_option, show_json, show_list, show_one, tenant_option
 from nac.clock import utc_now
 from nac.models.secret_rotation import ROTATION_END_ACTIONS, RotationEndAction
 from nac.secret_rotations import service as rotations
@@ -55,7 +55,7 @@ def _step(
     is_sealing: bool = True,
     **given: Any,  # noqa: ANN401 -- the step's own arguments
 ) -> None:
-    domain = Domain()
+    domain = CommandContext()
     if is_sealing:
         given["sealer"] = domain.sealer
     with domain.platform_change(slug) as (session, tenant_id):
@@ -81,7 +81,7 @@ def begin(tenant: str, nas: str, secret: str | None, hours: int, at_end: Rotatio
 @json_option
 def show(tenant: str, nas: str, as_json: bool) -> None:
     """Show the last rotation and its next step."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         row = _row(rotations.require_status(session, tenant_id=tenant_id, nas=nas))
     _show(row, as_json=as_json)
 
@@ -93,8 +93,8 @@ def show(tenant: str, nas: str, as_json: bool) -> None:
 @json_option
 def nases(tenant: str, nas: str, state: str | None, as_json: bool) -> None:
     """List NASes with the secret that each uses."""
-    with Domain().tenant(tenant) as (session, tenant_id):
-        found = pages(
+    with CommandContext().tenant(tenant) as (session, tenant_id):
+        found = iterate_pages(
             lambda after: rotations.list_page(session, tenant_id=tenant_id, nas=nas, state=state or "", after=after),
             lambda each: each.key,
             first="",
@@ -119,7 +119,7 @@ def nases(tenant: str, nas: str, state: str | None, as_json: bool) -> None:
 @json_option
 def reveal(tenant: str, nas: str, as_json: bool) -> None:
     """Show the new secret. The audit log records this."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         secret = snippets.reveal_secret(
             session, actor=domain.actor, tenant_id=tenant_id, unseal=domain.sealer.open, nas=nas, following=True

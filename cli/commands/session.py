@@ -7,10 +7,10 @@ from typing import TypedDict, Unpack
 
 import click
 
+from cli.command_context import CommandContext
 from cli.commands._coa_rows import coa_row, read_changes, short_coa_row
-from cli.domain import Domain
-from cli.moments import Since
-from cli.output import ROW_ID, Row, json_option, pages, show_list, show_one, tenant_option
+from cli.output import ROW_ID, Row, iterate_pages, json_option, show_list, show_one, tenant_option
+from cli.time_options import SinceType
 from nac.coa_requests import service as coa_requests
 from nac.mac import display_mac
 from nac.models.coa_request import CoaKind
@@ -48,8 +48,8 @@ def command() -> None:
 @click.option("--session-id", metavar="ID", default="", help="Acct-Session-Id.")
 @click.option("--chargeable-user", metavar="ID", default="", help="Chargeable-User-Identity (RFC 4372).")
 @click.option("--all", "ended", is_flag=True, help="Include ended sessions.")
-@click.option("--since", type=Since(), help="Earliest end: an age (15m, 1h, 2d) or a date and time (UTC).")
-@click.option("--until", type=Since(), help="Latest start, in the same formats.")
+@click.option("--since", type=SinceType(), help="Earliest end: an age (15m, 1h, 2d) or a date and time (UTC).")
+@click.option("--until", type=SinceType(), help="Latest start, in the same formats.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum number of sessions.")
 @json_option
 def list_command(tenant: str, ended: bool, limit: int, as_json: bool, **wanted: Unpack[_Wanted]) -> None:
@@ -60,8 +60,8 @@ def list_command(tenant: str, ended: bool, limit: int, as_json: bool, **wanted: 
             session, tenant_id=tenant_id, ended=ended, after=after, limit=min(limit, _PAGE), **wanted
         )
 
-    with Domain().tenant(tenant) as (session, tenant_id):
-        found = list(islice(chain.from_iterable(pages(fetch, lambda shown: shown.key, first=None)), limit))
+    with CommandContext().tenant(tenant) as (session, tenant_id):
+        found = list(islice(chain.from_iterable(iterate_pages(fetch, lambda shown: shown.key, first=None)), limit))
         rows = [_row(shown) for shown in found]
     show_list(rows if as_json else [_short(row) for row in rows], as_json=as_json)
 
@@ -72,7 +72,7 @@ def list_command(tenant: str, ended: bool, limit: int, as_json: bool, **wanted: 
 @json_option
 def show_command(tenant: str, session_id: int, as_json: bool) -> None:
     """Show a session with the decision that admitted it. ID is from session list --json."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         shown = sessions.get_session(session, tenant_id=tenant_id, row=session_id)
         decision = sessions.find_deciding_row(session, shown)
         row = dict(_row(shown))
@@ -106,7 +106,7 @@ def disconnect(
     if reauthenticate and bounce:
         raise click.UsageError("--reauthenticate and --bounce exclude each other.")
     kind: CoaKind = "reauthenticate" if reauthenticate else "bounce" if bounce else "disconnect"
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         asked = coa_requests.create_requests(
             session,
@@ -144,7 +144,7 @@ def change(
 
     The next authentication follows the policy again.
     """
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         asked = coa_requests.create_requests(
             session,

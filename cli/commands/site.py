@@ -6,8 +6,8 @@ from typing import BinaryIO
 import click
 from sqlalchemy.orm import Session
 
-from cli.domain import Domain
-from cli.mistakes import mistakes_listed
+from cli.command_context import CommandContext
+from cli.mistakes import report_policy_mistakes
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from cli.verbs import add_verb
 from nac.engine import parse_policy_text
@@ -75,8 +75,8 @@ def add(
     as_json: bool,
 ) -> None:
     """Create the site SLUG. It denies all requests until you assign a policy."""
-    domain = Domain()
-    with mistakes_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
+    domain = CommandContext()
+    with report_policy_mistakes(as_json=as_json), domain.change(tenant) as (session, tenant_id):
         site = sites.create_site(
             session, actor=domain.actor, tenant_id=tenant_id, slug=slug, name=name, time_zone=time_zone
         )
@@ -120,8 +120,8 @@ def set_(
     """
     if no_fallback and fallback is not None:
         raise click.UsageError("Use only one of --fallback and --no-fallback.")
-    domain = Domain()
-    with mistakes_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
+    domain = CommandContext()
+    with report_policy_mistakes(as_json=as_json), domain.change(tenant) as (session, tenant_id):
         site = sites.update_site(
             session,
             actor=domain.actor,
@@ -163,6 +163,6 @@ add_verb(
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
     """List sites with their policies, and the default site for unregistered NASes."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         rows = _rows(session, tenant_id, sites.list_sites(session, tenant_id=tenant_id))
     show_list(rows, as_json=as_json)

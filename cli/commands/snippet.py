@@ -2,7 +2,7 @@
 
 import click
 
-from cli.domain import Domain
+from cli.command_context import CommandContext
 from cli.output import json_option, show_json, show_list, tenant_option
 from nac.snippets import service as snippets
 
@@ -32,7 +32,7 @@ def list_(as_json: bool) -> None:
 @json_option
 def show(snippet: str, tenant: str, site: str, nas: str, reveal_secret: bool, as_json: bool) -> None:
     """Show SNIPPET with the tenant's values."""
-    domain = Domain()
+    domain = CommandContext()
     template = snippets.require_template(snippet)
     with domain.tenant(tenant) as (session, tenant_id):
         secret = ""

@@ -12,8 +12,8 @@ from cli import environment, health
 from cli.layout import Layout, NothingRuns, find_layout
 from cli.output import show_json
 from cli.procfs import memory_kilobytes, started_at
-from cli.programs import NAMES
-from cli.supervisor import State, Supervisor
+from cli.programs import PROGRAM_NAMES
+from cli.supervisor import ProgramState, Supervisor
 from nac.clock import epoch_microseconds
 from nac.settings import Settings
 from radius.agent.probe import STATISTICS
@@ -44,9 +44,9 @@ def command(ctx: click.Context, as_json: bool) -> None:
         click.echo(json.dumps({"processes": [], "cells": [], "alarms": []}) if as_json else str(NothingRuns()))
         ctx.exit(1)
     settings = environment.load_into_process()
-    rows = [_row(name, states[name], layout, settings) for name in NAMES if name in states]
+    rows = [_row(name, states[name], layout, settings) for name in PROGRAM_NAMES if name in states]
     cells = _cells(layout)
-    alarms = health.platform_alarms(settings)
+    alarms = health.read_platform_alarms(settings)
     if as_json:
         told = [_with_moments(cell) for cell in cells]
         show_json({"processes": [asdict(row) for row in rows], "cells": told, "alarms": alarms})
@@ -56,8 +56,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
     ctx.exit(0 if all(row.state == "running" and not row.complaint for row in rows) else 1)
 
 
-def _row(name: str, state: State, layout: Layout, settings: Settings) -> Row:
-    wrong = health.complaint(name, layout, settings, started_at=state.started_at) if state.pid else state.description
+def _row(name: str, state: ProgramState, layout: Layout, settings: Settings) -> Row:
+    wrong = health.find_problem(name, layout, settings, started_at=state.started_at) if state.pid else state.description
     memory = memory_kilobytes(state.pid) if state.pid else 0
     return Row(name, state.state.lower(), wrong, state.pid, state.uptime_seconds, memory)
 

@@ -8,9 +8,9 @@ from typing import Literal
 import click
 from sqlalchemy.orm import Session
 
+from cli.command_context import CommandContext
 from cli.commands._tenant_self_test import self_test
-from cli.domain import Domain
-from cli.fail import Refused, confirm
+from cli.errors import Refused, confirm
 from cli.output import Row, json_option, show_list, show_one
 from nac.cells import service as cells
 from nac.clock import utc_now
@@ -56,7 +56,7 @@ def _row(tenant: Tenant, slot: Slot | None) -> dict[str, object]:
     }
 
 
-def _full_row(domain: Domain, session: Session, tenant: Tenant) -> Row:
+def _full_row(domain: CommandContext, session: Session, tenant: Tenant) -> Row:
     """Row with the values for a switch configuration."""
     slot = cells.require_slot(session, tenant_id=tenant.id)
     secret = domain.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)).decode()
@@ -77,7 +77,7 @@ def _full_row(domain: Domain, session: Session, tenant: Tenant) -> Row:
 @json_option
 def create(slug: str, name: str, msp: str | None, place: str, standard_policy: bool, as_json: bool) -> None:
     """Create the tenant SLUG. It denies all requests until a site has a policy."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.platform() as session:
         tenant = provision_tenant(
             session,
@@ -114,7 +114,7 @@ def find_msp(session: Session, slug: str | None) -> MspId:
 @json_option
 def show(slug: str, as_json: bool) -> None:
     """Show the tenant SLUG, including its RADIUS secret."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(slug) as (session, _):
         row = _full_row(domain, session, tenants.require_by_slug(session, slug=slug))
     show_one(row, as_json=as_json)
@@ -124,7 +124,7 @@ def show(slug: str, as_json: bool) -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List tenants."""
-    with Domain().platform() as session:
+    with CommandContext().platform() as session:
         slots = cells.slots_by_tenant(session)
         found = tenants.ORDERS.pages(lambda span: tenants.list_tenants(session, span=span))
         rows = [_row(tenant, slots.get(tenant.id)) for page in found for tenant in page]
@@ -219,7 +219,7 @@ def set_(
     if all(given is None for given in (*others, *silence, *failures)):
         raise InvalidInput("No setting to change.", remedy="See ./admit tenant set --help.")
     offer = parse_offer(methods=methods, tls_versions=tls_versions)
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(slug, of_radiusd=tls_versions is not None) as (session, tenant_id):
         tenant = tenants.update_method_offer(session, actor=domain.actor, tenant_id=tenant_id, offer=offer)
         if replay_days is not None:
@@ -260,7 +260,7 @@ def set_(
 @json_option
 def suspend(slug: str, as_json: bool) -> None:
     """Suspend the tenant SLUG. All its requests are rejected until you resume it."""
-    tenant = _change(Domain(), slug, tenants.suspend_tenant)
+    tenant = _change(CommandContext(), slug, tenants.suspend_tenant)
     show_one({"slug": slug, "status": tenant.status}, as_json=as_json)
 
 
@@ -269,7 +269,7 @@ def suspend(slug: str, as_json: bool) -> None:
 @json_option
 def resume(slug: str, as_json: bool) -> None:
     """Resume a suspended tenant or restore a deleted one."""
-    tenant = _change(Domain(), slug, tenants.resume_tenant)
+    tenant = _change(CommandContext(), slug, tenants.resume_tenant)
     show_one({"slug": slug, "status": tenant.status}, as_json=as_json)
 
 
@@ -287,7 +287,7 @@ def resume(slug: str, as_json: bool) -> None:
 @json_option
 def delete(slug: str, purge: bool, yes: bool, days: int | None, as_json: bool) -> None:
     """Delete the tenant SLUG: its service stops immediately. With --purge, also delete its data."""
-    domain = Domain()
+    domain = CommandContext()
     if purge and not yes:
         confirm(f"Delete tenant {slug} with all its data?")
     purge_at = utc_now() + timedelta(days=days) if days else None
@@ -298,6 +298,6 @@ def delete(slug: str, purge: bool, yes: bool, days: int | None, as_json: bool) -
     show_one({"slug": slug, "status": "purged" if purge else tenant.status}, as_json=as_json)
 
 
-def _change(domain: Domain, slug: str, service: Callable[..., Tenant]) -> Tenant:
+def _change(domain: CommandContext, slug: str, service: Callable[..., Tenant]) -> Tenant:
     with domain.change(slug) as (session, tenant_id):
         return service(session, actor=domain.actor, tenant_id=tenant_id)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
+from cli.command_context import CommandContext
 from cli.commands.tenant import find_msp
-from cli.domain import Domain
 from cli.output import json_option, show_one
 from nac.cells import service as cells
 from nac.tenant_files.importer import import_tenant
@@ -37,7 +37,7 @@ def _passphrase(file: Path | None) -> str:
 @json_option
 def export(slug: str, out: Path, passphrase_file: Path | None, logs: bool, as_json: bool) -> None:
     """Export the tenant SLUG to a file. Without a passphrase, the file contains no secrets or keys."""
-    domain = Domain()
+    domain = CommandContext()
     part = out.with_name(f".{out.name}.part")
     part.unlink(missing_ok=True)
     with (
@@ -73,7 +73,7 @@ def import_(
 
     A file written before a purge needs no passphrase on this installation.
     """
-    domain = Domain()
+    domain = CommandContext()
     with file.open("rb") as source, domain.platform() as session:
         done = import_tenant(
             session,

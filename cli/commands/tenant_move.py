@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from cli.domain import Domain
+from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_one
 from nac.db import enter_tenant
 from nac.tenants import moves
@@ -50,7 +50,7 @@ def _row(status: MoveStatus, slug: str) -> Row:
 
 
 def _step(slug: str, step: Callable[..., MoveStatus], *, as_json: bool, is_sealing: bool = False, **given: Any) -> None:  # noqa: ANN401 -- the step's own arguments
-    domain = Domain()
+    domain = CommandContext()
     if is_sealing:
         given["sealer"] = domain.sealer
     with domain.platform_change(slug) as (session, tenant_id):
@@ -99,7 +99,7 @@ def cancel(slug: str, as_json: bool) -> None:
 @json_option
 def show(slug: str, as_json: bool) -> None:
     """Show the last move of the tenant SLUG."""
-    with Domain().platform() as session:
+    with CommandContext().platform() as session:
         tenant_id = tenants.require_by_slug(session, slug=slug).id
         enter_tenant(session, tenant_id)
         row = _row(moves.require_move(session, tenant_id=tenant_id), slug)

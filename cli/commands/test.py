@@ -12,7 +12,7 @@ import click
 
 from cli.install import ensure_packages
 from cli.layout import CHECKOUT, var_dir
-from cli.packages import NEEDED_BY_TESTS
+from cli.packages import TEST_PACKAGES
 from cli.progress import Progress
 
 _PYTHON = (sys.executable, "-P", "-m")
@@ -49,7 +49,7 @@ def command(
 ) -> None:
     """Run the linters and the tests. With --faults or PYTEST_ARGUMENTS, run only those tests."""
     started = time.monotonic()
-    ensure_packages(Progress(), install=not no_install, log=var_dir() / "log" / "install.log", packages=NEEDED_BY_TESTS)
+    ensure_packages(Progress(), install=not no_install, log=var_dir() / "log" / "install.log", packages=TEST_PACKAGES)
     failed = []
     if not faults and not pytest_arguments:
         with _byte_code_made():

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import click
 
-from cli.domain import Domain
+from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one
 from cli.owners import owner_options, owner_scope
 from nac.accounts.owners import Owner
@@ -48,7 +48,7 @@ def _row(row: ApiToken) -> Row:
 @json_option
 def make(as_json: bool, name: str, days: int, permissions: tuple[str, ...], role: str | None, **owner: Any) -> None:  # noqa: ANN401
     """Create the token NAME with --role, --permission or both. It is displayed only once."""
-    domain = Domain()
+    domain = CommandContext()
     with owner_scope(domain, **owner) as (session, of):
         made = tokens.create_token(
             session,
@@ -78,7 +78,7 @@ def _of_role(slug: str | None, owner: Owner) -> frozenset[Permission]:
 @json_option
 def list_(as_json: bool, **owner: Any) -> None:  # noqa: ANN401
     """List tokens, including expired and revoked ones."""
-    with owner_scope(Domain(), **owner) as (session, of):
+    with owner_scope(CommandContext(), **owner) as (session, of):
         found = tokens.ORDERS.pages(lambda span: tokens.list_tokens(session, owner=of, span=span))
         rows = [_row(row) for page in found for row in page]
     show_list(rows, as_json=as_json)
@@ -90,7 +90,7 @@ def list_(as_json: bool, **owner: Any) -> None:  # noqa: ANN401
 @json_option
 def revoke(token_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
     """Revoke the token ID."""
-    domain = Domain()
+    domain = CommandContext()
     with owner_scope(domain, **owner) as (session, of):
         row = _row(
             tokens.revoke_token(session, actor=domain.actor, held=permissions_at(of.level), owner=of, token_id=token_id)

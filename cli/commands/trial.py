@@ -5,7 +5,7 @@ from collections.abc import Callable
 import click
 from sqlalchemy.orm import Session
 
-from cli.domain import Domain
+from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one
 from nac.ids import TenantId
 from nac.models import Tenant, Trial
@@ -24,7 +24,7 @@ def command() -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List trials, including converted ones."""
-    with Domain().platform() as session:
+    with CommandContext().platform() as session:
         found = [
             row for page in trials.ORDERS.pages(lambda span: trials.list_trials(session, span=span)) for row in page
         ]
@@ -38,7 +38,7 @@ def list_(as_json: bool) -> None:
 @json_option
 def convert(slug: str, msp: str, as_json: bool) -> None:
     """Convert the trial SLUG to an ordinary tenant without limits or end."""
-    domain = Domain()
+    domain = CommandContext()
     desk = SignUpContext(domain.settings.trials, domain.settings.portal_url, domain.sealer.seal)
     _change(
         domain,
@@ -56,7 +56,7 @@ def convert(slug: str, msp: str, as_json: bool) -> None:
 @json_option
 def extend(slug: str, days: int, as_json: bool) -> None:
     """Extend the trial of the tenant SLUG by DAYS."""
-    domain = Domain()
+    domain = CommandContext()
     _change(
         domain,
         slug,
@@ -65,7 +65,7 @@ def extend(slug: str, days: int, as_json: bool) -> None:
     )
 
 
-def _change(domain: Domain, slug: str, service: Callable[[Session, TenantId], Trial], *, as_json: bool) -> None:
+def _change(domain: CommandContext, slug: str, service: Callable[[Session, TenantId], Trial], *, as_json: bool) -> None:
     with domain.platform() as session:
         tenant = tenants.require_by_slug(session, slug=slug)
         row = _row(service(session, tenant.id), tenant)

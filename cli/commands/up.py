@@ -42,7 +42,7 @@ def command(
         "DEMO": {True: "yes", False: "no", None: None}[demo],
     }
     choices = {f"ADMIT_{name}": value for name, value in options.items() if value is not None}
-    with startup.exclusive(layout):
+    with startup.exclusive_lock(layout):
         progress.note(layout.describe())
         started = startup.start(layout, choices, progress)
     settings = started.settings
@@ -56,12 +56,12 @@ def command(
         _show_demo(started, progress)
 
 
-def _show_demo(started: startup.Started, progress: Progress) -> None:
+def _show_demo(started: startup.StartResult, progress: Progress) -> None:
     """Run the board, or show the last one if every process already ran. Its failures do not change the exit status."""
     # Imported here because it loads the database libraries and the whole domain.
-    from cli.demo.main import show_last, show_new
+    from cli.demo.main import show_after_start, show_last_board
 
-    if not started.anew and show_last(started.settings):
+    if not started.anew and show_last_board(started.settings):
         progress.note("This is the last board, because everything was running already. To run it again: ./admit demo")
     else:
-        show_new()
+        show_after_start()

@@ -4,9 +4,9 @@ from datetime import datetime
 
 import click
 
-from cli.domain import Domain
-from cli.moments import Since
+from cli.command_context import CommandContext
 from cli.output import json_option, show_list, tenant_option
+from cli.time_options import SinceType
 from nac.mac import display_mac
 from nac.sessions.usage import USAGE_DIMENSIONS, UsageDimension, list_usage
 
@@ -18,19 +18,19 @@ from nac.sessions.usage import USAGE_DIMENSIONS, UsageDimension, list_usage
 )
 @click.option(
     "--since",
-    type=Since(),
+    type=SinceType(),
     default="1d",
     show_default=True,
     help="Start, rounded down to the hour: an age or a date and time (UTC).",
 )
-@click.option("--until", type=Since(), help="End, including its hour.")
+@click.option("--until", type=SinceType(), help="End, including its hour.")
 @click.option("--limit", type=click.IntRange(min=1), default=1_000, show_default=True, help="Maximum number of rows.")
 @json_option
 def command(
     tenant: str, by: UsageDimension, since: datetime, until: datetime | None, limit: int, as_json: bool
 ) -> None:
     """Show usage by the hour in which NASes reported it, largest first. Hours are in order of time."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         found = list_usage(session, tenant_id=tenant_id, by=by, since=since, until=until, limit=limit)
     rows = [
         {

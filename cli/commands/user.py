@@ -7,11 +7,11 @@ from typing import TextIO
 import click
 from sqlalchemy.orm import Session
 
-from cli.domain import Domain
-from cli.fail import text_read
-from cli.mistakes import rows_listed
-from cli.moments import valid_until_option
+from cli.command_context import CommandContext
+from cli.errors import require_utf8
+from cli.mistakes import report_row_mistakes
 from cli.output import Row, json_option, show_list, show_one, tenant_option
+from cli.time_options import valid_until_option
 from cli.verbs import add_verb
 from nac.groups import USER_GROUPS
 from nac.ids import TenantId
@@ -56,7 +56,7 @@ def first_line(file: TextIO | None) -> str | None:
     """First line of a file that contains a secret."""
     if file is None:
         return None
-    with text_read(file.name):
+    with require_utf8(file.name):
         return file.readline().rstrip("\r\n")
 
 
@@ -104,13 +104,13 @@ def add(
     """Create the user NAME, or many users with --import."""
     if (name is None) == (import_file is None):
         raise click.UsageError("Use either NAME or --import FILE.")
-    domain = Domain()
+    domain = CommandContext()
     if import_file is not None:
         if password or password_file or groups or valid_until:
             raise click.UsageError(
                 "--import takes passwords, groups and ends only from the file. Omit the other options."
             )
-        with text_read(import_file.name):
+        with require_utf8(import_file.name):
             content = import_file.read()
         _import(domain, tenant, content, chap=chap, mschap=mschap, as_json=as_json)
         return
@@ -131,8 +131,8 @@ def add(
     show_one(row, as_json=as_json)
 
 
-def _import(domain: Domain, tenant: str, content: str, *, chap: bool, mschap: bool, as_json: bool) -> None:
-    refused = rows_listed(csv_import.InvalidUserFile, as_json=as_json)
+def _import(domain: CommandContext, tenant: str, content: str, *, chap: bool, mschap: bool, as_json: bool) -> None:
+    refused = report_row_mistakes(csv_import.InvalidUserFile, as_json=as_json)
     with refused, domain.change(tenant) as (session, tenant_id):
         count = csv_import.import_users(
             session,
@@ -170,7 +170,7 @@ def set_(
         raise click.UsageError("Opposite options exclude each other.")
     if not (groups or no_groups or valid_until or no_end) and disabled is None:
         raise click.UsageError("No setting to change. Use --group, --until, --disable or --enable.")
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         user = users.update_user(
             session,
@@ -234,7 +234,7 @@ def password(
     as_json: bool,
 ) -> None:
     """Set a new password for the user NAME."""
-    domain = Domain()
+    domain = CommandContext()
     chosen = _password(password, password_file)
     with domain.change(tenant) as (session, tenant_id):
         user = users.update_password(
@@ -257,7 +257,7 @@ def password(
 @json_option
 def show(name: str, tenant: str, as_json: bool) -> None:
     """Show the user NAME."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         row = _row(session, tenant_id, users.require_by_name(session, tenant_id=tenant_id, name=name))
     show_one(row, as_json=as_json)
 
@@ -267,7 +267,7 @@ def show(name: str, tenant: str, as_json: bool) -> None:
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
     """List users by name."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         found = users.ORDERS.pages(lambda span: users.list_users(session, tenant_id=tenant_id, span=span))
         rows = [row for page in found for row in _rows(session, tenant_id, page)]
     show_list(rows, as_json=as_json)

@@ -5,8 +5,8 @@ from contextlib import closing, suppress
 
 import click
 
-from cli.domain import Domain
-from cli.fail import Refused
+from cli.command_context import CommandContext
+from cli.errors import Refused
 from cli.output import json_option, tenant_option
 from nac.events import event_values
 from nac.events.event_filter import EventFilter
@@ -37,7 +37,7 @@ def command(
     With --json, each line is an event (docs/reference/events.md). Messages about the connection go to standard error.
     For past events, see ./admit decisions and ./admit session list.
     """
-    domain = Domain()
+    domain = CommandContext()
     if not domain.settings.redis_url:
         raise Refused("Redis is not configured.", remedy="Set ADMIT_REDIS_URL.")
     with domain.tenant(tenant) as (session, tenant_id):

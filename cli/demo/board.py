@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from cli.cluster import superuser_url
+from cli.command_context import CommandContext
 from cli.demo import policy
-from cli.demo.checks import Check, Seen
-from cli.demo.enrolment import est_access
-from cli.demo.evidence import PATIENCE_SECONDS, Evidence, gather
-from cli.demo.files import Writer, read
-from cli.demo.rows import all_checks
-from cli.demo.scep import scep_of
+from cli.demo.board_checks import all_checks
+from cli.demo.checks import Check, Observation
+from cli.demo.enrolment import create_est_access
+from cli.demo.evidence import PATIENCE_SECONDS, Evidence, gather_evidence
+from cli.demo.files import FileWriter, read_text
+from cli.demo.scep import create_scep_access
 from cli.demo.seed import GUEST_USER, STAFF_USER, DemoTenant, seed
 from cli.demo.tools import ToolFailed
-from cli.domain import Domain
 from cli.layout import CHECKOUT, require_layout
 from nac.clock import utc_now
 from nac.mac import display_mac
@@ -31,7 +31,7 @@ _CLOCK_SLACK = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CheckResult:
     tenant: str
     name: str
     sent: str
@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    rows: tuple[Row, ...]
+    rows: tuple[CheckResult, ...]
     tenants: tuple[dict[str, Any], ...]
     api_url: str
     # Token of an administrator of the demo's MSP. Each tenant has its own.
@@ -71,12 +71,12 @@ class Board:
     @classmethod
     def from_json(cls, text: str) -> "Board":
         stored = json.loads(text)
-        rows = tuple(Row(**row) for row in stored["rows"])
+        rows = tuple(CheckResult(**row) for row in stored["rows"])
         stored |= {"rows": rows, "tenants": tuple(stored["tenants"]), "left_out": tuple(stored["left_out"])}
         return cls(**{each.name: stored[each.name] for each in fields(cls)})
 
 
-def run_board(domain: Domain, *, with_long: bool) -> Board:
+def run_board(domain: CommandContext, *, with_long: bool) -> Board:
     """Seed missing objects, run all checks (without `with_long`, only fast ones), and store the board."""
     demo = seed(domain)
     checks = all_checks(demo)
@@ -84,7 +84,8 @@ def run_board(domain: Domain, *, with_long: bool) -> Board:
     board = Board(
         rows=run_checks(domain, tried),
         tenants=tuple(
-            describe(tenant) | enrolment(domain, tenant) | scep_of(domain, tenant.slug) for tenant in demo.tenants
+            describe_tenant(tenant) | describe_enrolment(domain, tenant) | create_scep_access(domain, tenant.slug)
+            for tenant in demo.tenants
         ),
         api_url=domain.settings.api_url,
         api_token=demo.api_token,
@@ -92,54 +93,54 @@ def run_board(domain: Domain, *, with_long: bool) -> Board:
         at=utc_now().isoformat(timespec="seconds"),
         left_out=tuple(f"{check.tenant}, {check.name}: {check.sent}" for check in checks if check not in tried),
     )
-    writer = Writer()
-    writer.add(_file(domain.settings), board.to_json())
+    writer = FileWriter()
+    writer.add(_board_file(domain.settings), board.to_json())
     writer.write()
     return board
 
 
-def last_board(settings: Settings) -> Board | None:
+def read_last_board(settings: Settings) -> Board | None:
     """Last board; None if it is missing or unreadable."""
     try:
-        return Board.from_json(read(_file(settings)))
+        return Board.from_json(read_text(_board_file(settings)))
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def _file(settings: Settings) -> Path:
+def _board_file(settings: Settings) -> Path:
     return settings.var_dir / "demo" / "board.json"
 
 
-def run_checks(domain: Domain, checks: list[Check]) -> tuple[Row, ...]:
+def run_checks(domain: CommandContext, checks: list[Check]) -> tuple[CheckResult, ...]:
     """Rows in the order of `checks`. Runs several at a time, first those whose records take long."""
     since = utc_now() - _CLOCK_SLACK
     run = secrets.token_hex(4)
     marks = [f"demo-{run}-{number}" for number in range(len(checks))]
     plan = sorted(zip(checks, marks, strict=True), key=lambda planned: -planned[0].recorded_after_seconds)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        begun = {mark: pool.submit(_try, check, mark) for check, mark in plan}
+        begun = {mark: pool.submit(_run_check, check, mark) for check, mark in plan}
     patience = PATIENCE_SECONDS + max(check.recorded_after_seconds for check in checks)
     evidence: dict[str, Evidence] = {}
     for slug in dict.fromkeys(check.tenant for check in checks):
         expected = {mark: check.records for check, mark in plan if check.tenant == slug}
-        evidence |= gather(domain, slug, expected, since=since, patience_seconds=patience)
+        evidence |= gather_evidence(domain, slug, expected, since=since, patience_seconds=patience)
     return tuple(
-        compare(check, begun[mark].result(), evidence[mark]) for check, mark in zip(checks, marks, strict=True)
+        compare_result(check, begun[mark].result(), evidence[mark]) for check, mark in zip(checks, marks, strict=True)
     )
 
 
-def _try(check: Check, mark: str) -> Seen:
+def _run_check(check: Check, mark: str) -> Observation:
     try:
         return check.act(mark)
     except ToolFailed as exc:
-        return Seen(f"error: {exc}", 0)
+        return Observation(f"error: {exc}", 0)
 
 
-def compare(check: Check, seen: Seen, evidence: Evidence) -> Row:
+def compare_result(check: Check, seen: Observation, evidence: Evidence) -> CheckResult:
     got = seen.got + check.tell(evidence)
     reason = _reason(check, evidence)
     rejected = next((get_reason(decision.reason) for decision in evidence.decisions if not decision.permitted), None)
-    return Row(
+    return CheckResult(
         tenant=check.tenant,
         name=check.name,
         sent=check.sent,
@@ -163,7 +164,7 @@ def _reason(check: Check, evidence: Evidence) -> str:
     return f"{reasons} ({evidence.count} of {check.records} rows)".strip()
 
 
-def describe(tenant: DemoTenant) -> dict[str, Any]:
+def describe_tenant(tenant: DemoTenant) -> dict[str, Any]:
     """Values for RADIUS clients and people."""
     server, devices = tenant.server, tenant.devices
     files = {
@@ -204,16 +205,16 @@ def describe(tenant: DemoTenant) -> dict[str, Any]:
         "guest_password": tenant.guest_password,
         "ocsp_url": tenant.ocsp_url,
         "crl_url": tenant.crl_url,
-    } | {name: relative(path) for name, path in files.items()}
+    } | {name: relative_to_checkout(path) for name, path in files.items()}
 
 
-def enrolment(domain: Domain, tenant: DemoTenant) -> dict[str, Any]:
+def describe_enrolment(domain: CommandContext, tenant: DemoTenant) -> dict[str, Any]:
     """Values for enrolment at the tenant; the secret is new each time."""
-    est = est_access(domain, tenant.slug, tenant.folder)
+    est = create_est_access(domain, tenant.slug, tenant.folder)
     fields = {"est_url": est.url, "est_user": est.user, "est_secret": est.secret}
-    return fields | ({"est_ca_pem": relative(est.ca)} if est.ca else {})
+    return fields | ({"est_ca_pem": relative_to_checkout(est.ca)} if est.ca else {})
 
 
-def relative(path: Path) -> str:
+def relative_to_checkout(path: Path) -> str:
     """Path relative to the checkout if it is below it."""
     return str(path.relative_to(CHECKOUT) if path.is_relative_to(CHECKOUT) else path)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cli.demo.answers import Answer
 from cli.demo.evidence import Evidence
+from cli.demo.responses import RadiusResponse
 from cli.demo.tools import EapolResult
 
 _VERDICTS = {
@@ -16,14 +16,14 @@ SILENCE = "silence"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observation:
     """Result of the tool, in the board's words."""
 
     got: str
     seconds: float
 
 
-def _nothing(evidence: Evidence) -> str:
+def _no_text(evidence: Evidence) -> str:
     return ""
 
 
@@ -38,9 +38,9 @@ class Check:
     # Expected reason in auth_log; "" if nothing must be logged.
     reason: str
     # Sends the requests, marked with the text in its argument.
-    act: Callable[[str], Seen]
+    act: Callable[[str], Observation]
     # Text that the database adds to the tool's result.
-    tell: Callable[[Evidence], str] = _nothing
+    tell: Callable[[Evidence], str] = _no_text
     # Expected rows of auth_log and accounting_log.
     records: int = 1
     # Seconds from the request until the cell writes them, by design; too long for every start.
@@ -51,7 +51,7 @@ class Check:
         return self.recorded_after_seconds > 0
 
 
-def words(answer: Answer | None) -> str:
+def describe_response(answer: RadiusResponse | None) -> str:
     """ "permit VLAN 20", "reject", "silence"."""
     if answer is None:
         return SILENCE
@@ -61,9 +61,9 @@ def words(answer: Answer | None) -> str:
     return f"{verdict}{vlan}{f', {timeout} s' if timeout else ''}"
 
 
-def eap_words(result: EapolResult, *, keys: bool = True) -> str:
+def describe_eap_result(result: EapolResult, *, keys: bool = True) -> str:
     """Like `words`, with the EAP result. Several equal responses are "4 x permit ..."."""
-    told = list(dict.fromkeys(words(answer) for answer in result.answers)) or [SILENCE]
+    told = list(dict.fromkeys(describe_response(answer) for answer in result.answers)) or [SILENCE]
     count = f"{len(result.answers)} x " if len(result.answers) > 1 else ""
     text = count + " and ".join(told)
     if any(answer.code == "Access-Reject" for answer in result.answers):

@@ -7,7 +7,7 @@ from pathlib import Path
 from cryptography import x509
 from sqlalchemy.orm import Session
 
-from cli.demo.files import Writer
+from cli.demo.files import FileWriter
 from nac.certificates import service as certificates
 from nac.certificates.errors import CertificateNotFound
 from nac.certificates.signing import SigningContext
@@ -34,7 +34,7 @@ class Credential:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CertificatePlan:
     """Certificate of each tenant; its life in days from issue, None for the profile's default."""
 
     stem: str
@@ -54,17 +54,17 @@ class Plan:
         return row.not_before <= now and row.not_after > now + _DAY
 
 
-DEVICE = Plan("laptop")
-REVOKED = Plan("revoked", revoked=True)
-EXPIRED = Plan("expired", begins=-30, ends=-1)
-EARLY = Plan("not-yet-valid", begins=30, ends=60)
+DEVICE = CertificatePlan("laptop")
+REVOKED = CertificatePlan("revoked", revoked=True)
+EXPIRED = CertificatePlan("expired", begins=-30, ends=-1)
+NOT_YET_VALID = CertificatePlan("not-yet-valid", begins=30, ends=60)
 # Older than any server certificate of the tenant, because the cell presents the newest of this profile.
-MISUSED = Plan("wrong-usage", profile="eap-server", begins=-90)
-PLANS = (DEVICE, REVOKED, EXPIRED, EARLY, MISUSED)
+WRONG_USAGE = CertificatePlan("wrong-usage", profile="eap-server", begins=-90)
+CERTIFICATE_PLANS = (DEVICE, REVOKED, EXPIRED, NOT_YET_VALID, WRONG_USAGE)
 
 
 @dataclass(frozen=True, slots=True)
-class Issuance:
+class CredentialIssuer:
     """Issues certificates of one tenant to its folder."""
 
     session: Session
@@ -75,11 +75,11 @@ class Issuance:
     signing: SigningContext
     now: datetime
 
-    def credential(self, plan: Plan) -> Credential:
+    def credential(self, plan: CertificatePlan) -> Credential:
         name = f"{plan.stem}.{self.slug}.example"
         return Credential(name, self.folder / f"{plan.stem}.pem", self.folder / f"{plan.stem}.key")
 
-    def ensure(self, plan: Plan, writer: Writer) -> bool:
+    def ensure(self, plan: CertificatePlan, writer: FileWriter) -> bool:
         """Write the certificate's files unless they are valid. Returns whether one was issued."""
         credential = self.credential(plan)
         row = self._find(credential)
@@ -89,20 +89,20 @@ class Issuance:
             writer.add(credential.certificate, certificates.build_pem_files(issued)["cert"])
             writer.add(credential.key, certificates.build_pem_files(issued)["key"])
         if plan is DEVICE:
-            shown = issued or certificates.load_with_chain(self.session, _some(row), None)
+            shown = issued or certificates.load_with_chain(self.session, _require_row(row), None)
             writer.add(self.folder / "ca.pem", certificates_pem([shown.root]))
             writer.add(self.folder / "issuing.pem", certificates_pem(shown.intermediates))
         return issued is not None
 
-    def authority(self, plan: Plan) -> CertificateAuthority:
+    def authority(self, plan: CertificatePlan) -> CertificateAuthority:
         """Authority that issued it, or the current one if it is issued again."""
         row = self._find(self.credential(plan))
         kept = row is not None and plan.fits(row, self.now)
-        which = str(_some(row).authority_id) if kept else "issuing"
+        which = str(_require_row(row).authority_id) if kept else "issuing"
         return certificates.require_authority(self.session, tenant_id=self.tenant_id, which=which)
 
     def _find(self, credential: Credential) -> Certificate | None:
-        certificate = read_pair(credential)
+        certificate = read_matching_certificate(credential)
         if certificate is None:
             return None
         try:
@@ -112,7 +112,7 @@ class Issuance:
         except CertificateNotFound:
             return None
 
-    def _issue(self, plan: Plan, name: str) -> certificates.IssuedCertificate:
+    def _issue(self, plan: CertificatePlan, name: str) -> certificates.IssuedCertificate:
         key = generate_key()
         reservation = certificates.reserve_certificate(
             self.session,
@@ -141,12 +141,12 @@ class Issuance:
         return certificates.load_with_chain(self.session, row, key)
 
 
-def _some(row: Certificate | None) -> Certificate:
+def _require_row(row: Certificate | None) -> Certificate:
     assert row is not None
     return row
 
 
-def read_pair(credential: Credential) -> x509.Certificate | None:
+def read_matching_certificate(credential: Credential) -> x509.Certificate | None:
     """Certificate in the file, if the key file matches."""
     try:
         certificate = x509.load_pem_x509_certificates(credential.certificate.read_bytes())[0]
@@ -156,10 +156,10 @@ def read_pair(credential: Credential) -> x509.Certificate | None:
     return certificate if is_same_public_key(certificate.public_key(), key.public_key()) else None
 
 
-def ensure_stranger(folder: Path, writer: Writer, now: datetime) -> Credential:
+def ensure_unknown_device(folder: Path, writer: FileWriter, now: datetime) -> Credential:
     """Certificate of an authority that no tenant knows."""
     credential = Credential("laptop.nowhere.example", folder / "laptop.pem", folder / "laptop.key")
-    found = read_pair(credential)
+    found = read_matching_certificate(credential)
     if found is not None and found.not_valid_after_utc > now + _DAY:
         return credential
     root_key, issuing_key, key = generate_key(), generate_key(), generate_key()

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from api.enrolment.server_certificate import authority_path
-from cli.demo.files import Writer, read
-from cli.domain import Domain
+from cli.command_context import CommandContext
+from cli.demo.files import FileWriter, read_text
 from nac.clock import utc_now
 from nac.enrolment import service as enrolment
 
@@ -19,7 +19,7 @@ class EstAccess:
     ca: Path | None
 
 
-def est_access(domain: Domain, slug: str, folder: Path) -> EstAccess:
+def create_est_access(domain: CommandContext, slug: str, folder: Path) -> EstAccess:
     with domain.tenant(slug) as (session, tenant_id):
         made = enrolment.create_secret(
             session,
@@ -34,12 +34,12 @@ def est_access(domain: Domain, slug: str, folder: Path) -> EstAccess:
     return EstAccess(url, made.token.public_id, made.token.secret, _server_ca(domain, folder))
 
 
-def _server_ca(domain: Domain, folder: Path) -> Path | None:
+def _server_ca(domain: CommandContext, folder: Path) -> Path | None:
     """Copy that the user of the demo can read."""
-    pem = read(authority_path(domain.settings.enrolment_certificate_file.parent))
+    pem = read_text(authority_path(domain.settings.enrolment_certificate_file.parent))
     if not pem:
         return None
-    writer, copy = Writer(), folder / "est-ca.pem"
+    writer, copy = FileWriter(), folder / "est-ca.pem"
     writer.add(copy, pem)
     writer.write()
     return copy

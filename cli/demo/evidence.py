@@ -11,7 +11,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from cli.domain import Domain
+from cli.command_context import CommandContext
 from nac.ids import TenantId
 from nac.models import AccountingLog, AuthLog, RadiusSession
 
@@ -33,8 +33,8 @@ class Evidence:
         return len(self.decisions) + len(self.accounting)
 
 
-def gather(
-    domain: Domain, slug: str, expected: Mapping[str, int], *, since: datetime, patience_seconds: float
+def gather_evidence(
+    domain: CommandContext, slug: str, expected: Mapping[str, int], *, since: datetime, patience_seconds: float
 ) -> dict[str, Evidence]:
     """Evidence by mark. Waits, up to a limit, for the number of log rows in `expected`."""
     deadline = time.monotonic() + patience_seconds

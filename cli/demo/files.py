@@ -8,13 +8,13 @@ from cli.files import make_folder
 from nac.private_files import write_private
 
 
-def owner() -> Account | None:
+def file_owner() -> Account | None:
     """Under sudo, the calling user, who will use the certificates; otherwise the caller."""
     name = os.environ.get("SUDO_USER")
     return find_account(name) if name and is_root() else None
 
 
-class Writer:
+class FileWriter:
     """Collects files to write."""
 
     def __init__(self) -> None:
@@ -25,15 +25,15 @@ class Writer:
 
     def write(self) -> None:
         """Write changed files, readable only by their owner."""
-        account = owner()
+        account = file_owner()
         for path, content in self._pending.items():
             make_folder(path.parent, owner=account, mode=0o700)
-            if read(path) != content:
+            if read_text(path) != content:
                 write_private(path, content, owner=account)
         self._pending.clear()
 
 
-def read(path: Path) -> str:
+def read_text(path: Path) -> str:
     """Content of the file; "" if it does not exist."""
     try:
         return path.read_text(encoding="utf-8")

@@ -2,40 +2,40 @@
 
 import click
 
-from cli.demo.board import Board, last_board, run_board
-from cli.demo.text import WAY_BACK, render, render_differing
-from cli.domain import Domain
+from cli.command_context import CommandContext
+from cli.demo.board import Board, read_last_board, run_board
+from cli.demo.board_text import RESET_HINT, render_board, render_differences
 from nac.errors import AdmitError
 from nac.settings import Settings
 
 
 def main(*, json: bool, with_long: bool) -> int:
     """Seed, run and show the board; returns the exit status. Needs click's context."""
-    return show(run_board(Domain(), with_long=with_long), as_json=json)
+    return show_board(run_board(CommandContext(), with_long=with_long), as_json=json)
 
 
-def show_new() -> None:
+def show_after_start() -> None:
     """Seed, run and show the board after a start. Reports differences, and how to reset the demo."""
     try:
-        board = run_board(Domain(), with_long=False)
+        board = run_board(CommandContext(), with_long=False)
     except AdmitError as exc:
-        click.echo(f"Admit is running, but the demo failed: {exc}\n{WAY_BACK}")
+        click.echo(f"Admit is running, but the demo failed: {exc}\n{RESET_HINT}")
         return
-    show(board, as_json=False)
+    show_board(board, as_json=False)
     if not board.ok:
-        click.echo(render_differing(board))
+        click.echo(render_differences(board))
 
 
-def show(board: Board, *, as_json: bool) -> int:
+def show_board(board: Board, *, as_json: bool) -> int:
     """Show the board; returns 0 if all rows are as expected, otherwise 1."""
-    click.echo(board.to_json() if as_json else render(board), nl=not as_json)
+    click.echo(board.to_json() if as_json else render_board(board), nl=not as_json)
     return 0 if board.ok else 1
 
 
-def show_last(settings: Settings) -> bool:
+def show_last_board(settings: Settings) -> bool:
     """Show the last board, if it exists and had no differences. Returns whether it did."""
-    board = last_board(settings)
+    board = read_last_board(settings)
     if board is None or not board.ok:
         return False
-    click.echo(render(board))
+    click.echo(render_board(board))
     return True

@@ -14,7 +14,7 @@ def _is(attribute: str, value: str) -> dict[str, str]:
     return {"attribute": attribute, "operator": "equals", "value": value}
 
 
-DOCUMENT: dict[str, object] = {
+POLICY_DOCUMENT: dict[str, object] = {
     "pinned_denies": [],
     "rules": [
         {

@@ -2,13 +2,13 @@
 
 import shutil
 
+from cli.command_context import CommandContext
 from cli.demo.seed import MSP, TENANTS
-from cli.domain import Domain
 from nac.msps import service as msps
 from nac.tenants import service as tenants
 
 
-def remove_tenants(domain: Domain) -> None:
+def remove_tenants(domain: CommandContext) -> None:
     """Delete the demo MSP's tenants. Tenants of other MSPs with the same names stay."""
     for slug in TENANTS:
         if _is_ours(domain, slug):
@@ -20,7 +20,7 @@ def remove_tenants(domain: Domain) -> None:
             shutil.rmtree(domain.settings.var_dir / "demo" / slug, ignore_errors=True)
 
 
-def _is_ours(domain: Domain, slug: str) -> bool:
+def _is_ours(domain: CommandContext, slug: str) -> bool:
     with domain.platform() as session:
         try:
             return tenants.require_by_slug(session, slug=slug).msp_id == msps.require_by_slug(session, slug=MSP).id

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from cli.domain import Domain
+from cli.command_context import CommandContext
 from nac.clock import utc_now
 from nac.enrolment import service as enrolment
 from nac.scep import service as scep
@@ -10,7 +10,7 @@ from nac.scep import service as scep
 _LIFE = timedelta(days=1)
 
 
-def scep_of(domain: Domain, slug: str) -> dict[str, str]:
+def create_scep_access(domain: CommandContext, slug: str) -> dict[str, str]:
     """SCEP values with an unused challenge for one device with any name, new at each run."""
     with domain.tenant(slug) as (session, tenant_id):
         made = enrolment.create_secret(

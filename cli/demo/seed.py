@@ -9,13 +9,23 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
+from cli.command_context import CommandContext
 from cli.demo import policy
-from cli.demo.credentials import DEVICE, EARLY, EXPIRED, MISUSED, PLANS, REVOKED, Credential, Issuance, ensure_stranger
-from cli.demo.files import Writer, read
+from cli.demo.credentials import (
+    CERTIFICATE_PLANS,
+    DEVICE,
+    EXPIRED,
+    NOT_YET_VALID,
+    REVOKED,
+    WRONG_USAGE,
+    Credential,
+    CredentialIssuer,
+    ensure_unknown_device,
+)
+from cli.demo.files import FileWriter, read_text
 from cli.demo.tokens import ensure_token
-from cli.demo.tools import Server, network_block, tls_supplicant
-from cli.domain import Domain
-from cli.fail import Refused
+from cli.demo.tools import RadiusServer, network_block, tls_supplicant
+from cli.errors import Refused
 from nac.accounts.owners import Owner
 from nac.cells import service as cells
 from nac.certificates.public_lookups import build_locations
@@ -41,7 +51,7 @@ GUEST_USER = "gale"
 
 
 @dataclass(frozen=True, slots=True)
-class Devices:
+class DemoDevices:
     """MAC addresses for documentation (RFC 7042 2.1.2), 12 hex digits."""
 
     printer: str
@@ -52,7 +62,7 @@ class Devices:
     unknown: str
 
     @classmethod
-    def of(cls, number: int) -> "Devices":
+    def of(cls, number: int) -> "DemoDevices":
         prefix = f"00005e0053{10 + number:x}"
         return cls(*(prefix + digit for digit in "123ef"))
 
@@ -61,7 +71,7 @@ class Devices:
 class DemoTenant:
     slug: str
     tenant_id: TenantId
-    server: Server
+    server: RadiusServer
     # Name that devices expect in the server's certificate.
     server_name: str
     folder: Path
@@ -76,7 +86,7 @@ class DemoTenant:
     expired: Credential
     early: Credential
     misused: Credential
-    devices: Devices
+    devices: DemoDevices
     staff_password: str
     guest_password: str
     # Reject delay of the server in seconds, rounded up.
@@ -98,17 +108,17 @@ class Demo:
     api_token: str
 
 
-def seed(domain: Domain) -> Demo:
+def seed(domain: CommandContext) -> Demo:
     """Create missing objects and wait until the cells use them. Idempotent."""
     now = utc_now()
     root = domain.settings.var_dir / "demo"
     for slug in TENANTS:
         _ensure_tenant(domain, slug)
     found = tuple(
-        _seed_tenant(domain, slug, Devices.of(number), root / slug, now) for number, slug in enumerate(TENANTS)
+        _seed_tenant(domain, slug, DemoDevices.of(number), root / slug, now) for number, slug in enumerate(TENANTS)
     )
-    writer = Writer()
-    stranger = ensure_stranger(root / "nowhere", writer, now)
+    writer = FileWriter()
+    stranger = ensure_unknown_device(root / "nowhere", writer, now)
     with domain.platform() as session:
         owner = Owner(_ensure_msp(session, domain.actor))
         api_token = ensure_token(session, actor=domain.actor, owner=owner, role="msp-admin", folder=root, writer=writer)
@@ -120,7 +130,7 @@ def server_name(slug: str) -> str:
     return f"radius.{slug}.admit.example"
 
 
-def _ensure_tenant(domain: Domain, slug: str) -> None:
+def _ensure_tenant(domain: CommandContext, slug: str) -> None:
     with domain.platform() as session:
         msp_id = _ensure_msp(session, domain.actor)
         try:
@@ -149,17 +159,17 @@ def _ensure_msp(session: Session, actor: str) -> MspId:
         return msps.create_msp(session, actor=actor, slug=MSP, name="Demo MSP").id
 
 
-def _seed_tenant(domain: Domain, slug: str, devices: Devices, folder: Path, now: datetime) -> DemoTenant:
-    writer = Writer()
+def _seed_tenant(domain: CommandContext, slug: str, devices: DemoDevices, folder: Path, now: datetime) -> DemoTenant:
+    writer = FileWriter()
     with domain.tenant(slug) as (session, tenant_id):
-        tenantry = _Tenantry(session, domain, tenant_id)
+        tenantry = _TenantSeeder(session, domain, tenant_id)
         tenantry.ensure_groups()
         tenantry.ensure_endpoints(devices)
         staff_password = tenantry.ensure_user(STAFF_USER, [policy.STAFF], folder, writer)
         guest_password = tenantry.ensure_user(GUEST_USER, [], folder, writer)
         tenantry.ensure_policy()
-        issuance = Issuance(session, tenant_id, slug, folder, domain.actor, domain.signing, now)
-        for plan in PLANS:
+        issuance = CredentialIssuer(session, tenant_id, slug, folder, domain.actor, domain.signing, now)
+        for plan in CERTIFICATE_PLANS:
             tenantry.changed |= issuance.ensure(plan, writer)
         authority = issuance.authority(DEVICE)
         issuing = build_locations(domain.signing.public_url, authority.id)
@@ -178,8 +188,8 @@ def _seed_tenant(domain: Domain, slug: str, devices: Devices, folder: Path, now:
             device=issuance.credential(DEVICE),
             revoked=issuance.credential(REVOKED),
             expired=issuance.credential(EXPIRED),
-            early=issuance.credential(EARLY),
-            misused=issuance.credential(MISUSED),
+            early=issuance.credential(NOT_YET_VALID),
+            misused=issuance.credential(WRONG_USAGE),
             devices=devices,
             staff_password=staff_password,
             guest_password=guest_password,
@@ -212,16 +222,16 @@ def device_network(tenant: DemoTenant) -> dict[str, str]:
     )
 
 
-def _server(domain: Domain, session: Session, tenant_id: TenantId) -> Server:
+def _server(domain: CommandContext, session: Session, tenant_id: TenantId) -> RadiusServer:
     slot = cells.require_slot(session, tenant_id=tenant_id)
     secret = domain.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)).decode()
-    return Server(domain.settings.local_address, slot.auth_port, slot.acct_port, secret)
+    return RadiusServer(domain.settings.local_address, slot.auth_port, slot.acct_port, secret)
 
 
-class _Tenantry:
+class _TenantSeeder:
     """Objects of one tenant, in its scope."""
 
-    def __init__(self, session: Session, domain: Domain, tenant_id: TenantId) -> None:
+    def __init__(self, session: Session, domain: CommandContext, tenant_id: TenantId) -> None:
         self._session = session
         self._domain = domain
         self._tenant_id = tenant_id
@@ -234,7 +244,7 @@ class _Tenantry:
                 if name not in present:
                     self._do(groups.create, name=name)
 
-    def ensure_endpoints(self, devices: Devices) -> None:
+    def ensure_endpoints(self, devices: DemoDevices) -> None:
         self._ensure_endpoint(devices.printer, "Printer", [policy.PRINTERS])
         self._ensure_endpoint(devices.quarantined, "Camera in quarantine", [policy.QUARANTINE])
         if self._ensure_endpoint(devices.blocked, "Stolen printer", [policy.PRINTERS]):
@@ -251,10 +261,10 @@ class _Tenantry:
         self._do(endpoints.create_endpoint, mac=mac, name=name, groups=groups)
         return True
 
-    def ensure_user(self, name: str, groups: Iterable[str], folder: Path, writer: Writer) -> str:
+    def ensure_user(self, name: str, groups: Iterable[str], folder: Path, writer: FileWriter) -> str:
         """Password of the user. It is only in a file; if that is missing, the user gets a new one."""
         file = folder / f"{name}.password"
-        known, password = read(file).strip(), secrets.token_hex(8)
+        known, password = read_text(file).strip(), secrets.token_hex(8)
         seal = self._domain.sealer.seal
         try:
             users.require_by_name(self._session, tenant_id=self._tenant_id, name=name)
@@ -280,7 +290,7 @@ class _Tenantry:
             self._do(policies.create_policy, slug=_POLICY, name="Office")
             found = policies.require_by_slug(self._session, tenant_id=self._tenant_id, slug=_POLICY)
         if self._is_out_of_date(found):
-            self._do(policies.save_draft, slug=_POLICY, document=policy.DOCUMENT, comment=_COMMENT)
+            self._do(policies.save_draft, slug=_POLICY, document=policy.POLICY_DOCUMENT, comment=_COMMENT)
             self._do(policies.publish_policy, slug=_POLICY)
         return found
 
@@ -288,7 +298,7 @@ class _Tenantry:
         if found.published_version is None:
             return True
         version = policies.require_version(self._session, tenant_id=self._tenant_id, slug=_POLICY)
-        return version.comment == _COMMENT and version.document != policy.DOCUMENT
+        return version.comment == _COMMENT and version.document != policy.POLICY_DOCUMENT
 
     def _do(self, service: Callable[..., object], **arguments: object) -> None:
         service(self._session, actor=self._domain.actor, tenant_id=self._tenant_id, **arguments)

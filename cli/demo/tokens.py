@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
-from cli.demo.files import Writer, read
+from cli.demo.files import FileWriter, read_text
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import permissions_at
 from nac.accounts.roles import BUILT_IN_ROLES
@@ -17,11 +17,11 @@ _LASTS = timedelta(days=90)
 _LEFT = timedelta(days=1)
 
 
-def ensure_token(session: Session, *, actor: str, owner: Owner, role: str, folder: Path, writer: Writer) -> str:
+def ensure_token(session: Session, *, actor: str, owner: Owner, role: str, folder: Path, writer: FileWriter) -> str:
     """Token with the permissions of `role`, valid for at least a day."""
     now, file = utc_now(), folder / "api_token"
     wanted = BUILT_IN_ROLES[role].at(owner.level)
-    text = TokenText.parse(read(file).strip())
+    text = TokenText.parse(read_text(file).strip())
     if text is not None:
         row = tokens.get_valid(session, owner=owner, text=text, now=now + _LEFT)
         if row is not None and set(row.permissions) == wanted:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from cli.demo.answers import Answer, Attributes, read_eapol, read_radclient
+from cli.demo.responses import Attributes, RadiusResponse, parse_eapol_output, parse_radclient_output
 from loadtest import packet
 from nac.errors import AdmitError
 from nac.request_sources import DEMO_ADDRESS
@@ -32,7 +32,7 @@ class ToolFailed(AdmitError):
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class RadiusServer:
     """A tenant's slot, as configured in a NAS."""
 
     host: str
@@ -54,7 +54,7 @@ class EapolResult:
     # Whether both sides derived the same keys in each authentication.
     mppe_ok: bool
     # Each Access-Accept and Access-Reject, in order.
-    answers: tuple[Answer, ...]
+    answers: tuple[RadiusResponse, ...]
     # Direction and TLS alert, such as "sent unknown CA" or "received certificate expired"; "" without one.
     alert: str
     seconds: float
@@ -126,8 +126,8 @@ def network_block(network: Mapping[str, str]) -> str:
     return "network={\n" + "".join(f"\t{name}={value}\n" for name, value in network.items()) + "}\n"
 
 
-def eapol(
-    server: Server,
+def run_eapol_test(
+    server: RadiusServer,
     network: Mapping[str, str],
     *,
     mac: str,
@@ -159,21 +159,21 @@ def read_eapol_result(output: str, seconds: float) -> EapolResult:
         success=output.rstrip().endswith("SUCCESS"),
         resumed_count=sum(bool(_RESUMED.search(one)) for one in rounds),
         mppe_ok=int(keys[1]) == len(rounds) > 0 and keys[2] == "0",
-        answers=read_eapol(output),
+        answers=parse_eapol_output(output),
         alert=f"{'received' if alert[1] == 'read' else 'sent'} {alert[2]}" if alert else "",
         seconds=seconds,
         output=output,
     )
 
 
-def radclient(
-    server: Server,
+def run_radclient(
+    server: RadiusServer,
     kind: Literal["auth", "acct", "status"],
     attributes: Iterable[tuple[str, str]],
     *,
     port: int | None = None,
     timeout_seconds: int = 3,
-) -> Answer | None:
+) -> RadiusResponse | None:
     """Response to one request; None for silence, after twice the timeout.
 
     Values are text or numbers, as in the dictionary. All requests except accounting carry Message-Authenticator,
@@ -188,13 +188,13 @@ def radclient(
     command = ["radclient", "-x", "-r", "2", "-t", str(timeout_seconds), server.at(port), kind, server.secret]
     started = time.perf_counter()
     output = _run(command, text="".join(lines), seconds=2 * timeout_seconds + _GRACE_SECONDS)
-    answer = read_radclient(output)
+    answer = parse_radclient_output(output)
     if answer is None and time.perf_counter() - started < timeout_seconds:
         raise ToolFailed(_tail(output), place="radclient")
     return answer
 
 
-def from_own_address(server: Server) -> dict[str, str]:
+def demo_source_attributes(server: RadiusServer) -> dict[str, str]:
     """Source address for radclient. The cell raises no alarm about wrong secrets from this machine."""
     address = ipaddress.ip_address(server.host)
     is_near = address.is_loopback and address.version == DEMO_ADDRESS.version
@@ -207,7 +207,7 @@ def _radclient_value(text: str) -> str:
 
 
 def ask_without_message_authenticator(
-    server: Server, *, user_name: str, password: str, port_id: str, timeout_seconds: float
+    server: RadiusServer, *, user_name: str, password: str, port_id: str, timeout_seconds: float
 ) -> bool:
     """Whether an old NAS's PAP request without Message-Authenticator gets a response. radclient always adds one."""
     attributes = packet.attribute(packet.USER_NAME, user_name) + packet.attribute(_NAS_PORT_ID, port_id)
@@ -218,7 +218,7 @@ def ask_without_message_authenticator(
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as sender:
         sender.settimeout(timeout_seconds)
-        if own := from_own_address(server):
+        if own := demo_source_attributes(server):
             # No alarm about a switch that does not sign.
             sender.bind((own["Packet-Src-IP-Address"], 0))
         sender.connect((server.host, server.auth_port))
@@ -232,7 +232,7 @@ def ask_without_message_authenticator(
     return True
 
 
-def openssl(*arguments: str) -> str:
+def run_openssl(*arguments: str) -> str:
     """Output of openssl, standard output and error. The exit status adds nothing."""
     return _run(["openssl", *arguments], seconds=2 * _GRACE_SECONDS)
 

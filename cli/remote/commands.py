@@ -9,8 +9,8 @@ import click
 import httpx
 
 from cli.output import show_list, show_one
-from cli.remote.calling import Api, Given, read_json
-from cli.remote.description import Operation, Value
+from cli.remote.client import ApiClient, RequestArguments, read_json
+from cli.remote.description import Operation, OperationInput
 from nac.errors import InvalidInput
 
 _TYPES: dict[str, click.ParamType[Any]] = {"integer": click.INT, "number": click.FLOAT, "boolean": click.BOOL}
@@ -19,7 +19,7 @@ _CHUNK = 64 * 1024
 _OUTPUT, _BODY, _ALL, _AS_JSON = "output_file", "body_file", "all_pages", "as_json"
 
 
-def make_command(operation: Operation, api: Api) -> click.Command:
+def make_command(operation: Operation, api: ApiClient) -> click.Command:
     parameters: list[click.Parameter] = []
     for value in operation.values:
         if value.where == "path":
@@ -44,11 +44,11 @@ def make_command(operation: Operation, api: Api) -> click.Command:
     )
 
 
-def _variable(value: Value) -> str:
+def _variable(value: OperationInput) -> str:
     return f"{value.where}_{value.name.lower().replace('-', '_')}"
 
 
-def _option(value: Value, operation: Operation) -> click.Option:
+def _option(value: OperationInput, operation: Operation) -> click.Option:
     kind: click.ParamType[Any] = click.Choice(value.choices) if value.choices else _TYPES.get(value.kind, click.STRING)
     if value.nullable and value.where == "body":
         # One of the values is "null".
@@ -69,22 +69,22 @@ def _option(value: Value, operation: Operation) -> click.Option:
     )
 
 
-def _run(operation: Operation, api: Api, options: Mapping[str, Any]) -> None:
-    given = _given(operation, options)
+def _run(operation: Operation, api: ApiClient, options: Mapping[str, Any]) -> None:
+    given = _collect_arguments(operation, options)
     as_json = bool(options[_AS_JSON])
     with api.call(operation, given) as answer:
-        _note(answer)
+        _print_notes(answer)
         if (output := options.get(_OUTPUT)) is not None or not _is_json(answer):
             _copy(answer, cast("BinaryIO", output or sys.stdout.buffer))
             return
         document = read_json(answer)
     if operation.is_page and options.get(_ALL):
-        document = _rest(operation, api, given, document)
+        document = _fetch_remaining_pages(operation, api, given, document)
     _show(operation, document, as_json=as_json)
 
 
-def _given(operation: Operation, options: Mapping[str, Any]) -> Given:
-    given = Given()
+def _collect_arguments(operation: Operation, options: Mapping[str, Any]) -> RequestArguments:
+    given = RequestArguments()
     members: dict[str, Any] = {}
     for value in operation.values:
         found = options[_variable(value)]
@@ -98,7 +98,7 @@ def _given(operation: Operation, options: Mapping[str, Any]) -> Given:
             case "header":
                 given.headers[value.name] = str(found)
             case "body":
-                members[value.name] = _member(value, found)
+                members[value.name] = _parse_member(value, found)
     given.body = _body(operation, options.get(_BODY), members)
     if given.body is not None:
         given.headers["Content-Type"] = operation.takes
@@ -109,7 +109,7 @@ def _plain(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def _member(value: Value, found: Any) -> Any:  # noqa: ANN401 -- any JSON
+def _parse_member(value: OperationInput, found: Any) -> Any:  # noqa: ANN401 -- any JSON
     if value.repeated:
         return list(found)
     if value.nullable and found == "null":
@@ -154,14 +154,16 @@ def _copy(answer: httpx.Response, output: BinaryIO) -> None:
         output.flush()
 
 
-def _note(answer: httpx.Response) -> None:
+def _print_notes(answer: httpx.Response) -> None:
     if answer.headers.get("admit-live") == "false":
         click.echo("Note: The change is stored, but the tenant's cell has not confirmed it yet.", err=True)
     if (tag := answer.headers.get("etag")) is not None and answer.request.method == "GET":
         click.echo(f"ETag: {tag}", err=True)
 
 
-def _rest(operation: Operation, api: Api, given: Given, page: dict[str, Any]) -> dict[str, Any]:
+def _fetch_remaining_pages(
+    operation: Operation, api: ApiClient, given: RequestArguments, page: dict[str, Any]
+) -> dict[str, Any]:
     items, after = page["items"], page["next"]
     while after is not None:
         given.query["after"] = after

@@ -13,7 +13,7 @@ Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class OperationInput:
     """Value in a path, a query, a header or a body."""
 
     # Name in the API.
@@ -38,13 +38,13 @@ class Operation:
     method: str
     path: str
     help: str
-    values: tuple[Value, ...]
+    values: tuple[OperationInput, ...]
     # Media type of the body; "" without a body.
     takes: str
     # Whether the response is a page of a list.
     is_page: bool
 
-    def of(self, where: str) -> Iterator[Value]:
+    def of(self, where: str) -> Iterator[OperationInput]:
         return (value for value in self.values if value.where == where)
 
 
@@ -90,8 +90,8 @@ def _operation(document: Document, name: str, path: str, method: str) -> Operati
     )
 
 
-def _parameter(document: Document, told: Document) -> Value:
-    told = _resolved(document, told)
+def _parameter(document: Document, told: Document) -> OperationInput:
+    told = _resolve(document, told)
     return _value(
         document,
         told["name"],
@@ -105,17 +105,17 @@ def _parameter(document: Document, told: Document) -> Value:
 def _body(document: Document, told: Document) -> tuple[str, Document]:
     content = told.get("requestBody", {}).get("content", {})
     if _JSON in content:
-        return _JSON, _resolved(document, content[_JSON].get("schema", {}))
+        return _JSON, _resolve(document, content[_JSON].get("schema", {}))
     return next(iter(content), ""), {}
 
 
-def _members(document: Document, schema: Document) -> Iterator[Value]:
+def _members(document: Document, schema: Document) -> Iterator[OperationInput]:
     required = schema.get("required", ())
     for name, member in schema.get("properties", {}).items():
         yield _value(document, name, "body", member, required=name in required, text=member.get("description", ""))
 
 
-def _value(document: Document, name: str, where: Any, schema: Document, *, required: bool, text: str) -> Value:  # noqa: ANN401 -- of OpenAPI's four words
+def _value(document: Document, name: str, where: Any, schema: Document, *, required: bool, text: str) -> OperationInput:  # noqa: ANN401 -- of OpenAPI's four words
     schema, nullable = _without_null(document, schema)
     repeated = schema.get("type") == "array"
     item, _ = _without_null(document, schema.get("items", {})) if repeated else (schema, False)
@@ -126,7 +126,7 @@ def _value(document: Document, name: str, where: Any, schema: Document, *, requi
     if example is not None and not text:
         text = f"For example {example}."
     choices = tuple(map(str, item.get("enum", ()))) or ((str(item["const"]),) if "const" in item else ())
-    return Value(name, where, kind, required, repeated, nullable, choices, text)
+    return OperationInput(name, where, kind, required, repeated, nullable, choices, text)
 
 
 def _kind(schema: Document) -> Any:  # noqa: ANN401 -- one of Value.kind
@@ -138,8 +138,8 @@ def _kind(schema: Document) -> Any:  # noqa: ANN401 -- one of Value.kind
 
 def _without_null(document: Document, schema: Document) -> tuple[Document, bool]:
     """Schema without null, and whether null was allowed. Unchanged if several other types remain."""
-    schema = _resolved(document, schema)
-    ways = [_resolved(document, way) for way in schema.get("anyOf", ())]
+    schema = _resolve(document, schema)
+    ways = [_resolve(document, way) for way in schema.get("anyOf", ())]
     others = [way for way in ways if way.get("type") != "null"]
     if len(others) != 1:
         return schema, len(others) < len(ways)
@@ -149,11 +149,11 @@ def _without_null(document: Document, schema: Document) -> tuple[Document, bool]
 
 def _is_page(document: Document, told: Document) -> bool:
     content = told.get("responses", {}).get("200", {}).get("content", {})
-    schema = _resolved(document, content.get(_JSON, {}).get("schema", {}))
+    schema = _resolve(document, content.get(_JSON, {}).get("schema", {}))
     return {"items", "next"} <= set(schema.get("properties", {}))
 
 
-def _resolved(document: Document, schema: Document) -> Document:
+def _resolve(document: Document, schema: Document) -> Document:
     for _ in range(10):
         reference = schema.get("$ref")
         if reference is None:

@@ -22,26 +22,26 @@ import httpx
 from fastapi import FastAPI
 
 from api.main import create_app
-from loadtest.api import asking, data, looking, plans
+from loadtest.api import data_set, http_load, plans, read_costs
 from loadtest.api.searches import Search, log_searches, other_lists
 from loadtest.private_installation import PrivateInstallation
-from loadtest.processes import BenchError, Tree, cpu_seconds
+from loadtest.processes import BenchError, ProcessTree, cpu_seconds
 from nac.errors import AdmitError
 from nac.ids import TenantId
 from nac.settings import Settings
-from tests.api.served import served
+from tests.api.app_server import serve_app
 
 _TARGET_MILLISECONDS = 150.0
-_MOST_TURNS = 100
+_MAX_REQUESTS = 100
 # Load average of the last minute.
-_CALM = 1.0
+_CALM_LOAD_AVERAGE = 1.0
 _WITHOUT_LIMITS = {"API_REQUESTS_PER_MINUTE": "0", "API_OWNER_REQUESTS_PER_MINUTE": "0"}
 
 
 @dataclass(frozen=True)
-class Bench:
+class ApiBench:
     private: PrivateInstallation
-    tenants: data.Tenants
+    tenants: data_set.TenantRows
     token: str
     superuser_url: str
 
@@ -55,19 +55,19 @@ class Bench:
 
 
 @contextmanager
-def bench(tenants: int) -> Iterator[Bench]:
+def bench(tenants: int) -> Iterator[ApiBench]:
     with PrivateInstallation(AUTHORITY_KEY_STORE="sealed", **_WITHOUT_LIMITS) as private:
         superuser = private.settings.database_owner_url.replace("admit_owner", "postgres", 1)
-        made = data.make_tenants(superuser, tenants)
-        token = data.make_platform_token(private.installation.engine)
-        yield Bench(private, made, token, superuser)
+        made = data_set.make_tenants(superuser, tenants)
+        token = data_set.make_platform_token(private.installation.engine)
+        yield ApiBench(private, made, token, superuser)
 
 
 def logs(options: argparse.Namespace) -> None:
     with bench(options.tenants) as each:
-        data.fill_auth_log(each.superuser_url, each.tenants, rows=options.rows, days=options.days, tell=_note)
+        data_set.fill_auth_log(each.superuser_url, each.tenants, rows=options.rows, days=options.days, tell=_log)
         _wait_for_calm(options.patience)
-        used = data.sizes(each.superuser_url)
+        used = data_set.auth_log_sizes(each.superuser_url)
         print(
             f"{options.rows:,} rows of {options.tenants} tenants in {options.days} days: {used['rows'] / 1e9:.1f} GB "
             f"of rows ({used['rows'] / options.rows:.0f} bytes each), {used['indexes'] / 1e9:.1f} GB of indexes"
@@ -75,18 +75,20 @@ def logs(options: argparse.Namespace) -> None:
         asked = sorted({1, 2, options.tenants // 2 or 1, options.tenants})
         print(
             "| tenant | search | statements | partitions at once | planning ms | executing | p50 ms | p95 | p99 | most "
-            f"| requests until found or all was searched, {_MOST_TURNS} at most | ms |\n|" + "---|" * 12
+            f"| requests until found or all was searched, {_MAX_REQUESTS} at most | ms |\n|" + "---|" * 12
         )
-        whole = asking.Timing()
-        with _explaining(each) as explain:
+        whole = http_load.RequestTimings()
+        with _open_explainer(each) as explain:
             for number in asked:
                 slug, tenant_id = each.tenants.slugs[number - 1], TenantId(each.tenants.ids[number - 1])
                 for search in log_searches(slug, number, options.days):
-                    timing = _repeat(each, search, options.rounds)
+                    timing = _measure_search(each, search, options.rounds)
                     whole.milliseconds += timing.milliseconds
                     found = explain(search.path, tenant_id)
                     percentiles = " | ".join(f"{timing.at(share):.1f}" for share in (0.5, 0.95, 0.99, 1))
-                    turns, walked = asking.turns_until_found(each.port, each.token, search.path, most=_MOST_TURNS)
+                    turns, walked = http_load.count_requests_until_found(
+                        each.port, each.token, search.path, most=_MAX_REQUESTS
+                    )
                     print(
                         f"| {slug} | {search.name} | {found.statements} | {found.most_partitions} "
                         f"| {found.planning:.1f} | {found.executing:.1f} | {percentiles} | {turns} | {walked:.0f} |"
@@ -102,24 +104,23 @@ def logs(options: argparse.Namespace) -> None:
 
 def routes(options: argparse.Namespace) -> None:
     with bench(options.tenants) as each:
-        data.fill_auth_log(each.superuser_url, each.tenants, rows=options.rows, days=options.days, tell=_note)
-        data.fill_sessions(each.superuser_url, each.tenants, rows=options.live)
+        data_set.fill_auth_log(each.superuser_url, each.tenants, rows=options.rows, days=options.days, tell=_log)
+        data_set.fill_sessions(each.superuser_url, each.tenants, rows=options.live)
         slug, tenant_id = each.tenants.slugs[0], TenantId(each.tenants.ids[0])
         newest = log_searches(slug, 1, options.days)[0]
         searches = [replace(newest, name="decisions"), *other_lists(slug)]
         searches.append(Search("tenant itself", f"/v1/tenants/{slug}/sites/main"))
         print("| route | statements | rate /s | p50 ms | p99 | CPU ms of a request: api | PostgreSQL |\n|" + "---|" * 7)
-        with _explaining(each) as explain:
+        with _open_explainer(each) as explain:
             for search in searches:
-                found = explain(search.path, tenant_id)
-                print(
-                    f"| {search.name} | {found.statements} | {_loaded(each, itertools.repeat(search.path), options)} |"
-                )
+                statements = explain(search.path, tenant_id).statements
+                figures = _measure_load(each, itertools.repeat(search.path), options)
+                print(f"| {search.name} | {statements} | {figures} |")
 
 
 def sessions(options: argparse.Namespace) -> None:
     with bench(options.tenants) as each:
-        data.fill_sessions(each.superuser_url, each.tenants, rows=options.live)
+        data_set.fill_sessions(each.superuser_url, each.tenants, rows=options.live)
         slug = each.tenants.slugs[0]
         most = int(options.live * (each.tenants.shares or [1.0])[0]) - 1
 
@@ -129,16 +130,16 @@ def sessions(options: argparse.Namespace) -> None:
 
         print("| by | rate /s | p50 ms | p99 | CPU ms of a request: api | PostgreSQL |\n|" + "---|" * 6)
         for name, query in _SESSION_QUERIES.items():
-            print(f"| {name} | {_loaded(each, paths(query), options)} |")
+            print(f"| {name} | {_measure_load(each, paths(query), options)} |")
 
 
 def lists(options: argparse.Namespace) -> None:
     with bench(options.tenants) as each:
-        data.fill_lists(each.superuser_url, each.tenants, share=options.share, tell=_note)
-        asked = [looking.values_of(each.superuser_url, each.tenants.slugs[number]) for number in (0, 29)]
-        worst: dict[tuple[str, str], looking.Looked] = {}
-        with _asking(each) as (app, client):
-            for found in looking.look(app, client, asked):
+        data_set.fill_lists(each.superuser_url, each.tenants, share=options.share, tell=_log)
+        asked = [read_costs.read_tenant_values(each.superuser_url, each.tenants.slugs[number]) for number in (0, 29)]
+        worst: dict[tuple[str, str], read_costs.ReadCost] = {}
+        with _open_client(each) as (app, client):
+            for found in read_costs.measure_read_costs(app, client, asked):
                 key = found.asking.operation, found.tenant if found.asking.is_tenants else "-"
                 if key not in worst or found.rows > worst[key].rows:
                     worst[key] = found
@@ -159,11 +160,13 @@ _SESSION_QUERIES: dict[str, Callable[[int], str]] = {
 }
 
 
-def _loaded(each: Bench, paths: Iterator[str], options: argparse.Namespace) -> str:
-    trees = {"api": Tree(_listener(each.port)), "postgres": each.private.installation.processes()["postgres"]}
-    asking.load(each.port, each.token, lambda: next(paths), clients=options.clients, seconds=1)
+def _measure_load(each: ApiBench, paths: Iterator[str], options: argparse.Namespace) -> str:
+    trees = {"api": ProcessTree(_listener(each.port)), "postgres": each.private.installation.processes()["postgres"]}
+    http_load.run_load(each.port, each.token, lambda: next(paths), clients=options.clients, seconds=1)
     before = {name: cpu_seconds(tree) for name, tree in trees.items()}
-    timing = asking.load(each.port, each.token, lambda: next(paths), clients=options.clients, seconds=options.seconds)
+    timing = http_load.run_load(
+        each.port, each.token, lambda: next(paths), clients=options.clients, seconds=options.seconds
+    )
     timing.require_success()
     used = {name: (cpu_seconds(tree) - before[name]) / len(timing.milliseconds) * 1000 for name, tree in trees.items()}
     return (
@@ -171,23 +174,23 @@ def _loaded(each: Bench, paths: Iterator[str], options: argparse.Namespace) -> s
     )
 
 
-def _repeat(each: Bench, search: Search, rounds: int) -> asking.Timing:
+def _measure_search(each: ApiBench, search: Search, rounds: int) -> http_load.RequestTimings:
     left = iter([search.path] * rounds)
-    timing = asking.load(each.port, each.token, lambda: next(left, None), clients=1)
+    timing = http_load.run_load(each.port, each.token, lambda: next(left, None), clients=1)
     timing.require_success()
     return timing
 
 
 @contextmanager
-def _explaining(each: Bench) -> Iterator[Callable[[str, TenantId], plans.Asked]]:
-    with _asking(each) as (app, client):
-        yield lambda path, tenant_id: plans.ask(app, client, path, tenant_id)
+def _open_explainer(each: ApiBench) -> Iterator[Callable[[str, TenantId], plans.RequestPlans]]:
+    with _open_client(each) as (app, client):
+        yield lambda path, tenant_id: plans.explain_request(app, client, path, tenant_id)
 
 
 @contextmanager
-def _asking(each: Bench) -> Iterator[tuple[FastAPI, httpx.Client]]:
+def _open_client(each: ApiBench) -> Iterator[tuple[FastAPI, httpx.Client]]:
     app = create_app(each.settings)
-    with served(app) as client:
+    with serve_app(app) as client:
         client.headers["Authorization"] = f"Bearer {each.token}"
         # The pause between two of its requests may be longer than a server keeps a connection.
         client.headers["Connection"] = "close"
@@ -214,12 +217,12 @@ def _listener(port: int) -> int:
 def _wait_for_calm(minutes: float) -> None:
     """Wait up to `minutes` until the machine is idle, because other work distorts the results."""
     deadline = time.monotonic() + minutes * 60
-    while os.getloadavg()[0] > _CALM and time.monotonic() < deadline:
+    while os.getloadavg()[0] > _CALM_LOAD_AVERAGE and time.monotonic() < deadline:
         time.sleep(10)
-    _note(f"load average {os.getloadavg()[0]:.1f}")
+    _log(f"load average {os.getloadavg()[0]:.1f}")
 
 
-def _note(line: str) -> None:
+def _log(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 

@@ -18,7 +18,7 @@ _LOGS = ("auth_log", "accounting_log", "session_history", "usage_hours")
 
 
 @dataclass(frozen=True)
-class Plan:
+class StatementPlan:
     """Plan of one statement."""
 
     statement: str
@@ -30,9 +30,9 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestPlans:
     statements: int
-    plans: tuple[Plan, ...]
+    plans: tuple[StatementPlan, ...]
 
     @property
     def scanned(self) -> set[str]:
@@ -52,21 +52,21 @@ class Asked:
         return max((len(plan.partitions) for plan in self.plans), default=0)
 
 
-def ask(app: FastAPI, client: httpx.Client, path: str, tenant_id: TenantId) -> Asked:
+def explain_request(app: FastAPI, client: httpx.Client, path: str, tenant_id: TenantId) -> RequestPlans:
     """Request `path` twice, to skip work that is done once a minute, then explain its statements."""
     client.get(path).raise_for_status()
     engine: Engine = app.state.engine
-    with _noted(engine) as noted:
+    with _record_statements(engine) as noted:
         client.get(path).raise_for_status()
     plans = []
     for statement, parameters in noted:
         if any(f"FROM {log}" in statement for log in _LOGS):
             with session_scope(TenantScope(tenant_id), engine=engine) as session:
                 plans.append(_explain(session, statement, parameters))
-    return Asked(len(noted), tuple(plans))
+    return RequestPlans(len(noted), tuple(plans))
 
 
-def _explain(session: Session, statement: str, parameters: Any) -> Plan:  # noqa: ANN401 -- the driver's
+def _explain(session: Session, statement: str, parameters: Any) -> StatementPlan:  # noqa: ANN401 -- the driver's
     explain = sql.SQL("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {}").format(sql.SQL(statement))
     row = driver_connection(session).execute(explain, parameters).fetchone()
     assert row is not None
@@ -84,7 +84,7 @@ def _explain(session: Session, statement: str, parameters: Any) -> Plan:  # noqa
     # Reading all of a few rows is right: 40 MB take about 20 ms.
     large = frozenset(rows.scalars())
     times = explained["Execution Time"], explained["Planning Time"]
-    return Plan(statement, frozenset(read), large, *times)
+    return StatementPlan(statement, frozenset(read), large, *times)
 
 
 def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -94,7 +94,7 @@ def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def _noted(engine: Engine) -> Iterator[list[tuple[str, Any]]]:
+def _record_statements(engine: Engine) -> Iterator[list[tuple[str, Any]]]:
     noted: list[tuple[str, Any]] = []
 
     def note(connection: object, cursor: object, statement: str, parameters: Any, *_: object) -> None:  # noqa: ANN401

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import urlencode
 
-from loadtest.api.data import LOST_DEVICE
+from loadtest.api.data_set import LOST_DEVICE
 from nac.clock import utc_now
 
 _MONTHS = timedelta(days=120)

@@ -6,12 +6,12 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from loadtest.carrier import printing
+from loadtest.carrier import tables
 from loadtest.carrier.background import DEFAULT_JOBS, measure_background
 from loadtest.carrier.detail import DETAILS, DetailStream
 from loadtest.carrier.queries import measure_queries
-from loadtest.carrier.shipping import WORKS, contenders, take_turns
-from loadtest.micro.records import RECORDS_PER_SESSION
+from loadtest.carrier.shipping import WORKS, run_turns, start_contenders
+from loadtest.micro.journal_records import RECORDS_PER_SESSION
 from loadtest.processes import BenchError
 from nac.errors import AdmitError
 from radius.agent.streams import AccountingStream
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BenchError, AdmitError) as error:
         print(f"carrier: {error}", file=sys.stderr)
         return 1
-    printing.show(rows, as_json=options.json)
+    tables.print_rows(rows, as_json=options.json)
     return 0
 
 
@@ -68,37 +68,37 @@ def _numbers(text: str) -> list[int]:
     return [_number(each) for each in text.split(",")]
 
 
-def _chosen(text: str, known: Sequence[str]) -> list[str]:
+def _choose(text: str, known: Sequence[str]) -> list[str]:
     asked = [each.strip() for each in text.split(",")]
     if unknown := [each for each in asked if each not in known]:
         raise BenchError(f"Unknown {unknown[0]!r}. Choose from {', '.join(known)}.")
     return [each for each in known if each in asked]
 
 
-def _tell(line: str) -> None:
+def _log(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _preloaded(options: argparse.Namespace) -> list[printing.Row]:
+def _preloaded(options: argparse.Namespace) -> list[tables.Row]:
     return _ship(options, [(f"{level:,}", level, AccountingStream()) for level in options.levels])
 
 
-def _detail(options: argparse.Namespace) -> list[printing.Row]:
+def _detail(options: argparse.Namespace) -> list[tables.Row]:
     return _ship(options, [(detail, options.live, DetailStream(detail)) for detail in DETAILS])
 
 
-def _ship(options: argparse.Namespace, plans: Sequence[tuple[str, int, AccountingStream]]) -> list[printing.Row]:
+def _ship(options: argparse.Namespace, plans: Sequence[tuple[str, int, AccountingStream]]) -> list[tables.Row]:
     count = max(1, options.records // RECORDS_PER_SESSION) * RECORDS_PER_SESSION
-    works = [work for work in WORKS if work in _chosen(options.works, WORKS)]
-    with contenders(plans, tell=_tell) as made:
-        return take_turns(made, works, rounds=options.rounds, count=count, tell=_tell)
+    works = [work for work in WORKS if work in _choose(options.works, WORKS)]
+    with start_contenders(plans, tell=_log) as made:
+        return run_turns(made, works, rounds=options.rounds, count=count, tell=_log)
 
 
-def _queries(options: argparse.Namespace) -> list[printing.Row]:
-    return measure_queries(options.live, seconds=options.seconds, processes=options.processes, tell=_tell)
+def _queries(options: argparse.Namespace) -> list[tables.Row]:
+    return measure_queries(options.live, seconds=options.seconds, processes=options.processes, tell=_log)
 
 
-def _background(options: argparse.Namespace) -> list[printing.Row]:
+def _background(options: argparse.Namespace) -> list[tables.Row]:
     return measure_background(
         options.jobs.split(","),
         tenants=options.tenants,
@@ -107,11 +107,11 @@ def _background(options: argparse.Namespace) -> list[printing.Row]:
         rounds=options.rounds,
         pause=options.pause,
         per_second=options.per_second,
-        tell=_tell,
+        tell=_log,
     )
 
 
-_COMMANDS: dict[str, Callable[[argparse.Namespace], list[printing.Row]]] = {
+_COMMANDS: dict[str, Callable[[argparse.Namespace], list[tables.Row]]] = {
     "preloaded": _preloaded,
     "detail": _detail,
     "queries": _queries,

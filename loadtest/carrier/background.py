@@ -19,17 +19,17 @@ from uuid import UUID, uuid4
 import psycopg
 from sqlalchemy import Engine, text
 
-from loadtest.carrier.preload import preload, shares
-from loadtest.carrier.printing import Row
+from loadtest.bench_tenants import ACTOR, BenchTenants
+from loadtest.carrier.preload import preload, split_sessions
+from loadtest.carrier.tables import Row
+from loadtest.installation import Installation, StoredRows
 from loadtest.private_installation import PrivateInstallation
 from loadtest.processes import BenchError
-from loadtest.product import Installation, StoredRows
-from loadtest.product_tenants import ACTOR, BenchTenants
 from loadtest.radius_client import RadiusClient
 from loadtest.systems import MAB_WINDOW
-from loadtest.tally import Run
-from loadtest.tenantry import GROUPS, BenchTenant, Endpoint, policy_document
-from loadtest.workloads import Device, Pap, mab
+from loadtest.tally import RunResult
+from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant, policy_document
+from loadtest.workloads import BenchDevice, PapRequest, mab_request
 from nac.db import TenantScope, session_scope
 from nac.ids import TenantId
 from nac.policies import service as policies
@@ -101,38 +101,40 @@ def measure_background(
         installation = private.installation
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-")))
         made = BenchTenants(installation, folder, tell)
-        serving = [made.provision(each) for each in _serving()]
+        serving = [made.provision(each) for each in _serving_tenants()]
         for each in serving:
             made.wait_live(each)
         policy = publish_policy(installation.engine, serving[0].tenant_id)
         add_data(installation, tenants, live, tell, policy=policy)
         devices = [
-            Device(each.target, endpoint.mac, endpoint.vlan) for each in serving for endpoint in each.tenant.endpoints
+            BenchDevice(each.target, endpoint.mac, endpoint.vlan)
+            for each in serving
+            for endpoint in each.tenant.endpoints
         ]
-        mixed = [mab(each.target, each.mac, each.nas.attributes(), vlan=each.vlan) for each in devices]
+        mixed = [mab_request(each.target, each.mac, each.nas.attributes(), vlan=each.vlan) for each in devices]
         Random(7).shuffle(mixed)
         rows = StoredRows(installation, [each.tenant_id for each in serving])
-        _load(mixed, rows, min(seconds, 2.0), per_second)
+        _run_load(mixed, rows, min(seconds, 2.0), per_second)
         found = []
         for job in jobs:
-            windows, judged = _Windows(job), _judged(installation.owner)
+            windows, judged = _LoadWindows(job), _count_judged_sessions(installation.owner)
             for number in range(1, rounds + 1):
-                windows.without.append(_load(mixed, rows, seconds, per_second))
-                with Busy(job, private.environment, pause=pause) as busy:
-                    windows.beside.append(_load(mixed, rows, seconds, per_second))
+                windows.without.append(_run_load(mixed, rows, seconds, per_second))
+                with RepeatedJob(job, private.environment, pause=pause) as busy:
+                    windows.beside.append(_run_load(mixed, rows, seconds, per_second))
                 windows.runs += busy.runs
                 without, beside = _p99(windows.without[-1]), _p99(windows.beside[-1])
                 tell(f"{job} {number}/{rounds}: p99 {without:.2f} ms without, {beside:.2f} ms beside it")
-            found.append(windows.row() | {"sessions judged": _judged(installation.owner) - judged})
+            found.append(windows.row() | {"sessions judged": _count_judged_sessions(installation.owner) - judged})
         rows.verify()
         return found
 
 
-def _serving() -> list[BenchTenant]:
+def _serving_tenants() -> list[BenchTenant]:
     return [
         BenchTenant(
             f"serving-{number}",
-            [Endpoint(f"02b{number:x}{device:08x}", GROUPS[device % len(GROUPS)]) for device in range(DEVICES)],
+            [BenchEndpoint(f"02b{number:x}{device:08x}", GROUPS[device % len(GROUPS)]) for device in range(DEVICES)],
         )
         for number in range(SERVING_TENANTS)
     ]
@@ -150,10 +152,10 @@ def add_data(installation: Installation, tenants: int, live: int, tell: Callable
             connection.execute(_LOGS, known | {"rows": LOG_ROWS_PER_TENANT})
             connection.execute(_DECISIONS, known | {"count": DECIDED_PER_TENANT})
             connection.execute(_POLICIES, known | {"policy": policy})
-    tell(f"{tenants} tenants, {live:,} live sessions (at most {max(shares(tenants, live)):,} of one)")
+    tell(f"{tenants} tenants, {live:,} live sessions (at most {max(split_sessions(tenants, live)):,} of one)")
 
 
-def _judged(owner: Engine) -> int:
+def _count_judged_sessions(owner: Engine) -> int:
     """Number of sessions that re-decisions have checked."""
     with owner.connect() as connection:
         return connection.execute(
@@ -173,7 +175,7 @@ def publish_policy(engine: Engine, tenant_id: TenantId) -> UUID:
         return policy.id
 
 
-def _load(exchanges: Sequence[Pap], rows: StoredRows, seconds: float, per_second: float | None) -> Run:
+def _run_load(exchanges: Sequence[PapRequest], rows: StoredRows, seconds: float, per_second: float | None) -> RunResult:
     with RadiusClient() as client:
         run = client.run(cycle(exchanges).__next__, seconds=seconds, window=MAB_WINDOW, per_second=per_second)
     if not run.right:
@@ -182,17 +184,17 @@ def _load(exchanges: Sequence[Pap], rows: StoredRows, seconds: float, per_second
     return run
 
 
-def _p99(run: Run) -> float:
+def _p99(run: RunResult) -> float:
     return run.tallies["mab"].latency.percentile(0.99) * 1e3
 
 
 @dataclass(slots=True)
-class _Windows:
+class _LoadWindows:
     """Turns without and with the job; compares the medians."""
 
     job: str
-    without: list[Run] = field(default_factory=list)
-    beside: list[Run] = field(default_factory=list)
+    without: list[RunResult] = field(default_factory=list)
+    beside: list[RunResult] = field(default_factory=list)
     runs: int = 0
 
     def row(self) -> Row:
@@ -211,7 +213,7 @@ class _Windows:
         }
 
 
-class Busy:
+class RepeatedJob:
     """Runs a job repeatedly in its own process during a `with`; `runs` is then the number of runs.
 
     Raises BenchError at the end if the job failed.
@@ -220,10 +222,10 @@ class Busy:
     def __init__(self, job: str, environment: Mapping[str, str], *, pause: float = 0.0) -> None:
         """`environment` is the worker's."""
         self.runs = 0
-        self._command = [sys.executable, "-P", "-m", "loadtest.carrier.repeat", job, str(pause)]
+        self._command = [sys.executable, "-P", "-m", "loadtest.carrier.job_loop", job, str(pause)]
         self._environment = environment
 
-    def __enter__(self) -> "Busy":
+    def __enter__(self) -> "RepeatedJob":
         self._process = subprocess.Popen(
             self._command, env=self._environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

@@ -5,15 +5,15 @@ from typing import Literal, get_args
 import msgspec
 
 from nac.journal.records import AccountingRecord
-from radius.agent.live import LiveBatch
-from radius.agent.session_keeping import Keeping
+from radius.agent.accounting_parser import ParsedAccounting
+from radius.agent.live_feed import LiveBatch
+from radius.agent.session_maintenance import SessionMaintenance
 from radius.agent.sightings import SightingBatch
-from radius.agent.streams import AccountingStream, AccountingWork, accounting_event
-from radius.agent.usage import Usage
+from radius.agent.streams import AccountingBatch, AccountingStream, accounting_event
 
 # all: as in Admit. chosen: attributes without a column. none: only columns. no log: only sessions and usage.
-Detail = Literal["all", "chosen", "none", "no log"]
-DETAILS: tuple[Detail, ...] = get_args(Detail)
+LogDetail = Literal["all", "chosen", "none", "no log"]
+DETAILS: tuple[LogDetail, ...] = get_args(LogDetail)
 _IN_COLUMNS = frozenset(
     (
         "User-Name",
@@ -35,21 +35,23 @@ _IN_COLUMNS = frozenset(
 class DetailStream(AccountingStream):
     """The product's stream, except for the content of accounting_log."""
 
-    def __init__(self, detail: Detail) -> None:
+    def __init__(self, detail: LogDetail) -> None:
         super().__init__()
         self._detail = detail
 
-    def begin(self, tenants: frozenset[str]) -> "DetailWork":
-        return DetailWork(tenants, self.sightings.batch(), self.keeping, self._detail)
+    def begin(self, tenants: frozenset[str]) -> "DetailBatch":
+        return DetailBatch(tenants, self.sightings.batch(), self.keeping, self._detail)
 
 
-class DetailWork(AccountingWork):
-    def __init__(self, tenants: frozenset[str], seen: SightingBatch, keeping: Keeping, detail: Detail) -> None:
+class DetailBatch(AccountingBatch):
+    def __init__(
+        self, tenants: frozenset[str], seen: SightingBatch, keeping: SessionMaintenance, detail: LogDetail
+    ) -> None:
         nobody_listens = LiveBatch(accounting_event, "accounting_log_id_seq", frozenset())
         super().__init__(tenants, seen, frozenset(), keeping, nobody_listens, hears=True)
         self._detail = detail
 
-    def log(self, record: AccountingRecord, used: Usage) -> None:
+    def log(self, record: AccountingRecord, used: ParsedAccounting) -> None:
         if self._detail == "no log":
             return
         if self._detail == "none":

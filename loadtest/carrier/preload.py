@@ -17,7 +17,7 @@ from nac.journal.records import AccountingRecord
 SESSIONS_PER_NAS = 200
 NASES_PER_SITE = 20
 # The oldest began a working day ago; each has reported in the last ten minutes.
-LONGEST_SECONDS = 28_800
+MAX_AGE_SECONDS = 28_800
 INTERIM_SECONDS = 600
 NAS_ADDRESS = "192.0.2.1"
 
@@ -59,7 +59,7 @@ WHERE indrelid = 'sessions'::regclass AND NOT indisunique
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class TenantSessions:
     """The live sessions of one tenant, and their keys."""
 
     tenant_id: UUID
@@ -93,7 +93,7 @@ class Crowd:
 
     def report(self, n: int, *, at: int) -> AccountingRecord:
         """An Interim-Update of session `n`; `at` is epoch microseconds."""
-        seconds = at // 1_000_000 - self.base + n * 37 % LONGEST_SECONDS
+        seconds = at // 1_000_000 - self.base + n * 37 % MAX_AGE_SECONDS
         said = {
             "User-Name": self.user(n),
             "NAS-IP-Address": NAS_ADDRESS,
@@ -118,7 +118,7 @@ def _mac_prefix(number: int) -> int:
     return 0x020000 + number
 
 
-def shares(tenants: int, sessions: int) -> list[int]:
+def split_sessions(tenants: int, sessions: int) -> list[int]:
     """A few tenants are large: the k-th has 1/k of what the first has."""
     weights = [1 / (k + 1) for k in range(tenants)]
     whole = sum(weights)
@@ -127,12 +127,12 @@ def shares(tenants: int, sessions: int) -> list[int]:
     return made
 
 
-def preload(connection: psycopg.Connection, tenants: Sequence[UUID], sessions: int) -> list[Crowd]:
+def preload(connection: psycopg.Connection, tenants: Sequence[UUID], sessions: int) -> list[TenantSessions]:
     """Write the sessions. `connection` is a superuser's in autocommit mode. Returns tenants with sessions."""
     base = epoch_seconds()
     crowds = [
-        Crowd(tenant, number, share, base)
-        for number, (tenant, share) in enumerate(zip(tenants, shares(len(tenants), sessions), strict=True))
+        TenantSessions(tenant, number, share, base)
+        for number, (tenant, share) in enumerate(zip(tenants, split_sessions(len(tenants), sessions), strict=True))
         if share
     ]
     with _without_indexes(connection):
@@ -146,7 +146,7 @@ def preload(connection: psycopg.Connection, tenants: Sequence[UUID], sessions: i
                 "per_site": NASES_PER_SITE,
                 "prefix": _mac_prefix(crowd.number),
                 "base": base,
-                "longest": LONGEST_SECONDS,
+                "longest": MAX_AGE_SECONDS,
                 "interim": INTERIM_SECONDS,
                 "nas_address": NAS_ADDRESS,
             }

@@ -7,12 +7,12 @@ from time import perf_counter
 
 import psycopg
 
-from loadtest.carrier.preload import Crowd, preload
-from loadtest.carrier.printing import Row
-from loadtest.fleet import run_together
-from loadtest.micro.ship import make_cell
+from loadtest.carrier.preload import TenantSessions, preload
+from loadtest.carrier.tables import Row
+from loadtest.generator_processes import run_in_processes
+from loadtest.micro.journal_shipping import make_cell
 from loadtest.processes import BenchError
-from loadtest.tally import Run
+from loadtest.tally import RunResult
 from nac.db import TenantScope, make_engine, session_scope
 from nac.db.server_settings import compute_server_settings
 from nac.ids import TenantId
@@ -38,28 +38,30 @@ def measure_queries(live: int, *, seconds: float, processes: int, tell: Callable
         tell(f"{live:,} live sessions in {perf_counter() - start:.1f} s")
         rows = []
         for name, kinds in (*((kind, (kind,)) for kind in KINDS), (MIXED, KINDS)):
-            works = [partial(ask, database.app_url, crowds, kinds, seconds, seed) for seed in range(processes)]
-            rows.append(_row(name, run_together(works), processes))
+            works = [partial(run_queries, database.app_url, crowds, kinds, seconds, seed) for seed in range(processes)]
+            rows.append(_row(name, run_in_processes(works), processes))
             tell(f"{name}: {rows[-1]['queries/s']:,}/s")
         return rows
     finally:
         cluster.remove()
 
 
-def ask(url: str, crowds: Sequence[Crowd], kinds: Sequence[str], seconds: float, seed: int) -> Run:
+def run_queries(
+    url: str, crowds: Sequence[TenantSessions], kinds: Sequence[str], seconds: float, seed: int
+) -> RunResult:
     """Run one client with sequential queries. Raises BenchError for a wrong result."""
     engine, random = make_engine(url, pool_size=1, application_name="admit-bench"), Random(seed)
     sizes = [crowd.sessions for crowd in crowds]
-    run = Run()
+    run = RunResult()
     try:
         # The first query includes preparation of statements.
         for kind in kinds * 10:
-            _ask_one(engine, random.choices(crowds, sizes)[0], kind, 0)
+            _run_query(engine, random.choices(crowds, sizes)[0], kind, 0)
         begin = now = perf_counter()
         while now < begin + seconds:
             [crowd] = random.choices(crowds, sizes)
             kind = kinds[run.requests % len(kinds)]
-            _ask_one(engine, crowd, kind, random.randrange(crowd.sessions))
+            _run_query(engine, crowd, kind, random.randrange(crowd.sessions))
             before, now = now, perf_counter()
             run.requests += 1
             tally = run.tally(kind)
@@ -71,7 +73,7 @@ def ask(url: str, crowds: Sequence[Crowd], kinds: Sequence[str], seconds: float,
     return run
 
 
-def _ask_one(engine: object, crowd: Crowd, kind: str, n: int) -> None:
+def _run_query(engine: object, crowd: TenantSessions, kind: str, n: int) -> None:
     tenant_id = TenantId(crowd.tenant_id)
     wanted = getattr(crowd, kind)(n)
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
@@ -84,7 +86,7 @@ def _ask_one(engine: object, crowd: Crowd, kind: str, n: int) -> None:
         raise BenchError(f"the session of {kind} {wanted} was not found")
 
 
-def _row(name: str, run: Run, processes: int) -> Row:
+def _row(name: str, run: RunResult, processes: int) -> Row:
     """Latencies of the slowest kind."""
     slowest = max((tally.latency for tally in run.tallies.values()), key=lambda latency: latency.percentile(0.99))
     return {

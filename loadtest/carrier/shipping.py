@@ -15,30 +15,30 @@ from uuid import UUID
 import psycopg
 from sqlalchemy import Engine
 
-from loadtest.carrier.preload import Crowd, preload
-from loadtest.carrier.printing import Row
-from loadtest.carrier.state import State, read_state
-from loadtest.micro.records import RECORDS_PER_SESSION, accounting_record
-from loadtest.micro.ship import TENANTS, make_cell
+from loadtest.carrier.database_state import DatabaseState, read_state
+from loadtest.carrier.preload import TenantSessions, preload
+from loadtest.carrier.tables import Row
+from loadtest.micro.journal_records import RECORDS_PER_SESSION, accounting_record
+from loadtest.micro.journal_shipping import TENANTS, make_cell
 from loadtest.processes import BenchError
 from nac.clock import epoch_microseconds
 from nac.db.server_settings import compute_server_settings
 from nac.journal.records import AccountingRecord
 from nac.journal.segment import JournalWriter
 from radius.agent.alarms import Alarms
+from radius.agent.journal_shipper import Shipper, shipping_engine
 from radius.agent.memory import available_bytes
-from radius.agent.ship import Shipper, shipping_engine
 from radius.agent.streams import AccountingStream
 from tests.postgres import Cluster, Database
 
 # New sessions that begin, report three times and end; or reports of existing sessions.
-Work = Literal["new", "interim"]
-WORKS: tuple[Work, ...] = ("new", "interim")
-Tell = Callable[[str], None]
+WorkKind = Literal["new", "interim"]
+WORKS: tuple[WorkKind, ...] = ("new", "interim")
+LogLine = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ShippingTurn:
     records: int
     seconds: float
     agent_seconds: float
@@ -46,22 +46,22 @@ class Turn:
 
 
 @dataclass(eq=False, slots=True)
-class Contender:
+class ShippingContender:
     """A database with a cell, its journal and its shipper."""
 
     name: str
     database: Database
     tenants: list[UUID]
-    crowds: list[Crowd]
+    crowds: list[TenantSessions]
     engine: Engine
     shipper: Shipper
     writer: JournalWriter
-    turns: dict[Work, list[Turn]] = field(default_factory=dict)
-    last: dict[Work, State] = field(default_factory=dict)
-    hot: dict[Work, float | None] = field(default_factory=dict)
+    turns: dict[WorkKind, list[ShippingTurn]] = field(default_factory=dict)
+    last: dict[WorkKind, DatabaseState] = field(default_factory=dict)
+    hot: dict[WorkKind, float | None] = field(default_factory=dict)
     _written: int = 0
 
-    def take_turn(self, work: Work, count: int) -> None:
+    def take_turn(self, work: WorkKind, count: int) -> None:
         for record in self._records(work, count):
             self.writer.append(record)
         before = self.shipper.counters["shipped"]
@@ -73,9 +73,9 @@ class Contender:
         shipped = self.shipper.counters["shipped"] - before
         if shipped != count:
             raise BenchError(f"{self.name}: {count:,} records were written, but {shipped:,} shipped")
-        self.turns.setdefault(work, []).append(Turn(shipped, seconds, ours, theirs))
+        self.turns.setdefault(work, []).append(ShippingTurn(shipped, seconds, ours, theirs))
 
-    def _records(self, work: Work, count: int) -> Iterator[AccountingRecord]:
+    def _records(self, work: WorkKind, count: int) -> Iterator[AccountingRecord]:
         if work == "new":
             concurrent = count // RECORDS_PER_SESSION
             for number in range(self._written, self._written + count):
@@ -88,13 +88,13 @@ class Contender:
         for crowd in random.choices(self.crowds, sizes, k=count):
             yield crowd.report(random.randrange(crowd.sessions), at=at)
 
-    def state(self) -> State:
+    def state(self) -> DatabaseState:
         with self.engine.connect() as connection:
             # Otherwise the statistics of this connection arrive only after ten idle seconds.
             connection.exec_driver_sql("SELECT pg_stat_force_next_flush()")
         return read_state(self.database.superuser_url)
 
-    def row(self, work: Work, share: float | None) -> Row:
+    def row(self, work: WorkKind, share: float | None) -> Row:
         turns, state = self.turns[work], self.last[work]
         rates = [turn.records / turn.seconds for turn in turns]
         each = {
@@ -117,12 +117,14 @@ class Contender:
             "connections": state.connections,
         }
 
-    def rate(self, work: Work) -> float:
+    def rate(self, work: WorkKind) -> float:
         return median(turn.records / turn.seconds for turn in self.turns[work])
 
 
 @contextmanager
-def contenders(plans: Sequence[tuple[str, int, AccountingStream]], *, tell: Tell) -> Iterator[list[Contender]]:
+def start_contenders(
+    plans: Sequence[tuple[str, int, AccountingStream]], *, tell: LogLine
+) -> Iterator[list[ShippingContender]]:
     """One for each of (name, live sessions, stream), in a private cluster sized as `./admit up` does (no fsync)."""
     with ExitStack() as stack:
         cluster = Cluster(**compute_server_settings(available_bytes()), full_page_writes="on")
@@ -137,8 +139,8 @@ def contenders(plans: Sequence[tuple[str, int, AccountingStream]], *, tell: Tell
 
 @contextmanager
 def _contender(
-    cluster: Cluster, journal: Path, name: str, sessions: int, stream: AccountingStream, *, tell: Tell
-) -> Iterator[Contender]:
+    cluster: Cluster, journal: Path, name: str, sessions: int, stream: AccountingStream, *, tell: LogLine
+) -> Iterator[ShippingContender]:
     database = cluster.create_database(f"admit_{journal.name}")
     cell_id, tenants = make_cell(database)
     start = perf_counter()
@@ -150,7 +152,7 @@ def _contender(
     shipper = Shipper(stream, cell_id=cell_id, engine=engine, journal=journal, alarms=alarms)
     writer = JournalWriter(journal / stream.name, max_bytes=8 << 30)
     try:
-        yield Contender(name, database, tenants, crowds, engine, shipper, writer)
+        yield ShippingContender(name, database, tenants, crowds, engine, shipper, writer)
     finally:
         writer.close()
         shipper.close()
@@ -159,7 +161,9 @@ def _contender(
         raise BenchError(f"{name}: {alarms.standing()}")
 
 
-def take_turns(made: Sequence[Contender], works: Sequence[Work], *, rounds: int, count: int, tell: Tell) -> list[Row]:
+def run_turns(
+    made: Sequence[ShippingContender], works: Sequence[WorkKind], *, rounds: int, count: int, tell: LogLine
+) -> list[Row]:
     """Run A B C A B C, after a warm-up round. Returns rows in order of works and contenders.
 
     A turn has `count` records, a multiple of RECORDS_PER_SESSION: all records of its sessions.

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from loadtest.micro.records import auth_record
-from loadtest.micro.ship import backend_of, cpu_seconds, make_cell, ship, write_journal
+from loadtest.micro.journal_records import auth_record
+from loadtest.micro.journal_shipping import cpu_seconds, find_backend, make_cell, ship, write_journal
 from nac.db import TenantScope, make_engine, session_scope
 from nac.feeds import service
 from nac.feeds.delivery import DeliveryContext, deliver_feed
@@ -39,7 +39,7 @@ _KINDS = ("authentication",)
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
-def receive(told: Connection, pair: Pair, kind: str) -> None:
+def run_receiver(told: Connection, pair: Pair, kind: str) -> None:
     """Tell the port, then the octets of each connection when it ends."""
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
         context = server_context(Path(folder), pair)
@@ -73,7 +73,7 @@ def measure(kind: str, tenant_id: TenantId, database: Database, worker: Engine) 
     scope = TenantScope(tenant_id)
     with session_scope(scope, engine=worker) as session:
         feed = service.require_feed(session, tenant_id=tenant_id, slug=kind)
-    backend = backend_of(database, "bench-feeds")
+    backend = find_backend(database, "bench-feeds")
     ways = DeliveryContext(LOOPBACK, lambda: SEALER, engine=worker)
     started, cpu, theirs = time.perf_counter(), time.process_time(), cpu_seconds(backend)
     asyncio.run(deliver_feed(tenant_id, feed.id, ways, seconds=600))
@@ -89,9 +89,9 @@ def measure(kind: str, tenant_id: TenantId, database: Database, worker: Engine) 
     )
 
 
-def receiver_of(kind: str, pair: Pair) -> tuple[Process, AnyFeedSettings]:
+def start_receiver(kind: str, pair: Pair) -> tuple[Process, AnyFeedSettings]:
     ours, its = Pipe()
-    process = Process(target=receive, args=(its, pair, kind), daemon=True)
+    process = Process(target=run_receiver, args=(its, pair, kind), daemon=True)
     process.start()
     port = ours.recv()
     if kind == "syslog":
@@ -112,7 +112,7 @@ def main() -> None:
             cell_id, tenants = make_cell(database)
             tenant_id = TenantId(tenants[0])
             for kind in KINDS_OF_FEEDS:
-                process, settings = receiver_of(kind, pair)
+                process, settings = start_receiver(kind, pair)
                 receivers.append(process)
                 with session_scope(TenantScope(tenant_id), engine=make_engine(database.app_url)) as session:
                     service.create_feed(

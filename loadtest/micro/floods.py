@@ -20,8 +20,8 @@ from loadtest.bare_cell import BareCell
 from loadtest.packet import CALLING_STATION_ID, USER_NAME, access_request, attribute
 from loadtest.processes import resident_bytes
 from loadtest.radius_client import RadiusClient, Target
-from loadtest.systems import System
-from loadtest.tenantry import make_tenants
+from loadtest.systems import SystemUnderTest
+from loadtest.tenants import make_tenants
 from loadtest.workloads import mab_source
 
 _DEVICES = 2_000
@@ -64,14 +64,14 @@ def _flood(target: Target, rate: int, seconds: float) -> None:
 
 
 @contextmanager
-def _cell(packets_per_second: int | None) -> Iterator[tuple[BareCell, System]]:
+def _cell(packets_per_second: int | None) -> Iterator[tuple[BareCell, SystemUnderTest]]:
     with tempfile.TemporaryDirectory(prefix="admit-bench-") as folder:
         tenants = make_tenants([_DEVICES, _DEVICES])
         with BareCell(Path(folder), tenants, slots=_SLOTS, tenant_packets_per_second=packets_per_second) as cell:
             yield cell, cell.system()
 
 
-def _p99(system: System, target: Target, seconds: float) -> float:
+def _p99(system: SystemUnderTest, target: Target, seconds: float) -> float:
     devices = [device for device in system.devices if device.target == target]
     with RadiusClient() as client:
         run = client.run(mab_source(devices), seconds=seconds, per_second=_OTHERS_PER_SECOND)

@@ -26,12 +26,12 @@ from cryptography.x509.ocsp import OCSPCertStatus, OCSPRequestBuilder, load_der_
 from loadtest.processes import (
     LOOPBACK,
     BenchError,
-    Tree,
+    ProcessTree,
     cpu_seconds,
-    end,
+    end_process,
     first_of_free_ports,
     resident_bytes,
-    start,
+    start_process,
     wait_until,
 )
 from nac.certificates.service import revoke_certificate
@@ -49,10 +49,10 @@ _WARM_UP_SECONDS = 1.0
 _SAMPLE = 500
 _REVOCATIONS = 50
 
-Ask = Callable[[], bytes]
+RequestFactory = Callable[[], bytes]
 
 
-class Questions:
+class OcspRequests:
     """HTTP requests about one authority's certificates."""
 
     def __init__(self, authority_id: str, issuer: x509.Certificate, issued: list[x509.Certificate]) -> None:
@@ -99,14 +99,14 @@ class Questions:
         return f"GET {self.path}/{quote(base64.b64encode(question), safe='')} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
 
 
-class Tally:
+class OcspTally:
     def __init__(self) -> None:
         self.answered = 0
         self.wrong = 0
         self.seconds: list[float] = []
 
 
-async def _converse(port: int, ask: Ask, expected: OCSPCertStatus, until: float, tally: Tally) -> None:
+async def _converse(port: int, ask: RequestFactory, expected: OCSPCertStatus, until: float, tally: OcspTally) -> None:
     reader, writer = await asyncio.open_connection(LOOPBACK, port)
     while (began := time.perf_counter()) < until:
         writer.write(ask())
@@ -122,19 +122,19 @@ async def _converse(port: int, ask: Ask, expected: OCSPCertStatus, until: float,
     writer.close()
 
 
-async def _load(port: int, ask: Ask, expected: OCSPCertStatus, seconds: float) -> Tally:
-    tally = Tally()
+async def _load(port: int, ask: RequestFactory, expected: OCSPCertStatus, seconds: float) -> OcspTally:
+    tally = OcspTally()
     until = time.perf_counter() + seconds
     await asyncio.gather(*(_converse(port, ask, expected, until, tally) for _ in range(CONNECTIONS)))
     return tally
 
 
-def measure(name: str, server: subprocess.Popen[bytes], port: int, ask: Ask, seconds: float) -> None:
+def measure(name: str, server: subprocess.Popen[bytes], port: int, ask: RequestFactory, seconds: float) -> None:
     expected = OCSPCertStatus.UNKNOWN if name == "not kept" else OCSPCertStatus.GOOD
     asyncio.run(_load(port, ask, expected, _WARM_UP_SECONDS))
-    before, began = cpu_seconds(Tree(server.pid)), time.perf_counter()
+    before, began = cpu_seconds(ProcessTree(server.pid)), time.perf_counter()
     tally = asyncio.run(_load(port, ask, expected, seconds))
-    took, used = time.perf_counter() - began, cpu_seconds(Tree(server.pid)) - before
+    took, used = time.perf_counter() - began, cpu_seconds(ProcessTree(server.pid)) - before
     tally.seconds.sort()
     p50, p99 = (tally.seconds[int(len(tally.seconds) * share)] * 1000 for share in (0.5, 0.99))
     print(
@@ -143,7 +143,7 @@ def measure(name: str, server: subprocess.Popen[bytes], port: int, ask: Ask, sec
     )
 
 
-def measure_revocations(database: Database, tenant: Certified, port: int, questions: Questions) -> None:
+def measure_revocations(database: Database, tenant: Certified, port: int, questions: OcspRequests) -> None:
     """From the commit to the first answer that says so; the answer before it was kept."""
     engine = make_engine(database.app_url)
     took = []
@@ -169,7 +169,7 @@ def measure_revocations(database: Database, tenant: Certified, port: int, questi
 
 
 @contextmanager
-def prepared() -> Iterator[tuple[Database, Certified, Questions]]:
+def prepared_tenant() -> Iterator[tuple[Database, Certified, OcspRequests]]:
     """A tenant with certificates in a private cluster."""
     cluster = Cluster()
     try:
@@ -186,13 +186,13 @@ def prepared() -> Iterator[tuple[Database, Certified, Questions]]:
             engine.dispose()
         issuing = tenant.authorities.issuing
         issuer = x509.load_der_x509_certificate(issuing.certificate_der)
-        yield database, tenant, Questions(str(issuing.id), issuer, issued)
+        yield database, tenant, OcspRequests(str(issuing.id), issuer, issued)
     finally:
         cluster.remove()
 
 
 @contextmanager
-def served(database: Database, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def public_server(database: Database, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """The public application on a core of its own."""
     key, log, api_port = folder / "master.key", folder / "log", first_of_free_ports(3)
     # The second of three: nac.settings.
@@ -209,7 +209,7 @@ def served(database: Database, folder: Path) -> Iterator[tuple[subprocess.Popen[
         "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
     }
     command = ["taskset", "--cpu-list", "0", sys.executable, "-m", "api.public"]
-    process = start(command, output=log, **environment)
+    process = start_process(command, output=log, **environment)
     try:
 
         def answers() -> bool:
@@ -221,7 +221,7 @@ def served(database: Database, folder: Path) -> Iterator[tuple[subprocess.Popen[
         wait_until(answers, "the public application", seconds=20, process=process, log=log)
         yield process, port
     finally:
-        end(process)
+        end_process(process)
 
 
 def main() -> None:
@@ -229,8 +229,8 @@ def main() -> None:
     os.sched_setaffinity(0, os.sched_getaffinity(0) - {0} or {0})
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-ocsp-")))
-        database, tenant, questions = stack.enter_context(prepared())
-        server, port = stack.enter_context(served(database, folder))
+        database, tenant, questions = stack.enter_context(prepared_tenant())
+        server, port = stack.enter_context(public_server(database, folder))
         print(f"{CONNECTIONS} connections, {CERTIFICATES} certificates, {seconds:g} s each")
         measure("kept, POST", server, port, questions.kept_post, seconds)
         measure("kept, GET", server, port, questions.kept_get, seconds)

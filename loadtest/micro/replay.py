@@ -20,7 +20,7 @@ from nac.dictionary import read_dictionary, to_json
 from nac.ids import CellId, TenantId
 from nac.policies.comparison import ReplayBaseline
 from nac.policies.replays import Replay, replay_policy
-from radius.agent.cell import DICTIONARY
+from radius.agent.cell import DICTIONARY_FILE
 from tests.postgres import Cluster, Database
 
 DEVICES = 50_000
@@ -70,7 +70,7 @@ FROM generate_series(1, %(count)s) n,
 """
 
 
-def changed(before: dict[str, object]) -> dict[str, object]:
+def changed_policy(before: dict[str, object]) -> dict[str, object]:
     """The policy with another VLAN in one rule and one rule more: a draft as people make them."""
     rules = [dict(rule) for rule in before["rules"]]  # type: ignore[attr-defined]
     rules[3]["then"] = rules[3]["then"] | {"vlan": "999"}
@@ -79,7 +79,7 @@ def changed(before: dict[str, object]) -> dict[str, object]:
     return before | {"rules": rules}
 
 
-def by_device(before: dict[str, object]) -> dict[str, object]:
+def per_device_policy(before: dict[str, object]) -> dict[str, object]:
     """The same with a rule that looks at what no two devices share: next to nothing is remembered twice."""
     rules = [dict(rule) for rule in before["rules"]]  # type: ignore[attr-defined]
     when = {"attribute": "radius.Cisco-AVPair", "operator": "ends_with", "value": "=0"}
@@ -133,7 +133,7 @@ def prepare(database: Database, count: int) -> tuple[TenantId, UUID]:
         connection.execute("VACUUM ANALYZE auth_log")
     engine = make_engine(database.cell_url)
     with session_scope(CellScope(CellId(cell[0])), engine=engine) as session:
-        content = to_json(read_dictionary(DICTIONARY))
+        content = to_json(read_dictionary(DICTIONARY_FILE))
         cells.upload_dictionary(session, cell_id=CellId(cell[0]), content=content, server_version="-")
     engine.dispose()
     return tenant, policy
@@ -165,11 +165,11 @@ def main() -> None:
         database = cluster.create_database()
         tenant, policy = prepare(database, count)
         print("a draft of 21 rules, against what was recorded")
-        measure(database, tenant, policy, changed(before), "recorded")
+        measure(database, tenant, policy, changed_policy(before), "recorded")
         print("the same against what is in force")
-        measure(database, tenant, policy, changed(before), "published")
+        measure(database, tenant, policy, changed_policy(before), "published")
         print("a draft that reads what no two requests share")
-        measure(database, tenant, policy, by_device(before), "recorded")
+        measure(database, tenant, policy, per_device_policy(before), "recorded")
     finally:
         cluster.remove()
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import psycopg
 
-from loadtest.micro.ship import make_cell
+from loadtest.micro.journal_shipping import make_cell
 from nac.db import make_engine
 from nac.replica.store import ReplicaReader, ReplicaWriter
 from radius.agent.alarms import Alarms
-from radius.agent.sync import ReplicaSync
+from radius.agent.replica_sync import ReplicaSync
 from tests.postgres import Cluster
 
 _ENDPOINTS = """

@@ -20,7 +20,7 @@ from loadtest import packet
 from loadtest.packet import Secret, attribute
 from loadtest.processes import LOOPBACK, free_ports
 from nac.identities.verifier_messages import VerificationResult
-from radius.verifier.server import Server, listen
+from radius.verifier.server import VerifierServer, listen
 
 SLOW_SECONDS = 10.0
 WINDOW_SECONDS = 3.0
@@ -138,7 +138,7 @@ def slow_backends() -> Iterator[tuple[int, int]]:
     sock.bind((LOOPBACK, 0))
     port = sock.getsockname()[1]
     loop = asyncio.new_event_loop()
-    transport = loop.run_until_complete(listen(Server(SECRET.encode(), verify), sock))
+    transport = loop.run_until_complete(listen(VerifierServer(SECRET.encode(), verify), sock))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from loadtest.certificates import BenchAuthority
-from loadtest.micro import stand_in
+from loadtest.micro import radiusd_stand_in
 from nac.clock import epoch_seconds
 from nac.replica.records import CertificateRecord, IssuerRecord, SlotRecord, TrustedAuthority
 from nac.replica.store import ReplicaReader, ReplicaWriter
@@ -24,8 +24,8 @@ VISITS = 20
 
 
 def main() -> int:
-    stand_in.install(print)
-    from radius.module.resumption import certificate_attributes
+    radiusd_stand_in.install(print)
+    from radius.module.tls_sessions import certificate_attributes
     from radius.module.trust import check_certificate, find_issuer
 
     with tempfile.TemporaryDirectory() as temporary:

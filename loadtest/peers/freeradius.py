@@ -10,7 +10,7 @@ from typing import Self
 from loadtest import processes
 from loadtest.packet import Secret
 from loadtest.processes import LOOPBACK, BenchError
-from loadtest.radius_client import RadiusClient, Target, Unexpected
+from loadtest.radius_client import RadiusClient, Target, UnexpectedReply
 from loadtest.workloads import StatusServer
 
 RADDB = Path("/etc/freeradius/3.0")
@@ -60,7 +60,7 @@ class FreeRadius:
         self._overlays = dict.fromkeys(("stock", overlay))
         self._authorize = authorize
         self._values = dict(values or {})
-        self._owner = processes.account("freerad")
+        self._owner = processes.find_account("freerad")
         self.name = overlay
 
     def __enter__(self) -> Self:
@@ -72,11 +72,11 @@ class FreeRadius:
         (run / "radacct" / LOOPBACK).mkdir(parents=True)
         self._values |= {"raddb": str(raddb), "run": str(run), "secret": secret}
         self._render(raddb)
-        processes.give(self._folder, self._owner)
+        processes.chown_tree(self._folder, self._owner)
         log = run / "radius.log"
         command: list[str | Path] = ["freeradius", "-f", "-l", log, "-d", raddb]
         try:
-            self._process = processes.start(command, owner=self._owner, output=run / "output")
+            self._process = processes.start_process(command, owner=self._owner, output=run / "output")
         except FileNotFoundError as error:
             raise BenchError("freeradius is not installed: apt install freeradius freeradius-postgresql") from error
         try:
@@ -87,7 +87,7 @@ class FreeRadius:
         return self
 
     def __exit__(self, *_: object) -> None:
-        processes.end(self._process)
+        processes.end_process(self._process)
 
     @property
     def pid(self) -> int:
@@ -97,7 +97,7 @@ class FreeRadius:
         with RadiusClient(timeout_seconds=0.1, tries=1) as client:
             try:
                 client.ask(StatusServer(self.target))
-            except Unexpected:
+            except UnexpectedReply:
                 return False
         return True
 

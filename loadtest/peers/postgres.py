@@ -31,16 +31,16 @@ class Postgres:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._data = folder / "data"
-        self._owner = processes.account("postgres")
+        self._owner = processes.find_account("postgres")
         self.socket = folder
 
     def __enter__(self) -> Self:
         self._folder.mkdir()
-        processes.give(self._folder, self._owner)
+        processes.chown_tree(self._folder, self._owner)
         binaries, log = _binaries(), self._folder / "log"
         options = ["--username=radius", "--auth=trust", "--encoding=UTF8", "--locale=C"]
         initdb: list[str | Path] = [binaries / "initdb", "-D", self._data, *options]
-        if processes.start(initdb, owner=self._owner, output=log).wait(60):
+        if processes.start_process(initdb, owner=self._owner, output=log).wait(60):
             raise BenchError(f"initdb failed\n{log.read_text()}")
         values = {
             "listen_addresses": "",
@@ -48,7 +48,7 @@ class Postgres:
             **compute_server_settings(available_bytes()),
         }
         options = [word for name, value in values.items() for word in ("-c", f"{name}={value}")]
-        self._process = processes.start(
+        self._process = processes.start_process(
             [binaries / "postgres", "-D", self._data, *options], owner=self._owner, output=log
         )
         try:
@@ -60,7 +60,7 @@ class Postgres:
 
     def __exit__(self, *_: object) -> None:
         # SIGINT: fast shutdown, which does not wait for clients.
-        processes.end(self._process, request=signal.SIGINT)
+        processes.end_process(self._process, request=signal.SIGINT)
 
     @property
     def pid(self) -> int:

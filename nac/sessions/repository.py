@@ -1,8 +1,8 @@
 """Pages of sessions: live ones first, then ended ones, the latest end first.
 
 Sessions are in three places: `sessions` has live and recently ended ones, some only presumed ended
-(radius/agent/session_keeping.py); `session_history` has the rest. Each is queried by index for its own page, and the
-pages are merged.
+(radius/agent/session_maintenance.py); `session_history` has the rest. Each is queried by index for its own page, and
+the pages are merged.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -272,7 +272,7 @@ def _conditions(table: _Table, given: frozenset[str]) -> Iterator[ColumnElement[
 
 
 def nas_self_name(nas_key: Any) -> ColumnElement[str]:  # noqa: ANN401 -- a mapped column
-    """Return the NAS-Identifier, or NAS-IP-Address, or source address (radius/agent/usage.py)."""
+    """Return the NAS-Identifier, or NAS-IP-Address, or source address (radius/agent/accounting_parser.py)."""
     return func.coalesce(func.nullif(func.split_part(nas_key, "|", 1), ""), func.split_part(nas_key, "|", 2))
 
 

@@ -12,12 +12,12 @@ from types import FrameType
 from nac.errors import AdmitError
 from nac.secrets import SecretsError
 from nac.settings import SettingsError, load_settings
-from radius.agent.cell import CellAgent, CellRefused
+from radius.agent.cell import CellAgent, CellCannotServe
 from radius.agent.generation import PortTaken
-from radius.agent.process import RadiusdError
-from radius.agent.render import RenderError
+from radius.agent.radiusd_configuration import RenderError
+from radius.agent.radiusd_process import RadiusdError
 
-REQUIRED = ("DATABASE_CELL_URL", "MASTER_KEY_FILE")
+REQUIRED_SETTINGS = ("DATABASE_CELL_URL", "MASTER_KEY_FILE")
 
 
 def main() -> int:
@@ -30,8 +30,17 @@ def main() -> int:
     signal.signal(signal.SIGTERM, ask_to_stop)
     signal.signal(signal.SIGINT, ask_to_stop)
     try:
-        CellAgent(load_settings(required=REQUIRED)).run(stop)
-    except (SettingsError, CellRefused, RadiusdError, RenderError, PortTaken, SecretsError, AdmitError, OSError) as exc:
+        CellAgent(load_settings(required=REQUIRED_SETTINGS)).run(stop)
+    except (
+        SettingsError,
+        CellCannotServe,
+        RadiusdError,
+        RenderError,
+        PortTaken,
+        SecretsError,
+        AdmitError,
+        OSError,
+    ) as exc:
         print(f"admit agent: {exc}", file=sys.stderr)  # noqa: T201
         return 1
     return 0

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from nac.clock import utc_now
 
 # Seconds that the alarm of an event stays after the last one: a person sees it the next day, too.
-EVENT_SECONDS = 24 * 3600.0
+EVENT_ALARM_SECONDS = 24 * 3600.0
 # Limit of alarms about rows: all alarms are written out each second.
-MOST_STANDING = 200
+MAX_ACTIVE_ALARMS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Alarm:
 
 
 @dataclass(slots=True)
-class _Told:
+class _ActiveAlarm:
     alarm: Alarm
     # On the clock of `Alarms`.
     at: float
@@ -37,7 +37,7 @@ class Alarms:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._told: dict[str, _Told] = {}
+        self._told: dict[str, _ActiveAlarm] = {}
         # Codes raised since the last report, and alarms of these that have ended.
         self._new: set[str] = set()
         self._brief: list[Alarm] = []
@@ -51,7 +51,7 @@ class Alarms:
     def tell_of_row(self, code: str, detail: str, *, tenant: int) -> bool:
         """Raise the alarm of a row, as `tell`. Returns whether it stands: at most MOST_STANDING alarms do."""
         with self._lock:
-            if code not in self._told and len(self._told) >= MOST_STANDING:
+            if code not in self._told and len(self._told) >= MAX_ACTIVE_ALARMS:
                 self._crowded_since = self._crowded_since or utc_now().isoformat()
                 return False
         self.tell(code, detail, tenant=tenant)
@@ -59,7 +59,7 @@ class Alarms:
 
     def tell_event(self, code: str, detail: str) -> None:
         """Raise the alarm of an event. It stands for EVENT_SECONDS."""
-        self._tell(code, detail, EVENT_SECONDS, 0)
+        self._tell(code, detail, EVENT_ALARM_SECONDS, 0)
 
     def _tell(self, code: str, detail: str, stands_seconds: float, tenant: int) -> None:
         with self._lock:
@@ -69,7 +69,7 @@ class Alarms:
             since = known.alarm.since if known else utc_now().isoformat()
             if known is None:
                 self._new.add(code)
-            self._told[code] = _Told(Alarm(code, detail, since, tenant), now, now + stands_seconds)
+            self._told[code] = _ActiveAlarm(Alarm(code, detail, since, tenant), now, now + stands_seconds)
 
     def clear(self, code: str) -> None:
         with self._lock:
@@ -90,19 +90,19 @@ class Alarms:
                 alarms.append(Alarm("more-alarms", "The cell has more alarms than this list.", self._crowded_since))
             return alarms
 
-    def to_report(self) -> list[Alarm]:
+    def list_for_report(self) -> list[Alarm]:
         """Standing alarms, and alarms that began and ended since the last report."""
         standing = self.standing()
         with self._lock:
             return [*self._brief, *standing]
 
-    def reported(self, alarms: Sequence[Alarm]) -> None:
+    def mark_reported(self, alarms: Sequence[Alarm]) -> None:
         """Mark alarms of `to_report` as delivered."""
         with self._lock:
             self._brief = [alarm for alarm in self._brief if alarm not in alarms]
-            self._new -= {alarm.code for alarm in alarms if self._stands(alarm)}
+            self._new -= {alarm.code for alarm in alarms if self._is_active(alarm)}
 
-    def _stands(self, alarm: Alarm) -> bool:
+    def _is_active(self, alarm: Alarm) -> bool:
         told = self._told.get(alarm.code)
         return told is not None and told.alarm.since == alarm.since
 
@@ -110,7 +110,7 @@ class Alarms:
         told = self._told.pop(code, None)
         if told is not None and code in self._new:
             self._new.discard(code)
-            self._brief = [*self._brief, told.alarm][-MOST_STANDING:]
+            self._brief = [*self._brief, told.alarm][-MAX_ACTIVE_ALARMS:]
 
     def _expire(self, now: float) -> None:
         for code in [code for code, told in self._told.items() if told.until <= now]:
@@ -118,5 +118,5 @@ class Alarms:
         self._make_room()
 
     def _make_room(self) -> None:
-        if len(self._told) < MOST_STANDING:
+        if len(self._told) < MAX_ACTIVE_ALARMS:
             self._crowded_since = None

@@ -21,43 +21,43 @@ from nac.replica.records import SlotRecord
 from nac.replica.writer import ReplicaFull, ReplicaWriter
 from nac.secrets import MasterKeyFile, Sealer, SecretsError
 from nac.settings import Settings
-from radius.agent import process
+from radius.agent import radiusd_process
 from radius.agent.alarms import Alarms
+from radius.agent.cell_identity import read_identity, write_identity
 from radius.agent.claims_directory import ClaimsDirectory
-from radius.agent.coa import CoaSender
 from radius.agent.coa_queue import CoaQueue
-from radius.agent.directory import Directory
+from radius.agent.coa_sender import CoaSender
+from radius.agent.configuration_source import ConfigurationSource
 from radius.agent.generation import Generation, Generations
-from radius.agent.handed_over import HandedOver
-from radius.agent.hang import keep_pulse
-from radius.agent.identity import read_identity, write_identity
-from radius.agent.keeper import Keeper
-from radius.agent.live import LiveFeed
+from radius.agent.handover import HandoverShipper
+from radius.agent.hang_watch import run_watchdog
+from radius.agent.journal_shipper import Shipper, shipping_engine
+from radius.agent.live_feed import LiveFeed
 from radius.agent.live_notes import LiveNotes
-from radius.agent.materials import Materials
+from radius.agent.maintenance import CellMaintenance
 from radius.agent.paths import CellPaths
-from radius.agent.pool_keeping import PoolKeeper
+from radius.agent.pool_maintenance import PoolMaintenance
 from radius.agent.radiusd import Radiusd
-from radius.agent.render import RenderError
-from radius.agent.ship import Shipper, shipping_engine
+from radius.agent.radiusd_configuration import RenderError
+from radius.agent.replica_sync import ReplicaSync, open_replica
 from radius.agent.streams import AccountingStream, AuthStream, Stream
-from radius.agent.sync import ReplicaSync, open_replica
-from radius.agent.verifier import VerifierProcess
+from radius.agent.tls_material import TlsMaterialStore
+from radius.agent.verifier_process import VerifierProcess
 
 log = logging.getLogger(__name__)
 
 # 3.2.9 and 3.2.10 drop the values that Python returns, except in debug mode. Versions before 3.2.7 are open to
 # BlastRADIUS or lack functions that the module needs.
-SOUND_VERSIONS = ("3.2.7", "3.2.8")
-DICTIONARY = Path("/usr/share/freeradius/dictionary")
+SUPPORTED_VERSIONS = ("3.2.7", "3.2.8")
+DICTIONARY_FILE = Path("/usr/share/freeradius/dictionary")
 DATABASE_WAIT_SECONDS = 15.0
 # Time for a cell to move: the killed agent on the old machine counts as gone after this.
 TAKEN_WAIT_SECONDS = cells.SILENT_SECONDS + 10.0
 # For threads to finish. The supervisor kills after 20 s, and radiusd takes up to 10 s to end.
-END_SECONDS = 5.0
+SHUTDOWN_SECONDS = 5.0
 
 
-class CellRefused(Exception):
+class CellCannotServe(Exception):
     """The cell cannot serve. The message names the cause and the remedy."""
 
 
@@ -66,7 +66,7 @@ class CellAgent:
         self._settings = settings
         self._paths = CellPaths(settings.cell_dir)
         self._alarms = Alarms()
-        self._materials = Materials(self._paths)
+        self._materials = TlsMaterialStore(self._paths)
         self._claims = ClaimsDirectory(self._paths.claims)
         self._sealer = Sealer(MasterKeyFile(settings.master_key_file))
         self._engine = make_engine(settings.database_cell_url, application_name="admit-agent")
@@ -87,33 +87,33 @@ class CellAgent:
         self._paths.prepare()
         lock = self._take_lock()
         self._claims.begin()
-        require_sound_version()
-        cell_id, online = self._take_place(stop)
-        directory = Directory(self._engine, cell_id, self._sealer)
+        require_supported_version()
+        cell_id, online = self._claim_cell(stop)
+        directory = ConfigurationSource(self._engine, cell_id, self._sealer)
         writer = open_replica(self._paths.replica, self._alarms)
-        sync = self._synchroniser(cell_id, directory, writer)
+        sync = self._make_replica_sync(cell_id, directory, writer)
         if online:
             self._catch_up(sync)
-        self._note_slots(writer.slots())
+        self._remember_slots(writer.slots())
         self._serve(directory, online=online)
-        ended = self._work(cell_id, directory, sync, stop)
+        ended = self._run_threads(cell_id, directory, sync, stop)
         if self._broken:
             # radiusd and the verifier keep serving until the next agent takes over.
-            raise CellRefused("A part of the agent failed (see the traceback above). Start the agent again.")
+            raise CellCannotServe("A part of the agent failed (see the traceback above). Start the agent again.")
         self._radiusd.stop()
         if ended:
             # Otherwise a thread still uses it; the end of the process closes it.
             writer.close()
         lock.close()
         if self._taken:
-            raise CellRefused(self._taken)
+            raise CellCannotServe(self._taken)
 
     def _catch_up(self, sync: ReplicaSync) -> None:
         try:
             sync.catch_up()
         except ReplicaFull as exc:
             if not sync.complete:
-                raise CellRefused(f"Cannot fill the replica: {exc}") from exc
+                raise CellCannotServe(f"Cannot fill the replica: {exc}") from exc
             log.warning("cannot update the replica, serving its last content: %s", exc)
 
     def _take_lock(self) -> TextIO:
@@ -121,10 +121,10 @@ class CellAgent:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
-            raise CellRefused(f"Another agent uses {self._paths.root}. Stop it first.") from exc
+            raise CellCannotServe(f"Another agent uses {self._paths.root}. Stop it first.") from exc
         return lock
 
-    def _take_place(self, stop: threading.Event) -> tuple[CellId, bool]:
+    def _claim_cell(self, stop: threading.Event) -> tuple[CellId, bool]:
         """Register the cell. Returns its id and whether the database responds; without it, earlier data serves."""
         deadline = time.monotonic() + DATABASE_WAIT_SECONDS
         taken_until = time.monotonic() + TAKEN_WAIT_SECONDS
@@ -136,8 +136,8 @@ class CellAgent:
                 raise
             except CellTaken as exc:
                 if time.monotonic() > taken_until or stop.is_set():
-                    self._end_left_radiusd()
-                    raise CellRefused(str(exc)) from exc
+                    self._stop_leftover_radiusd()
+                    raise CellCannotServe(str(exc)) from exc
                 log.warning("waiting for the agent on the other machine to end: %s", exc)
                 stop.wait(5)
                 continue
@@ -147,10 +147,10 @@ class CellAgent:
                 log.warning("the database does not respond (%s); serving from the replica", trouble)
                 return known, False
             if time.monotonic() > deadline:
-                raise CellRefused(f"The database does not respond, and this cell has no replica yet: {trouble}")
+                raise CellCannotServe(f"The database does not respond, and this cell has no replica yet: {trouble}")
             time.sleep(0.5)
 
-    def _end_left_radiusd(self) -> None:
+    def _stop_leftover_radiusd(self) -> None:
         """End a radiusd left by an agent that was killed here before the cell moved away."""
         self._radiusd.adopt()
         self._radiusd.stop()
@@ -168,7 +168,10 @@ class CellAgent:
                 seal=self._sealer.seal,
             )
             cells.upload_dictionary(
-                session, cell_id=cell_id, content=to_json(self._dictionary()), server_version=process.version()
+                session,
+                cell_id=cell_id,
+                content=to_json(self._dictionary()),
+                server_version=radiusd_process.installed_version(),
             )
         write_identity(self._paths, cell_id)
         return cell_id
@@ -176,9 +179,9 @@ class CellAgent:
     @staticmethod
     def _dictionary() -> Dictionary:
         """Attributes of the local radiusd, without Admit's own: no reply may carry those."""
-        return read_dictionary(DICTIONARY)
+        return read_dictionary(DICTIONARY_FILE)
 
-    def _synchroniser(self, cell_id: CellId, directory: Directory, writer: ReplicaWriter) -> ReplicaSync:
+    def _make_replica_sync(self, cell_id: CellId, directory: ConfigurationSource, writer: ReplicaWriter) -> ReplicaSync:
         cell_sealer = Sealer(MasterKeyFile.load_or_create(self._paths.key))
 
         def reseal(sealed: bytes, context: str) -> bytes:
@@ -193,7 +196,7 @@ class CellAgent:
             for number in range(self._settings.cell_slots):
                 if number not in slots:
                     self._materials.clear(number)
-            self._note_slots(slots)
+            self._remember_slots(slots)
 
         return ReplicaSync(
             cell_id,
@@ -206,11 +209,11 @@ class CellAgent:
             claims_of=self._claims.name,
         )
 
-    def _note_slots(self, slots: Mapping[int, SlotRecord]) -> None:
+    def _remember_slots(self, slots: Mapping[int, SlotRecord]) -> None:
         self._serials = {number: slot.server_certificate for number, slot in slots.items()}
         self._tenants = {slot.tenant_id: slot.slug for slot in slots.values()}
 
-    def _place_material(self, directory: Directory, session: Session, number: int, slot: SlotRecord) -> None:
+    def _place_material(self, directory: ConfigurationSource, session: Session, number: int, slot: SlotRecord) -> None:
         """Write a tenant's authorities and certificate. A broken one does not delay changes of other tenants."""
         alarm = f"material-{slot.slug}"
         try:
@@ -225,7 +228,7 @@ class CellAgent:
         else:
             self._alarms.clear(alarm)
 
-    def _serve(self, directory: Directory, *, online: bool) -> None:
+    def _serve(self, directory: ConfigurationSource, *, online: bool) -> None:
         if self._radiusd.adopt():
             return
         for number in range(self._settings.cell_slots):
@@ -233,19 +236,21 @@ class CellAgent:
         self._materials.ensure_placeholder()
         generation = (self._first_generation(directory) if online else None) or self._generations.newest()
         if generation is None:
-            raise CellRefused("No radiusd configuration exists yet, and the database does not respond to create one.")
+            raise CellCannotServe(
+                "No radiusd configuration exists yet, and the database does not respond to create one."
+            )
         self._radiusd.start(generation)
         self._generations.remove_old(generation.directory)
 
-    def _first_generation(self, directory: Directory) -> Generation | None:
+    def _first_generation(self, directory: ConfigurationSource) -> Generation | None:
         """The first configuration to start; None if the new one fails and an earlier one exists."""
         count = self._settings.cell_slots
         renewed = directory.renew_retired(count=count)
         try:
-            generation = self._generations.make_checked(
+            generation = self._generations.create_checked(
                 directory.slots(count=count), self._serials, status_port=self._settings.cell_ports.stop
             )
-        except (RenderError, process.RadiusdError, OSError) as exc:
+        except (RenderError, radiusd_process.RadiusdError, OSError) as exc:
             if self._generations.newest() is None:
                 raise
             log.exception("the new configuration fails; starting the previous one")
@@ -254,7 +259,9 @@ class CellAgent:
         directory.free(renewed)
         return generation
 
-    def _work(self, cell_id: CellId, directory: Directory, sync: ReplicaSync, stop: threading.Event) -> bool:
+    def _run_threads(
+        self, cell_id: CellId, directory: ConfigurationSource, sync: ReplicaSync, stop: threading.Event
+    ) -> bool:
         """Run the threads until `stop` or until a part fails. Returns whether all threads have ended."""
         settings = self._settings
         live = self._live_feed()
@@ -281,7 +288,7 @@ class CellAgent:
             alarms=self._alarms,
             reach=settings.outbound_reach,
         )
-        pools = PoolKeeper(
+        pools = PoolMaintenance(
             cell_id,
             self._engine,
             self._claims,
@@ -290,7 +297,7 @@ class CellAgent:
             read_at=lambda: sync.read_at,
             given_twice=lambda: decisions.addresses_given_twice,
         )
-        handed_over = HandedOver(cell_id, self._engine, url=settings.database_cell_url, alarms=self._alarms)
+        handed_over = HandoverShipper(cell_id, self._engine, url=settings.database_cell_url, alarms=self._alarms)
         verifier = VerifierProcess(
             settings.verifier_port,
             self._paths,
@@ -299,7 +306,7 @@ class CellAgent:
             reach=settings.outbound_reach,
             is_left=lambda: self._broken,
         )
-        keeper = Keeper(
+        keeper = CellMaintenance(
             self._settings,
             self._paths,
             cell_id=cell_id,
@@ -332,20 +339,20 @@ class CellAgent:
             "memory": keeper.watch_memory,
             "verifier": verifier.run,
             "coa": coa.run,
-            "pulse": keep_pulse,
+            "pulse": run_watchdog,
             "handed-over": handed_over.run,
             **({"live": live.run, "live-notes": LiveNotes(self._engine, cell_id, live).run} if live else {}),
             "pools": pools.run,
         }
         threads = [
-            threading.Thread(target=self._guard, args=(work, stop), name=name, daemon=True)
+            threading.Thread(target=self._run_guarded, args=(work, stop), name=name, daemon=True)
             for name, work in works.items()
         ]
         for thread in threads:
             thread.start()
-        self._guard(keeper.run, stop)
+        self._run_guarded(keeper.run, stop)
         # Do not wait for a database that hangs: records that are not shipped stay in the journal.
-        deadline = time.monotonic() + END_SECONDS
+        deadline = time.monotonic() + SHUTDOWN_SECONDS
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         return not any(thread.is_alive() for thread in threads)
@@ -356,7 +363,7 @@ class CellAgent:
             return None
         return LiveFeed(self._settings.redis_url, lambda: self._tenants, cell=self._settings.cell_name)
 
-    def _guard(self, work: Callable[[threading.Event], None], stop: threading.Event) -> None:
+    def _run_guarded(self, work: Callable[[threading.Event], None], stop: threading.Event) -> None:
         """Run a part of the agent. If it fails, the whole agent ends."""
         try:
             work(stop)
@@ -370,16 +377,16 @@ class CellAgent:
             stop.set()
 
 
-def require_sound_version() -> None:
-    found = process.version()
-    if found not in SOUND_VERSIONS and not _is_newer(found):
-        raise CellRefused(
-            f"FreeRADIUS {found} is not supported. Install {' or '.join(SOUND_VERSIONS)} (or 3.2.11 and later) "
+def require_supported_version() -> None:
+    found = radiusd_process.installed_version()
+    if found not in SUPPORTED_VERSIONS and not _is_newer_supported(found):
+        raise CellCannotServe(
+            f"FreeRADIUS {found} is not supported. Install {' or '.join(SUPPORTED_VERSIONS)} (or 3.2.11 and later) "
             "from bookworm-backports."
         )
 
 
-def _is_newer(version: str) -> bool:
+def _is_newer_supported(version: str) -> bool:
     """Whether the version is 3.2.11 or a later 3.2, which fix the fault of 3.2.9."""
     try:
         numbers = tuple(int(part) for part in version.split("."))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nac.clock import epoch_microseconds
 from nac.pools.claims import SUFFIX, Claim, allocate_entries, parse_created_at, read_claims, read_grants
-from radius.agent.files import write_small
+from radius.agent.small_files import write_small_file
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _BOOT = "boot"
@@ -33,7 +33,7 @@ class ClaimsDirectory:
         if not known.exists() or known.read_bytes() != boot:
             for path in self._directory.glob(f"*{SUFFIX}"):
                 path.unlink()
-            write_small(known, boot)
+            write_small_file(known, boot)
         for path in sorted(self._directory.glob(f"*{SUFFIX}"), key=lambda path: path.name):
             self._names[path.name.partition("_")[0]] = path.name
 
@@ -69,7 +69,7 @@ class ClaimsDirectory:
         """Numbers of a pool claimed since then (epoch seconds). Raises OSError."""
         return read_claims(self._directory / self._names[pool_id], since=since)
 
-    def forget_others(self, pool_ids: set[str]) -> None:
+    def remove_other_files(self, pool_ids: set[str]) -> None:
         """Remove files of pools that this cell no longer has."""
         for pool_id in self._names.keys() - pool_ids:
             (self._directory / self._names.pop(pool_id)).unlink(missing_ok=True)

@@ -18,15 +18,15 @@ from nac.secrets import Sealer, SecretsError
 from radius.agent.coa_packet import DISCONNECT_REQUEST
 
 # Lease in seconds, longer than between two packets of a request: an agent that writes nothing for so long has died.
-TAKEN_SECONDS = 20
-MOST_TAKINGS = 4
+LEASE_SECONDS = 20
+MAX_TAKINGS = 4
 # First retry in seconds of requests after a block or a revocation. Doubles until the request expires.
-FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 60, 1_800
+FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 60, 1_800
 # After a Disconnect-ACK, the Stop of the session may still be on its way.
 _JUST_ENDED = "30 seconds"
 
 # Columns as in nac.models.CoaRequest.
-_ENDED = """
+_RETURN_ENDED = """
 RETURNING id, tenant_id, created_at, kind, asked_by, session_row, session_id, nas_id, host(nas_address) AS nas_address,
     nas_key, nas_port, replace(mac::text, ':', '') AS mac, identity, host(framed_ip) AS framed_ip, reason, state, step,
     attempts, sent_at, ended_at, answer_code, error_cause, detail
@@ -37,7 +37,7 @@ UPDATE coa_requests SET ended_at = now(), state = CASE WHEN retries > 0 THEN 'un
     detail = CASE WHEN retries > 0 THEN detail ELSE 'It waited too long to be sent.' END
 WHERE state IN ('queued', 'sending') AND expires_at < now() AND due_at <= now()
 """
-    + _ENDED
+    + _RETURN_ENDED
 )
 _GIVE_UP = (
     """
@@ -45,7 +45,7 @@ UPDATE coa_requests SET state = 'unanswered', ended_at = now(),
     detail = 'The agent that sent it ended several times before an answer came.'
 WHERE state = 'sending' AND due_at <= now() AND takings >= %(takings)s + retries
 """
-    + _ENDED
+    + _RETURN_ENDED
 )
 # A few of each tenant and one of a NAS, except NASes at their limit. The cell must already have the change that caused
 # the request. One of a session at a time: changes keep their order, and one Disconnect is enough.
@@ -127,9 +127,9 @@ WHERE id = %(id)s AND takings = %(takings)s
     -- What a NAS has done stands, though it was taken back when it was on its way.
     AND (state = 'sending' OR (state = 'withdrawn' AND %(answer_code)s::int IS NOT NULL))
 """
-    + _ENDED
+    + _RETURN_ENDED
 )
-_PUT_OFF = """
+_POSTPONE = """
 UPDATE coa_requests c SET state = 'queued', retries = c.retries + 1, step = 0, detail = %(detail)s,
     due_at = now() + least(%(longest)s, %(first)s * 2.0 ^ least(c.retries, 16)) * interval '1 s'
 WHERE c.id = %(id)s AND c.takings = %(takings)s AND c.state = 'sending' AND c.expires_at > now()
@@ -140,20 +140,20 @@ WHERE c.id = %(id)s AND c.takings = %(takings)s AND c.state = 'sending' AND c.ex
     )
 RETURNING c.id
 """
-_UNANSWERED = """
+_COUNT_UNANSWERED = """
 SELECT count(DISTINCT (c.tenant_id, c.nas_key)) FROM coa_requests c JOIN slots s ON s.tenant_id = c.tenant_id
 WHERE s.cell_id = scope_cell_id() AND c.state IN ('queued', 'sending') AND c.retries > 0
 """
-_RETRYING = {
+_RETRY_PARAMETERS = {
     "first": FIRST_RETRY_SECONDS,
-    "longest": LONGEST_RETRY_SECONDS,
+    "longest": MAX_RETRY_SECONDS,
     # The person who started it sees it, and a re-decision finds it again.
     "tried_once": [REQUESTED_REASON, REDECIDED_REASON],
 }
-Ended = Callable[[Sequence[CoaRequest]], None]
+EndedCallback = Callable[[Sequence[CoaRequest]], None]
 
 
-class _Row(NamedTuple):
+class _RequestRow(NamedTuple):
     id: int
     takings: int
     tenant_id: UUID
@@ -180,10 +180,10 @@ class _Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ClaimedRequest:
     """A request that this agent owns for TAKEN_SECONDS after its last write."""
 
-    row: _Row
+    row: _RequestRow
     # The NAS's own secret or the tenant's; b"" if it cannot be opened.
     secret: bytes
 
@@ -192,13 +192,13 @@ class Taken:
         return f"{self.row.tenant_id}{self.row.nas_key}"
 
 
-class Sending(NamedTuple):
+class SendRecord(NamedTuple):
     id: int
     takings: int
     step: int
 
 
-class Ending(NamedTuple):
+class CoaResult(NamedTuple):
     id: int
     takings: int
     step: int
@@ -211,14 +211,16 @@ class Ending(NamedTuple):
 class CoaQueue:
     """Transactions of the queue. Every method raises AdmitError if the database does not respond."""
 
-    def __init__(self, engine: Engine, cell_id: CellId, sealer: Sealer, ended: Ended = lambda requests: None) -> None:
+    def __init__(
+        self, engine: Engine, cell_id: CellId, sealer: Sealer, ended: EndedCallback = lambda requests: None
+    ) -> None:
         """`ended` is called with requests whose end is committed."""
         self._engine = engine
         self._cell_id = cell_id
         self._sealer = sealer
         self._ended = ended
 
-    def take(self, *, room: int, each: int, busy: Collection[str], full: Collection[UUID]) -> list[Taken]:
+    def take(self, *, room: int, each: int, busy: Collection[str], full: Collection[UUID]) -> list[ClaimedRequest]:
         """Up to `room` requests: at most `each` of a tenant and one of a NAS.
 
         Skips NASes (`Taken.nas`) in `busy` and tenants in `full`.
@@ -229,23 +231,23 @@ class CoaQueue:
             "each": each,
             "busy": list(busy),
             "full": list(full),
-            "lease": TAKEN_SECONDS,
-            "takings": MOST_TAKINGS,
+            "lease": LEASE_SECONDS,
+            "takings": MAX_TAKINGS,
         }
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             cursor = driver_connection(session).cursor()
-            over = [*_ended(cursor.execute(_EXPIRE)), *_ended(cursor.execute(_GIVE_UP, given))]
-            rows = [_Row(*row) for row in cursor.execute(_TAKE, given).fetchall()]
+            over = [*_read_ended(cursor.execute(_EXPIRE)), *_read_ended(cursor.execute(_GIVE_UP, given))]
+            rows = [_RequestRow(*row) for row in cursor.execute(_TAKE, given).fetchall()]
         self._ended(over)
-        return [Taken(row, self._secret(row)) for row in rows]
+        return [ClaimedRequest(row, self._secret(row)) for row in rows]
 
-    def record(self, sendings: Sequence[Sending]) -> set[int]:
+    def record(self, sendings: Sequence[SendRecord]) -> set[int]:
         """Record that a packet of each is about to be sent. Returns the ids that this agent still owns."""
         given = {
             "ids": [each.id for each in sendings],
             "takings": [each.takings for each in sendings],
             "steps": [each.step for each in sendings],
-            "lease": TAKEN_SECONDS,
+            "lease": LEASE_SECONDS,
         }
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             return {row[0] for row in driver_connection(session).execute(_RECORD, given)}
@@ -253,23 +255,23 @@ class CoaQueue:
     def unanswered(self) -> int:
         """Number of NASes that did not respond to a request after a block or a revocation, and get a retry."""
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
-            [(count,)] = driver_connection(session).execute(_UNANSWERED).fetchall()
+            [(count,)] = driver_connection(session).execute(_COUNT_UNANSWERED).fetchall()
         return int(count)
 
-    def end(self, endings: Sequence[Ending]) -> None:
+    def end(self, endings: Sequence[CoaResult]) -> None:
         """Store the ends. Requests after a block or a revocation without a response are retried instead."""
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             cursor = driver_connection(session).cursor()
             for each in endings:
                 if each.state == "unanswered":
-                    cursor.execute(_PUT_OFF, each._asdict() | _RETRYING)
+                    cursor.execute(_POSTPONE, each._asdict() | _RETRY_PARAMETERS)
             cursor.executemany(_END, [each._asdict() for each in endings], returning=True)
-            over = _ended(cursor)
+            over = _read_ended(cursor)
             while cursor.nextset():
-                over += _ended(cursor)
+                over += _read_ended(cursor)
         self._ended(over)
 
-    def _secret(self, row: _Row) -> bytes:
+    def _secret(self, row: _RequestRow) -> bytes:
         sealed, context = row.slot_secret, f"slot:{row.slot_id}"
         if row.nas_secret is not None:
             sealed, context = row.nas_secret, f"nas:{row.nas_id}"
@@ -281,6 +283,6 @@ class CoaQueue:
             return b""
 
 
-def _ended(cursor: psycopg.Cursor) -> list[CoaRequest]:
+def _read_ended(cursor: psycopg.Cursor) -> list[CoaRequest]:
     columns = [column.name for column in cursor.description or ()]
     return [CoaRequest(**dict(zip(columns, row, strict=True))) for row in cursor.fetchall()]

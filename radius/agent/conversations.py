@@ -6,13 +6,13 @@ from nac.journal.records import AuthRecord, CertificateSentRecord
 
 ABANDONED_AFTER_MICROSECONDS = 30_000_000
 # Maximum; the oldest are dropped, so that a flood of half-open conversations does not fill the database.
-MAX_OPEN = 10_000
+MAX_OPEN_CONVERSATIONS = 10_000
 
 _decoder = msgspec.json.Decoder(dict[str, CertificateSentRecord])
 _encoder = msgspec.json.Encoder()
 
 
-class Conversations:
+class OpenConversations:
     """Conversations whose certificate was sent and that have not ended, oldest first.
 
     Use a `copy` for a batch, so that a batch that is not stored changes nothing.
@@ -22,15 +22,15 @@ class Conversations:
         self._waiting = waiting if waiting is not None else {}
         self.forgotten = 0
 
-    def copy(self) -> "Conversations":
-        return Conversations(dict(self._waiting))
+    def copy(self) -> "OpenConversations":
+        return OpenConversations(dict(self._waiting))
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def open(self, record: CertificateSentRecord) -> None:
         self._waiting[record.conversation] = record
-        if len(self._waiting) > MAX_OPEN:
+        if len(self._waiting) > MAX_OPEN_CONVERSATIONS:
             del self._waiting[next(iter(self._waiting))]
             self.forgotten += 1
 
@@ -44,7 +44,7 @@ class Conversations:
         late = [record for record in self._waiting.values() if record.at <= limit]
         for record in late:
             del self._waiting[record.conversation]
-        return [_abandoned(record) for record in late]
+        return [_abandoned_record(record) for record in late]
 
     def due(self, now: int) -> bool:
         limit = now - ABANDONED_AFTER_MICROSECONDS
@@ -54,7 +54,7 @@ class Conversations:
         return _encoder.encode(self._waiting).decode()
 
     @classmethod
-    def from_json(cls, text: str) -> "Conversations":
+    def from_json(cls, text: str) -> "OpenConversations":
         return cls(dict(sorted(_decoder.decode(text).items(), key=_sent_at)))
 
 
@@ -62,7 +62,7 @@ def _sent_at(item: tuple[str, CertificateSentRecord]) -> int:
     return item[1].at
 
 
-def _abandoned(sent: CertificateSentRecord) -> AuthRecord:
+def _abandoned_record(sent: CertificateSentRecord) -> AuthRecord:
     return AuthRecord(
         at=sent.at + ABANDONED_AFTER_MICROSECONDS,
         slot=sent.slot,

@@ -18,22 +18,22 @@ from radius.agent.alarms import Alarms
 log = logging.getLogger(__name__)
 
 # An alarm stands for so long after the last such packet.
-STANDS_SECONDS = 600.0
+ALARM_SECONDS = 600.0
 # Between two log lines about one address.
 LOG_SECONDS = 60.0
 # Addresses in a sentence, and kept for a slot.
-_MOST_NAMED, _MOST_KEPT = 3, 100
+_MAX_NAMED, _MAX_KEPT = 3, 100
 # For all slots, while the database does not respond.
-_MOST_WAITING = 1_000
+_MAX_WAITING = 1_000
 # Self-tests use wrong secrets, too, and radiusd may log them late. Real NASes repeat.
 _AFTER_SELF_TESTS = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class DropCause:
     """Why requests are dropped or conversations ended."""
 
-    # Key of radius.agent.log.SOURCES.
+    # Key of radius.agent.radiusd_log.SOURCE_PATTERNS.
     log_name: str
     # Prefix of the alarm's code, before the tenant's slug.
     code: str
@@ -41,14 +41,14 @@ class Cause:
     detail: str
 
 
-WRONG_SECRET = Cause(
+WRONG_SECRET = DropCause(
     "wrong_secret",
     "wrong-secret:",
     "Packets from {named} to tenant {slug} use another RADIUS secret and are not answered. Enter the tenant's secret "
     "there. To read it: POST /v1/tenants/{slug}/radius-secret/reveal, or during a rotation "
     "./admit secret-rotation reveal -t {slug}",
 )
-UNSIGNED = Cause(
+UNSIGNED_REQUESTS = DropCause(
     "unsigned",
     "unsigned-requests:",
     "Access-Requests from {named} to tenant {slug} carry no Message-Authenticator and are not answered. Turn it on "
@@ -58,7 +58,7 @@ UNSIGNED = Cause(
     "/v1/tenants/{slug}/nases. An exempt device is open to forgery (BlastRADIUS). No exemption covers requests with "
     "Proxy-State: the proxy must send Message-Authenticator.",
 )
-UNFINISHED = Cause(
+UNFINISHED_LOGINS = DropCause(
     "conversations_full",
     "unfinished-logins:",
     "Devices behind {named} begin EAP logins at tenant {slug} and do not finish them. Admit ends the oldest ones "
@@ -69,7 +69,7 @@ UNFINISHED = Cause(
 
 
 @dataclass(slots=True)
-class _Source:
+class _DroppedSource:
     heard_at: float
     logged_at: float = float("-inf")
 
@@ -80,7 +80,7 @@ class DroppedSources:
         engine: Engine,
         cell_id: CellId,
         alarms: Alarms,
-        cause: Cause,
+        cause: DropCause,
         take: Callable[[], Set[tuple[int, str]]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -90,14 +90,14 @@ class DroppedSources:
         self._take = take
         self._clock = clock
         # By slot and address.
-        self._seen: dict[int, dict[str, _Source]] = {}
+        self._seen: dict[int, dict[str, _DroppedSource]] = {}
         self._heard: set[tuple[int, str]] = set()
 
     def tell(self) -> None:
         """Raise and clear the alarms. Raises AdmitError if the database does not respond."""
         now = self._clock()
         for slot, address in self._take():
-            if len(self._heard) < _MOST_WAITING and address != str(DEMO_ADDRESS):
+            if len(self._heard) < _MAX_WAITING and address != str(DEMO_ADDRESS):
                 self._heard.add((slot, address))
         tested = self._slots_under_test() if self._heard else set()
         # Kept until here, because the database may not have responded.
@@ -108,13 +108,13 @@ class DroppedSources:
             seen = self._seen.setdefault(slot, {})
             if address in seen:
                 seen[address].heard_at = now
-            elif len(seen) < _MOST_KEPT:
-                seen[address] = _Source(now)
+            elif len(seen) < _MAX_KEPT:
+                seen[address] = _DroppedSource(now)
         for slot, seen in list(self._seen.items()):
-            self._seen[slot] = {address: each for address, each in seen.items() if now - each.heard_at < STANDS_SECONDS}
+            self._seen[slot] = {address: each for address, each in seen.items() if now - each.heard_at < ALARM_SECONDS}
             if not self._seen[slot]:
                 del self._seen[slot]
-        told = self._tell_of_tenants(now) if self._seen else set()
+        told = self._raise_alarms(now) if self._seen else set()
         for alarm in self._alarms.standing():
             if alarm.code.startswith(self._cause.code) and alarm.code not in told:
                 self._alarms.clear(alarm.code)
@@ -129,7 +129,7 @@ class DroppedSources:
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             return set(session.scalars(query.where(Slot.cell_id == self._cell_id, is_near)))
 
-    def _tell_of_tenants(self, now: float) -> set[str]:
+    def _raise_alarms(self, now: float) -> set[str]:
         query = (
             select(Slot.number, Tenant.slug, Tenant.number)
             .join(Tenant, Tenant.id == Slot.tenant_id)
@@ -144,12 +144,12 @@ class DroppedSources:
             slug, number = tenants[slot]
             code = f"{self._cause.code}{slug}"
             told.add(code)
-            named = ", ".join(sorted(seen)[:_MOST_NAMED]) + (" and others" if len(seen) > _MOST_NAMED else "")
+            named = ", ".join(sorted(seen)[:_MAX_NAMED]) + (" and others" if len(seen) > _MAX_NAMED else "")
             self._alarms.tell_of_row(code, self._detail(named, slug), tenant=number)
             self._log(seen, slug, now)
         return told
 
-    def _log(self, seen: dict[str, _Source], slug: str, now: float) -> None:
+    def _log(self, seen: dict[str, _DroppedSource], slug: str, now: float) -> None:
         for address, source in sorted(seen.items()):
             if source.heard_at == now and now - source.logged_at >= LOG_SECONDS:
                 source.logged_at = now

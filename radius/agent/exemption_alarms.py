@@ -11,10 +11,10 @@ from nac.nases.signatures import SAFE_AFTER, is_safe_to_enforce
 from radius.agent.alarms import Alarms
 
 _CODE = "exemption-unneeded:"
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
-def tell_of_exemptions(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
+def update_exemption_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
     """Raise and clear the alarms. Raises AdmitError if the database does not respond."""
     query = (
         select(Tenant.slug, Tenant.number, Nas.name)
@@ -29,12 +29,12 @@ def tell_of_exemptions(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
     told = set()
     for (slug, number), group in groupby(rows, key=lambda row: (row.slug, row.number)):
         names = [row.name for row in group]
-        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
         code = f"{_CODE}{slug}"
         told.add(code)
         alarms.tell_of_row(
             code,
-            f"{', '.join(names[:_MOST_NAMED])}{more} of tenant {slug} no longer need their exemption: they have sent a "
+            f"{', '.join(names[:_MAX_NAMED])}{more} of tenant {slug} no longer need their exemption: they have sent a "
             f"Message-Authenticator with every request for {SAFE_AFTER.days} days. Turn the exemption off: ./admit "
             f"nas set NAS -t {slug} --with-message-authenticator (all NASes: ./admit nas list -t {slug})",
             tenant=number,

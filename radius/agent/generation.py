@@ -17,35 +17,42 @@ import msgspec
 
 from nac.listen_addresses import bind_socket, bound_addresses
 from nac.settings import Settings
-from radius.agent import memory, process
-from radius.agent.directory import SlotRow
-from radius.agent.materials import key_kind
+from radius.agent import memory, radiusd_process
+from radius.agent.configuration_source import SlotRow
 from radius.agent.paths import CellPaths
-from radius.agent.render import CellConfig, RenderError, Slot, Verifier, python_path, render
-from radius.agent.sources import running_version
+from radius.agent.radiusd_configuration import (
+    CellConfig,
+    RenderError,
+    SlotConfig,
+    VerifierConfig,
+    python_path,
+    render_configuration,
+)
+from radius.agent.source_version import running_version
+from radius.agent.tls_material import key_algorithm
 from radius.module.settings import ModuleSettings
 
 log = logging.getLogger(__name__)
 
-KEEP = 2
-_FACTS = "generation.json"
+KEPT_GENERATIONS = 2
+_FACTS_FILE = "generation.json"
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class ProbeTarget(msgspec.Struct, frozen=True):
     """Address, port and secret of radiusd, for a probe."""
 
     port: int
     secret: str
 
 
-class Facts(msgspec.Struct, frozen=True):
+class GenerationFacts(msgspec.Struct, frozen=True):
     """Facts stored beside a generation's files."""
 
     # Covers everything that takes effect only by a restart.
     fingerprint: str
     listen_address: str
-    status: Endpoint
-    endpoints: tuple[Endpoint, ...]
+    status: ProbeTarget
+    endpoints: tuple[ProbeTarget, ...]
     ports: tuple[int, ...]
     # Serial (hex) of the server certificate that radiusd has loaded for each slot.
     baked: dict[int, str] = {}
@@ -58,7 +65,7 @@ class Facts(msgspec.Struct, frozen=True):
 @dataclass(frozen=True)
 class Generation:
     directory: Path
-    facts: Facts
+    facts: GenerationFacts
 
 
 class PortTaken(Exception):
@@ -71,12 +78,12 @@ class Generations:
         self._paths = paths
         self._max_sessions = memory.max_sessions(memory.limit_bytes(settings), settings.cell_slots)
 
-    def is_in_force(self, facts: Facts, slots: Sequence[SlotRow]) -> bool:
+    def is_in_force(self, facts: GenerationFacts, slots: Sequence[SlotRow]) -> bool:
         """Whether a radiusd of that generation needs no restart for these slots.
 
         A slot that no longer needs lookups may keep them until the next restart.
         """
-        wanted = {slot.number for slot in slots if slot.looks_up}
+        wanted = {slot.number for slot in slots if slot.uses_secret_lookup}
         return wanted <= set(facts.looked_up) and facts.fingerprint == self.fingerprint(slots, facts.looked_up)
 
     def fingerprint(self, slots: Sequence[SlotRow], looked_up: Collection[int]) -> str:
@@ -97,7 +104,7 @@ class Generations:
                     slot.number,
                     slot.auth_port,
                     slot.acct_port,
-                    *_secrets(slot, slot.number in looked_up),
+                    *_configured_secrets(slot, slot.number in looked_up),
                     slot.tls_versions,
                     slot.trust_generation,
                 ]
@@ -116,7 +123,7 @@ class Generations:
             if serial:
                 baked[slot.number] = serial
             rendered.append(
-                Slot(
+                SlotConfig(
                     slot.number,
                     slot.auth_port,
                     slot.acct_port,
@@ -125,18 +132,18 @@ class Generations:
                     serial,
                     slot.nas_clients,
                     slot.tls_versions,
-                    slot.looks_up,
+                    slot.uses_secret_lookup,
                 )
             )
-        looked_up = tuple(slot.number for slot in slots if slot.looks_up)
+        looked_up = tuple(slot.number for slot in slots if slot.uses_secret_lookup)
         ports = tuple(port for slot in slots for port in (slot.auth_port, slot.acct_port))
         exempt = {
             slot.number: tuple(nas.address for nas in slot.nas_clients if not nas.require_message_authenticator)
             for slot in slots
-            if not slot.looks_up
+            if not slot.uses_secret_lookup
         }
         probe_secret = secrets.token_urlsafe(24)
-        status = Endpoint(status_port, secrets.token_urlsafe(24))
+        status = ProbeTarget(status_port, secrets.token_urlsafe(24))
         config = CellConfig(
             listen_address=self._settings.listen_address,
             status_port=status.port,
@@ -156,15 +163,17 @@ class Generations:
                 exempt=exempt,
             ),
             slots=rendered,
-            verifier=Verifier(self._settings.verifier_port, verifier_secret(self._paths)),
+            verifier=VerifierConfig(self._settings.verifier_port, verifier_secret(self._paths)),
             max_sessions=self._max_sessions,
             max_packets_per_second=self._settings.cell_tenant_packets_per_second,
         )
-        facts = Facts(
+        facts = GenerationFacts(
             self.fingerprint(slots, looked_up),
             self._settings.listen_address,
             status,
-            tuple(Endpoint(slot.auth_port, probe_secret if slot.looks_up else slot.secret) for slot in slots),
+            tuple(
+                ProbeTarget(slot.auth_port, probe_secret if slot.uses_secret_lookup else slot.secret) for slot in slots
+            ),
             ports,
             baked,
             kinds,
@@ -178,34 +187,34 @@ class Generations:
         path = self._paths.server_certificate(slot, serial)
         if serial and path.is_file() and not path.is_symlink():
             try:
-                return serial, path, key_kind(path)
+                return serial, path, key_algorithm(path)
             except ValueError as exc:
                 log.error("%s is damaged and is left out: %s", path, exc)
         placeholder = self._paths.placeholder
         try:
-            return "", placeholder, key_kind(placeholder)
+            return "", placeholder, key_algorithm(placeholder)
         except ValueError as exc:
             raise RenderError(f"{placeholder} is damaged: {exc}") from exc
 
-    def make_checked(self, slots: Sequence[SlotRow], serials: Mapping[int, str], *, status_port: int) -> Generation:
+    def create_checked(self, slots: Sequence[SlotRow], serials: Mapping[int, str], *, status_port: int) -> Generation:
         """As `make`, then check with radiusd. If it rejects the configuration, deletes it and raises RadiusdError."""
         generation = self.make(slots, serials, status_port=status_port)
         try:
-            process.check(generation.directory)
-        except process.RadiusdError:
+            radiusd_process.check_configuration(generation.directory)
+        except radiusd_process.RadiusdError:
             self.discard(generation)
             raise
         return generation
 
-    def shadow_of(self, slots: Sequence[SlotRow], serials: Mapping[int, str]) -> Generation:
+    def create_shadow(self, slots: Sequence[SlotRow], serials: Mapping[int, str]) -> Generation:
         """The same configuration on free loopback ports, with a journal that is not shipped."""
         settings = replace(self._settings, listen_address="127.0.0.1")
         status_port, *ports = free_ports("127.0.0.1", 1 + 2 * len(slots))
-        moved = [slot.on_ports(ports[2 * place], ports[2 * place + 1]) for place, slot in enumerate(slots)]
+        moved = [slot.with_ports(ports[2 * place], ports[2 * place + 1]) for place, slot in enumerate(slots)]
         shadow_paths = CellPaths(self._paths.shadow)
         shutil.rmtree(shadow_paths.root, ignore_errors=True)
         shadow_paths.root.mkdir(mode=0o700)
-        generations = _Shadow(settings, self._paths, shadow_paths)
+        generations = _ShadowGenerations(settings, self._paths, shadow_paths)
         return generations.make(moved, serials, status_port=status_port)
 
     def _module(self, baked: dict[int, str], journal: Path, probe_secret: str) -> ModuleSettings:
@@ -222,16 +231,16 @@ class Generations:
             probe_secret=probe_secret,
         )
 
-    def _write(self, config: CellConfig, facts: Facts) -> Generation:
+    def _write(self, config: CellConfig, facts: GenerationFacts) -> Generation:
         numbers = [int(path.name) for path in self._paths.generations.iterdir() if path.name.isdigit()]
         directory = self._paths.generations / f"{max(numbers, default=0) + 1:06d}"
         try:
-            render(config, directory)
+            render_configuration(config, directory)
         except (RenderError, OSError):
             shutil.rmtree(directory, ignore_errors=True)
             raise
         # Written last: a directory without it is incomplete and ignored.
-        (directory / _FACTS).write_bytes(msgspec.json.encode(facts))
+        (directory / _FACTS_FILE).write_bytes(msgspec.json.encode(facts))
         return Generation(directory, facts)
 
     def complete(self, generation: Generation) -> None:
@@ -246,7 +255,7 @@ class Generations:
                 path.unlink(missing_ok=True)
                 path.symlink_to(self._paths.placeholder)
 
-    def hides(self, generation: Generation, serials: Mapping[int, str]) -> bool:
+    def hides_certificate(self, generation: Generation, serials: Mapping[int, str]) -> bool:
         """Whether a radiusd with this generation hides one of these certificates (by slot) from some devices.
 
         OpenSSL keeps one certificate for each kind of key, loaded or set for a session. It presents the one whose
@@ -257,12 +266,12 @@ class Generations:
             for slot, serial in serials.items()
         )
 
-    def _is_hidden(self, facts: Facts, slot: int, serial: str) -> bool:
+    def _is_hidden(self, facts: GenerationFacts, slot: int, serial: str) -> bool:
         loaded = facts.kinds.get(slot)
         try:
             if slot in facts.baked and self._paths.server_certificate(slot, facts.baked[slot]).is_symlink():
-                loaded = key_kind(self._paths.placeholder)
-            return loaded is not None and loaded != key_kind(self._paths.server_certificate(slot, serial))
+                loaded = key_algorithm(self._paths.placeholder)
+            return loaded is not None and loaded != key_algorithm(self._paths.server_certificate(slot, serial))
         except (OSError, ValueError):
             return False
 
@@ -277,13 +286,15 @@ class Generations:
     @staticmethod
     def read(directory: Path) -> Generation | None:
         try:
-            return Generation(directory, msgspec.json.decode((directory / _FACTS).read_bytes(), type=Facts))
+            return Generation(
+                directory, msgspec.json.decode((directory / _FACTS_FILE).read_bytes(), type=GenerationFacts)
+            )
         except (OSError, msgspec.DecodeError):
             return None
 
     def remove_old(self, in_use: Path) -> None:
         directories = sorted((path for path in self._paths.generations.iterdir() if path != in_use), reverse=True)
-        for directory in directories[KEEP - 1 :]:
+        for directory in directories[KEPT_GENERATIONS - 1 :]:
             shutil.rmtree(directory)
 
     @staticmethod
@@ -291,7 +302,7 @@ class Generations:
         shutil.rmtree(generation.directory, ignore_errors=True)
 
 
-class _Shadow(Generations):
+class _ShadowGenerations(Generations):
     """Renders below the shadow directory, but reads the cell's own replica and certificates."""
 
     def __init__(self, settings: Settings, cell: CellPaths, shadow: CellPaths) -> None:
@@ -301,14 +312,14 @@ class _Shadow(Generations):
     def _module(self, baked: dict[int, str], journal: Path, probe_secret: str) -> ModuleSettings:
         return super()._module(baked, self._shadow.journal, probe_secret)
 
-    def _write(self, config: CellConfig, facts: Facts) -> Generation:
+    def _write(self, config: CellConfig, facts: GenerationFacts) -> Generation:
         directory = self._shadow.generations / "000001"
         self._shadow.state.mkdir(mode=0o700)
-        render(replace(config, state_directory=self._shadow.state), directory)
+        render_configuration(replace(config, state_directory=self._shadow.state), directory)
         return Generation(directory, facts)
 
 
-def _secrets(slot: SlotRow, looked_up: bool) -> list[object]:
+def _configured_secrets(slot: SlotRow, looked_up: bool) -> list[object]:
     """Secrets of a slot that radiusd reads at start. A slot whose tenant has left gets a new one."""
     if looked_up and slot.status == "assigned":
         return ["looked up"]
@@ -336,7 +347,7 @@ def free_ports(address: str, count: int) -> list[int]:
     return found
 
 
-def require_free_ports(facts: Facts) -> None:
+def require_free_ports(facts: GenerationFacts) -> None:
     """Raise PortTaken if a port is in use. `radiusd -C` does not bind, and one used port ends radiusd for all."""
     places = product(bound_addresses(facts.listen_address), facts.ports)
     for address, port in [*places, ("127.0.0.1", facts.status.port)]:

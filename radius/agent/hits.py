@@ -3,18 +3,18 @@
 from collections.abc import Iterable
 
 from nac.journal.records import AuthRecord
-from radius.agent.rows import copy_line
+from radius.agent.copy_format import copy_line
 
 _DAY_MICROSECONDS = 86_400_000_000
 
 # Tenant, policy, version, rule ("" is the fallback), days since the epoch.
-Key = tuple[str, str, int, str, int]
+HitKey = tuple[str, str, int, str, int]
 
 
-class Hits:
+class HitCounts:
     def __init__(self) -> None:
         # Number of decisions and time of the last one in epoch microseconds.
-        self._counted: dict[Key, tuple[int, int]] = {}
+        self._counted: dict[HitKey, tuple[int, int]] = {}
 
     def add(self, record: AuthRecord) -> None:
         # Otherwise no policy decided: invalid credentials, no site, or no published policy.

@@ -20,27 +20,27 @@ from nac.events.document import Event
 from nac.events.event_values import EventTenant
 from nac.ids import CellId
 from nac.models import EventNote
-from radius.agent.live import LiveFeed, Told
+from radius.agent.live_feed import LiveFeed, LiveItem
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 # Seconds. A note has the start time of its transaction; notes of longer transactions are left out.
 WINDOW = timedelta(minutes=1)
 # Limit of one poll, shared by the tenants.
-MOST_NOTES = 1_000
+MAX_NOTES = 1_000
 # Limit of one tenant within WINDOW for counting left-out notes.
-MOST_KNOWN = 10_000
+MAX_KNOWN_NOTES = 10_000
 # Approximate bytes of a note.
 _NOTE_BYTES = 1_000
 
 
-class _Make(Protocol):
+class _NoteEventFactory(Protocol):
     def __call__(self, note: EventNote, *, tenant: EventTenant) -> Event: ...
 
 
 # Without starts and ends of sessions: there are thousands, and watchers get their records.
-_EVENTS: dict[str, _Make] = {
+_EVENT_FACTORIES: dict[str, _NoteEventFactory] = {
     "alarm": alarms.from_note,
     "endpoint": endpoints.from_note,
     "certificate": certificates.from_note,
@@ -58,7 +58,7 @@ class LiveNotes:
         self._in_trouble = False
 
     def run(self, stop: threading.Event) -> None:
-        while not stop.wait(LOOK_SECONDS):
+        while not stop.wait(POLL_SECONDS):
             try:
                 self.look()
             except AdmitError as exc:
@@ -74,16 +74,16 @@ class LiveNotes:
             self._known, self._seen = frozenset(), frozenset()
             return
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
-            note = aliased(EventNote, _newest(wanted, MOST_KNOWN))
+            note = aliased(EventNote, _newest_notes(wanted, MAX_KNOWN_NOTES))
             found = session.execute(select(note.id, note.tenant_id)).all()
             # Skip notes from before the watcher came.
             fresh = {id_: str(of) for id_, of in found if id_ not in self._seen and str(of) in self._known}
-            told = _read(session, fresh) if fresh else []
+            told = _read_items(session, fresh) if fresh else []
         self._feed.offer(told, Counter(fresh.values()))
         self._known, self._seen = wanted, frozenset(id_ for id_, _ in found)
 
 
-def _newest(tenants: Iterable[str], most: int) -> Subquery:
+def _newest_notes(tenants: Iterable[str], most: int) -> Subquery:
     """Ids of the newest notes of each tenant."""
     ids = bindparam(None, sorted(tenants), type_=ARRAY(UUID(as_uuid=False)))
     tenant = func.unnest(ids).table_valued("id", name="tenant").render_derived()
@@ -94,14 +94,14 @@ def _newest(tenants: Iterable[str], most: int) -> Subquery:
     return select(of_one).select_from(tenant).join(of_one, true()).subquery()
 
 
-def _read(session: Session, fresh: Mapping[int, str]) -> list[Told]:
+def _read_items(session: Session, fresh: Mapping[int, str]) -> list[LiveItem]:
     """The newest notes in order of writing; `fresh` maps ids to tenants."""
     tenants = set(fresh.values())
-    note = aliased(EventNote, _newest(tenants, max(1, MOST_NOTES // len(tenants))))
+    note = aliased(EventNote, _newest_notes(tenants, max(1, MAX_NOTES // len(tenants))))
     notes = session.scalars(select(note).order_by(note.at, note.id))
-    return [Told(fresh[each.id], _NOTE_BYTES, _event_of(each)) for each in notes if each.id in fresh]
+    return [LiveItem(fresh[each.id], _NOTE_BYTES, _note_event(each)) for each in notes if each.id in fresh]
 
 
-def _event_of(note: EventNote) -> Callable[[EventTenant], Event]:
-    make = _EVENTS[note.kind]
+def _note_event(note: EventNote) -> Callable[[EventTenant], Event]:
+    make = _EVENT_FACTORIES[note.kind]
     return lambda tenant: make(note, tenant=tenant)

@@ -13,8 +13,8 @@ from nac.settings import Settings
 # tests/radius/test_half_open.py. radiusd keeps it for 30 s (radius/raddb/templates/eap).
 HALF_OPEN_BYTES = 330_000
 # Bounds for one tenant: more could take too much memory, fewer would delay its devices in a busy hour.
-MOST_SESSIONS = 1024
-FEWEST_SESSIONS = 256
+MAX_SESSIONS = 1024
+MIN_SESSIONS = 256
 # The alarm comes at this share of the limit at which radiusd restarts.
 ALARM_SHARE = 0.7
 
@@ -24,23 +24,23 @@ _libc = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class ProcessMemory:
     """Memory of one process. `anonymous_bytes` are its own; the kernel can drop the rest of `resident_bytes`."""
 
     resident_bytes: int
     anonymous_bytes: int
 
 
-def memory_of(pid: int) -> Memory | None:
+def get_process_memory(pid: int) -> ProcessMemory | None:
     """Memory of a process; None if it does not exist."""
     try:
-        fields = _kilobytes(_PROC / str(pid) / "status")
+        fields = _read_kilobytes(_PROC / str(pid) / "status")
     except OSError:
         return None
     # A zombie has none.
     if "VmRSS" not in fields:
         return None
-    return Memory(fields["VmRSS"] << 10, fields["RssAnon"] << 10)
+    return ProcessMemory(fields["VmRSS"] << 10, fields["RssAnon"] << 10)
 
 
 def proportional_bytes(pid: int) -> int:
@@ -50,7 +50,7 @@ def proportional_bytes(pid: int) -> int:
     """
     try:
         with _as_real_group():
-            return _kilobytes(_PROC / str(pid) / "smaps_rollup").get("Pss", 0) << 10
+            return _read_kilobytes(_PROC / str(pid) / "smaps_rollup").get("Pss", 0) << 10
     except OSError:
         return 0
 
@@ -58,7 +58,7 @@ def proportional_bytes(pid: int) -> int:
 @contextmanager
 def _as_real_group() -> Iterator[None]:
     """Set this thread's group to our real one. The kernel shows memory only to the same user and group, and radiusd
-    has that group (`radius.agent.process.group_of_children`; ptrace(2), setfsgid(2))."""
+    has that group (`radius.agent.radiusd_process.child_group_id`; ptrace(2), setfsgid(2))."""
     _libc.setfsgid(os.getgid())
     try:
         yield
@@ -73,8 +73,8 @@ def limit_bytes(settings: Settings) -> int:
 
 def available_bytes(proc: Path = _PROC, cgroups: Path = _CGROUP_ROOT) -> int:
     """Memory of the machine or, if less, of our control groups (v2 and v1)."""
-    limits = [_kilobytes(proc / "meminfo")["MemTotal"] << 10]
-    for line in _lines(proc / "self" / "cgroup"):
+    limits = [_read_kilobytes(proc / "meminfo")["MemTotal"] << 10]
+    for line in _read_lines(proc / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
         if not controllers:
             limits += _cgroup_limits(cgroups, path, "memory.max")
@@ -85,18 +85,18 @@ def available_bytes(proc: Path = _PROC, cgroups: Path = _CGROUP_ROOT) -> int:
 
 def max_sessions(limit: int, slots: int) -> int:
     """Conversations of one tenant at a time, so that those of all tenants fit into `limit` bytes."""
-    return max(FEWEST_SESSIONS, min(MOST_SESSIONS, limit // (slots * HALF_OPEN_BYTES)))
+    return max(MIN_SESSIONS, min(MAX_SESSIONS, limit // (slots * HALF_OPEN_BYTES)))
 
 
 def _cgroup_limits(root: Path, path: str, name: str) -> list[int]:
     """Limits of the group and its parents. In a container the path may name an invisible group."""
     group = root / path.lstrip("/")
     around = [group, *group.parents]
-    texts = [line for each in around if each.is_relative_to(root) for line in _lines(each / name)]
+    texts = [line for each in around if each.is_relative_to(root) for line in _read_lines(each / name)]
     return [int(text) for text in texts if text.isdecimal()]
 
 
-def _kilobytes(path: Path) -> dict[str, int]:
+def _read_kilobytes(path: Path) -> dict[str, int]:
     """Values of lines such as "VmRSS:     123 kB"."""
     found = {}
     for line in path.read_text().splitlines():
@@ -106,7 +106,7 @@ def _kilobytes(path: Path) -> dict[str, int]:
     return found
 
 
-def _lines(path: Path) -> list[str]:
+def _read_lines(path: Path) -> list[str]:
     try:
         return path.read_text().splitlines()
     except OSError:

@@ -9,17 +9,17 @@ import time
 from collections.abc import Callable
 
 from radius.agent.alarms import Alarms
-from radius.agent.memory import ALARM_SHARE, Memory, memory_of, proportional_bytes
+from radius.agent.memory import ALARM_SHARE, ProcessMemory, get_process_memory, proportional_bytes
 from radius.agent.radiusd import Radiusd
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0
+CHECK_INTERVAL_SECONDS = 1.0
 PROPORTIONAL_SECONDS = 60.0
 # Seconds above the limit, longer than a burst of successful handshakes.
-LASTS_SECONDS = 10.0
+ABOVE_LIMIT_SECONDS = 10.0
 # Minimum pause between two restarts, if a new radiusd uses as much at once.
-PAUSE_SECONDS = 60.0
+MIN_EXCHANGE_INTERVAL_SECONDS = 60.0
 
 
 class MemoryWatch:
@@ -37,19 +37,19 @@ class MemoryWatch:
         self._limit = limit_bytes
         self._is_quiet = is_quiet
         self._clock = clock
-        self._latest: Memory | None = None
+        self._latest: ProcessMemory | None = None
         self._proportional = 0
         self._proportional_due = float("-inf")
         self._above_since: float | None = None
         self._not_before = float("-inf")
 
     def run(self, stop: threading.Event) -> None:
-        while not stop.wait(LOOK_SECONDS):
+        while not stop.wait(CHECK_INTERVAL_SECONDS):
             self.look()
 
     def document(self) -> dict[str, int]:
         """Memory figures for status.json."""
-        latest = self._latest or Memory(0, 0)
+        latest = self._latest or ProcessMemory(0, 0)
         return {
             "rss_bytes": latest.resident_bytes,
             "pss_bytes": self._proportional,
@@ -59,7 +59,7 @@ class MemoryWatch:
 
     def look(self) -> None:
         running = self._radiusd.running
-        self._latest = memory = memory_of(running.pid) if running is not None else None
+        self._latest = memory = get_process_memory(running.pid) if running is not None else None
         if running is None or memory is None:
             self._above_since = None
             return
@@ -76,7 +76,7 @@ class MemoryWatch:
         else:
             self._alarms.tell(
                 "memory-high",
-                f"radiusd uses {_megabytes(held)} of memory. Above {_megabytes(self._limit)} "
+                f"radiusd uses {_format_megabytes(held)} of memory. Above {_format_megabytes(self._limit)} "
                 "(ADMIT_CELL_MEMORY_BYTES) Admit restarts it.",
             )
         if held <= self._limit:
@@ -84,21 +84,21 @@ class MemoryWatch:
             return
         if self._above_since is None:
             self._above_since = now
-        if now >= max(self._above_since + LASTS_SECONDS, self._not_before):
+        if now >= max(self._above_since + ABOVE_LIMIT_SECONDS, self._not_before):
             self._renew(held)
 
     def _renew(self, held: int) -> None:
-        log.error("radiusd uses %s of memory: restarting it", _megabytes(held))
+        log.error("radiusd uses %s of memory: restarting it", _format_megabytes(held))
         trouble = self._radiusd.renew(is_quiet=self._is_quiet)
         self._above_since = None
         self._proportional_due = float("-inf")
-        self._not_before = self._clock() + PAUSE_SECONDS
+        self._not_before = self._clock() + MIN_EXCHANGE_INTERVAL_SECONDS
         self._alarms.tell_event(
             "memory-exchange",
-            f"radiusd used {_megabytes(held)} of memory and "
+            f"radiusd used {_format_megabytes(held)} of memory and "
             + (f"could not be restarted: {trouble}" if trouble else "was restarted."),
         )
 
 
-def _megabytes(count: int) -> str:
+def _format_megabytes(count: int) -> str:
     return f"{count / (1 << 20):.0f} MB"

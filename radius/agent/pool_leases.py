@@ -14,13 +14,13 @@ from nac.ids import CellId
 from nac.pools.claims import Claim
 
 # Interval to check a lease that a session holds. A Stop triggers a check at once.
-LOOK_SECONDS = 300
+RECHECK_SECONDS = 300
 # A Stop may be merged so much later than its time; later ones are found by the interval.
-STOP_SECONDS = 5
-MOST_REAPED = 1_000
+STOP_DELAY_SECONDS = 5
+MAX_ENDED = 1_000
 
 
-class Given(NamedTuple):
+class AddressAssignment(NamedTuple):
     """An address sent with an Access-Accept."""
 
     tenant_id: str
@@ -33,7 +33,7 @@ class Given(NamedTuple):
 
 # In any state: the device has the address. A late record changes nothing for a later owner. If another device has the
 # address, it stays that device's lease unless a session reports the address: the session holds it in any case.
-_GIVE = """
+_RECORD_ASSIGNMENTS = """
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(%(tenants)s::uuid[], %(pools)s::uuid[], %(numbers)s::int[], %(macs)s::macaddr[],
         %(moments)s::timestamptz[]) AS given (tenant_id, pool_id, number, mac, at)
@@ -63,7 +63,7 @@ SELECT count(*) FROM judged WHERE is_twice
 """
 # Claims without a decision. For ready addresses also claims of a device known from before (`OpenPool`), and
 # claims just before the withdrawal.
-_UNTOLD = """
+_UNRECORDED_CLAIMS = """
 SELECT a.tenant_id::text, a.pool_id::text, a.number, c.mac, c.at
 FROM unnest(%(numbers)s::int[], %(grants)s::bigint[], %(macs)s::text[], %(moments)s::bigint[])
     AS c (number, grant_number, mac, at)
@@ -76,7 +76,7 @@ WHERE CASE a.state
 """
 # Sessions that ended; the next check decides whether another one holds the lease. ORDER BY makes PostgreSQL use the
 # device's index instead of reading all leases for each session (docs/adr/0014).
-_ENDED = """
+_MARK_ENDED_SESSIONS = """
 WITH found AS MATERIALIZED (
     SELECT a.pool_id, a.number, max(s.stopped_at) AS stopped_at FROM sessions s CROSS JOIN LATERAL (
         SELECT a.pool_id, a.number FROM pool_addresses a
@@ -94,9 +94,9 @@ UPDATE pool_addresses a SET until = %(now)s FROM locked l
 WHERE a.pool_id = l.pool_id AND a.number = l.number
 """
 # A second after the last stored claim, because `OpenPool` counts seconds: a clock that was set back blocks no address.
-_TOLD = "(extract(epoch FROM a.decided_at) * 1000000)::bigint + 1000000"
+_GRANT_OF_LAST_CLAIM = "(extract(epoch FROM a.decided_at) * 1000000)::bigint + 1000000"
 # A session keeps the address for its device. The current device's own session takes precedence.
-_REAP = """
+_END_LEASES = """
 WITH due AS MATERIALIZED (
     SELECT a.pool_id, a.number, a.tenant_id, a.address, a.state, a.mac, a.released, a.reserved_for, a.leaving, p.kind,
         p.quarantine_seconds
@@ -125,7 +125,7 @@ FROM looked l CROSS JOIN LATERAL (
 ) next
 WHERE a.pool_id = l.pool_id AND a.number = l.number
 RETURNING a.state
-""".replace(":told", _TOLD)
+""".replace(":told", _GRANT_OF_LAST_CLAIM)
 # Addresses that must not be assigned although a device may just have taken one: of `pools` with lost claims, leaving or
 # reserved ones, and of cells that the tenant has left.
 _WITHDRAW = """
@@ -154,13 +154,13 @@ WITH chosen AS MATERIALIZED (
 UPDATE pool_addresses a SET
     state = 'stock', cell_id = %(cell)s, grant_number = greatest(a.grant_number + 1, %(grant)s, :told)
 FROM chosen c WHERE a.pool_id = c.pool_id AND a.number = c.number
-""".replace(":told", _TOLD)
+""".replace(":told", _GRANT_OF_LAST_CLAIM)
 _HAS_STOCK = "SELECT EXISTS (SELECT FROM pool_addresses WHERE pool_id = %s AND state = 'stock')"
-_CLEAR_AWAY = "SELECT clear_away_pools(%s)"
+_DELETE_DEPARTED = "SELECT clear_away_pools(%s)"
 
 
 @contextmanager
-def by_order(cursor: psycopg.Cursor) -> Iterator[None]:
+def use_ordered_index(cursor: psycopg.Cursor) -> Iterator[None]:
     """Make statements of the block use the index in the order of `pool_address_holders`.
 
     If sessions were analysed while all had ended, or never, PostgreSQL prefers a worse index.
@@ -170,9 +170,9 @@ def by_order(cursor: psycopg.Cursor) -> Iterator[None]:
     cursor.execute("SET LOCAL enable_sort = on")
 
 
-def give(cursor: psycopg.Cursor, cell_id: CellId, given: Iterable[Given]) -> int:
+def record_assignments(cursor: psycopg.Cursor, cell_id: CellId, given: Iterable[AddressAssignment]) -> int:
     """Store assigned addresses. Returns how many belonged to another device, which is a fault."""
-    latest: dict[tuple[str, int], Given] = {}
+    latest: dict[tuple[str, int], AddressAssignment] = {}
     for each in given:
         key = each.pool_id, each.number
         if key not in latest or latest[key].at <= each.at:
@@ -185,15 +185,17 @@ def give(cursor: psycopg.Cursor, cell_id: CellId, given: Iterable[Given]) -> int
         "pools": pools,
         "numbers": numbers,
         "macs": macs,
-        "moments": [moment_of(at) for at in moments],
+        "moments": [to_datetime(at) for at in moments],
         "cell": cell_id,
     }
-    with by_order(cursor):
-        row = cursor.execute(_GIVE.encode(), told).fetchone()
+    with use_ordered_index(cursor):
+        row = cursor.execute(_RECORD_ASSIGNMENTS.encode(), told).fetchone()
     return int(row[0]) if row else 0
 
 
-def untold(cursor: psycopg.Cursor, pool_id: str, claims: Sequence[tuple[int, Claim]]) -> list[Given]:
+def list_unrecorded_claims(
+    cursor: psycopg.Cursor, pool_id: str, claims: Sequence[tuple[int, Claim]]
+) -> list[AddressAssignment]:
     """Claims of the pool without a decision, because radiusd was killed before or the journal was full."""
     told = {
         "pool": pool_id,
@@ -202,15 +204,15 @@ def untold(cursor: psycopg.Cursor, pool_id: str, claims: Sequence[tuple[int, Cla
         "macs": [claim.mac for _, claim in claims],
         "moments": [claim.at * 1_000_000 for _, claim in claims],
     }
-    return [Given(*row) for row in cursor.execute(_UNTOLD.encode(), told).fetchall()]
+    return [AddressAssignment(*row) for row in cursor.execute(_UNRECORDED_CLAIMS.encode(), told).fetchall()]
 
 
-def moment_of(at: int) -> datetime:
+def to_datetime(at: int) -> datetime:
     """Convert epoch microseconds to a datetime."""
     return datetime.fromtimestamp(at / 1_000_000, UTC)
 
 
-def reap(
+def end_leases(
     cursor: psycopg.Cursor,
     cell_id: CellId,
     tenants: list[str],
@@ -229,32 +231,32 @@ def reap(
     given = {
         "tenants": tenants,
         "cell": cell_id,
-        "now": moment_of(now),
-        "clock": moment_of(clock),
+        "now": to_datetime(now),
+        "clock": to_datetime(clock),
         "grant": now,
-        "look": LOOK_SECONDS,
-        "since": moment_of(since - STOP_SECONDS * 1_000_000),
-        "most": MOST_REAPED,
+        "look": RECHECK_SECONDS,
+        "since": to_datetime(since - STOP_DELAY_SECONDS * 1_000_000),
+        "most": MAX_ENDED,
         "young": list(young),
     }
-    cursor.execute(_ENDED.encode(), given)
-    with by_order(cursor):
-        return cursor.execute(_REAP.encode(), given).rowcount
+    cursor.execute(_MARK_ENDED_SESSIONS.encode(), given)
+    with use_ordered_index(cursor):
+        return cursor.execute(_END_LEASES.encode(), given).rowcount
 
 
-def withdraw(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], *, now: int, lost: list[str]) -> int:
+def withdraw_stock(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], *, now: int, lost: list[str]) -> int:
     """Withdraw addresses that must not be assigned any more; `lost` are pools whose claims are lost."""
-    given = {"tenants": tenants, "cell": cell_id, "now": moment_of(now), "pools": lost}
+    given = {"tenants": tenants, "cell": cell_id, "now": to_datetime(now), "pools": lost}
     return cursor.execute(_WITHDRAW.encode(), given).rowcount
 
 
-def refill(cursor: psycopg.Cursor, cell_id: CellId, pool_id: str, *, wanted: int, grant: int) -> int:
+def refill_stock(cursor: psycopg.Cursor, cell_id: CellId, pool_id: str, *, wanted: int, grant: int) -> int:
     """Lease up to `wanted` free addresses of the pool to the cell. Returns their number.
 
     `grant` is how far the journal is shipped (epoch microseconds), after the creation of the pool's claims.
     """
     given = {"pool": pool_id, "cell": cell_id, "wanted": wanted, "grant": grant}
-    with by_order(cursor):
+    with use_ordered_index(cursor):
         return cursor.execute(_REFILL.encode(), given).rowcount
 
 
@@ -263,7 +265,7 @@ def has_stock(cursor: psycopg.Cursor, pool_id: str) -> bool:
     return row is not None and bool(row[0])
 
 
-def clear_away(cursor: psycopg.Cursor, *, until: int) -> None:
+def delete_departed(cursor: psycopg.Cursor, *, until: int) -> None:
     """Delete addresses that had left their pool unused by `until` (epoch microseconds), and empty pools that are
     being removed."""
-    cursor.execute(_CLEAR_AWAY, (moment_of(until),))
+    cursor.execute(_DELETE_DEPARTED, (to_datetime(until),))

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 import psycopg
 
 from nac.ids import CellId
-from radius.agent.pool_leases import LOOK_SECONDS, by_order, moment_of
-from radius.agent.usage import Usage
+from radius.agent.accounting_parser import ParsedAccounting
+from radius.agent.pool_leases import RECHECK_SECONDS, to_datetime, use_ordered_index
 
-_TENANTS = "SELECT DISTINCT tenant_id::text FROM pools"
+_TENANTS_WITH_POOLS = "SELECT DISTINCT tenant_id::text FROM pools"
 # A session without an address holds the last one of its device, so the MAC address is looked up, too.
-_HEAR = """
+_RECLAIM = """
 WITH told AS MATERIALIZED (
     SELECT *
     FROM unnest(%(tenants)s::uuid[], %(macs)s::macaddr[], %(addresses)s::inet[]) AS told (tenant_id, mac, address)
@@ -40,12 +40,12 @@ WHERE a.pool_id = l.pool_id AND a.number = l.number
 """
 
 
-def hear(cursor: psycopg.Cursor, cell_id: CellId, heard: Iterable[Usage], *, now: int) -> int:
+def reclaim_addresses(cursor: psycopg.Cursor, cell_id: CellId, heard: Iterable[ParsedAccounting], *, now: int) -> int:
     """Take back the addresses of these sessions, after the sessions of a batch are stored. Returns their number.
 
     `now` is how far the journal was read (epoch microseconds).
     """
-    with_pools = {row[0] for row in cursor.execute(_TENANTS)}
+    with_pools = {row[0] for row in cursor.execute(_TENANTS_WITH_POOLS)}
     told = [
         (usage.tenant_id, usage.mac or None, address or None)
         for usage in heard
@@ -60,8 +60,8 @@ def hear(cursor: psycopg.Cursor, cell_id: CellId, heard: Iterable[Usage], *, now
         "macs": macs,
         "addresses": addresses,
         "cell": cell_id,
-        "now": moment_of(now),
-        "look": LOOK_SECONDS,
+        "now": to_datetime(now),
+        "look": RECHECK_SECONDS,
     }
-    with by_order(cursor):
-        return cursor.execute(_HEAR.encode(), given).rowcount
+    with use_ordered_index(cursor):
+        return cursor.execute(_RECLAIM.encode(), given).rowcount

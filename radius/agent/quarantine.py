@@ -17,7 +17,7 @@ from nac.journal.records import AnyRecord
 
 # Limit for one stream of a cell, about 100 MB. Further records are counted, reported and lost.
 MAX_RECORDS = 100_000
-_MAX_WHY = 500
+_MAX_REASON_CHARACTERS = 500
 
 _KEEP = """
 INSERT INTO quarantined_records (cell_id, stream, tenant_id, why, payload) VALUES (%s, %s, %s, %s, %s)
@@ -29,7 +29,7 @@ _decode = msgspec.msgpack.Decoder(AnyRecord).decode
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class RejectedRecord:
     """A record, and why it is not stored: its tenant is in another cell, or it is invalid."""
 
     payload: memoryview
@@ -37,13 +37,13 @@ class SetAside:
     why: str
 
 
-def keep(cursor: psycopg.Cursor, cell_id: CellId, stream: str, records: Sequence[SetAside]) -> int:
+def quarantine_records(cursor: psycopg.Cursor, cell_id: CellId, stream: str, records: Sequence[RejectedRecord]) -> int:
     """Add records to the quarantine up to its limit. Returns the number of records left out."""
     if not records:
         return 0
     (held,) = cursor.execute(_COUNT, (cell_id, stream)).fetchone() or (0,)
     kept = records[: max(0, MAX_RECORDS - held)]
-    rows = [(cell_id, stream, _tenant_of(each.payload), _text(each.why), bytes(each.payload)) for each in kept]
+    rows = [(cell_id, stream, _tenant_of(each.payload), _clean_reason(each.why), bytes(each.payload)) for each in kept]
     cursor.executemany(_KEEP, rows)
     return len(records) - len(kept)
 
@@ -55,5 +55,5 @@ def _tenant_of(payload: memoryview) -> UUID | None:
         return None
 
 
-def _text(why: str) -> str:
-    return why.replace("\0", "")[:_MAX_WHY]
+def _clean_reason(why: str) -> str:
+    return why.replace("\0", "")[:_MAX_REASON_CHARACTERS]

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from nac.listen_addresses import bound_addresses, local_address
-from radius.agent import process
-from radius.agent.directory import SlotRow
+from radius.agent import radiusd_process
+from radius.agent.configuration_source import SlotRow
 from radius.agent.generation import Generation, Generations, require_free_ports
 from radius.agent.paths import CellPaths
-from radius.agent.probe import decides, serves
-from radius.agent.process import RadiusdError, Running
-from radius.agent.render import RenderError
-from radius.agent.twin import LEAVING_SECONDS, NotShared, end_twins, take_over
+from radius.agent.port_takeover import LEAVING_SECONDS, PortsNotShared, stop_leftover_twins, take_over_ports
+from radius.agent.probe import is_deciding, is_serving
+from radius.agent.radiusd_configuration import RenderError
+from radius.agent.radiusd_process import RadiusdError, RunningRadiusd
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ HUNG_STOP_SECONDS = 1.0
 QUIET_WAIT_SECONDS = 10.0
 QUIET_SECONDS = 0.3
 _MAX_BACKOFF_SECONDS = 10.0
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 
 
 class Radiusd:
@@ -35,7 +35,7 @@ class Radiusd:
         self._paths = paths
         self._generations = generations
         self.lock = threading.Lock()
-        self.running: Running | None = None
+        self.running: RunningRadiusd | None = None
         self.generation: Generation | None = None
         # Number of unexpected ends, and of failed starts after one.
         self.restarts = 0
@@ -45,18 +45,18 @@ class Radiusd:
         self._not_before = 0.0
         self._stopped = False
         # A replaced radiusd, and until when it may answer packets that it has read.
-        self._leaving: Running | None = None
+        self._leaving: RunningRadiusd | None = None
         self._leaves_at = 0.0
 
     def adopt(self) -> bool:
         """Take over the radiusd that an earlier agent left running. Returns whether one was running."""
-        running = process.adopt(self._paths.running)
-        end_twins(self._paths, running)
+        running = radiusd_process.load_running(self._paths.running)
+        stop_leftover_twins(self._paths, running)
         generation = self._generations.read(running.config_directory) if running else None
         if running is None:
             return False
         if generation is None:
-            process.stop(running)
+            radiusd_process.stop(running)
             return False
         self.running, self.generation = running, generation
         log.info("took over radiusd %d", running.pid)
@@ -66,15 +66,15 @@ class Radiusd:
         """Start on `generation` and wait until it responds. On RadiusdError or PortTaken nothing is left running."""
         require_free_ports(generation.facts)
         self._generations.complete(generation)
-        running = process.start(generation.directory, self._paths.radiusd_log)
+        running = radiusd_process.start(generation.directory, self._paths.radiusd_log)
         try:
-            process.remember(self._paths.running, running)
+            radiusd_process.save_running(self._paths.running, running)
         except OSError:
             # Nobody would know to whom it belongs.
-            process.stop(running)
+            radiusd_process.stop(running)
             raise
         if not self._answers(running, generation):
-            process.stop(running)
+            radiusd_process.stop(running)
             raise RadiusdError(f"radiusd does not respond; see {self._paths.radiusd_log}")
         self.running, self.generation = running, generation
         log.info("radiusd %d serves %d slots", running.pid, len(generation.facts.endpoints))
@@ -83,22 +83,22 @@ class Radiusd:
         """Stop for good: an exchange that waits for a quiet moment then does nothing."""
         with self.lock:
             self._stopped = True
-            self._end_leaving()
+            self._stop_leaving()
             if self.running is not None:
-                process.stop(self.running)
+                radiusd_process.stop(self.running)
             self.running = None
 
     def tick(self) -> None:
         """Restart a radiusd that has ended, with growing pauses if it ends again."""
         with self.lock:
             if time.monotonic() >= self._leaves_at:
-                self._end_leaving()
+                self._stop_leaving()
             if self.generation is None or time.monotonic() < self._not_before:
                 return
-            if self.running is not None and process.alive(self.running):
+            if self.running is not None and radiusd_process.is_alive(self.running):
                 return
             log.error("radiusd has ended; restarting it")
-            self._end_leaving()
+            self._stop_leaving()
             self.restarts += self.running is not None
             self.running = None
             self._backoff_seconds = min(_MAX_BACKOFF_SECONDS, self._backoff_seconds * 2 + 0.1)
@@ -111,11 +111,11 @@ class Radiusd:
             else:
                 self._backoff_seconds = 0.0
 
-    def end_hung(self, hung: Running) -> None:
+    def stop_hung(self, hung: RunningRadiusd) -> None:
         """End a radiusd that hangs; the next tick starts another. Does nothing if `hung` is no longer the current."""
         with self.lock:
             if self.running is hung:
-                process.stop(hung, HUNG_STOP_SECONDS)
+                radiusd_process.stop(hung, HUNG_STOP_SECONDS)
 
     def exchange(
         self,
@@ -132,60 +132,60 @@ class Radiusd:
         """
         try:
             self._try_shadow(slots, serials)
-            new = self._generations.make_checked(slots, serials, status_port=status_port)
+            new = self._generations.create_checked(slots, serials, status_port=status_port)
         except (RadiusdError, RenderError, OSError) as exc:
             return str(exc)
-        self._let_leave()
-        _wait_for(is_quiet)
+        self._wait_for_leaving()
+        _wait_until_quiet(is_quiet)
         with self.lock:
             if self._stopped:
                 return "the agent is stopping"
             old = self.generation
             try:
-                self._put_in_place(new)
+                self._replace_running(new)
             except Exception as exc:  # house-rule: after any failure of the new one the old one must serve again
                 log.exception("the new configuration fails; rolling back")
                 self._generations.discard(new)
                 if self.running is None:
-                    self._step_back(old)
+                    self._roll_back(old)
                 return f"rolled back: {exc}"
             self._generations.remove_old(new.directory)
         return ""
 
-    def _put_in_place(self, new: Generation) -> None:
+    def _replace_running(self, new: Generation) -> None:
         """Replace the running radiusd, if any. After a failure the old one runs, or none."""
-        self._end_leaving()
+        self._stop_leaving()
         old, of_old = self.running, self.generation
-        if old is not None and of_old is not None and process.alive(old):
+        if old is not None and of_old is not None and radiusd_process.is_alive(old):
             try:
                 self._take_over(old, of_old, new)
-            except NotShared as exc:
+            except PortsNotShared as exc:
                 log.warning("radiusd %d does not release its ports (%s); stopping it first", old.pid, exc)
             else:
                 return
         if old is not None:
-            process.stop(old)
+            radiusd_process.stop(old)
             self.running = None
         self.start(new)
 
-    def _take_over(self, old: Running, of_old: Generation, new: Generation) -> None:
+    def _take_over(self, old: RunningRadiusd, of_old: Generation, new: Generation) -> None:
         self._generations.complete(new)
-        self.running = take_over(self._paths, old, of_old, new, self._answers)
+        self.running = take_over_ports(self._paths, old, of_old, new, self._answers)
         self.generation = new
         self._leaving, self._leaves_at = old, time.monotonic() + LEAVING_SECONDS
         log.info("radiusd %d serves %d slots, for %d", self.running.pid, len(new.facts.endpoints), old.pid)
 
-    def _let_leave(self) -> None:
+    def _wait_for_leaving(self) -> None:
         """Before the next exchange, wait until the previously replaced one has answered its packets."""
         while self._leaving is not None and not self._stopped and time.monotonic() < self._leaves_at:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
-    def _end_leaving(self) -> None:
+    def _stop_leaving(self) -> None:
         if self._leaving is None:
             return
-        process.stop(self._leaving)
+        radiusd_process.stop(self._leaving)
         self._leaving = None
-        end_twins(self._paths, self.running)
+        stop_leftover_twins(self._paths, self.running)
 
     def renew(self, *, is_quiet: Callable[[float], bool]) -> str:
         """Replace the process with a new one on the same configuration. Returns "", or why the old one stays.
@@ -193,8 +193,8 @@ class Radiusd:
         The configuration is proven, so this needs neither a shadow nor the database.
         """
         old = self.running
-        self._let_leave()
-        _wait_for(is_quiet)
+        self._wait_for_leaving()
+        _wait_until_quiet(is_quiet)
         with self.lock:
             if self._stopped:
                 return "the agent is stopping"
@@ -202,13 +202,13 @@ class Radiusd:
                 return "it has ended meanwhile"
             self.renewals += 1
             try:
-                self._put_in_place(self.generation)
+                self._replace_running(self.generation)
             except Exception as exc:  # house-rule: `tick` retries after any failure
                 log.exception("radiusd did not restart")
                 return str(exc)
         return ""
 
-    def _step_back(self, old: Generation | None) -> None:
+    def _roll_back(self, old: Generation | None) -> None:
         if old is None:
             return
         try:
@@ -218,41 +218,41 @@ class Radiusd:
             log.exception("the old configuration does not start either")
 
     def _try_shadow(self, slots: Sequence[SlotRow], serials: Mapping[int, str]) -> None:
-        shadow = self._generations.shadow_of(slots, serials)
-        process.check(shadow.directory)
-        running = process.start(shadow.directory, self._paths.shadow / "radiusd.log")
+        shadow = self._generations.create_shadow(slots, serials)
+        radiusd_process.check_configuration(shadow.directory)
+        running = radiusd_process.start(shadow.directory, self._paths.shadow / "radiusd.log")
         try:
             if not self._answers(running, shadow):
                 raise RadiusdError(
                     f"the new configuration does not respond: {_last_line(self._paths.shadow / 'radiusd.log')}"
                 )
         finally:
-            process.stop(running)
+            radiusd_process.stop(running)
 
     @staticmethod
-    def _answers(running: Running, generation: Generation) -> bool:
+    def _answers(running: RunningRadiusd, generation: Generation) -> bool:
         """Whether it answers Status-Server, and decides at the last slot, which tenants take last."""
         facts = generation.facts
         last = facts.endpoints[-1]
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
-            if not process.alive(running):
+            if not radiusd_process.is_alive(running):
                 return False
-            if serves("127.0.0.1", facts.status.port, facts.status.secret, seconds=0.5):
+            if is_serving("127.0.0.1", facts.status.port, facts.status.secret, seconds=0.5):
                 return all(
-                    decides(
+                    is_deciding(
                         local_address(address),
                         last.port,
                         last.secret,
                         seconds=deadline - time.monotonic(),
-                        alive=lambda: process.alive(running),
+                        alive=lambda: radiusd_process.is_alive(running),
                     )
                     for address in bound_addresses(facts.listen_address)
                 )
         return False
 
 
-def _wait_for(is_quiet: Callable[[float], bool]) -> None:
+def _wait_until_quiet(is_quiet: Callable[[float], bool]) -> None:
     deadline = time.monotonic() + QUIET_WAIT_SECONDS
     while time.monotonic() < deadline and not is_quiet(QUIET_SECONDS):
         pass

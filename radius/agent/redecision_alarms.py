@@ -8,16 +8,16 @@ from nac.models import RedecisionFailure, Tenant
 from radius.agent.alarms import Alarms
 
 # Ignore single failures: the worker retries after a second.
-TIMES = 3
+MIN_FAILURES = 3
 _CODE = "redecision-fails:"
 
 
-def tell_of_redecisions(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
+def update_redecision_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
     """Raise and clear the alarms. Raises AdmitError if the database does not respond."""
     failing = (
         select(Tenant.slug, Tenant.number, RedecisionFailure.since, RedecisionFailure.detail)
         .join(Tenant, Tenant.id == RedecisionFailure.tenant_id)
-        .where(RedecisionFailure.times >= TIMES)
+        .where(RedecisionFailure.times >= MIN_FAILURES)
         .order_by(Tenant.slug)
     )
     with session_scope(CellScope(cell_id), engine=engine) as session:

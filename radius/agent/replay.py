@@ -16,33 +16,33 @@ from nac.db import CellScope, session_scope
 from nac.errors import AdmitError
 from nac.ids import CellId
 from nac.settings import Settings, SettingsError, load_settings
-from radius.agent.driver import driver_connection, sentence
-from radius.agent.identity import read_identity
+from radius.agent.cell_identity import read_identity
+from radius.agent.database_driver import driver_connection, first_error_line
+from radius.agent.journal_shipper import is_data_fault, list_cell_tenants, shipping_engine
 from radius.agent.paths import CellPaths
-from radius.agent.ship import is_data_fault, shipping_engine, tenants_of
-from radius.agent.streams import AccountingStream, AuthStream, Stream, Work
+from radius.agent.streams import AccountingStream, AuthStream, Stream, StreamBatch
 
 BATCH_RECORDS = 500
 
-_WAITING = """
+_LIST_WAITING = """
 SELECT id FROM quarantined_records WHERE cell_id = %s AND stream = %s AND (handed_over OR NOT %s) ORDER BY id
 """
 # Records that cannot be stored stay like all others in quarantine.
-_KEEP = "UPDATE quarantined_records SET handed_over = false WHERE handed_over AND id = ANY (%s)"
+_MARK_OWN = "UPDATE quarantined_records SET handed_over = false WHERE handed_over AND id = ANY (%s)"
 # Lock of sessions: only its owner, a shipper or a replay, writes them (session_merge.py).
-_TURN = "SELECT FROM journal_positions WHERE cell_id = %s AND stream = %s FOR UPDATE"
+_LOCK_POSITION = "SELECT FROM journal_positions WHERE cell_id = %s AND stream = %s FOR UPDATE"
 # Skips records of another replay.
-_LOCK = "SELECT id, payload FROM quarantined_records WHERE id = ANY (%s) ORDER BY id FOR UPDATE SKIP LOCKED"
+_LOCK_RECORDS = "SELECT id, payload FROM quarantined_records WHERE id = ANY (%s) ORDER BY id FOR UPDATE SKIP LOCKED"
 _REMOVE = "DELETE FROM quarantined_records WHERE id = ANY (%s)"
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayResult:
     shipped: int
     kept: int
 
 
-def replay_cell(settings: Settings) -> dict[str, Replayed]:
+def replay_cell(settings: Settings) -> dict[str, ReplayResult]:
     """Replay the quarantine of this machine's cell. Returns results by stream. Raises AdmitError if the cell or the
     database is unavailable."""
     cell_id = read_identity(CellPaths(settings.cell_dir))
@@ -59,35 +59,35 @@ def replay_cell(settings: Settings) -> dict[str, Replayed]:
     return replayed
 
 
-def replay(stream: Stream, *, cell_id: CellId, engine: Engine, handed_over: bool = False) -> Replayed:
+def replay(stream: Stream, *, cell_id: CellId, engine: Engine, handed_over: bool = False) -> ReplayResult:
     """Try each record of the stream's quarantine; with `handed_over` only records from another cell.
 
     `engine` is `shipping_engine`'s. Raises the errors of the database.
     """
     with session_scope(CellScope(cell_id), engine=engine) as session:
-        rows = driver_connection(session).execute(_WAITING, (cell_id, stream.name, handed_over)).fetchall()
+        rows = driver_connection(session).execute(_LIST_WAITING, (cell_id, stream.name, handed_over)).fetchall()
     waiting = [record_id for (record_id,) in rows]
     shipped = sum(
-        _replay(stream, cell_id, engine, waiting[start : start + BATCH_RECORDS])
+        _replay_batch(stream, cell_id, engine, waiting[start : start + BATCH_RECORDS])
         for start in range(0, len(waiting), BATCH_RECORDS)
     )
     if handed_over and shipped < len(waiting):
         with session_scope(CellScope(cell_id), engine=engine) as session:
-            driver_connection(session).execute(_KEEP, (waiting,))
-    return Replayed(shipped, len(waiting) - shipped)
+            driver_connection(session).execute(_MARK_OWN, (waiting,))
+    return ReplayResult(shipped, len(waiting) - shipped)
 
 
-def _replay(stream: Stream, cell_id: CellId, engine: Engine, ids: Sequence[int]) -> int:
+def _replay_batch(stream: Stream, cell_id: CellId, engine: Engine, ids: Sequence[int]) -> int:
     """Store these records. Returns their number. Finds records that PostgreSQL rejects by halving."""
     try:
         with session_scope(CellScope(cell_id), engine=engine) as session:
             cursor = driver_connection(session).cursor()
-            cursor.execute(_TURN, (cell_id, stream.name))
-            work = stream.begin(tenants_of(cursor, cell_id))
+            cursor.execute(_LOCK_POSITION, (cell_id, stream.name))
+            work = stream.begin(list_cell_tenants(cursor, cell_id))
             taken = [
                 record_id
-                for record_id, payload in cursor.execute(_LOCK, (list(ids),)).fetchall()
-                if _takes(work, memoryview(payload))
+                for record_id, payload in cursor.execute(_LOCK_RECORDS, (list(ids),)).fetchall()
+                if _try_record(work, memoryview(payload))
             ]
             work.recall(cursor)
             # Do not call `finish`: a conversation without an end in the quarantine is not necessarily abandoned.
@@ -99,11 +99,11 @@ def _replay(stream: Stream, cell_id: CellId, engine: Engine, ids: Sequence[int])
         if len(ids) == 1:
             return 0
         middle = len(ids) // 2
-        return sum(_replay(stream, cell_id, engine, half) for half in (ids[:middle], ids[middle:]))
+        return sum(_replay_batch(stream, cell_id, engine, half) for half in (ids[:middle], ids[middle:]))
     return len(taken)
 
 
-def _takes(work: Work, payload: memoryview) -> bool:
+def _try_record(work: StreamBatch, payload: memoryview) -> bool:
     try:
         work.take(payload)
     except Exception:  # house-rule: it is in quarantine because our code cannot handle it
@@ -115,7 +115,7 @@ def main() -> int:
     try:
         replayed = replay_cell(load_settings(required=("DATABASE_CELL_URL",)))
     except (SettingsError, AdmitError, SQLAlchemyError, psycopg.Error) as exc:
-        print(f"admit replay: {sentence(exc)}", file=sys.stderr)  # noqa: T201
+        print(f"admit replay: {first_error_line(exc)}", file=sys.stderr)  # noqa: T201
         return 1
     for stream, counted in replayed.items():
         print(f"{stream}: {counted.shipped} records shipped, {counted.kept} stay in quarantine")  # noqa: T201

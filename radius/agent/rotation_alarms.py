@@ -12,11 +12,11 @@ from nac.models import Nas, SecretRotation, SecretSighting, Tenant
 from radius.agent.alarms import Alarms
 
 # Or half of the window, if shorter.
-NOTICE = timedelta(days=1)
+NOTICE_PERIOD = timedelta(days=1)
 _CODE = "secret-rotation-ends:"
 
 
-def tell_of_rotations(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
+def update_rotation_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
     """Raise and clear the alarms. Raises AdmitError if the database does not respond."""
     rotation, seen = SecretRotation, SecretSighting
     now = utc_now()
@@ -30,7 +30,7 @@ def tell_of_rotations(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
         .join(Tenant, Tenant.id == rotation.tenant_id)
         .outerjoin(Nas, Nas.id == rotation.nas_id)
         .outerjoin(seen, seen.rotation_id == rotation.id)
-        .where(rotation.state == "running", rotation.ends_at <= now + NOTICE)
+        .where(rotation.state == "running", rotation.ends_at <= now + NOTICE_PERIOD)
         .group_by(rotation.id, Tenant.slug, Tenant.number, Nas.name)
         .order_by(Tenant.slug)
     )
@@ -39,7 +39,7 @@ def tell_of_rotations(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
     told = set()
     for rotation_id, slug, nas, number, ends_at, at_end, began, count in rows:
         is_over = ends_at <= now
-        is_near = ends_at - now <= min(NOTICE, (ends_at - began) / 2)
+        is_near = ends_at - now <= min(NOTICE_PERIOD, (ends_at - began) / 2)
         if not (is_near and count) and not (is_over and at_end == "wait"):
             continue
         code = f"{_CODE}{rotation_id}"

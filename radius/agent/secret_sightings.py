@@ -3,26 +3,26 @@
 import psycopg
 
 from nac.journal.records import AccountingRecord, AuthRecord
-from radius.agent.rows import copy_line, copy_rows, host_address
-from radius.agent.usage import shortened
+from radius.agent.accounting_parser import shorten_key
+from radius.agent.copy_format import copy_line, copy_rows, host_address
 
 # Limit of NASes for a rotation: invented names must not fill the table.
-MOST_NASES = 20_000
+MAX_NASES = 20_000
 
 # Rotation, NAS and secret ("old" or "new").
-Key = tuple[str, str, str]
+SecretSightingKey = tuple[str, str, str]
 
 
 class SecretSightings:
     def __init__(self) -> None:
         # Time of the last request in epoch microseconds, with the NAS's tenant, id and source address.
-        self._seen: dict[Key, tuple[int, str, str, str]] = {}
+        self._seen: dict[SecretSightingKey, tuple[int, str, str, str]] = {}
 
     def add(self, record: AuthRecord | AccountingRecord, identifier: str) -> None:
         if not record.proof:
             return
         rotation, which, source = record.proof
-        nas_key = record.nas_id or shortened(f"{identifier}|{record.nas_address}")
+        nas_key = record.nas_id or shorten_key(f"{identifier}|{record.nas_address}")
         key = (rotation, nas_key, which)
         if key not in self._seen or self._seen[key][0] < record.at:
             self._seen[key] = (record.at, record.tenant_id, record.nas_id, source)
@@ -33,14 +33,14 @@ class SecretSightings:
             for (rotation, nas_key, which), (at, tenant, nas, source) in self._seen.items()
         )
         if copy_rows(cursor, _COPY, lines):
-            cursor.execute(_MERGE, {"most": MOST_NASES})
+            cursor.execute(_MERGE, {"most": MAX_NASES})
 
 
-def identifier_of(record: AccountingRecord) -> str:
+def get_nas_identifier(record: AccountingRecord) -> str:
     return next((value for name, value in record.attributes if name == "NAS-Identifier"), "")
 
 
-TABLE = """
+SECRETS_TABLE = """
 CREATE TEMPORARY TABLE shipped_secrets (
     rotation_id uuid, nas_key text, which text, at bigint, tenant_id uuid, nas_id uuid, source inet
 ) ON COMMIT DELETE ROWS

@@ -12,27 +12,27 @@ import psycopg
 
 from nac.mac import normalise_mac
 from nac.replica.writer import WriteBatch
-from radius.agent.session_ends import Named
+from radius.agent.session_ends import SessionIdentity
 
-NOUN = "session"
+SESSION_NOUN = "session"
 RECOUNT_SECONDS = 60.0
 # Delay after a policy starts to use counts: batches until then did not announce changes.
 SETTLE_SECONDS = 2.0
 
-_ASKING = """
+_COUNTING_TENANTS = """
 SELECT DISTINCT p.tenant_id::text
 FROM policies p
 JOIN policy_versions v ON v.policy_id = p.id AND v.tenant_id = p.tenant_id AND v.number = p.published_version
 WHERE v.document::text LIKE '%"session.count.%'
 """
-_OF_SOME = "SELECT key, live FROM live_session_counts(%s, %s::macaddr[], %s)"
-_OF_ALL = """
+_COUNTS_OF_KEYS = "SELECT key, live FROM live_session_counts(%s, %s::macaddr[], %s)"
+_COUNTS_OF_TENANT = """
 SELECT key, count(*) FROM sessions CROSS JOIN LATERAL (
     VALUES ('m' || replace(mac::text, ':', '')), ('u' || nullif(identity_key, ''))
 ) named (key)
 WHERE tenant_id = %(tenant)s AND stopped_at IS NULL AND key IS NOT NULL GROUP BY key
 """
-TELL = "SELECT tell_session_changes(%s::uuid[], %s)"
+NOTIFY_COUNTS = "SELECT tell_session_changes(%s::uuid[], %s)"
 
 
 def address_key(mac: str) -> str:
@@ -44,7 +44,7 @@ def name_key(identity: str) -> str:
     return f"u{identity.lower()}"
 
 
-def count_keys(sessions: Iterable[Named], tenants: frozenset[str]) -> list[tuple[str, str]]:
+def count_keys(sessions: Iterable[SessionIdentity], tenants: frozenset[str]) -> list[tuple[str, str]]:
     """Tenant and key of each count of `tenants` that these sessions change."""
     return [
         (tenant_id, key)
@@ -63,7 +63,7 @@ class SessionCounts:
         self.counted: frozenset[str] = frozenset()
         self._due_at = 0.0
 
-    def count_soon(self) -> None:
+    def request_recount(self) -> None:
         """Schedule a recount after a policy change or a full load."""
         self._due_at = 0.0
 
@@ -72,11 +72,14 @@ class SessionCounts:
         now = time.monotonic()
         if now < self._due_at:
             return
-        asking = frozenset(tenant_id for (tenant_id,) in cursor.execute(_ASKING.encode()).fetchall()) & tenants.keys()
+        asking = (
+            frozenset(tenant_id for (tenant_id,) in cursor.execute(_COUNTING_TENANTS.encode()).fetchall())
+            & tenants.keys()
+        )
         for tenant_id in (asking | self.counted) & tenants.keys():
             batch.clear_session_counts(tenants[tenant_id])
         for tenant_id in asking:
-            for key, live in cursor.execute(_OF_ALL, {"tenant": tenant_id}):
+            for key, live in cursor.execute(_COUNTS_OF_TENANT, {"tenant": tenant_id}):
                 batch.put_session_count(tenants[tenant_id], key, live)
         self._due_at = now + (RECOUNT_SECONDS if asking == self.counted else SETTLE_SECONDS)
         self.counted = asking
@@ -88,7 +91,7 @@ class SessionCounts:
         gone = set(keys)
         macs = [key[1:] for key in keys if key[:1] == "m"]
         names = [key[1:] for key in keys if key[:1] == "u"]
-        for key, live in cursor.execute(_OF_SOME, (tenant_id, macs, names)):
+        for key, live in cursor.execute(_COUNTS_OF_KEYS, (tenant_id, macs, names)):
             batch.put_session_count(number, key, live)
             gone.discard(key)
         for key in gone:

@@ -1,9 +1,9 @@
 """SQL that ends sessions without a Stop and stores their last usage."""
 
 # Tenant, MAC address (None for none) and name.
-Named = tuple[str, str | None, str]
+SessionIdentity = tuple[str, str | None, str]
 
-_ENDING = """
+_END_SESSIONS = """
 WITH :before chosen AS MATERIALIZED (:chosen), ended AS (
     UPDATE sessions s SET
         stopped_at = chosen.ended_at, terminate_cause = chosen.cause, flags = s.flags || chosen.flag,
@@ -23,10 +23,10 @@ SELECT tenant_id::text, mac::text, identity FROM ended
 """
 
 
-def ending(chosen: str, *, before: str = "") -> str:
+def end_statement(chosen: str, *, before: str = "") -> str:
     """A statement that ends the sessions of the query `chosen`, and returns tenant, MAC address and name of each.
 
     `chosen` returns place (ctid), ended_at, cause, flag (an array), settled_seconds, settled_input, settled_output.
     `before` are WITH queries for it, each followed by a comma.
     """
-    return _ENDING.replace(":chosen", chosen).replace(":before", before)
+    return _END_SESSIONS.replace(":chosen", chosen).replace(":before", before)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import psycopg
 
-from radius.agent.restarts import NOWHERE
-from radius.agent.rows import copy_rows
-from radius.agent.session_ends import Named
-from radius.agent.session_refusals import Begun
-from radius.agent.session_successors import SUPERSEDED, end_superseded
-from radius.agent.stays import SAME_START_SECONDS, UNSURE_SECONDS, Key, SessionBatch
+from radius.agent.copy_format import copy_rows
+from radius.agent.nas_restarts import NO_SITE
+from radius.agent.session_batch import CLOCK_TOLERANCE_SECONDS, SAME_START_SECONDS, SessionBatch, SessionKey
+from radius.agent.session_ends import SessionIdentity
+from radius.agent.session_refusals import StartedSession
+from radius.agent.session_successors import SUPERSEDED, end_superseded_sessions
 
-STAYS_TABLE = """
+SESSION_UPDATES_TABLE = """
 CREATE TEMPORARY TABLE shipped_stays (
     number int, tenant_id uuid, nas_key text, session_id text, mac_key text, started_at bigint, start_unknown boolean,
     has_start boolean, progress bigint, stopped boolean, faults text[], event_at bigint, site_id uuid, nas_id uuid,
@@ -22,13 +22,13 @@ CREATE TEMPORARY TABLE shipped_stays (
     delegated_prefix inet, class text, cui text, input_octets bigint, output_octets bigint, terminate_cause text
 ) ON COMMIT DELETE ROWS
 """
-STAYS_COPY = "COPY shipped_stays FROM STDIN (NULL '')"
+SESSION_UPDATES_COPY = "COPY shipped_stays FROM STDIN (NULL '')"
 # `earliest` and `latest` are columns, because with row-level security only bare comparisons use the index. Updates use
 # the place (ctid) instead of the key: if the table was almost empty at its last vacuum, the planner would read all of
 # it for each line. Two stays of a batch may belong to one session: one is merged, the other is returned for another
 # round. Usage counts for the hour in which it was reported. It is settled by a report of a later hour or by the end of
 # the session. A record from before the restart of its NAS does not revive a session that the restart ended.
-STAYS_MERGE = """
+SESSION_UPDATES_MERGE = """
 WITH stay AS MATERIALIZED (
     SELECT
         n.number, n.tenant_id, coalesce(n.nas_key, '') AS nas_key, coalesce(n.session_id, '') AS session_id,
@@ -233,32 +233,32 @@ UNION ALL SELECT NULL, tenant_id::text, NULL, NULL, nas_key, session_id, mac_key
 WHERE has_others AND NOT is_waiting
 UNION ALL SELECT NULL, tenant_id::text, NULL, NULL, nas_key, session_id, mac_key FROM merged
 WHERE is_live_again AND session_id <> ''
-""".replace(":nowhere", NOWHERE)
+""".replace(":nowhere", NO_SITE)
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergeResult:
     # Sessions that have begun or continue.
-    begun: list[Begun]
+    begun: list[StartedSession]
     # Keys with another session that began later.
-    superseded: list[Named]
+    superseded: list[SessionIdentity]
 
 
-def merge(cursor: psycopg.Cursor, batch: SessionBatch) -> Merged:
+def merge_sessions(cursor: psycopg.Cursor, batch: SessionBatch) -> MergeResult:
     """Write a batch; restarts in it were written before."""
-    begun: list[Begun] = []
-    doubtful: set[Key] = set()
+    begun: list[StartedSession] = []
+    doubtful: set[SessionKey] = set()
     waiting: list[int] = []
-    if not copy_rows(cursor, STAYS_COPY, batch.stay_lines()):
-        return Merged([], [])
+    if not copy_rows(cursor, SESSION_UPDATES_COPY, batch.session_lines()):
+        return MergeResult([], [])
     given = {
         "same_start": f"{SAME_START_SECONDS} seconds",
-        "unsure": f"{UNSURE_SECONDS} seconds",
+        "unsure": f"{CLOCK_TOLERANCE_SECONDS} seconds",
         "presumed": ["nas-restarted", "stale", SUPERSEDED],
     }
     while True:
         waiting.clear()
-        for number, tenant_id, station, class_, *of_nas in cursor.execute(STAYS_MERGE.encode(), given):
+        for number, tenant_id, station, class_, *of_nas in cursor.execute(SESSION_UPDATES_MERGE.encode(), given):
             if number is not None:
                 waiting.append(number)
             elif station is not None:
@@ -266,5 +266,5 @@ def merge(cursor: psycopg.Cursor, batch: SessionBatch) -> Merged:
             else:
                 doubtful.add((tenant_id, *of_nas))
         if not waiting:
-            return Merged(begun, end_superseded(cursor, doubtful))
+            return MergeResult(begun, end_superseded_sessions(cursor, doubtful))
         cursor.execute("DELETE FROM shipped_stays WHERE number <> ALL (%s)", (waiting,))

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import psycopg
 
 # Tenant, MAC address and Class.
-Begun = tuple[str, str, str]
+StartedSession = tuple[str, str, str]
 
 _END = "SELECT end_refused_sessions(%s::uuid[], %s::macaddr[], %s::text[])"
 
 
-def end_refused(cursor: psycopg.Cursor, begun: Sequence[Begun]) -> None:
+def end_refused_sessions(cursor: psycopg.Cursor, begun: Sequence[StartedSession]) -> None:
     """End them in the transaction that stores them, so exactly once."""
     if begun:
         cursor.execute(_END, tuple(map(list, zip(*begun, strict=True))))

@@ -8,13 +8,13 @@ from collections.abc import Collection
 
 import psycopg
 
-from radius.agent.restarts import NOWHERE
-from radius.agent.session_ends import Named, ending
-from radius.agent.stays import Key
+from radius.agent.nas_restarts import NO_SITE
+from radius.agent.session_batch import SessionKey
+from radius.agent.session_ends import SessionIdentity, end_statement
 
 SUPERSEDED = "superseded"
 # NASes at two sites may identify themselves equally.
-_END = ending(
+_END = end_statement(
     """
     SELECT known.place, known.updated_at AS ended_at, '' AS cause, '{:superseded}'::text[] AS flag,
         known.settled_seconds, known.settled_input, known.settled_output
@@ -40,11 +40,11 @@ _END = ending(
         -- Not to be joined in another order.
         OFFSET 0
     ) known
-    """.replace(":superseded", SUPERSEDED).replace(":nowhere", NOWHERE)
+    """.replace(":superseded", SUPERSEDED).replace(":nowhere", NO_SITE)
 )
 
 
-def end_superseded(cursor: psycopg.Cursor, keys: Collection[Key]) -> list[Named]:
+def end_superseded_sessions(cursor: psycopg.Cursor, keys: Collection[SessionKey]) -> list[SessionIdentity]:
     """End superseded sessions of these keys, each of which has a new or revived session beside others.
 
     Skips sessions without an Acct-Session-Id, because several may have none.

@@ -17,8 +17,8 @@ from nac.journal.records import AccountingRecord, AuthRecord
 from nac.mac import called_station_ssid
 from nac.packet_values import Pairs, get_values
 from nac.profiling.evidence import Evidence, filter_evidence_pairs, read_evidence
-from radius.agent.rows import copy_line
-from radius.agent.usage import Usage
+from radius.agent.accounting_parser import ParsedAccounting
+from radius.agent.copy_format import copy_line
 
 QUIET_MICROSECONDS = 60_000_000
 # Frequent Interim-Updates add nothing: sessions show who is present.
@@ -27,13 +27,13 @@ ACCOUNTING_QUIET_MICROSECONDS = 1_800_000_000
 MAX_REMEMBERED = 100_000
 
 # Counting a tenant's list to see whether it is full takes 70 ms if it is.
-LOOK_SECONDS = 10.0
-_FULL = """
+CHECK_INTERVAL_SECONDS = 10.0
+_FULL_QUEUES = """
 SELECT t FROM unnest(%(tenants)s::text[]) t
 WHERE EXISTS (SELECT FROM endpoint_work w WHERE w.tenant_id = t::uuid OFFSET %(most)s - 1)
 """
 
-Key = tuple[str, str]
+SightingKey = tuple[str, str]
 
 
 @dataclass(slots=True)
@@ -56,13 +56,13 @@ class Sighting:
     evidence: dict[tuple[str, str], Evidence] = field(default_factory=dict)
 
 
-class _Written(NamedTuple):
+class _StoredSighting(NamedTuple):
     at: int
     permitted: bool | None
     told: int
 
 
-class FullLists:
+class FullWorkQueues:
     """Tenants with so much waiting work that nothing new is stored until the worker has caught up."""
 
     def __init__(self) -> None:
@@ -71,33 +71,33 @@ class FullLists:
 
     def among(self, cursor: psycopg.Cursor, tenants: Iterable[str]) -> frozenset[str]:
         now = time.monotonic()
-        due = [tenant for tenant in tenants if now - self._looked.get(tenant, float("-inf")) >= LOOK_SECONDS]
+        due = [tenant for tenant in tenants if now - self._looked.get(tenant, float("-inf")) >= CHECK_INTERVAL_SECONDS]
         if due:
-            found = cursor.execute(_FULL, {"tenants": due, "most": MAX_WAITING}).fetchall()
+            found = cursor.execute(_FULL_QUEUES, {"tenants": due, "most": MAX_WAITING}).fetchall()
             self._looked.update(dict.fromkeys(due, now))
             self._full.difference_update(due)
             self._full.update(tenant for (tenant,) in found)
         return frozenset(self._full.intersection(tenants))
 
 
-class Sightings:
+class RecentSightings:
     """Recent writes for each MAC address; only `remember` changes them, after the commit."""
 
     def __init__(self, quiet_microseconds: int) -> None:
         self._quiet = quiet_microseconds
-        self._written: OrderedDict[Key, _Written] = OrderedDict()
-        self.full_lists = FullLists()
+        self._written: OrderedDict[SightingKey, _StoredSighting] = OrderedDict()
+        self.full_queues = FullWorkQueues()
 
     def batch(self) -> "SightingBatch":
         return SightingBatch(self)
 
-    def is_due(self, key: Key, at: int, permitted: bool | None, told: int) -> bool:
+    def is_due(self, key: SightingKey, at: int, permitted: bool | None, told: int) -> bool:
         written = self._written.get(key)
         if written is None or written.permitted != permitted or at - written.at >= self._quiet:
             return True
         return told not in (0, written.told)
 
-    def told(self, key: Key) -> int:
+    def told(self, key: SightingKey) -> int:
         written = self._written.get(key)
         return written.told if written else 0
 
@@ -105,21 +105,21 @@ class Sightings:
         for key, seen in batch.seen.items():
             # Evidence that was not stored counts as new next time.
             told = 0 if seen.tenant_id in batch.full else seen.told or self.told(key)
-            self._written[key] = _Written(seen.at, seen.permitted, told)
+            self._written[key] = _StoredSighting(seen.at, seen.permitted, told)
             self._written.move_to_end(key)
         while len(self._written) > MAX_REMEMBERED:
             self._written.popitem(last=False)
 
 
 class SightingBatch:
-    def __init__(self, known: Sightings) -> None:
+    def __init__(self, known: RecentSightings) -> None:
         self._known = known
-        self.seen: dict[Key, Sighting] = {}
+        self.seen: dict[SightingKey, Sighting] = {}
         # From FullLists, set before writing.
         self.full: frozenset[str] = frozenset()
 
-    def leave_room(self, cursor: psycopg.Cursor) -> None:
-        self.full = self._known.full_lists.among(cursor, {tenant for tenant, _ in self.seen})
+    def find_full_queues(self, cursor: psycopg.Cursor) -> None:
+        self.full = self._known.full_queues.among(cursor, {tenant for tenant, _ in self.seen})
 
     def add_authentication(self, record: AuthRecord) -> None:
         if not record.mac:
@@ -131,7 +131,7 @@ class SightingBatch:
         seen = self._seen(record.tenant_id, record.mac, record.at, record, record.nas_port, record.pairs, said, told)
         seen.method, seen.identity, seen.permitted = record.method, record.identity, record.permitted
 
-    def add_accounting(self, record: AccountingRecord, usage: Usage) -> None:
+    def add_accounting(self, record: AccountingRecord, usage: ParsedAccounting) -> None:
         if not usage.mac:
             return
         said = filter_evidence_pairs(record.attributes)

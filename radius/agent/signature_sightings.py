@@ -3,7 +3,7 @@
 import psycopg
 
 from nac.journal.records import AuthRecord
-from radius.agent.rows import copy_line, copy_rows, host_address
+from radius.agent.copy_format import copy_line, copy_rows, host_address
 
 
 class SignatureSightings:
@@ -34,7 +34,7 @@ class SignatureSightings:
             cursor.execute(_MERGE)
 
 
-TABLE = """
+SIGNATURES_TABLE = """
 CREATE TEMPORARY TABLE shipped_signatures (
     tenant_id uuid, source inet, unsigned_at bigint, signs_since bigint, signed_at bigint
 ) ON COMMIT DELETE ROWS

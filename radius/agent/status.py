@@ -16,7 +16,7 @@ from nac.db import CellScope, session_scope
 from nac.decisions.recorded_requests import from_microseconds
 from nac.ids import CellId
 from radius.agent.alarms import Alarm
-from radius.agent.files import write_small
+from radius.agent.small_files import write_small_file
 
 
 def status_document(
@@ -55,10 +55,10 @@ def status_document(
 
 
 def write_status(path: Path, document: Mapping[str, Any]) -> None:
-    write_small(path, msgspec.json.encode(document))
+    write_small_file(path, msgspec.json.encode(document))
 
 
-def report(
+def report_status(
     engine: Engine, cell_id: CellId, counters: Mapping[str, int], alarms: Sequence[Alarm], *, shipped_until: int
 ) -> None:
     """Update the row in `cells`. `shipped_until` is in epoch microseconds, 0 if unknown.
@@ -76,7 +76,7 @@ def report(
         )
 
 
-def leave(engine: Engine, cell_id: CellId) -> None:
+def release_cell(engine: Engine, cell_id: CellId) -> None:
     """Release the cell, so that another machine can take it over at once."""
     with session_scope(CellScope(cell_id), engine=engine) as session:
         cells.leave_cell(session, cell_id=cell_id, host=platform.node())

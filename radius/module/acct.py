@@ -8,23 +8,23 @@ from nac.packet_values import is_recordable
 from nac.profiling.sensor import is_sensor_pair
 from nac.self_tests.ticket import NAS_IDENTIFIER
 from radius.module import radiusd_api as radiusd
-from radius.module.cell import Cell, Journal, log_exception, the_cell
-from radius.module.decision import Places, ticket_of
-from radius.module.repeats import Repeats, keys_of, predecessors_records
+from radius.module.cell import Cell, Journal, get_cell, log_exception
+from radius.module.decision import LocationCache, read_self_test_ticket
+from radius.module.repeated_records import RecentRecords, read_predecessor_records, repeat_keys
 from radius.module.request import AccessRequest
 
 _STREAM = "acct"
 _cell: Cell
 _journal: Journal
-_repeats: Repeats
-_places = Places()
+_recent_records: RecentRecords
+_locations = LocationCache()
 
 
 def instantiate(_: object) -> int:
-    global _cell, _journal, _repeats
-    _cell = the_cell()
+    global _cell, _journal, _recent_records
+    _cell = get_cell()
     directory = Path(_cell.settings.journal_directory) / _STREAM
-    _repeats = Repeats(predecessors_records(directory, now=clock.epoch_microseconds()))
+    _recent_records = RecentRecords(read_predecessor_records(directory, now=clock.epoch_microseconds()))
     _journal = _cell.journal(_STREAM)
     return radiusd.OK
 
@@ -34,15 +34,18 @@ def detach(_: object) -> int:
     return radiusd.OK
 
 
-def accounting(pairs: radiusd.Pairs) -> radiusd.Answer:
+def accounting(pairs: radiusd.Pairs) -> radiusd.ModuleResult:
     try:
         request = AccessRequest(pairs)
         with _cell.replica.begin() as view:
-            place = _places.find(request, view)
+            place = _locations.find(request, view)
         slot = place.slot
         if slot is None:
             return radiusd.FAIL
-        if request.nas_identifier == NAS_IDENTIFIER and ticket_of(request, slot, clock.epoch_seconds()) is not None:
+        if (
+            request.nas_identifier == NAS_IDENTIFIER
+            and read_self_test_ticket(request, slot, clock.epoch_seconds()) is not None
+        ):
             # Acknowledge only.
             return radiusd.OK
         record = AccountingRecord(
@@ -56,12 +59,12 @@ def accounting(pairs: radiusd.Pairs) -> radiusd.Answer:
             request.is_filtered,
             request.proof,
         )
-        keys = keys_of(record)
-        if any(key in _repeats for key in keys):
+        keys = repeat_keys(record)
+        if any(key in _recent_records for key in keys):
             return radiusd.OK
         written = _journal.append(record)
         if written:
-            _repeats.add(keys[0], record.at)
+            _recent_records.add(keys[0], record.at)
     except Exception:  # house-rule: the edge of our code; unanswered, so the NAS keeps the record and repeats it
         log_exception("accounting")
         return radiusd.FAIL

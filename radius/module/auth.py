@@ -18,59 +18,66 @@ from nac.packet_values import is_visible
 from nac.replica.records import SlotRecord
 from nac.replica.store import ReplicaView
 from radius.module import radiusd_api as radiusd
-from radius.module.cell import Cell, Journal, log_exception, say_conversations_full, the_cell
-from radius.module.conversations import Conversation, Conversations, Ender
+from radius.module.cell import Cell, Journal, get_cell, log_conversations_full, log_exception
+from radius.module.completion import RequestCompleter
+from radius.module.conversations import Conversation, ConversationEnder, Conversations
 from radius.module.credentials import (
     ASK_VERIFIER,
     Credentials,
     PasswordOpener,
-    examine,
-    examine_inside,
-    method_asked,
-    quoted,
+    escape_quoted,
+    examine_first_packet,
+    examine_tunnel_packet,
+    requested_method,
 )
-from radius.module.decision import NOWHERE, USER_METHODS, Case, Places, decide_case, explain_reject
-from radius.module.eap_names import eap_names, nak_types
+from radius.module.decision import (
+    UNKNOWN_LOCATION,
+    USER_METHODS,
+    AuthenticationCase,
+    LocationCache,
+    decide_case,
+    explain_reject,
+)
+from radius.module.eap_names import eap_names, list_nak_types
 from radius.module.eap_types import (
     METHOD_OF_TYPE,
-    WantedTypes,
-    begun_type,
-    eap_method,
-    offer,
+    PreferredTypes,
+    find_eap_method,
+    first_offered_type,
+    offer_detail,
     offered_types,
-    tls_version_inside,
+    tunnel_tls_version,
 )
-from radius.module.keys import MAX_NAME
+from radius.module.failure_keys import MAX_NAME_CHARACTERS
 from radius.module.mab import expected_password
 from radius.module.policies import Outcome
-from radius.module.pools import AddressGiver
-from radius.module.request import AccessRequest, Attributes, collect, first
-from radius.module.settling import Settler
+from radius.module.pools import AddressAssigner
+from radius.module.request import AccessRequest, Attributes, first_value, group_by_name
 from radius.module.unsigned import lift_filters
-from radius.module.verified import verifier_answer
+from radius.module.verifier_results import read_verifier_result
 
 _cell: Cell
 _journal: Journal
-_settler: Settler
+_completer: RequestCompleter
 _open_password: PasswordOpener
-_ender: Ender
+_ender: ConversationEnder
 # By slot.
 _conversations: dict[int, Conversations] = {}
-_places = Places()
-_wanted_types = WantedTypes()
+_locations = LocationCache()
+_preferred_types = PreferredTypes()
 # An EAP packet with a type: "0x", code, identifier, length, type.
 _EAP_HEX_DIGITS = 12
 # Longer conversations are noted, so that rlm_eap and the module agree on which are open.
-_NOTED_AFTER_SECONDS = 10
+_WATCH_AFTER_SECONDS = 10
 
 
 def instantiate(_: object) -> int:
-    global _cell, _journal, _settler, _open_password, _ender
-    _cell = the_cell()
+    global _cell, _journal, _completer, _open_password, _ender
+    _cell = get_cell()
     _journal = _cell.journal("auth")
-    _settler = Settler(_cell, _journal)
+    _completer = RequestCompleter(_cell, _journal)
     _open_password = PasswordOpener(_cell.settings.cell_key_file)
-    _ender = Ender(_cell.settings.status_port, _cell.settings.status_secret)
+    _ender = ConversationEnder(_cell.settings.status_port, _cell.settings.status_secret)
     return radiusd.OK
 
 
@@ -81,94 +88,94 @@ def detach(_: object) -> int:
     return radiusd.OK
 
 
-def address_giver() -> AddressGiver:
-    return _settler.addresses
+def get_address_assigner() -> AddressAssigner:
+    return _completer.addresses
 
 
-def authorize(lists: radiusd.Lists) -> radiusd.Answer:
+def authorize(lists: radiusd.PairLists) -> radiusd.ModuleResult:
     started = time.perf_counter_ns()
     lift_filters()
     try:
         request = AccessRequest(lists["request"])
         tunnel = request.attributes.get("Admit-Tunnel")
         if tunnel:
-            control = collect(lists["config"])
-            if first(control, "Admit-Stage") == "continue":
-                return _continue_inside(tunnel, request)
-            return _authorize_inside(tunnel, request, first(control, "Admit-Tried"))
+            control = group_by_name(lists["config"])
+            if first_value(control, "Admit-Stage") == "continue":
+                return _continue_tunnel(tunnel, request)
+            return _authorize_tunnel(tunnel, request, first_value(control, "Admit-Tried"))
         if "State" in request.attributes and request.is_nak():
-            return _authorize_other_type(request, collect(lists["session-state"]), started)
+            return _handle_nak(request, group_by_name(lists["session-state"]), started)
         return _authorize(request, lists["request"] or (), started)
     except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
         log_exception("authorize")
         if any(name == "Admit-Tunnel" for name, _ in lists["request"] or ()):
             # The outer end journals it.
             return radiusd.UPDATED, {"config": (("Admit-Reason", ":=", "internal-error"),)}
-        return _settler.record_internal_error(lists)
+        return _completer.record_internal_error(lists)
 
 
-def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
+def post_auth(lists: radiusd.PairLists) -> radiusd.ModuleResult:
     started = time.perf_counter_ns()
     try:
         request = AccessRequest(lists["request"], lists["config"])
-        control = collect(lists["config"])
-        stage = first(control, "Admit-Stage")
-        state = collect(lists["session-state"])
+        control = group_by_name(lists["config"])
+        stage = first_value(control, "Admit-Stage")
+        state = group_by_name(lists["session-state"])
         if stage in ("certificate-sent", "challenge", "failed-inside"):
             _note_challenge(request.slot, state, lists["reply"])
         if stage == "certificate-sent":
-            return _certificate_sent(request)
+            return _record_certificate_sent(request)
         if stage == "challenge":
             return radiusd.NOOP
-        method = first(control, "Admit-Method") or eap_method(request.attributes.get("EAP-Type", ""), state)
-        case = Case(request, method, state)
-        case.answer = verifier_answer(control)
+        method = first_value(control, "Admit-Method") or find_eap_method(request.attributes.get("EAP-Type", ""), state)
+        case = AuthenticationCase(request, method, state)
+        case.answer = read_verifier_result(control)
         with _cell.replica.begin() as view:
-            case.locate(_places.find(request, view))
+            case.locate(_locations.find(request, view))
             failed = stage in ("reject", "failed-inside")
-            outcome = _explain(case, view) if failed else _decide(case, view)
+            outcome = _explain_failure(case, view) if failed else _decide(case, view)
         if stage != "failed-inside":
-            outcome = _end_eap(request, state, collect(lists["reply"]), outcome)
-        started -= 1000 * int(first(control, "Admit-Microseconds") or 0)
-        answer = _settler.settle(case, outcome, started)
+            outcome = _end_eap(request, state, group_by_name(lists["reply"]), outcome)
+        started -= 1000 * int(first_value(control, "Admit-Microseconds") or 0)
+        answer = _completer.settle(case, outcome, started)
         if stage == "failed-inside":
             # The conversation continues until the device has the result; it is not journaled again.
             return radiusd.UPDATED, {"session-state": (("Admit-Journalled", ":=", "1"),)}
         return answer
     except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
         log_exception("post_auth")
-        return _settler.record_internal_error(lists)
+        return _completer.record_internal_error(lists)
 
 
-def _authorize(request: AccessRequest, pairs: radiusd.Pairs, started: int) -> radiusd.Answer:
+def _authorize(request: AccessRequest, pairs: radiusd.Pairs, started: int) -> radiusd.ModuleResult:
     """Handle the first packet. Settles rejects, and MAC addresses by PAP, without radiusd's modules.
 
     `pairs` are its attributes as radiusd has them.
     """
-    case = Case(request, "unknown")
+    case = AuthenticationCase(request, "unknown")
     outcome = None
     with _cell.replica.begin() as view:
-        case.locate(_places.find(request, view))
+        case.locate(_locations.find(request, view))
         slot = case.place.slot
         if slot is None:
-            return _settler.leave_unanswered(case)
-        refusal = _settler.refusal(request, slot, case.at, case.identity)
+            return _completer.leave_unanswered(case)
+        refusal = _completer.refusal(request, slot, case.at, case.identity)
         if refusal:
-            case.method = method_asked(request)
+            case.method = requested_method(request)
             if case.method == "mab" and request.names_its_station(case.place.nas):
                 request.mac = normalise_mac(request.user_name)
-            return _settler.settle(case, Outcome(False, refusal), started)
-        credentials = examine(
+            return _completer.settle(case, Outcome(False, refusal), started)
+        credentials = examine_first_packet(
             request, view, slot, case.place.nas, now_seconds=case.at // 1_000_000, open_password=_open_password
         )
-        credentials = _settler.limit_guesses(credentials, request, slot, case.at, case.identity)
+        credentials = _completer.limit_guesses(credentials, request, slot, case.at, case.identity)
         case.method = credentials.method
         if credentials.reason:
-            outcome = _refuse(credentials, slot)
+            outcome = _refused_outcome(credentials, slot)
         elif credentials.verified:
             outcome = decide_case(case, view, _cell.policies)
     if outcome is not None:
-        return _settler.settle(case, outcome, started)
+        return _completer.settle(case, outcome, started)
     if credentials.method == "eap":
         return _begin_eap(case, slot, started)
     control = (
@@ -183,34 +190,34 @@ def _authorize(request: AccessRequest, pairs: radiusd.Pairs, started: int) -> ra
     return radiusd.UPDATED, {"config": control}
 
 
-def _refuse(credentials: Credentials, slot: SlotRecord) -> Outcome:
+def _refused_outcome(credentials: Credentials, slot: SlotRecord) -> Outcome:
     is_offer = credentials.reason == "method-not-offered"
-    detail = offer(slot.methods, credentials.method) if is_offer else credentials.detail
+    detail = offer_detail(slot.methods, credentials.method) if is_offer else credentials.detail
     return Outcome(False, credentials.reason, detail)
 
 
-def _begin_eap(case: Case, slot: SlotRecord, started: int) -> radiusd.Answer:
+def _begin_eap(case: AuthenticationCase, slot: SlotRecord, started: int) -> radiusd.ModuleResult:
     """Choose the EAP type to propose, and note data for later packets."""
     request = case.request
     if request.has_empty_identity():
-        return _settler.settle(case, Outcome(False, "empty-identity"), started)
+        return _completer.settle(case, Outcome(False, "empty-identity"), started)
     mac = normalise_mac(request.user_name)
     if mac and request.mac and request.mac != mac:
         case.method = "mab"
-        return _settler.settle(case, Outcome(False, "mac-mismatch"), started)
+        return _completer.settle(case, Outcome(False, "mac-mismatch"), started)
     password = expected_password(request, slot, case.place.nas, _open_password.open_text) if mac else None
     offered = offered_types(slot.methods, mab=password is not None)
     if not offered:
-        return _settler.settle(case, Outcome(False, "method-not-offered", offer(slot.methods)), started)
-    control = _ask_for(_wanted_types.first_of(offered, request.slot, request.mac), request.slot, slot)
+        return _completer.settle(case, Outcome(False, "method-not-offered", offer_detail(slot.methods)), started)
+    control = _request_eap_type(_preferred_types.choose_type(offered, request.slot, request.mac), request.slot, slot)
     state = _count_conversation(request, case.at)
     if password is not None and "MD5" in offered:
         # A device with a certificate may also use its MAC address as identity.
-        state += (("Admit-MAB-Password", ":=", quoted(password)),)
+        state += (("Admit-MAB-Password", ":=", escape_quoted(password)),)
     return radiusd.UPDATED, {"config": control, "session-state": state}
 
 
-def _count_conversation(request: AccessRequest, at: int) -> tuple[radiusd.Update, ...]:
+def _count_conversation(request: AccessRequest, at: int) -> tuple[radiusd.AttributeUpdate, ...]:
     """Count a new conversation, and end another one if there are too many."""
     conversations = _conversations.get(request.slot)
     if conversations is None:
@@ -218,26 +225,26 @@ def _count_conversation(request: AccessRequest, at: int) -> tuple[radiusd.Update
     number, ended = conversations.begin((request.source, request.nas_key()), request.mac, at)
     if ended is not None:
         _ender.end(request.slot, ended)
-        say_conversations_full(request.slot, ended.nas[0], at)
-    watch_after = 0 if conversations.are_watched else at // 1_000_000 + _NOTED_AFTER_SECONDS
+        log_conversations_full(request.slot, ended.nas[0], at)
+    watch_after = 0 if conversations.is_watch_level_reached else at // 1_000_000 + _WATCH_AFTER_SECONDS
     return ("Admit-Number", ":=", str(number)), ("Admit-Watch-After", ":=", str(watch_after))
 
 
 def _note_challenge(slot: int, state: Attributes, pairs: radiusd.Pairs | None) -> None:
-    if int(first(state, "Admit-Watch-After") or 0) > clock.epoch_seconds():
+    if int(first_value(state, "Admit-Watch-After") or 0) > clock.epoch_seconds():
         return
-    reply = collect(pairs)
-    packet = first(reply, "EAP-Message")
+    reply = group_by_name(pairs)
+    packet = first_value(reply, "EAP-Message")
     conversations = _conversations.get(slot)
     if conversations is not None and len(packet) >= _EAP_HEX_DIGITS:
-        found_by = bytes.fromhex(first(reply, "State")[2:])
-        number = int(first(state, "Admit-Number") or 0)
+        found_by = bytes.fromhex(first_value(reply, "State")[2:])
+        number = int(first_value(state, "Admit-Number") or 0)
         conversations.note(number, found_by, int(packet[4:6], 16), clock.epoch_microseconds())
 
 
 def _end_eap(request: AccessRequest, state: Attributes, reply: Attributes, outcome: Outcome) -> Outcome:
     """Count the end of a conversation. Changes the reason if it was ended to make room for others."""
-    number = int(first(state, "Admit-Number") or 0)
+    number = int(first_value(state, "Admit-Number") or 0)
     conversations = _conversations.get(request.slot)
     if not number or conversations is None:
         return outcome
@@ -246,7 +253,9 @@ def _end_eap(request: AccessRequest, state: Attributes, reply: Attributes, outco
         conversations.close(number)
     else:
         _end_in_rlm_eap(request, number)
-    if outcome.reason == "eap-failed" and (conversations.was_ended(number) or (is_new and conversations.are_full)):
+    if outcome.reason == "eap-failed" and (
+        conversations.was_ended(number) or (is_new and conversations.is_limit_reached)
+    ):
         return Outcome(False, "too-many-conversations")
     return outcome
 
@@ -262,25 +271,25 @@ def _end_in_rlm_eap(request: AccessRequest, number: int) -> None:
         _ender.end(request.slot, Conversation(number, ("", ""), "", 0, found_by, int(packet[4:6], 16)))
 
 
-def _authorize_other_type(request: AccessRequest, state: Attributes, started: int) -> radiusd.Answer:
+def _handle_nak(request: AccessRequest, state: Attributes, started: int) -> radiusd.ModuleResult:
     """Handle a NAK. Only offered types begin, so that no device reveals its password in another."""
-    case = Case(request, "eap", state)
+    case = AuthenticationCase(request, "eap", state)
     with _cell.replica.begin() as view:
-        case.locate(_places.find(request, view))
+        case.locate(_locations.find(request, view))
     slot = case.place.slot
     if slot is None:
-        return _settler.settle(case, Outcome(False, "not-ready"), started)
-    proposed = nak_types(request.attributes["EAP-Message"])
-    wanted = begun_type(proposed, offered_types(slot.methods, mab="Admit-MAB-Password" in state))
+        return _completer.settle(case, Outcome(False, "not-ready"), started)
+    proposed = list_nak_types(request.attributes["EAP-Message"])
+    wanted = first_offered_type(proposed, offered_types(slot.methods, mab="Admit-MAB-Password" in state))
     if not wanted:
-        detail = offer(slot.methods, eap_names(proposed) or "no other method")
-        _end_in_rlm_eap(request, int(first(state, "Admit-Number") or 0))
-        return _settler.settle(case, Outcome(False, "method-not-offered", detail), started)
-    _wanted_types.remember(request.slot, request.mac, wanted)
-    return radiusd.UPDATED, {"config": _ask_for(wanted, request.slot, slot)}
+        detail = offer_detail(slot.methods, eap_names(proposed) or "no other method")
+        _end_in_rlm_eap(request, int(first_value(state, "Admit-Number") or 0))
+        return _completer.settle(case, Outcome(False, "method-not-offered", detail), started)
+    _preferred_types.remember(request.slot, request.mac, wanted)
+    return radiusd.UPDATED, {"config": _request_eap_type(wanted, request.slot, slot)}
 
 
-def _ask_for(eap_type: str, number: int, slot: SlotRecord) -> tuple[radiusd.Update, ...]:
+def _request_eap_type(eap_type: str, number: int, slot: SlotRecord) -> tuple[radiusd.AttributeUpdate, ...]:
     serial = slot.server_certificate
     if not serial or _cell.settings.baked_certificates.get(number) == serial:
         return (("EAP-Type", ":=", eap_type),)
@@ -288,73 +297,75 @@ def _ask_for(eap_type: str, number: int, slot: SlotRecord) -> tuple[radiusd.Upda
     return (("EAP-Type", ":=", eap_type), ("TLS-Session-Cert-File", ":=", file))
 
 
-def _authorize_inside(tunnel: str, request: AccessRequest, tried: str) -> radiusd.Answer:
+def _authorize_tunnel(tunnel: str, request: AccessRequest, tried: str) -> radiusd.ModuleResult:
     """Identify the user inside the tunnel and choose how to check the password. The outer end journals a reject."""
-    case = Case(request, METHOD_OF_TYPE[tunnel])
+    case = AuthenticationCase(request, METHOD_OF_TYPE[tunnel])
     with _cell.replica.begin() as view:
         slot = view.slot(request.slot)
         if slot is None:
             credentials = Credentials(case.method, reason="not-ready")
         else:
-            case.locate(NOWHERE._replace(slot=slot))
-            credentials = _examine_inside(tunnel, case, view, slot, tried)
+            case.locate(UNKNOWN_LOCATION._replace(slot=slot))
+            credentials = _examine_tunnel(tunnel, case, view, slot, tried)
     control = (
         *credentials.control,
         ("Admit-Method", ":=", credentials.method),
-        ("Admit-User", ":=", quoted(request.user_name)),
+        ("Admit-User", ":=", escape_quoted(request.user_name)),
     )
     if credentials.reason:
         control += (("Admit-Reason", ":=", credentials.reason), ("Admit-Detail", ":=", credentials.detail))
     return radiusd.UPDATED, {"config": control}
 
 
-def _examine_inside(tunnel: str, case: Case, view: ReplicaView, slot: SlotRecord, tried: str) -> Credentials:
+def _examine_tunnel(
+    tunnel: str, case: AuthenticationCase, view: ReplicaView, slot: SlotRecord, tried: str
+) -> Credentials:
     request = case.request
     identity = strip_realm(case.identity, slot.realms)
-    refusal = _settler.refusal(request, slot, case.at, identity)
-    if not refusal and tls_version_inside(request.attributes.get("TLS-Session-Version", "")) not in slot.tls_versions:
+    refusal = _completer.refusal(request, slot, case.at, identity)
+    if not refusal and tunnel_tls_version(request.attributes.get("TLS-Session-Version", "")) not in slot.tls_versions:
         refusal = "tls-version"
     if refusal:
         return Credentials(case.method, reason=refusal)
     now_seconds = case.at // 1_000_000
-    credentials = examine_inside(
+    credentials = examine_tunnel_packet(
         tunnel, request, view, slot, tried=tried, now_seconds=now_seconds, open_password=_open_password
     )
-    return _settler.limit_guesses(credentials, request, slot, case.at, identity)
+    return _completer.limit_guesses(credentials, request, slot, case.at, identity)
 
 
-def _continue_inside(tunnel: str, request: AccessRequest) -> radiusd.Answer:
+def _continue_tunnel(tunnel: str, request: AccessRequest) -> radiusd.ModuleResult:
     """Apply the current limits, because a password may follow."""
-    case = Case(request, METHOD_OF_TYPE[tunnel])
+    case = AuthenticationCase(request, METHOD_OF_TYPE[tunnel])
     with _cell.replica.begin() as view:
         slot = view.slot(request.slot)
     identity = strip_realm(case.identity, slot.realms) if slot else ""
-    reason = _settler.late_refusal(request, slot, case.at, identity) if slot else "not-ready"
+    reason = _completer.late_refusal(request, slot, case.at, identity) if slot else "not-ready"
     return (radiusd.UPDATED, {"config": (("Admit-Reason", ":=", reason),)}) if reason else radiusd.NOOP
 
 
-def _decide(case: Case, view: ReplicaView) -> Outcome:
+def _decide(case: AuthenticationCase, view: ReplicaView) -> Outcome:
     slot = case.place.slot
     if slot is not None and case.method in USER_METHODS:
-        refusal = _settler.late_refusal(case.request, slot, case.at, case.identity)
+        refusal = _completer.late_refusal(case.request, slot, case.at, case.identity)
         if refusal:
             return Outcome(False, refusal)
     return decide_case(case, view, _cell.policies)
 
 
-def _explain(case: Case, view: ReplicaView) -> Outcome:
+def _explain_failure(case: AuthenticationCase, view: ReplicaView) -> Outcome:
     # Also here: packets with a State, even an invented one, bypass `authorize`.
     slot = case.place.slot
-    refusal = _settler.refusal(case.request, slot, case.at, case.identity) if slot else ""
+    refusal = _completer.refusal(case.request, slot, case.at, case.identity) if slot else ""
     outcome = explain_reject(case, view)
     # A wrong password counts for its user even if the station has reached its limit meanwhile.
     is_guess = outcome.reason == "wrong-password" and case.method in USER_METHODS
     return Outcome(False, refusal) if refusal and not is_guess else outcome
 
 
-def _certificate_sent(request: AccessRequest) -> radiusd.Answer:
+def _record_certificate_sent(request: AccessRequest) -> radiusd.ModuleResult:
     with _cell.replica.begin() as view:
-        place = _places.find(request, view)
+        place = _locations.find(request, view)
     slot = place.slot
     if slot is None:
         return radiusd.NOOP
@@ -371,7 +382,7 @@ def _certificate_sent(request: AccessRequest) -> radiusd.Answer:
             request.nas_identifier,
             request.nas_port,
             request.mac,
-            request.user_name[:MAX_NAME],
+            request.user_name[:MAX_NAME_CHARACTERS],
             METHOD_OF_TYPE.get(request.attributes.get("EAP-Type", ""), "eap"),
         )
     )

@@ -10,7 +10,7 @@ from nac.journal.segment import JournalError, JournalWriter
 from nac.replica.store import ReplicaReader
 from nac.vendors import all_vendors
 from radius.module.limiter import FailureLimiter, GuessLimiter
-from radius.module.policies import Policies
+from radius.module.policies import CompiledPolicies
 from radius.module.radiusd_api import log_error
 from radius.module.settings import ModuleSettings, load_settings
 from radius.module.trusted_stations import TrustedStations
@@ -52,7 +52,7 @@ class Cell:
         # Read now, so that invalid files stop radiusd's start instead of the first device.
         all_vendors()
         self.replica = ReplicaReader(self.settings.replica_directory)
-        self.policies = Policies()
+        self.policies = CompiledPolicies()
         self.limiter = FailureLimiter()
         kept = self.settings.trusted_stations_file
         self.guesses = GuessLimiter(TrustedStations(Path(kept) if kept else None))
@@ -62,28 +62,28 @@ class Cell:
 
 
 @cache
-def the_cell() -> Cell:
+def get_cell() -> Cell:
     return Cell()
 
 
-_said_not_ready = 0
+_not_ready_logged_at = 0
 
 
-def say_not_ready(slot: int, at: int) -> None:
+def log_not_ready(slot: int, at: int) -> None:
     """Log, once a second, a packet for a slot without a tenant in the replica: no tenant's log can hold it."""
-    global _said_not_ready
-    if at - _said_not_ready >= 1_000_000:
-        _said_not_ready = at
+    global _not_ready_logged_at
+    if at - _not_ready_logged_at >= 1_000_000:
+        _not_ready_logged_at = at
         log_error(f"admit: not-ready slot={slot}")
 
 
-_said_full: dict[int, int] = {}
+_full_logged_at: dict[int, int] = {}
 
 
-def say_conversations_full(slot: int, source: str, at: int) -> None:
+def log_conversations_full(slot: int, source: str, at: int) -> None:
     """Log, once a second for each slot, that a conversation with a NAS was ended to make room for others."""
-    if at - _said_full.get(slot, 0) >= 1_000_000:
-        _said_full[slot] = at
+    if at - _full_logged_at.get(slot, 0) >= 1_000_000:
+        _full_logged_at[slot] = at
         log_error(f"admit: conversations-full slot={slot} source={source}")
 
 

@@ -15,7 +15,7 @@ from nac.escapes import escape_controls
 from nac.packet_values import Values
 from pki import der as encoding
 from pki.openssl_names import SHORT_NAMES
-from radius.module.resumption import UNREADABLE, CertificateUnreadable
+from radius.module.tls_sessions import UNREADABLE_ERRORS, CertificateUnreadable
 
 # Cache of recurring devices; each entry takes about 3 kB.
 MAX_CERTIFICATES = 5_000
@@ -24,7 +24,7 @@ _DAY_SECONDS = 86_400
 _TEMPLATE_NAME = ObjectIdentifier("1.3.6.1.4.1.311.20.2")
 _TEXT_CODECS = {encoding.BMP_STRING: "utf-16-be", encoding.UTF8_STRING: "utf-8"}
 _NAME_PREFIXES = ("certificate.subject.", "certificate.issuer.")
-_OTHERS = frozenset(
+_OTHER_FIELDS = frozenset(
     (
         "certificate.san.ip",
         "certificate.policy",
@@ -36,16 +36,16 @@ _OTHERS = frozenset(
 )
 
 
-class _Fields(NamedTuple):
+class _CertificateFields(NamedTuple):
     values: dict[str, tuple[str, ...]]
     # Epoch seconds.
     not_before: int
     not_after: int
 
 
-def is_field(name: str) -> bool:
+def is_certificate_field(name: str) -> bool:
     """Whether this module provides the engine's attribute `name`."""
-    return name in _OTHERS or name.startswith(_NAME_PREFIXES)
+    return name in _OTHER_FIELDS or name.startswith(_NAME_PREFIXES)
 
 
 def certificate_fields(der: bytes, names: Iterable[str], *, at: int) -> Iterator[tuple[str, Values]]:
@@ -53,7 +53,7 @@ def certificate_fields(der: bytes, names: Iterable[str], *, at: int) -> Iterator
 
     Raises CertificateUnreadable.
     """
-    fields = _take_apart(der)
+    fields = _parse_certificate(der)
     for name in names:
         if name == "certificate.age_days":
             yield name, ((at - fields.not_before) // _DAY_SECONDS,)
@@ -64,7 +64,7 @@ def certificate_fields(der: bytes, names: Iterable[str], *, at: int) -> Iterator
 
 
 @lru_cache(maxsize=MAX_CERTIFICATES)
-def _take_apart(der: bytes) -> _Fields:
+def _parse_certificate(der: bytes) -> _CertificateFields:
     try:
         certificate = x509.load_der_x509_certificate(der)
         values: dict[str, list[str]] = {}
@@ -74,18 +74,18 @@ def _take_apart(der: bytes) -> _Fields:
                 if part in NAME_PARTS and isinstance(attribute.value, str):
                     values.setdefault(f"certificate.{whose}.{part}", []).append(attribute.value)
         for extension in certificate.extensions:
-            for field, value in _of_extension(extension):
+            for field, value in _extension_fields(extension):
                 values.setdefault(f"certificate.{field}", []).append(value)
         not_before = int(certificate.not_valid_before_utc.timestamp())
         not_after = int(certificate.not_valid_after_utc.timestamp())
-    except UNREADABLE as exc:
+    except UNREADABLE_ERRORS as exc:
         raise CertificateUnreadable(f"the certificate does not parse: {exc}") from exc
     # An empty name counts as missing.
     kept = {name: tuple(map(escape_controls, filter(None, found))) for name, found in values.items() if any(found)}
-    return _Fields(kept, not_before, not_after)
+    return _CertificateFields(kept, not_before, not_after)
 
 
-def _of_extension(extension: x509.Extension[x509.ExtensionType]) -> Iterator[tuple[str, str]]:
+def _extension_fields(extension: x509.Extension[x509.ExtensionType]) -> Iterator[tuple[str, str]]:
     match extension.value:
         case x509.SubjectAlternativeName() as names:
             for address in names.get_values_for_type(x509.IPAddress):

@@ -60,12 +60,12 @@ class Conversations:
         return len(self._open)
 
     @property
-    def are_watched(self) -> bool:
+    def is_watch_level_reached(self) -> bool:
         """Whether there are so many that challenges must be noted, to be able to end conversations."""
         return len(self._open) >= self._watch_from
 
     @property
-    def are_full(self) -> bool:
+    def is_limit_reached(self) -> bool:
         return len(self._open) >= self._full_from
 
     def begin(self, nas: tuple[str, str], mac: str, at: int) -> tuple[int, Conversation | None]:
@@ -74,7 +74,7 @@ class Conversations:
         if len(self._open) >= self._most:
             # rlm_eap rejects more.
             self.close(next(iter(self._open)))
-        ended = self._to_end(nas, mac)
+        ended = self._find_one_to_end(nas, mac)
         if ended is not None:
             self.close(ended.number)
             self._ended[ended.number] = None
@@ -113,13 +113,13 @@ class Conversations:
         """Whether it was ended to make room, not by the device."""
         return number in self._ended
 
-    def _to_end(self, nas: tuple[str, str], mac: str) -> Conversation | None:
-        if not self.are_watched:
+    def _find_one_to_end(self, nas: tuple[str, str], mac: str) -> Conversation | None:
+        if not self.is_watch_level_reached:
             return None
         earlier = self._by_station.get((nas, mac)) if mac else None
         if earlier is not None and earlier.state:
             return earlier
-        if not self.are_full:
+        if not self.is_limit_reached:
             return None
         largest = max(self._by_nas.values(), key=len)
         return next((each for each in largest.values() if each.state), None)
@@ -132,7 +132,7 @@ class Conversations:
             self.close(oldest.number)
 
 
-class Ender:
+class ConversationEnder:
     """Makes rlm_eap drop a conversation, by a packet to `server status` (radius/raddb/radiusd.conf)."""
 
     def __init__(self, port: int, secret: str) -> None:
@@ -147,10 +147,10 @@ class Ender:
         """Send the packet. Returns whether it was sent; otherwise the conversation expires after its lifetime."""
         authenticator = os.urandom(16)
         attributes = (
-            wire.unsigned_message()
-            + wire.attribute(_NAS_IDENTIFIER, b"slot_%d" % slot)
-            + wire.attribute(_STATE, conversation.state)
-            + wire.attribute(_EAP_MESSAGE, _NAK % conversation.identifier)
+            wire.empty_message_authenticator()
+            + wire.encode_attribute(_NAS_IDENTIFIER, b"slot_%d" % slot)
+            + wire.encode_attribute(_STATE, conversation.state)
+            + wire.encode_attribute(_EAP_MESSAGE, _NAK % conversation.identifier)
         )
         head = bytes((_STATUS_SERVER, conversation.number & 0xFF)) + (20 + len(attributes)).to_bytes(2, "big")
         datagram = head + authenticator + wire.sign(head, authenticator, attributes, self._secret)

@@ -14,9 +14,16 @@ from nac.replica.records import ARGON2ID, NasRecord, SlotRecord, UserRecord, nt_
 from nac.replica.store import ReplicaView
 from nac.secrets import MasterKeyFile, Sealer
 from nac.users.pbkdf2_hashes import is_pbkdf2_hash
-from radius.module.eap_types import eap_name_of, offer
-from radius.module.mab import challenged_by, expected_password, form_of, is_mac_password, is_text, password_detail
-from radius.module.radiusd_api import Update
+from radius.module.eap_types import eap_type_label, offer_detail
+from radius.module.mab import (
+    challenge_auth_type,
+    expected_password,
+    is_expected_password,
+    is_mac_password,
+    password_detail,
+    password_form,
+)
+from radius.module.radiusd_api import AttributeUpdate
 from radius.module.request import AccessRequest
 from radius.module.settings import VERIFIER_REALM
 
@@ -25,7 +32,7 @@ class Credentials(NamedTuple):
     """Result for radiusd: a method, control items, and a reason if the device is rejected at once."""
 
     method: str
-    control: tuple[Update, ...] = ()
+    control: tuple[AttributeUpdate, ...] = ()
     reason: str = ""
     # Detail of the reason.
     detail: str = ""
@@ -34,41 +41,41 @@ class Credentials(NamedTuple):
 
 
 # Cache of opened NAS passwords.
-MAX_TEXTS = 4_096
-_MAB = Credentials("mab", verified=True)
-_EAP = Credentials("eap")
+MAX_OPENED_PASSWORDS = 4_096
+_MAB_VERIFIED = Credentials("mab", verified=True)
+_EAP_BEGUN = Credentials("eap")
 # Attributes of a request without EAP that show a user's login, with the scheme that they need.
-_PLAIN = (
+_PLAIN_SCHEMES = (
     ("User-Password", "pap", "pap"),
     ("CHAP-Password", "chap", "chap"),
     # If both are present, rlm_mschap compares only this one.
     ("MS-CHAP-Response", "mschapv1", "mschap"),
     ("MS-CHAP2-Response", "mschapv2", "mschap"),
 )
-_IN_TTLS = (
+_TTLS_SCHEMES = (
     ("EAP-Message", "eap-ttls-mschapv2", "eap-mschap"),
     ("MS-CHAP2-Response", "eap-ttls-mschapv2", "mschap"),
     ("User-Password", "eap-ttls-pap", "pap"),
 )
-_IN_PEAP = (("EAP-Message", "peap-mschapv2", "eap-mschap"),)
-_INSIDE = {"TTLS": (_IN_TTLS, "eap-ttls"), "PEAP": (_IN_PEAP, "peap")}
+_PEAP_SCHEMES = (("EAP-Message", "peap-mschapv2", "eap-mschap"),)
+_TUNNEL_SCHEMES = {"TTLS": (_TTLS_SCHEMES, "eap-ttls"), "PEAP": (_PEAP_SCHEMES, "peap")}
 # RFC 2865 5.2. radiusd drops more than 253 octets (diameter2vp in rlm_eap_ttls/ttls.c of 3.2.7).
 MAX_PASSWORD_OCTETS = 128
 # Too slow for a thread of radiusd: proxied to the agent's verifier, which blocks no thread (ADR 0006).
 ASK_VERIFIER = (("Proxy-To-Realm", ":=", VERIFIER_REALM),)
 
 
-def method_asked(request: AccessRequest) -> str:
+def requested_method(request: AccessRequest) -> str:
     """The method of the request, for a reject before anything was examined."""
     attributes = request.attributes
     if "EAP-Message" in attributes:
         return "eap"
     if normalise_mac(request.user_name):
         return "mab"
-    return next((method for attribute, method, _ in _PLAIN if attribute in attributes), "unknown")
+    return next((method for attribute, method, _ in _PLAIN_SCHEMES if attribute in attributes), "unknown")
 
 
-def examine(
+def examine_first_packet(
     request: AccessRequest,
     view: ReplicaView,
     slot: SlotRecord,
@@ -80,19 +87,19 @@ def examine(
     """Examine a first packet. Of EAP it has only a name."""
     attributes = request.attributes
     if "EAP-Message" in attributes:
-        return _EAP
+        return _EAP_BEGUN
     mac = normalise_mac(request.user_name)
     if mac:
         if "mab" not in slot.methods:
             return Credentials("mab", reason="method-not-offered")
-        return _plain_mab(request, mac, slot, nas, open_password)
-    for attribute, method, scheme in _PLAIN:
+        return _mab_credentials(request, mac, slot, nas, open_password)
+    for attribute, method, scheme in _PLAIN_SCHEMES:
         if attribute in attributes:
-            return _stored_user(request, view, slot, method, scheme, now_seconds, open_password)
+            return _user_credentials(request, view, slot, method, scheme, now_seconds, open_password)
     return Credentials("unknown", reason="no-credentials")
 
 
-def examine_inside(
+def examine_tunnel_packet(
     tunnel: str,
     request: AccessRequest,
     view: ReplicaView,
@@ -103,7 +110,7 @@ def examine_inside(
     open_password: "PasswordOpener",
 ) -> Credentials:
     """Examine the first packet inside a tunnel, TTLS or PEAP. `tried`: a login method not offered there, or ""."""
-    known, unfinished = _INSIDE[tunnel]
+    known, unfinished = _TUNNEL_SCHEMES[tunnel]
     for attribute, method, scheme in known:
         if attribute in request.attributes:
             octets = len(request.attributes[attribute].encode()) if scheme == "pap" else 0
@@ -113,33 +120,35 @@ def examine_inside(
             if octets > MAX_PASSWORD_OCTETS:
                 detail = f"the password has {octets} octets, the maximum of RADIUS is {MAX_PASSWORD_OCTETS}"
                 return Credentials(method, reason="password-not-carried", detail=detail)
-            return _stored_user(request, view, slot, method, scheme, now_seconds, open_password)
+            return _user_credentials(request, view, slot, method, scheme, now_seconds, open_password)
     if tried:
-        detail = offer(slot.methods, f"{tried} inside {eap_name_of(tunnel)}")
+        detail = offer_detail(slot.methods, f"{tried} inside {eap_type_label(tunnel)}")
         return Credentials(unfinished, reason="method-not-offered", detail=detail)
     detail = "the tunnel has no password, or one that is too long"
     return Credentials(unfinished, reason="password-not-carried", detail=detail)
 
 
-def _plain_mab(
+def _mab_credentials(
     request: AccessRequest, mac: str, slot: SlotRecord, nas: NasRecord | None, open_password: "PasswordOpener"
 ) -> Credentials:
     if request.mac and request.mac != mac:
         return Credentials("mab", reason="mac-mismatch")
-    auth_type = challenged_by(request)
+    auth_type = challenge_auth_type(request)
     if not auth_type and is_mac_password(request, mac, nas):
-        return _MAB
+        return _MAB_VERIFIED
     expected = expected_password(request, slot, nas, open_password.open_text)
     if expected is None:
         return Credentials("mab", reason="wrong-mab-password", detail=f"{password_detail(nas)}, which is not stored")
     if auth_type:
-        return Credentials("mab", (("Cleartext-Password", ":=", quoted(expected)), ("Auth-Type", ":=", auth_type)))
-    if form_of(nas) != "mac" and is_text(request, expected):
-        return _MAB
+        return Credentials(
+            "mab", (("Cleartext-Password", ":=", escape_quoted(expected)), ("Auth-Type", ":=", auth_type))
+        )
+    if password_form(nas) != "mac" and is_expected_password(request, expected):
+        return _MAB_VERIFIED
     return Credentials("mab", reason="wrong-mab-password", detail=password_detail(nas))
 
 
-def _stored_user(
+def _user_credentials(
     request: AccessRequest,
     view: ReplicaView,
     slot: SlotRecord,
@@ -172,7 +181,7 @@ def _stored_user(
         if not user.sealed_password:
             return Credentials(method, reason="chap-not-allowed")
         return Credentials(
-            method, (("Cleartext-Password", ":=", quoted(open_password(user))), ("Auth-Type", ":=", "CHAP"))
+            method, (("Cleartext-Password", ":=", escape_quoted(open_password(user))), ("Auth-Type", ":=", "CHAP"))
         )
     if not user.sealed_nt_hash:
         return Credentials(method, reason="mschap-not-allowed")
@@ -180,7 +189,7 @@ def _stored_user(
     return Credentials(method, (("NT-Password", ":=", f"0x{open_password.nt_hash(user)}"), how))
 
 
-def quoted(value: str) -> str:
+def escape_quoted(value: str) -> str:
     """Escape for rlm_python3, which reads values as double-quoted strings."""
     return value.replace("\\", "\\\\")
 
@@ -204,7 +213,7 @@ class PasswordOpener:
         """Open a NAS's text, which all its requests need."""
         text = self._texts.get((sealed, context))
         if text is None:
-            if len(self._texts) >= MAX_TEXTS:
+            if len(self._texts) >= MAX_OPENED_PASSWORDS:
                 self._texts.clear()
             text = self._texts[sealed, context] = self._sealer.open(sealed, context).decode()
         return text

@@ -16,29 +16,29 @@ from nac.self_tests import ticket as self_test
 from nac.self_tests.ticket import Ticket
 from nac.vendors import vendor_name
 from radius.module.certificate_fields import certificate_fields
-from radius.module.eap_names import eap_names, wanted_types
-from radius.module.eap_types import TUNNEL_OF_METHOD, TUNNELLED_METHODS, UNFINISHED_TUNNELS, offer
-from radius.module.failure import explain_failure
+from radius.module.eap_names import eap_names, list_requested_types
+from radius.module.eap_types import TUNNEL_OF_METHOD, TUNNELLED_METHODS, UNFINISHED_TUNNELS, offer_detail
+from radius.module.failure_reasons import explain_failure
 from radius.module.mab import password_detail
-from radius.module.policies import NO_POLICY, Outcome, Policies
-from radius.module.request import AccessRequest, Attributes, collect, first
-from radius.module.resumption import (
+from radius.module.policies import NO_POLICY, CompiledPolicies, Outcome
+from radius.module.request import AccessRequest, Attributes, first_value, group_by_name
+from radius.module.tls_sessions import (
     CertificateUnreadable,
     SessionUnreadable,
     discard_session,
     keep_resumable,
-    stored_certificate,
-    stored_version,
+    read_stored_certificate,
+    read_stored_version,
 )
 from radius.module.trust import (
     AUTHORITY_REASONS,
     check_certificate,
-    external_sighting,
     find_issuer,
+    find_unreported_authority,
     holder_name,
     issuer_detail,
 )
-from radius.module.verified import user_facts
+from radius.module.verifier_results import user_facts
 
 _TUNNEL_METHODS = frozenset((*TUNNELLED_METHODS, *UNFINISHED_TUNNELS))
 _TLS_METHODS = frozenset(("eap-tls", *_TUNNEL_METHODS))
@@ -47,13 +47,13 @@ USER_METHODS = frozenset((*TUNNELLED_METHODS, "pap", "chap", "mschapv1", "mschap
 _PASSWORD_METHODS = ("mab", "pap", "chap", "mschapv1", "mschapv2", "eap-ttls-pap")
 
 # Otherwise a help desk approves an address that the device changes the next day.
-_MADE_UP = "the device invented this address (random, private): turn that off for this network"
+_RANDOM_MAC_DETAIL = "the device invented this address (random, private): turn that off for this network"
 
 # Engine attributes by name.
-Facts = dict[str, Values]
+EngineFacts = dict[str, Values]
 
 
-class Place(NamedTuple):
+class RequestLocation(NamedTuple):
     """Tenant, NAS and site of a request; NAS and site are None if unregistered."""
 
     slot: SlotRecord | None
@@ -62,7 +62,7 @@ class Place(NamedTuple):
     # The policy there, None if nothing is published.
     policy: PolicyRecord | None
     # Attributes of the place for rules.
-    facts: Facts
+    facts: EngineFacts
 
     @property
     def nas_id(self) -> str:
@@ -73,12 +73,12 @@ class Place(NamedTuple):
         return self.site.site_id if self.site else ""
 
 
-NOWHERE = Place(None, None, None, None, {})
+UNKNOWN_LOCATION = RequestLocation(None, None, None, None, {})
 # Cache size. Invented NAS names displace only entries of this cache.
-MAX_PLACES = 10_000
+MAX_LOCATIONS = 10_000
 
 
-class Places:
+class LocationCache:
     """Caches places while the replica is unchanged: it saves six lookups for each packet.
 
     Not thread-safe: each instance of the module, which radiusd calls one at a time, has its own.
@@ -86,14 +86,14 @@ class Places:
 
     def __init__(self) -> None:
         self._version: tuple[str, int] | None = None
-        self._places: dict[tuple[int, str, str, str], Place] = {}
+        self._places: dict[tuple[int, str, str, str], RequestLocation] = {}
         # Places of one policy share its document, which may have 100 kB.
         self._policies: dict[tuple[int, str], PolicyRecord | None] = {}
 
-    def find(self, request: AccessRequest, view: ReplicaView) -> Place:
+    def find(self, request: AccessRequest, view: ReplicaView) -> RequestLocation:
         version = view.version
         places = self._places
-        if version != self._version or len(places) >= MAX_PLACES:
+        if version != self._version or len(places) >= MAX_LOCATIONS:
             places.clear()
             self._policies.clear()
             self._version = version
@@ -103,21 +103,21 @@ class Places:
             place = places[key] = self._locate(request, view)
         return place
 
-    def _locate(self, request: AccessRequest, view: ReplicaView) -> Place:
+    def _locate(self, request: AccessRequest, view: ReplicaView) -> RequestLocation:
         slot = view.slot(request.slot)
         if slot is None:
-            return NOWHERE
+            return UNKNOWN_LOCATION
         nas = request.find_nas(view, slot.tenant)
         site_id = nas.site_id if nas else slot.default_site_id
         site = view.site(slot.tenant, site_id) if site_id else None
         policy = self._policy(slot.tenant, site.policy_id, view) if site and site.policy_id else None
-        facts: Facts = {}
+        facts: EngineFacts = {}
         if site is not None:
             facts["site.name"] = (site.name,)
         if nas is not None:
             facts["nas.name"] = (nas.name,)
             facts["nas.vendor"] = (vendor_name(nas.vendor),)
-        return Place(slot, nas, site, policy, facts)
+        return RequestLocation(slot, nas, site, policy, facts)
 
     def _policy(self, tenant: int, policy_id: str, view: ReplicaView) -> PolicyRecord | None:
         key = tenant, policy_id
@@ -126,7 +126,7 @@ class Places:
         return self._policies[key]
 
 
-class Case:
+class AuthenticationCase:
     """A device's request, and facts collected on the way to a verdict."""
 
     __slots__ = (
@@ -155,10 +155,10 @@ class Case:
         self.stored_version = ""
         # The name: inside a tunnel the inner one, with a certificate its name once read. Without the tenant's own
         # realm.
-        inner_name = first(self.state, "Admit-User") if method in _TUNNEL_METHODS else ""
+        inner_name = first_value(self.state, "Admit-User") if method in _TUNNEL_METHODS else ""
         self.identity = inner_name or request.user_name
         self.at = clock.epoch_microseconds()
-        self.place = NOWHERE
+        self.place = UNKNOWN_LOCATION
         # Result of the verifier, if used.
         self.answer: VerificationResult | None = None
         self._certificate: Attributes | None = None
@@ -171,11 +171,11 @@ class Case:
         # Id of the external authority that issued the certificate, if to be reported.
         self.external_authority = ""
         # Attributes for the engine that the packet does not have.
-        self.facts: Facts = {}
+        self.facts: EngineFacts = {}
         # Set for a self-test of the tenant.
         self.ticket: Ticket | None = None
 
-    def locate(self, place: Place) -> None:
+    def locate(self, place: RequestLocation) -> None:
         """Set the place, and remove the tenant's own realms from the name.
 
         So sessions, limits and log have one name for a user. With a certificate the name is not looked up.
@@ -189,7 +189,7 @@ class Case:
         """The device's certificate; until it was read, in radiusd's words, which are enough to explain a failure."""
         if self._certificate is None:
             shown = "TLS-Client-Cert-Serial" in self.request.attributes
-            self._certificate = collect(self.request.pairs) if shown else {}
+            self._certificate = group_by_name(self.request.pairs) if shown else {}
         return self._certificate
 
     @certificate.setter
@@ -211,7 +211,7 @@ class Case:
         return "EAP-Session-Resumed" in self.request.attributes
 
 
-def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
+def decide_case(case: AuthenticationCase, view: ReplicaView, policies: CompiledPolicies) -> Outcome:
     """The verdict for a device whose credentials hold. Stores facts in `case`."""
     slot = case.place.slot
     if slot is None:
@@ -222,23 +222,23 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
     if slot.status != "active":
         return Outcome(False, "tenant-suspended")
     if case.request.nas_identifier == self_test.NAS_IDENTIFIER:
-        case.ticket = ticket_of(case.request, slot, case.at // 1_000_000)
+        case.ticket = read_self_test_ticket(case.request, slot, case.at // 1_000_000)
         if case.ticket is None:
             return Outcome(False, "self-test-refused")
     if case.answer is not None and not case.answer.verified:
         return Outcome(False, case.answer.reason, case.answer.detail)
     if "EAP-Message" in case.request.attributes and (mixed := _mixed_conversation(case)):
         return Outcome(False, "eap-failed", mixed)
-    if case.method in _TLS_METHODS and (refused := _admit_tls(case, view, slot)):
+    if case.method in _TLS_METHODS and (refused := _check_tls(case, view, slot)):
         return refused
     if case.method not in slot.methods:
-        return Outcome(False, "method-not-offered", offer(slot.methods))
-    if case.method in USER_METHODS and (refused := _admit_user(case, view, slot)):
+        return Outcome(False, "method-not-offered", offer_detail(slot.methods))
+    if case.method in USER_METHODS and (refused := _check_user(case, view, slot)):
         return refused
     return apply_policy(case, view, policies, slot)
 
 
-def ticket_of(request: AccessRequest, slot: SlotRecord, now_seconds: int) -> Ticket | None:
+def read_self_test_ticket(request: AccessRequest, slot: SlotRecord, now_seconds: int) -> Ticket | None:
     """The valid self-test ticket of the request; None without one."""
     return self_test.read_ticket(
         mac=request.mac,
@@ -249,33 +249,33 @@ def ticket_of(request: AccessRequest, slot: SlotRecord, now_seconds: int) -> Tic
     )
 
 
-def _mixed_conversation(case: Case) -> str:
+def _mixed_conversation(case: AuthenticationCase) -> str:
     """Why the session-state is not of one EAP conversation with one TLS handshake; "" if it is."""
     if "Admit-Participants" not in case.state:
         return "radiusd has no state of this conversation"
     return "two TLS handshakes in one conversation" if len(case.state.get("TLS-Cache-Filename", ())) > 1 else ""
 
 
-def _admit_tls(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
+def _check_tls(case: AuthenticationCase, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
     if not case.tls_version:
         # Device data came with the end of the handshake: radiusd notes no version then (tls_handshake_recv in
         # src/main/tls.c of 3.2.7), but always stores the session.
-        case.stored_version = stored_version(first(case.state, "TLS-Cache-Filename"))
-    refused = _admit_certificate(case, view, slot) if case.method == "eap-tls" else _admit_tunnelled(case)
+        case.stored_version = read_stored_version(first_value(case.state, "TLS-Cache-Filename"))
+    refused = _check_client_certificate(case, view, slot) if case.method == "eap-tls" else _check_tunnel(case)
     version = case.tls_version
     if refused is None and version not in slot.tls_versions and (version or slot.tls_versions != TLS_VERSIONS):
         return Outcome(False, "tls-version", f"TLS {version or '?'}; offered here: {', '.join(slot.tls_versions)}")
     return refused
 
 
-def _admit_tunnelled(case: Case) -> Outcome | None:
+def _check_tunnel(case: AuthenticationCase) -> Outcome | None:
     """Check that the password held in this very conversation.
 
     If a TLS session is resumed, radiusd asks for no password and does not know the user, or whether the session began
     with a password. Even one that began with a certificate is accepted (cbtls_get_session in src/main/tls.c of 3.2.7).
     So no session is kept for resumption.
     """
-    discard_session(first(case.state, "TLS-Cache-Filename"))
+    discard_session(first_value(case.state, "TLS-Cache-Filename"))
     if case.resumed or "Admit-Verified" not in case.state:
         return Outcome(False, "eap-failed", "a TLS session was resumed; this method needs the password every time")
     case.facts["tls.version"] = (case.tls_version,)
@@ -283,7 +283,7 @@ def _admit_tunnelled(case: Case) -> Outcome | None:
     return None
 
 
-def _admit_user(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
+def _check_user(case: AuthenticationCase, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
     """Check the current state: the user may have been blocked or removed since the conversation began."""
     if case.answer is not None and case.answer.source:
         return None
@@ -293,22 +293,22 @@ def _admit_user(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | No
     return Outcome(False, "user-disabled") if user.is_disabled_or_expired(case.at // 1_000_000) else None
 
 
-def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
+def _check_client_certificate(case: AuthenticationCase, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
     try:
-        case.certificate = _shown_certificate(case)
+        case.certificate = _read_client_certificate(case)
     except (SessionUnreadable, CertificateUnreadable) as error:
         return Outcome(False, "certificate-invalid", str(error))
     facts = case.facts
     # The certificate's name counts for policy, log and accounting; the device may claim any other one.
     name = holder_name(case.certificate)
     facts["identity"] = (name,) if name else ()
-    case.identity = name or first(case.certificate, "TLS-Client-Cert-Serial")
+    case.identity = name or first_value(case.certificate, "TLS-Client-Cert-Serial")
     facts["tls.version"] = (case.tls_version,)
     facts["tls.resumed"] = (case.resumed,)
     at = case.at // 1_000_000
     issuer = find_issuer(case.certificate, view, slot)
     reason = check_certificate(case.certificate, case.certificate_der, issuer, view, slot, facts, at=at)
-    case.external_authority = external_sighting(slot.tenant, case.certificate_der, issuer, at=at)
+    case.external_authority = find_unreported_authority(slot.tenant, case.certificate_der, issuer, at=at)
     if not reason and facts.get("certificate.profile") == (self_test.SELF_TEST_PROFILE,):
         # No device has it, so a stolen key of it is useless.
         reason = "" if case.ticket else "self-test-refused"
@@ -321,20 +321,20 @@ def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outco
     return Outcome(False, reason, issuer_detail(reason, case.certificate))
 
 
-def _shown_certificate(case: Case) -> Attributes:
+def _read_client_certificate(case: AuthenticationCase) -> Attributes:
     """The device's certificate, from the session that radiusd has stored.
 
     Raises SessionUnreadable or CertificateUnreadable.
     """
     try:
-        session_file = first(case.state, "TLS-Cache-Filename")
-        resumed_file = first(case.certificate, "TLS-Client-Cert-Filename")
+        session_file = first_value(case.state, "TLS-Cache-Filename")
+        resumed_file = first_value(case.certificate, "TLS-Client-Cert-Filename")
         case.session_files = session_file, resumed_file
         if not session_file:
             session_file = resumed_file
-            case.certificate_der, certificate = stored_certificate(session_file)
+            case.certificate_der, certificate = read_stored_certificate(session_file)
             return certificate
-        case.certificate_der, certificate = stored_certificate(session_file)
+        case.certificate_der, certificate = read_stored_certificate(session_file)
         if case.resumed or case.tls_version == "1.2":
             keep_resumable(session_file, certificate)
         return certificate
@@ -345,7 +345,7 @@ def _shown_certificate(case: Case) -> Attributes:
         return case.certificate
 
 
-def explain_reject(case: Case, view: ReplicaView) -> Outcome:
+def explain_reject(case: AuthenticationCase, view: ReplicaView) -> Outcome:
     """Explain a reject that radiusd itself decided."""
     slot = case.place.slot
     if slot is None:
@@ -355,38 +355,38 @@ def explain_reject(case: Case, view: ReplicaView) -> Outcome:
     # The failure inside a tunnel came first.
     said = (*case.state.get("Module-Failure-Message", ()), *case.request.values("Module-Failure-Message"))
     reason, detail = explain_failure(said)
-    inside = first(case.state, "Admit-Reason")
+    inside = first_value(case.state, "Admit-Reason")
     if inside:
-        reason, detail = inside, first(case.state, "Admit-Detail")
+        reason, detail = inside, first_value(case.state, "Admit-Detail")
     elif case.method in _PASSWORD_METHODS and reason in ("eap-failed", "tls-failed"):
         reason = "wrong-password"
     if case.method == "mab" and reason == "wrong-password":
         reason, detail = "wrong-mab-password", password_detail(case.place.nas)
-    elif reason == "unknown-ca" and foreign_authority(case, view, slot):
+    elif reason == "unknown-ca" and is_foreign_authority(case, view, slot):
         reason = "wrong-tenant-ca"
     if reason == "method-not-offered" and not (inside and detail):
-        detail = offer(slot.methods, case.method if inside else _wanted(case))
+        detail = offer_detail(slot.methods, case.method if inside else _requested_types(case))
     elif reason in AUTHORITY_REASONS:
-        detail = issuer_detail(reason, collect(case.request.pairs), detail)
+        detail = issuer_detail(reason, group_by_name(case.request.pairs), detail)
     elif reason == "tls-version":
         detail = f"{detail}; offered here: {', '.join(slot.tls_versions)}".removeprefix("; ")
     return Outcome(False, reason, detail)
 
 
-def _wanted(case: Case) -> str:
+def _requested_types(case: AuthenticationCase) -> str:
     """EAP types that the device wants instead of the proposed one, inside a tunnel or not; "" if unknown.
 
     Inside, the method is then unknown, because the device did not accept the proposed one.
     """
-    inner = wanted_types(first(case.state, "Admit-Inner-EAP"))
-    outer = wanted_types(case.request.attributes.get("EAP-Message", ""))
+    inner = list_requested_types(first_value(case.state, "Admit-Inner-EAP"))
+    outer = list_requested_types(case.request.attributes.get("EAP-Message", ""))
     if not inner:
         return eap_names(outer)
     case.method = TUNNEL_OF_METHOD.get(case.method, case.method)
     return f"{eap_names(inner)} inside {eap_names(outer)}"
 
 
-def foreign_authority(case: Case, view: ReplicaView, slot: SlotRecord) -> bool:
+def is_foreign_authority(case: AuthenticationCase, view: ReplicaView, slot: SlotRecord) -> bool:
     """Whether the chain has an authority of another tenant and not of this one. Only selects the words of a reject.
 
     OpenSSL verifies from the root down, so at an unknown root radiusd has seen only the issuing authority.
@@ -399,7 +399,7 @@ def foreign_authority(case: Case, view: ReplicaView, slot: SlotRecord) -> bool:
     return False
 
 
-def _count_sessions(case: Case, view: ReplicaView, slot: SlotRecord) -> None:
+def _count_sessions(case: AuthenticationCase, view: ReplicaView, slot: SlotRecord) -> None:
     """Add session counts; missing without a key. A current session of this device counts, too."""
     if case.request.mac:
         case.facts["session.count.endpoint"] = (view.session_count(slot.tenant, f"m{case.request.mac}"),)
@@ -409,7 +409,7 @@ def _count_sessions(case: Case, view: ReplicaView, slot: SlotRecord) -> None:
         case.facts["session.count.user"] = (view.session_count(slot.tenant, f"u{str(identity[0]).lower()}"),)
 
 
-def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRecord) -> Outcome:
+def apply_policy(case: AuthenticationCase, view: ReplicaView, policies: CompiledPolicies, slot: SlotRecord) -> Outcome:
     site = case.place.site
     if site is None:
         return Outcome(False, "no-site")
@@ -417,10 +417,10 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
     if record is None:
         if not site.monitor:
             return Outcome(False, "no-policy")
-        return policies.for_site(site, NO_POLICY).unasked(case.vendor, "no-policy")
+        return policies.for_site(site, NO_POLICY).deny_undecided(case.vendor, "no-policy")
     request, facts, now_seconds = case.request, case.facts, case.at // 1_000_000
     expired = False
-    endpoint = _endpoint(case, view, slot)
+    endpoint = _find_endpoint(case, view, slot)
     if endpoint is not None:
         if endpoint.status == "blocked":
             return Outcome(False, "endpoint-blocked")
@@ -452,7 +452,7 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
             facts[name] = found
         elif request.may_have_lost(packet_attribute_name(name)):
             # Do not skip a rule that denies by it.
-            return site_policy.unasked(case.vendor, "unreadable-text", packet_attribute_name(name))
+            return site_policy.deny_undecided(case.vendor, "unreadable-text", packet_attribute_name(name))
     if site_policy.certificate_reads and case.method == "eap-tls":
         refused = _add_certificate_fields(case, site_policy.certificate_reads)
         if refused is not None:
@@ -464,11 +464,13 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
             return outcome._replace(reason="endpoint-expired")
         if not request.mac:
             return outcome._replace(reason="no-station", detail=request.station_detail())
-        return outcome._replace(reason="unknown-mac", detail=_MADE_UP if is_random_mac(request.mac) else outcome.detail)
+        return outcome._replace(
+            reason="unknown-mac", detail=_RANDOM_MAC_DETAIL if is_random_mac(request.mac) else outcome.detail
+        )
     return outcome
 
 
-def _endpoint(case: Case, view: ReplicaView, slot: SlotRecord) -> EndpointRecord | None:
+def _find_endpoint(case: AuthenticationCase, view: ReplicaView, slot: SlotRecord) -> EndpointRecord | None:
     if case.ticket is None:
         return view.endpoint(slot.tenant, case.request.mac) if case.request.mac else None
     if not case.ticket.known:
@@ -477,7 +479,7 @@ def _endpoint(case: Case, view: ReplicaView, slot: SlotRecord) -> EndpointRecord
     return EndpointRecord("", "Self-test", "active", groups, 0, {})
 
 
-def _add_certificate_fields(case: Case, names: tuple[str, ...]) -> Outcome | None:
+def _add_certificate_fields(case: AuthenticationCase, names: tuple[str, ...]) -> Outcome | None:
     if not case.certificate_der:
         # Do not skip a rule that denies by one of them.
         return Outcome(False, "certificate-unread", ", ".join(names))

@@ -50,14 +50,14 @@ def eap_names(numbers: Iterable[int]) -> str:
     return ", ".join(dict.fromkeys(map(eap_name, numbers)))
 
 
-def nak_types(message: str) -> tuple[int, ...]:
+def list_nak_types(message: str) -> tuple[int, ...]:
     """The types that a NAK lists, in its order; `message` is its EAP-Message in hex (0x03...)."""
     return tuple(number for number in bytes.fromhex(message[2:])[_TYPE_AT + 1 :] if number)
 
 
-def wanted_types(message: str) -> tuple[int, ...]:
+def list_requested_types(message: str) -> tuple[int, ...]:
     """Types that a device asks for in its EAP-Message (hex), by a NAK or by beginning one; () if none."""
     packet = bytes.fromhex(message[2:])
     if len(packet) <= _TYPE_AT or packet[_TYPE_AT] == _IDENTITY:
         return ()
-    return nak_types(message) if packet[_TYPE_AT] == _NAK else (packet[_TYPE_AT],)
+    return list_nak_types(message) if packet[_TYPE_AT] == _NAK else (packet[_TYPE_AT],)

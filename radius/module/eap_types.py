@@ -38,17 +38,17 @@ def offered_types(methods: tuple[str, ...], *, mab: bool) -> tuple[str, ...]:
     return ("MD5", *types) if mab and "mab" in methods else types
 
 
-def begun_type(proposed: Iterable[int], offered: tuple[str, ...]) -> str:
+def first_offered_type(proposed: Iterable[int], offered: tuple[str, ...]) -> str:
     """rlm_eap's name of the first proposed type that is offered; "" for none."""
     return next((name for number in proposed if (name := _BY_NUMBER.get(number, "")) in offered), "")
 
 
-def eap_name_of(eap_type: str) -> str:
+def eap_type_label(eap_type: str) -> str:
     """rlm_eap's name of a type in the words of radius.module.eap_names."""
     return eap_name(_NUMBERS[eap_type])
 
 
-class WantedTypes:
+class PreferredTypes:
     """Last wanted types of devices that differ from the first proposal. Saves two packets."""
 
     def __init__(self, max_devices: int = MAX_DEVICES) -> None:
@@ -56,7 +56,7 @@ class WantedTypes:
         # (slot, MAC address) -> type
         self._wanted: OrderedDict[tuple[int, str], str] = OrderedDict()
 
-    def first_of(self, offered: tuple[str, ...], slot: int, mac: str) -> str:
+    def choose_type(self, offered: tuple[str, ...], slot: int, mac: str) -> str:
         wanted = self._wanted.get((slot, mac))
         return wanted if wanted in offered else offered[0]
 
@@ -69,7 +69,7 @@ class WantedTypes:
             self._wanted.popitem(last=False)
 
 
-def eap_method(eap_type: str, state: Attributes) -> str:
+def find_eap_method(eap_type: str, state: Attributes) -> str:
     """The method of a conversation, by the type of its last packet and what radiusd keeps of it."""
     inside = state.get("Admit-Method")
     if inside and eap_type in _TUNNELS:
@@ -78,13 +78,13 @@ def eap_method(eap_type: str, state: Attributes) -> str:
     return found or ("mab" if eap_type in _MAB_TYPES and "Admit-MAB-Password" in state else "eap")
 
 
-def offer(methods: tuple[str, ...], wanted: str = "") -> str:
+def offer_detail(methods: tuple[str, ...], wanted: str = "") -> str:
     """Detail of a reject: the type that the device wants, if known, and the offered ones."""
     asks = f"the device wants {wanted}; " if wanted else ""
     return f"{asks}offered here: {', '.join(methods)}"
 
 
-def tls_version_inside(noted: str) -> str:
+def tunnel_tls_version(noted: str) -> str:
     """TLS version of a conversation with an established tunnel, from radiusd's note ("TLS 1.2").
 
     radiusd notes the version only if the last packet of the handshake has no device data (tls_handshake_recv in

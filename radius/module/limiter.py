@@ -4,7 +4,7 @@ All tables are bounded and shared fairly: a flood at one tenant does not displac
 microseconds.
 """
 
-from radius.module.keys import Key, SharedTable
+from radius.module.failure_keys import FailureKey, SharedTable
 from radius.module.trusted_stations import TrustedStations
 
 # A key, its list and its place in the table take about 300 bytes: 12 MB at most.
@@ -24,7 +24,7 @@ class FailureLimiter:
         # key -> [window start, failures, last logged, suppressed since]
         self._failures: SharedTable[list[int]] = SharedTable(max_keys)
 
-    def is_limited(self, key: Key, *, limit: int, window_seconds: int, at: int) -> bool:
+    def is_limited(self, key: FailureKey, *, limit: int, window_seconds: int, at: int) -> bool:
         entry = self._failures.get(key)
         if entry is None:
             return False
@@ -33,14 +33,14 @@ class FailureLimiter:
             return False
         return entry[1] >= limit
 
-    def count_failure(self, key: Key, *, window_seconds: int, at: int) -> None:
+    def count_failure(self, key: FailureKey, *, window_seconds: int, at: int) -> None:
         entry = self._failures.get(key)
         if entry is None or _has_ended(entry, window_seconds, at):
             self._failures.put(key, [at, 1, 0, 0])
         else:
             entry[1] += 1
 
-    def suppressed_before(self, key: Key, *, at: int) -> int | None:
+    def suppressed_before(self, key: FailureKey, *, at: int) -> int | None:
         """Number of suppressed rejects to report with this one; None if this one is not logged."""
         entry = self._failures.get(key)
         if entry is None:
@@ -65,7 +65,7 @@ class GuessLimiter:
         self.trusted = trusted
         self._failures = FailureLimiter(max_names)
 
-    def is_limited(self, key: Key, *, limit: int, window_seconds: int, at: int) -> bool:
+    def is_limited(self, key: FailureKey, *, limit: int, window_seconds: int, at: int) -> bool:
         if not self._failures.is_limited(self._counted(key), limit=limit, window_seconds=window_seconds, at=at):
             return False
         if not key[2] or key in self.trusted:
@@ -73,15 +73,15 @@ class GuessLimiter:
         self.trusted.refresh()
         return key not in self.trusted
 
-    def count_failure(self, key: Key, *, window_seconds: int, at: int) -> None:
+    def count_failure(self, key: FailureKey, *, window_seconds: int, at: int) -> None:
         self._failures.count_failure(self._counted(key), window_seconds=window_seconds, at=at)
 
-    def count_success(self, key: Key) -> None:
+    def count_success(self, key: FailureKey) -> None:
         """Count this station separately for this user from now on, after a correct password."""
         if key[2]:
             self.trusted.add(key)
 
-    def _counted(self, key: Key) -> Key:
+    def _counted(self, key: FailureKey) -> FailureKey:
         return key if key in self.trusted else (*key[:2], "")
 
 

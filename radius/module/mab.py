@@ -12,19 +12,21 @@ from nac.replica.records import NasRecord, SlotRecord, mab_password_context
 from radius.module.request import AccessRequest
 
 # Opens a text sealed with the cell's key for a context.
-Open = Callable[[bytes, str], str]
+SealedTextOpener = Callable[[bytes, str], str]
 
-_FORMS = {"mac": "the MAC address", "fixed": "its fixed text", "secret": "its shared secret", "empty": "no text"}
+_FORM_NAMES = {"mac": "the MAC address", "fixed": "its fixed text", "secret": "its shared secret", "empty": "no text"}
 
 
-def form_of(nas: NasRecord | None) -> str:
+def password_form(nas: NasRecord | None) -> str:
     """Kind of the NAS's password: mac, fixed, secret or empty."""
     return nas.mab_password if nas is not None else "mac"
 
 
-def expected_password(request: AccessRequest, slot: SlotRecord, nas: NasRecord | None, open_sealed: Open) -> str | None:
+def expected_password(
+    request: AccessRequest, slot: SlotRecord, nas: NasRecord | None, open_sealed: SealedTextOpener
+) -> str | None:
     """Password that the NAS should send, a MAC address in the notation of its name; None if unknown."""
-    form = form_of(nas)
+    form = password_form(nas)
     if nas is None or form == "mac":
         return request.user_name
     if form == "empty":
@@ -37,7 +39,7 @@ def expected_password(request: AccessRequest, slot: SlotRecord, nas: NasRecord |
     return next((open_sealed(secret.sealed, secret.context) for secret in of_request), None)
 
 
-def challenged_by(request: AccessRequest) -> str:
+def challenge_auth_type(request: AccessRequest) -> str:
     """Auth-Type by which radiusd checks the response to a challenge; "" without one."""
     attributes = request.attributes
     if "CHAP-Password" in attributes:
@@ -56,11 +58,11 @@ def is_mac_password(request: AccessRequest, mac: str, nas: NasRecord | None) -> 
     return normalise_mac(password) == mac if password else request.attributes.get("Service-Type") == "Call-Check"
 
 
-def is_text(request: AccessRequest, expected: str) -> bool:
+def is_expected_password(request: AccessRequest, expected: str) -> bool:
     """Whether the request's User-Password ("" if missing) equals `expected`."""
     return hmac.compare_digest(request.attributes.get("User-Password", "").encode(), expected.encode())
 
 
 def password_detail(nas: NasRecord | None) -> str:
     """The detail of a reject because of the password."""
-    return f"Admit expects {_FORMS[form_of(nas)]} as the password from this NAS"
+    return f"Admit expects {_FORM_NAMES[password_form(nas)]} as the password from this NAS"

@@ -8,7 +8,7 @@ from nac.pools.claims import Claim, ClaimsFile, parse_created_at
 from nac.replica.records import PoolLeaseRecord, PoolStockRecord
 
 
-class Taken(NamedTuple):
+class GrantedAddress(NamedTuple):
     number: int
     grant: int
     address: str
@@ -25,20 +25,20 @@ class OpenPool:
         # Earlier grants may be taken; this file does not show it.
         self._made_at = parse_created_at(path.name)
         # Available numbers with their grants.
-        self._offered: dict[int, Taken] = {}
+        self._offered: dict[int, GrantedAddress] = {}
         self._ready: deque[int] = deque()
         # The last claimed number of each device.
         self._numbers = claims.last_numbers()
 
     def restock(self, stocked_at: int, stock: PoolStockRecord | None) -> None:
         self.stocked_at = stocked_at
-        offered = (Taken(*entry) for entry in stock.ready) if stock else ()
+        offered = (GrantedAddress(*entry) for entry in stock.ready) if stock else ()
         self._offered = {each.number: each for each in offered if each.grant > self._made_at}
         self._ready = deque(self._offered)
 
-    def take(self, mac: str, lease: PoolLeaseRecord | None, *, now: int) -> Taken | None:
+    def take(self, mac: str, lease: PoolLeaseRecord | None, *, now: int) -> GrantedAddress | None:
         """The address that the device has or had last, if no other device has it; otherwise a ready one."""
-        taken = self._again(mac) or (lease and self._leased(mac, lease)) or self._next(mac)
+        taken = self._again(mac) or (lease and self._find_leased(mac, lease)) or self._next(mac)
         if taken is not None:
             before = self._claims[taken.number].mac
             if self._numbers.get(before) == taken.number:
@@ -50,7 +50,7 @@ class OpenPool:
     def close(self) -> None:
         self._claims.close()
 
-    def _again(self, mac: str) -> Taken | None:
+    def _again(self, mac: str) -> GrantedAddress | None:
         """Its own claim that the replica does not have yet."""
         number = self._numbers.get(mac)
         offered = None if number is None else self._offered.get(number)
@@ -59,18 +59,20 @@ class OpenPool:
         claim = self._claims[offered.number]
         return offered if claim.mac == mac and claim.grant == offered.grant else None
 
-    def _leased(self, mac: str, lease: PoolLeaseRecord) -> Taken | None:
+    def _find_leased(self, mac: str, lease: PoolLeaseRecord) -> GrantedAddress | None:
         """Its address by the replica, unless another device has claimed it meanwhile."""
         if not self._has_entry(lease.number) or (lease.ready and lease.grant <= self._made_at):
             return None
-        if _is_anothers(self._claims[lease.number], lease.grant, mac):
+        if _is_taken_by_another(self._claims[lease.number], lease.grant, mac):
             return None
-        return Taken(lease.number, lease.grant, lease.address)
+        return GrantedAddress(lease.number, lease.grant, lease.address)
 
-    def _next(self, mac: str) -> Taken | None:
+    def _next(self, mac: str) -> GrantedAddress | None:
         while self._ready:
             offered = self._offered[self._ready.popleft()]
-            if self._has_entry(offered.number) and not _is_anothers(self._claims[offered.number], offered.grant, mac):
+            if self._has_entry(offered.number) and not _is_taken_by_another(
+                self._claims[offered.number], offered.grant, mac
+            ):
                 return offered
         return None
 
@@ -86,7 +88,7 @@ class OpenPool:
         return number < len(larger)
 
 
-def _is_anothers(claim: Claim, grant: int, mac: str) -> bool:
+def _is_taken_by_another(claim: Claim, grant: int, mac: str) -> bool:
     """Whether another device claimed it under this grant, or under an earlier one after this grant's time
     (microseconds)."""
     return claim.mac != mac and claim.grant > 0 and (claim.grant == grant or (claim.at + 1) * 1_000_000 > grant)

@@ -5,7 +5,7 @@ from pathlib import Path
 from nac.packet_values import packet_value
 from nac.replica.records import EndpointRecord
 from nac.secrets import MasterKeyFile, Sealer
-from radius.module.decision import Case
+from radius.module.decision import AuthenticationCase
 from radius.module.policies import Outcome
 
 
@@ -22,7 +22,7 @@ class PassphraseOpener:
         return self._sealer.open(endpoint.sealed_psk, endpoint.psk_context).decode()
 
 
-def complete(case: Case, outcome: Outcome, open_passphrase: PassphraseOpener) -> Outcome:
+def add_passphrase(case: AuthenticationCase, outcome: Outcome, open_passphrase: PassphraseOpener) -> Outcome:
     """Add the passphrase to the reply. Denies if the outcome needs one and none is stored."""
     passphrase = open_passphrase(case.endpoint) if case.endpoint is not None else ""
     ssid = next((name for name in packet_value(case.request, "ssid") if isinstance(name, str)), "")

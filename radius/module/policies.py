@@ -11,7 +11,7 @@ from nac.engine.outcome import Verdict
 from nac.packet_values import Values, is_packet_attribute
 from nac.replica.records import PolicyRecord, SiteRecord
 from nac.vendors import AttributeTemplate, PoolAssignment, ReplyPair
-from radius.module.certificate_fields import is_field
+from radius.module.certificate_fields import is_certificate_field
 
 # Cache of the cell's compiled policies; a site with its own fallback or time zone needs another entry.
 MAX_COMPILED_POLICIES = 2_000
@@ -77,7 +77,7 @@ class SitePolicy:
         # Attributes of live sessions.
         self.session_reads = policy.reads & SESSION_COUNTS
         # Certificate fields that need parsing.
-        self.certificate_reads = tuple(filter(is_field, reads))
+        self.certificate_reads = tuple(filter(is_certificate_field, reads))
         # By identity: `decide` returns the same object for a rule and vendor, for the life of the policy.
         self._outcomes: dict[int, Outcome] = {}
 
@@ -87,7 +87,7 @@ class SitePolicy:
             found = self._outcomes[id(decision)] = self._make(decision)
         return found
 
-    def unasked(self, vendor: Values, reason: str, detail: str = "") -> Outcome:
+    def deny_undecided(self, vendor: Values, reason: str, detail: str = "") -> Outcome:
         """A deny without evaluating the rules; only logged if the site is in monitor mode."""
         return self.outcome(self.policy.decisions.of(vendor, -1)).refused(reason, detail)
 
@@ -115,7 +115,7 @@ class SitePolicy:
 NO_POLICY = PolicyRecord("", "", 0, b"{}")
 
 
-class Policies:
+class CompiledPolicies:
     """Compiles a policy again when its replica record changes. Sites with equal settings share one."""
 
     def __init__(self) -> None:

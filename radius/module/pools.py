@@ -12,8 +12,8 @@ from nac.replica.records import PoolRecord, SlotRecord
 from nac.replica.store import ReplicaView
 from nac.vendors import ReplyPair
 from radius.module.cell import Cell
-from radius.module.decision import Case
-from radius.module.open_pool import OpenPool, Taken
+from radius.module.decision import AuthenticationCase
+from radius.module.open_pool import GrantedAddress, OpenPool
 from radius.module.policies import Outcome
 
 # Limit of open pools; each is a file.
@@ -30,7 +30,7 @@ class NoAddress(Exception):
         self.may_go_without = may_go_without
 
 
-class AddressGiver:
+class AddressAssigner:
     """Assigns addresses. Only `leave` and `resume` are thread-safe. Owns the claims from the first address until it
     ends or hands them over."""
 
@@ -57,7 +57,7 @@ class AddressGiver:
         with self._turn:
             self._left = False
 
-    def complete(self, case: Case, slot: SlotRecord, outcome: Outcome) -> Outcome:
+    def complete(self, case: AuthenticationCase, slot: SlotRecord, outcome: Outcome) -> Outcome:
         """Add an address of each pool to the reply, or deny if a pool has none and requires one."""
         given: list[ReplyPair] = []
         addresses: list[tuple[str, int, int]] = []
@@ -65,7 +65,7 @@ class AddressGiver:
         with self._replica.begin() as view:
             for attribute, name in outcome.pools:
                 try:
-                    fixed = _of_endpoint(case, attribute)
+                    fixed = _endpoint_address(case, attribute)
                     if fixed:
                         given.append((attribute, ":=", fixed))
                         continue
@@ -83,7 +83,9 @@ class AddressGiver:
             reply=(*outcome.reply, *given), sent=(*outcome.sent, *given), detail=detail, addresses=tuple(addresses)
         )
 
-    def _take(self, case: Case, slot: SlotRecord, view: ReplicaView, attribute: str, name: str) -> tuple[str, Taken]:
+    def _take(
+        self, case: AuthenticationCase, slot: SlotRecord, view: ReplicaView, attribute: str, name: str
+    ) -> tuple[str, GrantedAddress]:
         """Pool id and claim. Raises NoAddress."""
         record = view.pool(slot.tenant, case.place.site_id, name)
         if record is None or ATTRIBUTE_BY_KIND.get(record.kind) != attribute:
@@ -109,7 +111,7 @@ class AddressGiver:
         pool = self._pools.get(record.claims)
         if pool is not None:
             return pool
-        if not record.claims or self._directory is None or not self._owns():
+        if not record.claims or self._directory is None or not self._owns_claims():
             return None
         claims = ClaimsFile.open(self._directory / record.claims)
         if claims is None:
@@ -119,7 +121,7 @@ class AddressGiver:
         pool = self._pools[record.claims] = OpenPool(self._directory / record.claims, claims)
         return pool
 
-    def _owns(self) -> bool:
+    def _owns_claims(self) -> bool:
         """Whether this process writes the claims: not while an earlier or a second radiusd does."""
         if self._left:
             return False
@@ -138,7 +140,7 @@ class AddressGiver:
         return True
 
 
-def _of_endpoint(case: Case, attribute: str) -> str:
+def _endpoint_address(case: AuthenticationCase, attribute: str) -> str:
     """The address stored with the device; "" for none. Raises NoAddress if it is invalid."""
     endpoint = case.endpoint
     if endpoint is None or endpoint.status != "active":

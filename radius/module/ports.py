@@ -14,8 +14,8 @@ from itertools import chain
 
 from radius.module import auth
 from radius.module import radiusd_api as radiusd
-from radius.module.cell import Cell, log_exception, the_cell
-from radius.module.descriptors import socket_of, udp_sockets
+from radius.module.cell import Cell, get_cell, log_exception
+from radius.module.udp_sockets import duplicate_socket, list_udp_sockets
 
 # radiusd sets them before binding; Python has no names for the first two (ip(7), ip.h).
 _IP_MTU_DISCOVER, _IP_PKTINFO = 10, 8
@@ -29,16 +29,16 @@ _OPTIONS = {
 
 _cell: Cell
 # New sockets, by the file descriptor that each replaces.
-_bound: dict[int, socket.socket] = {}
+_bound_sockets: dict[int, socket.socket] = {}
 
 
 def instantiate(_: object) -> int:
     global _cell
-    _cell = the_cell()
+    _cell = get_cell()
     return radiusd.OK
 
 
-def authorize(pairs: radiusd.Pairs) -> radiusd.Answer:
+def authorize(pairs: radiusd.Pairs) -> radiusd.ModuleResult:
     try:
         _STEPS[dict(pairs)["User-Name"]]()
     except Exception:  # house-rule: the edge of our code; the agent restarts radiusd instead, with a log line
@@ -47,10 +47,10 @@ def authorize(pairs: radiusd.Pairs) -> radiusd.Answer:
     return radiusd.OK
 
 
-def listeners(ports: Iterable[int]) -> dict[int, list[int]]:
+def find_listeners(ports: Iterable[int]) -> dict[int, list[int]]:
     """File descriptors of this process by bound port, one for each family. Raises LookupError if one is missing."""
     found: dict[int, list[int]] = {port: [] for port in ports}
-    for each in udp_sockets():
+    for each in list_udp_sockets():
         if each.port in found:
             found[each.port].append(each.descriptor)
     if missing := sorted(port for port, descriptors in found.items() if not descriptors):
@@ -58,18 +58,18 @@ def listeners(ports: Iterable[int]) -> dict[int, list[int]]:
     return found
 
 
-def _share() -> None:
+def _share_ports() -> None:
     """Allow another process to bind the ports; it then receives."""
     _set_shared(_cell.settings.ports, shared=True)
 
 
 def _set_shared(ports: Iterable[int], *, shared: bool) -> None:
-    for descriptor in chain.from_iterable(listeners(ports).values()):
-        with socket_of(descriptor) as each:
+    for descriptor in chain.from_iterable(find_listeners(ports).values()):
+        with duplicate_socket(descriptor) as each:
             each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, shared)
 
 
-def _bind() -> None:
+def _bind_ports() -> None:
     """Bind the ports: packets wait here from now on."""
     _bind_some(slice(1, None))
 
@@ -78,18 +78,18 @@ def _bind_some(which: slice) -> None:
     """Bind all of them or none."""
     settings = _cell.settings
     temporary, ports = settings.started_on[which], settings.ports[which]
-    descriptors = listeners(temporary)
+    descriptors = find_listeners(temporary)
     with ExitStack() as undone:
         bound = {}
         for before, port in zip(temporary, ports, strict=True):
             for descriptor in descriptors[before]:
                 bound[descriptor] = undone.enter_context(_bound_like(descriptor, port))
         undone.pop_all()
-    _bound.update(bound)
+    _bound_sockets.update(bound)
 
 
 def _bound_like(descriptor: int, port: int) -> socket.socket:
-    with socket_of(descriptor) as model:
+    with duplicate_socket(descriptor) as model:
         made = socket.socket(model.family, socket.SOCK_DGRAM)
         try:
             for level, option in _OPTIONS[model.family]:
@@ -104,31 +104,31 @@ def _bound_like(descriptor: int, port: int) -> socket.socket:
     return made
 
 
-def _leave() -> None:
+def _leave_pools() -> None:
     """Stop assigning pool addresses, which the other radiusd does now. Packets already read are still answered."""
-    auth.address_giver().leave()
+    auth.get_address_assigner().leave()
 
 
-def _take() -> None:
+def _take_ports() -> None:
     # The status port comes last, because the steps arrive there.
     _bind_some(slice(1))
     with ExitStack() as kept:
-        for descriptor, made in _bound.items():
-            before = kept.enter_context(socket_of(descriptor))
+        for descriptor, made in _bound_sockets.items():
+            before = kept.enter_context(duplicate_socket(descriptor))
             os.dup2(made.fileno(), descriptor, inheritable=False)
             # No other process may bind it any more.
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, False)
             made.close()
-        _bound.clear()
+        _bound_sockets.clear()
         # Wake radiusd's own thread, which waits for the previous sockets.
         with socket.socket(before.family, socket.SOCK_DGRAM) as waking:
             waking.sendto(b"", before.getsockname())
 
 
-def _stay() -> None:
+def _keep_ports() -> None:
     """Resume after the takeover was abandoned."""
-    auth.address_giver().resume()
+    auth.get_address_assigner().resume()
     _set_shared(_cell.settings.ports, shared=False)
 
 
-_STEPS = {"share": _share, "bind": _bind, "leave": _leave, "take": _take, "stay": _stay}
+_STEPS = {"share": _share_ports, "bind": _bind_ports, "leave": _leave_pools, "take": _take_ports, "stay": _keep_ports}

@@ -10,9 +10,9 @@ NOOP: int = radiusd.RLM_MODULE_NOOP
 UPDATED: int = radiusd.RLM_MODULE_UPDATED
 
 Pairs = tuple[tuple[str, str], ...]
-Lists = dict[str, Pairs | None]
-Update = tuple[str, str, str]
-Answer = int | tuple[int, dict[str, tuple[Update, ...]]]
+PairLists = dict[str, Pairs | None]
+AttributeUpdate = tuple[str, str, str]
+ModuleResult = int | tuple[int, dict[str, tuple[AttributeUpdate, ...]]]
 
 
 def log_error(message: str) -> None:

@@ -9,15 +9,15 @@ from nac.packet_values import Pairs, get_values
 from nac.replica.records import NasRecord
 from nac.replica.store import ReplicaView
 from radius.module.addresses import packed_address
-from radius.module.settings import UNSIGNED
+from radius.module.settings import UNSIGNED_SUFFIX
 
 # Attributes that radiusd keeps of a request with text that is not UTF-8; all others are lost.
 _RADDB = Path(__file__).parent.parent / "raddb"
 _FILTER = _RADDB / "mods-config" / "attr_filter" / "printable"
-KEPT = frozenset(re.findall(r"^\t([\w-]+) ", _FILTER.read_text(), re.MULTILINE))
+KEPT_ATTRIBUTES = frozenset(re.findall(r"^\t([\w-]+) ", _FILTER.read_text(), re.MULTILINE))
 
-_ESCAPED = frozenset(re.findall(r"^\t([\w-]+) := ", _FILTER.read_text(), re.MULTILINE))
-_PUT_ASIDE = frozenset(
+_ESCAPED_ATTRIBUTES = frozenset(re.findall(r"^\t([\w-]+) := ", _FILTER.read_text(), re.MULTILINE))
+_SET_ASIDE_ATTRIBUTES = frozenset(
     re.findall(r"&request:([\w-]+)", (_RADDB / "policy.d" / "admit").read_text().partition("admit_printable_end {")[2])
 )
 _ESCAPE = re.compile(rb"=([0-9A-Fa-f]{2})")
@@ -25,12 +25,12 @@ _ESCAPE = re.compile(rb"=([0-9A-Fa-f]{2})")
 # Position in the hex of an EAP-Message: after 0x, code, identifier and length.
 _EAP_TYPE = slice(10, 12)
 # Of the virtual server's name, "slot_0".
-SLOT_PREFIX = len("slot_")
+SLOT_PREFIX_LENGTH = len("slot_")
 
 Attributes = dict[str, tuple[str, ...]]
 
 
-def collect(pairs: Pairs | None) -> Attributes:
+def group_by_name(pairs: Pairs | None) -> Attributes:
     """Values by attribute name, in order; a repeated attribute keeps all."""
     found: Attributes = {}
     for name, value in pairs or ():
@@ -41,7 +41,7 @@ def collect(pairs: Pairs | None) -> Attributes:
     return found
 
 
-def first(attributes: Mapping[str, tuple[str, ...]], name: str) -> str:
+def first_value(attributes: Mapping[str, tuple[str, ...]], name: str) -> str:
     values = attributes.get(name)
     return values[0] if values else ""
 
@@ -51,12 +51,12 @@ def first_values(pairs: Pairs | None) -> dict[str, str]:
     return dict(reversed(pairs)) if pairs else {}
 
 
-def readable(pairs: Pairs) -> Pairs:
+def unescape_pairs(pairs: Pairs) -> Pairs:
     """Undo escapes in a request that radiusd made printable, if the text is UTF-8 after all."""
-    return tuple((name, _unescaped(value) if name in _ESCAPED else value) for name, value in pairs)
+    return tuple((name, _unescape(value) if name in _ESCAPED_ATTRIBUTES else value) for name, value in pairs)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     try:
         return _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), text.encode()).decode()
     except UnicodeDecodeError:
@@ -72,13 +72,15 @@ class AccessRequest:
         """`control`: has radiusd's own attributes of a request that it made printable."""
         attributes = first_values(pairs)
         if "Admit-Filtered" in attributes:
-            pairs = readable(pairs or ()) + tuple(pair for pair in control or () if pair[0] in _PUT_ASIDE)
+            pairs = unescape_pairs(pairs or ()) + tuple(
+                pair for pair in control or () if pair[0] in _SET_ASIDE_ATTRIBUTES
+            )
             attributes = first_values(pairs)
         self.pairs: Pairs = pairs or ()
         # The first value of each.
         self.attributes = attributes
         get = attributes.get
-        self.slot = int(attributes["Admit-Slot"][SLOT_PREFIX:])
+        self.slot = int(attributes["Admit-Slot"][SLOT_PREFIX_LENGTH:])
         self.user_name = get("User-Name", "")
         self.mac = station_mac(get("Calling-Station-Id", ""))
         self.nas_identifier = get("NAS-Identifier", "")
@@ -103,7 +105,7 @@ class AccessRequest:
     def signature(self) -> tuple[str, ...]:
         """Whether an exempt NAS sent a Message-Authenticator; as in nac.journal.records."""
         attributes = self.attributes
-        if not attributes.get("Admit-Secret", "").endswith(UNSIGNED) or "EAP-Message" in attributes:
+        if not attributes.get("Admit-Secret", "").endswith(UNSIGNED_SUFFIX) or "EAP-Message" in attributes:
             return ()
         return ("signed" if "Message-Authenticator" in attributes else "unsigned", self.source)
 
@@ -122,7 +124,7 @@ class AccessRequest:
 
     def may_have_lost(self, name: str) -> bool:
         """Whether the attribute is missing but may have been in the packet."""
-        return self.is_filtered and name not in KEPT
+        return self.is_filtered and name not in KEPT_ATTRIBUTES
 
     def values(self, name: str) -> tuple[str, ...]:
         """All values of the attribute, in order."""

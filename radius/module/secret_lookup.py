@@ -16,26 +16,26 @@ from nac.secrets import MasterKeyFile, Sealer, SecretsError
 from radius import wire
 from radius.module import radiusd_api as radiusd
 from radius.module.addresses import packed_address
-from radius.module.cell import Cell, log_exception, the_cell
-from radius.module.descriptors import Listeners
-from radius.module.secret_proof import Known, Marks, lacks_signature, proves, tells_nothing
-from radius.module.settings import UNSIGNED
+from radius.module.cell import Cell, get_cell, log_exception
+from radius.module.secret_proof import ChangedSources, KnownSecrets, find_proven_secret, has_no_proof, lacks_signature
+from radius.module.settings import UNSIGNED_SUFFIX
+from radius.module.udp_sockets import ListenerSockets
 from radius.module.unsigned import log_unsigned
 
 _SLOT_PREFIX = len("slot-")
-_MOST_OPENED = 4096
+_MAX_OPENED = 4096
 # In the order of a record's secrets.
-_NAMES = ("old", "new")
+_SECRET_NAMES = ("old", "new")
 
 
-class Secrets:
+class SourceSecrets:
     """Opened secrets that a source may have."""
 
     def __init__(self, key_file: str) -> None:
         self._sealer = Sealer(MasterKeyFile(Path(key_file)))
         self._opened: dict[bytes, bytes] = {}
 
-    def of(self, view: ReplicaView, number: int, source: str) -> Known | None:
+    def of(self, view: ReplicaView, number: int, source: str) -> KnownSecrets | None:
         slot = view.slot(number)
         if slot is None:
             return None
@@ -43,15 +43,15 @@ class Secrets:
         nas = view.nas_by_address(slot.tenant, packed) if packed else None
         signs = nas is None or nas.require_message_authenticator
         if nas is not None and nas.secrets:
-            return Known(self._open(nas.secrets), nas.rotation, signs)
-        return Known(self._open(slot.secrets), slot.rotation, signs)
+            return KnownSecrets(self._open(nas.secrets), nas.rotation, signs)
+        return KnownSecrets(self._open(slot.secrets), slot.rotation, signs)
 
     def _open(self, records: tuple[SecretRecord, ...]) -> tuple[bytes, ...]:
         opened = []
         for record in records:
             secret = self._opened.get(record.sealed)
             if secret is None:
-                if len(self._opened) >= _MOST_OPENED:
+                if len(self._opened) >= _MAX_OPENED:
                     self._opened.clear()
                 secret = self._opened[record.sealed] = self._sealer.open(record.sealed, record.context)
             opened.append(secret)
@@ -59,39 +59,39 @@ class Secrets:
 
 
 _cell: Cell
-_listeners: Listeners
-_secrets: Secrets
-_marks: Marks
+_listeners: ListenerSockets
+_secrets: SourceSecrets
+_changed_sources: ChangedSources
 
 
 def instantiate(_: object) -> int:
-    global _cell, _listeners, _secrets, _marks
-    _cell = the_cell()
-    _listeners = Listeners(_cell.settings)
-    _secrets = Secrets(_cell.settings.cell_key_file)
-    _marks = Marks(Path(_cell.settings.replica_directory).parent / "changed-over")
+    global _cell, _listeners, _secrets, _changed_sources
+    _cell = get_cell()
+    _listeners = ListenerSockets(_cell.settings)
+    _secrets = SourceSecrets(_cell.settings.cell_key_file)
+    _changed_sources = ChangedSources(Path(_cell.settings.replica_directory).parent / "changed-over")
     return radiusd.OK
 
 
-def authorize(pairs: radiusd.Pairs) -> radiusd.Answer:
+def authorize(pairs: radiusd.Pairs) -> radiusd.ModuleResult:
     try:
         given = dict(pairs)
-        return _find(int(given["Admit-Slot"][_SLOT_PREFIX:]), given["Admit-Source"], int(given["Admit-Port"]))
-    except (wire.Malformed, SecretsError):
+        return _find_client(int(given["Admit-Slot"][_SLOT_PREFIX:]), given["Admit-Source"], int(given["Admit-Port"]))
+    except (wire.MalformedPacket, SecretsError):
         return radiusd.NOOP
     except Exception:  # house-rule: the edge of our code; the packet is dropped, with the trace in the log
         log_exception("secret_lookup")
         return radiusd.NOOP
 
 
-def _find(slot: int, source: str, port: int) -> radiusd.Answer:
+def _find_client(slot: int, source: str, port: int) -> radiusd.ModuleResult:
     datagram = _peek(source, port)
     if not datagram:
         return radiusd.NOOP
-    packet = wire.parse(datagram)
+    packet = wire.parse_packet(datagram)
     probe = _cell.settings.probe_secret.encode()
-    if probe and proves(packet, Known((probe,), "", True)) == 0:
-        return _client(source, probe, f"slot-{slot}", signs=True)
+    if probe and find_proven_secret(packet, KnownSecrets((probe,), "", True)) == 0:
+        return _client_attributes(source, probe, f"slot-{slot}", signs=True)
     with _cell.replica.begin() as view:
         known = _secrets.of(view, slot, source)
     if known is None or not known.secrets:
@@ -101,17 +101,17 @@ def _find(slot: int, source: str, port: int) -> radiusd.Answer:
         return radiusd.NOOP
     place = (slot, source)
     name = f"slot-{slot}"
-    proven = proves(packet, known)
+    proven = find_proven_secret(packet, known)
     if proven is None:
-        if known.signs or not tells_nothing(packet):
-            _say_wrong(slot, source)
+        if known.signs or not has_no_proof(packet):
+            _log_wrong_secret(slot, source)
             return radiusd.NOOP
-        proven = _marks.last(place, known.rotation)
+        proven = _changed_sources.last(place, known.rotation)
     elif known.rotation:
-        if not _marks.admits(place, known.rotation, proven, packet.authenticator):
+        if not _changed_sources.admits(place, known.rotation, proven, packet.authenticator):
             return radiusd.NOOP
-        name = f"{name}:{_NAMES[proven]}:{known.rotation}"
-    return _client(source, known.secrets[proven], name, signs=known.signs)
+        name = f"{name}:{_SECRET_NAMES[proven]}:{known.rotation}"
+    return _client_attributes(source, known.secrets[proven], name, signs=known.signs)
 
 
 def _peek(source: str, port: int) -> bytes:
@@ -120,26 +120,26 @@ def _peek(source: str, port: int) -> bytes:
     if listener is None:
         return b""
     try:
-        return listener.recv(wire.MOST, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        return listener.recv(wire.MAX_PACKET_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except OSError:
         return b""
 
 
-_said_wrong = 0
+_wrong_secret_logged_at = 0
 
 
-def _say_wrong(slot: int, source: str) -> None:
+def _log_wrong_secret(slot: int, source: str) -> None:
     """Log in radiusd's words for a known client, and as rarely."""
-    global _said_wrong
+    global _wrong_secret_logged_at
     now = clock.epoch_seconds()
-    if now != _said_wrong:
-        _said_wrong = now
+    if now != _wrong_secret_logged_at:
+        _wrong_secret_logged_at = now
         radiusd.log_error(f"Received packet from {source}: Shared secret is incorrect. (from client slot-{slot})")
 
 
-def _client(source: str, secret: bytes, name: str, *, signs: bool) -> radiusd.Answer:
+def _client_attributes(source: str, secret: bytes, name: str, *, signs: bool) -> radiusd.ModuleResult:
     is_six = ":" in source
-    shortname = name if signs else f"{name}{UNSIGNED}"
+    shortname = name if signs else f"{name}{UNSIGNED_SUFFIX}"
     return radiusd.UPDATED, {
         "config": (
             (f"FreeRADIUS-Client-{'IPv6' if is_six else 'IP'}-Address", ":=", source),

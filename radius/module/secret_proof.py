@@ -12,14 +12,14 @@ _ACCESS_REQUEST, _ACCOUNTING_REQUEST = 1, 4
 _USER_PASSWORD, _PROXY_STATE = 2, 33
 _BLOCK = 16
 # Maximum; the oldest are dropped.
-_MOST_MARKS = 20_000
-_MOST_USED = 65_536
+_MAX_CHANGED = 20_000
+_MAX_USED = 65_536
 OLD, NEW = 0, 1
 # Slot and address.
-Place = tuple[int, str]
+SourceKey = tuple[int, str]
 
 
-class Known(NamedTuple):
+class KnownSecrets(NamedTuple):
     """Secrets that a source may have: the current one and, during a rotation, the next one."""
 
     secrets: tuple[bytes, ...]
@@ -29,45 +29,45 @@ class Known(NamedTuple):
     signs: bool
 
 
-def proves(packet: wire.Packet, known: Known) -> int | None:
+def find_proven_secret(packet: wire.RadiusPacket, known: KnownSecrets) -> int | None:
     """Index of the secret that the packet proves; None if it proves none. Raises Malformed."""
     for place, secret in enumerate(known.secrets):
-        if _is_of(packet, secret, signs=known.signs):
+        if _is_made_with(packet, secret, signs=known.signs):
             return place
     return None
 
 
-def _is_of(packet: wire.Packet, secret: bytes, *, signs: bool) -> bool:
+def _is_made_with(packet: wire.RadiusPacket, secret: bytes, *, signs: bool) -> bool:
     if packet.code == _ACCOUNTING_REQUEST:
-        head, attributes = packet.octets[:4], packet.octets[wire.LEAST :]
+        head, attributes = packet.octets[:4], packet.octets[wire.MIN_PACKET_BYTES :]
         expected = wire.md5(head + bytes(_BLOCK) + attributes + secret)
         return hmac.compare_digest(expected, packet.authenticator)
     signed = wire.is_signed(packet, packet.authenticator, secret)
     if signed is not None or signs:
         return bool(signed)
-    return packet.code == _ACCESS_REQUEST and _has_password_of(packet, secret)
+    return packet.code == _ACCESS_REQUEST and _has_password_hidden_with(packet, secret)
 
 
-def lacks_signature(packet: wire.Packet, known: Known) -> bool:
+def lacks_signature(packet: wire.RadiusPacket, known: KnownSecrets) -> bool:
     """Whether a required Message-Authenticator is missing (radius/raddb/policy.d/admit_signed)."""
     numbers = _unsigned_numbers(packet)
     return numbers is not None and (known.signs or _PROXY_STATE in numbers)
 
 
-def tells_nothing(packet: wire.Packet) -> bool:
+def has_no_proof(packet: wire.RadiusPacket) -> bool:
     """Whether the packet depends on no secret: an Access-Request without signature and password, such as CHAP."""
     numbers = _unsigned_numbers(packet)
     return numbers is not None and _USER_PASSWORD not in numbers
 
 
-def _unsigned_numbers(packet: wire.Packet) -> set[int] | None:
+def _unsigned_numbers(packet: wire.RadiusPacket) -> set[int] | None:
     """Attribute numbers of an Access-Request without Message-Authenticator; None for other packets."""
     numbers = {each.number for each in packet.attributes}
     is_unsigned = packet.code == _ACCESS_REQUEST and wire.MESSAGE_AUTHENTICATOR not in numbers
     return numbers if is_unsigned else None
 
 
-def _has_password_of(packet: wire.Packet, secret: bytes) -> bool:
+def _has_password_hidden_with(packet: wire.RadiusPacket, secret: bytes) -> bool:
     """Whether the password, decrypted with it, is text padded with zeros (RFC 2865 5.2). The chance of a wrong match
     is one in ten million."""
     hidden = next((each.value for each in packet.attributes if each.number == _USER_PASSWORD), b"")
@@ -87,7 +87,7 @@ def _has_password_of(packet: wire.Packet, secret: bytes) -> bool:
         return False
 
 
-class Marks:
+class ChangedSources:
     """Sources that have proven the new secret. Afterwards each packet with the old one counts once, so that replayed
     packets cannot keep a source at the old secret.
 
@@ -96,21 +96,21 @@ class Marks:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._changed: OrderedDict[tuple[str, Place], None] = OrderedDict()
+        self._changed: OrderedDict[tuple[str, SourceKey], None] = OrderedDict()
         self._used: OrderedDict[bytes, None] = OrderedDict()
         self._read()
 
-    def last(self, place: Place, rotation: str) -> int:
+    def last(self, place: SourceKey, rotation: str) -> int:
         """The last known secret, for packets that prove none."""
         return NEW if rotation and (rotation, place) in self._changed else OLD
 
-    def admits(self, place: Place, rotation: str, proven: int, authenticator: bytes) -> bool:
+    def admits(self, place: SourceKey, rotation: str, proven: int, authenticator: bytes) -> bool:
         """Whether the source may continue with the secret that it has proven."""
         key = rotation, place
         if proven == NEW:
             if key not in self._changed:
                 self._changed[key] = None
-                if len(self._changed) > _MOST_MARKS:
+                if len(self._changed) > _MAX_CHANGED:
                     self._changed.popitem(last=False)
                 self._write(rotation, place)
             return True
@@ -119,7 +119,7 @@ class Marks:
         if authenticator in self._used:
             return False
         self._used[authenticator] = None
-        if len(self._used) > _MOST_USED:
+        if len(self._used) > _MAX_USED:
             self._used.popitem(last=False)
         return True
 
@@ -128,17 +128,17 @@ class Marks:
             lines = self._file.read_text().splitlines()
         except OSError:
             return
-        for line in lines[-_MOST_MARKS:]:
+        for line in lines[-_MAX_CHANGED:]:
             rotation, slot, source = (*line.split(" "), "", "")[:3]
             if slot.isdigit():
                 self._changed[rotation, (int(slot), source)] = None
-        if len(lines) > _MOST_MARKS:
-            self._rewrite(lines[-_MOST_MARKS:])
+        if len(lines) > _MAX_CHANGED:
+            self._rewrite(lines[-_MAX_CHANGED:])
 
     def _rewrite(self, lines: list[str]) -> None:
         self._file.write_text("".join(f"{line}\n" for line in lines))
 
-    def _write(self, rotation: str, place: Place) -> None:
+    def _write(self, rotation: str, place: SourceKey) -> None:
         """Append to the file. If that fails, the mark is valid until radiusd ends."""
         line = f"{rotation} {place[0]} {place[1]}\n".encode()
         try:

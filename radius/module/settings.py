@@ -11,7 +11,7 @@ CANARY_NAS, CANARY_MAC = "admit-canary", "00005e005300"
 # In radiusd.conf: the realm whose home server is the agent's verifier.
 VERIFIER_REALM = "admit_verifier"
 # Suffix of the shortname of clients that may omit the Message-Authenticator (policy.d/admit_signed).
-UNSIGNED = ":unsigned"
+UNSIGNED_SUFFIX = ":unsigned"
 
 
 class ModuleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

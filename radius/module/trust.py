@@ -15,10 +15,10 @@ from nac.packet_values import Values
 from nac.replica.records import IssuerRecord, SlotRecord, TrustedAuthority
 from nac.replica.store import ReplicaView
 from pki.signatures import is_signed_with
-from radius.module.request import Attributes, first
-from radius.module.resumption import MAX_CERTIFICATES, UNREADABLE
+from radius.module.request import Attributes, first_value
+from radius.module.tls_sessions import MAX_CERTIFICATES, UNREADABLE_ERRORS
 
-_FIELDS = (
+_FACT_ATTRIBUTES = (
     ("certificate.san.dns", "TLS-Client-Cert-Subject-Alt-Name-Dns"),
     ("certificate.san.email", "TLS-Client-Cert-Subject-Alt-Name-Email"),
     ("certificate.san.upn", "TLS-Client-Cert-Subject-Alt-Name-Upn"),
@@ -31,7 +31,7 @@ _FIELDS = (
 )
 
 # Names of the holder, the best first: many certificates have no common name.
-_NAMES = (
+_HOLDER_ATTRIBUTES = (
     "TLS-Client-Cert-Common-Name",
     "TLS-Client-Cert-Subject-Alt-Name-Upn",
     "TLS-Client-Cert-Subject-Alt-Name-Email",
@@ -49,12 +49,12 @@ _DAY_SECONDS = 86_400
 # (tenant, certificate) -> id of the signing authority. By tenant, because ids are a tenant's own.
 _signers: OrderedDict[tuple[int, bytes], str] = OrderedDict()
 # Certificates of external authorities: when they were last reported, in epoch seconds.
-_told: dict[tuple[int, bytes], int] = {}
+_reported_at: dict[tuple[int, bytes], int] = {}
 
 
 def holder_name(certificate: Attributes) -> str:
     """Common name, otherwise the first alternative name; "" if the certificate has neither."""
-    return next((certificate[name][0] for name in _NAMES if name in certificate), "")
+    return next((certificate[name][0] for name in _HOLDER_ATTRIBUTES if name in certificate), "")
 
 
 def issuer_detail(reason: str, certificate: Attributes, said: str = "") -> str:
@@ -62,7 +62,7 @@ def issuer_detail(reason: str, certificate: Attributes, said: str = "") -> str:
 
     OpenSSL may have rejected an authority of the chain; then it is that one's issuer.
     """
-    issuer = first(certificate, "TLS-Cert-Issuer") or first(certificate, "TLS-Client-Cert-Issuer")
+    issuer = first_value(certificate, "TLS-Cert-Issuer") or first_value(certificate, "TLS-Client-Cert-Issuer")
     if not issuer or reason not in AUTHORITY_REASONS:
         return said
     return f"{said}; issuer: {issuer}".removeprefix("; ")
@@ -70,7 +70,7 @@ def issuer_detail(reason: str, certificate: Attributes, said: str = "") -> str:
 
 def find_issuer(certificate: Attributes, view: ReplicaView, slot: SlotRecord) -> IssuerRecord | None:
     """Trusted authorities with the name of the certificate's issuer, if any."""
-    return view.issuer(slot.tenant, first(certificate, "TLS-Client-Cert-Issuer"))
+    return view.issuer(slot.tenant, first_value(certificate, "TLS-Client-Cert-Issuer"))
 
 
 def check_certificate(
@@ -90,7 +90,7 @@ def check_certificate(
     if issuer is None:
         return "unknown-ca"
     if der:
-        authority = _signer(slot.tenant, der, issuer.authorities)
+        authority = _find_signer(slot.tenant, der, issuer.authorities)
     elif slot.own_authorities_only and len(issuer.authorities) == 1:
         # radiusd has only ever had authorities made here, and only this one has the name.
         authority = issuer.authorities[0]
@@ -98,31 +98,31 @@ def check_certificate(
         return "certificate-unread"
     if authority is None:
         return "imitated-ca"
-    reason = _standing(authority, at) or _status(authority, certificate, view, slot, facts, at)
+    reason = _check_authority(authority, at) or _check_status(authority, certificate, view, slot, facts, at)
     if not reason:
-        for name, attribute in _FIELDS:
+        for name, attribute in _FACT_ATTRIBUTES:
             if attribute in certificate:
                 facts[name] = certificate[attribute]
     return reason
 
 
-def external_sighting(tenant: int, der: bytes, issuer: IssuerRecord | None, *, at: int) -> str:
+def find_unreported_authority(tenant: int, der: bytes, issuer: IssuerRecord | None, *, at: int) -> str:
     """Id of the external authority that signed the certificate, if it is time to report it for status checks;
     otherwise ""."""
     key = tenant, der
     signer = _signers.get(key)
-    if signer is None or issuer is None or at - _told.get(key, 0) < _DAY_SECONDS:
+    if signer is None or issuer is None or at - _reported_at.get(key, 0) < _DAY_SECONDS:
         return ""
     if not any(each.authority_id == signer and not each.own for each in issuer.authorities):
         return ""
-    if len(_told) >= MAX_CERTIFICATES:
+    if len(_reported_at) >= MAX_CERTIFICATES:
         # Reports the oldest once more, up to a day early.
-        _told.clear()
-    _told[key] = at
+        _reported_at.clear()
+    _reported_at[key] = at
     return signer
 
 
-def _signer(tenant: int, der: bytes, authorities: Iterable[TrustedAuthority]) -> TrustedAuthority | None:
+def _find_signer(tenant: int, der: bytes, authorities: Iterable[TrustedAuthority]) -> TrustedAuthority | None:
     """The authority of `authorities` that signed the certificate; None for none."""
     key = tenant, der
     known = _signers.get(key)
@@ -134,7 +134,7 @@ def _signer(tenant: int, der: bytes, authorities: Iterable[TrustedAuthority]) ->
         del _signers[key]
     try:
         certificate = x509.load_der_x509_certificate(der)
-    except UNREADABLE:
+    except UNREADABLE_ERRORS:
         return None
     for authority in authorities:
         if is_signed_with(certificate, authority.public_key):
@@ -145,14 +145,14 @@ def _signer(tenant: int, der: bytes, authorities: Iterable[TrustedAuthority]) ->
     return None
 
 
-def _standing(authority: TrustedAuthority, at: int) -> str:
+def _check_authority(authority: TrustedAuthority, at: int) -> str:
     if authority.revoked:
         return "ca-revoked"
     # OpenSSL checks it only in full handshakes.
     return "ca-expired" if authority.not_after < at else ""
 
 
-def _status(
+def _check_status(
     authority: TrustedAuthority,
     certificate: Attributes,
     view: ReplicaView,
@@ -160,9 +160,9 @@ def _status(
     facts: dict[str, Values],
     at: int,
 ) -> str:
-    serial = first(certificate, "TLS-Client-Cert-Serial").lower()
+    serial = first_value(certificate, "TLS-Client-Cert-Serial").lower()
     if not authority.own:
-        return _external_status(authority, serial, view, slot, at)
+        return _check_external_status(authority, serial, view, slot, at)
     # Serials are unique only per authority: a foreign one may use ours, by chance or on purpose.
     record = view.certificate(slot.tenant, serial)
     if record is None:
@@ -176,7 +176,9 @@ def _status(
     return ""
 
 
-def _external_status(authority: TrustedAuthority, serial: str, view: ReplicaView, slot: SlotRecord, at: int) -> str:
+def _check_external_status(
+    authority: TrustedAuthority, serial: str, view: ReplicaView, slot: SlotRecord, at: int
+) -> str:
     told = view.external_status(slot.tenant, authority.authority_id, serial)
     if told is not None and told.revoked:
         return "certificate-revoked"

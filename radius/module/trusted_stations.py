@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 
-from radius.module.keys import Key, SharedTable
+from radius.module.failure_keys import FailureKey, SharedTable
 
 # 6 MB at most.
 MAX_STATIONS = 20_000
-_decode = msgspec.msgpack.Decoder(list[Key]).decode
+_decode = msgspec.msgpack.Decoder(list[FailureKey]).decode
 
 
 class TrustedStations:
@@ -32,10 +32,10 @@ class TrustedStations:
     def __len__(self) -> int:
         return len(self._stations)
 
-    def __contains__(self, key: Key) -> bool:
+    def __contains__(self, key: FailureKey) -> bool:
         return self._stations.get(key) is not None
 
-    def add(self, key: Key) -> None:
+    def add(self, key: FailureKey) -> None:
         self._stations.put(key, True)
         self._has_news = True
 

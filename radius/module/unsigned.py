@@ -10,18 +10,18 @@ from collections.abc import Mapping
 from nac import clock
 from radius.module import radiusd_api as radiusd
 from radius.module import unsigned_filter
-from radius.module.cell import log_exception, the_cell
-from radius.module.descriptors import Listeners
-from radius.module.request import SLOT_PREFIX
+from radius.module.cell import get_cell, log_exception
+from radius.module.request import SLOT_PREFIX_LENGTH
+from radius.module.udp_sockets import ListenerSockets
 
 PERIOD_SECONDS = 60
 # Addresses of one slot in a period. Sources can be forged: a flood must not fill the memory or the log.
-MOST_SOURCES = 50
+MAX_SOURCES = 50
 # Requests of one slot in a period. The kernel drops more (radius/module/unsigned_filter.py).
-MOST_REQUESTS = 200
+MAX_REQUESTS = 200
 
 
-class Sources:
+class LoggedSources:
     """Addresses logged in this period, by slot; at most MOST_SOURCES of each."""
 
     def __init__(self) -> None:
@@ -35,16 +35,16 @@ class Sources:
             self._period = period
             self._logged.clear()
         logged = self._logged.setdefault(slot, set())
-        if source in logged or len(logged) >= MOST_SOURCES:
+        if source in logged or len(logged) >= MAX_SOURCES:
             return False
         logged.add(source)
         return True
 
 
-class Shield:
+class FloodFilter:
     """Makes the kernel drop a listener's unsigned requests for the rest of a period with too many."""
 
-    def __init__(self, listeners: Listeners, exempt: Mapping[int, tuple[str, ...]]) -> None:
+    def __init__(self, listeners: ListenerSockets, exempt: Mapping[int, tuple[str, ...]]) -> None:
         """`exempt` has the addresses that need not sign, by slot. A missing slot gets no filter."""
         self._listeners = listeners
         self._exempt = exempt
@@ -56,7 +56,7 @@ class Shield:
         """Count a request. Raises OSError if the kernel rejects the filter."""
         self.lift(now_seconds)
         self._requests[slot] += 1
-        if self._requests[slot] <= MOST_REQUESTS or slot not in self._exempt:
+        if self._requests[slot] <= MAX_REQUESTS or slot not in self._exempt:
             return
         listener = self._listeners.get(source, port)
         if listener is None or listener in self._filtered:
@@ -82,24 +82,24 @@ class Shield:
         return bool(self._filtered)
 
 
-_sources = Sources()
-_shield: Shield | None = None
+_logged_sources = LoggedSources()
+_flood_filter: FloodFilter | None = None
 
 
 def instantiate(_: object) -> int:
-    global _shield
-    settings = the_cell().settings
-    _shield = Shield(Listeners(settings), settings.exempt)
+    global _flood_filter
+    settings = get_cell().settings
+    _flood_filter = FloodFilter(ListenerSockets(settings), settings.exempt)
     return radiusd.OK
 
 
-def authorize(pairs: radiusd.Pairs) -> radiusd.Answer:
+def authorize(pairs: radiusd.Pairs) -> radiusd.ModuleResult:
     try:
         given = dict(pairs)
-        slot, source = int(given["Admit-Slot"][SLOT_PREFIX:]), given["Admit-Source"]
+        slot, source = int(given["Admit-Slot"][SLOT_PREFIX_LENGTH:]), given["Admit-Source"]
         log_unsigned(slot, source)
-        if _shield is not None:
-            _shield.count(slot, source, int(given["Admit-Port"]), clock.epoch_seconds())
+        if _flood_filter is not None:
+            _flood_filter.count(slot, source, int(given["Admit-Port"]), clock.epoch_seconds())
     except Exception:  # house-rule: the edge of our code; the request is dropped anyway
         log_exception("unsigned")
     return radiusd.NOOP
@@ -107,11 +107,11 @@ def authorize(pairs: radiusd.Pairs) -> radiusd.Answer:
 
 def log_unsigned(slot: int, source: str) -> None:
     """Log the address at most once a minute."""
-    if _sources.add(slot, source, clock.epoch_seconds()):
+    if _logged_sources.add(slot, source, clock.epoch_seconds()):
         radiusd.log_error(f"admit: unsigned slot={slot} source={source}")
 
 
 def lift_filters() -> None:
     """Remove old filters. Call it regularly, because requests dropped by the kernel call nothing here."""
-    if _shield is not None and _shield.is_up:
-        _shield.lift(clock.epoch_seconds())
+    if _flood_filter is not None and _flood_filter.is_up:
+        _flood_filter.lift(clock.epoch_seconds())

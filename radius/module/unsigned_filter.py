@@ -13,14 +13,14 @@ from collections.abc import Iterable
 _SO_ATTACH_FILTER, _SO_DETACH_FILTER = 26, 27
 _INSTRUCTION = struct.Struct("=HBBI")
 # linux/filter.h: BPF_MAXINSNS, SKF_NET_OFF.
-_MOST_INSTRUCTIONS = 4096
+_MAX_INSTRUCTIONS = 4096
 _IP_HEADER = 0x1_0000_0000 - 0x100000
 _SOURCE_4, _SOURCE_6 = 12, 8
 # A filter of a UDP socket sees the UDP header first.
 _CODE, _LENGTH, _ATTRIBUTES = 8, 10, 28
 _ACCESS_REQUEST, _MESSAGE_AUTHENTICATOR = 1, 80
 # radiusd itself drops packets with more (max_attributes in radius/raddb/radiusd.conf).
-_MOST_ATTRIBUTES = 200
+_MAX_ATTRIBUTES = 200
 
 # linux/bpf_common.h
 _LOAD_WORD, _LOAD_HALF, _LOAD_BYTE, _LOAD_BYTE_AT_X = 0x20, 0x28, 0x30, 0x50
@@ -39,7 +39,7 @@ class TooManyExempt(ValueError):
 
 def attach(listener: socket.socket, exempt: Iterable[str]) -> None:
     """Attach the filter. Requests from `exempt` addresses pass. Raises TooManyExempt or OSError."""
-    instructions = program(listener.family == socket.AF_INET6, exempt)
+    instructions = build_program(listener.family == socket.AF_INET6, exempt)
     code = ctypes.create_string_buffer(b"".join(_INSTRUCTION.pack(*each) for each in instructions))
     fprog = struct.pack("@HP", len(instructions), ctypes.addressof(code))
     listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, fprog)
@@ -49,17 +49,17 @@ def detach(listener: socket.socket) -> None:
     listener.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
 
 
-def program(is_six: bool, exempt: Iterable[str]) -> list[Instruction]:
+def build_program(is_six: bool, exempt: Iterable[str]) -> list[Instruction]:
     """The filter's instructions. Raises TooManyExempt."""
     made: list[Instruction] = [(_LOAD_BYTE, 0, 0, _CODE), (_IF_EQUAL, 1, 0, _ACCESS_REQUEST), _PASS]
     for text in exempt:
         address = ipaddress.ip_address(text)
         if (address.version == 6) == is_six:
-            made += _pass_from(address.packed)
+            made += _pass_from_address(address.packed)
     # By the packet's own length: the rest is padding (RFC 2865 3), and no signature.
     made += [(_LOAD_HALF, 0, 0, _LENGTH), (_ADD, 0, 0, _CODE), (_KEEP, 0, 0, 0), (_LOAD_X, 0, 0, _ATTRIBUTES)]
     # A load beyond the datagram drops it.
-    for _ in range(_MOST_ATTRIBUTES):
+    for _ in range(_MAX_ATTRIBUTES):
         made += [
             *((_LOAD_KEPT, 0, 0, 0), (_IF_ABOVE_X, 1, 0, 0), _DROP),
             *((_LOAD_BYTE_AT_X, 0, 0, 0), (_IF_EQUAL, 0, 1, _MESSAGE_AUTHENTICATOR), _PASS),
@@ -68,12 +68,12 @@ def program(is_six: bool, exempt: Iterable[str]) -> list[Instruction]:
             *((_ADD_X, 0, 0, 0), (_TO_X, 0, 0, 0)),
         ]
     made.append(_PASS)
-    if len(made) > _MOST_INSTRUCTIONS:
+    if len(made) > _MAX_INSTRUCTIONS:
         raise TooManyExempt
     return made
 
 
-def _pass_from(packed: bytes) -> list[Instruction]:
+def _pass_from_address(packed: bytes) -> list[Instruction]:
     """Instructions that admit this source; other sources continue after them."""
     at = _IP_HEADER + (_SOURCE_4 if len(packed) == 4 else _SOURCE_6)
     words = struct.unpack(f"!{len(packed) // 4}I", packed)

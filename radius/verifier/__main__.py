@@ -20,77 +20,77 @@ from nac.identities.settings import MAX_LOGIN_SECONDS
 from nac.outbound.reach import OutboundReach
 from nac.replica.store import ReplicaReader
 from nac.secrets import MasterKeyFile, Sealer
-from radius.verifier.forecast import Forecast
-from radius.verifier.report import Orders, Report
-from radius.verifier.server import Server, listen
+from radius.verifier.agent_messages import VerifierReport, VerifierSettings
+from radius.verifier.forecast import RejectForecast
+from radius.verifier.server import VerifierServer, listen
 from radius.verifier.sources import LiveSources
 from radius.verifier.verifier import Verifier
 
 REPORT_SECONDS = 1.0
 # Time to serve without an agent. Afterwards another machine may own the cell (nac.cells.service.SILENT_SECONDS).
-ALONE_SECONDS = 60.0
-_LOOK_SECONDS = 0.2
+ORPHANED_SECONDS = 60.0
+_POLL_SECONDS = 0.2
 LOOPBACK, _DISCARD_PORT = "127.0.0.1", 9
 # Lookups of host names, which may hang, have their own threads.
 _RESOLVERS = 32
 
 
-async def serve(orders: Orders) -> None:
+async def serve(orders: VerifierSettings) -> None:
     """Serve until standard input closes."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolver"))
     sources = LiveSources(Sealer(MasterKeyFile(Path(orders.cell_key_file))), OutboundReach.parse(orders.reach))
     replica = ReplicaReader(orders.replica_directory)
     verifier = Verifier(replica, sources)
-    server = Server(
+    server = VerifierServer(
         orders.secret.encode(),
         verifier.verify,
         reject_delay_seconds=orders.reject_delay_seconds,
-        expect_reject=Forecast(replica).is_reject,
+        expect_reject=RejectForecast(replica).is_reject,
     )
     sock = socket.socket(fileno=orders.socket)
     await listen(server, sock)
     pid_file = Path(orders.pid_file)
     pid_file.write_text(str(os.getpid()))
-    ended = loop.create_task(_end_of_input(loop))
+    ended = loop.create_task(_wait_for_end_of_input(loop))
     with suppress(BrokenPipeError):
         while not ended.done():
             await verifier.tidy()
-            _tell(Report(dict(server.counters), dict(sources.trouble())))
+            _send_report(VerifierReport(dict(server.counters), dict(sources.trouble())))
             await asyncio.wait((ended,), timeout=REPORT_SECONDS)
-    alone_until = loop.time() + ALONE_SECONDS
-    while loop.time() < alone_until and _is_mine(pid_file):
+    alone_until = loop.time() + ORPHANED_SECONDS
+    while loop.time() < alone_until and _owns_pid_file(pid_file):
         await verifier.tidy()
-        await asyncio.sleep(_LOOK_SECONDS)
-    await _retire(server, sock)
+        await asyncio.sleep(_POLL_SECONDS)
+    await _drain(server, sock)
     # A thread may hang in a name lookup, and the next agent needs the port.
     os._exit(0)
 
 
-def _is_mine(pid_file: Path) -> bool:
+def _owns_pid_file(pid_file: Path) -> bool:
     try:
         return pid_file.read_text() == str(os.getpid())
     except FileNotFoundError:
         return False
 
 
-async def _retire(server: Server, sock: socket.socket) -> None:
+async def _drain(server: VerifierServer, sock: socket.socket) -> None:
     """Connect the socket to an unused port, so that it receives nothing more, and answer pending logins."""
     sock.connect((LOOPBACK, _DISCARD_PORT))
     end = asyncio.get_running_loop().time() + MAX_LOGIN_SECONDS
-    await asyncio.sleep(_LOOK_SECONDS)
+    await asyncio.sleep(_POLL_SECONDS)
     while not server.is_idle and asyncio.get_running_loop().time() < end:
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_POLL_SECONDS)
 
 
-async def _end_of_input(loop: asyncio.AbstractEventLoop) -> None:
+async def _wait_for_end_of_input(loop: asyncio.AbstractEventLoop) -> None:
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while await reader.read(4096):
         continue
 
 
-def _tell(report: Report) -> None:
+def _send_report(report: VerifierReport) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
     sys.stdout.buffer.flush()
 
@@ -100,11 +100,11 @@ def main() -> None:
     # A core file would contain passwords.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # One line; after it comes only the end of input.
-    orders = msgspec.json.decode(_first_line(), type=Orders)
+    orders = msgspec.json.decode(_read_first_line(), type=VerifierSettings)
     asyncio.run(serve(orders))
 
 
-def _first_line() -> bytes:
+def _read_first_line() -> bytes:
     """Read without Python's buffer: the event loop continues from there."""
     line = b""
     while not line.endswith(b"\n"):

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 from nac.identities.verifier_messages import VerificationResult
 
-MOST_ENTRIES = 50_000
+MAX_ENTRIES = 50_000
 
 
-class _Entry(NamedTuple):
+class _CachedResult(NamedTuple):
     digest: bytes
     # Password hash or source version at the time.
     origin: str
@@ -27,12 +27,12 @@ class _Entry(NamedTuple):
 class PasswordCache:
     """Cache of one kind of result. Not thread-safe."""
 
-    def __init__(self, *, most: int = MOST_ENTRIES, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, most: int = MAX_ENTRIES, clock: Callable[[], float] = time.monotonic) -> None:
         # Random for this process: no file reveals anything, and its memory has the passwords anyway.
         self._key: Final = secrets.token_bytes(32)
         self._most = most
         self._clock = clock
-        self._entries: OrderedDict[tuple[int, str], _Entry] = OrderedDict()
+        self._entries: OrderedDict[tuple[int, str], _CachedResult] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -50,7 +50,9 @@ class PasswordCache:
         if seconds <= 0:
             return
         key = (tenant, name)
-        self._entries[key] = _Entry(self._digest(tenant, name, password), origin, answer, self._clock() + seconds)
+        self._entries[key] = _CachedResult(
+            self._digest(tenant, name, password), origin, answer, self._clock() + seconds
+        )
         self._entries.move_to_end(key)
         if len(self._entries) > self._most:
             self._entries.popitem(last=False)

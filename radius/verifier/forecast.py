@@ -14,9 +14,9 @@ from collections.abc import Iterable
 
 from nac.identities.verifier_messages import VerificationResult, decode_pairs
 from nac.replica.store import ReplicaReader
-from radius.module.decision import Case, Places, decide_case
-from radius.module.keys import Key, guess_key, station_key
-from radius.module.policies import Policies
+from radius.module.decision import AuthenticationCase, LocationCache, decide_case
+from radius.module.failure_keys import FailureKey, guess_key, station_key
+from radius.module.policies import CompiledPolicies
 from radius.module.request import AccessRequest
 from radius.verifier.packet import Login
 
@@ -26,13 +26,13 @@ log = logging.getLogger(__name__)
 MAX_FAILURES = 20_000
 
 
-class Forecast:
+class RejectForecast:
     def __init__(self, replica: ReplicaReader) -> None:
         self._replica = replica
-        self._places = Places()
-        self._policies = Policies()
+        self._places = LocationCache()
+        self._policies = CompiledPolicies()
         # Time at which the response to the last wrong password leaves, by user name and station.
-        self._failures: OrderedDict[Key, float] = OrderedDict()
+        self._failures: OrderedDict[FailureKey, float] = OrderedDict()
 
     def is_reject(self, login: Login, answer: VerificationResult, arrived_at: float, held_until: float) -> bool:
         """Whether the NAS will get an Access-Reject; True if unknown.
@@ -48,7 +48,7 @@ class Forecast:
             return True
 
     def _is_reject(self, login: Login, answer: VerificationResult, arrived_at: float, held_until: float) -> bool:
-        case = Case(AccessRequest(decode_pairs(login.pairs)), "pap")
+        case = AuthenticationCase(AccessRequest(decode_pairs(login.pairs)), "pap")
         case.answer = answer
         with self._replica.begin() as view:
             case.locate(self._places.find(case.request, view))
@@ -65,7 +65,7 @@ class Forecast:
                 return True
             return not decide_case(case, view, self._policies).permitted
 
-    def _note_failure(self, keys: Iterable[Key], held_until: float) -> None:
+    def _note_failure(self, keys: Iterable[FailureKey], held_until: float) -> None:
         for key in keys:
             self._failures[key] = held_until
             self._failures.move_to_end(key)

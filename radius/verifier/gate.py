@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Full(Exception):
+class GateFull(Exception):
     """The limit of waiting tasks is reached."""
 
 
@@ -21,7 +21,7 @@ class Gate:
     async def enter(self) -> AsyncIterator[None]:
         """Wait for a place. Raises Full at once if too many wait."""
         if self._present >= self._most:
-            raise Full
+            raise GateFull
         self._present += 1
         try:
             async with self._inside:

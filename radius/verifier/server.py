@@ -8,43 +8,51 @@ from typing import Protocol, cast
 
 from nac.identities.settings import MAX_LOGIN_SECONDS
 from nac.identities.verifier_messages import ResultTooLong, VerificationResult, encode_result
-from radius.verifier.packet import ACCESS_ACCEPT, ACCESS_REJECT, Login, Refused, Unreadable, answer_packet, parse_login
+from radius.verifier.packet import (
+    ACCESS_ACCEPT,
+    ACCESS_REJECT,
+    Login,
+    RejectedDatagram,
+    UnreadableLogin,
+    make_response_packet,
+    parse_login,
+)
 
 log = logging.getLogger(__name__)
 
 # Concurrent logins of all tenants: 32 of radiusd's sockets.
-MOST_UNDER_WAY = 8192
+MAX_UNDER_WAY = 8192
 # Concurrent logins of one tenant, so that its slow sources leave room for others.
-MOST_OF_SLOT = 512
+MAX_PER_SLOT = 512
 # Maximum of delayed responses; more are sent at once.
-MOST_HELD = 4096
+MAX_HELD = 4096
 # Responses kept for repeated requests: radiusd repeats what a NAS repeats.
 KEPT_ANSWERS = 4096
 
 Address = tuple[str, int]
 # radiusd's socket, the packet's number and authenticator: equal in a repeated request.
-_Key = tuple[Address, int, bytes]
+_LoginKey = tuple[Address, int, bytes]
 
 
-class Verify(Protocol):
+class VerifyLogin(Protocol):
     async def __call__(self, slot: int, name: bytes, password: bytes, /) -> VerificationResult: ...
 
 
-class ExpectReject(Protocol):
+class PredictReject(Protocol):
     def __call__(self, login: Login, answer: VerificationResult, arrived_at: float, held_until: float, /) -> bool: ...
 
 
-class Server(asyncio.DatagramProtocol):
+class VerifierServer(asyncio.DatagramProtocol):
     """Responds to logins. A response that leads to an Access-Reject leaves `reject_delay_seconds` after its request or
     later, because radiusd delays only rejects that it decides itself. A login still ends within its own limit."""
 
     def __init__(
         self,
         secret: bytes,
-        verify: Verify,
+        verify: VerifyLogin,
         *,
         reject_delay_seconds: float = 0,
-        expect_reject: ExpectReject = lambda login, answer, arrived_at, held_until: not answer.verified,
+        expect_reject: PredictReject = lambda login, answer, arrived_at, held_until: not answer.verified,
     ) -> None:
         self.counters: Counter[str] = Counter()
         self._secret = secret
@@ -52,10 +60,10 @@ class Server(asyncio.DatagramProtocol):
         self._expect_reject = expect_reject
         self._reject_delay_seconds = min(reject_delay_seconds, MAX_LOGIN_SECONDS)
         self._transport: asyncio.DatagramTransport | None = None
-        self._under_way: dict[_Key, asyncio.Task[None]] = {}
+        self._under_way: dict[_LoginKey, asyncio.Task[None]] = {}
         self._of_slot: Counter[int] = Counter()
-        self._held: set[_Key] = set()
-        self._answered: OrderedDict[_Key, bytes] = OrderedDict()
+        self._held: set[_LoginKey] = set()
+        self._answered: OrderedDict[_LoginKey, bytes] = OrderedDict()
 
     @property
     def is_idle(self) -> bool:
@@ -67,13 +75,13 @@ class Server(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, addr: Address) -> None:
         try:
             login = parse_login(data, self._secret)
-        except Unreadable as exc:
+        except UnreadableLogin as exc:
             asked = exc.asked
             self._answer(
                 (addr, asked.identifier, asked.authenticator), asked, VerificationResult("no-credentials", str(exc))
             )
             return
-        except Refused as exc:
+        except RejectedDatagram as exc:
             self.counters["dropped"] += 1
             log.warning("dropped a datagram from %s:%d: %s", addr[0], addr[1], exc)
             return
@@ -84,14 +92,14 @@ class Server(asyncio.DatagramProtocol):
         if answered is not None:
             self._send(answered, addr)
             return
-        if len(self._under_way) >= MOST_UNDER_WAY or self._of_slot[login.slot] >= MOST_OF_SLOT:
+        if len(self._under_way) >= MAX_UNDER_WAY or self._of_slot[login.slot] >= MAX_PER_SLOT:
             self._answer(key, login, VerificationResult("verifier-busy"))
             return
         task = asyncio.get_running_loop().create_task(self._serve(key, login))
         self._under_way[key] = task
         self._of_slot[login.slot] += 1
 
-    async def _serve(self, key: _Key, login: Login) -> None:
+    async def _serve(self, key: _LoginKey, login: Login) -> None:
         loop = asyncio.get_running_loop()
         arrived_at = loop.time()
         reject_at = arrived_at + self._reject_delay_seconds
@@ -103,27 +111,27 @@ class Server(asyncio.DatagramProtocol):
         finally:
             self._under_way.pop(key, None)
             self._of_slot[login.slot] -= 1
-        answer = _fitting(answer)
+        answer = _fit_into_packet(answer)
         if not self._reject_delay_seconds:
             self._answer(key, login, answer)
         elif (
             self._expect_reject(login, answer, arrived_at, reject_at)
             and loop.time() < reject_at
-            and len(self._held) < MOST_HELD
+            and len(self._held) < MAX_HELD
         ):
             self._held.add(key)
             loop.call_at(reject_at, self._let_go, key, login, answer)
         else:
             self._answer(key, login, answer)
 
-    def _let_go(self, key: _Key, login: Login, answer: VerificationResult) -> None:
+    def _let_go(self, key: _LoginKey, login: Login, answer: VerificationResult) -> None:
         self._held.discard(key)
         self._answer(key, login, answer)
 
-    def _answer(self, key: _Key, login: Login, answer: VerificationResult) -> None:
+    def _answer(self, key: _LoginKey, login: Login, answer: VerificationResult) -> None:
         self.counters["accepts" if answer.verified else f"rejects_{answer.reason}"] += 1
         code = ACCESS_ACCEPT if answer.verified else ACCESS_REJECT
-        packet = answer_packet(login, code, encode_result(answer), self._secret)
+        packet = make_response_packet(login, code, encode_result(answer), self._secret)
         self._answered[key] = packet
         if len(self._answered) > KEPT_ANSWERS:
             self._answered.popitem(last=False)
@@ -138,7 +146,7 @@ class Server(asyncio.DatagramProtocol):
         self.counters["unsent"] += 1
 
 
-def _fitting(answer: VerificationResult) -> VerificationResult:
+def _fit_into_packet(answer: VerificationResult) -> VerificationResult:
     """The result, or a reject if it does not fit into one packet."""
     try:
         encode_result(answer)
@@ -151,6 +159,6 @@ def _fitting(answer: VerificationResult) -> VerificationResult:
     return answer
 
 
-async def listen(server: Server, sock: socket.socket) -> asyncio.DatagramTransport:
+async def listen(server: VerifierServer, sock: socket.socket) -> asyncio.DatagramTransport:
     transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: server, sock=sock)
     return transport

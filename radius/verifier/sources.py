@@ -16,13 +16,13 @@ from nac.outbound.reach import OutboundReach
 from nac.replica.records import IdentitySourceRecord
 from nac.replica.store import ReplicaView
 from nac.secrets import Sealer, SecretsError
+from radius.verifier.agent_messages import SourceTrouble
 from radius.verifier.breaker import Breaker
-from radius.verifier.gate import Full, Gate
-from radius.verifier.report import Trouble
+from radius.verifier.gate import Gate, GateFull
 
 log = logging.getLogger(__name__)
 
-_BUSY = "verifier-busy"
+_BUSY_REASON = "verifier-busy"
 
 
 class LiveSource:
@@ -43,7 +43,7 @@ class LiveSource:
         return self.source.settings
 
     @property
-    def is_left_alone(self) -> bool:
+    def is_breaker_open(self) -> bool:
         return self._breaker.is_open
 
     async def ask(self, name: UserName, password: bytes) -> VerificationResult:
@@ -53,8 +53,8 @@ class LiveSource:
                 async with asyncio.timeout(self.settings.time_limit_seconds):
                     await inside.enter_async_context(self._gate.enter())
                 return await self._ask(name, password)
-        except (Full, TimeoutError):
-            return VerificationResult(_BUSY, f"too many logins wait for {self.record.name}", self.record.name)
+        except (GateFull, TimeoutError):
+            return VerificationResult(_BUSY_REASON, f"too many logins wait for {self.record.name}", self.record.name)
 
     async def _ask(self, name: UserName, password: bytes) -> VerificationResult:
         breaker = self._breaker
@@ -75,8 +75,8 @@ class LiveSource:
         return answer
 
     @staticmethod
-    def was_asked_in_vain(answer: VerificationResult) -> bool:
-        return answer.reason in SOURCE_FAULT_REASONS or answer.reason == _BUSY
+    def is_inconclusive(answer: VerificationResult) -> bool:
+        return answer.reason in SOURCE_FAULT_REASONS or answer.reason == _BUSY_REASON
 
 
 class LiveSources:
@@ -123,12 +123,12 @@ class LiveSources:
             if standing[key[0]].get(key[1]) != live.record.changed_at:
                 await self._let_go(key, live)
 
-    def trouble(self) -> Mapping[str, Trouble]:
+    def trouble(self) -> Mapping[str, SourceTrouble]:
         """Faults of sources with an open breaker, by id."""
         return {
-            live.record.source_id: Trouble(
+            live.record.source_id: SourceTrouble(
                 tenant, f"Tenant {live.slug}: identity source {live.record.name} fails. {live.last_fault}"
             )
             for (tenant, _), live in self._live.items()
-            if live.is_left_alone
+            if live.is_breaker_open
         }

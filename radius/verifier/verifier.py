@@ -15,7 +15,7 @@ from nac.replica.records import ARGON2ID, IdentitySourceRecord, SlotRecord, User
 from nac.replica.store import ReplicaReader
 from nac.users.passwords import verify_password
 from radius.verifier.cache import PasswordCache
-from radius.verifier.gate import Full, Gate
+from radius.verifier.gate import Gate, GateFull
 from radius.verifier.sources import LiveSource, LiveSources
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 # Seconds to skip hashing for a correct password of an own user.
 OWN_CACHE_SECONDS = 300.0
 # Seconds to reject a repeated wrong password without hashing.
-OWN_REFUSED_SECONDS = 10.0
+OWN_REJECT_CACHE_SECONDS = 10.0
 # Limit of running and waiting hashes of one tenant; all tenants share the cores.
 OWN_WAITING = 64
 
@@ -63,23 +63,23 @@ class Verifier:
             user = view.user(slot.tenant, strip_realm(name, slot.realms))
             sources = [] if user is not None else view.identity_sources(slot.tenant)
         if user is not None:
-            return await self._verify_own(slot.tenant, user, password)
+            return await self._verify_own_user(slot.tenant, user, password)
         return await self._ask_sources(slot, name, sources, password)
 
-    async def _verify_own(self, tenant: int, user: UserRecord, password: bytes) -> VerificationResult:
+    async def _verify_own_user(self, tenant: int, user: UserRecord, password: bytes) -> VerificationResult:
         if not user.password_hash.startswith(ARGON2ID):
             return VerificationResult("internal-error", "the verifier does not handle this password")
-        known = self._remembered(tenant, user.name, password, user.password_hash)
+        known = self._find_cached(tenant, user.name, password, user.password_hash)
         if known is not None:
             return known
         try:
             async with self._gate(tenant).enter():
                 loop = asyncio.get_running_loop()
                 right = await loop.run_in_executor(self._hashing, verify_password, password, user.password_hash)
-        except Full:
+        except GateFull:
             return VerificationResult("verifier-busy", "too many logins of this tenant at once")
         answer = VerificationResult() if right else VerificationResult("wrong-password")
-        cache, seconds = (self._held, OWN_CACHE_SECONDS) if right else (self._refused, OWN_REFUSED_SECONDS)
+        cache, seconds = (self._held, OWN_CACHE_SECONDS) if right else (self._refused, OWN_REJECT_CACHE_SECONDS)
         cache.keep(tenant, user.name, password, user.password_hash, answer, seconds=seconds)
         return answer
 
@@ -107,20 +107,20 @@ class Verifier:
 
     async def _ask_source(self, tenant: int, source: LiveSource, name: UserName, password: bytes) -> VerificationResult:
         key = f"{source.record.source_id} {name.name.casefold()}"
-        known = self._remembered(tenant, key, password, source.origin)
+        known = self._find_cached(tenant, key, password, source.origin)
         if known is not None:
             return known
         answer = await source.ask(name, password)
         if answer.verified:
             self._held.keep(tenant, key, password, source.origin, answer, seconds=source.settings.cache_seconds)
-        elif source.was_asked_in_vain(answer):
+        elif source.is_inconclusive(answer):
             # No result about the user.
             return answer
         else:
             self._refused.keep(tenant, key, password, source.origin, answer, seconds=source.settings.refused_seconds)
         return answer
 
-    def _remembered(self, tenant: int, name: str, password: bytes, origin: str) -> VerificationResult | None:
+    def _find_cached(self, tenant: int, name: str, password: bytes, origin: str) -> VerificationResult | None:
         return self._held.find(tenant, name, password, origin) or self._refused.find(tenant, name, password, origin)
 
     def _gate(self, tenant: int) -> Gate:

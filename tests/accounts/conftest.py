@@ -17,7 +17,7 @@ from nac.members.service import Member
 from nac.msps import service as msps
 from nac.people import service as people
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 Within = Callable[[Owner], AbstractContextManager[Session]]
 PLATFORM = Owner()
@@ -43,7 +43,7 @@ def scope_of(owner: Owner) -> Scope:
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def field(app_engine: Engine, cell_engine: Engine) -> Field:
     acme = make_platform(app_engine, cell_engine)
     with session_scope(PlatformScope(), engine=app_engine) as session:

@@ -5,7 +5,7 @@ import pytest
 from api.access import ChangesTenant, RequiresChangePermission
 from api.described import described_routes
 from cli.openapi import application
-from cli.permissions import declared
+from cli.permissions import list_declared_effects
 from nac.accounts.effects import EFFECT_GUARDS, Effect, RouteDeclaration, find_permission_pairs, find_reached_effects
 from nac.accounts.permissions import Permission
 from nac.tenant_files import file_permissions, tables
@@ -14,7 +14,7 @@ _STRONG = (Effect.RULES, Effect.AUTHORIZATION, Effect.SECRETS, Effect.RIGHTS, Ef
 
 
 def test_each_route_effect_has_a_guard() -> None:
-    assert {route.operation: route.unguarded() for route in declared() if route.unguarded()} == {}
+    assert {route.operation: route.unguarded() for route in list_declared_effects() if route.unguarded()} == {}
 
 
 def test_escalating_route_is_detected() -> None:
@@ -45,7 +45,7 @@ def _declares(asks: object) -> bool:
 
 
 def test_strong_effects_require_their_guards() -> None:
-    found = declared()
+    found = list_declared_effects()
     for permission in Permission:
         reached = {each.effect for each in find_reached_effects(found, permission)}
         assert all(permission in EFFECT_GUARDS[effect] for effect in reached), permission
@@ -67,7 +67,7 @@ def _reaches(found: list[RouteDeclaration], permission: Permission, effect: Effe
 
 
 def test_escalating_permission_pairs_are_detected() -> None:
-    found = {(pair.first, pair.second): pair for pair in find_permission_pairs(declared())}
+    found = {(pair.first, pair.second): pair for pair in find_permission_pairs(list_declared_effects())}
     both = found[Permission.SITE_MANAGE, Permission.POLICY_PUBLISH]
     assert {tuple(each) for each in both.reached} == {("updateSite", Effect.RULES)}
     assert found[Permission.POLICY_MANAGE, Permission.POLICY_PUBLISH].chains

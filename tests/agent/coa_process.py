@@ -7,16 +7,16 @@ from typing import Literal
 
 from nac.db import make_engine
 from nac.ids import CellId
-from radius.agent.coa import CoaSender
 from radius.agent.coa_queue import CoaQueue
-from tests.agent.coa import OpenSealer, make_sender
+from radius.agent.coa_sender import CoaSender
+from tests.agent.nas_simulator import OpenSealer, make_sender
 
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Dying(CoaQueue):
+class KilledQueue(CoaQueue):
     def record(self, sendings):
         super().record(sendings)
         die()
@@ -25,7 +25,7 @@ class Dying(CoaQueue):
 def send_and_die(url: str, cell_id: CellId, moment: Literal["recorded", "sent"]) -> None:
     engine = make_engine(url)
     if moment == "recorded":
-        queue = Dying(engine, cell_id, OpenSealer())
+        queue = KilledQueue(engine, cell_id, OpenSealer())
     else:
         queue = CoaQueue(engine, cell_id, OpenSealer())
         CoaSender._receive = lambda sender: die() if sender.counters["packets"] else None

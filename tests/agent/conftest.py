@@ -10,24 +10,24 @@ import pytest
 from sqlalchemy import Engine
 
 from loadtest.bare_cell import BareCell
-from loadtest.tenantry import make_tenants
+from loadtest.tenants import make_tenants
 from nac.db import TenantScope, session_scope
 from nac.ids import CellId, TenantId
 from nac.replica.records import SlotRecord
 from nac.replica.store import ReplicaWriter
 from nac.settings import load_settings
-from radius.agent import process
+from radius.agent import radiusd_process
 from radius.agent.alarms import Alarms
 from radius.agent.generation import Generations
 from radius.agent.paths import CellPaths
 from radius.agent.radiusd import Radiusd
-from radius.agent.sync import ReplicaSync
-from tests.agent.journal import Clock, Journal
-from tests.agent.pool_world import World
+from radius.agent.replica_sync import ReplicaSync
+from tests.agent.journal_records import Clock, Journal
+from tests.agent.pool_cell import PoolCell
 from tests.factories.tenancy import Platform, make_platform, make_tenant
 from tests.postgres import Database
 from tests.replica.contents import everything, view_of
-from tests.standing import Standing, laid_again
+from tests.row_snapshots import SnapshotStore, snapshotted
 
 
 @dataclass
@@ -80,7 +80,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
     return make_platform(app_engine, cell_engine, slots=4)
 
@@ -104,7 +104,7 @@ def make(app_engine: Engine, platform: Platform, owner: psycopg.Connection):
 
 
 @pytest.fixture
-def alpha(standing: Standing, make) -> Tenant:
+def alpha(standing: SnapshotStore, make) -> Tenant:
     return standing(make, "alpha")
 
 
@@ -144,7 +144,9 @@ def adopted_radiusd(folder: Path, listen_address: str = "127.0.0.1") -> Iterator
         paths = CellPaths(settings.cell_dir)
         generations = Generations(settings, paths)
         directory = generations.newest().directory
-        process.remember(paths.running, process.Running(cell.pid, process.start_ticks(cell.pid), directory))
+        radiusd_process.save_running(
+            paths.running, radiusd_process.RunningRadiusd(cell.pid, radiusd_process.start_ticks(cell.pid), directory)
+        )
         radiusd = Radiusd(paths, generations)
         assert radiusd.adopt()
         yield radiusd
@@ -170,7 +172,7 @@ def as_tenant(app_engine, alpha):
 @pytest.fixture
 def bare_world(owner, cell_engine, replica, alpha, platform, tmp_path, as_tenant):
     """Without a pool."""
-    return World(
+    return PoolCell(
         owner=owner,
         engine=cell_engine,
         replica=replica,

@@ -6,26 +6,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nac.ids import CellId
-from radius.agent import ship
+from radius.agent import journal_shipper
 from radius.agent.alarms import Alarms
-from radius.agent.live import LiveFeed
+from radius.agent.live_feed import LiveFeed
 from radius.agent.streams import AccountingStream
 
 
 def ship_until_killed(url: str, cell_id: CellId, journal: Path, *told: str, tell: Callable[[str], object]) -> None:
     """`tell` is called with "ready"."""
     # Small batches: most kills then interrupt a transaction.
-    ship.MAX_RECORDS = 40
+    journal_shipper.MAX_RECORDS = 40
     feed = None
     if told:
         feed = LiveFeed(told[0], lambda: {told[1]: "alpha"}, cell="cell-1")
         threading.Thread(target=feed.run, args=(threading.Event(),), daemon=True).start()
     stream = AccountingStream(live=feed)
-    shipper = ship.Shipper(
+    shipper = journal_shipper.Shipper(
         stream,
         cell_id=cell_id,
         host="127.0.0.1",
-        engine=ship.shipping_engine(url, stream),
+        engine=journal_shipper.shipping_engine(url, stream),
         journal=journal,
         alarms=Alarms(),
     )

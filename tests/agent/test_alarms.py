@@ -2,7 +2,7 @@
 
 import pytest
 
-from radius.agent.alarms import EVENT_SECONDS, MOST_STANDING, Alarms
+from radius.agent.alarms import EVENT_ALARM_SECONDS, MAX_ACTIVE_ALARMS, Alarms
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def codes(alarms):
 def test_state_lasts_until_cleared_and_event_for_a_day(alarms, clock):
     alarms.tell("disk-low", "little room")
     alarms.tell_event("journal-cut-auth", "5 bytes are lost")
-    clock.now += EVENT_SECONDS - 1
+    clock.now += EVENT_ALARM_SECONDS - 1
     assert codes(alarms) == {"disk-low", "journal-cut-auth"}
     clock.now += 1
     assert codes(alarms) == {"disk-low"}
@@ -28,9 +28,9 @@ def test_state_lasts_until_cleared_and_event_for_a_day(alarms, clock):
 def test_repeated_event_is_extended_and_keeps_its_start(alarms, clock):
     alarms.tell_event("stray-auth", "1 record")
     (first,) = alarms.standing()
-    clock.now += EVENT_SECONDS - 1
+    clock.now += EVENT_ALARM_SECONDS - 1
     alarms.tell_event("stray-auth", "2 records")
-    clock.now += EVENT_SECONDS - 1
+    clock.now += EVENT_ALARM_SECONDS - 1
     (again,) = alarms.standing()
     assert (again.since, again.detail) == (first.since, "2 records")
     clock.now += 1
@@ -47,11 +47,11 @@ def test_age_counts_from_the_last_report(alarms, clock):
 
 
 def test_too_many_alarms_are_summarized_in_one(alarms):
-    for number in range(MOST_STANDING + 50):
+    for number in range(MAX_ACTIVE_ALARMS + 50):
         alarms.tell_of_row(f"user-unsealed-{number}", "cannot use CHAP", tenant=7)
     alarms.tell_of_row("user-unsealed-0", "still cannot", tenant=7)
     standing = alarms.standing()
-    assert len(standing) == MOST_STANDING + 1
+    assert len(standing) == MAX_ACTIVE_ALARMS + 1
     assert (standing[0].detail, standing[-1].code) == ("still cannot", "more-alarms")
     alarms.tell("disk-low", "little room")
     assert "disk-low" in codes(alarms)

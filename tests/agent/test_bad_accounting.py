@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from nac.db import TenantScope, session_scope
 from nac.sessions.usage import USAGE_DIMENSIONS, list_usage
-from radius.agent import stays
-from radius.agent.usage import read_usage
-from tests.agent.journal import AT, SECOND, accounting
+from radius.agent import session_batch
+from radius.agent.accounting_parser import parse_accounting
+from tests.agent.journal_records import AT, SECOND, accounting
 from tests.agent.test_session_keeping import interim, usage
 from tests.agent.test_sessions import life, sessions
-from tests.effort import examples
+from tests.run_depth import examples
 
 RECORDS = st.lists(
     st.tuples(
@@ -179,18 +179,18 @@ def test_simultaneous_starts_of_a_batch_lose_nothing(owner, alpha, journal):
 
 def test_thousands_of_sessions_with_one_id_need_few_queries(alpha, monkeypatch):
     looks = []
-    is_of = stays.Stay.is_of
+    is_of = session_batch.SessionUpdate.is_of
 
     def counted(stay, usage, started_at, *, known):
         looks.append(stay)
         return is_of(stay, usage, started_at, known=known)
 
-    monkeypatch.setattr(stays.Stay, "is_of", counted)
-    batch = stays.SessionBatch()
+    monkeypatch.setattr(session_batch.SessionUpdate, "is_of", counted)
+    batch = session_batch.SessionBatch()
     for number in range(3_000):
         at = AT + number * 301 * SECOND
-        batch.add(read_usage(accounting(alpha, "Stop", at=at, seconds=0 if number % 2 else None)))
-    assert len(batch.stay_lines()) == 3_000
+        batch.add(parse_accounting(accounting(alpha, "Stop", at=at, seconds=0 if number % 2 else None)))
+    assert len(batch.session_lines()) == 3_000
     assert len(looks) < 6 * 3_000
 
 

@@ -2,7 +2,12 @@
 
 import pytest
 
-from radius.agent.baking import LONGEST_WAIT_SECONDS, LOOK_SECONDS, WAIT_SECONDS, Baking
+from radius.agent.certificate_reload import (
+    CHECK_INTERVAL_SECONDS,
+    MAX_WAIT_SECONDS,
+    MIN_WAIT_SECONDS,
+    CertificateReload,
+)
 
 
 class Cell:
@@ -10,7 +15,7 @@ class Cell:
         self.now = 1_000.0
         self.quiet = True
         self.looks = 0
-        self.baking = Baking(self._is_quiet, clock=lambda: self.now)
+        self.baking = CertificateReload(self._is_quiet, clock=lambda: self.now)
 
     def _is_quiet(self, seconds):
         self.looks += 1
@@ -29,7 +34,7 @@ def cell():
 @pytest.mark.parametrize(("loaded", "live"), [({}, {}), ({1: "a"}, {1: "a"}), ({1: "a", 2: "b"}, {1: "a"})])
 def test_loaded_or_deleted_certificate_needs_no_replacement(cell, loaded, live):
     assert not cell.due(loaded, live)
-    assert not cell.due(loaded, live, after=LONGEST_WAIT_SECONDS)
+    assert not cell.due(loaded, live, after=MAX_WAIT_SECONDS)
     assert cell.looks == 0
 
 
@@ -37,27 +42,27 @@ def test_loaded_or_deleted_certificate_needs_no_replacement(cell, loaded, live):
 def test_unloaded_certificate_waits_and_is_loaded_once(cell, loaded):
     live = {1: "new"}
     assert not cell.due(loaded, live)
-    assert not cell.due(loaded, live, after=WAIT_SECONDS - 1)
+    assert not cell.due(loaded, live, after=MIN_WAIT_SECONDS - 1)
     assert cell.due(loaded, live, after=1)
-    assert not cell.due(loaded, live, after=LONGEST_WAIT_SECONDS)
+    assert not cell.due(loaded, live, after=MAX_WAIT_SECONDS)
 
 
 def test_busy_cell_is_left_alone_for_a_day(cell):
     cell.quiet = False
     assert not cell.due({}, {1: "a"})
-    assert not cell.due({}, {1: "a"}, after=WAIT_SECONDS)
-    assert not cell.due({}, {1: "a"}, after=LOOK_SECONDS - 1)
+    assert not cell.due({}, {1: "a"}, after=MIN_WAIT_SECONDS)
+    assert not cell.due({}, {1: "a"}, after=CHECK_INTERVAL_SECONDS - 1)
     assert cell.looks == 1
     assert not cell.due({}, {1: "a"}, after=1)
     assert cell.looks == 2
-    assert cell.due({}, {1: "a"}, after=LONGEST_WAIT_SECONDS)
+    assert cell.due({}, {1: "a"}, after=MAX_WAIT_SECONDS)
 
 
 def test_tenant_after_a_failed_replacement_gets_another(cell):
     cell.due({}, {1: "a"})
-    assert cell.due({}, {1: "a"}, after=WAIT_SECONDS)
-    assert not cell.due({}, {1: "a", 2: "b"}, after=WAIT_SECONDS)
-    assert cell.due({}, {1: "a", 2: "b"}, after=WAIT_SECONDS)
+    assert cell.due({}, {1: "a"}, after=MIN_WAIT_SECONDS)
+    assert not cell.due({}, {1: "a", 2: "b"}, after=MIN_WAIT_SECONDS)
+    assert cell.due({}, {1: "a", 2: "b"}, after=MIN_WAIT_SECONDS)
 
 
 def test_certificate_shadowed_by_the_loaded_one_does_not_wait(cell):

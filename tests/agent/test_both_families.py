@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from cli.demo.tools import Server
+from cli.demo.tools import RadiusServer
 from nac.listen_addresses import bind_socket
 from radius.agent.generation import PortTaken, free_ports, require_free_ports
 from tests.agent.conftest import adopted_radiusd
-from tests.agent.steady import PATIENCE_SECONDS, Load
+from tests.agent.steady_load import PATIENCE_SECONDS, Load
 
 MAC = "00:00:5e:00:53:01"
 ADDRESSES = ("127.0.0.1", "::1")
@@ -23,7 +23,7 @@ def radiusd(tmp_path):
 
 def test_replacement_under_load_of_both_families_drops_nothing(radiusd):
     facts, pid = radiusd.generation.facts, radiusd.running.pid
-    servers = [Server(host, facts.ports[0], facts.ports[1], facts.endpoints[0].secret) for host in ADDRESSES]
+    servers = [RadiusServer(host, facts.ports[0], facts.ports[1], facts.endpoints[0].secret) for host in ADDRESSES]
     with Load(servers, MAC, per_second=200).running() as load:
         since = time.monotonic()
         for _ in range(2):

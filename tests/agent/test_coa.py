@@ -12,16 +12,17 @@ import pytest
 
 from nac.outbound.reach import OutboundReach
 from nac.vendors import RecipeStep, find_vendor
-from radius.agent import coa_flight
-from radius.agent.coa_queue import MOST_TAKINGS
-from tests.agent.coa import (
+from radius.agent import coa_transmission
+from radius.agent.coa_queue import MAX_TAKINGS
+from tests.agent.coa_process import send_and_die
+from tests.agent.nas_simulator import (
     COA_ACK,
     COA_NAK,
     DISCONNECT_ACK,
     DISCONNECT_NAK,
     QUICK,
     SECRET,
-    Nas,
+    SimulatedNas,
     add_session,
     add_vendor_nas,
     answer,
@@ -32,9 +33,8 @@ from tests.agent.coa import (
     own_address,
     running,
 )
-from tests.agent.coa_process import send_and_die
-from tests.forked import forked
-from tests.waiting import until
+from tests.forked_processes import forked
+from tests.polling import until
 
 USER_NAME, NAS_IP, STATION, NAS_IDENTIFIER, SESSION_ID, EVENT_TIMESTAMP, SIGNATURE = 1, 4, 31, 32, 44, 55, 80
 VENDOR_SPECIFIC = 26
@@ -43,7 +43,7 @@ REAUTHENTICATE, BOUNCE = b"subscriber:command=reauthenticate", b"subscriber:comm
 
 @pytest.fixture
 def nas():
-    nas = Nas()
+    nas = SimulatedNas()
     yield nas
     nas.socket.close()
 
@@ -96,7 +96,7 @@ def test_packet_is_retransmitted_unchanged_a_limited_time(owner, alpha, nas, sen
 
 
 def test_forged_responses_are_ignored_and_the_valid_one_counts(owner, alpha, nas, sender):
-    other = Nas()
+    other = SimulatedNas()
     request = ask(owner, add_session(owner, alpha, nas.address))
     packet = nas.request()
     good = answer(packet, DISCONNECT_ACK)
@@ -164,7 +164,7 @@ def test_nak_is_explained_and_a_lost_session_is_not_retried(owner, alpha, nas, s
 @pytest.fixture
 def cisco(owner, alpha):
     """Sends to port 1700."""
-    nas = Nas(1700)
+    nas = SimulatedNas(1700)
     nas.id = add_vendor_nas(owner, alpha, nas.address, "cisco")
     yield nas
     nas.socket.close()
@@ -281,7 +281,7 @@ def test_request_waits_until_the_cell_has_applied_its_change(owner, alpha, nas, 
 
 def test_flooding_tenant_or_nas_delays_no_other(owner, make, nas, sender, alpha):
     """A dead NAS with two hundred requests: other NASes and tenants are served at once."""
-    dead, other = own_address(), Nas()
+    dead, other = own_address(), SimulatedNas()
     bravo = make("bravo")
     for _ in range(200):
         ask(owner, add_session(owner, alpha, dead))
@@ -332,7 +332,7 @@ def test_request_of_a_killed_agent_is_taken_over(cell_engine, platform, owner, a
 def test_request_that_kills_agents_is_not_sent_forever(cell_engine, platform, owner, alpha, nas, kill):
     request = ask(owner, add_session(owner, alpha, nas.address))
     kill(request, "sent")
-    owner.execute("UPDATE coa_requests SET takings = %s WHERE id = %s", (MOST_TAKINGS - 1, request))
+    owner.execute("UPDATE coa_requests SET takings = %s WHERE id = %s", (MAX_TAKINGS - 1, request))
     kill(request, "sent")
     with running(make_sender(cell_engine, platform.cell_id)):
         state, attempts, detail = ends(owner, request, "state", "attempts", "detail")
@@ -355,7 +355,7 @@ def test_response_counts_during_a_database_outage(owner, alpha, nas, sender, dat
 
 def test_nas_is_rate_limited_without_delaying_others(owner, alpha, nas, cell_engine, platform):
     """One packet per thousand seconds: the second request to a NAS is not sent in this test."""
-    other, pacing = Nas(), replace(QUICK, per_second=0.001)
+    other, pacing = SimulatedNas(), replace(QUICK, per_second=0.001)
     with running(make_sender(cell_engine, platform.cell_id, pacing=pacing)):
         first, second = (ask(owner, add_session(owner, alpha, nas.address)) for _ in range(2))
         nas.send(answer(nas.request(), DISCONNECT_ACK))
@@ -385,7 +385,7 @@ def test_request_waits_if_all_identifiers_are_in_use(owner, alpha, nas, sender, 
 def test_recipe_continues_if_the_first_step_times_out(owner, alpha, nas, sender, monkeypatch):
     steps = (RecipeStep("disconnect", (), ("unanswered",)), RecipeStep("coa", (("Session-Timeout", "1"),)))
     recipe = replace(find_vendor("").recipe, steps={"disconnect": steps})
-    monkeypatch.setattr(coa_flight, "find_vendor", lambda _: replace(find_vendor(""), recipe=recipe))
+    monkeypatch.setattr(coa_transmission, "find_vendor", lambda _: replace(find_vendor(""), recipe=recipe))
     request = ask(owner, add_session(owner, alpha, nas.address))
     packets = [nas.request() for _ in range(4)]
     assert [packet[0] for packet in packets] == [40, 40, 40, 43]
@@ -400,7 +400,7 @@ def test_recipe_continues_if_the_first_step_times_out(owner, alpha, nas, sender,
 
 @pytest.mark.parametrize("known_by", ["identifier", "address"])
 def test_nas_registered_after_session_start_uses_its_settings(owner, alpha, sender, known_by):
-    switch = Nas(port=1700)
+    switch = SimulatedNas(port=1700)
     row = add_session(owner, alpha, switch.address)
     registered = add_vendor_nas(owner, alpha, switch.address, "cisco")
     if known_by == "identifier":

@@ -4,15 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from radius.agent import coa, coa_flight
-from radius.agent.coa_places import MOST_OF_NAS, MOST_OF_TENANT, MOST_OF_TENANT_AT_ALL, MOST_SILENT, Places
+from radius.agent import coa_sender, coa_transmission
+from radius.agent.coa_limits import (
+    MAX_PER_NAS,
+    MAX_PER_TENANT,
+    MAX_PER_TENANT_WITH_SILENT,
+    MAX_SILENT_PER_TENANT,
+    ConcurrencyLimits,
+)
 from radius.agent.coa_queue import CoaQueue
-from tests.agent.coa import (
+from tests.agent.nas_simulator import (
     COA_ACK,
     DISCONNECT_ACK,
     QUICK,
-    Nas,
     OpenSealer,
+    SimulatedNas,
     add_session,
     answer,
     ask,
@@ -23,12 +29,12 @@ from tests.agent.coa import (
     running,
 )
 from tests.agent.test_coa import ends
-from tests.waiting import until
+from tests.polling import until
 
 
 @pytest.fixture
 def nas():
-    nas = Nas()
+    nas = SimulatedNas()
     yield nas
     nas.socket.close()
 
@@ -54,18 +60,18 @@ def flights(tenant, *nases):
 
 
 def test_nas_has_one_slot_until_it_answers():
-    places = Places()
+    places = ConcurrencyLimits()
     assert places.full(flights("t", "a")).nases == ["ta"]
     places.note("ta", answers=True)
-    assert places.full(flights("t", *"a" * (MOST_OF_NAS - 1))).nases == []
-    assert places.full(flights("t", *"a" * MOST_OF_NAS)).nases == ["ta"]
+    assert places.full(flights("t", *"a" * (MAX_PER_NAS - 1))).nases == []
+    assert places.full(flights("t", *"a" * MAX_PER_NAS)).nases == ["ta"]
     places.note("ta", answers=False)
     assert places.full(flights("t", "a")).nases == ["ta"]
     assert places.full([]).nases == []
 
 
 def test_unresponsive_nases_take_no_slots_of_others():
-    places, dead = Places(), [f"dead-{number}" for number in range(MOST_OF_TENANT)]
+    places, dead = ConcurrencyLimits(), [f"dead-{number}" for number in range(MAX_PER_TENANT)]
     assert places.full(flights("t", *dead)).tenants == ["t"]
     # Once detected, they get few slots and no longer count.
     for nas in (*dead, "other"):
@@ -73,8 +79,8 @@ def test_unresponsive_nases_take_no_slots_of_others():
     full = places.full(flights("t", *dead))
     assert full.tenants == []
     assert "tother" in full.nases
-    assert places.full(flights("t", *dead[: MOST_SILENT - 1])).nases == sorted(f"t{nas}" for nas in dead[:3])
-    many = [f"dead-{number}" for number in range(MOST_OF_TENANT_AT_ALL)]
+    assert places.full(flights("t", *dead[: MAX_SILENT_PER_TENANT - 1])).nases == sorted(f"t{nas}" for nas in dead[:3])
+    many = [f"dead-{number}" for number in range(MAX_PER_TENANT_WITH_SILENT)]
     for nas in many:
         places.note(f"t{nas}", answers=False)
     assert places.full(flights("t", *many)).tenants == ["t"]
@@ -208,7 +214,7 @@ def test_failing_request_ends_without_others(owner, alpha, nas, cell_engine, pla
         raise KeyError("a row that nobody thought of")
 
     bad_address = own_address()
-    where = coa if broken == "peer_of" else coa_flight.Flight
+    where = coa_sender if broken == "peer_of" else coa_transmission.CoaTransmission
     real = getattr(where, broken)
 
     def spoilt(first, *more, **named):

@@ -8,25 +8,32 @@ from hypothesis import strategies as st
 
 from nac.vendors import RecipeStep, find_vendor
 from radius import wire
-from radius.agent.coa_packet import Answer, Facts, Ignored, read_answer, request_attributes, request_packet
-from tests.agent.coa import DISCONNECT_ACK, DISCONNECT_NAK, SECRET, answer, attributes_of
+from radius.agent.coa_packet import (
+    CoaResponse,
+    DiscardedResponse,
+    SessionIdentifiers,
+    encode_request_attributes,
+    make_request_packet,
+    parse_response,
+)
+from tests.agent.nas_simulator import DISCONNECT_ACK, DISCONNECT_NAK, SECRET, answer, attributes_of
 from tests.factories.dictionary import installed_dictionary
 
-REQUEST = request_packet(RecipeStep("disconnect"), 7, b"", at=1_800_000_000, secret=SECRET)
+REQUEST = make_request_packet(RecipeStep("disconnect"), 7, b"", at=1_800_000_000, secret=SECRET)
 GOOD = answer(REQUEST, DISCONNECT_NAK, cause=503)
 
 
 def fault(datagram, *, signed=False):
-    with pytest.raises(Ignored) as caught:
-        read_answer(datagram, REQUEST, SECRET, signed=signed)
+    with pytest.raises(DiscardedResponse) as caught:
+        parse_response(datagram, REQUEST, SECRET, signed=signed)
     return caught.value.fault
 
 
 def test_valid_responses_are_parsed():
-    assert read_answer(GOOD, REQUEST, SECRET, signed=True) == Answer(42, False, 503)
-    assert read_answer(answer(REQUEST, DISCONNECT_ACK), REQUEST, SECRET, signed=True) == Answer(41, True, 0)
+    assert parse_response(GOOD, REQUEST, SECRET, signed=True) == CoaResponse(42, False, 503)
+    assert parse_response(answer(REQUEST, DISCONNECT_ACK), REQUEST, SECRET, signed=True) == CoaResponse(41, True, 0)
     # RFC 2865 3: data after the length is padding.
-    assert read_answer(GOOD + b"padding", REQUEST, SECRET, signed=True) == Answer(42, False, 503)
+    assert parse_response(GOOD + b"padding", REQUEST, SECRET, signed=True) == CoaResponse(42, False, 503)
 
 
 @given(st.binary(max_size=5000))
@@ -49,8 +56,8 @@ def test_signed_response_with_any_content_is_parsed_or_ignored(attributes, code)
     head = struct.pack("!BBH", code, 7, 20 + len(body))
     datagram = head + wire.md5(head + REQUEST[4:20] + body + SECRET) + body
     try:
-        found = read_answer(datagram, REQUEST, SECRET, signed=False)
-    except Ignored:
+        found = parse_response(datagram, REQUEST, SECRET, signed=False)
+    except DiscardedResponse:
         return
     assert found.code in (DISCONNECT_ACK, DISCONNECT_NAK)
     assert 0 <= found.error_cause < 2**32
@@ -66,12 +73,14 @@ def test_unsigned_response_is_ignored_if_signing_is_required():
 
 
 def facts(**values):
-    return Facts(**({"session_id": "", "mac": "", "user": "", "nas_port": "", "framed_ip": "", "nas_key": ""} | values))
+    return SessionIdentifiers(
+        **({"session_id": "", "mac": "", "user": "", "nas_port": "", "framed_ip": "", "nas_key": ""} | values)
+    )
 
 
 def named(vendor="", **values):
     recipe = find_vendor(vendor).recipe
-    packed = request_attributes(installed_dictionary(), recipe, RecipeStep("disconnect"), facts(**values), ())
+    packed = encode_request_attributes(installed_dictionary(), recipe, RecipeStep("disconnect"), facts(**values), ())
     return attributes_of(bytes(20) + packed)
 
 
@@ -91,4 +100,4 @@ def test_name_unknown_to_the_nas_is_omitted(user):
 
 def test_oversized_packet_is_rejected():
     with pytest.raises(ValueError, match="do not fit into one packet"):
-        request_packet(RecipeStep("coa"), 1, bytes((26, 255)) * 17 + bytes(253 * 17), at=1, secret=SECRET)
+        make_request_packet(RecipeStep("coa"), 1, bytes((26, 255)) * 17 + bytes(253 * 17), at=1, secret=SECRET)

@@ -9,8 +9,18 @@ import pytest
 
 from nac.outbound.reach import OutboundReach
 from radius.agent.coa_queue import CoaQueue
-from tests.agent.coa import SECRET, SOURCE, add_session, add_vendor_nas, ask, make_sender, outcome, own_address, running
-from tests.waiting import until
+from tests.agent.nas_simulator import (
+    SECRET,
+    SOURCE,
+    add_session,
+    add_vendor_nas,
+    ask,
+    make_sender,
+    outcome,
+    own_address,
+    running,
+)
+from tests.polling import until
 
 # Ends only anna's sessions, knows no vendor command, and has only some VLANs.
 CONFIGURATION = """

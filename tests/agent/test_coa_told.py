@@ -8,14 +8,23 @@ from nac.events import coa
 from nac.events.document import to_json
 from nac.events.event_values import EventTenant
 from nac.models import CoaRequest
-from radius.agent.coa_queue import MOST_TAKINGS, CoaQueue
-from tests.agent.coa import DISCONNECT_NAK, Nas, OpenSealer, add_session, answer, ask, make_sender, running
-from tests.waiting import until
+from radius.agent.coa_queue import MAX_TAKINGS, CoaQueue
+from tests.agent.nas_simulator import (
+    DISCONNECT_NAK,
+    OpenSealer,
+    SimulatedNas,
+    add_session,
+    answer,
+    ask,
+    make_sender,
+    running,
+)
+from tests.polling import until
 
 
 @pytest.fixture
 def nas():
-    nas = Nas()
+    nas = SimulatedNas()
     yield nas
     nas.socket.close()
 
@@ -25,7 +34,7 @@ def test_every_result_is_published_once_as_stored(owner, alpha, nas, cell_engine
     rows = [add_session(owner, alpha, nas.address, framed_ip="2001:db8::1") for _ in range(3)]
     refused, expired, given_up = (ask(owner, row) for row in rows)
     owner.execute("UPDATE coa_requests SET expires_at = now() - interval '1 s' WHERE id = %s", (expired,))
-    owner.execute("UPDATE coa_requests SET state = 'sending', takings = %s WHERE id = %s", (MOST_TAKINGS, given_up))
+    owner.execute("UPDATE coa_requests SET state = 'sending', takings = %s WHERE id = %s", (MAX_TAKINGS, given_up))
     with running(
         make_sender(
             cell_engine, platform.cell_id, queue=CoaQueue(cell_engine, platform.cell_id, OpenSealer(), told.extend)

@@ -6,11 +6,11 @@ import pytest
 
 from nac.ids import SlotNumber
 from nac.settings import load_settings
-from radius.agent.directory import SlotRow
+from radius.agent.configuration_source import SlotRow
 from radius.agent.generation import Generations
-from radius.agent.materials import Materials
 from radius.agent.paths import CellPaths
-from radius.agent.render import RenderError
+from radius.agent.radiusd_configuration import RenderError
+from radius.agent.tls_material import TlsMaterialStore
 
 SERIAL = "0a"
 
@@ -20,7 +20,7 @@ def paths(tmp_path: Path) -> CellPaths:
     paths = CellPaths(load_settings({"ADMIT_VAR_DIR": str(tmp_path)}).cell_dir)
     paths.prepare()
     paths.key.write_bytes(bytes(32))
-    Materials(paths).ensure_placeholder()
+    TlsMaterialStore(paths).ensure_placeholder()
     return paths
 
 

@@ -9,14 +9,16 @@ from sqlalchemy.orm import Session
 from nac.db import CellScope, session_scope
 from nac.models import CertificateAuthority, Slot, Tenant
 from nac.validation import RADIUS_SECRET
-from radius.agent.directory import Directory, SlotRow
+from radius.agent.configuration_source import ConfigurationSource, SlotRow
 from tests.factories.certificates import SEALER, certify
 from tests.factories.tenancy import Platform
 
 USUAL = "a-secret-of-a-slot"
 
 
-def slots_with(owner_engine: Engine, directory: Directory, tenant: Tenant, secret: bytes) -> Sequence[SlotRow]:
+def slots_with(
+    owner_engine: Engine, directory: ConfigurationSource, tenant: Tenant, secret: bytes
+) -> Sequence[SlotRow]:
     """The tenant's slot has this secret."""
     with Session(owner_engine) as session:
         for row in session.scalars(select(Slot)):
@@ -30,17 +32,17 @@ def slots_with(owner_engine: Engine, directory: Directory, tenant: Tenant, secre
 def test_unusable_secret_affects_only_its_tenant(
     owner_engine: Engine, cell_engine: Engine, platform: Platform, alpha: Tenant, secret: bytes
 ) -> None:
-    directory = Directory(cell_engine, platform.cell_id, SEALER)
+    directory = ConfigurationSource(cell_engine, platform.cell_id, SEALER)
     found = slots_with(owner_engine, directory, alpha, secret)
     assert len(found) == 4
     (its,) = (row.secret for row in found if row.tenant_id == alpha.id)
     assert {row.secret for row in found if row.tenant_id != alpha.id} == {USUAL}
     assert RADIUS_SECRET.fullmatch(its)
-    assert directory.unusable == [f"slot {row.number}" for row in found if row.tenant_id == alpha.id]
+    assert directory.unusable_secrets == [f"slot {row.number}" for row in found if row.tenant_id == alpha.id]
     # Otherwise radiusd would be replaced again and again.
     assert directory.slots(count=4) == found
     assert {row.secret for row in slots_with(owner_engine, directory, alpha, USUAL.encode())} == {USUAL}
-    assert not directory.unusable
+    assert not directory.unusable_secrets
 
 
 def test_cyclic_authorities_are_followed_once(
@@ -53,5 +55,5 @@ def test_cyclic_authorities_are_followed_once(
         session.execute(circle.values(cross_der=root.certificate_der))
         session.commit()
     with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
-        chain = Directory._chain(session, alpha.id, issuing.id)
+        chain = ConfigurationSource._chain(session, alpha.id, issuing.id)
     assert chain == [issuing.certificate_der, root.certificate_der, root.certificate_der]

@@ -8,8 +8,8 @@ from nac.clock import utc_now
 from nac.errors import DatabaseUnavailable
 from nac.request_sources import DEMO_ADDRESS
 from radius.agent.alarms import Alarms
-from radius.agent.dropped_sources import LOG_SECONDS, STANDS_SECONDS, UNSIGNED, WRONG_SECRET, DroppedSources
-from radius.agent.rotation_alarms import tell_of_rotations
+from radius.agent.dropped_sources import ALARM_SECONDS, LOG_SECONDS, UNSIGNED_REQUESTS, WRONG_SECRET, DroppedSources
+from radius.agent.rotation_alarms import update_rotation_alarms
 
 
 def test_wrong_secret_raises_an_alarm_until_it_stops(cell_engine, platform, alpha):
@@ -33,13 +33,13 @@ def test_wrong_secret_raises_an_alarm_until_it_stops(cell_engine, platform, alph
     assert (alarm.code, alarm.tenant) == ("wrong-secret:alpha", alpha.number)
     assert "192.0.2.1, 192.0.2.2, 192.0.2.3 and others" in alarm.detail
     assert "./admit secret-rotation reveal -t alpha" in alarm.detail
-    now += STANDS_SECONDS - 1
+    now += ALARM_SECONDS - 1
     heard.add((0, "192.0.2.4"))
     told.tell()
     now += 2
     told.tell()
     assert [each.detail.split(" to tenant")[0] for each in alarms.standing()] == ["Packets from 192.0.2.4"]
-    now += STANDS_SECONDS
+    now += ALARM_SECONDS
     told.tell()
     assert alarms.standing() == []
 
@@ -102,7 +102,7 @@ def test_events_during_a_database_outage_are_reported_later(cell_engine, platfor
 def test_unsigned_requests_raise_an_alarm_with_the_remedy(cell_engine, platform, alpha, bravo):
     alarms = Alarms()
     heard = {(0, "192.0.2.1"), (0, str(DEMO_ADDRESS)), (1, str(DEMO_ADDRESS)), (7, "192.0.2.9")}
-    DroppedSources(cell_engine, platform.cell_id, alarms, UNSIGNED, lambda: heard).tell()
+    DroppedSources(cell_engine, platform.cell_id, alarms, UNSIGNED_REQUESTS, lambda: heard).tell()
     [alarm] = alarms.standing()
     assert (alarm.code, alarm.tenant) == ("unsigned-requests:alpha", alpha.number)
     assert alarm.detail.startswith("Access-Requests from 192.0.2.1 to tenant alpha carry no Message-Authenticator")
@@ -111,7 +111,7 @@ def test_unsigned_requests_raise_an_alarm_with_the_remedy(cell_engine, platform,
 
 def test_each_dropped_source_is_logged_once_a_minute(cell_engine, platform, alpha, caplog):
     now, heard = 0.0, {(0, "192.0.2.1"), (0, "192.0.2.2")}
-    dropped = DroppedSources(cell_engine, platform.cell_id, Alarms(), UNSIGNED, lambda: heard, lambda: now)
+    dropped = DroppedSources(cell_engine, platform.cell_id, Alarms(), UNSIGNED_REQUESTS, lambda: heard, lambda: now)
 
     def lines() -> list[str]:
         caplog.clear()
@@ -129,7 +129,7 @@ def test_each_dropped_source_is_logged_once_a_minute(cell_engine, platform, alph
 def test_flood_of_forged_sources_is_bounded(cell_engine, platform, alpha, bravo, caplog):
     heard = {(0, f"10.0.{n // 250}.{n % 250}") for n in range(5_000)}
     alarms = Alarms()
-    DroppedSources(cell_engine, platform.cell_id, alarms, UNSIGNED, lambda: heard).tell()
+    DroppedSources(cell_engine, platform.cell_id, alarms, UNSIGNED_REQUESTS, lambda: heard).tell()
     assert len(caplog.records) == 100
     [alarm] = alarms.standing()
     assert " and others to tenant alpha" in alarm.detail
@@ -143,17 +143,17 @@ def test_rotation_with_nases_left_behind_names_the_commands(owner, cell_engine, 
         (alpha.id, utc_now() + timedelta(hours=2), utc_now() - timedelta(days=6)),
     ).fetchone()
     alarms = Alarms()
-    tell_of_rotations(cell_engine, platform.cell_id, alarms)
+    update_rotation_alarms(cell_engine, platform.cell_id, alarms)
     assert alarms.standing() == []
     owner.execute(
         "INSERT INTO secret_sightings (rotation_id, tenant_id, nas_key, old_at) VALUES (%s, %s, 'sw|1', now())",
         (rotation, alpha.id),
     )
-    tell_of_rotations(cell_engine, platform.cell_id, alarms)
+    update_rotation_alarms(cell_engine, platform.cell_id, alarms)
     [alarm] = alarms.standing()
     assert "1 NASes still use it" in alarm.detail
     for command in ("nases", "finish"):
         assert f"./admit secret-rotation {command} -t alpha" in alarm.detail
     owner.execute("UPDATE secret_rotations SET state = 'finished', next_sealed = NULL")
-    tell_of_rotations(cell_engine, platform.cell_id, alarms)
+    update_rotation_alarms(cell_engine, platform.cell_id, alarms)
     assert alarms.standing() == []

@@ -8,11 +8,11 @@ import pytest
 from nac.db import TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.secret_rotations import service as rotations
-from tests.agent.running import running_cell, running_tenant
-from tests.agent.steady import PATIENCE_SECONDS, Load
+from tests.agent.cell_process import running_cell, running_tenant
+from tests.agent.steady_load import PATIENCE_SECONDS, Load
 from tests.factories.tenancy import ACTOR
+from tests.polling import next_second, until
 from tests.two_cells.test_secret_rotation import MAC, NEW, Rotating
-from tests.waiting import next_second, until
 
 _KNOWN = {"attribute": "endpoint.known", "operator": "equals", "value": True}
 _OPEN = {"rules": [{"id": "known", "name": "Known", "when": _KNOWN, "then": {"verdict": "permit"}}]}

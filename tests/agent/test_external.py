@@ -11,11 +11,11 @@ from nac.clock import utc_now
 from nac.replica.records import ExternalStatusRecord, IssuerRecord
 from pki.openssl_names import subject_line
 from pki.signatures import public_key_der
-from radius.agent import external
-from radius.agent.external import ExternalCertificates
-from tests.agent.journal import AT, SECOND, auth
+from radius.agent import external_certificates
+from radius.agent.external_certificates import ExternalCertificates
+from tests.agent.journal_records import AT, SECOND, auth
 from tests.certificates.uploads import authority
-from tests.effort import examples
+from tests.run_depth import examples
 
 NOW = utc_now()
 ROOT = authority("Corp Root", NOW)
@@ -92,7 +92,7 @@ class TestShown:
         assert owner.execute("SELECT count(*) FROM quarantined_records").fetchone() == (0,)
 
     def test_number_is_limited_and_known_ones_are_updated(self, owner, alpha, journal, trust, monkeypatch):
-        monkeypatch.setattr(external, "CERTIFICATES_MOST", 1)
+        monkeypatch.setattr(external_certificates, "MAX_CERTIFICATES", 1)
         authority_id = trust(alpha, ISSUING)
         leaves = [laptop(name) for name in ("first", "second")]
         for at, leaf in ((AT, leaves[0]), (AT + SECOND, leaves[1]), (AT + 2 * SECOND, leaves[0])):

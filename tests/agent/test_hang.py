@@ -5,16 +5,16 @@ import signal
 import subprocess
 import sys
 
-from radius.agent import process
+from radius.agent import radiusd_process
 from radius.agent.alarms import Alarms
-from radius.agent.hang import RADIUSD_SECONDS, HangWatch
-from radius.agent.probe import serves
-from tests.replica.reading import ROOT
+from radius.agent.hang_watch import RADIUSD_SILENCE_SECONDS, HangWatch
+from radius.agent.probe import is_serving
+from tests.replica.reader_process import ROOT
 
 
 def _answers(radiusd):
     status = radiusd.generation.facts.status
-    return serves("127.0.0.1", status.port, status.secret, seconds=1)
+    return is_serving("127.0.0.1", status.port, status.secret, seconds=1)
 
 
 def test_hanging_radiusd_is_killed_and_restarted(radiusd, clock):
@@ -24,13 +24,13 @@ def test_hanging_radiusd_is_killed_and_restarted(radiusd, clock):
     watch.look(answers=_answers(radiusd))
     os.kill(hung.pid, signal.SIGSTOP)
     watch.look(answers=_answers(radiusd))
-    clock.now = RADIUSD_SECONDS - 1
+    clock.now = RADIUSD_SILENCE_SECONDS - 1
     watch.look(answers=False)
     radiusd.tick()
     assert (radiusd.running, alarms.standing()) == (hung, [])
-    clock.now = RADIUSD_SECONDS
+    clock.now = RADIUSD_SILENCE_SECONDS
     watch.look(answers=False)
-    assert not process.alive(hung)
+    assert not radiusd_process.is_alive(hung)
     radiusd.tick()
     assert _answers(radiusd)
     assert [alarm.code for alarm in alarms.standing()] == ["radiusd-hung"]
@@ -41,22 +41,22 @@ def test_radiusd_that_writes_or_answers_at_times_is_kept(radiusd, clock):
     size = [0]
     watch = HangWatch(radiusd, Alarms(), journal_size=lambda: size[0], clock=clock)
     busy = radiusd.running
-    for second in range(4 * int(RADIUSD_SECONDS)):
+    for second in range(4 * int(RADIUSD_SILENCE_SECONDS)):
         clock.now = float(second)
         size[0] += second % 15 == 0
         watch.look(answers=False)
-    for second in range(4 * int(RADIUSD_SECONDS)):
+    for second in range(4 * int(RADIUSD_SILENCE_SECONDS)):
         clock.now += 1.0
         watch.look(answers=second % 15 == 0)
-    assert process.alive(busy)
+    assert radiusd_process.is_alive(busy)
 
 
 _ONE_THREAD_TAKES_ALL = """
 import ctypes, threading
-from radius.agent import hang
+from radius.agent import hang_watch
 
-hang.PULSE_SECONDS, hang.AGENT_SECONDS = 0.1, 1.0
-threading.Thread(target=hang.keep_pulse, args=(threading.Event(),), daemon=True).start()
+hang_watch.WATCHDOG_INTERVAL_SECONDS, hang_watch.AGENT_HANG_SECONDS = 0.1, 1.0
+threading.Thread(target=hang_watch.run_watchdog, args=(threading.Event(),), daemon=True).start()
 threading.Event().wait(0.5)
 # A call that does not let go of the interpreter's lock.
 ctypes.PyDLL(None).sleep(50)

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from radius.agent.streams import AuthStream
-from tests.agent.journal import AT, SECOND, auth, drain
+from tests.agent.journal_records import AT, SECOND, auth, drain
 
 POLICY = "00000000-0000-4000-8000-000000000001"
 DAY = 86_400 * SECOND

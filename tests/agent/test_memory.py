@@ -7,22 +7,22 @@ import pytest
 
 from nac.settings import load_settings
 from radius.agent import memory
-from radius.agent.memory import FEWEST_SESSIONS, HALF_OPEN_BYTES, MOST_SESSIONS
+from radius.agent.memory import HALF_OPEN_BYTES, MAX_SESSIONS, MIN_SESSIONS
 
 GIGABYTE = 1 << 30
 
 
 def test_memory_of_a_running_process_is_reported():
-    own = memory.memory_of(os.getpid())
+    own = memory.get_process_memory(os.getpid())
     assert 0 < own.anonymous_bytes <= own.resident_bytes
     assert 0 < memory.proportional_bytes(os.getpid()) <= 2 * own.resident_bytes
     gone = os.fork()
     if not gone:
         os._exit(0)
     os.waitid(os.P_PID, gone, os.WEXITED | os.WNOWAIT)
-    assert memory.memory_of(gone) is None
+    assert memory.get_process_memory(gone) is None
     os.waitpid(gone, 0)
-    assert memory.memory_of(gone) is None
+    assert memory.get_process_memory(gone) is None
     assert memory.proportional_bytes(gone) == 0
 
 
@@ -88,8 +88,8 @@ def test_limit_is_the_setting_or_half_of_the_memory():
     ("limit", "slots", "expected"),
     [
         (512 * 32 * HALF_OPEN_BYTES, 32, 512),
-        (64 * GIGABYTE, 32, MOST_SESSIONS),
-        (GIGABYTE, 32, FEWEST_SESSIONS),
+        (64 * GIGABYTE, 32, MAX_SESSIONS),
+        (GIGABYTE, 32, MIN_SESSIONS),
     ],
 )
 def test_handshakes_of_all_slots_fit_the_memory_limit(limit, slots, expected):

@@ -2,12 +2,12 @@
 
 import pytest
 
-from radius.agent import process
+from radius.agent import radiusd_process
 from radius.agent.alarms import Alarms
-from radius.agent.memory import memory_of
-from radius.agent.memory_watch import LASTS_SECONDS, PAUSE_SECONDS, MemoryWatch
-from radius.agent.probe import serves
-from tests.waiting import until
+from radius.agent.memory import get_process_memory
+from radius.agent.memory_watch import ABOVE_LIMIT_SECONDS, MIN_EXCHANGE_INTERVAL_SECONDS, MemoryWatch
+from radius.agent.probe import is_serving
+from tests.polling import until
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def watch(radiusd, clock):
     """A watch with this fraction of radiusd's memory as its limit."""
 
     def make(share):
-        held = memory_of(radiusd.running.pid).anonymous_bytes
+        held = get_process_memory(radiusd.running.pid).anonymous_bytes
         alarms = Alarms()
         made = MemoryWatch(radiusd, alarms, limit_bytes=int(held * share), is_quiet=lambda _: True, clock=clock)
         made.look()
@@ -38,36 +38,40 @@ def test_memory_is_reported_and_an_alarm_precedes_the_limit(radiusd, watch):
 def test_radiusd_above_the_limit_is_replaced_once(radiusd, watch, clock):
     old = radiusd.running
     hard, codes = watch(0.5)
-    clock.now = LASTS_SECONDS - 0.1
+    clock.now = ABOVE_LIMIT_SECONDS - 0.1
     hard.look()
     assert radiusd.running is old
-    clock.now = LASTS_SECONDS
+    clock.now = ABOVE_LIMIT_SECONDS
     hard.look()
     assert radiusd.running.pid != old.pid
-    assert process.alive(radiusd.running)
+    assert radiusd_process.is_alive(radiusd.running)
     # It answers what it has received, then exits.
-    until(lambda: radiusd.tick() or not process.alive(old), "its end")
+    until(lambda: radiusd.tick() or not radiusd_process.is_alive(old), "its end")
     assert radiusd.renewals == 1
     assert codes() == {"memory-high", "memory-exchange"}
     status = radiusd.generation.facts.status
-    assert serves("127.0.0.1", status.port, status.secret, seconds=5)
+    assert is_serving("127.0.0.1", status.port, status.secret, seconds=5)
     # The new one uses as much, so the limit is too low: it is not replaced repeatedly.
-    for clock.now in (LASTS_SECONDS + 1, 2 * LASTS_SECONDS + 2, LASTS_SECONDS + PAUSE_SECONDS - 1):
+    for clock.now in (
+        ABOVE_LIMIT_SECONDS + 1,
+        2 * ABOVE_LIMIT_SECONDS + 2,
+        ABOVE_LIMIT_SECONDS + MIN_EXCHANGE_INTERVAL_SECONDS - 1,
+    ):
         hard.look()
     assert radiusd.renewals == 1
-    clock.now = LASTS_SECONDS + PAUSE_SECONDS
+    clock.now = ABOVE_LIMIT_SECONDS + MIN_EXCHANGE_INTERVAL_SECONDS
     hard.look()
     assert radiusd.renewals == 2
 
 
 def test_short_peak_replaces_nothing(radiusd, watch, clock):
     hard, codes = watch(0.5)
-    clock.now = LASTS_SECONDS - 1
+    clock.now = ABOVE_LIMIT_SECONDS - 1
     hard._limit *= 4
     hard.look()
     assert codes() == set()
     hard._limit //= 4
-    for clock.now in (LASTS_SECONDS, 2 * LASTS_SECONDS - 1):
+    for clock.now in (ABOVE_LIMIT_SECONDS, 2 * ABOVE_LIMIT_SECONDS - 1):
         hard.look()
     assert radiusd.renewals == 0
 
@@ -75,7 +79,7 @@ def test_short_peak_replaces_nothing(radiusd, watch, clock):
 def test_exited_radiusd_is_ignored(radiusd, watch, clock):
     hard, _ = watch(0.5)
     radiusd.stop()
-    clock.now = 2 * LASTS_SECONDS
+    clock.now = 2 * ABOVE_LIMIT_SECONDS
     hard.look()
     assert hard.document()["rss_bytes"] == 0
     assert radiusd.renewals == 0

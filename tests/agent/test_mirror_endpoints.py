@@ -12,9 +12,9 @@ from nac.groups import ENDPOINT_GROUPS
 from nac.replica.store import ReplicaWriter
 from nac.secrets import MasterKeyFile, SealedForAnotherKey, Sealer
 from radius.agent.alarms import Alarms
-from radius.agent.sync import ReplicaSync
+from radius.agent.replica_sync import ReplicaSync
 from radius.module.passphrases import PassphraseOpener
-from tests.agent.rows import add_endpoint
+from tests.agent.mirrored_rows import add_endpoint
 from tests.factories.tenancy import ACTOR
 from tests.replica.contents import view_of
 

@@ -9,10 +9,10 @@ from nac.replica.records import NasRecord
 from nac.replica.store import ReplicaWriter
 from nac.secrets import MasterKeyFile, Sealer
 from radius.agent.alarms import Alarms
-from radius.agent.sync import ReplicaSync
+from radius.agent.replica_sync import ReplicaSync
 from radius.module.mab import expected_password
 from radius.module.request import AccessRequest
-from tests.agent.rows import add_site
+from tests.agent.mirrored_rows import add_site
 from tests.factories.tenancy import ACTOR
 from tests.replica.contents import view_of
 

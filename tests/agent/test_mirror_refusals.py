@@ -5,8 +5,16 @@ import json
 import pytest
 
 from nac.replica import record_builder as compiling
-from radius.agent import mirror_pools
-from tests.agent.rows import add_authority, add_certificate, add_endpoint, add_nas, add_policy, add_site, add_user
+from radius.agent import replica_pools
+from tests.agent.mirrored_rows import (
+    add_authority,
+    add_certificate,
+    add_endpoint,
+    add_nas,
+    add_policy,
+    add_site,
+    add_user,
+)
 
 MAC, NEXT = "001ba9010203", "001ba9010204"
 # Values that the table allows and no record can hold.
@@ -79,7 +87,7 @@ def test_feed_continues_after_any_unreadable_row(owner, alpha, replica, monkeypa
     )
     for name in ("policy", "site", "nas", "user", "certificate", "identity_source"):
         monkeypatch.setattr(compiling, f"{name}_record", broken)
-    monkeypatch.setattr(mirror_pools, "put_pool", broken)
+    monkeypatch.setattr(replica_pools, "put_pool", broken)
     add_endpoint(owner, alpha, MAC)
     replica.catch_up()
     with replica.view as view:

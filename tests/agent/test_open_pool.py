@@ -16,7 +16,7 @@ from nac.pools.claims import (
     read_grants,
 )
 from nac.replica.records import PoolLeaseRecord, PoolStockRecord
-from radius.module.open_pool import OpenPool, Taken
+from radius.module.open_pool import GrantedAddress, OpenPool
 
 SECOND = 1_000_000
 MADE = 1_000 * SECOND
@@ -47,7 +47,7 @@ def test_address_ready_before_the_file_is_not_used(pool):
     pool.restock(1, stock(1, grant=MADE))
     assert pool.take(ANNA, None, now=NOW) is None
     pool.restock(2, stock(1, grant=MADE + 1))
-    assert pool.take(ANNA, None, now=NOW) == Taken(1, MADE + 1, "10.0.0.1")
+    assert pool.take(ANNA, None, now=NOW) == GrantedAddress(1, MADE + 1, "10.0.0.1")
 
 
 def test_lease_older_than_the_file_counts_only_if_safe(pool):

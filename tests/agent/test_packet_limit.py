@@ -1,7 +1,7 @@
 """The alarm for packets over a tenant's rate limit."""
 
 from radius.agent.alarms import Alarms
-from radius.agent.packet_limit import LEAST_DROPPED, MINUTE_SECONDS, STANDS_SECONDS, PacketLimit
+from radius.agent.packet_limit import ALARM_SECONDS, MIN_DROPPED, MINUTE_SECONDS, PacketLimitWatch
 
 
 def codes(alarms):
@@ -10,7 +10,7 @@ def codes(alarms):
 
 def test_dropped_packets_raise_an_alarm_that_clears():
     alarms, now = Alarms(), [0.0]
-    limit = PacketLimit(alarms, 4_000, lambda: now[0])
+    limit = PacketLimitWatch(alarms, 4_000, lambda: now[0])
     limit.look({"auth_dropped": 0, "acct_dropped": 0})
     assert codes(alarms) == []
     dropped = {"auth_dropped": 9_000, "auth_duplicates": 500, "acct_dropped": 1_500}
@@ -19,26 +19,26 @@ def test_dropped_packets_raise_an_alarm_that_clears():
     assert alarm.code == "packets-over-limit"
     assert "10000 packets" in alarm.detail
     assert "4000 a second" in alarm.detail
-    now[0] = STANDS_SECONDS - 1
+    now[0] = ALARM_SECONDS - 1
     limit.look(dropped)
     assert codes(alarms) == ["packets-over-limit"]
-    now[0] = STANDS_SECONDS
+    now[0] = ALARM_SECONDS
     limit.look(dropped)
     assert codes(alarms) == []
 
 
 def test_few_dropped_packets_per_minute_raise_no_alarm():
     alarms, now = Alarms(), [0.0]
-    limit = PacketLimit(alarms, 4_000, lambda: now[0])
+    limit = PacketLimitWatch(alarms, 4_000, lambda: now[0])
     for minute in range(10):
         now[0] = minute * MINUTE_SECONDS
-        limit.look({"auth_dropped": (minute + 1) * (LEAST_DROPPED - 1)})
+        limit.look({"auth_dropped": (minute + 1) * (MIN_DROPPED - 1)})
     assert codes(alarms) == []
 
 
 def test_repeated_packets_and_a_new_radiusd_raise_no_alarm():
     alarms = Alarms()
-    limit = PacketLimit(alarms, 4_000)
+    limit = PacketLimitWatch(alarms, 4_000)
     limit.look({"auth_dropped": 50_000, "auth_duplicates": 50_000})
     limit.look({"auth_dropped": 0})
     assert codes(alarms) == []
@@ -46,5 +46,5 @@ def test_repeated_packets_and_a_new_radiusd_raise_no_alarm():
 
 def test_without_a_limit_there_is_no_alarm():
     alarms = Alarms()
-    PacketLimit(alarms, 0).look({"auth_dropped": 50_000})
+    PacketLimitWatch(alarms, 0).look({"auth_dropped": 50_000})
     assert codes(alarms) == []

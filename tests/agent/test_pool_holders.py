@@ -5,9 +5,9 @@ import pytest
 from nac.errors import InUse
 from nac.pools import extent
 from nac.pools.service import release_address
-from radius.agent.pool_leases import LOOK_SECONDS
-from tests.agent.journal import accounting
-from tests.agent.pool_world import ANNA, BEN, CLEO, DORA, EVE, later
+from radius.agent.pool_leases import RECHECK_SECONDS
+from tests.agent.journal_records import accounting
+from tests.agent.pool_cell import ANNA, BEN, CLEO, DORA, EVE, later
 
 
 def test_released_address_is_quarantined_unless_in_use(world, as_tenant):
@@ -107,8 +107,8 @@ def test_address_used_twice_is_reported_and_then_reserved(world):
     world.settle()
     assert world.conflicts == 1
     world.stops(ANNA)
-    later(world, LOOK_SECONDS)
-    later(world, LOOK_SECONDS)
+    later(world, RECHECK_SECONDS)
+    later(world, RECHECK_SECONDS)
     assert world.rows()["10.8.0.1"] == "leased"
     assert world.asks(CLEO, pool="one") is None
 
@@ -119,6 +119,6 @@ def test_lease_stays_with_its_device_whoever_reports_it(world):
     world.settle()
     world.starts(BEN, address)
     for _ in range(3):
-        later(world, LOOK_SECONDS)
+        later(world, RECHECK_SECONDS)
     assert world.asks(BEN) not in (address, None)
     assert world.asks(ANNA) == address

@@ -14,7 +14,7 @@ from hypothesis.stateful import (
 
 from nac.errors import AdmitError
 from nac.pools.service import release_address, update_pool
-from tests.agent.pool_world import POOL, SECOND
+from tests.agent.pool_cell import POOL, SECOND
 
 DEVICES = tuple(f"02a0c000000{number}" for number in range(1, 5))
 SMALL, LARGE, OTHER = ("10.0.0.1-10.0.0.2",), ("10.0.0.1-10.0.0.4",), ("10.0.0.3-10.0.0.4",)

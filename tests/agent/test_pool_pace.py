@@ -1,10 +1,10 @@
 import pytest
 
-from radius.agent.pool_keeping import MOST_REST_SECONDS, STEP_SECONDS, pause_after
+from radius.agent.pool_maintenance import MAX_REST_SECONDS, STEP_SECONDS, step_pause_seconds
 
 
 @pytest.mark.parametrize(
-    ("took", "pause"), [(0.0, STEP_SECONDS), (0.4, STEP_SECONDS), (2.0, 4.0), (60.0, MOST_REST_SECONDS)]
+    ("took", "pause"), [(0.0, STEP_SECONDS), (0.4, STEP_SECONDS), (2.0, 4.0), (60.0, MAX_REST_SECONDS)]
 )
 def test_keeper_with_very_many_pools_yields_to_others(took, pause):
-    assert pause_after(took) == pause
+    assert step_pause_seconds(took) == pause

@@ -8,9 +8,9 @@ import pytest
 from nac.clock import epoch_microseconds
 from nac.db import CellScope, session_scope
 from radius.agent import pool_leases, pool_sessions
-from radius.agent.driver import driver_connection
-from radius.agent.pool_leases import by_order, moment_of
-from tests.agent.pool_world import POOL
+from radius.agent.database_driver import driver_connection
+from radius.agent.pool_leases import to_datetime, use_ordered_index
+from tests.agent.pool_cell import POOL
 
 SECOND = 1_000_000
 DEVICES = 2_000
@@ -68,24 +68,24 @@ def test_queries_never_join_quadratically_with_old_statistics(crowd, owner):
         "numbers": list(numbers),
         "macs": list(macs[1:] + macs[:1]),
         "addresses": list(addresses),
-        "moments": [moment_of(now)] * ASKED,
-        "now": moment_of(now),
-        "clock": moment_of(now),
-        "since": moment_of(now - 60 * SECOND),
+        "moments": [to_datetime(now)] * ASKED,
+        "now": to_datetime(now),
+        "clock": to_datetime(now),
+        "since": to_datetime(now - 60 * SECOND),
         "grant": now,
         "look": 300,
         "wanted": ASKED,
         "most": ASKED,
         "young": [],
     }
-    later = {"now": moment_of(now + 7200 * SECOND)}
+    later = {"now": to_datetime(now + 7200 * SECOND)}
     owner.execute("UPDATE pool_addresses SET state = 'free', cell_id = NULL WHERE number >= %s", (DEVICES - ASKED,))
     for name, statement, way, more in (
-        ("ended", pool_leases._ENDED, lambda _: nullcontext(), {}),
-        ("reap", pool_leases._REAP, by_order, later),
-        ("give", pool_leases._GIVE, by_order, {}),
-        ("hear", pool_sessions._HEAR, by_order, {}),
-        ("refill", pool_leases._REFILL, by_order, {}),
+        ("ended", pool_leases._MARK_ENDED_SESSIONS, lambda _: nullcontext(), {}),
+        ("reap", pool_leases._END_LEASES, use_ordered_index, later),
+        ("give", pool_leases._RECORD_ASSIGNMENTS, use_ordered_index, {}),
+        ("hear", pool_sessions._RECLAIM, use_ordered_index, {}),
+        ("refill", pool_leases._REFILL, use_ordered_index, {}),
     ):
         with session_scope(CellScope(crowd.cell_id), engine=crowd.engine) as session:
             cursor = driver_connection(session).cursor()

@@ -3,8 +3,8 @@
 from sqlalchemy import event
 
 from nac.pools.service import delete_pool, release_address, rename_pool, update_pool
-from radius.agent.pool_leases import LOOK_SECONDS
-from tests.agent.pool_world import ANNA, BEN, CLEO, DORA, EVE, POOL, SECOND, later
+from radius.agent.pool_leases import RECHECK_SECONDS
+from tests.agent.pool_cell import ANNA, BEN, CLEO, DORA, EVE, POOL, SECOND, later
 
 
 def test_pool_is_ready_in_the_cell_before_first_use(world):
@@ -24,7 +24,7 @@ def test_exhausted_pool_serves_only_existing_holders(world):
     given = [world.asks(mac) for mac in (ANNA, BEN, CLEO, DORA, EVE)]
     assert given == ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", None]
     assert world.asks(CLEO) == "10.0.0.3"
-    world.keeper.look_at_stock()
+    world.keeper.check_stock()
     [alarm] = [alarm for alarm in world.alarms.standing() if alarm.code.startswith("pool-low")]
     assert "Pool guests of tenant alpha has 0 addresses left in this cell." in alarm.detail
     assert alarm.tenant == world.keeper._pools[alarm.code.removeprefix("pool-low-")].tenant_number > 0
@@ -43,7 +43,7 @@ def test_session_holds_its_address_until_stop_and_quarantine(world):
     address = world.asks(ANNA)
     world.starts(ANNA, address)
     for _ in range(3):
-        later(world, LOOK_SECONDS)
+        later(world, RECHECK_SECONDS)
     assert world.rows()[address] == "leased"
     world.stops(ANNA)
     world.settle()
@@ -54,7 +54,7 @@ def test_session_holds_its_address_until_stop_and_quarantine(world):
 
 def test_session_without_a_reported_address_holds_it_too(world):
     world.starts(ANNA, world.asks(ANNA) and None)
-    later(world, 3 * LOOK_SECONDS)
+    later(world, 3 * RECHECK_SECONDS)
     assert world.rows()["10.0.0.1"] == "leased"
 
 
@@ -135,7 +135,7 @@ def test_journal_backlog_ends_no_lease(world):
     world.step()
     world.step()
     assert world.rows()[address] == "leased"
-    later(world, LOOK_SECONDS)
+    later(world, RECHECK_SECONDS)
     assert world.rows()[address] == "leased"
 
 
@@ -333,10 +333,10 @@ def test_prefixes_are_assigned_and_held_as_reported(world):
     world.starts(ANNA, None)
     world.settle()
     world.owner.execute("UPDATE sessions SET delegated_prefix = %s", (prefix,))
-    later(world, LOOK_SECONDS)
+    later(world, RECHECK_SECONDS)
     assert world.rows("address::text, state")[prefix] == "leased"
     world.owner.execute("UPDATE sessions SET delegated_prefix = '2001:db8:ffff::/64'")
-    later(world, LOOK_SECONDS)
+    later(world, RECHECK_SECONDS)
     assert world.rows("address::text, state")[prefix] == "quarantined"
 
 

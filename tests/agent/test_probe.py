@@ -33,7 +33,7 @@ class LateServer(threading.Thread):
 def test_reject_delayed_past_the_next_check_is_accepted():
     server = LateServer(1.2)
     server.start()
-    assert probe.decides("127.0.0.1", server.port, SECRET, seconds=5)
+    assert probe.is_deciding("127.0.0.1", server.port, SECRET, seconds=5)
     server.join()
     server.socket.close()
 
@@ -42,5 +42,5 @@ def test_exited_radiusd_is_not_awaited():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         asked = time.monotonic()
-        assert not probe.decides("127.0.0.1", silent.getsockname()[1], SECRET, seconds=30, alive=lambda: False)
+        assert not probe.is_deciding("127.0.0.1", silent.getsockname()[1], SECRET, seconds=30, alive=lambda: False)
         assert time.monotonic() - asked < 5

@@ -11,19 +11,19 @@ from nac.errors import AdmitError
 from nac.journal.segment import FRAME, list_segments, segment_path
 from nac.models import Feed
 from nac.settings import load_settings
-from radius.agent.identity import write_identity
+from radius.agent.accounting_parser import parse_accounting
+from radius.agent.cell_identity import write_identity
 from radius.agent.paths import CellPaths
-from radius.agent.replay import Replayed, replay_cell
-from radius.agent.session_keeping import SETTLED_SECONDS
-from radius.agent.session_recall import recall
-from radius.agent.stays import SessionBatch
+from radius.agent.replay import ReplayResult, replay_cell
+from radius.agent.session_batch import SessionBatch
+from radius.agent.session_maintenance import SETTLED_SECONDS
+from radius.agent.session_recall import recall_sessions
 from radius.agent.streams import AccountingStream, AuthStream
-from radius.agent.usage import read_usage
-from tests.agent.journal import AT, SECOND, accounting, auth, certificate_sent, drain, later
+from tests.agent.journal_records import AT, SECOND, accounting, auth, certificate_sent, drain, later
 from tests.agent.test_sessions import life
 from tests.factories.rows import make_row
-from tests.journal.reading import decode
-from tests.waiting import until
+from tests.journal.journal_contents import decode
+from tests.polling import until
 
 UNREADABLE = b"\x92\xa7unknown\x01"
 
@@ -150,12 +150,12 @@ def test_replay_ships_storable_records_and_keeps_the_rest(owner, alpha, journal,
     leave_cell(owner, alpha)
     journal.ship()
     assert len(quarantined(owner)) == 35
-    assert replay() == {"auth": Replayed(0, 33), "acct": Replayed(0, 2)}
+    assert replay() == {"auth": ReplayResult(0, 33), "acct": ReplayResult(0, 2)}
     come_back(owner, alpha)
-    assert replay() == {"auth": Replayed(31, 2), "acct": Replayed(2, 0)}
+    assert replay() == {"auth": ReplayResult(31, 2), "acct": ReplayResult(2, 0)}
     assert (count(owner, "auth_log"), count(owner, "endpoint_sightings")) == (30, 31)
     assert (count(owner, "accounting_log"), count(owner, "sessions")) == (2, 1)
-    assert replay() == {"auth": Replayed(0, 2), "acct": Replayed(0, 0)}
+    assert replay() == {"auth": ReplayResult(0, 2), "acct": ReplayResult(0, 0)}
     assert count(owner, "auth_log") == 30
 
 
@@ -174,7 +174,7 @@ def test_replay_and_shipper_take_turns(owner, database, alpha, journal, replay):
         until(lambda: owner.execute(waiting).fetchone() == (1,), "the replay waits for its turn")
         assert count(owner, "sessions") == 0
         shipping.rollback()
-        assert replayed.result()["acct"] == Replayed(1, 0)
+        assert replayed.result()["acct"] == ReplayResult(1, 0)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_record_replayed_days_later_updates_the_history(
     come_back(owner, alpha)
     later(journal, SETTLED_SECONDS + 3_600)
     (row,) = owner.execute("SELECT id FROM session_history").fetchone()
-    assert replay()["acct"] == Replayed(1, 0)
+    assert replay()["acct"] == ReplayResult(1, 0)
     assert (count(owner, "sessions"), count(owner, "session_history")) == (1, 0)
     later(journal, SETTLED_SECONDS + 7_200)
     found = owner.execute("SELECT id, session_seconds, input_octets, flags FROM session_history").fetchall()
@@ -225,9 +225,9 @@ def test_cell_takes_nothing_from_the_history_of_others(owner, alpha, journal, da
     session = journal.shipper(AccountingStream())
     batch = SessionBatch()
     for record in life(alpha):
-        batch.add(read_usage(record))
+        batch.add(parse_accounting(record))
     with session_scope(CellScope(session._cell_id), engine=session._engine) as scope:
-        recall(driver_connection(scope).cursor(), batch)
+        recall_sessions(driver_connection(scope).cursor(), batch)
     session.close()
     assert (count(owner, "sessions"), count(owner, "session_history")) == (0, 1)
 

@@ -12,12 +12,12 @@ import pytest
 
 from cli.layout import CHECKOUT
 from nac.secrets import MasterKeyFile
-from radius.agent import process
+from radius.agent import radiusd_process
 from radius.agent.__main__ import main
 from radius.agent.paths import CellPaths
-from tests.forked import run_forked
+from tests.forked_processes import run_forked
 from tests.ports import free_row
-from tests.refusing import assert_one_sentence, bound
+from tests.startup_refusal import assert_one_sentence, occupied_port
 
 pytestmark = pytest.mark.faults
 
@@ -44,7 +44,7 @@ def run_agent(database, tmp_path):
 
         def agent() -> int:
             # The only place that names the agent's radiusd.
-            process.RADIUSD = str(radiusd or process.RADIUSD)
+            radiusd_process.RADIUSD_PROGRAM = str(radiusd or radiusd_process.RADIUSD_PROGRAM)
             return main()
 
         return run_forked(agent, {"PATH": os.environ["PATH"], **settings})
@@ -58,7 +58,7 @@ def run_agent(database, tmp_path):
 def test_agent_rejects_a_port_in_use(run_agent):
     """Another process uses a port of the cell. radiusd is not started, because it would exit for all tenants."""
     port = free_row(udp=6)
-    with bound(socket.SOCK_DGRAM, port + 1):
+    with occupied_port(socket.SOCK_DGRAM, port + 1):
         done = run_agent(first_port=port)
     assert_one_sentence(done, f"port {port + 1} ", "is in use", "--first-port")
 

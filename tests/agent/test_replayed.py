@@ -6,7 +6,7 @@ from nac.clock import epoch_microseconds
 from nac.db import TenantScope, session_scope
 from nac.policies.replays import replay_policy
 from nac.sites import service as sites
-from tests.agent.journal import auth
+from tests.agent.journal_records import auth
 from tests.factories.dictionary import give_dictionary
 
 

@@ -5,9 +5,9 @@ import ssl
 
 import pytest
 
-from radius.agent import process
-from radius.agent.materials import Materials, ServerCertificate, TenantMaterial
+from radius.agent import radiusd_process
 from radius.agent.paths import CellPaths
+from radius.agent.tls_material import ServerCertificate, TenantMaterial, TlsMaterialStore
 
 
 def baked_key(paths):
@@ -19,16 +19,16 @@ def test_radiusd_restarts_after_its_baked_tenant_left(radiusd, tmp_path):
     """Its slot keeps its secret, and radiusd its configuration, until free slots run short."""
     paths = CellPaths(tmp_path / "cell")
     key = baked_key(paths)
-    Materials(paths).clear(0)
+    TlsMaterialStore(paths).clear(0)
     assert not key.exists()
     assert radiusd.renew(is_quiet=lambda _: True) == ""
-    assert process.alive(radiusd.running)
+    assert radiusd_process.is_alive(radiusd.running)
     assert key.readlink() == paths.placeholder
 
 
 def test_tenant_key_replaces_the_placeholder(tmp_path):
     paths = CellPaths(tmp_path / "cell")
-    materials = Materials(paths)
+    materials = TlsMaterialStore(paths)
     materials.ensure_placeholder()
     paths.slot(0).mkdir(parents=True)
     path = paths.server_certificate(0, "0a")
@@ -45,27 +45,29 @@ def test_tenant_key_replaces_the_placeholder(tmp_path):
 
 def test_certificate_that_radiusd_cannot_load_is_not_installed(tmp_path):
     """With it, radiusd would accept no new configuration, and no tenant's change would go live."""
-    one, other = (Materials(CellPaths(tmp_path / name)).ensure_placeholder().read_bytes() for name in ("one", "other"))
+    one, other = (
+        TlsMaterialStore(CellPaths(tmp_path / name)).ensure_placeholder().read_bytes() for name in ("one", "other")
+    )
     begin = b"-----BEGIN CERTIFICATE-----"
     key, certificate = one[: one.index(begin)], other[other.index(begin) :]
     paths = CellPaths(tmp_path / "cell")
     for pem in (key + certificate, b"junk" + certificate, key, b""):
         with pytest.raises(ssl.SSLError):
-            Materials(paths).place(TenantMaterial(0, [], "0a", lambda pem=pem: ServerCertificate("0a", pem)))
+            TlsMaterialStore(paths).place(TenantMaterial(0, [], "0a", lambda pem=pem: ServerCertificate("0a", pem)))
         assert list(paths.slot(0).glob("*server-*")) == []
 
 
 def test_old_keys_are_deleted_when_unused_at_two_checks(tmp_path):
     paths = CellPaths(tmp_path)
-    materials = Materials(paths)
+    materials = TlsMaterialStore(paths)
     for slot, serial in ((0, "01"), (0, "02"), (1, "03")):
         path = paths.server_certificate(slot, serial)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     left = lambda: sorted(path.name for path in paths.tls.glob("slot-*/*"))  # noqa: E731
-    materials.forget_old_servers({0: "01", 1: "03"})
+    materials.remove_old_server_keys({0: "01", 1: "03"})
     # Meanwhile the other one is in use. The earlier check must not count.
-    materials.forget_old_servers({0: "02", 1: "03"})
+    materials.remove_old_server_keys({0: "02", 1: "03"})
     assert left() == ["server-01.pem", "server-02.pem", "server-03.pem"]
-    materials.forget_old_servers({0: "02", 1: "03"})
+    materials.remove_old_server_keys({0: "02", 1: "03"})
     assert left() == ["server-02.pem", "server-03.pem"]

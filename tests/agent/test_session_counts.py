@@ -5,8 +5,8 @@ import pytest
 from radius.agent import session_counts
 from radius.agent.streams import AccountingStream
 from tests.agent.conftest import Replica
-from tests.agent.journal import AT, SECOND, accounting, drain
-from tests.agent.rows import add_policy, publish
+from tests.agent.journal_records import AT, SECOND, accounting, drain
+from tests.agent.mirrored_rows import add_policy, publish
 
 ASKS = {
     "rules": [

@@ -8,15 +8,10 @@ import pytest
 from msgspec.structs import replace as replaced
 
 from nac.db import CellScope, driver_connection, session_scope
-from radius.agent import restarts, session_keeping
-from radius.agent.session_keeping import (
-    LEAST_SILENCE_SECONDS,
-    PASS_SECONDS,
-    SETTLED_SECONDS,
-    STALE_SECONDS,
-)
+from radius.agent import nas_restarts, session_maintenance
+from radius.agent.session_maintenance import MIN_SILENCE_SECONDS, PASS_SECONDS, SETTLED_SECONDS, STALE_SECONDS
 from radius.agent.streams import AccountingStream
-from tests.agent.journal import AT, SECOND, accounting, drain, later
+from tests.agent.journal_records import AT, SECOND, accounting, drain, later
 from tests.agent.test_sessions import life, sessions
 
 HOUR = 3_600
@@ -78,9 +73,9 @@ class TestSilence:
         journal.ship(accounting(alpha, "Start"))
         journal.ship(interim(alpha, 60))
         owner.execute("UPDATE sessions SET interim_seconds = 60")
-        later(journal, 60 + LEAST_SILENCE_SECONDS - 1)
+        later(journal, 60 + MIN_SILENCE_SECONDS - 1)
         assert sessions(owner)[0][2] is None
-        later(journal, 60 + LEAST_SILENCE_SECONDS + PASS_SECONDS)
+        later(journal, 60 + MIN_SILENCE_SECONDS + PASS_SECONDS)
         assert sessions(owner)[0][2] == AT + 60 * SECOND
 
     def test_session_of_a_silent_nas_lasts_for_days(self, owner, alpha, journal):
@@ -131,7 +126,7 @@ class TestSilence:
             journal.clock.now = AT + seconds * SECOND
             drain(shipper)
         hears = True
-        for seconds in range(back, back + LEAST_SILENCE_SECONDS + 1, PASS_SECONDS):
+        for seconds in range(back, back + MIN_SILENCE_SECONDS + 1, PASS_SECONDS):
             journal.clock.now = AT + seconds * SECOND
             drain(shipper)
             assert sessions(owner)[0][2] is None
@@ -174,13 +169,13 @@ class TestHistory:
         assert sessions(owner) == []
 
     def test_many_sessions_are_moved_in_limited_batches(self, owner, alpha, journal, monkeypatch):
-        monkeypatch.setattr(session_keeping, "MOST_MOVED", 3)
+        monkeypatch.setattr(session_maintenance, "MAX_MOVED", 3)
         journal.ship(*(record for number in range(8) for record in life(alpha, session=f"s{number}")))
         later(journal, 1_801 + SETTLED_SECONDS + PASS_SECONDS)
         assert len(kept(owner)) == 8
 
     def test_large_table_is_scanned_in_slices(self, owner, alpha, journal, monkeypatch):
-        monkeypatch.setattr(session_keeping, "SLICE_ROWS", 3)
+        monkeypatch.setattr(session_maintenance, "SLICE_ROWS", 3)
         journal.ship(*(accounting(alpha, "Start", session=f"s{number}") for number in range(8)))
         now = SILENT_SECONDS + PASS_SECONDS
         for seconds in (0, 1, 2, PASS_SECONDS + 2, PASS_SECONDS + 3):
@@ -196,7 +191,7 @@ class TestHistory:
         given = {"tenant": str(alpha.id), "rows": 100, "first_start": "infinity", "first_id": 99, "last_id": 0}
         given |= {"last_start": "-infinity", "now": "2100-01-01", "heard_since": "2000-01-01", "least": 60}
         with session_scope(CellScope(journal.acct._cell_id), engine=journal.acct._engine) as session:
-            for statement in (session_keeping._SLICE_END, session_keeping._REAP):
+            for statement in (session_maintenance._SLICE_END, session_maintenance._END_SILENT):
                 connection = driver_connection(session)
                 plan = [line for (line,) in connection.execute(f"EXPLAIN ANALYZE {statement}", given)]
                 (read,) = (line for line in plan if re.search(r"Scan (using|on) ix_sessions_live", line))
@@ -258,7 +253,7 @@ class TestRestart:
         assert sessions(owner) == [("s1", AT, AT + 300 * SECOND, 300, None, "User-Request", [])]
 
     def test_sessions_of_a_large_nas_end_in_batches(self, owner, alpha, journal, monkeypatch):
-        monkeypatch.setattr(restarts, "MOST_SESSIONS", 3)
+        monkeypatch.setattr(nas_restarts, "MAX_SESSIONS", 3)
         journal.ship(*(accounting(alpha, "Start", session=f"s{number}") for number in range(8)))
         at = AT + 700 * SECOND
         journal.write(accounting(alpha, "Accounting-On", at=at))
@@ -301,7 +296,7 @@ class TestRestart:
 
     def test_restart_is_forgotten_when_no_older_record_can_come(self, owner, alpha, journal):
         journal.ship(accounting(alpha, "Accounting-On"))
-        for seconds, known in ((restarts.KEPT_SECONDS - 1, 1), (restarts.KEPT_SECONDS + PASS_SECONDS, 0)):
+        for seconds, known in ((nas_restarts.KEPT_SECONDS - 1, 1), (nas_restarts.KEPT_SECONDS + PASS_SECONDS, 0)):
             later(journal, seconds)
             assert owner.execute("SELECT count(*) FROM nas_restarts").fetchone() == (known,)
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from msgspec.structs import replace
 
-from radius.agent import restarts
-from radius.agent.streams import AccountingStream, AccountingWork
-from tests.agent.journal import AT, SECOND, accounting, drain
-from tests.effort import examples
+from radius.agent import nas_restarts
+from radius.agent.streams import AccountingBatch, AccountingStream
+from tests.agent.journal_records import AT, SECOND, accounting, drain
+from tests.run_depth import examples
 
 # The error of a NAS's clock, per record.
 JITTER = 8
@@ -208,7 +208,7 @@ class Sessions(RuleBasedStateMachine):
         self.on_the_way = [each for each in self.on_the_way if each[2] not in records]
         self.journal.write(*records, *records[::3])
         if killed:
-            with suppress(Killed), mock.patch.object(AccountingWork, "open_conversations", side_effect=Killed):
+            with suppress(Killed), mock.patch.object(AccountingBatch, "open_conversations", side_effect=Killed):
                 drain(self.shippers[0])
             self.shippers.reverse()
         drain(self.shippers[0])
@@ -266,7 +266,7 @@ class Sessions(RuleBasedStateMachine):
 
 
 def test_sessions_and_totals_match_the_model(owner, alpha, journal, monkeypatch):
-    monkeypatch.setattr(restarts, "MOST_SESSIONS", 1)
+    monkeypatch.setattr(nas_restarts, "MAX_SESSIONS", 1)
     shippers = [journal.acct, journal.shipper(AccountingStream())]
     run_state_machine_as_test(
         lambda: Sessions(owner, alpha, journal, shippers),

@@ -8,7 +8,7 @@ import pytest
 
 from radius.agent.alarms import Alarms
 from radius.agent.paths import CellPaths
-from radius.agent.session_store import LIFETIME_SECONDS, SessionStore, forget_old_sessions
+from radius.agent.tls_session_store import LIFETIME_SECONDS, TlsSessionStore, delete_old_sessions
 
 PAGE = 4096
 
@@ -48,7 +48,7 @@ def test_expired_session_is_deleted_and_others_stay(store):
     add(store, 0, "old", age=LIFETIME_SECONDS + 5)
     add(store, 0, "young", age=LIFETIME_SECONDS - 5)
     add(store, 1, "old-too", age=10 * LIFETIME_SECONDS)
-    assert forget_old_sessions(store, lifetime_seconds=LIFETIME_SECONDS, most_bytes=1 << 30) == 2
+    assert delete_old_sessions(store, lifetime_seconds=LIFETIME_SECONDS, most_bytes=1 << 30) == 2
     assert left(store) == ["young"]
 
 
@@ -58,7 +58,7 @@ def test_slot_over_its_share_loses_only_its_own_oldest(store):
     for number in range(3):
         add(store, 1, f"calm-{number}", age=1000 + number)
     (store / "slot-2").mkdir()
-    forget_old_sessions(store, lifetime_seconds=LIFETIME_SECONDS, most_bytes=2 * 4 * PAGE)
+    delete_old_sessions(store, lifetime_seconds=LIFETIME_SECONDS, most_bytes=2 * 4 * PAGE)
     assert left(store) == [*(f"busy-{number}" for number in range(4)), *(f"calm-{number}" for number in range(3))]
 
 
@@ -66,7 +66,7 @@ def test_foreign_file_and_missing_slots_do_not_stop_cleanup(tmp_path):
     paths, alarms = Paths(tmp_path), Alarms()
     paths.sessions.mkdir()
     (paths.sessions / "foreign").write_text("x")
-    SessionStore(paths, alarms, slots=2).tidy()
+    TlsSessionStore(paths, alarms, slots=2).tidy()
     assert sorted(path.name for path in paths.sessions.iterdir()) == ["foreign", "slot-0", "slot-1"]
     assert told(alarms) == []
 
@@ -74,7 +74,7 @@ def test_foreign_file_and_missing_slots_do_not_stop_cleanup(tmp_path):
 def test_unavailable_store_raises_an_alarm(tmp_path):
     paths, alarms = Paths(tmp_path), Alarms()
     paths.sessions.write_text("in its place")
-    store = SessionStore(paths, alarms, slots=2)
+    store = TlsSessionStore(paths, alarms, slots=2)
     store.tidy()
     assert told(alarms) == ["session-store"]
     paths.sessions.unlink()
@@ -88,7 +88,7 @@ def test_nearly_full_store_raises_an_alarm_and_is_limited(tmp_path):
     paths.sessions.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", paths.sessions], check=True)
     try:
-        store = SessionStore(paths, alarms, slots=1)
+        store = TlsSessionStore(paths, alarms, slots=1)
         for number in range(3):
             add(paths.sessions, 0, f"s{number}", age=number, size=1 << 20)
         store.tidy()

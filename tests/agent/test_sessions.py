@@ -2,10 +2,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from radius.agent.restarts import RESTARTS_END
-from radius.agent.session_merge import STAYS_MERGE
-from tests.agent.journal import AT, SECOND, accounting
-from tests.effort import examples
+from radius.agent.nas_restarts import RESTARTS_END
+from radius.agent.session_merge import SESSION_UPDATES_MERGE
+from tests.agent.journal_records import AT, SECOND, accounting
+from tests.run_depth import examples
 
 # Each example starts with empty tables of the test's one database.
 slow = settings(
@@ -188,7 +188,7 @@ def test_outdated_statistics_cause_no_sequential_scans(owner, alpha, journal):
     owner.execute("VACUUM ANALYZE sessions")
     with journal.acct._engine.connect() as connection:
         found = {"Index Scan using uq_sessions_identity", "Index Only Scan using uq_sessions_identity", "Tid Scan"}
-        assert reads_of_sessions(connection, STAYS_MERGE) == found
+        assert reads_of_sessions(connection, SESSION_UPDATES_MERGE) == found
         reads = reads_of_sessions(connection, RESTARTS_END)
         assert {" ".join(read.split()[:3]) for read in reads} == {"Index Scan using", "Index Only Scan", "Tid Scan"}
 

@@ -3,7 +3,7 @@
 from radius.agent import sightings as under_test
 from radius.agent.sightings import ACCOUNTING_QUIET_MICROSECONDS
 from radius.agent.streams import AccountingStream, AuthStream
-from tests.agent.journal import AT, SECOND, accounting, auth, drain
+from tests.agent.journal_records import AT, SECOND, accounting, auth, drain
 
 MAC = "aa:bb:cc:dd:ee:ff"
 
@@ -80,7 +80,7 @@ def test_full_queue_of_a_tenant_skips_new_work_for_later(owner, alpha, make, jou
     named = (("User-Name", "host/pc1"),)
     journal.ship(auth(alpha, mac=known.replace(":", "")))
     monkeypatch.setattr(under_test, "MAX_WAITING", 1)
-    monkeypatch.setattr(under_test, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(under_test, "CHECK_INTERVAL_SECONDS", 0)
     again = AT + 2 * SECOND
     journal.ship(
         auth(alpha, at=again, mac=known.replace(":", ""), permitted=False, pairs=named),

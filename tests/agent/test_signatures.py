@@ -6,9 +6,9 @@ from itertools import permutations
 import pytest
 
 from radius.agent.alarms import Alarms
-from radius.agent.exemption_alarms import tell_of_exemptions
-from tests.agent.journal import AT, SECOND, auth
-from tests.agent.rows import add_nas
+from radius.agent.exemption_alarms import update_exemption_alarms
+from tests.agent.journal_records import AT, SECOND, auth
+from tests.agent.mirrored_rows import add_nas
 
 ADDRESS = "192.0.2.66"
 START = datetime.fromtimestamp(AT / SECOND, UTC)
@@ -118,7 +118,7 @@ def test_exempt_nas_that_signs_for_a_week_raises_a_notice(owner, cell_engine, pl
             "INSERT INTO nas_signatures VALUES (%s, %s, %s, %s, %s)",
             (nas, alpha.id, unsigned and START - unsigned, START - since, START - last),
         )
-        tell_of_exemptions(cell_engine, platform.cell_id, alarms)
+        update_exemption_alarms(cell_engine, platform.cell_id, alarms)
         return [alarm.code for alarm in alarms.standing()]
 
     week, hour = timedelta(days=7), timedelta(hours=1)
@@ -130,5 +130,5 @@ def test_exempt_nas_that_signs_for_a_week_raises_a_notice(owner, cell_engine, pl
     assert alarm.tenant == alpha.number
     assert "./admit nas set NAS -t alpha --with-message-authenticator" in alarm.detail
     owner.execute("UPDATE nases SET require_message_authenticator = true")
-    tell_of_exemptions(cell_engine, platform.cell_id, alarms)
+    update_exemption_alarms(cell_engine, platform.cell_id, alarms)
     assert alarms.standing() == []

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from radius.agent.sources import CHECKOUT, running_version, version_of
+from radius.agent.source_version import CHECKOUT, checkout_version, running_version
 
 
 @pytest.fixture
@@ -18,28 +18,28 @@ def checkout(tmp_path):
     "name", ["radius/raddb/templates/eap", "radius/module/auth.py", "nac/journal/records.py", "pki/serials.py"]
 )
 def test_file_used_by_radiusd_changes_the_version(checkout, name):
-    before = version_of(checkout)
+    before = checkout_version(checkout)
     path = checkout / name
     path.write_text(path.read_text() + "#")
-    assert version_of(checkout) != before
+    assert checkout_version(checkout) != before
 
 
 def test_line_moved_between_two_files_changes_the_version(checkout):
     (checkout / "pki" / "one.py").write_text("a")
     (checkout / "pki" / "two.py").write_text("bc")
-    before = version_of(checkout)
+    before = checkout_version(checkout)
     (checkout / "pki" / "one.py").write_text("ab")
     (checkout / "pki" / "two.py").write_text("c")
-    assert version_of(checkout) != before
+    assert checkout_version(checkout) != before
 
 
 def test_agent_and_compiled_files_keep_the_version(checkout):
-    before = version_of(checkout)
+    before = checkout_version(checkout)
     (checkout / "radius" / "agent" / "cell.py").write_text("")
     (checkout / "radius" / "module" / "__pycache__").mkdir()
     (checkout / "radius" / "module" / "__pycache__" / "auth.pyc").write_bytes(b"x")
-    assert version_of(checkout) == before
+    assert checkout_version(checkout) == before
 
 
 def test_version_matches_this_tree():
-    assert running_version() == version_of(CHECKOUT)
+    assert running_version() == checkout_version(CHECKOUT)

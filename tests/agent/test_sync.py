@@ -10,7 +10,7 @@ from nac.db import PlatformScope, session_scope
 from nac.replica.change_feed import prune_changes
 from nac.replica.records import AuthorityRecord
 from tests.agent.conftest import Replica
-from tests.agent.rows import (
+from tests.agent.mirrored_rows import (
     BAD,
     GOOD,
     add_authority,
@@ -23,8 +23,8 @@ from tests.agent.rows import (
     publish,
 )
 from tests.factories.tenancy import make_cell
+from tests.polling import until
 from tests.postgres import Database
-from tests.waiting import until
 
 
 def test_empty_replica_loads_everything_of_its_tenants(owner, alpha, replica):
@@ -368,7 +368,7 @@ def test_lost_report_does_not_reload_everything(owner, alpha, replica, monkeypat
 
 
 def test_too_many_changes_reload_everything(owner, alpha, replica, monkeypatch):
-    monkeypatch.setattr("radius.agent.sync.MANY_CHANGES", 3)
+    monkeypatch.setattr("radius.agent.replica_sync.MAX_CHANGES", 3)
     replica.catch_up()
     for number in range(5):
         add_endpoint(owner, alpha, f"{number:012x}")
@@ -454,7 +454,7 @@ def test_position_advances_without_changes(owner, alpha, replica, platform, monk
     replica.catch_up()
     (before,) = owner.execute("SELECT replica_position FROM cells").fetchone()
     owner.execute("UPDATE tenants SET name = name WHERE id = %s", (alpha.id,))
-    monkeypatch.setattr("radius.agent.sync.ADVANCE_SECONDS", 0.0)
+    monkeypatch.setattr("radius.agent.replica_sync.ADVANCE_SECONDS", 0.0)
     assert not replica.sync.catch_up()
     assert owner.execute("SELECT replica_position <> %s FROM cells", (before,)).fetchone() == (True,)
 

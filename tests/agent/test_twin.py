@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cli.demo.tools import Server
-from radius.agent import process, twin
+from cli.demo.tools import RadiusServer
+from radius.agent import port_takeover, radiusd_process
 from radius.agent.paths import CellPaths
-from radius.agent.probe import serves
+from radius.agent.probe import is_serving
 from radius.agent.radiusd import Radiusd
-from tests.agent.steady import PATIENCE_SECONDS, Load
-from tests.waiting import until
+from tests.agent.steady_load import PATIENCE_SECONDS, Load
+from tests.polling import until
 
 MAC = "00:00:5e:00:53:01"
 
@@ -25,12 +25,12 @@ def exchange(radiusd: Radiusd) -> str:
 
 def is_served(radiusd: Radiusd) -> bool:
     status = radiusd.generation.facts.status
-    return serves("127.0.0.1", status.port, status.secret, seconds=5)
+    return is_serving("127.0.0.1", status.port, status.secret, seconds=5)
 
 
-def server_of(radiusd: Radiusd) -> Server:
+def server_of(radiusd: Radiusd) -> RadiusServer:
     facts = radiusd.generation.facts
-    return Server("127.0.0.1", facts.ports[0], facts.ports[1], facts.endpoints[0].secret)
+    return RadiusServer("127.0.0.1", facts.ports[0], facts.ports[1], facts.endpoints[0].secret)
 
 
 def test_replacement_under_load_drops_nothing(radiusd):
@@ -46,7 +46,7 @@ def test_replacement_under_load_drops_nothing(radiusd):
         until_then = time.monotonic()
         time.sleep(PATIENCE_SECONDS + 0.2)
     assert len(set(pids)) == 3
-    assert process.start_ticks(pids[0]) == -1
+    assert radiusd_process.start_ticks(pids[0]) == -1
     figures = load.figures(server, since, until_then)
     assert figures.sent > 200
     assert figures.dropped == 0
@@ -54,7 +54,7 @@ def test_replacement_under_load_drops_nothing(radiusd):
     opened = [each.readlink() for each in Path(f"/proc/{pids[-1]}/fd").iterdir()]
     assert sorted(path.parent.name for path in opened if path.suffix == ".journal") == ["acct", "auth"]
     # The replaced one exits after it has answered what it received.
-    until(lambda: radiusd.tick() or process.start_ticks(pids[1]) == -1, "its end")
+    until(lambda: radiusd.tick() or radiusd_process.start_ticks(pids[1]) == -1, "its end")
     assert is_served(radiusd)
 
 
@@ -70,14 +70,14 @@ def test_ports_cannot_be_bound_by_others_afterwards(radiusd):
 @pytest.mark.parametrize("fails_at", ["share", "bind", "leave", "take"])
 def test_radiusd_that_keeps_its_ports_is_stopped_first(radiusd, monkeypatch, fails_at):
     """For example an earlier version, which answers health checks but knows no port hand-over."""
-    old, does = radiusd.running, twin.does
+    old, does = radiusd.running, port_takeover.run_port_step
 
     def refuse(port: int, secret: str, word: str, *, seconds: float) -> bool:
         return does(port, secret, word, seconds=seconds) and word != fails_at
 
-    monkeypatch.setattr(twin, "does", refuse)
+    monkeypatch.setattr(port_takeover, "run_port_step", refuse)
     assert exchange(radiusd) == ""
-    assert not process.alive(old)
+    assert not radiusd_process.is_alive(old)
     assert is_served(radiusd)
 
 
@@ -104,10 +104,10 @@ def test_radiusd_left_midway_by_an_agent_is_ended_by_the_next(radiusd, tmp_path)
     old = radiusd.running
     assert exchange(radiusd) == ""
     new = radiusd.running
-    assert process.alive(old)
+    assert radiusd_process.is_alive(old)
     after = Radiusd(paths, radiusd._generations)
     assert after.adopt()
-    assert (after.running.pid, process.alive(old)) == (new.pid, False)
+    assert (after.running.pid, radiusd_process.is_alive(old)) == (new.pid, False)
     assert is_served(after)
     assert not paths.twins.exists()
     # The successor restarts automatically on the ports it took over.

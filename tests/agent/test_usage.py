@@ -4,7 +4,7 @@ import time
 import pytest
 
 from nac.journal.records import AccountingRecord
-from radius.agent.usage import event_timestamp, read_usage, shortened
+from radius.agent.accounting_parser import parse_accounting, parse_event_timestamp, shorten_key
 
 SECOND = 1_000_000
 AT = 1_800_000_000 * SECOND
@@ -14,7 +14,7 @@ DELAY = "Acct-Delay-Time"
 
 def read(source="203.0.113.5", **attributes):
     pairs = tuple((name.replace("_", "-"), value) for name, value in attributes.items())
-    return read_usage(AccountingRecord(AT, 1, "t", "", "", source, pairs))
+    return parse_accounting(AccountingRecord(AT, 1, "t", "", "", source, pairs))
 
 
 def date(epoch):
@@ -87,19 +87,19 @@ def test_event_time_is_accepted_within_limits(delay, event, age_seconds):
     ],
 )
 def test_date_is_parsed_as_radiusd_prints_it(text, expected):
-    assert event_timestamp(text) == expected
+    assert parse_event_timestamp(text) == expected
 
 
 def test_date_in_the_machines_time_zone_is_parsed_too(monkeypatch):
     monkeypatch.setenv("TZ", "Europe/Berlin")
     time.tzset()
-    event_timestamp.cache_clear()
+    parse_event_timestamp.cache_clear()
     try:
-        assert event_timestamp("Nov 21 2026 03:01:02 CET") == calendar.timegm((2026, 11, 21, 2, 1, 2))
+        assert parse_event_timestamp("Nov 21 2026 03:01:02 CET") == calendar.timegm((2026, 11, 21, 2, 1, 2))
     finally:
         monkeypatch.delenv("TZ")
         time.tzset()
-        event_timestamp.cache_clear()
+        parse_event_timestamp.cache_clear()
 
 
 def test_nas_is_identified_by_attributes_not_by_source():
@@ -144,7 +144,7 @@ def test_address_invalid_for_postgresql_is_omitted(address, expected):
 
 def test_texts_longer_than_a_key_stay_distinct():
     """radiusd prints an invalid octet as three characters, so 253 octets become 759."""
-    long = [shortened("=FF" * 252 + last) for last in ("=00", "=01")]
+    long = [shorten_key("=FF" * 252 + last) for last in ("=00", "=01")]
     assert {len(key) for key in long} == {253}
     assert long[0] != long[1]
 
@@ -169,7 +169,7 @@ def test_impossible_value_is_ignored_and_flagged(attributes, faults):
 
 def test_first_of_several_session_ids_counts():
     pairs = tuple(("Acct-Session-Id", f"{number:02}" + "x" * 251) for number in range(16))
-    usage = read_usage(AccountingRecord(AT, 1, "t", "", "", "192.0.2.1", pairs))
+    usage = parse_accounting(AccountingRecord(AT, 1, "t", "", "", "192.0.2.1", pairs))
     assert (usage.session_id, usage.faults) == ("00" + "x" * 251, ("session-id-repeated",))
 
 

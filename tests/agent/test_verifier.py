@@ -15,10 +15,10 @@ from nac.secrets import MasterKeyFile
 from radius.agent.alarms import Alarms
 from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths
-from radius.agent.verifier import VerifierProcess
-from radius.verifier.report import Report, Trouble
-from tests.verifier.running import kept_verifier
-from tests.waiting import until
+from radius.agent.verifier_process import VerifierProcess
+from radius.verifier.agent_messages import SourceTrouble, VerifierReport
+from tests.polling import until
+from tests.verifier.verifier_server import kept_verifier
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ from pathlib import Path
 from radius.agent.alarms import Alarms
 from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths
-from radius.agent.verifier import VerifierProcess
+from radius.agent.verifier_process import VerifierProcess
 VerifierProcess(int(sys.argv[1]), CellPaths(Path(sys.argv[2])), Alarms()).run(threading.Event())
 """
 
@@ -153,10 +153,12 @@ def test_port_in_use_is_reported_and_used_once_free(paths, port):
 def test_failing_source_is_an_alarm_until_it_recovers(paths, port):
     alarms = Alarms()
     process = VerifierProcess(port, paths, alarms)
-    process._hear(Report({"accepts": 2}, {"1": Trouble(7, "Tenant alpha: identity source corp fails.")}))
+    process._handle_report(
+        VerifierReport({"accepts": 2}, {"1": SourceTrouble(7, "Tenant alpha: identity source corp fails.")})
+    )
     assert [(alarm.code, alarm.tenant) for alarm in alarms.standing()] == [("identity-source-1", 7)]
     assert process.counters["accepts"] == 2
-    process._hear(Report({"accepts": 3}, {}))
+    process._handle_report(VerifierReport({"accepts": 3}, {}))
     assert codes(alarms) == set()
 
 

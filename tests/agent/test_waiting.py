@@ -2,9 +2,9 @@
 
 import pytest
 
-from radius.agent import waiting
+from radius.agent import endpoint_backlog
 from radius.agent.alarms import Alarms
-from radius.agent.waiting import STAYS_SECONDS, WaitingEndpoints
+from radius.agent.endpoint_backlog import ALARM_AFTER_SECONDS, EndpointBacklog
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def alarms():
 
 @pytest.fixture
 def watch(platform, cell_engine, alarms, clock):
-    return WaitingEndpoints(cell_engine, platform.cell_id, alarms, clock)
+    return EndpointBacklog(cell_engine, platform.cell_id, alarms, clock)
 
 
 def told(alarms):
@@ -28,7 +28,7 @@ def wait(owner, tenant, mac="001ba9010203"):
 def test_work_that_stays_is_an_alarm_until_it_is_done(owner, alpha, watch, alarms, clock):
     wait(owner, alpha)
     watch.look()
-    clock.now += STAYS_SECONDS - 1
+    clock.now += ALARM_AFTER_SECONDS - 1
     watch.look()
     assert (watch.count, told(alarms)) == (1, [])
     clock.now += 1
@@ -43,13 +43,13 @@ def test_work_in_progress_is_no_alarm(owner, alpha, watch, alarms, clock):
     for _ in range(3):
         wait(owner, alpha)
         watch.look()
-        clock.now += STAYS_SECONDS - 1
+        clock.now += ALARM_AFTER_SECONDS - 1
         owner.execute("DELETE FROM endpoint_work")
     assert told(alarms) == []
 
 
 def test_work_over_the_counting_limit_is_an_alarm_at_once(owner, alpha, watch, alarms, monkeypatch):
-    monkeypatch.setattr(waiting, "MOST_COUNTED", 2)
+    monkeypatch.setattr(endpoint_backlog, "MAX_COUNTED", 2)
     for _ in range(3):
         wait(owner, alpha)
     watch.look()

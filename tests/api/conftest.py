@@ -15,11 +15,11 @@ from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.ids import TenantId
 from nac.settings import Settings
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.certificates import SIGNING, Certified, certify
 from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def public_app(public_settings: Settings) -> FastAPI:
 
 @pytest.fixture
 def client(public_app: FastAPI) -> Iterator[httpx.Client]:
-    with served(public_app) as client:
+    with serve_app(public_app) as client:
         yield client
 
 
@@ -57,7 +57,7 @@ def publish_all(engine: Engine, *, now: datetime | None = None) -> None:
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def alpha(app_engine: Engine, worker_engine: Engine, platform: Platform) -> Certified:
     alpha = certify(app_engine, make_tenant(app_engine, platform, "alpha").id)
     publish_all(worker_engine)
@@ -65,7 +65,7 @@ def alpha(app_engine: Engine, worker_engine: Engine, platform: Platform) -> Cert
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def bravo(app_engine: Engine, worker_engine: Engine, platform: Platform) -> Certified:
     bravo = certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
     publish_all(worker_engine)

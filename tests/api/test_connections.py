@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI, Request
 
 from api import connections
-from tests.api.served import served_on_port
+from tests.api.app_server import serve_app_on_port
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
     def slow() -> None:
         time.sleep(0.6)
 
-    with served_on_port(app) as url:
+    with serve_app_on_port(app) as url:
         host, port = url.removeprefix("http://").split(":")
         yield host, int(port)
 

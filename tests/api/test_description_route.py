@@ -4,13 +4,13 @@ import gzip
 from pathlib import Path
 
 from api.main import create_app
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.postgres import Database
 
 
 def test_description_is_built_once_and_cached_by_etag(database: Database, tmp_path: Path) -> None:
     app = create_app(settings_of_public(database, tmp_path))
-    with served(app) as client:
+    with serve_app(app) as client:
         plain = client.get("/openapi.json", headers={"Accept-Encoding": "identity"})
         packed = client.get("/openapi.json", headers={"Accept-Encoding": "gzip"})
         assert plain.json() == packed.json() == app.openapi()
@@ -25,7 +25,7 @@ def test_description_is_built_once_and_cached_by_etag(database: Database, tmp_pa
 
 
 def test_api_responses_are_not_cacheable(database: Database, tmp_path: Path) -> None:
-    with served(create_app(settings_of_public(database, tmp_path))) as client:
+    with serve_app(create_app(settings_of_public(database, tmp_path))) as client:
         answer = client.get("/v1/tenants/alpha")
         assert answer.headers["cache-control"] == "no-store"
         assert answer.headers["x-content-type-options"] == "nosniff"

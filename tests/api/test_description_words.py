@@ -55,7 +55,7 @@ def test_each_operation_names_its_permission(described: dict[str, Any]) -> None:
 
 def test_permissions_page_matches_the_code() -> None:
     told = permissions.PAGE.read_text(encoding="utf-8")
-    assert told == permissions.page(), f"permissions or routes have changed: {permissions.REMEDY}"
+    assert told == permissions.render_page(), f"permissions or routes have changed: {permissions.REMEDY}"
 
 
 def test_headers_are_documented_where_they_occur(described: dict[str, Any]) -> None:

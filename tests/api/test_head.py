@@ -12,7 +12,7 @@ from fastapi.responses import FileResponse, StreamingResponse
 from api.head_requests import HeadAsGet, mark_get_only
 from api.main import create_app
 from nac.settings import Settings
-from tests.api.served import served, served_on_port
+from tests.api.app_server import serve_app, serve_app_on_port
 
 MADE: list[str] = []
 PIECES = 1_000
@@ -53,7 +53,7 @@ def app(tmp_path: Path) -> FastAPI:
 
 @pytest.fixture
 def client(app: FastAPI) -> Iterator[httpx.Client]:
-    with served(app) as client:
+    with serve_app(app) as client:
         yield client
 
 
@@ -91,7 +91,7 @@ def test_failed_head_has_no_body(client: httpx.Client) -> None:
 
 
 def test_allow_lists_head_where_get_is_supported(public_settings: Settings) -> None:
-    with served(create_app(public_settings)) as client:
+    with serve_app(create_app(public_settings)) as client:
         assert client.post("/healthz").headers["allow"] == "GET, HEAD"
         assert client.head("/v1/sign-in").headers["allow"] == "POST"
         assert client.put("/sign-in").headers["allow"] == "GET, HEAD, POST"
@@ -105,7 +105,7 @@ def test_allow_lists_head_where_get_is_supported(public_settings: Settings) -> N
 
 def test_no_bytes_follow_the_headers(app: FastAPI) -> None:
     """Checked on the wire: a client would read a body here as the next response."""
-    with served_on_port(app) as url:
+    with serve_app_on_port(app) as url:
         port = int(url.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port)) as connection:
             connection.sendall(

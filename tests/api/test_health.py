@@ -15,7 +15,7 @@ from api.main import create_app
 from nac.db import MAX_CONNECTIONS
 from nac.errors import InUse, NotFound
 from nac.settings import Settings, SettingsError, load_settings
-from tests.api.served import served
+from tests.api.app_server import serve_app
 from tests.factories.certificates import write_master_key
 from tests.postgres import Database
 from tests.redis_server import RedisServer
@@ -47,7 +47,7 @@ def app(database: Database, redis_server: RedisServer, tmp_path: Path) -> FastAP
 
 @pytest.fixture
 def client(app: FastAPI) -> Iterator[httpx.Client]:
-    with served(app) as client:
+    with serve_app(app) as client:
         yield client
 
 
@@ -90,7 +90,7 @@ def test_redis_outage_is_reported_but_still_ready(client: httpx.Client, redis_se
 
 def test_database_outage_is_live_but_not_ready(tmp_path: Path, redis_server: RedisServer):
     nowhere = settings(f"postgresql://admit_app@/admit?host={tmp_path}", redis_server.url, tmp_path)
-    with served(create_app(nowhere)) as client:
+    with serve_app(create_app(nowhere)) as client:
         reply = client.get("/readyz")
         assert reply.status_code == 503
         assert reply.headers["content-type"] == "application/problem+json"

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from api.slow_result_cache import SlowResultCache
-from tests.waiting import PATIENCE_SECONDS
+from tests.polling import PATIENCE_SECONDS
 
 
 class Clock:

@@ -17,9 +17,9 @@ from api.public.main import create_app
 from api.source_rate_limit import SourceTokenBuckets
 from nac.request_sources import get_source
 from nac.settings import Settings
-from tests.api.served import served, served_on_port
-from tests.effort import examples
+from tests.api.app_server import serve_app, serve_app_on_port
 from tests.factories.certificates import Certified
+from tests.run_depth import examples
 
 
 class Clock:
@@ -65,7 +65,7 @@ def test_household_network_is_one_source(address: str, source: str) -> None:
 
 @pytest.fixture
 def limited(public_settings: Settings) -> Iterator[httpx.Client]:
-    with served(create_app(replace(public_settings, public_requests_per_second=1))) as client:
+    with serve_app(create_app(replace(public_settings, public_requests_per_second=1))) as client:
         yield client
 
 
@@ -107,7 +107,7 @@ def test_body_is_read_up_to_its_limit() -> None:
 
 def test_stalled_request_is_disconnected(public_settings: Settings, alpha: Certified, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ocsp, "_BODY_TIMEOUT_SECONDS", 0.3)
-    with served_on_port(create_app(public_settings)) as url:
+    with serve_app_on_port(create_app(public_settings)) as url:
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=20) as sock:
             head = f"POST /ocsp/{alpha.authorities.root.id} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf"

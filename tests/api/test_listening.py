@@ -13,10 +13,10 @@ from api.public.main import create_app
 from api.tcp_listeners import open_listeners
 from cli import health
 from nac.settings import Settings
-from tests.api.served import settings_of_public
+from tests.api.app_server import settings_of_public
+from tests.polling import until
 from tests.ports import free_row
 from tests.postgres import Database
-from tests.waiting import until
 
 
 @pytest.fixture

@@ -43,12 +43,12 @@ from nac.settings import Settings
 from nac.tenants import service as tenants
 from pki import der
 from pki.ocsp import MAX_CERTIFICATES, MAX_REQUEST_BYTES
-from tests.api.served import served
+from tests.api.app_server import serve_app
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR
+from tests.polling import until
 from tests.postgres import Database
 from tests.statements import counted
-from tests.waiting import until
 
 _SHA1 = hashes.SHA1()  # noqa: S303 -- what clients name issuers by
 
@@ -438,7 +438,7 @@ def test_lost_change_feed_hides_no_revocation(
 
 def test_database_outage_returns_try_later(public_settings: Settings, tmp_path: Path, alpha: Certified, serial: int):
     nowhere = replace(public_settings, database_url=f"postgresql://admit_app@/admit?host={tmp_path}")
-    with served(create_app(nowhere)) as client:
+    with serve_app(create_app(nowhere)) as client:
         assert Asking(client, alpha.authorities.issuing)(serial).response_status is OCSPResponseStatus.TRY_LATER
 
 

@@ -14,8 +14,8 @@ from api.concurrency_limit import ConcurrencyLimit
 from api.connections import BoundedHttp
 from api.source_rate_limit import SourceRateLimit
 from nac.request_sources import NetworkSet
-from tests.api.served import served_on_port
-from tests.waiting import until
+from tests.api.app_server import serve_app_on_port
+from tests.polling import until
 
 
 def test_source_slots_are_limited_and_released() -> None:
@@ -111,7 +111,7 @@ def held() -> Iterator[Held]:
 
 def test_full_source_does_not_block_other_sources(held: Held) -> None:
     http = BoundedHttp.with_limit(ConcurrencyLimit(3, what="connections"), proxies=NetworkSet(""))
-    with served_on_port(held.app, http=http) as url, ExitStack() as stack:
+    with serve_app_on_port(held.app, http=http) as url, ExitStack() as stack:
         address = url.removeprefix("http://").split(":")
         for _ in range(3):
             stack.enter_context(socket.create_connection((address[0], int(address[1])), timeout=10))
@@ -129,7 +129,7 @@ def test_proxied_requests_count_for_the_named_client(held: Held) -> None:
     held.app.add_middleware(SourceRateLimit, per_second=0, at_once=2)
     http = BoundedHttp.with_limit(ConcurrencyLimit(2, what="connections"), proxies=NetworkSet("127.0.0.1"))
     with (
-        served_on_port(held.app, http=http, proxy_headers=True, forwarded_allow_ips="127.0.0.1") as url,
+        serve_app_on_port(held.app, http=http, proxy_headers=True, forwarded_allow_ips="127.0.0.1") as url,
         ExitStack() as stack,
     ):
         # The proxy has more connections than one source may have.

@@ -12,11 +12,11 @@ import pytest
 from cli.layout import Layout
 from cli.passwords import Passwords
 from cli.procfs import list_processes
-from cli.programs import programs
+from cli.programs import list_programs
 from tests.factories.certificates import write_master_key
+from tests.polling import until
 from tests.ports import free_row
 from tests.postgres import Database
-from tests.waiting import until
 
 # Each process imports the whole API.
 _PATIENCE_SECONDS = 120
@@ -36,7 +36,7 @@ def parent(database: Database, tmp_path: Path) -> Iterator[tuple[int, str]]:
         "ADMIT_API_PROCESSES": "2",
     }
     layout = Layout(tmp_path, tmp_path / "run", tmp_path / "postgres", None, None)
-    [api] = [each for each in programs(layout, Passwords(b"seed")) if each.name == "api"]
+    [api] = [each for each in list_programs(layout, Passwords(b"seed")) if each.name == "api"]
     with subprocess.Popen(api.command, env=os.environ | variables, stdout=subprocess.DEVNULL) as process:
         try:
             yield process.pid, f"http://127.0.0.1:{port}"

@@ -10,7 +10,7 @@ import pytest
 from api.enrolment.main import create_app as create_enrolment
 from api.public.main import create_app as create_public
 from nac.settings import Settings
-from tests.api.served import served
+from tests.api.app_server import serve_app
 from tests.factories.certificates import Certified
 
 
@@ -40,7 +40,7 @@ def test_strangers_cannot_see_the_database_address(
     public_settings: Settings, tmp_path: Path, create: Callable[..., Any], path: str, caplog: pytest.LogCaptureFixture
 ):
     away = replace(public_settings, database_url=f"postgresql://admit_app@/admit?host={tmp_path}")
-    with served(create(away)) as client:
+    with serve_app(create(away)) as client:
         reply = client.get(path)
     assert reply.status_code == 503
     assert "The database does not respond." in reply.text

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Match, Mount, Route
 from api.errors import install_error_handlers
 from api.route_index import RouteIndex
 from api.v1.routers import ROUTES
-from tests.api.served import served
+from tests.api.app_server import serve_app
 
 
 async def _answer(request: Request) -> Response:
@@ -88,7 +88,7 @@ def test_literal_path_is_not_read_as_a_parameter() -> None:
     ]
     app = FastAPI(routes=[RouteIndex(routes), *routes])
     install_error_handlers(app)
-    with served(app) as client:
+    with serve_app(app) as client:
         assert client.post("/a/b").text == "/a/b"
         assert client.put("/a/b").text == "/a/b"
         refused = client.delete("/a/b")

@@ -16,8 +16,8 @@ from sqlalchemy import Engine
 
 from nac.certificates.service import revoke_certificate, suspend_certificate
 from nac.db import TenantScope, session_scope
+from tests.api.app_server import serve_app_on_port
 from tests.api.conftest import publish_all
-from tests.api.served import served_on_port
 from tests.factories.certificates import certify
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 
@@ -58,7 +58,7 @@ def published(
     chain = (tmp_path / "issuing.pem").read_bytes() + (tmp_path / "root.pem").read_bytes()
     (tmp_path / "chain.pem").write_bytes(chain)
     publish_all(worker_engine)
-    with served_on_port(public_app) as url:
+    with serve_app_on_port(public_app) as url:
         lists = [f"{url}/crl/{row.id}.crl" for row in (alpha.authorities.root, alpha.authorities.issuing)]
         yield Published(tmp_path, f"{url}/ocsp/{alpha.authorities.issuing.id}", (lists[0], lists[1]))
 

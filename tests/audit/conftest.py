@@ -19,7 +19,7 @@ from nac.ids import TenantId
 from tests.factories.certificates import SEALER
 from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Log:
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def log(database: Database, app_engine: Engine, worker_engine: Engine, platform: Platform) -> Log:
     alpha, bravo = (
         Owner(tenant_id=TenantId(make_tenant(app_engine, platform, slug).id)) for slug in ("alpha", "bravo")

@@ -21,11 +21,11 @@ from nac.outbound.transport import OutboundTransport
 from tests.certificates.publisher import publishing
 from tests.certificates.uploads import authority, pem
 from tests.factories.tenancy import ACTOR
-from tests.pki import lists
+from tests.pki import crls
 
 NOW = utc_now().replace(microsecond=0)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-make_crl = partial(lists.make_crl, begin=NOW - HOUR, end=NOW + DAY)
+make_crl = partial(crls.make_crl, begin=NOW - HOUR, end=NOW + DAY)
 LOOPBACK = "127.0.0.0/8"
 
 

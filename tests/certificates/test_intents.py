@@ -34,12 +34,12 @@ from nac.models import RevocationList as ListRow
 from nac.secrets import SealedValueMalformed
 from pki.keys import generate_key, key_bits
 from pki.signing_requests import SigningRequest
-from tests.certificates.dying import cut_connections, dies_signing, kill_postgres, lasting, telling
+from tests.certificates.signing_crashes import cut_connections, dies_signing, kill_postgres, lasting, telling
 from tests.enrolment.conftest import make_secret, request
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.polling import until
 from tests.postgres import Database, Engines
-from tests.waiting import until
 
 _MAC = "00:11:22:33:44:55"
 

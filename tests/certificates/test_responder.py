@@ -19,7 +19,7 @@ from nac.db import PlatformScope, TenantScope, session_scope
 from nac.tenants import service as tenants
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR
-from tests.waiting import until
+from tests.polling import until
 
 
 class Requested:

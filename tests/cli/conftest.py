@@ -15,9 +15,9 @@ from nac.models import Cell
 from tests.factories.certificates import SEALER, write_master_key
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
-from tests.lasting import lasting_engine
 from tests.postgres import Database
-from tests.standing import Standing
+from tests.row_snapshots import SnapshotStore
+from tests.shared_engines import shared_engine
 
 
 class Admit:
@@ -34,7 +34,7 @@ class Admit:
 
 @pytest.fixture
 def cli(
-    database: Database, standing: Standing, cell_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, standing: SnapshotStore, cell_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Admit:
     for name in [name for name in os.environ if name.startswith("ADMIT_")]:
         monkeypatch.delenv(name)
@@ -49,8 +49,8 @@ def cli(
     (tmp_path / "layout.json").write_text(json.dumps(layout))
     (tmp_path / "admit.env").touch()
     # No cell confirms anything here, so one check is enough.
-    monkeypatch.setattr("cli.domain._LIVE_SECONDS", 0)
-    monkeypatch.setattr("cli.domain.make_engine", lasting_engine)
+    monkeypatch.setattr("cli.command_context._LIVE_SECONDS", 0)
+    monkeypatch.setattr("cli.command_context.make_engine", shared_engine)
     standing(make_cell, cell_engine, slots=2, seal_with=SEALER.seal)
     return Admit()
 
@@ -61,13 +61,13 @@ def make_alpha() -> None:
 
 
 @pytest.fixture
-def alpha(standing: Standing, cli: Admit) -> Admit:
+def alpha(standing: SnapshotStore, cli: Admit) -> Admit:
     standing(make_alpha)
     return cli
 
 
 @pytest.fixture
-def with_dictionary(alpha: Admit, standing: Standing, owner_engine: Engine, cell_engine: Engine) -> Admit:
+def with_dictionary(alpha: Admit, standing: SnapshotStore, owner_engine: Engine, cell_engine: Engine) -> Admit:
     """Alpha in a cell that has reported radiusd's dictionary. Replies are checked only with one."""
     with Session(owner_engine) as session:
         cell_id = session.scalars(select(Cell.id)).one()

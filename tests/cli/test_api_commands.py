@@ -19,7 +19,7 @@ from nac.accounts.permissions import permissions_at
 from nac.api_tokens import service as tokens
 from nac.clock import utc_now
 from nac.db import MspScope, session_scope
-from tests.api.served import served_on_port, settings_of_public
+from tests.api.app_server import serve_app_on_port, settings_of_public
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.postgres import Database
 
@@ -51,7 +51,7 @@ def app(migrated_database: Database, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture
 def api(app: FastAPI, app_engine: Engine, platform: Platform, token_file: Path) -> Iterator[Api]:
     make_tenant(app_engine, platform, "alpha")
-    with served_on_port(app) as url:
+    with serve_app_on_port(app) as url:
         given = ("api", "--url", url, "--token-file", str(token_file))
         yield lambda *arguments, text="": CliRunner().invoke(admit, (*given, *arguments), input=text)
 
@@ -167,7 +167,7 @@ def test_other_media_types_are_passed_through(tmp_path: Path) -> None:
     def get_file(name: str) -> PlainTextResponse:
         return PlainTextResponse(f"content of {name}\n")
 
-    with served_on_port(app) as url:
+    with serve_app_on_port(app) as url:
         sent = CliRunner().invoke(
             admit, ("api", "--url", url, "put-file", "a/b", "--body", "-", "--json"), input="1234"
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli.apt_sources import derive_backports, parse_deb822, parse_one_line, read_sources
-from cli.fail import Refused
+from cli.errors import Refused
 
 DEB822 = """\
 Types: deb

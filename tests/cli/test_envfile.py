@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from cli import envfile
-from cli.fail import Refused
+from cli.errors import Refused
 
 
 def test_values_round_trip(tmp_path: Path):

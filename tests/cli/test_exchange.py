@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from cli.exchange import NotInForceYet, wait_until_in_force
+from cli.radiusd_exchange import NotInForceYet, wait_until_in_force
 from nac.clock import utc_now
 from nac.ids import CellId
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import Settings, load_settings
-from radius.agent.identity import write_identity
+from radius.agent.cell_identity import write_identity
 from radius.agent.paths import CellPaths
 from tests.factories.tenancy import make_cell
 from tests.postgres import Database

@@ -17,7 +17,7 @@ from nac.exports.export_folder import ExportFolder
 from nac.models import AuthLog, Tenant
 from tests.cli.conftest import Admit
 from tests.factories.rows import make_row
-from tests.waiting import until
+from tests.polling import until
 
 
 @pytest.fixture

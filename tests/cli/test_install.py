@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.fail import Refused
+from cli.errors import Refused
 from cli.install import ensure_packages
-from cli.packages import NEEDED, NEEDED_BY_TESTS
+from cli.packages import REQUIRED_PACKAGES, TEST_PACKAGES
 from cli.progress import Progress
 
 
@@ -16,7 +16,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
     def install(**changes: str | None) -> None:
-        versions = {package.name: "3.2.7+dfsg-1" if package.freeradius else "15.1-1" for package in NEEDED}
+        versions = {package.name: "3.2.7+dfsg-1" if package.freeradius else "15.1-1" for package in REQUIRED_PACKAGES}
         versions |= {name.replace("_", "-"): version for name, version in changes.items()}
         lines = [f"{name}:amd64 installed {version}" for name, version in versions.items() if version]
         script = tmp_path / "dpkg-query"
@@ -41,12 +41,12 @@ def test_no_install_lists_all_missing_packages(machine, tmp_path: Path):
 
 def test_only_tests_need_a_directory_server(machine, tmp_path: Path):
     machine()
-    more = [package.name for package in NEEDED_BY_TESTS if package not in NEEDED]
+    more = [package.name for package in TEST_PACKAGES if package not in REQUIRED_PACKAGES]
     assert {"slapd", "curl", "network-manager"} <= set(more)
     with pytest.raises(Refused, match=rf"missing: {', '.join(more)}\."):
-        ensure_packages(Progress(), install=False, log=tmp_path / "log", packages=NEEDED_BY_TESTS)
+        ensure_packages(Progress(), install=False, log=tmp_path / "log", packages=TEST_PACKAGES)
     machine(**{name.replace("-", "_"): "1.0-1" for name in more})
-    ensure_packages(Progress(), install=False, log=tmp_path / "log", packages=NEEDED_BY_TESTS)
+    ensure_packages(Progress(), install=False, log=tmp_path / "log", packages=TEST_PACKAGES)
 
 
 def test_old_freeradius_counts_as_missing(machine, tmp_path: Path):

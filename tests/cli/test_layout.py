@@ -5,7 +5,7 @@ import pytest
 
 from cli import layout as layouts
 from cli.account import is_root, may_run, require_account
-from cli.fail import Refused
+from cli.errors import Refused
 from cli.layout import find_arrangement, find_layout, make_layout, require_layout
 from cli.rights import RIGHTS
 

@@ -2,7 +2,7 @@ import socket
 
 import pytest
 
-from cli.fail import Refused
+from cli.errors import Refused
 from cli.ports import first_taken, require_free_ports
 from nac.settings import Settings, load_settings
 

@@ -74,7 +74,7 @@ def test_server_without_environment_is_matched_by_folder(tmp_path: Path):
 def test_end_kills_a_process_that_ignores_sigterm(nursery: Nursery, tmp_path: Path):
     pid = nursery.start(STUBBORN, ADMIT_VAR_DIR=str(tmp_path), SUPERVISOR_PROCESS_NAME="x")
     started = time.monotonic()
-    procfs.end(procfs.find_strays(tmp_path, []), patience_seconds=0.3)
+    procfs.end_processes(procfs.find_strays(tmp_path, []), patience_seconds=0.3)
     assert not procfs.is_running(pid)
     assert 0.3 <= time.monotonic() - started < 5
 
@@ -82,7 +82,7 @@ def test_end_kills_a_process_that_ignores_sigterm(nursery: Nursery, tmp_path: Pa
 def test_end_of_an_exited_process_is_no_error():
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
-    procfs.end([procfs.Process(child.pid, os.getpid(), "python")], patience_seconds=0)
+    procfs.end_processes([procfs.Process(child.pid, os.getpid(), "python")], patience_seconds=0)
 
 
 def test_memory_counts_descendants(nursery: Nursery):
@@ -93,7 +93,7 @@ def test_memory_counts_descendants(nursery: Nursery):
         (child,) = [process.pid for process in procfs.list_processes() if process.parent == parent.pid]
         both = procfs.memory_kilobytes(parent.pid)
         assert both > procfs.memory_kilobytes(child) > 1000
-        procfs.end([procfs.Process(child, parent.pid, "python")])
+        procfs.end_processes([procfs.Process(child, parent.pid, "python")])
 
 
 def test_start_time_is_known_only_for_existing_processes():

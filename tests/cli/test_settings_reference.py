@@ -7,7 +7,7 @@ from nac.settings import variables
 
 def test_page_matches_the_settings():
     text = settings_reference.PAGE.read_text(encoding="utf-8")
-    assert text == settings_reference.page(), f"nac/settings.py has changed: {settings_reference.REMEDY}"
+    assert text == settings_reference.render_page(), f"nac/settings.py has changed: {settings_reference.REMEDY}"
 
 
 def test_each_setting_is_in_one_group():

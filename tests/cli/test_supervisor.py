@@ -12,9 +12,9 @@ import pytest
 from cli import procfs, startup, supervisor
 from cli.layout import Layout
 from cli.passwords import Passwords
-from cli.programs import programs
+from cli.programs import list_programs
 from cli.supervisor import Program, Supervisor
-from tests.waiting import until
+from tests.polling import until
 
 SLEEPER = (sys.executable, "-c", "import time; time.sleep(600)")
 
@@ -33,7 +33,7 @@ def layout() -> Iterator[Layout]:
 
 def start(layout: Layout, *programs: Program) -> Supervisor:
     configuration = layout.var / "supervisord.conf"
-    configuration.write_text(supervisor.render(layout, programs))
+    configuration.write_text(supervisor.render_configuration(layout, programs))
     supervisor.start(layout, configuration, {"ADMIT_VAR_DIR": str(layout.var), "ADMIT_CELL_NAME": "cell-9"})
     return Supervisor(layout)
 
@@ -42,8 +42,8 @@ def sleeper(layout: Layout, name: str = "sleeper", **more: bool) -> Program:
     return Program(name, SLEEPER, layout.var, None, priority=10, **more)
 
 
-def wait_for(running: Supervisor, name: str, state: str) -> supervisor.State:
-    def reached_state() -> supervisor.State | None:
+def wait_for(running: Supervisor, name: str, state: str) -> supervisor.ProgramState:
+    def reached_state() -> supervisor.ProgramState | None:
         is_now = running.states()[name]
         return is_now if is_now.state == state else None
 
@@ -94,6 +94,6 @@ def test_stop_ends_orphans_of_a_killed_supervisor(layout: Layout):
 
 
 def test_worker_keeps_a_process_free_for_short_jobs(layout: Layout):
-    [worker] = [each for each in programs(layout, Passwords(b"seed")) if each.name == "worker"]
+    [worker] = [each for each in list_programs(layout, Passwords(b"seed")) if each.name == "worker"]
     [processes] = [word.partition("=")[2] for word in worker.command if word.startswith("--processes=")]
     assert int(processes) >= 3

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from cli.layout import CHECKOUT
-from tests.refusing import assert_one_sentence, bound
+from tests.startup_refusal import assert_one_sentence, occupied_port
 from tests.whole.instance import Instance
 
 pytestmark = pytest.mark.faults
@@ -28,7 +28,7 @@ def unstarted():
 def test_up_rejects_a_taken_port_and_starts_nothing(unstarted, kind, offset, option):
     """Another program holds one port of the cell or the API."""
     port = unstarted.first_port + offset
-    with bound(kind, port):
+    with occupied_port(kind, port):
         done = unstarted.try_up()
     assert_one_sentence(done, f"port {port} ", "is taken", option)
     assert unstarted.processes() == []
@@ -36,7 +36,7 @@ def test_up_rejects_a_taken_port_and_starts_nothing(unstarted, kind, offset, opt
 
 @pytest.mark.long
 def test_failed_first_start_leaves_no_partial_layout(unstarted):
-    with bound(socket.SOCK_DGRAM, unstarted.first_port):
+    with occupied_port(socket.SOCK_DGRAM, unstarted.first_port):
         assert unstarted.try_up().returncode == 1
     for command in (("tenant", "list"), ("logs",), ("demo",)):
         assert unstarted.admit(*command).stderr == "Error: Admit is not running. Start it: ./admit up\n"

@@ -12,7 +12,7 @@ from api.main import create_app
 from nac.accounts.owners import Owner
 from nac.cells import service as cells
 from nac.ids import TenantId
-from tests.api.served import served_on_port, settings_of_public
+from tests.api.app_server import serve_app_on_port, settings_of_public
 from tests.api.v1.conftest import MakeToken, make_token, tenant_id
 from tests.factories.certificates import SEALER
 from tests.factories.tenancy import Platform
@@ -41,5 +41,5 @@ def api(
         slot = cells.require_slot(session, tenant_id=tenant_id)
         slot.secret_sealed = SEALER.seal(b"the-secret-of-alpha-01", cells.slot_secret_context(slot))
     tokens = make_token(Owner(tenant_id=tenant_id)), make_token(Owner())
-    with served_on_port(create_app(settings_of_public(database, tmp_path))) as url:
+    with serve_app_on_port(create_app(settings_of_public(database, tmp_path))) as url:
         yield Api(url, *tokens)

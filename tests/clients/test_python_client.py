@@ -4,8 +4,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from tests.clients.client_tools import SETTINGS, run, write_description
 from tests.clients.conftest import Api
-from tests.clients.running import SETTINGS, run, write_description
 
 _ROUND_TRIP = Path(__file__).with_name("round_trip.py")
 

@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
+from tests.clients.client_tools import TYPESCRIPT, node_modules, run, write_description
 from tests.clients.conftest import Api
-from tests.clients.running import TYPESCRIPT, node_modules, run, write_description
 
 
 def test_generated_typescript_client_talks_to_the_api(api: Api, tmp_path: Path) -> None:

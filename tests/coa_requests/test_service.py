@@ -19,13 +19,13 @@ from nac.models import AuditEntry, CoaRequest, Endpoint, Nas, RadiusSession
 from tests.factories.dictionary import give_dictionary
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, make_tenant
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 MAC, OTHER = "00a0c0000001", "00a0c0000002"
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def tenants(app_engine: Engine, platform):
     return [make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo")]
 

@@ -8,7 +8,7 @@ import pytest
 
 from nac.ids import CellId, TenantId
 from tests.factories.tenancy import make_cell, make_platform, make_tenant
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 # Rows that the agent of cell A would write for `cell` and `tenant`.
 WRITES = {
@@ -62,7 +62,7 @@ class Cells:
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def two(app_engine, cell_engine) -> Cells:
     platform = make_platform(app_engine, cell_engine, slots=1)
     tenant_of_a = make_tenant(app_engine, platform, "alpha").id

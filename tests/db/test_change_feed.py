@@ -16,7 +16,7 @@ from nac.tenants import service as tenants
 from nac.users import service as users
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
 from tests.postgres import Database
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 _NEW = """
     SELECT noun, key FROM replica_changes
@@ -53,7 +53,7 @@ class Follower:
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
     return make_platform(app_engine, cell_engine, slots=2)
 

@@ -21,8 +21,8 @@ from nac.db import (
 )
 from nac.db.timeouts import CONNECT_SECONDS, ServerSilent
 from nac.errors import DatabaseSilent, DatabaseUnavailable
+from tests.polling import until
 from tests.postgres import Cluster, Database
-from tests.waiting import until
 
 _NAME = "admit-frozen"
 _STATEMENT_SECONDS = 1.0

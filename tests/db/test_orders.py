@@ -27,8 +27,8 @@ from nac.pools.repository import LEASE_ORDERS
 from nac.redecisions.repository import ORDERS as REDECISIONS
 from nac.self_tests.repository import ORDERS as SELF_TESTS
 from nac.users.repository import ORDERS as USERS
-from tests.effort import examples
 from tests.factories.rows import make_row
+from tests.run_depth import examples
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 LISTS: dict[str, SortOrders] = {

@@ -17,7 +17,7 @@ from nac.ids import CellId, TenantId
 from tests.factories.rows import make_row
 from tests.factories.tenancy import make_cell, make_platform, make_tenant
 from tests.postgres import Database
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 _TENANT_TABLES = {table.name: table for table in Base.metadata.tables.values() if "tenant_id" in table.columns}
 # Rows of these tables may have no owner. They are tested by name below.
@@ -70,7 +70,7 @@ class TwoTenants:
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def two(app_engine: Engine, cell_engine: Engine) -> TwoTenants:
     platform = make_platform(app_engine, cell_engine, slots=1)
     alpha = make_tenant(app_engine, platform, "alpha").id

@@ -15,7 +15,7 @@ from nac.ids import TenantId
 from nac.models import AuthLog
 from tests.factories.rows import make_row
 from tests.factories.tenancy import make_platform, make_tenant
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 from tests.statements import counted
 
 NOW = utc_now()
@@ -25,7 +25,7 @@ AGES = (-3, 0, 0, 0, 0.1, 0.2, 1, 3, 3, 9, 20, 21, 22, 70, 300, 301, 9_000)
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def tenant_id(app_engine: Engine, cell_engine: Engine) -> TenantId:
     return TenantId(make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha").id)
 

@@ -10,14 +10,14 @@ import click
 import pytest
 from sqlalchemy import Engine
 
+from cli.command_context import CommandContext
 from cli.demo.seed import Demo, seed
-from cli.domain import Domain
 from nac.secrets import MasterKeyFile, Sealer
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
-from tests.lasting import lasting_engine
 from tests.postgres import Database
-from tests.standing import Standing
+from tests.row_snapshots import SnapshotStore
+from tests.shared_engines import shared_engine
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -37,8 +37,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def domain(
-    database: Database, cell_engine: Engine, standing: Standing, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Domain]:
+    database: Database, cell_engine: Engine, standing: SnapshotStore, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[CommandContext]:
     """An installation whose cell has registered and died: nothing responds."""
     for name in [name for name in os.environ if name.startswith("ADMIT_")]:
         monkeypatch.delenv(name)
@@ -57,11 +57,11 @@ def domain(
     (home / "layout.json").write_text(json.dumps(layout))
     (home / "admit.env").touch()
     # No cell confirms anything here, so one check is enough.
-    monkeypatch.setattr("cli.domain._LIVE_SECONDS", 0)
-    monkeypatch.setattr("cli.domain.make_engine", lasting_engine)
+    monkeypatch.setattr("cli.command_context._LIVE_SECONDS", 0)
+    monkeypatch.setattr("cli.command_context.make_engine", shared_engine)
     standing(_register_cell, cell_engine, key_file)
     with click.Context(click.Command("demo")):
-        yield Domain()
+        yield CommandContext()
     shutil.rmtree(home)
 
 
@@ -70,7 +70,7 @@ def _register_cell(engine: Engine, key_file: Path) -> None:
 
 
 @pytest.fixture
-def seeded(domain: Domain, standing: Standing, home: Path) -> Demo:
+def seeded(domain: CommandContext, standing: SnapshotStore, home: Path) -> Demo:
     """The demo in `domain`: its rows and files are restored from an earlier copy."""
     made, kept = home / "demo", home.parent / "demo"
     demo = standing(_seed)
@@ -83,4 +83,4 @@ def seeded(domain: Domain, standing: Standing, home: Path) -> Demo:
 
 
 def _seed() -> Demo:
-    return seed(Domain())
+    return seed(CommandContext())

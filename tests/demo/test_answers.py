@@ -2,8 +2,8 @@
 
 import pytest
 
-from cli.demo.answers import Answer, read_eapol, read_radclient
-from cli.demo.checks import eap_words, words
+from cli.demo.checks import describe_eap_result, describe_response
+from cli.demo.responses import RadiusResponse, parse_eapol_output, parse_radclient_output
 from cli.demo.tools import ToolFailed, read_eapol_result
 from tests.demo.conftest import recorded
 
@@ -11,16 +11,16 @@ VLAN_20 = (("Tunnel-Type:1", "VLAN"), ("Tunnel-Medium-Type:1", "IEEE-802"), ("Tu
 
 
 def test_radclient_accept_has_code_vlan_and_attributes() -> None:
-    answer = read_radclient(recorded("radclient_permit"))
+    answer = parse_radclient_output(recorded("radclient_permit"))
     assert answer is not None
     assert (answer.code, answer.vlan) == ("Access-Accept", "20")
     assert tuple(pair for pair in answer.attributes if pair[0].startswith("Tunnel")) == VLAN_20
-    assert words(answer) == "permit VLAN 20"
+    assert describe_response(answer) == "permit VLAN 20"
 
 
 def test_radclient_reject_and_timeout_differ() -> None:
-    assert words(read_radclient(recorded("radclient_reject"))) == "reject"
-    assert read_radclient(recorded("radclient_silence")) is None
+    assert describe_response(parse_radclient_output(recorded("radclient_reject"))) == "reject"
+    assert parse_radclient_output(recorded("radclient_silence")) is None
 
 
 @pytest.mark.parametrize(
@@ -36,20 +36,20 @@ def test_radclient_reject_and_timeout_differ() -> None:
     ],
 )
 def test_vlan_needs_all_three_attributes_of_one_tag(attributes: tuple[tuple[str, str], ...], vlan: str) -> None:
-    assert Answer("Access-Accept", attributes).vlan == vlan
+    assert RadiusResponse("Access-Accept", attributes).vlan == vlan
 
 
 @pytest.mark.parametrize(
     ("message", "failure"), [("046d0004", True), ("0x046d0004", True), ("036d0004", False), ("", False)]
 )
 def test_eap_failure_is_eap_code_four(message: str, failure: bool) -> None:
-    assert Answer("Access-Reject", (("EAP-Message", message),)).has_eap_failure is failure
+    assert RadiusResponse("Access-Reject", (("EAP-Message", message),)).has_eap_failure is failure
 
 
 def test_vlan_name_without_tag_keeps_its_first_letter() -> None:
     """RFC 2868 3.6: a first octet above 0x1F belongs to the name."""
     block = "RADIUS message: code=2 (Access-Accept) identifier=1 length=1\n   Attribute 81 (Tunnel-Private-Group-Id)"
-    (answer,) = read_eapol(f"{block} length=8\n      Value: {b'guests'.hex()}\n")
+    (answer,) = parse_eapol_output(f"{block} length=8\n      Value: {b'guests'.hex()}\n")
     assert answer.attributes == (("Tunnel-Private-Group-Id:0", "guests"),)
 
 
@@ -57,22 +57,22 @@ def test_reauthentications_are_listed_separately() -> None:
     result = read_eapol_result(recorded("tls13_resumed"), 0.5)
     assert (result.success, result.mppe_ok, result.resumed_count) == (True, True, 3)
     assert [answer.vlan for answer in result.answers] == ["30"] * 4
-    assert eap_words(result) == "4 x permit VLAN 30, 3600 s, keys"
+    assert describe_eap_result(result) == "4 x permit VLAN 30, 3600 s, keys"
 
 
 def test_tls_1_2_accept_has_keys_and_timeout() -> None:
-    assert eap_words(read_eapol_result(recorded("tls12_permit"), 0.1)) == "permit VLAN 30, 3600 s, keys"
+    assert describe_eap_result(read_eapol_result(recorded("tls12_permit"), 0.1)) == "permit VLAN 30, 3600 s, keys"
 
 
 def test_accept_with_mismatched_keys_is_a_failure() -> None:
     output = recorded("tls12_permit").replace("MPPE keys OK: 1  mismatch: 0", "MPPE keys OK: 0  mismatch: 1")
-    told = eap_words(read_eapol_result(output.replace("SUCCESS\n", "FAILURE\n"), 0.1))
+    told = describe_eap_result(read_eapol_result(output.replace("SUCCESS\n", "FAILURE\n"), 0.1))
     assert told == "permit VLAN 30, 3600 s, no keys, but the supplicant failed"
 
 
 def test_reauthentication_on_another_vlan_is_reported() -> None:
     before, accept, after = recorded("tls13_resumed").rpartition("013330")
-    told = eap_words(read_eapol_result(f"{before}013331{after}", 0.5))
+    told = describe_eap_result(read_eapol_result(f"{before}013331{after}", 0.5))
     assert accept
     assert told == "4 x permit VLAN 30, 3600 s and permit VLAN 31, 3600 s, keys"
 
@@ -82,12 +82,12 @@ def test_reject_carries_eap_failure(name: str) -> None:
     result = read_eapol_result(recorded(name), 1.0)
     assert not result.success
     assert result.access_reject_has_eap_failure
-    assert eap_words(result) == "reject, EAP-Failure"
+    assert describe_eap_result(result) == "reject, EAP-Failure"
 
 
 def test_reject_without_eap_failure_is_reported() -> None:
     output = recorded("tls13_expired").replace("   Attribute 79 (EAP-Message)", "   Attribute 18 (Reply-Message)")
-    assert eap_words(read_eapol_result(output, 1.0)) == "reject, no EAP-Failure"
+    assert describe_eap_result(read_eapol_result(output, 1.0)) == "reject, no EAP-Failure"
 
 
 def test_supplicant_alert_is_named() -> None:
@@ -98,14 +98,14 @@ def test_supplicant_alert_is_named() -> None:
 def test_mac_by_eap_md5_is_accepted_without_keys() -> None:
     result = read_eapol_result(recorded("md5_permit"), 0.1)
     assert result.success
-    assert eap_words(result, keys=False) == "permit VLAN 20"
+    assert describe_eap_result(result, keys=False) == "permit VLAN 20"
 
 
 @pytest.mark.parametrize("name", ["silence", "tls12_unanswered"])
 def test_no_response_is_a_timeout_and_no_reject(name: str) -> None:
     result = read_eapol_result(recorded(name), 2.0)
     assert (result.answers, result.attributes, result.access_reject_has_eap_failure) == ((), (), False)
-    assert eap_words(result) == "silence"
+    assert describe_eap_result(result) == "silence"
 
 
 def test_interrupted_eapol_test_is_an_error() -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from cli.demo.board import Board, compare, last_board, run_board, run_checks
-from cli.demo.checks import Check, Seen
+from cli.command_context import CommandContext
+from cli.demo.board import Board, compare_result, read_last_board, run_board, run_checks
+from cli.demo.board_text import render_board
+from cli.demo.checks import Check, Observation
 from cli.demo.evidence import Evidence
-from cli.demo.main import show, show_last, show_new
-from cli.demo.text import render
+from cli.demo.main import show_after_start, show_board, show_last_board
 from cli.demo.tools import ToolFailed
-from cli.domain import Domain
-from cli.fail import Refused
+from cli.errors import Refused
 from nac.models import AuthLog
 from nac.reasons import REASONS
 
@@ -30,69 +30,69 @@ def check(**values: Any) -> Check:
         "sent": "printer",
         "expected": "permit VLAN 20",
         "reason": "rule-permitted",
-        "act": lambda mark: Seen("permit VLAN 20", 0.012),
+        "act": lambda mark: Observation("permit VLAN 20", 0.012),
     }
     return Check(**made | values)
 
 
-GOOD = Seen("permit VLAN 20", 0.0123)
+GOOD = Observation("permit VLAN 20", 0.0123)
 PERMITTED = Evidence([decided("rule-permitted")])
 
 
 def test_matching_row_is_ok() -> None:
-    row = compare(check(), GOOD, PERMITTED)
+    row = compare_result(check(), GOOD, PERMITTED)
     assert (row.ok, row.got, row.reason, row.milliseconds) == (True, "permit VLAN 20", "rule-permitted", 12)
 
 
 @pytest.mark.parametrize(
     ("seen", "evidence", "reason"),
     [
-        (Seen("permit VLAN 21", 0.1), PERMITTED, "rule-permitted"),
-        (Seen("permit", 0.1), PERMITTED, "rule-permitted"),
-        (Seen("silence", 0.1), PERMITTED, "rule-permitted"),
+        (Observation("permit VLAN 21", 0.1), PERMITTED, "rule-permitted"),
+        (Observation("permit", 0.1), PERMITTED, "rule-permitted"),
+        (Observation("silence", 0.1), PERMITTED, "rule-permitted"),
         (GOOD, Evidence([decided("fallback-permitted")]), "fallback-permitted"),
         (GOOD, Evidence(), "(0 of 1 rows)"),
         (GOOD, Evidence([decided("rule-permitted")] * 2), "rule-permitted (2 of 1 rows)"),
     ],
 )
-def test_row_with_any_difference_is_wrong(seen: Seen, evidence: Evidence, reason: str) -> None:
-    row = compare(check(), seen, evidence)
+def test_row_with_any_difference_is_wrong(seen: Observation, evidence: Evidence, reason: str) -> None:
+    row = compare_result(check(), seen, evidence)
     assert (row.ok, row.reason) == (False, reason)
 
 
 def test_logged_timeout_is_wrong() -> None:
     silence = check(expected="silence", reason="", records=0)
-    assert compare(silence, Seen("silence", 2.0), Evidence()).ok
-    row = compare(silence, Seen("silence", 2.0), Evidence([decided("unknown-mac")]))
+    assert compare_result(silence, Observation("silence", 2.0), Evidence()).ok
+    row = compare_result(silence, Observation("silence", 2.0), Evidence([decided("unknown-mac")]))
     assert (row.ok, row.reason) == (False, "unknown-mac (1 of 0 rows)")
 
 
 def test_rejected_row_has_the_help_desk_advice() -> None:
-    row = compare(check(), GOOD, Evidence([decided("unknown-mac")]))
+    row = compare_result(check(), GOOD, Evidence([decided("unknown-mac")]))
     assert (row.title, row.advice) == (REASONS["unknown-mac"].title, REASONS["unknown-mac"].advice)
-    told = render(replace(board(GOOD), rows=(row,)))
+    told = render_board(replace(board(GOOD), rows=(row,)))
     assert f"unknown-mac  Unknown device. {row.advice}"[:100] in told
-    permitted = compare(check(), GOOD, PERMITTED)
+    permitted = compare_result(check(), GOOD, PERMITTED)
     assert (permitted.title, permitted.advice) == ("", "")
 
 
 def test_database_values_are_compared_too() -> None:
     resumed = check(expected="permit VLAN 20, 1 resumed", tell=lambda evidence: f", {len(evidence.decisions)} resumed")
-    assert compare(resumed, GOOD, PERMITTED).ok
+    assert compare_result(resumed, GOOD, PERMITTED).ok
 
 
 @pytest.mark.usefixtures("seeded")
-def test_failing_tool_affects_only_its_row(domain: Domain) -> None:
-    def fail(mark: str) -> Seen:
+def test_failing_tool_affects_only_its_row(domain: CommandContext) -> None:
+    def fail(mark: str) -> Observation:
         raise ToolFailed("It did not end within 3 s.", place="eapol_test")
 
-    quiet = check(expected="silence", reason="", records=0, act=lambda mark: Seen("silence", 0.1))
+    quiet = check(expected="silence", reason="", records=0, act=lambda mark: Observation("silence", 0.1))
     broken, good = run_checks(domain, [check(act=fail, records=0), quiet])
     assert (broken.ok, broken.got) == (False, "error: eapol_test: It did not end within 3 s.")
     assert good.ok
 
 
-def board(*seen: Seen) -> Board:
+def board(*seen: Observation) -> Board:
     tenant = {
         "slug": "alpha",
         "radius_host": "127.0.0.1",
@@ -112,7 +112,7 @@ def board(*seen: Seen) -> Board:
         "user_password": "of sam",
     }
     return Board(
-        tuple(compare(check(), one, PERMITTED) for one in seen),
+        tuple(compare_result(check(), one, PERMITTED) for one in seen),
         (tenant,),
         "http://x",
         "admit_x",
@@ -122,42 +122,42 @@ def board(*seen: Seen) -> Board:
 
 
 def test_exit_status_is_zero_only_if_every_row_matches(capsys: pytest.CaptureFixture[str]) -> None:
-    assert show(board(GOOD, GOOD), as_json=False) == 0
-    assert show(board(GOOD, Seen("reject", 1.0)), as_json=False) == 1
-    assert show(board(GOOD, Seen("reject", 1.0)), as_json=True) == 1
-    assert show(board(), as_json=True) == 1
+    assert show_board(board(GOOD, GOOD), as_json=False) == 0
+    assert show_board(board(GOOD, Observation("reject", 1.0)), as_json=False) == 1
+    assert show_board(board(GOOD, Observation("reject", 1.0)), as_json=True) == 1
+    assert show_board(board(), as_json=True) == 1
     capsys.readouterr()
 
 
 @pytest.mark.usefixtures("seeded")
 def test_start_lists_wrong_rows_and_the_remedy(
-    domain: Domain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    domain: CommandContext, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed = check(sent="stolen printer", expected="reject")
-    quiet = check(expected="silence", reason="", records=0, act=lambda mark: Seen("silence", 0.1))
+    quiet = check(expected="silence", reason="", records=0, act=lambda mark: Observation("silence", 0.1))
     monkeypatch.setattr("cli.demo.evidence.PATIENCE_SECONDS", 0)
     monkeypatch.setattr("cli.demo.board.PATIENCE_SECONDS", 0)
     for checks, differing in (([changed, quiet], True), ([quiet], False)):
         monkeypatch.setattr("cli.demo.board.all_checks", lambda demo, checks=checks: checks)
-        show_new()
+        show_after_start()
         told = capsys.readouterr().out.partition("Admit is running.")[2]
         assert ("  alpha, MAB by PAP, stolen printer\n" in told) == differing
         assert ("./admit demo --reset" in told) == differing
 
 
 def test_start_explains_why_the_demo_is_unavailable(
-    domain: Domain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    domain: CommandContext, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(domain: Domain) -> None:
+    def refuse(domain: CommandContext) -> None:
         raise Refused("There is a tenant 'alpha' of another MSP.")
 
     monkeypatch.setattr("cli.demo.board.seed", refuse)
-    show_new()
+    show_after_start()
     assert "Admit is running, but the demo failed: There is a tenant 'alpha'" in capsys.readouterr().out
 
 
 def test_json_is_only_the_board(capsys: pytest.CaptureFixture[str]) -> None:
-    show(board(GOOD), as_json=True)
+    show_board(board(GOOD), as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert told["ok"] is True
     assert told["rows"][0]["expected"] == told["rows"][0]["got"] == "permit VLAN 20"
@@ -166,46 +166,50 @@ def test_json_is_only_the_board(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_wrong_row_shows_the_expected_values() -> None:
-    lines = render(board(Seen("reject", 1.0))).splitlines()
+    lines = render_board(board(Observation("reject", 1.0))).splitlines()
     wrong = next(index for index, line in enumerate(lines) if "FAIL" in line)
     assert "expected: permit VLAN 20, reason rule-permitted" in lines[wrong + 1]
     assert any("1 of 1 checks are not as expected" in line for line in lines)
 
 
 def test_columns_are_aligned() -> None:
-    rows = [line for line in render(board(GOOD, Seen("reject", 1.0))).splitlines() if "rule-permitted  " in line]
+    rows = [
+        line
+        for line in render_board(board(GOOD, Observation("reject", 1.0))).splitlines()
+        if "rule-permitted  " in line
+    ]
     assert len(rows) == 2
     assert len({line.index("rule-permitted") for line in rows if "expected:" not in line}) == 1
 
 
 def test_commands_can_be_pasted() -> None:
-    text = render(board(GOOD))
+    text = render_board(board(GOOD))
     assert "eapol_test -c var/demo/alpha/eapol_test.conf -a 127.0.0.1 -p 18120 -s s3cret" in text
     assert "radclient -x 127.0.0.1:18120 auth s3cret" in text
 
 
-def test_only_a_successful_board_is_shown_again(domain: Domain, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_a_successful_board_is_shown_again(domain: CommandContext, capsys: pytest.CaptureFixture[str]) -> None:
     file = domain.settings.var_dir / "demo" / "board.json"
-    assert last_board(domain.settings) is None
-    assert not show_last(domain.settings)
+    assert read_last_board(domain.settings) is None
+    assert not show_last_board(domain.settings)
     file.parent.mkdir()
     file.write_text(board(GOOD).to_json())
-    assert last_board(domain.settings) == board(GOOD)
-    assert show_last(domain.settings)
+    assert read_last_board(domain.settings) == board(GOOD)
+    assert show_last_board(domain.settings)
     assert "All 1 checks are as expected" in capsys.readouterr().out
-    file.write_text(board(Seen("reject", 1.0)).to_json())
-    assert not show_last(domain.settings)
+    file.write_text(board(Observation("reject", 1.0)).to_json())
+    assert not show_last_board(domain.settings)
     file.write_text('{"rows": [')
-    assert last_board(domain.settings) is None
+    assert read_last_board(domain.settings) is None
 
 
 @pytest.mark.usefixtures("seeded")
-def test_quick_board_names_the_skipped_checks(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = check(expected="silence", reason="", records=0, act=lambda mark: Seen("silence", 0.1))
+def test_quick_board_names_the_skipped_checks(domain: CommandContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = check(expected="silence", reason="", records=0, act=lambda mark: Observation("silence", 0.1))
     monkeypatch.setattr("cli.demo.board.all_checks", lambda demo: [quick, replace(quick, recorded_after_seconds=30)])
     found = run_board(domain, with_long=False)
     assert len(found.rows) == 1
     assert found.left_out == ("alpha, MAB by PAP: printer",)
-    assert last_board(domain.settings) == found
-    assert "Only in ./admit demo, because it takes half a minute: alpha, MAB by PAP: printer." in render(found)
+    assert read_last_board(domain.settings) == found
+    assert "Only in ./admit demo, because it takes half a minute: alpha, MAB by PAP: printer." in render_board(found)
     assert len(run_board(domain, with_long=True).rows) == 2

@@ -10,13 +10,13 @@ from cryptography import x509
 from sqlalchemy import func, select
 
 from api.enrolment.server_certificate import ensure_certificate
-from cli.demo.board import describe, enrolment
+from cli.command_context import CommandContext
+from cli.demo.board import describe_enrolment, describe_tenant
+from cli.demo.board_checks import all_checks
 from cli.demo.reset import remove_tenants
-from cli.demo.rows import all_checks
-from cli.demo.scep import scep_of
+from cli.demo.scep import create_scep_access
 from cli.demo.seed import Demo, DemoTenant, seed
-from cli.domain import Domain
-from cli.fail import Refused
+from cli.errors import Refused
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import permissions_at
 from nac.api_tokens import service as tokens
@@ -42,7 +42,7 @@ FIELDS = {
 }
 
 
-def audit_entries(domain: Domain) -> int:
+def audit_entries(domain: CommandContext) -> int:
     with domain.platform() as session:
         return session.scalar(select(func.count()).select_from(AuditEntry)) or 0
 
@@ -51,13 +51,13 @@ def certificate(path: Path) -> x509.Certificate:
     return x509.load_pem_x509_certificate(path.read_bytes())
 
 
-def status(domain: Domain, tenant: DemoTenant, path: Path) -> str:
+def status(domain: CommandContext, tenant: DemoTenant, path: Path) -> str:
     with domain.tenant(tenant.slug) as (session, tenant_id):
         serial = f"{certificate(path).serial_number:x}"
         return certificates.require_by_serial(session, tenant_id=tenant_id, serial=serial).status
 
 
-def test_second_seed_changes_nothing(domain: Domain, seeded: Demo) -> None:
+def test_second_seed_changes_nothing(domain: CommandContext, seeded: Demo) -> None:
     entries = audit_entries(domain)
     written = {path: path.stat().st_mtime_ns for path in domain.settings.var_dir.rglob("demo/*/*")}
     assert seed(domain) == seeded
@@ -76,7 +76,7 @@ def test_tenants_share_no_credentials(seeded: Demo) -> None:
     assert certificate(alpha.ca) != certificate(bravo.ca)
 
 
-def test_certificates_match_their_names(domain: Domain, seeded: Demo) -> None:
+def test_certificates_match_their_names(domain: CommandContext, seeded: Demo) -> None:
     now = utc_now()
     for tenant in seeded.tenants:
         assert status(domain, tenant, tenant.device.certificate) == "valid"
@@ -87,7 +87,7 @@ def test_certificates_match_their_names(domain: Domain, seeded: Demo) -> None:
         assert x509.ExtendedKeyUsageOID.CLIENT_AUTH not in usages.value
 
 
-def test_wrong_usage_certificate_predates_the_active_one(domain: Domain, seeded: Demo) -> None:
+def test_wrong_usage_certificate_predates_the_active_one(domain: CommandContext, seeded: Demo) -> None:
     tenant = seeded.tenants[0]
     with domain.tenant(tenant.slug) as (session, tenant_id):
         servers = [
@@ -108,13 +108,13 @@ def test_openssl_verifies_the_device_chain(seeded: Demo) -> None:
         assert (done.returncode == 0) is good, done.stdout + done.stderr
 
 
-def test_files_are_private_to_their_owner(domain: Domain, seeded: Demo) -> None:
+def test_files_are_private_to_their_owner(domain: CommandContext, seeded: Demo) -> None:
     files = list(domain.settings.var_dir.rglob("demo/*/*"))
     assert len(files) > 20
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 
 
-def test_only_the_certificate_of_a_lost_key_is_replaced(domain: Domain, seeded: Demo) -> None:
+def test_only_the_certificate_of_a_lost_key_is_replaced(domain: CommandContext, seeded: Demo) -> None:
     before = seeded.tenants[0]
     kept, lost = before.revoked.certificate.read_bytes(), before.device.certificate.read_bytes()
     before.device.key.unlink()
@@ -124,7 +124,7 @@ def test_only_the_certificate_of_a_lost_key_is_replaced(domain: Domain, seeded: 
     assert after.revoked.certificate.read_bytes() == kept
 
 
-def test_revoked_certificate_is_replaced(domain: Domain, seeded: Demo) -> None:
+def test_revoked_certificate_is_replaced(domain: CommandContext, seeded: Demo) -> None:
     tenant = seeded.tenants[0]
     with domain.tenant(tenant.slug) as (session, tenant_id):
         serial = f"{certificate(tenant.device.certificate).serial_number:x}"
@@ -133,7 +133,7 @@ def test_revoked_certificate_is_replaced(domain: Domain, seeded: Demo) -> None:
     assert status(domain, tenant, tenant.device.certificate) == "valid"
 
 
-def test_lost_password_replaces_the_user(domain: Domain, seeded: Demo) -> None:
+def test_lost_password_replaces_the_user(domain: CommandContext, seeded: Demo) -> None:
     before = seeded.tenants[0]
     (before.folder / "sam.password").unlink()
     after = seed(domain).tenants[0]
@@ -143,7 +143,7 @@ def test_lost_password_replaces_the_user(domain: Domain, seeded: Demo) -> None:
         assert users.require_by_name(session, tenant_id=tenant_id, name="sam").password_sealed is not None
 
 
-def test_lost_or_invalid_token_is_replaced(domain: Domain, seeded: Demo) -> None:
+def test_lost_or_invalid_token_is_replaced(domain: CommandContext, seeded: Demo) -> None:
     first = seeded
     (first.tenants[0].folder / "api_token").unlink()
     second = seed(domain)
@@ -156,7 +156,7 @@ def test_lost_or_invalid_token_is_replaced(domain: Domain, seeded: Demo) -> None
     assert seed(domain).tenants[1].api_token != second.tenants[1].api_token
 
 
-def test_policy_published_by_a_user_stays(domain: Domain, seeded: Demo) -> None:
+def test_policy_published_by_a_user_stays(domain: CommandContext, seeded: Demo) -> None:
     own = {"pinned_denies": [], "rules": [], "fallback": {"verdict": "deny"}}
     with domain.tenant("alpha") as (session, tenant_id):
         scope = {"actor": "test", "tenant_id": tenant_id, "slug": "office"}
@@ -167,7 +167,7 @@ def test_policy_published_by_a_user_stays(domain: Domain, seeded: Demo) -> None:
         assert policies.require_version(session, tenant_id=tenant_id, slug="office").document == own
 
 
-def test_same_named_tenant_elsewhere_is_not_changed(domain: Domain) -> None:
+def test_same_named_tenant_elsewhere_is_not_changed(domain: CommandContext) -> None:
     with domain.platform() as session:
         other = msps.create_msp(session, actor="test", slug="other")
         provision_tenant(session, actor="test", slug="alpha", msp_id=other.id, signing=domain.signing)
@@ -177,7 +177,7 @@ def test_same_named_tenant_elsewhere_is_not_changed(domain: Domain) -> None:
         assert [tenant.slug for tenant in tenants.list_tenants(session)] == ["alpha"]
 
 
-def test_removed_tenants_are_recreated_from_any_state(domain: Domain, seeded: Demo) -> None:
+def test_removed_tenants_are_recreated_from_any_state(domain: CommandContext, seeded: Demo) -> None:
     first = seeded.tenants
     with domain.tenant("alpha") as (session, tenant_id):
         tenants.suspend_tenant(session, actor=domain.actor, tenant_id=tenant_id)
@@ -189,7 +189,7 @@ def test_removed_tenants_are_recreated_from_any_state(domain: Domain, seeded: De
         assert tenants.require_by_slug(session, slug="alpha").status == "active"
 
 
-def test_removal_keeps_a_same_named_tenant_elsewhere(domain: Domain) -> None:
+def test_removal_keeps_a_same_named_tenant_elsewhere(domain: CommandContext) -> None:
     with domain.platform() as session:
         msp_id = msps.create_msp(session, actor=domain.actor, slug="other", name="Other").id
         provision_tenant(session, actor=domain.actor, slug="alpha", msp_id=msp_id, signing=domain.signing)
@@ -200,7 +200,7 @@ def test_removal_keeps_a_same_named_tenant_elsewhere(domain: Domain) -> None:
 
 def test_json_has_every_field_and_every_file_exists(seeded: Demo) -> None:
     for tenant in seeded.tenants:
-        told = describe(tenant)
+        told = describe_tenant(tenant)
         assert told.keys() >= FIELDS
         assert all(value not in ("", None) for value in told.values())
         files = {name: value for name, value in told.items() if name.endswith(("_pem", "_cert", "_key", "_conf"))}
@@ -208,8 +208,8 @@ def test_json_has_every_field_and_every_file_exists(seeded: Demo) -> None:
         assert b"-----BEGIN CERTIFICATE-----" in Path(files["client_cert"]).read_bytes()
 
 
-def test_each_run_returns_an_unused_challenge(domain: Domain, seeded: Demo) -> None:
-    first, second = scep_of(domain, "alpha"), scep_of(domain, "alpha")
+def test_each_run_returns_an_unused_challenge(domain: CommandContext, seeded: Demo) -> None:
+    first, second = create_scep_access(domain, "alpha"), create_scep_access(domain, "alpha")
     assert first["scep_url"] == second["scep_url"] == f"{domain.settings.public_url}/scep/alpha"
     assert first["scep_challenge"] != second["scep_challenge"]
     for told in (first, second):
@@ -218,13 +218,13 @@ def test_each_run_returns_an_unused_challenge(domain: Domain, seeded: Demo) -> N
             redeem_secret(session, tenant_id=tenant_id, kind="scep", name=name, secret=secret, now=utc_now())
 
 
-def test_est_secret_is_new_each_time_with_a_server_ca_file(domain: Domain, seeded: Demo) -> None:
+def test_est_secret_is_new_each_time_with_a_server_ca_file(domain: CommandContext, seeded: Demo) -> None:
     settings = domain.settings
     keys = settings.enrolment_certificate_file.parent
     keys.mkdir(parents=True)
     assert ensure_certificate(keys, settings, owner=None)
     (alpha, _) = seeded.tenants
-    first, second = enrolment(domain, alpha), enrolment(domain, alpha)
+    first, second = describe_enrolment(domain, alpha), describe_enrolment(domain, alpha)
     assert first["est_secret"] != second["est_secret"]
     assert first["est_url"] == f"{settings.enrolment_url}/.well-known/est/alpha"
     assert first["est_ca_pem"] == second["est_ca_pem"]

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from cli.demo.tools import (
-    Server,
+    RadiusServer,
     ToolFailed,
     ask_without_message_authenticator,
-    eapol,
-    from_own_address,
+    demo_source_attributes,
     md5_supplicant,
-    radclient,
+    run_eapol_test,
+    run_radclient,
     tls_supplicant,
 )
 from loadtest import packet
@@ -28,7 +28,7 @@ SECRET = "a secret of the test"
 class Listener:
     """Records what arrives and responds with `reply`, if any."""
 
-    server: Server
+    server: RadiusServer
     reply: bytes = b""
     requests: list[bytes] = field(default_factory=list)
     senders: set[str] = field(default_factory=set)
@@ -40,7 +40,7 @@ def listener() -> Iterator[Listener]:
         bound.bind(("127.0.0.1", 0))
         bound.settimeout(0.05)
         port = bound.getsockname()[1]
-        found = Listener(Server("127.0.0.1", port, port, SECRET))
+        found = Listener(RadiusServer("127.0.0.1", port, port, SECRET))
         stop = threading.Event()
 
         def listen() -> None:
@@ -62,37 +62,39 @@ def listener() -> Iterator[Listener]:
 
 
 def test_radclient_without_response_is_a_timeout(listener: Listener) -> None:
-    assert radclient(listener.server, "auth", [("User-Name", "a")], timeout_seconds=1) is None
-    assert packet.MESSAGE_AUTHENTICATOR in dict(packet.attributes_of(listener.requests[0]))
+    assert run_radclient(listener.server, "auth", [("User-Name", "a")], timeout_seconds=1) is None
+    assert packet.MESSAGE_AUTHENTICATOR in dict(packet.parse_attributes(listener.requests[0]))
 
 
 def test_wrong_secret_is_tried_from_an_own_address(listener: Listener) -> None:
-    request = {"User-Name": "x", "User-Password": "y"} | from_own_address(listener.server)
-    assert radclient(listener.server, "auth", request.items(), timeout_seconds=1) is None
+    request = {"User-Name": "x", "User-Password": "y"} | demo_source_attributes(listener.server)
+    assert run_radclient(listener.server, "auth", request.items(), timeout_seconds=1) is None
     assert listener.senders == {str(DEMO_ADDRESS)}
     # An address from which no response would return.
     for host in ("::1", "192.0.2.1"):
-        assert from_own_address(replace(listener.server, host=host)) == {}
+        assert demo_source_attributes(replace(listener.server, host=host)) == {}
 
 
 def test_radclient_with_an_invalid_value_is_an_error(listener: Listener) -> None:
     with pytest.raises(ToolFailed, match="Session-Timeout"):
-        radclient(listener.server, "auth", [("Session-Timeout", "an hour")], timeout_seconds=1)
+        run_radclient(listener.server, "auth", [("Session-Timeout", "an hour")], timeout_seconds=1)
     assert listener.requests == []
 
 
 def test_radclient_sends_values_unchanged(listener: Listener) -> None:
     name = 'DOMAIN\\o"hara'
-    radclient(listener.server, "auth", [("User-Name", name)], timeout_seconds=1)
-    assert dict(packet.attributes_of(listener.requests[0]))[packet.USER_NAME] == name.encode()
+    run_radclient(listener.server, "auth", [("User-Name", name)], timeout_seconds=1)
+    assert dict(packet.parse_attributes(listener.requests[0]))[packet.USER_NAME] == name.encode()
 
 
 def test_eapol_without_response_is_no_success(listener: Listener) -> None:
     mac = "00:00:5e:00:53:01"
-    result = eapol(listener.server, md5_supplicant("00005e005301"), mac=mac, port_id="port-7", timeout_seconds=1)
+    result = run_eapol_test(
+        listener.server, md5_supplicant("00005e005301"), mac=mac, port_id="port-7", timeout_seconds=1
+    )
     assert not result.success
     assert result.answers == ()
-    sent = dict(packet.attributes_of(listener.requests[0]))
+    sent = dict(packet.parse_attributes(listener.requests[0]))
     assert sent[packet.NAS_PORT_ID] == b"port-7"
     assert sent[packet.CALLING_STATION_ID] == b"00-00-5E-00-53-01"
 
@@ -106,7 +108,7 @@ def test_old_nas_request_lacks_only_message_authenticator(listener: Listener) ->
     assert not ask()
     assert listener.senders == {str(DEMO_ADDRESS)}
     (request,) = listener.requests
-    sent = dict(packet.attributes_of(request))
+    sent = dict(packet.parse_attributes(request))
     assert int.from_bytes(request[2:4]) == len(request)
     assert packet.MESSAGE_AUTHENTICATOR not in sent
     assert sent[packet.USER_NAME] == b"printer"
@@ -122,7 +124,7 @@ def test_old_nas_separates_a_closed_port_from_a_timeout() -> None:
         port = bound.getsockname()[1]
     with pytest.raises(ToolFailed, match="No server listens"):
         ask_without_message_authenticator(
-            Server("127.0.0.1", port, port, SECRET), user_name="a", password="b", port_id="c", timeout_seconds=1
+            RadiusServer("127.0.0.1", port, port, SECRET), user_name="a", password="b", port_id="c", timeout_seconds=1
         )
 
 
@@ -132,5 +134,5 @@ def test_supplicant_file_with_a_quoted_value_is_rejected() -> None:
 
 
 def test_ipv6_address_is_bracketed_for_radclient() -> None:
-    assert Server("::1", 1812, 1813, SECRET).at(1812) == "[::1]:1812"
-    assert Server("127.0.0.1", 1812, 1813, SECRET).at(1813) == "127.0.0.1:1813"
+    assert RadiusServer("::1", 1812, 1813, SECRET).at(1812) == "[::1]:1812"
+    assert RadiusServer("127.0.0.1", 1812, 1813, SECRET).at(1813) == "127.0.0.1:1813"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from nac.dictionary.value_checks import REPLY_TYPES
 from tests.dictionary.radiusd_library import Library
-from tests.effort import examples
 from tests.factories.dictionary import installed_dictionary
+from tests.run_depth import examples
 
 ACCEPTED = [
     ("Session-Timeout", "0", None),

@@ -13,7 +13,7 @@ from nac.endpoints.enrichment import enrich_batch
 from nac.ids import TenantId
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant
 from tests.postgres import Database
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Two:
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def two(app_engine: Engine, cell_engine: Engine) -> Two:
     platform = make_platform(app_engine, cell_engine)
     return Two(make_tenant(app_engine, platform, "alpha").id, make_tenant(app_engine, platform, "bravo").id)

@@ -15,7 +15,7 @@ from nac.endpoints.bulk import COLUMNS
 from nac.endpoints.file_import import InvalidFile
 from nac.groups import ENDPOINT_GROUPS
 from nac.models import Endpoint
-from tests.effort import examples
+from tests.run_depth import examples
 from tests.statements import counted
 
 CSV = """\

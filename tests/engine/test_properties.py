@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from nac.engine import PolicyErrors, PolicyRequest, compile_policy, decide, references
 from nac.engine.attributes import ATTRIBUTE_CATALOGUE
 from nac.reasons import REASONS
-from tests.effort import examples
 from tests.engine import naive
 from tests.engine.builders import DENY, policy_of, rule
 from tests.engine.strategies import (
@@ -18,6 +17,7 @@ from tests.engine.strategies import (
     policies,
     requests,
 )
+from tests.run_depth import examples
 
 pytestmark = pytest.mark.early
 

@@ -14,7 +14,7 @@ from nac.enrolment import service as enrolment
 from nac.enrolment.service import CreatedSecret
 from pki.keys import PrivateKey
 from pki.signing_requests import SigningRequest, read_signing_request
-from tests.enrolment.serving import Est, make_settings, serving
+from tests.enrolment.enrolment_server import EstServer, make_settings, serving
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
@@ -43,6 +43,6 @@ def make_secret(app_engine: Engine, certified: Certified, **changes: Any) -> Cre
 
 
 @pytest.fixture
-def est(database: Database, alpha: Certified, tmp_path: Path) -> Iterator[Est]:
+def est(database: Database, alpha: Certified, tmp_path: Path) -> Iterator[EstServer]:
     with serving(make_settings(database, tmp_path), tmp_path) as est:
         yield est

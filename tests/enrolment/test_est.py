@@ -32,13 +32,13 @@ from pki.est import encode_key_attributes, read_body
 from pki.keys import KeyKind, PrivateKey, key_pem
 from pki.signing_requests import read_signing_request
 from tests.enrolment.conftest import make_secret, request_der
-from tests.enrolment.serving import Est, Reply
+from tests.enrolment.enrolment_server import CurlReply, EstServer
 from tests.factories.certificates import SIGNING, Certified, certify
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
-from tests.waiting import until
+from tests.polling import until
 
 
-def certificates_in(reply: Reply) -> list[x509.Certificate]:
+def certificates_in(reply: CurlReply) -> list[x509.Certificate]:
     assert reply.status == 200, reply.text
     assert reply.headers["content-transfer-encoding"] == "base64"
     assert reply.headers["content-type"].startswith("application/pkcs7-mime")
@@ -73,7 +73,7 @@ class Device:
     shown: tuple[str, ...]
 
 
-def enrolled(est: Est, app_engine: Engine, of: Certified, *, slug: str = "alpha", name: str = "laptop") -> Device:
+def enrolled(est: EstServer, app_engine: Engine, of: Certified, *, slug: str = "alpha", name: str = "laptop") -> Device:
     key = ec.generate_private_key(ec.SECP256R1())
     token = make_secret(app_engine, of).token
     body = encoded(common_name=name, key=key)
@@ -82,7 +82,7 @@ def enrolled(est: Est, app_engine: Engine, of: Certified, *, slug: str = "alpha"
     return Device(certificate, key, on_disk(est, f"{slug}-{name}", certificate, key))
 
 
-def on_disk(est: Est, stem: str, certificate: x509.Certificate, key: PrivateKey) -> tuple[str, ...]:
+def on_disk(est: EstServer, stem: str, certificate: x509.Certificate, key: PrivateKey) -> tuple[str, ...]:
     """Makes curl send the certificate."""
     files = {"--cert": certificates_pem([certificate]), "--key": key_pem(key)}
     for option, content in files.items():
@@ -90,7 +90,7 @@ def on_disk(est: Est, stem: str, certificate: x509.Certificate, key: PrivateKey)
     return tuple(word for option in files for word in (option, str(est.folder / f"{stem}{option}")))
 
 
-def test_ca_certificates_are_public(est: Est, alpha: Certified) -> None:
+def test_ca_certificates_are_public(est: EstServer, alpha: Certified) -> None:
     # As a person would view it.
     der = filtered(["openssl", "base64", "-d"], est.ask("alpha", "cacerts").body)
     found = x509.load_pem_x509_certificates(filtered(["openssl", "pkcs7", "-inform", "DER", "-print_certs"], der))
@@ -98,7 +98,7 @@ def test_ca_certificates_are_public(est: Est, alpha: Certified) -> None:
     assert [item.public_bytes(Encoding.DER) for item in found] == [row.certificate_der for row in made]
 
 
-def test_csr_attributes_request_a_p256_key(est: Est) -> None:
+def test_csr_attributes_request_a_p256_key(est: EstServer) -> None:
     reply = est.ask("alpha", "csrattrs")
     assert (reply.status, reply.headers["content-type"]) == (200, "application/csrattrs")
     shown = filtered(["openssl", "asn1parse", "-inform", "DER"], base64.b64decode(reply.body)).decode()
@@ -110,7 +110,9 @@ def test_csr_attributes_request_a_p256_key(est: Est) -> None:
 
 
 @pytest.mark.parametrize("form", ["lines", "one line", "DER", "PEM", "with Content-Transfer-Encoding"])
-def test_secret_gets_one_certificate_in_any_format(est: Est, app_engine: Engine, alpha: Certified, form: str) -> None:
+def test_secret_gets_one_certificate_in_any_format(
+    est: EstServer, app_engine: Engine, alpha: Certified, form: str
+) -> None:
     der = request_der("laptop")
     body = {
         "DER": der,
@@ -134,7 +136,9 @@ def test_secret_gets_one_certificate_in_any_format(est: Est, app_engine: Engine,
 @pytest.mark.parametrize(
     "authorization", [None, "Basic", "Basic !!!", "Basic YQ==", "Bearer abc", "Basic " + "a" * 5000]
 )
-def test_missing_secret_is_rejected(est: Est, app_engine: Engine, alpha: Certified, authorization: str | None) -> None:
+def test_missing_secret_is_rejected(
+    est: EstServer, app_engine: Engine, alpha: Certified, authorization: str | None
+) -> None:
     more = ("-H", f"Authorization: {authorization}") if authorization else ()
     reply = est.ask("alpha", "simpleenroll", *more, body=encoded())
     assert (reply.status, reply.headers["www-authenticate"]) == (401, 'Basic realm="enrolment", charset="UTF-8"')
@@ -142,7 +146,7 @@ def test_missing_secret_is_rejected(est: Est, app_engine: Engine, alpha: Certifi
     assert signed(alpha, app_engine) == 1
 
 
-def test_invalid_request_keeps_the_secret_valid(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_invalid_request_keeps_the_secret_valid(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
     token = make_secret(app_engine, alpha, common_name="kiosk").token
     user = ("-u", f"{token.public_id}:{token.secret}")
     forged = bytearray(request_der("kiosk"))
@@ -163,7 +167,7 @@ def test_invalid_request_keeps_the_secret_valid(est: Est, app_engine: Engine, al
     assert est.ask("alpha", "simpleenroll", *user, body=encoded(common_name="kiosk")).status == 200
 
 
-def test_duplicate_key_is_rejected(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_duplicate_key_is_rejected(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
     device = enrolled(est, app_engine, alpha)
     token = make_secret(app_engine, alpha).token
     body = encoded(common_name="other", key=device.key)
@@ -173,7 +177,7 @@ def test_duplicate_key_is_rejected(est: Est, app_engine: Engine, alpha: Certifie
     assert signed(alpha, app_engine) == 2
 
 
-def test_certificate_renews_itself_with_a_new_key(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_certificate_renews_itself_with_a_new_key(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
     device = enrolled(est, app_engine, alpha)
     body = encoded(common_name="laptop")
     (renewed,) = certificates_in(est.ask("alpha", "simplereenroll", *device.shown, body=body))
@@ -183,7 +187,7 @@ def test_certificate_renews_itself_with_a_new_key(est: Est, app_engine: Engine, 
     assert (same.status, "Create a new key" in same.text) == (409, True)
 
 
-def test_certificate_cannot_enrol_and_secret_cannot_renew(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_certificate_cannot_enrol_and_secret_cannot_renew(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
     device = enrolled(est, app_engine, alpha)
     assert est.ask("alpha", "simpleenroll", *device.shown, body=encoded(common_name="laptop")).status == 401
     token = make_secret(app_engine, alpha).token
@@ -196,7 +200,7 @@ def test_certificate_cannot_enrol_and_secret_cannot_renew(est: Est, app_engine: 
 
 @pytest.mark.parametrize("change", ["revoke", "suspend"])
 def test_revoked_or_suspended_certificate_is_not_renewed(
-    est: Est, app_engine: Engine, alpha: Certified, change: str
+    est: EstServer, app_engine: Engine, alpha: Certified, change: str
 ) -> None:
     device = enrolled(est, app_engine, alpha)
     serial = f"{device.certificate.serial_number:x}"
@@ -213,7 +217,7 @@ def test_revoked_or_suspended_certificate_is_not_renewed(
 
 @pytest.mark.parametrize("of_root", [False, True])
 def test_successor_renews_certificate_of_a_retired_authority(
-    est: Est, app_engine: Engine, alpha: Certified, of_root: bool
+    est: EstServer, app_engine: Engine, alpha: Certified, of_root: bool
 ) -> None:
     device = enrolled(est, app_engine, alpha)
     scope = TenantScope(alpha.tenant_id)
@@ -231,7 +235,7 @@ def test_successor_renews_certificate_of_a_retired_authority(
     assert all(anchor.issuer == anchor.subject for anchor in network.anchors)
 
 
-def test_expired_certificate_is_rejected_with_the_reason(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_expired_certificate_is_rejected_with_the_reason(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
     days = timedelta(days=1)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issued = alpha.issue(session, not_before=alpha.now - 30 * days, not_after=alpha.now - days)
@@ -243,13 +247,13 @@ def test_expired_certificate_is_rejected_with_the_reason(est: Est, app_engine: E
 
 
 def test_certificate_of_another_tenant_is_rejected(
-    est: Est, app_engine: Engine, alpha: Certified, platform: Platform
+    est: EstServer, app_engine: Engine, alpha: Certified, platform: Platform
 ) -> None:
     """TLS accepts a new tenant's certificates at once, and only for that tenant."""
     bravo = certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
     device = enrolled(est, app_engine, bravo, slug="bravo")
 
-    def answer() -> Reply | None:
+    def answer() -> CurlReply | None:
         try:
             return est.ask("alpha", "simplereenroll", *device.shown, body=encoded(common_name="laptop"))
         except subprocess.CalledProcessError:
@@ -262,7 +266,7 @@ def test_certificate_of_another_tenant_is_rejected(
     assert est.ask("bravo", "simplereenroll", *device.shown, body=encoded(common_name="laptop")).status == 200
 
 
-def test_unknown_client_fails_tls_and_unknown_tenant_gets_404(est: Est, alpha: Certified) -> None:
+def test_unknown_client_fails_tls_and_unknown_tenant_gets_404(est: EstServer, alpha: Certified) -> None:
     key, pem = est.folder / "stranger.key", est.folder / "stranger.pem"
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     subprocess.run([*command, "-subj", "/CN=x", "-keyout", key, "-out", pem], check=True, capture_output=True)
@@ -271,14 +275,14 @@ def test_unknown_client_fails_tls_and_unknown_tenant_gets_404(est: Est, alpha: C
     assert est.ask("nobody", "cacerts").status == 404
 
 
-def test_suspended_tenant_looks_like_an_unknown_one(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_suspended_tenant_looks_like_an_unknown_one(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenants.suspend_tenant(session, actor=ACTOR, tenant_id=alpha.tenant_id)
     replies = [est.ask(slug, "cacerts") for slug in ("alpha", "nobody")]
     assert [(reply.status, reply.text) for reply in replies] == [(404, "Unknown enrolment URL.\n")] * 2
 
 
-def test_guessing_is_rate_limited(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_guessing_is_rate_limited(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
     token = make_secret(app_engine, alpha).token
     for _ in range(10):
         assert est.ask("alpha", "simpleenroll", "-u", f"{token.public_id}:guess", body=encoded()).status == 401
@@ -286,7 +290,7 @@ def test_guessing_is_rate_limited(est: Est, app_engine: Engine, alpha: Certified
     assert (reply.status, int(reply.headers["retry-after"]) > 500) == (429, True)
 
 
-def test_new_server_certificate_is_used_without_restart(est: Est) -> None:
+def test_new_server_certificate_is_used_without_restart(est: EstServer) -> None:
     before = ssl.get_server_certificate(("127.0.0.1", est.port))
     renewed = load_settings({"ADMIT_VAR_DIR": str(est.folder), "ADMIT_ENROLMENT_URL": "https://est.alpha.example"})
     assert ensure_certificate(renewed.enrolment_key_file.parent, renewed, owner=None)
@@ -339,7 +343,7 @@ def test_csr_attributes_cover_every_key_type(kind: KeyKind, names: list[str]) ->
     assert ("INTEGER           :0C00" in shown) == (kind == "rsa-3072")
 
 
-def test_name_of_the_radius_server_is_rejected(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_name_of_the_radius_server_is_rejected(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
     token = make_secret(app_engine, alpha).token
     user = ("-u", f"{token.public_id}:{token.secret}")
     server = "radius.alpha.admit.example"

@@ -19,11 +19,11 @@ from nac.db import TenantScope, session_scope
 from nac.models import AuditEntry
 from nac.settings import Settings
 from tests.api.test_proxy_protocol import binary
-from tests.enrolment.serving import Est, make_settings, serving
+from tests.enrolment.enrolment_server import EstServer, make_settings, serving
 from tests.factories.certificates import Certified
+from tests.polling import until
 from tests.ports import free_row
 from tests.postgres import Database
-from tests.waiting import until
 
 
 @pytest.fixture
@@ -31,17 +31,17 @@ def limited(database: Database, tmp_path: Path) -> Settings:
     return replace(make_settings(database, tmp_path), connections_per_source=3)
 
 
-def connect(est: Est, stack: ExitStack, *, source: str = "127.0.0.1", first: bytes = b"") -> socket.socket:
+def connect(est: EstServer, stack: ExitStack, *, source: str = "127.0.0.1", first: bytes = b"") -> socket.socket:
     sock = stack.enter_context(socket.create_connection(("127.0.0.1", est.port), 10, source_address=(source, 0)))
     sock.sendall(first)
     return sock
 
 
-def trusting(est: Est) -> ssl.SSLContext:
+def trusting(est: EstServer) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=est.ca)
 
 
-def is_served(est: Est, sock: socket.socket, *, slug: str = "alpha") -> bool:
+def is_served(est: EstServer, sock: socket.socket, *, slug: str = "alpha") -> bool:
     """Whether TLS and a request succeed. The connection stays open."""
     try:
         wrapped = trusting(est).wrap_socket(sock, server_hostname="127.0.0.1")
@@ -126,7 +126,7 @@ def test_clients_behind_a_balancer_are_told_apart(
     assert actors == ["est:192.0.2.10"]
 
 
-def _refused_enrolment(est: Est, sock: socket.socket) -> None:
+def _refused_enrolment(est: EstServer, sock: socket.socket) -> None:
     connection = http.client.HTTPSConnection("127.0.0.1", est.port)
     connection.sock = trusting(est).wrap_socket(sock, server_hostname="127.0.0.1")
     headers = {"Authorization": "Basic eDp5", "Content-Type": "application/pkcs10"}

@@ -17,7 +17,7 @@ from nac.enrolment.secret_text import EnrolmentSecretText
 from nac.models import Certificate, EnrolmentSecret
 from pki.keys import public_key_digest
 from tests.enrolment.conftest import make_secret, request
-from tests.enrolment.serving import Est
+from tests.enrolment.enrolment_server import EstServer
 from tests.enrolment.test_est import certificates_in, encoded, enrolled, signed
 from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR
@@ -35,7 +35,7 @@ def uses(of: Certified, app_engine: Engine, token: EnrolmentSecretText) -> int:
 
 @pytest.mark.parametrize("most", [1, 2])
 def test_repeated_request_and_secret_get_the_same_certificate(
-    est: Est, app_engine: Engine, alpha: Certified, most: int
+    est: EstServer, app_engine: Engine, alpha: Certified, most: int
 ) -> None:
     token = make_secret(app_engine, alpha, uses=most).token
     body = encoded(common_name="laptop")
@@ -44,7 +44,7 @@ def test_repeated_request_and_secret_get_the_same_certificate(
     assert (signed(alpha, app_engine), uses(alpha, app_engine, token)) == (2, 1)
 
 
-def test_used_secret_with_another_key_or_name_is_rejected(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_used_secret_with_another_key_or_name_is_rejected(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
     token = make_secret(app_engine, alpha).token
     key = ec.generate_private_key(ec.SECP256R1())
     certificates_in(est.ask("alpha", "simpleenroll", *user(token), body=encoded(common_name="laptop", key=key)))
@@ -60,7 +60,7 @@ def test_used_secret_with_another_key_or_name_is_rejected(est: Est, app_engine: 
 
 
 def test_repetition_minutes_later_is_a_new_request(
-    est: Est, app_engine: Engine, alpha: Certified, monkeypatch: pytest.MonkeyPatch
+    est: EstServer, app_engine: Engine, alpha: Certified, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = enrolled(est, app_engine, alpha)
     token, body, renewal = make_secret(app_engine, alpha).token, encoded(common_name="kiosk"), encoded()
@@ -73,7 +73,7 @@ def test_repetition_minutes_later_is_a_new_request(
 
 @pytest.mark.parametrize("what", ["certificate", "secret"])
 def test_certificate_revoked_since_is_not_returned_again(
-    est: Est, app_engine: Engine, alpha: Certified, what: str
+    est: EstServer, app_engine: Engine, alpha: Certified, what: str
 ) -> None:
     token, body = make_secret(app_engine, alpha).token, encoded(common_name="laptop")
     (issued,) = certificates_in(est.ask("alpha", "simpleenroll", *user(token), body=body))
@@ -86,7 +86,7 @@ def test_certificate_revoked_since_is_not_returned_again(
     assert est.ask("alpha", "simpleenroll", *user(token), body=body).status == 401
 
 
-def test_repeated_renewal_gets_the_same_certificate(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_repeated_renewal_gets_the_same_certificate(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
     device = enrolled(est, app_engine, alpha)
     body = encoded(common_name="laptop")
     first, second = (est.ask("alpha", "simplereenroll", *device.shown, body=body) for _ in range(2))

@@ -24,7 +24,7 @@ from nac.models import Certificate
 from tests.enrolment.conftest import make_secret, request
 from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR
-from tests.waiting import until
+from tests.polling import until
 
 _WAITING = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
 

@@ -7,7 +7,7 @@ from cryptography import x509
 from sqlalchemy import Engine
 
 from tests.enrolment.conftest import make_secret
-from tests.enrolment.serving import Est
+from tests.enrolment.enrolment_server import EstServer
 from tests.factories.certificates import Certified
 
 
@@ -17,7 +17,7 @@ def pki(*arguments: str | Path, data: bytes = b"") -> bytes:
     return done.stdout
 
 
-def test_strongswan_enrols_and_renews(est: Est, app_engine: Engine, alpha: Certified) -> None:
+def test_strongswan_enrols_and_renews(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
     url = f"https://127.0.0.1:{est.port}/alpha"
     token = make_secret(app_engine, alpha).token
     first, second, held = est.folder / "first.key", est.folder / "second.key", est.folder / "first.pem"

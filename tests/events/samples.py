@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from nac.journal.records import AccountingRecord, AuthRecord
 from nac.reasons import REASONS
-from tests.agent.journal import AT, accounting, auth
+from tests.agent.journal_records import AT, accounting, auth
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.sampled_from(
     ["", "\0", "x" * 3_000, "ä\n\t"]

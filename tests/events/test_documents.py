@@ -20,11 +20,11 @@ from nac.events.document import MAX_TEXT, CertificateStatus, EndpointStatus, fro
 from nac.events.event_values import EventTenant
 from nac.events.schema import event_schema
 from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest, EventNote
-from radius.agent import rows
-from radius.agent.usage import accounting_line, accounting_record, read_usage
-from tests.agent.journal import auth
-from tests.effort import examples
+from radius.agent import copy_format
+from radius.agent.accounting_parser import accounting_line, accounting_record, parse_accounting
+from tests.agent.journal_records import auth
 from tests.events.samples import NUMBERS, SECRET, SERIALS, TEXT, accounting_records, auth_records
+from tests.run_depth import examples
 
 FILE = CHECKOUT / "docs" / "reference" / "events.schema.json"
 VALIDATOR = Draft202012Validator(event_schema(), format_checker=Draft202012Validator.FORMAT_CHECKER)
@@ -76,7 +76,7 @@ def test_journal_decision_equals_the_log_decision(app_engine, owner, alpha, jour
     assert len(logged) == len(records)
     for record in records:
         row = logged[record.at]
-        event = authentication.from_record(as_shipped(record, rows.auth_line), number=row.id, tenant=tenant)
+        event = authentication.from_record(as_shipped(record, copy_format.auth_line), number=row.id, tenant=tenant)
         assert to_json(event) == to_json(authentication.from_log(row, tenant=tenant))
         assert checked(event)["event"]["id"] == f"authentication:{record.at}-{row.id}"
 
@@ -84,8 +84,8 @@ def test_journal_decision_equals_the_log_decision(app_engine, owner, alpha, jour
 def as_shipped(record, line):
     try:
         line(record)
-    except rows.Unstorable:
-        return rows.cleaned(record)
+    except copy_format.Unstorable:
+        return copy_format.clean_record(record)
     return record
 
 
@@ -105,8 +105,10 @@ def test_journal_accounting_equals_the_log_accounting(app_engine, owner, alpha, 
     assert len(logged) == len(records)
     for record in records:
         row = logged[record.at]
-        shipped = as_shipped(record, lambda each: accounting_line(each, read_usage(each)))
-        event = accounting.from_record(accounting_record(shipped, read_usage(shipped)), number=row.id, tenant=tenant)
+        shipped = as_shipped(record, lambda each: accounting_line(each, parse_accounting(each)))
+        event = accounting.from_record(
+            accounting_record(shipped, parse_accounting(shipped)), number=row.id, tenant=tenant
+        )
         assert to_json(event) == to_json(accounting.from_log(row, tenant=tenant))
         told = checked(event)
         assert SECRET.hex() not in json.dumps(told)

@@ -12,7 +12,7 @@ from nac.events.document import to_json
 from nac.events.event_filter import ALL_EVENTS, EventFilter
 from nac.events.event_values import EventTenant
 from nac.events.live_stream import ListenerState, StreamNotice, build_entry, listen
-from tests.agent.journal import AT, auth
+from tests.agent.journal_records import AT, auth
 
 LINES = [b"[]", b"[1]", b'[{"message":"\xff"}]', b"[" * 5_000]
 ENTRIES = st.dictionaries(

@@ -17,7 +17,7 @@ import redis
 from sqlalchemy import select
 
 import nac.events.live_stream
-import radius.agent.live
+import radius.agent.live_feed
 from nac.db import TenantScope, session_scope
 from nac.decisions.recorded_requests import to_microseconds
 from nac.endpoints import service as endpoints
@@ -28,18 +28,18 @@ from nac.events.event_filter import ALL_EVENTS
 from nac.events.event_values import EventTenant
 from nac.events.live_stream import MAX_ENTRIES, LiveEvent, StreamNotice, events_key, interest_key, listen, listen_async
 from nac.models import AccountingLog, AuthLog
-from radius.agent.live import MOST_WAITING, LiveFeed
+from radius.agent.live_feed import MAX_WAITING, LiveFeed
 from radius.agent.live_notes import LiveNotes
 from radius.agent.streams import AccountingStream, AuthStream
-from tests import effort
-from tests.agent.journal import AT, Journal, accounting, auth
+from tests import run_depth
+from tests.agent.journal_records import AT, Journal, accounting, auth
+from tests.polling import until
 from tests.redis_server import RedisServer
-from tests.replica.reading import ROOT
-from tests.waiting import until
+from tests.replica.reader_process import ROOT
 
 # Shorter than in production, to save waiting time.
 QUICK = {
-    radius.agent.live: {"ASK_SECONDS": 0.1, "RETRY_SECONDS": 0.1, "TIMEOUT_SECONDS": 0.3, "PER_SECOND": 20_000},
+    radius.agent.live_feed: {"ASK_SECONDS": 0.1, "RETRY_SECONDS": 0.1, "TIMEOUT_SECONDS": 0.3, "PER_SECOND": 20_000},
     nac.events.live_stream: {
         "INTEREST_SECONDS": 3,
         "SILENT_SECONDS": 2.0,
@@ -235,9 +235,9 @@ def test_shipping_continues_without_redis(state, platform, database, tmp_path, a
         listener.wait("listening")
         until(lambda: feed.wanted, "the agent knows that somebody listens")
         fail(own_redis)
-        journal.ship(*(auth(alpha, at=AT + n) for n in range(2 * MOST_WAITING)))
-        assert owner.execute("SELECT count(*) FROM auth_log").fetchone() == (2 * MOST_WAITING,)
-        assert len(feed._waiting) <= MOST_WAITING
+        journal.ship(*(auth(alpha, at=AT + n) for n in range(2 * MAX_WAITING)))
+        assert owner.execute("SELECT count(*) FROM auth_log").fetchone() == (2 * MAX_WAITING,)
+        assert len(feed._waiting) <= MAX_WAITING
         until(lambda: feed.counters["failures"], "the feed has noticed")
         listener.wait("lost")
         mend(own_redis)
@@ -247,7 +247,7 @@ def test_shipping_continues_without_redis(state, platform, database, tmp_path, a
         until(lambda: "afterwards" in [event.user.name for event in listener.events if event.user], "it goes on")
     # If the number of missing events is unknown, at least the gap is reported.
     uncounted = any(notice.kind == "left-out" and notice.count is None for notice in listener.notices)
-    assert uncounted or len(listener.events) + listener.left_out == 2 * MOST_WAITING + 1
+    assert uncounted or len(listener.events) + listener.left_out == 2 * MAX_WAITING + 1
 
 
 def test_redis_that_rejects_writes_is_logged_once(alpha, own_redis, caplog):
@@ -255,7 +255,7 @@ def test_redis_that_rejects_writes_is_logged_once(alpha, own_redis, caplog):
         client.set(interest_key(alpha.id), "1")
         until(lambda: feed.counters["entries"], "the agent knows that somebody listens")
         refuse(own_redis)
-        with caplog.at_level("INFO", logger="radius.agent.live"):
+        with caplog.at_level("INFO", logger="radius.agent.live_feed"):
             until(lambda: feed.counters["failures"] > 5, "it was tried several times")
             assert [record.levelname for record in caplog.records] == ["WARNING"]
             accept(own_redis)
@@ -283,7 +283,7 @@ def test_unwritable_key_does_not_block_others(platform, database, tmp_path, alph
         client.delete(events_key(alpha.id))
         until(lambda: client.exists(events_key(alpha.id)), "it goes on")
         client.delete(events_key(alpha.id), interest_key(alpha.id))
-    assert [record.levelname for record in caplog.records if record.name == "radius.agent.live"] == ["WARNING"]
+    assert [record.levelname for record in caplog.records if record.name == "radius.agent.live_feed"] == ["WARNING"]
     assert listener.left_out == 0
 
 
@@ -316,7 +316,7 @@ def test_notes_by_others_are_received_while_listening(app_engine, cell_engine, p
 def test_notes_of_one_tenant_are_limited_and_counted(
     app_engine, cell_engine, owner, platform, alpha, bravo, monkeypatch
 ):
-    monkeypatch.setattr("radius.agent.live_notes.MOST_NOTES", 10)
+    monkeypatch.setattr("radius.agent.live_notes.MAX_NOTES", 10)
     feed = feed_of(None, alpha, bravo)
     feed.wanted = frozenset([str(alpha.id), str(bravo.id)])
     notes = LiveNotes(cell_engine, platform.cell_id, feed)
@@ -390,7 +390,7 @@ def test_killed_shipper_publishes_each_stored_event_once(database, platform, jou
             written.append(record)
 
     with Listener(redis_server.url, alpha) as listener:
-        for _ in range(3 if effort.is_whole() else 1):
+        for _ in range(3 if run_depth.is_whole() else 1):
             process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT)
             assert process.stdout.readline() == b"ready\n"
             before = len(listener.events)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from radius.agent.live import MOST_WAITING, MOST_WAITING_BYTES, LiveFeed
+from radius.agent.live_feed import MAX_WAITING, MAX_WAITING_BYTES, LiveFeed
 from radius.agent.streams import AuthStream
 
 
@@ -21,17 +21,17 @@ def test_queue_is_bounded_and_counts_dropped_events(alpha):
     feed = feed_of(alpha)
     feed.wanted = frozenset([str(alpha.id)])
     stream = AuthStream(feed)
-    payload = bytes(MOST_WAITING_BYTES // 100)
+    payload = bytes(MAX_WAITING_BYTES // 100)
     for _ in range(3):
         work = stream.begin(frozenset([str(alpha.id)]))
-        for number in range(MOST_WAITING):
+        for number in range(MAX_WAITING):
             work.live.note(number, str(alpha.id), payload, cleaned=False)
         work.live.take_numbers(NumberedCursor())
         feed.offer(work.live.told, work.live.noted)
         assert len(feed._waiting) <= 100
-        assert feed._waiting.size <= MOST_WAITING_BYTES
-    assert feed.counters["left_out"] + len(feed._waiting) == 3 * MOST_WAITING
-    assert [each.number for each in feed._waiting][-1] == 3 * MOST_WAITING - 1
+        assert feed._waiting.size <= MAX_WAITING_BYTES
+    assert feed.counters["left_out"] + len(feed._waiting) == 3 * MAX_WAITING
+    assert [each.number for each in feed._waiting][-1] == 3 * MAX_WAITING - 1
 
 
 def test_busy_tenant_costs_no_other_its_events(alpha, bravo):
@@ -43,19 +43,19 @@ def test_busy_tenant_costs_no_other_its_events(alpha, bravo):
         work = stream.begin(frozenset([noisy, quiet]))
         # The quiet tenant's event is the oldest of each batch.
         work.live.note(0, quiet, b"q", cleaned=False)
-        for number in range(2 * MOST_WAITING):
+        for number in range(2 * MAX_WAITING):
             work.live.note(1 + number, noisy, b"n", cleaned=False)
         numbers = work.live.take_numbers(NumberedCursor())
-        assert (0 in numbers, len(numbers)) == (True, MOST_WAITING)
+        assert (0 in numbers, len(numbers)) == (True, MAX_WAITING)
         feed.offer(work.live.told, work.live.noted)
-        assert len(feed._waiting) == MOST_WAITING
-        assert feed.counters["left_out"] == (batch + 1) * (2 * MOST_WAITING + 1) - MOST_WAITING
+        assert len(feed._waiting) == MAX_WAITING
+        assert feed.counters["left_out"] == (batch + 1) * (2 * MAX_WAITING + 1) - MAX_WAITING
     waiting = [each for each in feed._waiting if each.told.tenant_id == noisy]
     assert [each.number for each in feed._waiting if each.told.tenant_id == quiet] == [0, 1, 2]
     # Listeners get the number of their next event, and both tenants are sent in turn.
-    assert (feed._number_of(quiet), feed._number_of(noisy)) == (0, waiting[0].number)
+    assert (feed._next_number(quiet), feed._next_number(noisy)) == (0, waiting[0].number)
     assert [each.told.tenant_id == quiet for each in feed._waiting.take(8)].count(True) == 3
-    assert feed._number_of(quiet) == 3
+    assert feed._next_number(quiet) == 3
 
 
 class NumberedCursor:

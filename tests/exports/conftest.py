@@ -18,7 +18,7 @@ from nac.ids import TenantId
 from nac.models import ExportJob
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 DAY = timedelta(days=1)
 NASTY = (
@@ -98,7 +98,7 @@ class Exports:
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def tenants(app_engine: Engine, platform: Platform) -> list[TenantId]:
     return [make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo")]
 

@@ -25,7 +25,7 @@ from nac.tenants import service as tenants
 from tests.exports.conftest import DAY, Exports
 from tests.exports.test_formats import READERS, in_order, stored
 from tests.factories.tenancy import ACTOR
-from tests.waiting import until
+from tests.polling import until
 
 
 def add_rows(exports: Exports, rows: int, *, days: int = 1) -> None:

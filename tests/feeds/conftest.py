@@ -23,7 +23,7 @@ from nac.outbound.reach import OutboundReach
 from tests.factories.certificates import SEALER
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.postgres import Database
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 LOOPBACK = OutboundReach.parse("127.0.0.0/8")
 # Feed settings for tests that make no connection.
@@ -89,13 +89,13 @@ def tenancy(database: Database, app: Engine, worker: Engine, platform: Platform,
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def acme(database: Database, app_engine: Engine, worker_engine: Engine, platform: Platform) -> Tenancy:
     return tenancy(database, app_engine, worker_engine, platform, "acme-office")
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def other(database: Database, app_engine: Engine, worker_engine: Engine, platform: Platform) -> Tenancy:
     return tenancy(database, app_engine, worker_engine, platform, "other")
 

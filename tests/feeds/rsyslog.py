@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.feeds.syslog_receiver import LOCALHOST
+from tests.polling import PATIENCE_SECONDS, until
 from tests.ports import free_row
-from tests.waiting import PATIENCE_SECONDS, until
 
 _CONFIGURATION = """
 global(workDirectory="{folder}" maxMessageSize="64k" net.enableDNS="off"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.feeds.certificates import Pair, self_signed, server_context
 from tests.feeds.syslog_parser import Message, frames, parse
-from tests.waiting import PATIENCE_SECONDS
+from tests.polling import PATIENCE_SECONDS
 
 LOCALHOST = self_signed("localhost")
 

@@ -30,7 +30,7 @@ from nac.models import Tenant as TenantRow
 from nac.tenants import service as tenants
 from nac.tenants.log_purge import delete_logs
 from radius.agent.alarms import Alarms
-from tests.agent.journal import AT, SECOND, Journal, accounting, later
+from tests.agent.journal_records import AT, SECOND, Journal, accounting, later
 from tests.factories.certificates import certify
 from tests.factories.tenancy import ACTOR, Platform
 from tests.feeds.conftest import NOWHERE, Tenancy
@@ -257,10 +257,10 @@ def test_tenant_alarm_is_sent_only_to_it_even_if_brief(
 
     def report() -> None:
         with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
-            standing = alarms.to_report()
+            standing = alarms.list_for_report()
             told = [asdict(alarm) for alarm in standing]
             cells.report_cell(session, cell_id=platform.cell_id, host="127.0.0.1", counters={}, alarms=told)
-        alarms.reported(standing)
+        alarms.mark_reported(standing)
 
     with session_scope(PlatformScope(), engine=acme.app) as session:
         number = session.scalars(select(TenantRow.number).where(TenantRow.id == acme.id)).one()

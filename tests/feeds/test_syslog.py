@@ -12,8 +12,8 @@ from tests.factories.certificates import SEALER
 from tests.feeds.certificates import self_signed
 from tests.feeds.conftest import LOOPBACK, Tenancy
 from tests.feeds.syslog_receiver import LOCALHOST, SyslogReceiver
-from tests.outbound.listening import listening
-from tests.waiting import until
+from tests.outbound.listener import listening
+from tests.polling import until
 
 KINDS = ("authentication",)
 

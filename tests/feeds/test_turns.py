@@ -22,8 +22,8 @@ from nac.ids import TenantId
 from tests.factories.certificates import SEALER
 from tests.feeds.conftest import LOOPBACK, Tenancy, webhook
 from tests.feeds.webhook_receiver import LOCALHOST, WebhookReceiver, status
-from tests.outbound.listening import listening
-from tests.waiting import until
+from tests.outbound.listener import listening
+from tests.polling import until
 
 KINDS = ("authentication",)
 

@@ -18,7 +18,7 @@ from tests.feeds.certificates import self_signed
 from tests.feeds.conftest import Tenancy, webhook
 from tests.feeds.test_signature import verify
 from tests.feeds.webhook_receiver import LOCALHOST, WebhookReceiver, status
-from tests.waiting import until
+from tests.polling import until
 
 KINDS = ("authentication",)
 

@@ -7,7 +7,7 @@ import pytest
 from nac.outbound.reach import DEFAULT_REACH
 from tests.identities.conftest import ANNA, ANNAS_PASSWORD
 from tests.identities.test_directory import answered, asked_of, build_source_client
-from tests.outbound.listening import came, listening
+from tests.outbound.listener import has_connected, listening
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_blocked_directory_address_is_never_contacted(listener, host):
     assert answer.reason == "directory-refused"
     assert "a loopback address; Admit does not connect to it" in answer.detail
     assert "ADMIT_OUTBOUND_NETWORKS" in answer.detail
-    assert not came(listener)
+    assert not has_connected(listener)
 
 
 def test_server_without_tls_is_reported(listener):
@@ -54,4 +54,4 @@ def test_blocked_provider_address_is_never_contacted(listener):
     (answer,) = asked_of(lambda: build_source_client("idp", "oidc", settings, b"x", DEFAULT_REACH), "anna", "secret")
     assert answer.reason == "directory-refused"
     assert "a loopback address" in answer.detail
-    assert not came(listener)
+    assert not has_connected(listener)

@@ -16,9 +16,9 @@ from nac.identities.ldap.messages import (
     parse_message,
     parse_result,
 )
-from tests.effort import examples
 from tests.identities.servers import entry, kind_of, ldap_server, number_of, reply, result
 from tests.identities.test_directory import answered
+from tests.run_depth import examples
 
 BASE = "ou=people,dc=corp,dc=example"
 ANNA = f"uid=anna,{BASE}"

@@ -10,7 +10,7 @@ from nac.errors import InvalidInput
 from nac.imports import service
 from nac.imports.document import MAX_FILE_BYTES, ImportDocument
 from nac.imports.table import escape_formula, unescape_formula
-from tests.effort import examples
+from tests.run_depth import examples
 
 CLIENTS = """\
 # Ours.

@@ -2,8 +2,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.isolation.hall import Hall
 from tests.isolation.installation import Installation, installed
+from tests.isolation.request_isolation import RequestIsolation
 from tests.postgres import Cluster, Database
 
 
@@ -19,18 +19,18 @@ def world(walls_database: Database, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="session")
-def hall(world: Installation, walls_database: Database) -> Iterator[Hall]:
+def hall(world: Installation, walls_database: Database) -> Iterator[RequestIsolation]:
     yield from _hall(walls_database, behind_walls=True)
 
 
 @pytest.fixture(scope="session")
-def bare_hall(world: Installation, walls_database: Database) -> Iterator[Hall]:
+def bare_hall(world: Installation, walls_database: Database) -> Iterator[RequestIsolation]:
     """A hall in which row-level security does not apply to the application."""
     yield from _hall(walls_database, behind_walls=False)
 
 
-def _hall(database: Database, *, behind_walls: bool) -> Iterator[Hall]:
-    hall = Hall(database, behind_walls=behind_walls)
+def _hall(database: Database, *, behind_walls: bool) -> Iterator[RequestIsolation]:
+    hall = RequestIsolation(database, behind_walls=behind_walls)
     hall.remember()
     yield hall
     hall.close()

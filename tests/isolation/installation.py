@@ -27,12 +27,12 @@ from nac.clock import utc_now
 from nac.db import CellScope, MspScope, PlatformScope, Scope, TenantScope, session_scope, set_process_engine
 from nac.ids import MspId, TenantId
 from nac.models import ApiToken
-from tests.api.served import settings_of_public
+from tests.api.app_server import settings_of_public
 from tests.factories.certificates import SEALER
 from tests.factories.tenancy import ACTOR, make_cell
-from tests.isolation.book import GOOD, Good, Things
-from tests.isolation.calls import Answer, Caller
-from tests.isolation.things import MSPS, TENANTS, Filler, dictionary, named
+from tests.isolation.asgi_caller import AsgiCaller, AsgiResponse
+from tests.isolation.request_examples import REQUEST_EXAMPLES, RequestExample, Things
+from tests.isolation.tenant_contents import MSPS, TENANTS, TenantFiller, dictionary, named
 from tests.postgres import Database, Engines
 
 Asked = RequiresPermission | RequiresSelf | AllowsAnyone
@@ -49,8 +49,8 @@ class Route(NamedTuple):
         return self.asks.level if isinstance(self.asks, RequiresPermission) else None
 
     @property
-    def good(self) -> Good:
-        return GOOD.get(self.name, Good())
+    def good(self) -> RequestExample:
+        return REQUEST_EXAMPLES.get(self.name, RequestExample())
 
     @property
     def is_write(self) -> bool:
@@ -80,7 +80,7 @@ BY_NAME = {route.name: route for routes in ROUTES.values() for route in routes}
 
 
 @dataclass(frozen=True)
-class Place:
+class OwnerPlace:
     """A tenant, an MSP or the platform, by its slug in paths."""
 
     slug: str
@@ -102,23 +102,23 @@ class Place:
             return TenantScope(self.owner.tenant_id)
         return PlatformScope() if self.owner.msp_id is None else MspScope(self.owner.msp_id)
 
-    def covers(self, other: "Place") -> bool:
+    def covers(self, other: "OwnerPlace") -> bool:
         return self.level is PermissionLevel.PLATFORM or self == other or self.slug == other.msp
 
 
 @dataclass
 class Installation:
     app: FastAPI
-    call: Caller
-    places: dict[str, Place] = field(default_factory=dict)
+    call: AsgiCaller
+    places: dict[str, OwnerPlace] = field(default_factory=dict)
     things: dict[str, dict[str, Any]] = field(default_factory=dict)
     # Tokens by place and role.
     tokens: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def of_level(self, level: PermissionLevel | None) -> list[Place]:
+    def of_level(self, level: PermissionLevel | None) -> list[OwnerPlace]:
         return [place for place in self.places.values() if place.level is level]
 
-    def ask(self, route: Route, things: Things, token: str, **more: str) -> Answer:
+    def ask(self, route: Route, things: Things, token: str, **more: str) -> AsgiResponse:
         headers = {"Authorization": f"Bearer {token}", **more}
         return self.call(route.method, headers=headers, **route.good.asked(route.path, things))
 
@@ -130,12 +130,12 @@ class Installation:
         beneath = self.things[f"{slug if place.level is PermissionLevel.MSP else MSPS[1]}-1"]
         return beneath | self.things[slug]
 
-    def ask_as_person(self, route: Route, things: Things, person: Things) -> Answer:
+    def ask_as_person(self, route: Route, things: Things, person: Things) -> AsgiResponse:
         headers = {"Cookie": f"admit={person['cookie']}", "Admit-CSRF": person["csrf"]}
         return self.call(route.method, headers=headers, **route.good.asked(route.path, things))
 
 
-def may(place: Place, role: str, permission: Permission, at: Place) -> bool:
+def may(place: OwnerPlace, role: str, permission: Permission, at: OwnerPlace) -> bool:
     """Return whether the documented roles allow it, independent of the code under test."""
     return place.covers(at) and permission in BUILT_IN_ROLES[role].permissions
 
@@ -144,7 +144,7 @@ def may(place: Place, role: str, permission: Permission, at: Place) -> bool:
 def installed(database: Database, folder: Path) -> Iterator[Installation]:
     engines = Engines(database)
     own = {"ADMIT_EXPORT_DIR": str(folder / "exports")}
-    made = Installation(app := create_app(settings_of_public(database, folder, **own)), Caller(app))
+    made = Installation(app := create_app(settings_of_public(database, folder, **own)), AsgiCaller(app))
     set_process_engine(engines.app)
     try:
         _fill(made, engines)
@@ -163,7 +163,7 @@ def _fill(made: Installation, engines: Engines) -> None:
     make_cell(engines.cell, name="cell-2", slots=4, first_port=19000, seal_with=SEALER.seal)
     with session_scope(CellScope(cell_id), engine=engines.cell) as session:
         cells.upload_dictionary(session, cell_id=cell_id, content=dictionary(), server_version="3.2.7")
-    platform = made.places["platform"] = Place("platform", Owner())
+    platform = made.places["platform"] = OwnerPlace("platform", Owner())
     made.things["platform"] = named("platform", 1)
     _tokens(made, platform)
     token = made.tokens["platform", "platform-operator"]
@@ -173,14 +173,14 @@ def _fill(made: Installation, engines: Engines) -> None:
         assert answer.status < 300, (name, answer.status, answer.text)
         return answer.json if answer.body else None
 
-    filler = Filler(ask, engines.owner, cell_id, made.app.state.settings.export_dir)
+    filler = TenantFiller(ask, engines.owner, cell_id, made.app.state.settings.export_dir)
     filler.member("Platform", made.things["platform"])
     filler.jobs(made.things["platform"])
     ask("updateRetentionLimits", made.things["platform"])
     for number, slug in enumerate(MSPS):
         things = made.things[slug] = named(slug, 10 + number) | {"msp": slug}
         msp_id = MspId(UUID(ask("createMsp", things | {"new_slug": slug})["id"]))
-        _tokens(made, place := Place(slug, Owner(msp_id)))
+        _tokens(made, place := OwnerPlace(slug, Owner(msp_id)))
         made.places[slug] = place
         filler.member("Msp", things)
         filler.jobs(things, msp_id=msp_id)
@@ -188,7 +188,7 @@ def _fill(made: Installation, engines: Engines) -> None:
     for number, (slug, msp) in enumerate(TENANTS.items()):
         things = made.things[slug] = named(slug, 20 + number) | {"tenant": slug, "msp": msp}
         tenant_id = TenantId(UUID(ask("createTenant", things | {"new_slug": slug})["id"]))
-        place = made.places[slug] = Place(slug, Owner(tenant_id=tenant_id), msp)
+        place = made.places[slug] = OwnerPlace(slug, Owner(tenant_id=tenant_id), msp)
         _tokens(made, place)
         things["tenant_id"] = str(tenant_id)
         filler.member("Tenant", things)
@@ -215,7 +215,7 @@ def _fill(made: Installation, engines: Engines) -> None:
             pass
 
 
-def _tokens(made: Installation, place: Place) -> None:
+def _tokens(made: Installation, place: OwnerPlace) -> None:
     for role in BUILT_IN_ROLES.values():
         if place.level not in role.levels:
             continue

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from nac.accounts.permissions import PermissionLevel
-from tests.isolation.calls import Answer
-from tests.isolation.forcing import seen_of
-from tests.isolation.hall import Hall
-from tests.isolation.installation import ROUTES, Installation, Place, Route
-from tests.isolation.things import nobodys
+from tests.isolation.asgi_caller import AsgiResponse
+from tests.isolation.installation import ROUTES, Installation, OwnerPlace, Route
+from tests.isolation.request_isolation import RequestIsolation
+from tests.isolation.scope_bypass import seen_of
+from tests.isolation.tenant_contents import nonexistent_values
 
 # The caller, and the owner of the named thing.
 PAIRS = {
@@ -38,9 +38,11 @@ def _pair(route: Route) -> tuple[str, str]:
     return asker, other
 
 
-def _ask(world: Installation, hall: Hall, route: Route, things: dict[str, Any]) -> tuple[Answer, dict[str, set[str]]]:
+def _ask(
+    world: Installation, hall: RequestIsolation, route: Route, things: dict[str, Any]
+) -> tuple[AsgiResponse, dict[str, set[str]]]:
     slug, role, _ = PAIRS[route.level]  # type: ignore[index]
-    asker: Place = world.places[slug]
+    asker: OwnerPlace = world.places[slug]
     own = {"", *(str(place.id) for place in world.places.values() if asker.covers(place))}
     with hall.open():
         is_stripped, hall.is_stripped = hall.strips, hall.strips
@@ -48,16 +50,16 @@ def _ask(world: Installation, hall: Hall, route: Route, things: dict[str, Any]) 
             answer = world.ask(route, things, world.tokens[slug, role])
         except Exception:
             assert is_stripped
-            answer = Answer(500, {}, b"")
+            answer = AsgiResponse(500, {}, b"")
         hall.is_stripped = False
         return answer, {table: owners - own for table, owners in hall.changed().items() if owners - own}
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_foreign_things_are_reported_as_unknown(world: Installation, hall: Hall, noun: str) -> None:
+def test_foreign_things_are_reported_as_unknown(world: Installation, hall: RequestIsolation, noun: str) -> None:
     for route, name in _tries(world, noun):
         slug, other = _pair(route)
-        mine, theirs, no_ones = world.things_of(slug), world.things_of(other), nobodys()
+        mine, theirs, no_ones = world.things_of(slug), world.things_of(other), nonexistent_values()
         told = {}
         for of, things in (("theirs", theirs), ("no one's", no_ones)):
             given = mine | {name: things[name]}
@@ -72,7 +74,7 @@ def test_foreign_things_are_reported_as_unknown(world: Installation, hall: Hall,
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_unfiltered_statements_reach_no_foreign_rows(world: Installation, hall: Hall, noun: str) -> None:
+def test_unfiltered_statements_reach_no_foreign_rows(world: Installation, hall: RequestIsolation, noun: str) -> None:
     hall.strips = True
     try:
         for route in ROUTES[noun]:
@@ -91,7 +93,7 @@ def test_unfiltered_statements_reach_no_foreign_rows(world: Installation, hall: 
         hall.strips = False
 
 
-def test_lost_filters_are_noticed_without_row_security(world: Installation, bare_hall: Hall) -> None:
+def test_lost_filters_are_noticed_without_row_security(world: Installation, bare_hall: RequestIsolation) -> None:
     bare_hall.strips = True
     found = set()
     try:
@@ -106,7 +108,7 @@ def test_lost_filters_are_noticed_without_row_security(world: Installation, bare
     assert {"listSites", "listEndpoints", "listPolicies", "listNases", "listFeeds"} <= found
 
 
-def test_foreign_cursors_reveal_nothing(world: Installation, hall: Hall) -> None:
+def test_foreign_cursors_reveal_nothing(world: Installation, hall: RequestIsolation) -> None:
     found = 0
     for route in (route for routes in ROUTES.values() for route in routes):
         if route.level is not PermissionLevel.TENANT or not route.name.startswith("list"):
@@ -128,7 +130,7 @@ def test_foreign_cursors_reveal_nothing(world: Installation, hall: Hall) -> None
     assert found > 5
 
 
-def test_foreign_idempotency_keys_replay_nothing(world: Installation, hall: Hall) -> None:
+def test_foreign_idempotency_keys_replay_nothing(world: Installation, hall: RequestIsolation) -> None:
     (route,) = (route for routes in ROUTES.values() for route in routes if route.name == "createSite")
     with hall.open():
         answers = [

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.isolation.fed import as_whom, things_of
-from tests.isolation.hall import Hall
+from tests.isolation.fuzz_inputs import as_whom, things_of
 from tests.isolation.installation import BY_NAME, ROUTES, Installation
+from tests.isolation.request_isolation import RequestIsolation
 
 
 def _bodies(world: Installation) -> dict[str, dict[str, Any]]:
@@ -33,7 +33,7 @@ def test_optional_bodies_are_documented(world: Installation) -> None:
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_missing_body_is_treated_as_an_empty_one(world: Installation, hall: Hall, noun: str) -> None:
+def test_missing_body_is_treated_as_an_empty_one(world: Installation, hall: RequestIsolation, noun: str) -> None:
     told = {name for name, body in _bodies(world).items() if body["required"] is False}
     for route in (each for each in ROUTES[noun] if each.name in told):
         things = things_of(world, route)

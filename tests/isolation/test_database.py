@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from nac.accounts.permissions import PermissionLevel
-from tests.isolation.calls import Answer
-from tests.isolation.forcing import forced, seen_of
-from tests.isolation.hall import Hall
+from tests.isolation.asgi_caller import AsgiResponse
 from tests.isolation.installation import ROUTES, Installation, Route
+from tests.isolation.request_isolation import RequestIsolation
+from tests.isolation.scope_bypass import forced, seen_of
 
 # The caller, and the owner of the route's place.
 PAIRS = {
@@ -40,7 +40,7 @@ ENTERING = (
 
 @dataclass(frozen=True)
 class Outcome:
-    answer: Answer | None
+    answer: AsgiResponse | None
     # Names and ids of the other owner's place.
     seen: frozenset[str]
     # The owners of changed rows, other than the caller.
@@ -55,7 +55,7 @@ class Outcome:
         return f"{sorted(self.seen)} {self.changed} {answer}"
 
 
-def _run_route(world: Installation, hall: Hall, route: Route, pair: tuple[str, str]) -> Outcome:
+def _run_route(world: Installation, hall: RequestIsolation, route: Route, pair: tuple[str, str]) -> Outcome:
     asker, other = (world.places.get(slug) for slug in pair)
     assert asker is not None
     assert other is not None
@@ -63,7 +63,7 @@ def _run_route(world: Installation, hall: Hall, route: Route, pair: tuple[str, s
     asked = route.good.asked(route.path, things)
     own = {"", str(asker.id), *(str(place.id) for place in world.places.values() if asker.covers(place))}
     own -= {""} if other.level is PermissionLevel.PLATFORM else set()
-    answer: Answer | None = None
+    answer: AsgiResponse | None = None
     with hall.open(), forced(asker.scope):
         try:
             answer = world.ask(route, things, world.tokens[asker.slug, _ADMINISTRATORS[asker.level]])
@@ -83,7 +83,7 @@ def _routes(noun: str) -> list[tuple[Route, Any]]:
 @pytest.mark.parametrize("every_pair", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("noun", ROUTES)
 def test_unscoped_services_get_no_foreign_rows(
-    world: Installation, hall: Hall, bare_hall: Hall, noun: str, every_pair: bool
+    world: Installation, hall: RequestIsolation, bare_hall: RequestIsolation, noun: str, every_pair: bool
 ) -> None:
     """Each route uses another pair than the previous one, or all pairs in a long run."""
     for number, (route, pairs) in enumerate(_routes(noun)):
@@ -101,7 +101,7 @@ def test_unscoped_services_get_no_foreign_rows(
                 assert is_noticed or told.answer.body != without.answer.body, (route.name, pair, str(told))
 
 
-def test_unscoped_services_leak_without_row_security(world: Installation, bare_hall: Hall) -> None:
+def test_unscoped_services_leak_without_row_security(world: Installation, bare_hall: RequestIsolation) -> None:
     """Proves that the test above can fail: it compares names, ids, rows and responses."""
     found = {"seen": 0, "changed": 0}
     for noun in ("sites", "endpoints", "policies", "certificates", "members", "templates", "jobs", "tenants"):

@@ -9,9 +9,9 @@ from sqlalchemy import Engine
 from api.access import RequiresChangePermission, RequiresPermission
 from nac.accounts.effects import ENDPOINT_EFFECTS, USER_EFFECTS, Effect
 from nac.db.base import Base
-from tests.isolation.fed import as_whom, things_of
-from tests.isolation.hall import Hall
+from tests.isolation.fuzz_inputs import as_whom, things_of
 from tests.isolation.installation import BY_NAME, Installation, Route
+from tests.isolation.request_isolation import RequestIsolation
 from tests.statements import counted
 
 _WRITTEN = re.compile(r"\b(?:INSERT INTO|DELETE FROM|(?<!FOR )(?<!KEY )(?<!DO )UPDATE) (\w+)")
@@ -57,7 +57,7 @@ _FOLLOW = {
 _READS_THAT_WRITE = {"getScep"}
 
 
-def _written(world: Installation, hall: Hall, route: Route) -> set[str]:
+def _written(world: Installation, hall: RequestIsolation, route: Route) -> set[str]:
     """Return the tables that a valid request writes, without those that triggers write."""
     things = things_of(world, route)
     asked = route.good.asked(route.path, things)
@@ -66,7 +66,7 @@ def _written(world: Installation, hall: Hall, route: Route) -> set[str]:
     return set(chain.from_iterable(map(_WRITTEN.findall, statements)))
 
 
-def test_written_tables_match_the_declared_effects(world: Installation, hall: Hall) -> None:
+def test_written_tables_match_the_declared_effects(world: Installation, hall: RequestIsolation) -> None:
     wrong, seen = [], set()
     for name, route in BY_NAME.items():
         if not isinstance(route.asks, RequiresPermission):

@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from api.described import examples
-from tests.isolation.calls import Answer
-from tests.isolation.fed import as_whom, things_of
-from tests.isolation.hall import Hall
+from tests.isolation.asgi_caller import AsgiResponse
+from tests.isolation.fuzz_inputs import as_whom, things_of
 from tests.isolation.installation import BY_NAME, Installation, Route
+from tests.isolation.request_isolation import RequestIsolation
 
 # Examples that never succeed here, with the expected response and the reason. None: the body format.
 _REFUSED: dict[int, dict[str, tuple[str, ...]]] = {
@@ -96,7 +96,7 @@ def _send(
     example: Example | None = None,
     query: Mapping[str, Any] = MappingProxyType({}),
     **more: Any,
-) -> Answer:
+) -> AsgiResponse:
     """Send the request of the book with this body and these parameters."""
     things = things_of(world, route) | more
     names = {name: name for name in route.good.path_names(route.path) if name in more}
@@ -124,9 +124,9 @@ def test_each_body_has_an_example(world: Installation) -> None:
     assert not names, "bodies.toml has what is no schema"
 
 
-def test_each_request_example_gets_a_response(world: Installation, hall: Hall) -> None:
+def test_each_request_example_gets_a_response(world: Installation, hall: RequestIsolation) -> None:
     left = list(_examples(world))
-    told: dict[str, Answer] = {}
+    told: dict[str, AsgiResponse] = {}
     for steps in ((), _PLACES, _PLACES + _THINGS):
         tried, left = left, []
         with hall.open():
@@ -142,7 +142,7 @@ def test_each_request_example_gets_a_response(world: Installation, hall: Hall) -
     assert found == expected, "\n".join(f"{name}: {told[name].text}" for name in found.keys() - expected.keys())
 
 
-def test_each_parameter_example_is_valid(world: Installation, hall: Hall) -> None:
+def test_each_parameter_example_is_valid(world: Installation, hall: RequestIsolation) -> None:
     """All parameters of an operation at once. An unknown name returns that error."""
     wrong = []
     with hall.open():

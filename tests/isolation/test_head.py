@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.isolation.fed import as_whom, things_of
-from tests.isolation.hall import Hall
+from tests.isolation.fuzz_inputs import as_whom, things_of
 from tests.isolation.installation import ROUTES, Installation
+from tests.isolation.request_isolation import RequestIsolation
 
 # A protocol demands GET here, and it changes state.
 _GET_ONLY = {"finishSignOn"}
@@ -13,7 +13,7 @@ _ASKS_OTHERS = {"startSignOn"}
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_head_equals_get_without_the_body(world: Installation, hall: Hall, noun: str) -> None:
+def test_head_equals_get_without_the_body(world: Installation, hall: RequestIsolation, noun: str) -> None:
     for route in (each for each in ROUTES[noun] if each.method == "GET" and each.name not in _ASKS_OTHERS):
         things = things_of(world, route)
         asked = route.good.asked(route.path, things)

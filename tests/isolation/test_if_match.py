@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from api.access import AllowsAnyone, RequiresSelf
-from tests.isolation.book import Good
-from tests.isolation.calls import Answer
-from tests.isolation.fed import as_whom, things_of
-from tests.isolation.hall import Hall
+from tests.isolation.asgi_caller import AsgiResponse
+from tests.isolation.fuzz_inputs import as_whom, things_of
 from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
+from tests.isolation.request_examples import RequestExample
+from tests.isolation.request_isolation import RequestIsolation
 
 _CHANGES = {"PUT", "PATCH", "DELETE"}
 # Routes that change or act without comparing, with the reason.
@@ -88,7 +88,7 @@ def _headers(world: Installation, **more: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {world.tokens['platform', 'platform-operator']}", **more}
 
 
-def _shown(world: Installation, route: Route, things: dict[str, Any]) -> Answer | None:
+def _shown(world: Installation, route: Route, things: dict[str, Any]) -> AsgiResponse | None:
     """Return None if it is only listed."""
     asked = route.good.asked(route.path, things)
     query = {name: value for name, value in asked.get("query", {}).items() if name == "site"}
@@ -97,7 +97,7 @@ def _shown(world: Installation, route: Route, things: dict[str, Any]) -> Answer 
         if not (reader := _SHOWN_BY[route.name]):
             return None
         things = things | _ROOT if "/root/" in path else things
-        path = Good(path=route.good.path).asked(BY_NAME[reader].path, things)["path"]
+        path = RequestExample(path=route.good.path).asked(BY_NAME[reader].path, things)["path"]
     elif route.method == "POST" and not _is_read(route.path):
         path = path.rpartition("/")[0]
     return world.call("GET", path, headers=_headers(world), query=query)
@@ -112,7 +112,7 @@ def test_compared_changes_are_documented(world: Installation, compared: set[str]
     assert compared == told
 
 
-def test_documented_etags_are_returned(world: Installation, hall: Hall) -> None:
+def test_documented_etags_are_returned(world: Installation, hall: RequestIsolation) -> None:
     wrong, seen = [], 0
     with hall.open():
         for operations in world.app.openapi()["paths"].values():
@@ -136,7 +136,9 @@ def test_documented_etags_are_returned(world: Installation, hall: Hall) -> None:
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_if_match_is_rejected_where_unsupported(world: Installation, hall: Hall, compared: set[str], noun: str) -> None:
+def test_if_match_is_rejected_where_unsupported(
+    world: Installation, hall: RequestIsolation, compared: set[str], noun: str
+) -> None:
     for route in (each for each in ROUTES[noun] if each.method != "GET" and each.name not in compared):
         things = things_of(world, route)
         asked = route.good.asked(route.path, things)
@@ -152,7 +154,9 @@ def test_if_match_is_rejected_where_unsupported(world: Installation, hall: Hall,
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_change_with_a_stale_etag_is_rejected(world: Installation, hall: Hall, compared: set[str], noun: str) -> None:
+def test_change_with_a_stale_etag_is_rejected(
+    world: Installation, hall: RequestIsolation, compared: set[str], noun: str
+) -> None:
     for route in (each for each in ROUTES[noun] if each.name in compared):
         things = things_of(world, route)
         asked = route.good.asked(route.path, things)

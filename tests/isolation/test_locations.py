@@ -5,9 +5,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from tests.isolation.fed import as_whom, things_of
-from tests.isolation.hall import Hall
+from tests.isolation.fuzz_inputs import as_whom, things_of
 from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
+from tests.isolation.request_isolation import RequestIsolation
 
 # Requests that do not return 201 here, and the test that checks their Location.
 _ELSEWHERE = {
@@ -37,7 +37,7 @@ def test_every_create_operation_documents_a_location(world: Installation) -> Non
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_created_thing_is_readable_at_its_location(world: Installation, hall: Hall, noun: str) -> None:
+def test_created_thing_is_readable_at_its_location(world: Installation, hall: RequestIsolation, noun: str) -> None:
     for route in _making(world, noun):
         if route.name in _ELSEWHERE:
             continue
@@ -61,7 +61,7 @@ def test_created_thing_is_readable_at_its_location(world: Installation, hall: Ha
             assert shown[name] == told[name], (route.name, read.text)
 
 
-def test_replayed_response_has_the_same_location(world: Installation, hall: Hall) -> None:
+def test_replayed_response_has_the_same_location(world: Installation, hall: RequestIsolation) -> None:
     route = BY_NAME["createSite"]
     things = things_of(world, route)
     headers = as_whom(world, route, things) | {"Idempotency-Key": "located"}

@@ -10,9 +10,9 @@ import pytest
 
 from api.access import RequiresSelf
 from nac.accounts.permissions import PermissionLevel
-from tests.isolation.calls import Answer
-from tests.isolation.hall import Hall
+from tests.isolation.asgi_caller import AsgiResponse
 from tests.isolation.installation import ROUTES, Installation, Route
+from tests.isolation.request_isolation import RequestIsolation
 
 _VALUES: tuple[Any, ...] = (
     None,
@@ -148,7 +148,7 @@ def _queries(world: Installation, route: Route) -> list[str]:
     return [each["name"] for each in _operation(world, route).get("parameters", ()) if each["in"] == "query"]
 
 
-def _ask(world: Installation, route: Route, things: Mapping[str, Any], asked: dict[str, Any]) -> Answer:
+def _ask(world: Installation, route: Route, things: Mapping[str, Any], asked: dict[str, Any]) -> AsgiResponse:
     if isinstance(route.asks, RequiresSelf):
         headers = {"Cookie": f"admit={things['cookie']}", "Admit-CSRF": things["csrf"]}
     else:
@@ -156,7 +156,7 @@ def _ask(world: Installation, route: Route, things: Mapping[str, Any], asked: di
     return world.call(route.method, headers=headers, **asked)
 
 
-def _look(world: Installation, route: Route, where: str, answer: Answer, asked: object) -> None:
+def _look(world: Installation, route: Route, where: str, answer: AsgiResponse, asked: object) -> None:
     told = _operation(world, route)["responses"]
     seen = (route.name, where, answer.status, answer.text[:600], str(asked)[:300])
     assert answer.status < 500 or answer.status == 503, seen
@@ -170,7 +170,7 @@ def _look(world: Installation, route: Route, where: str, answer: Answer, asked: 
 
 @pytest.mark.long
 @pytest.mark.parametrize("noun", ROUTES)
-def test_hostile_values_cause_no_server_error(world: Installation, hall: Hall, noun: str) -> None:
+def test_hostile_values_cause_no_server_error(world: Installation, hall: RequestIsolation, noun: str) -> None:
     """A random share of all cases, the same in each run."""
     chosen = Random(noun)
     for route in ROUTES[noun]:

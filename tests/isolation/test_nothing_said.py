@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import text
 
 from api.access import RequiresSelf
-from tests.isolation.calls import Answer
-from tests.isolation.fed import as_whom, things_of
-from tests.isolation.hall import Hall
+from tests.isolation.asgi_caller import AsgiResponse
+from tests.isolation.fuzz_inputs import as_whom, things_of
 from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
+from tests.isolation.request_isolation import RequestIsolation
 
 _NO_OBJECTS: tuple[bytes | None, ...] = (None, b"null", b"[]", b'"text"', b"5", b"true")
 _ENTRIES = text("SELECT count(*) FROM audit_log")
@@ -40,7 +40,7 @@ def _bodies(world: Installation) -> Iterator[tuple[str, str, dict[str, Any]]]:
                 yield method, operation["operationId"], body
 
 
-def _ask(world: Installation, route: Route, content: bytes | None) -> Answer:
+def _ask(world: Installation, route: Route, content: bytes | None) -> AsgiResponse:
     things = things_of(world, route)
     asked = {name: part for name, part in route.good.asked(route.path, things).items() if name in ("path", "query")}
     headers = as_whom(world, route, things)
@@ -50,7 +50,7 @@ def _ask(world: Installation, route: Route, content: bytes | None) -> Answer:
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_missing_body_is_reported_with_path_and_remedy(world: Installation, hall: Hall, noun: str) -> None:
+def test_missing_body_is_reported_with_path_and_remedy(world: Installation, hall: RequestIsolation, noun: str) -> None:
     needs = {name: body["required"] is not False for _, name, body in _bodies(world)}
     for route in (each for each in ROUTES[noun] if each.name in needs):
         for content in _NO_OBJECTS:
@@ -78,7 +78,7 @@ def _patches(world: Installation) -> list[tuple[Route, dict[str, Any]]]:
     ]
 
 
-def _shown(world: Installation, route: Route) -> Answer:
+def _shown(world: Installation, route: Route) -> AsgiResponse:
     things = things_of(world, route)
     asked = {name: part for name, part in route.good.asked(route.path, things).items() if name in ("path", "query")}
     return world.call("GET", headers=as_whom(world, route, things), **asked)
@@ -92,7 +92,7 @@ def _as_it_is(route: Route, schema: dict[str, Any], shown: dict[str, Any]) -> di
     return {name: values[name] for name in names if values[name] not in (None, False) or name != "default"}
 
 
-def test_empty_change_returns_the_current_state(world: Installation, hall: Hall) -> None:
+def test_empty_change_returns_the_current_state(world: Installation, hall: RequestIsolation) -> None:
     """The only other response names the missing field."""
     seen: set[str] = set()
     for route, schema in _patches(world):

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.isolation.fed import as_whom, things_of
-from tests.isolation.hall import Hall
+from tests.isolation.fuzz_inputs import as_whom, things_of
 from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
+from tests.isolation.request_isolation import RequestIsolation
 
 # Secrets are never returned. A NAS keeps an identifier or an address. The feed is a webhook without syslog settings.
 _NOT_SHOWN = {("updateNas", "secret")}
@@ -31,7 +31,7 @@ def _is_nullable(schema: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("noun", [noun for noun in ROUTES if any(each.method == "PATCH" for each in ROUTES[noun])])
-def test_null_in_a_change_is_rejected_or_clears(world: Installation, hall: Hall, noun: str) -> None:
+def test_null_in_a_change_is_rejected_or_clears(world: Installation, hall: RequestIsolation, noun: str) -> None:
     for route, field, schema in _patches(world, noun):
         things = things_of(world, route)
         asked = route.good.asked(route.path, things)

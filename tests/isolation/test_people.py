@@ -7,20 +7,20 @@ import pytest
 from api.access import RequiresSelf
 from api.own_account import OwnAccount
 from nac.db import PersonScope, session_scope
-from tests.isolation.forcing import seen_of
-from tests.isolation.hall import Hall
 from tests.isolation.installation import ROUTES, Installation, Route
-from tests.isolation.things import nobodys
+from tests.isolation.request_isolation import RequestIsolation
+from tests.isolation.scope_bypass import seen_of
+from tests.isolation.tenant_contents import nonexistent_values
 
 OWN = [route for routes in ROUTES.values() for route in routes if isinstance(route.asks, RequiresSelf)]
 
 
-def test_things_of_another_user_are_reported_as_unknown(world: Installation, hall: Hall) -> None:
+def test_things_of_another_user_are_reported_as_unknown(world: Installation, hall: RequestIsolation) -> None:
     mine, theirs = world.things["acme-1"], world.things["bolt-1"]
     for name in ("session_id", "passkey_id"):
         for route in (route for route in OWN if f"{{{name}}}" in route.path):
             told = []
-            for things in (theirs, nobodys()):
+            for things in (theirs, nonexistent_values()):
                 with hall.open():
                     answer = world.ask_as_person(route, things, mine)
                     assert theirs["person_id"] not in {each for owners in hall.changed().values() for each in owners}
@@ -31,7 +31,7 @@ def test_things_of_another_user_are_reported_as_unknown(world: Installation, hal
 
 @pytest.mark.parametrize("route", OWN, ids=lambda route: route.name)
 def test_unscoped_service_cannot_reach_another_account(
-    world: Installation, hall: Hall, route: Route, monkeypatch: pytest.MonkeyPatch
+    world: Installation, hall: RequestIsolation, route: Route, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller is signed in as one user, and the database scope is set to the other."""
     mine, theirs = world.things["acme-1"], world.things["bolt-1"]

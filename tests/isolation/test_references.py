@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.isolation.book import Good
-from tests.isolation.calls import Answer
-from tests.isolation.fed import as_whom, things_of
-from tests.isolation.hall import Hall
+from tests.isolation.asgi_caller import AsgiResponse
+from tests.isolation.fuzz_inputs import as_whom, things_of
 from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
-from tests.isolation.things import nobodys
+from tests.isolation.request_examples import RequestExample
+from tests.isolation.request_isolation import RequestIsolation
+from tests.isolation.tenant_contents import nonexistent_values
 
 _MAC, _ID = "00:00:5e:00:63:01", "0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10"
 _DOCUMENT = {"rules": [], "fallback": {"verdict": "deny"}}
@@ -70,12 +70,12 @@ _FREE = {
 _NO_REFERENCES = {"soon", "lately", "version"}
 
 
-def _send(world: Installation, hall: Hall, route: Route, asked: Mapping[str, Any]) -> Answer:
+def _send(world: Installation, hall: RequestIsolation, route: Route, asked: Mapping[str, Any]) -> AsgiResponse:
     with hall.open():
         return world.call(route.method, headers=as_whom(world, route, things_of(world, route)), **asked)
 
 
-def _places(answer: Answer) -> Iterator[str]:
+def _places(answer: AsgiResponse) -> Iterator[str]:
     told = answer.json
     yield told.get("place", "")
     yield from (each.get("place", "") for each in told.get("mistakes", ()))
@@ -84,15 +84,15 @@ def _places(answer: Answer) -> Iterator[str]:
 def _tries(world: Installation, route: Route) -> Iterator[tuple[str, dict[str, Any]]]:
     """For each thing named in the body of the book, yield the request with an unknown id instead."""
     things = things_of(world, route)
-    for name in Good(route.good.body, content=route.good.content).names(""):
-        if name.startswith("new_") or name in _NO_REFERENCES or name not in nobodys():
+    for name in RequestExample(route.good.body, content=route.good.content).names(""):
+        if name.startswith("new_") or name in _NO_REFERENCES or name not in nonexistent_values():
             continue
-        path = Good(path=route.good.path).asked(route.path, things)
-        yield name, route.good.asked(route.path, {**things, name: nobodys()[name]}) | path
+        path = RequestExample(path=route.good.path).asked(route.path, things)
+        yield name, route.good.asked(route.path, {**things, name: nonexistent_values()[name]}) | path
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_unknown_thing_in_a_body_is_invalid_input(world: Installation, hall: Hall, noun: str) -> None:
+def test_unknown_thing_in_a_body_is_invalid_input(world: Installation, hall: RequestIsolation, noun: str) -> None:
     for route in ROUTES[noun]:
         for name, asked in _tries(world, route):
             answer = _send(world, hall, route, asked)
@@ -130,7 +130,7 @@ def _inner(document: dict[str, Any], part: dict[str, Any]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", _MORE)
-def test_other_unknown_references_name_their_field(world: Installation, hall: Hall, name: str) -> None:
+def test_other_unknown_references_name_their_field(world: Installation, hall: RequestIsolation, name: str) -> None:
     route = BY_NAME[name]
     for parts, place in _MORE[name]:
         asked = route.good.asked(route.path, things_of(world, route))
@@ -141,7 +141,7 @@ def test_other_unknown_references_name_their_field(world: Installation, hall: Ha
         assert any(each.startswith(place) for each in _places(answer)), (parts, answer.text)
 
 
-def test_unknown_thing_in_the_path_is_not_found(world: Installation, hall: Hall) -> None:
+def test_unknown_thing_in_the_path_is_not_found(world: Installation, hall: RequestIsolation) -> None:
     """The near miss: the same requests with an unknown thing in the path."""
     tried = 0
     for route in BY_NAME.values():
@@ -149,11 +149,13 @@ def test_unknown_thing_in_the_path_is_not_found(world: Installation, hall: Hall)
         things = things_of(world, route)
         if route.good.body is None or not names or names[-1] in ("tenant", "msp"):
             continue
-        if things[names[-1]] == nobodys()[names[-1]]:
+        if things[names[-1]] == nonexistent_values()[names[-1]]:
             # A log, a version or a cell, whose names are the same for all owners.
             continue
         asked = route.good.asked(route.path, things)
-        path = Good(path=route.good.path).asked(route.path, {**things, names[-1]: nobodys()[names[-1]]})
+        path = RequestExample(path=route.good.path).asked(
+            route.path, {**things, names[-1]: nonexistent_values()[names[-1]]}
+        )
         answer = _send(world, hall, route, asked | path)
         assert answer.status == 404, (route.name, answer.text)
         tried += 1

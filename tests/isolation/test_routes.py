@@ -8,10 +8,10 @@ import pytest
 from api.access import AllowsAnyone, OperatesMsp, RequiresPermission
 from api.v1.routers import V1
 from nac.accounts.permissions import PermissionLevel
-from tests.isolation.calls import Answer
-from tests.isolation.hall import Hall
-from tests.isolation.installation import BY_NAME, ROUTES, Installation, Place, Route, may
-from tests.isolation.things import nobodys
+from tests.isolation.asgi_caller import AsgiResponse
+from tests.isolation.installation import BY_NAME, ROUTES, Installation, OwnerPlace, Route, may
+from tests.isolation.request_isolation import RequestIsolation
+from tests.isolation.tenant_contents import nonexistent_values
 
 # Public routes, in addition to those marked public.
 OPEN = {"/healthz", "/readyz"}
@@ -49,7 +49,9 @@ def test_every_route_names_one_permission_at_its_level(noun: str) -> None:
 
 @pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("noun", ROUTES)
-def test_each_role_reaches_only_its_own_places(world: Installation, hall: Hall, noun: str, everywhere: bool) -> None:
+def test_each_role_reaches_only_its_own_places(
+    world: Installation, hall: RequestIsolation, noun: str, everywhere: bool
+) -> None:
     """Requests name unknown things, because only permission is tested. A short run tries each route at a varying place
     with a sample of roles; a long run tries all."""
     for number, route in enumerate(ROUTES[noun]):
@@ -61,12 +63,12 @@ def test_each_role_reaches_only_its_own_places(world: Installation, hall: Hall, 
 
 
 def _reach(
-    world: Installation, route: Route, asks: RequiresPermission, places: Sequence[Place], turn: int | None
+    world: Installation, route: Route, asks: RequiresPermission, places: Sequence[OwnerPlace], turn: int | None
 ) -> None:
     """`turn` selects one role of a place. None: all roles."""
     missing = f"{_PLACE.get(asks.level)}-not-found"
     seen: dict[bool, int] = defaultdict(int)
-    unknown: dict[str, Answer] = {}
+    unknown: dict[str, AsgiResponse] = {}
     for at in places:
         for (slug, role), token in _callers(world, at, asks, turn):
             place = world.places[slug]
@@ -90,7 +92,7 @@ def _reach(
 
 
 def _callers(
-    world: Installation, at: Place, asks: RequiresPermission, turn: int | None
+    world: Installation, at: OwnerPlace, asks: RequiresPermission, turn: int | None
 ) -> Iterator[tuple[tuple[str, str], str]]:
     for slug, place in world.places.items():
         theirs = [(who, token) for who, token in world.tokens.items() if who[0] == slug]
@@ -103,12 +105,12 @@ def _callers(
         yield from refused + others[turn % max(1, len(others)) :][:1]
 
 
-def _at(world: Installation, route: Route, token: str, slug: str) -> Answer:
+def _at(world: Installation, route: Route, token: str, slug: str) -> AsgiResponse:
     # A tenant with this slug exists already.
-    return world.ask(route, nobodys() | {"tenant": slug, "msp": slug, "new_slug": "acme-1"}, token)
+    return world.ask(route, nonexistent_values() | {"tenant": slug, "msp": slug, "new_slug": "acme-1"}, token)
 
 
-def test_listed_msps_can_be_read_individually(world: Installation, hall: Hall) -> None:
+def test_listed_msps_can_be_read_individually(world: Installation, hall: RequestIsolation) -> None:
     listed, shown = BY_NAME["listMsps"], BY_NAME["getMsp"]
     found = set()
     with hall.open():
@@ -122,7 +124,7 @@ def test_listed_msps_can_be_read_individually(world: Installation, hall: Hall) -
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_request_without_a_valid_token_is_rejected(world: Installation, hall: Hall, noun: str) -> None:
+def test_request_without_a_valid_token_is_rejected(world: Installation, hall: RequestIsolation, noun: str) -> None:
     for route in ROUTES[noun]:
         if isinstance(route.asks, AllowsAnyone):
             continue

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from api.connections import HttpWithFiles
-from tests.api.served import served_on_port
-from tests.isolation.fed import Forgetting, configuration, document
-from tests.isolation.hall import Hall
+from tests.api.app_server import serve_app_on_port
+from tests.isolation.fuzz_inputs import RollbackApplication, configuration, document
 from tests.isolation.installation import BY_NAME, Installation
+from tests.isolation.request_isolation import RequestIsolation
 from tests.postgres import Database
 
 _PROGRAM = Path(sys.executable).parent / "schemathesis"
@@ -42,9 +42,9 @@ _CHECKS_OF_BAD_INPUT = ("unsupported_method", "allow_header_conformance")
 
 
 @pytest.fixture
-def fed(world: Installation, walls_database: Database) -> Iterator[tuple[Installation, Forgetting]]:
-    hall = Hall(walls_database, behind_walls=True)
-    yield world, Forgetting(world, hall)
+def fed(world: Installation, walls_database: Database) -> Iterator[tuple[Installation, RollbackApplication]]:
+    hall = RequestIsolation(walls_database, behind_walls=True)
+    yield world, RollbackApplication(world, hall)
     hall.close()
 
 
@@ -56,12 +56,14 @@ def _files(world: Installation, folder: Path, *, always: bool) -> Iterator[tuple
     yield files
 
 
-def _run(fed: tuple[Installation, Forgetting], folder: Path, *, phases: str, seconds: int, always: bool) -> str:
+def _run(
+    fed: tuple[Installation, RollbackApplication], folder: Path, *, phases: str, seconds: int, always: bool
+) -> str:
     world, app = fed
     checks = (*_CHECKS, *(_CHECKS_OF_BAD_INPUT if "coverage" in phases else ()))
     with (
         _files(world, folder, always=always) as (settings, told),
-        served_on_port(app, http=HttpWithFiles, lifespan="off") as url,
+        serve_app_on_port(app, http=HttpWithFiles, lifespan="off") as url,
     ):
         done = subprocess.run(
             [
@@ -81,7 +83,7 @@ def _run(fed: tuple[Installation, Forgetting], folder: Path, *, phases: str, sec
     return done.stdout
 
 
-def test_examples_get_documented_responses(fed: tuple[Installation, Forgetting], tmp_path: Path) -> None:
+def test_examples_get_documented_responses(fed: tuple[Installation, RollbackApplication], tmp_path: Path) -> None:
     _run(fed, tmp_path, phases="examples", seconds=12, always=True)
 
 
@@ -92,7 +94,7 @@ def test_examples_get_documented_responses(fed: tuple[Installation, Forgetting],
     ids=["examples", "coverage", "fuzzing"],
 )
 def test_generated_requests_get_documented_responses(
-    fed: tuple[Installation, Forgetting], tmp_path: Path, phases: str, seconds: int, always: bool
+    fed: tuple[Installation, RollbackApplication], tmp_path: Path, phases: str, seconds: int, always: bool
 ) -> None:
     told = _run(fed, tmp_path, phases=phases, seconds=seconds, always=always)
     assert "Time limit reached" not in told

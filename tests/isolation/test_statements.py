@@ -4,10 +4,10 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from tests.isolation.calls import Answer
-from tests.isolation.fed import as_whom, things_of
-from tests.isolation.hall import Hall
+from tests.isolation.asgi_caller import AsgiResponse
+from tests.isolation.fuzz_inputs import as_whom, things_of
 from tests.isolation.installation import BY_NAME, Installation, Route
+from tests.isolation.request_isolation import RequestIsolation
 from tests.statements import counted
 
 _EXPECTED = Path(__file__).with_name("statements.txt")
@@ -18,13 +18,15 @@ _MORE = 1
 _AROUND = ("SELECT set_config", "SAVEPOINT", "RELEASE SAVEPOINT", "ROLLBACK TO SAVEPOINT")
 
 
-def _ask(world: Installation, route: Route) -> Answer:
+def _ask(world: Installation, route: Route) -> AsgiResponse:
     things = things_of(world, route)
     asked = route.good.asked(route.path, things)
     return world.call(route.method, headers=as_whom(world, route, things), **asked)
 
 
-def test_routes_send_the_expected_number_of_statements(world: Installation, hall: Hall, tmp_path: Path) -> None:
+def test_routes_send_the_expected_number_of_statements(
+    world: Installation, hall: RequestIsolation, tmp_path: Path
+) -> None:
     found: dict[str, int] = {}
     with hall.open():
         # The first request of a token records its use.

@@ -22,9 +22,9 @@ from nac.models import AuditEntry, Endpoint, Job, Slot, Tenant
 from nac.tenant_files import file_jobs
 from nac.tenant_files.reader import TenantFile
 from nac.tenant_files.writer import write_tenant
+from tests.commit_kills import deaths
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform
-from tests.killed import deaths
 from tests.postgres import Database
 
 _ROWS = 1_500

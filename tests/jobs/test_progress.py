@@ -13,7 +13,7 @@ from nac.jobs import runner
 from nac.models import Job
 from tests.factories.certificates import SEALER
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 _ROWS = 2_500
 _MACS = [f"02:00:00:00:{number >> 8:02x}:{number & 255:02x}" for number in range(_ROWS)]
@@ -21,7 +21,7 @@ _ENDPOINTS = [{"mac": mac, "name": f"Device {mac}"} for mac in _MACS]
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def tenant_id(app_engine: Engine, platform: Platform) -> TenantId:
     return TenantId(make_tenant(app_engine, platform, "alpha").id)
 

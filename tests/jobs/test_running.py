@@ -25,7 +25,7 @@ from nac.jobs.runner import (
 from nac.models import AuditEntry, Job, Site
 from nac.sites import service as sites
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 Start = Callable[..., UUID]
 
@@ -41,7 +41,7 @@ def unseal(sealed: bytes, context: str) -> bytes:
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def tenant_id(app_engine: Engine, platform: Platform) -> TenantId:
     return TenantId(make_tenant(app_engine, platform, "alpha").id)
 

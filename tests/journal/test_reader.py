@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from nac.journal.reader import JournalReader, SegmentPosition
 from nac.journal.segment import HEADER, JournalWriter, list_segments, segment_path
-from tests.effort import examples
-from tests.journal.reading import decode, numbered, read_all, read_numbers
+from tests.journal.journal_contents import decode, numbered, read_all, read_numbers
+from tests.run_depth import examples
 
 RECORDS = 12
 # Each example uses its own files below the test's single temporary folder.

@@ -20,7 +20,7 @@ from nac.journal.segment import (
     segment_path,
     sync_segments,
 )
-from tests.journal.reading import numbered, read_numbers
+from tests.journal.journal_contents import numbered, read_numbers
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_killed_writer_leaves_every_acknowledged_record(directory):
     script = (
         "import sys\n"
         "from nac.journal.segment import JournalWriter\n"
-        "from tests.journal.reading import numbered\n"
+        "from tests.journal.journal_contents import numbered\n"
         "writer = JournalWriter(sys.argv[1], max_bytes=1 << 30)\n"
         "number = 0\n"
         "while True:\n"

@@ -28,7 +28,7 @@ from nac.enrolment.secret_text import EnrolmentSecretText
 from nac.errors import DatabaseUnavailable
 from nac.models import AuditEntry, Certificate
 from nac.settings import Settings, load_settings
-from tests.api.served import served
+from tests.api.app_server import serve_app
 from tests.enrolment.conftest import make_secret, request_der
 from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR
@@ -310,7 +310,7 @@ def test_stranger_with_an_expensive_form_gets_a_page(client: httpx.Client, app_e
 
 @pytest.mark.parametrize("make", [public.create_app, enrolment_app.create_app], ids=["public", "enrolment"])
 def test_browser_gets_an_error_page_and_devices_as_before(make: Any, public_settings: Settings) -> None:
-    with served(make(public_settings)) as client:
+    with serve_app(make(public_settings)) as client:
         for where in ("/", "/enrol", "/enrol/", "/nowhere"):
             to_browser, to_program = client.get(where, headers={"Accept": "text/html"}), client.get(where)
             assert (to_browser.status_code, to_program.status_code) == (404, 404)
@@ -322,7 +322,7 @@ def test_browser_gets_an_error_page_and_devices_as_before(make: Any, public_sett
 
 def test_rate_limited_browser_may_retry(public_settings: Settings) -> None:
     settings = replace(public_settings, public_requests_per_second=1)
-    with served(public.create_app(settings)) as client:
+    with serve_app(public.create_app(settings)) as client:
         answers = [client.get("/enrol/some?a=b", headers={"Accept": "text/html"}) for _ in range(20)]
     (refused, *_) = (each for each in answers if each.status_code == 429)
     assert '<a href="/enrol/some?a=b">Try again</a>' in refused.text

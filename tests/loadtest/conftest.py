@@ -12,10 +12,10 @@ import pytest
 from loadtest import processes
 from loadtest.certificates import BenchAuthority, ClientFiles
 from loadtest.eap_tls_client import Supplicant, client_context
+from loadtest.installation import Installation
 from loadtest.peers.freeradius import FreeRadius, authorize_lines
-from loadtest.product import Installation
 from loadtest.radius_client import RadiusClient, Target
-from loadtest.workloads import BENCH_NAS, Device
+from loadtest.workloads import BENCH_NAS, BenchDevice
 from nac.cells import service as cells
 from nac.db import CellScope, make_engine, session_scope
 from nac.dictionary import read_dictionary, to_json
@@ -36,8 +36,8 @@ class Stock:
     run: Path
 
     @property
-    def devices(self) -> list[Device]:
-        return [Device(self.target, mac, vlan) for mac, vlan in KNOWN]
+    def devices(self) -> list[BenchDevice]:
+        return [BenchDevice(self.target, mac, vlan) for mac, vlan in KNOWN]
 
     def supplicant(
         self, *, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3, server_certificate: bytes = b""
@@ -93,7 +93,7 @@ def _running(folder: Path) -> Iterator[Stock]:
     authority = BenchAuthority(certificates)
     client = authority.client("laptop-1")
     for read in (certificates, sessions):
-        processes.give(read, processes.account("freerad"))
+        processes.chown_tree(read, processes.find_account("freerad"))
     values = {"certificates": str(certificates), "sessions": str(sessions), "resumption": "yes"}
     lines = authorize_lines(KNOWN, [(client.identity, "77")])
     with FreeRadius(home, "stock", authorize=lines, values=values) as peer:

@@ -6,24 +6,24 @@ import pytest
 from fastapi import FastAPI
 
 from api.main import create_app
-from loadtest.api import asking, data, plans
+from loadtest.api import data_set, http_load, plans
 from loadtest.api.searches import log_searches, other_lists
 from nac.db import make_engine
 from nac.ids import TenantId
-from tests.api.served import served, served_on_port, settings_of_public
+from tests.api.app_server import serve_app, serve_app_on_port, settings_of_public
 from tests.postgres import Cluster, Database
 
 DAYS, ROWS = 40, 4_000
 
 
 @pytest.fixture(scope="module")
-def filled(cluster: Cluster) -> tuple[Database, data.Tenants, str]:
+def filled(cluster: Cluster) -> tuple[Database, data_set.TenantRows, str]:
     database = cluster.create_database("loadtest_api")
-    tenants = data.make_tenants(database.superuser_url, 3)
-    data.fill_auth_log(database.superuser_url, tenants, rows=ROWS, days=DAYS, tell=print)
-    data.fill_sessions(database.superuser_url, tenants, rows=300)
+    tenants = data_set.make_tenants(database.superuser_url, 3)
+    data_set.fill_auth_log(database.superuser_url, tenants, rows=ROWS, days=DAYS, tell=print)
+    data_set.fill_sessions(database.superuser_url, tenants, rows=300)
     engine = make_engine(database.app_url)
-    token = data.make_platform_token(engine)
+    token = data_set.make_platform_token(engine)
     engine.dispose()
     return database, tenants, token
 
@@ -35,10 +35,10 @@ def app(filled, tmp_path) -> FastAPI:
 
 def test_searches_of_a_year_read_few_partitions_at_a_time(app: FastAPI, filled) -> None:
     _, tenants, token = filled
-    with served(app) as client:
+    with serve_app(app) as client:
         client.headers["Authorization"] = f"Bearer {token}"
         found = {
-            search.name: plans.ask(app, client, search.path, TenantId(tenants.ids[0]))
+            search.name: plans.explain_request(app, client, search.path, TenantId(tenants.ids[0]))
             for search in log_searches(tenants.slugs[0], 1, DAYS)
         }
         lost = [each.path for each in log_searches(tenants.slugs[0], 1, DAYS) if "log began" in each.name]
@@ -52,16 +52,16 @@ def test_searches_of_a_year_read_few_partitions_at_a_time(app: FastAPI, filled) 
 
 def test_lists_are_requested_by_many_clients_at_once(app: FastAPI, filled) -> None:
     _, tenants, token = filled
-    with served_on_port(app) as url:
+    with serve_app_on_port(app) as url:
         port = int(url.rpartition(":")[2])
         for search in other_lists(tenants.slugs[0]):
             left = iter([search.path] * 4)
-            timing = asking.load(port, token, lambda left=left: next(left, None), clients=2)
+            timing = http_load.run_load(port, token, lambda left=left: next(left, None), clients=2)
             timing.require_success()
             assert len(timing.milliseconds) == 4
         by_mac = f"/v1/tenants/{tenants.slugs[0]}/sessions?mac={7:012x}"
-        timing = asking.load(port, token, itertools.repeat(by_mac).__next__, clients=4, seconds=0.2)
+        timing = http_load.run_load(port, token, itertools.repeat(by_mac).__next__, clients=4, seconds=0.2)
         timing.require_success()
         assert timing.rate > 0
         never = next(each for each in log_searches(tenants.slugs[0], 1, DAYS) if each.name == "a device never seen")
-        assert asking.turns_until_found(port, token, never.path, most=50)[0] < 50
+        assert http_load.count_requests_until_found(port, token, never.path, most=50)[0] < 50

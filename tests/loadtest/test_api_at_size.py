@@ -11,13 +11,13 @@ import psycopg
 import pytest
 
 from api.main import create_app
-from loadtest.api import data, plans
+from loadtest.api import data_set, plans
 from loadtest.api.searches import log_searches
 from nac.db import make_engine
 from nac.ids import TenantId
-from tests.api.served import served, settings_of_public
-from tests.effort import is_whole
+from tests.api.app_server import serve_app, settings_of_public
 from tests.postgres import Cluster, Database
+from tests.run_depth import is_whole
 
 pytestmark = pytest.mark.early
 
@@ -38,21 +38,21 @@ _LOADING = "&options=-c%20default_statistics_target%3D10"
 
 
 @pytest.fixture(scope="module")
-def filled() -> Iterator[tuple[Database, data.Tenants, str]]:
+def filled() -> Iterator[tuple[Database, data_set.TenantRows, str]]:
     if shutil.disk_usage(tempfile.gettempdir()).free < _DISK_BYTES:
         pytest.skip(f"{tempfile.gettempdir()} has less than {_DISK_BYTES >> 30} GiB")
     cluster = Cluster(**_SETTINGS)
     try:
         cluster.start()
         database = cluster.create_database("loadtest_api_at_size")
-        tenants = data.make_tenants(database.superuser_url, TENANTS)
+        tenants = data_set.make_tenants(database.superuser_url, TENANTS)
         with psycopg.connect(database.superuser_url) as connection:
             # No search uses it, and each index takes a tenth of the work.
             connection.execute("DROP INDEX ix_auth_log_tenant_id_certificate_serial_at")
         filling = {"rows": ROWS_OF_DAY * DAYS, "days": DAYS, "different": 2, "has_requests": False}
-        data.fill_auth_log(database.superuser_url + _LOADING, tenants, tell=print, **filling)
+        data_set.fill_auth_log(database.superuser_url + _LOADING, tenants, tell=print, **filling)
         engine = make_engine(database.app_url)
-        token = data.make_platform_token(engine)
+        token = data_set.make_platform_token(engine)
         engine.dispose()
         yield database, tenants, token
     finally:
@@ -63,10 +63,10 @@ def test_search_of_many_decisions_scans_no_day_sequentially(filled, tmp_path) ->
     database, tenants, token = filled
     asked = {}
     app = create_app(settings_of_public(database, tmp_path))
-    with served(app) as client:
+    with serve_app(app) as client:
         client.headers["Authorization"] = f"Bearer {token}"
         for number in (1, TENANTS):
             slug, tenant_id = tenants.slugs[number - 1], TenantId(tenants.ids[number - 1])
             for search in log_searches(slug, number, DAYS):
-                asked[slug, search.name] = plans.ask(app, client, search.path, tenant_id)
+                asked[slug, search.name] = plans.explain_request(app, client, search.path, tenant_id)
     assert {search: each.scanned for search, each in asked.items() if each.scanned} == {}

@@ -4,10 +4,10 @@ import pytest
 
 from loadtest.bare_cell import BareCell
 from loadtest.packet import ACCESS_REJECT
-from loadtest.radius_client import RadiusClient, Unexpected
+from loadtest.radius_client import RadiusClient, UnexpectedReply
 from loadtest.systems import rehearse
-from loadtest.tenantry import make_tenants
-from loadtest.workloads import BENCH_NAS, StatusServer, mab
+from loadtest.tenants import make_tenants
+from loadtest.workloads import BENCH_NAS, StatusServer, mab_request
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +25,8 @@ def test_mac_of_one_tenant_is_unknown_to_the_other(cell):
     ours = devices[0]
     theirs = next(device.target for device in devices if device.target != ours.target)
     with RadiusClient(tries=1) as client:
-        client.ask(mab(ours.target, ours.mac, BENCH_NAS.attributes(), vlan=ours.vlan))
-        client.ask(mab(theirs, ours.mac, BENCH_NAS.attributes(), expected=ACCESS_REJECT))
+        client.ask(mab_request(ours.target, ours.mac, BENCH_NAS.attributes(), vlan=ours.vlan))
+        client.ask(mab_request(theirs, ours.mac, BENCH_NAS.attributes(), expected=ACCESS_REJECT))
 
 
 def test_tenant_port_answers_status_server_with_an_accept(cell):
@@ -37,5 +37,5 @@ def test_tenant_port_answers_status_server_with_an_accept(cell):
 def test_secret_of_one_tenant_gets_silence_from_the_other(cell):
     first, second = sorted({device.target for device in cell.system().devices}, key=lambda target: target.auth_port)
     stranger = type(first)(first.host, first.auth_port, first.acct_port, second.secret)
-    with RadiusClient(timeout_seconds=0.3, tries=1) as client, pytest.raises(Unexpected, match="unanswered"):
+    with RadiusClient(timeout_seconds=0.3, tries=1) as client, pytest.raises(UnexpectedReply, match="unanswered"):
         client.ask(StatusServer(stranger))

@@ -6,14 +6,14 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from loadtest.carrier import background, detail, printing, shipping
+from loadtest.carrier import background, detail, shipping, tables
 from loadtest.carrier.__main__ import main
-from loadtest.carrier.preload import shares
+from loadtest.carrier.preload import split_sessions
 from loadtest.processes import BenchError
-from loadtest.tally import Run
+from loadtest.tally import RunResult
 from radius.agent.streams import AccountingStream
 from tests.agent.conftest import Tenant
-from tests.agent.journal import Journal, accounting, drain
+from tests.agent.journal_records import Journal, accounting, drain
 from tests.factories.tenancy import make_platform, make_tenant
 
 
@@ -23,8 +23,8 @@ def quiet(_: str) -> None:
 
 def test_accounting_beside_live_sessions_updates_and_adds():
     plans = [("0", 0, AccountingStream()), ("300", 300, AccountingStream())]
-    with shipping.contenders(plans, tell=quiet) as made:
-        rows = shipping.take_turns(made, shipping.WORKS, rounds=1, count=100, tell=quiet)
+    with shipping.start_contenders(plans, tell=quiet) as made:
+        rows = shipping.run_turns(made, shipping.WORKS, rounds=1, count=100, tell=quiet)
         counts = []
         for each in made:
             with psycopg.connect(each.database.superuser_url) as connection:
@@ -72,18 +72,18 @@ def test_job_beside_the_load_is_the_workers_own(database, tmp_path):
         "ADMIT_DATABASE_OWNER_URL": database.owner_url,
         "ADMIT_REDIS_URL": "redis://127.0.0.1:1",
     }
-    with background.Busy("logs.ensure_partitions", environment) as busy:
+    with background.RepeatedJob("logs.ensure_partitions", environment) as busy:
         pass
     assert busy.runs >= 1
-    with pytest.raises(BenchError), background.Busy("logs.no_such_job", environment):
+    with pytest.raises(BenchError), background.RepeatedJob("logs.no_such_job", environment):
         pass
 
 
 def test_windows_with_and_without_a_job_are_compared():
-    windows = background._Windows("logs.ensure_partitions", runs=2)
+    windows = background._LoadWindows("logs.ensure_partitions", runs=2)
     for runs, milliseconds in ((windows.without, (10, 10, 40)), (windows.beside, (11, 30, 11))):
         for each in milliseconds:
-            run = Run(seconds=1.0)
+            run = RunResult(seconds=1.0)
             run.tally("mab").right = 100
             for _ in range(100):
                 run.tally("mab").latency.add(each / 1_000)
@@ -101,7 +101,7 @@ def test_windows_with_and_without_a_job_are_compared():
 
 
 def test_few_tenants_have_most_sessions():
-    made = shares(10, 1_000)
+    made = split_sessions(10, 1_000)
     assert sum(made) == 1_000
     assert made == sorted(made, reverse=True)
     assert made[0] > 5 * made[-1]
@@ -109,14 +109,14 @@ def test_few_tenants_have_most_sessions():
 
 def test_rows_are_printed_as_a_table_or_as_json(capsys):
     rows = [{"beside": "0", "records/s": 12_345, "HOT": None}, {"beside": "4M", "records/s": 0.5, "HOT": "99 %"}]
-    printing.show(rows, as_json=False)
+    tables.print_rows(rows, as_json=False)
     assert capsys.readouterr().out.splitlines() == [
         "| beside | records/s | HOT |",
         "| --- | --- | --- |",
         "| 0 | 12,345 | - |",
         "| 4M | 0.5 | 99 % |",
     ]
-    printing.show(rows, as_json=True)
+    tables.print_rows(rows, as_json=True)
     assert json.loads(capsys.readouterr().out) == rows
 
 

@@ -5,7 +5,7 @@ import pytest
 from loadtest.eap import FAILURE, REQUEST, SUCCESS, TLS, eap_packet
 from loadtest.eap_md5_client import EapMd5
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_CHALLENGE, Secret, attribute, eap_message
-from loadtest.radius_client import Target, Unexpected
+from loadtest.radius_client import Target, UnexpectedReply
 from tests.radius.standalone import LOOPBACK, Plan, running_cell
 from tests.radius.tenants import PRINTER
 
@@ -26,12 +26,12 @@ def test_known_address_gets_its_vlan(target, client):
 
 
 def test_unknown_address_is_a_fault(target, client):
-    with pytest.raises(Unexpected, match="reject instead of accept"):
+    with pytest.raises(UnexpectedReply, match="reject instead of accept"):
         client.ask(EapMd5(target, "02ffffffffff"))
 
 
 def test_another_vlan_is_a_fault(target, client):
-    with pytest.raises(Unexpected, match="VLAN '20' instead of '999'"):
+    with pytest.raises(UnexpectedReply, match="VLAN '20' instead of '999'"):
         client.ask(EapMd5(target, PRINTER, vlan="999"))
 
 

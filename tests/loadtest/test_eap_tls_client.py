@@ -8,7 +8,7 @@ from loadtest import packet
 from loadtest.certificates import BenchAuthority
 from loadtest.eap_tls_client import FULL, RESUMED, EapTls, EapTlsSource, Supplicant, client_context
 from loadtest.packet import ACCESS_CHALLENGE, ACCESS_REJECT, attribute, eap_message
-from loadtest.radius_client import Unexpected
+from loadtest.radius_client import UnexpectedReply
 
 VERSIONS = pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 
@@ -47,12 +47,12 @@ def test_pinned_server_certificate_is_recognised(stock, client):
 
 
 def test_unpinned_server_certificate_is_a_fault(stock, client):
-    with pytest.raises(Unexpected, match="another server certificate"):
+    with pytest.raises(UnexpectedReply, match="another server certificate"):
         client.ask(EapTls(stock.target, stock.supplicant(server_certificate=b"not that one")))
 
 
 def test_wrong_vlan_is_a_fault(stock, client):
-    with pytest.raises(Unexpected, match="VLAN '77' instead of '78'"):
+    with pytest.raises(UnexpectedReply, match="VLAN '77' instead of '78'"):
         client.ask(EapTls(stock.target, stock.supplicant(), vlan="78"))
 
 
@@ -71,7 +71,7 @@ def test_supplicant_rejects_a_server_of_another_authority(stock, client, tmp_pat
         key=str(stock.client.key),
         trusted=BenchAuthority(tmp_path).root_pem,
     )
-    with pytest.raises(Unexpected, match="reject instead of accept TLS: CERTIFICATE_VERIFY_FAILED"):
+    with pytest.raises(UnexpectedReply, match="reject instead of accept TLS: CERTIFICATE_VERIFY_FAILED"):
         client.ask(EapTls(stock.target, Supplicant(context, "laptop-1")))
 
 
@@ -80,7 +80,7 @@ def test_other_eap_method_is_declined_for_tls(stock):
     exchange.first()
     md5_challenge = bytes((1, 9, 0, 22, 4, 16)) + bytes(16)
     request = exchange.receive(_reply(ACCESS_CHALLENGE, md5_challenge))
-    values = dict(packet.attributes_of(bytes(20) + request.attributes))
+    values = dict(packet.parse_attributes(bytes(20) + request.attributes))
     assert values[packet.EAP_MESSAGE] == bytes((2, 9, 0, 6, 3, 13))
     assert values[packet.STATE] == b"state"
 

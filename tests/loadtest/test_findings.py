@@ -6,29 +6,29 @@ import pytest
 
 from loadtest import findings, report
 from loadtest.eap_tls_client import FALLEN_BACK, FULL, RESUMED
-from loadtest.findings import PRODUCT, Finding, judge
-from loadtest.peers.running import RLM_SQL, STOCK
+from loadtest.findings import PRODUCT, Finding, judge_targets
+from loadtest.peers.peer_systems import RLM_SQL, STOCK
 from loadtest.rounds import Results
-from loadtest.steady import Steady
-from loadtest.systems import Result, Sample
-from loadtest.tally import Run
+from loadtest.steady_accounting import SteadyAccounting
+from loadtest.systems import RoundSample, WorkResult
+from loadtest.tally import RunResult
 
 
-def sample(rights: dict[str, int], *, cpu: float, stored_seconds: float = 1.0) -> Sample:
-    run = Run(seconds=1.0)
+def sample(rights: dict[str, int], *, cpu: float, stored_seconds: float = 1.0) -> RoundSample:
+    run = RunResult(seconds=1.0)
     for kind, count in rights.items():
         run.tally(kind).right = count
         run.tally(kind).latency.add(0.001)
-    return Sample(run, stored_seconds, {"radiusd": cpu})
+    return RoundSample(run, stored_seconds, {"radiusd": cpu})
 
 
-def results(work: str, **systems: Sample) -> Results:
-    return {(work, name): Result(work, name, [one]) for name, one in systems.items()}
+def results(work: str, **systems: RoundSample) -> Results:
+    return {(work, name): WorkResult(work, name, [one]) for name, one in systems.items()}
 
 
 def judged(found: Results, **others: object) -> dict[str, Finding]:
     arguments = {"stored": {}, "steady": None, "changes": None, "footprint": None} | others
-    return {finding.what: finding for finding in judge(found, **arguments)}
+    return {finding.what: finding for finding in judge_targets(found, **arguments)}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,9 @@ def test_target_is_met_at_its_limit_and_missed_past_it(value, at_least, met):
 def test_mab_is_judged_by_the_rate_until_the_last_row_is_stored():
     ours = sample({"mab": 800}, cpu=0.04, stored_seconds=2.0)
     systems = {PRODUCT: ours, RLM_SQL: sample({"mab": 100}, cpu=1), STOCK: sample({"mab": 1000}, cpu=0.03)}
-    stored, answers, cpu = judge(results("mab", **systems), stored={}, steady=None, changes=None, footprint=None)
+    stored, answers, cpu = judge_targets(
+        results("mab", **systems), stored={}, steady=None, changes=None, footprint=None
+    )
     assert (stored.value, stored.met) == (4.0, True)
     assert answers.value == 8.0
     # 50 us against 30 us.
@@ -60,7 +62,7 @@ def test_unresumed_reconnects_count_against_the_share():
 def test_steady_accounting_below_the_target_is_missed():
     found = judged(
         results("acct", **{PRODUCT: sample({"acct-start": 600}, cpu=1), RLM_SQL: sample({"acct-start": 100}, cpu=1)}),
-        steady=Steady(15_400.0, 14_000.0, (0, 5_000_000)),
+        steady=SteadyAccounting(15_400.0, 14_000.0, (0, 5_000_000)),
     )
     steady = next(finding for what, finding in found.items() if "arriving" in what)
     assert (steady.value, steady.met) == (14_000.0, False)
@@ -74,7 +76,7 @@ def test_workload_not_requested_has_no_finding():
 def test_table_and_json_show_medians_and_unexpected_results():
     first, second, third = (sample({"mab": count}, cpu=0.1) for count in (100, 300, 200))
     second.run.tally("mab").wrong["reject instead of accept"] = 3
-    found = {("mab", "stock"): Result("mab", "stock", [first, second, third])}
+    found = {("mab", "stock"): WorkResult("mab", "stock", [first, second, third])}
     row = report.table(found).splitlines()[1].split("  ")
     assert [cell.strip() for cell in row if cell][:4] == ["mab", "stock", "200", "100-300"]
     assert list(report.details(found)) == ["mab on stock: 3 x mab: reject instead of accept"]
@@ -86,4 +88,4 @@ def test_table_and_json_show_medians_and_unexpected_results():
 
 @pytest.mark.parametrize(("value", "text"), [(15000.4, "15,000"), (4, "4"), (0.0312, "0.0312"), (1.987, "1.99")])
 def test_numbers_are_short(value, text):
-    assert findings.number(value) == text
+    assert findings.format_number(value) == text

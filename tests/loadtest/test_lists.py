@@ -6,15 +6,15 @@ import pytest
 
 from api.main import create_app
 from cli import openapi
-from loadtest.api import data, looking
-from loadtest.api.lists import Asking, askings
+from loadtest.api import data_set, read_costs
+from loadtest.api.list_requests import ListRequest, iterate_list_requests
 from nac import log_search
 from nac.accounts.owners import Owner
 from nac.db import bounded_search
 from nac.endpoints import repository as endpoints
 from nac.ids import MspId, TenantId
 from nac.models import Job
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.postgres import Database
 
 _SHARE = 0.03
@@ -27,7 +27,7 @@ _MOST_OF_A_SITE = 600
 _OF_ALL = {"listUsage", "listExpiringCertificates", "listPools", "listPoolLeases", "listSecretRotationNases"}
 
 
-def _is_telling(asking: Asking) -> bool:
+def _is_telling(asking: ListRequest) -> bool:
     """Each sort order, and each filter with the first order."""
     filters = [name for name, _ in asking.query if name not in ("sort", "limit")]
     sorts = [value for name, value in asking.query if name == "sort"]
@@ -43,13 +43,13 @@ def test_no_list_reads_more_than_its_limit(
     monkeypatch.setattr(bounded_search, "MAX_SCANNED_ROWS", _LOOKED_THROUGH)
     monkeypatch.setattr(endpoints, "_SELECTIVE_LIMIT", _LOOKED_THROUGH)
     monkeypatch.setattr(log_search, "SLICE_ROWS", _LOOKED_THROUGH)
-    tenants = data.make_tenants(database.superuser_url, 20)
-    data.fill_lists(database.superuser_url, tenants, share=_SHARE, tell=lambda _: None, has_days=False)
+    tenants = data_set.make_tenants(database.superuser_url, 20)
+    data_set.fill_lists(database.superuser_url, tenants, share=_SHARE, tell=lambda _: None, has_days=False)
     app = create_app(settings_of_public(database, tmp_path))
-    values = looking.values_of(database.superuser_url, tenants.slugs[0])
-    with served(app) as client:
-        client.headers["Authorization"] = f"Bearer {data.make_platform_token(app_engine)}"
-        found = list(looking.look(app, client, [values], _is_telling))
+    values = read_costs.read_tenant_values(database.superuser_url, tenants.slugs[0])
+    with serve_app(app) as client:
+        client.headers["Authorization"] = f"Bearer {data_set.make_platform_token(app_engine)}"
+        found = list(read_costs.measure_read_costs(app, client, [values], _is_telling))
         with app.state.engine.connect() as connection:
             assert connection.exec_driver_sql("SHOW plan_cache_mode").scalar() == "force_custom_plan"
     assert len(found) > 200
@@ -72,5 +72,5 @@ def test_row_ownership_is_checked_by_index() -> None:
 
 def test_every_filter_has_values() -> None:
     """A new filter without values here fails with its name (KeyError)."""
-    asked = list(askings(openapi.description()))
+    asked = list(iterate_list_requests(openapi.description()))
     assert len({each.operation for each in asked}) > 50

@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import func, select
 
 from loadtest.__main__ import main
+from loadtest.bench_tenants import BenchTenants
 from loadtest.moj_data import POLICIES, make_sites
 from loadtest.moj_load import compile_policies, fill_replica, insert_sites
-from loadtest.product_tenants import BenchTenants
-from loadtest.tenantry import make_tenants
+from loadtest.tenants import make_tenants
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.dictionary import read_dictionary
 from nac.engine import PolicyRequest, compile_policy, decide

@@ -70,7 +70,7 @@ def _reply(*, sign: bool, code: int = packet.ACCESS_ACCEPT) -> tuple[bytes, byte
 def test_reply_signed_by_pyrad_is_accepted():
     reply, authenticator = _reply(sign=True)
     assert reply_fault(reply, authenticator, SECRET) == ""
-    assert dict(packet.attributes_of(reply))[packet.REPLY_MESSAGE] == b"welcome"
+    assert dict(packet.parse_attributes(reply))[packet.REPLY_MESSAGE] == b"welcome"
 
 
 @pytest.mark.parametrize("position", [0, 1, 4, 19, 22, -1])
@@ -113,7 +113,7 @@ def test_vlan_is_read_with_and_without_tag(value, vlan):
 @pytest.mark.parametrize("tail", [b"\x01", b"\x01\x00", b"\x01\x01", b"\x01\x09abc"])
 def test_inconsistent_attribute_lengths_are_rejected(tail):
     with pytest.raises(ValueError, match="attribute at octet 20"):
-        list(packet.attributes_of(bytes(20) + tail))
+        list(packet.parse_attributes(bytes(20) + tail))
 
 
 def test_oversized_attribute_is_rejected():

@@ -5,26 +5,28 @@ import sys
 import pytest
 
 from loadtest import processes
-from loadtest.fleet import run_together
+from loadtest.generator_processes import run_in_processes
 from loadtest.processes import BenchError
-from loadtest.tally import Run
+from loadtest.tally import RunResult
 
 _BURN = "import time\nwhile time.process_time() < 0.2: pass"
 
 
 def test_cpu_time_of_ended_descendants_is_counted():
-    before = processes.cpu_seconds(processes.Tree(os.getpid()))
+    before = processes.cpu_seconds(processes.ProcessTree(os.getpid()))
     grandchild = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {_BURN!r}], check=True)"
     subprocess.run([sys.executable, "-c", grandchild], check=True)
-    assert processes.cpu_seconds(processes.Tree(os.getpid())) - before >= 0.15
+    assert processes.cpu_seconds(processes.ProcessTree(os.getpid())) - before >= 0.15
 
 
 def test_cpu_time_of_excluded_descendants_is_left_out():
     burner = subprocess.Popen([sys.executable, "-c", f"{_BURN}\ninput()"], stdin=subprocess.PIPE, text=True)
     try:
-        processes.wait_until(lambda: processes.cpu_seconds(processes.Tree(burner.pid)) >= 0.15, "the child", seconds=30)
-        whole = processes.cpu_seconds(processes.Tree(os.getpid()))
-        rest = processes.cpu_seconds(processes.Tree(os.getpid(), without=(burner.pid,)))
+        processes.wait_until(
+            lambda: processes.cpu_seconds(processes.ProcessTree(burner.pid)) >= 0.15, "the child", seconds=30
+        )
+        whole = processes.cpu_seconds(processes.ProcessTree(os.getpid()))
+        rest = processes.cpu_seconds(processes.ProcessTree(os.getpid(), without=(burner.pid,)))
     finally:
         burner.communicate("\n")
     assert whole - rest >= 0.1
@@ -32,30 +34,30 @@ def test_cpu_time_of_excluded_descendants_is_left_out():
 
 def test_process_that_exits_early_is_named_with_its_last_output(tmp_path):
     log = tmp_path / "log"
-    process = processes.start([sys.executable, "-c", "raise SystemExit('no such port')"], output=log)
+    process = processes.start_process([sys.executable, "-c", "raise SystemExit('no such port')"], output=log)
     with pytest.raises(BenchError, match=r"the server ended\nno such port"):
         processes.wait_until(lambda: False, "the server", seconds=10, process=process, log=log)
 
 
 def test_process_that_ignores_sigterm_is_killed(tmp_path):
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
-    process = processes.start([sys.executable, "-c", code], output=tmp_path / "log")
+    process = processes.start_process([sys.executable, "-c", code], output=tmp_path / "log")
     processes.wait_until(lambda: bool((tmp_path / "log").read_text()), "the child", seconds=10)
-    processes.end(process, patience_seconds=0.1)
+    processes.end_process(process, patience_seconds=0.1)
     assert process.returncode == -9
 
 
-def _run(rights: int) -> Run:
-    run = Run(seconds=1.0)
+def _run(rights: int) -> RunResult:
+    run = RunResult(seconds=1.0)
     run.tally("mab").right = rights
     return run
 
 
 def test_parallel_workloads_are_summed():
-    total = run_together([lambda: _run(3), lambda: _run(4)])
+    total = run_in_processes([lambda: _run(3), lambda: _run(4)])
     assert (total.right, total.seconds) == (7, 1.0)
 
 
 def test_dead_generator_process_is_reported():
     with pytest.raises(BenchError, match="generator process 2 ended with status 3"):
-        run_together([lambda: _run(3), lambda: os._exit(3)])
+        run_in_processes([lambda: _run(3), lambda: os._exit(3)])

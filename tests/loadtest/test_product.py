@@ -4,11 +4,11 @@ import pytest
 from sqlalchemy import func, select
 
 from loadtest.__main__ import main
+from loadtest.bench_tenants import BenchTenants
+from loadtest.installation import StoredRows
 from loadtest.processes import BenchError
-from loadtest.product import StoredRows
-from loadtest.product_tenants import BenchTenants
-from loadtest.tally import Run
-from loadtest.tenantry import make_tenants
+from loadtest.tally import RunResult
+from loadtest.tenants import make_tenants
 from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db import PlatformScope, make_engine, session_scope
@@ -80,8 +80,8 @@ def test_unknown_workload_group_is_rejected(capsys):
     assert "Choose from mab, acct, tls" in capsys.readouterr().err
 
 
-def answered(right: int, unanswered: int) -> Run:
-    run = Run()
+def answered(right: int, unanswered: int) -> RunResult:
+    run = RunResult()
     run.tally("mab").right = right
     run.tally("mab").unanswered = unanswered
     return run

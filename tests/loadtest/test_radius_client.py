@@ -13,8 +13,8 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, Secret
-from loadtest.radius_client import RadiusClient, Target, Unexpected
-from loadtest.workloads import STOP, AccountingSource, Device, Pap, StatusServer, mab, mab_source
+from loadtest.radius_client import RadiusClient, Target, UnexpectedReply
+from loadtest.workloads import STOP, AccountingSource, BenchDevice, PapRequest, StatusServer, mab_request, mab_source
 
 SECRET = Secret(b"secret of the test")
 # The server's handler: returns the datagrams to send for a request.
@@ -60,7 +60,7 @@ def quick_client(tries: int = 2) -> RadiusClient:
 
 
 def endless(target: Target):
-    return lambda: mab(target, "020000000001")
+    return lambda: mab_request(target, "020000000001")
 
 
 def test_silent_server_counts_as_unanswered_after_all_tries():
@@ -103,16 +103,16 @@ def test_second_reply_to_a_request_is_late_and_not_counted():
 
 def test_unexpected_verdict_is_a_fault():
     with server(lambda request: [accept(request)]) as (target, _), quick_client() as client:
-        with pytest.raises(Unexpected, match="accept instead of reject"):
-            client.ask(mab(target, "020000000001", expected=ACCESS_REJECT))
-        with pytest.raises(Unexpected, match="VLAN '' instead of '20'"):
-            client.ask(mab(target, "020000000001", vlan="20"))
+        with pytest.raises(UnexpectedReply, match="accept instead of reject"):
+            client.ask(mab_request(target, "020000000001", expected=ACCESS_REJECT))
+        with pytest.raises(UnexpectedReply, match="VLAN '' instead of '20'"):
+            client.ask(mab_request(target, "020000000001", vlan="20"))
 
 
 def test_closed_port_is_unanswered():
     with server(lambda request: []) as (target, _):
         pass
-    with quick_client() as client, pytest.raises(Unexpected, match="unanswered"):
+    with quick_client() as client, pytest.raises(UnexpectedReply, match="unanswered"):
         client.ask(StatusServer(target))
 
 
@@ -142,19 +142,19 @@ def test_stock_server_returns_the_vlan_of_each_known_mac(stock, client):
 
 
 def test_stock_server_rejects_unknown_macs(stock, client):
-    client.ask(mab(stock.target, "02ffffffffff", expected=ACCESS_REJECT))
-    client.ask(Pap(stock.target, stock.devices[0].mac, "wrong", expected=ACCESS_REJECT))
+    client.ask(mab_request(stock.target, "02ffffffffff", expected=ACCESS_REJECT))
+    client.ask(PapRequest(stock.target, stock.devices[0].mac, "wrong", expected=ACCESS_REJECT))
 
 
 def test_wrong_secret_gets_no_reply_from_stock_server(stock):
     stranger = Target(stock.target.host, stock.target.auth_port, stock.target.acct_port, SECRET)
-    with quick_client() as client, pytest.raises(Unexpected, match="unanswered"):
-        client.ask(mab(stranger, stock.devices[0].mac))
+    with quick_client() as client, pytest.raises(UnexpectedReply, match="unanswered"):
+        client.ask(mab_request(stranger, stock.devices[0].mac))
 
 
 def test_radclient_gets_the_same_reply(stock, client):
     device = stock.devices[3]
-    client.ask(mab(device.target, device.mac, vlan=device.vlan))
+    client.ask(mab_request(device.target, device.mac, vlan=device.vlan))
     request = f"User-Name = {device.mac}, User-Password = {device.mac}, Message-Authenticator = 0x00"
     address = f"{device.target.host}:{device.target.auth_port}"
     command = ["radclient", "-x", "-t", "3", address, "auth", device.target.secret.value.decode()]
@@ -186,7 +186,7 @@ def test_accounting_counters_rise_and_carry_into_gigawords(stock):
     octets = []
     for _ in range(3):
         exchange = source()
-        values = dict(packet.attributes_of(bytes(20) + exchange.first().attributes))
+        values = dict(packet.parse_attributes(bytes(20) + exchange.first().attributes))
         number = {key: int.from_bytes(value, "big") for key, value in values.items()}
         octets.append((number.get(packet.ACCT_OUTPUT_GIGAWORDS, 0) << 32) + number.get(packet.ACCT_OUTPUT_OCTETS, 0))
         assert exchange.receive(bytes((packet.ACCOUNTING_RESPONSE,))) == ""
@@ -195,6 +195,6 @@ def test_accounting_counters_rise_and_carry_into_gigawords(stock):
 
 def test_unacknowledged_record_is_not_listed():
     with server(lambda request: []) as (target, _), quick_client() as client:
-        source = AccountingSource([Device(target, "020000000001", None)], prefix="lost")
+        source = AccountingSource([BenchDevice(target, "020000000001", None)], prefix="lost")
         client.run(source, count=3, window=3)
     assert source.acknowledged == []

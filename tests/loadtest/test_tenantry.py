@@ -1,4 +1,4 @@
-from loadtest.tenantry import GROUPS, RULES, known, make_tenants, policy_document
+from loadtest.tenants import GROUPS, RULES, list_known_devices, make_tenants, policy_document
 from nac.engine import PolicyRequest, compile_policy, decide
 
 
@@ -13,5 +13,5 @@ def test_policy_puts_each_device_on_the_expected_vlan():
 
 def test_tenants_are_reproducible_and_share_no_device():
     assert make_tenants((5, 7)) == make_tenants((5, 7))
-    macs = [mac for mac, _ in known(make_tenants((500, 500)))]
+    macs = [mac for mac, _ in list_known_devices(make_tenants((500, 500)))]
     assert len(set(macs)) == 1000

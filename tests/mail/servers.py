@@ -10,13 +10,13 @@ from aiosmtpd.smtp import SMTP
 from nac.mail.mailbox import Mailbox
 from nac.mail.smtp import MailServer
 from tests.ports import free_row
-from worker.mailbox.taking import Taking
+from worker.mailbox.handler import MailboxHandler
 
 LOOPBACK = "127.0.0.1"
 
 
 @dataclass
-class Saying:
+class ScriptedHandler:
     """Sends the configured responses in turn, then accepts every mail."""
 
     answers: list[str] = field(default_factory=list)
@@ -40,4 +40,4 @@ def serving(handler: object, **options: object) -> Iterator[MailServer]:
 
 
 def mailbox_server(mailbox: Mailbox):
-    return serving(Taking(mailbox))
+    return serving(MailboxHandler(mailbox))

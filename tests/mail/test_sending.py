@@ -15,7 +15,7 @@ from nac.mail.mailbox import Mailbox
 from nac.mail.smtp import MailServer
 from nac.models import Mail
 from tests.factories.certificates import SIGNING
-from tests.mail.servers import LOOPBACK, Saying, mailbox_server, serving
+from tests.mail.servers import LOOPBACK, ScriptedHandler, mailbox_server, serving
 
 ANN = "ann@acme.example"
 VALUES = {"organisation": "Acme <b>&</b> Söhne", "link": "https://admit.example/sign-up/secret", "until": "noon"}
@@ -77,7 +77,7 @@ def test_failed_transaction_sends_nothing(app_engine: Engine, worker_engine: Eng
     ("answers", "state"), [(["451 4.3.0 Later"], "queued"), (["550 5.1.1 No such mailbox\x00"], "failed")]
 )
 def test_rejection_is_temporary_or_permanent(app_engine: Engine, worker_engine: Engine, answers: list[str], state: str):
-    saying = Saying(answers)
+    saying = ScriptedHandler(answers)
     with serving(saying) as server:
         _queue(app_engine)
         assert _send(server, worker_engine) == 0
@@ -101,7 +101,7 @@ def test_unreachable_server_delays_mails_until_they_expire(app_engine: Engine, w
 
 def test_resent_mail_has_the_same_message_id(app_engine: Engine, worker_engine: Engine):
     """The worker was killed between the server's response and its own commit."""
-    saying = Saying()
+    saying = ScriptedHandler()
     with serving(saying) as server, session_scope(PlatformScope(), engine=worker_engine) as session:
         _queue(app_engine)
         session.rollback()
@@ -138,7 +138,7 @@ def test_mails_per_address_and_day_are_limited(app_engine: Engine):
 
 
 def test_old_sent_mails_are_deleted(app_engine: Engine, worker_engine: Engine):
-    with serving(Saying()) as server:
+    with serving(ScriptedHandler()) as server:
         _queue(app_engine)
         _send(server, worker_engine)
     assert outbox.prune(engine=worker_engine) == 0

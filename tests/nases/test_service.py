@@ -11,11 +11,11 @@ from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.models import Nas, Tenant
 from nac.nases import service as nases
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def tenant(app_engine: Engine, cell_engine: Engine) -> Tenant:
     return make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha")
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from nac.outbound.resolver import NameResolver
-from tests.waiting import PATIENCE_SECONDS
+from tests.polling import PATIENCE_SECONDS
 
 DEAD = "dead.example"
 

@@ -10,7 +10,7 @@ import pytest
 from nac.outbound.reach import DEFAULT_REACH, AddressRefused, OutboundReach, is_own_address
 from nac.outbound.tls import tls_context
 from nac.outbound.transport import OutboundTransport
-from tests.outbound.listening import came, listening
+from tests.outbound.listener import has_connected, listening
 
 
 @pytest.mark.parametrize(
@@ -139,5 +139,5 @@ def test_transport_connects_to_the_checked_address(listener, monkeypatch):
                 await client.get(f"http://rebound.example:{listener.getsockname()[1]}/")
 
     asyncio.run(run())
-    assert came(listener)
+    assert has_connected(listener)
     assert asked == ["rebound.example"]

@@ -12,7 +12,7 @@ from nac.outbound.tls import tls_context
 from nac.outbound.transport import OutboundTransport
 from tests.certificates.publisher import publishing
 from tests.certificates.uploads import authority
-from tests.outbound.listening import listening
+from tests.outbound.listener import listening
 
 
 @pytest.fixture

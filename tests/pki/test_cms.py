@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pki import cms, scep
 from pki.cms_envelopes import AES_128, AES_256, find_recipient, open_envelope, read_envelope, seal_envelope
 from pki.errors import AlgorithmRefused, CmsDamaged, EnvelopeRefused, PkiError, SignatureRefused
-from tests.effort import examples
+from tests.run_depth import examples
 from tests.scep.client import CERT_POLL, Device, name_of, signing_request
 from tests.scep.mutations import mutations
 

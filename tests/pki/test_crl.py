@@ -15,7 +15,7 @@ from pki.revocation import REVOCATION_REASONS, Revocation
 from pki.serials import random_serial, serial_bytes
 from tests.pki.conftest import Chain
 from tests.pki.openssl import answer
-from tests.pki.published import HOUR
+from tests.pki.status_answers import HOUR
 
 _WEEK = timedelta(days=7)
 

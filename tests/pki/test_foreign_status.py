@@ -17,8 +17,8 @@ from pki import external_status
 from pki.errors import StatusNotUsable
 from pki.external_status import build_ocsp_request, read_crl, read_ocsp
 from tests.certificates.uploads import authority
-from tests.effort import examples
-from tests.pki.lists import SERIAL, make_crl
+from tests.pki.crls import SERIAL, make_crl
+from tests.run_depth import examples
 
 NOW = utc_now().replace(microsecond=0)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

@@ -16,9 +16,9 @@ from pki.names import subject_name
 from pki.openssl_names import subject_hash
 from pki.profiles import PROFILES
 from pki.serials import random_serial
-from tests.effort import examples
 from tests.pki.conftest import Chain
 from tests.pki.openssl import openssl
+from tests.run_depth import examples
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from pki.profiles import PROFILES
 from pki.revocation import REVOCATION_REASONS, Revocation
 from pki.serials import random_serial, serial_bytes
 from tests.pki.conftest import Chain
-from tests.pki.published import HOUR, LOCATIONS, make_signer, question
+from tests.pki.status_answers import HOUR, LOCATIONS, make_signer, question
 
 _NAMES: dict[SanKind, str] = {
     "dns": "laptop.alpha.example",

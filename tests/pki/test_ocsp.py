@@ -25,10 +25,10 @@ from pki.ocsp import (
     read_request,
 )
 from pki.revocation import Revocation
-from tests.effort import examples
 from tests.pki.conftest import Chain
 from tests.pki.openssl import answer, openssl
-from tests.pki.published import HOUR, make_signer, question
+from tests.pki.status_answers import HOUR, make_signer, question
+from tests.run_depth import examples
 
 _NONCE = "1.3.6.1.5.5.7.48.1.2"
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from pki import der
 from pki.errors import DerDamaged
 from pki.openssl_names import SHORT_NAMES, compute_name_hash, format_one_line
-from tests.effort import examples
-from tests.pki import raw
+from tests.pki import raw_certificates
 from tests.pki.openssl import answer, openssl
+from tests.run_depth import examples
 
 _CODECS = {
     der.UTF8_STRING: "utf-8",
@@ -35,8 +35,17 @@ _FAVOURITES = st.sampled_from(" \t\n\v\f\r\u00a0\u2003aAzZİß/+\\=,\0\x7f")
 
 
 @st.composite
-def _attributes(draw: st.DrawFn) -> raw.Attribute:
-    kind = draw(st.sampled_from([raw.COMMON_NAME, raw.ORGANISATION, raw.DESCRIPTION, raw.UNKNOWN_TYPE]))
+def _attributes(draw: st.DrawFn) -> raw_certificates.Attribute:
+    kind = draw(
+        st.sampled_from(
+            [
+                raw_certificates.COMMON_NAME,
+                raw_certificates.ORGANISATION,
+                raw_certificates.DESCRIPTION,
+                raw_certificates.UNKNOWN_TYPE,
+            ]
+        )
+    )
     tag = draw(st.sampled_from(sorted(_CODECS)))
     codec = _CODECS[tag]
     characters = st.one_of(_ALPHABETS[codec], _FAVOURITES.filter(lambda c: _encodable(c, codec)))
@@ -44,7 +53,7 @@ def _attributes(draw: st.DrawFn) -> raw.Attribute:
     return kind, tag, text.encode(codec)
 
 
-_BITS = st.binary(max_size=6).map(lambda bits: (raw.UNIQUE_IDENTIFIER, der.BIT_STRING, b"\0" + bits))
+_BITS = st.binary(max_size=6).map(lambda bits: (raw_certificates.UNIQUE_IDENTIFIER, der.BIT_STRING, b"\0" + bits))
 
 
 def _encodable(character: str, codec: str) -> bool:
@@ -56,13 +65,21 @@ def _encodable(character: str, codec: str) -> bool:
 
 
 _NAMES = st.lists(st.lists(_attributes() | _BITS, min_size=1, max_size=3), max_size=4).map(
-    lambda parts: raw.name(*parts)
+    lambda parts: raw_certificates.name(*parts)
 )
 
 
 def _hash_and_line(name: bytes) -> tuple[str, str]:
     shown = answer(
-        "x509", "-inform", "DER", "-noout", "-hash", "-nameopt", "compat", "-subject", data=raw.certificate(name)
+        "x509",
+        "-inform",
+        "DER",
+        "-noout",
+        "-hash",
+        "-nameopt",
+        "compat",
+        "-subject",
+        data=raw_certificates.certificate(name),
     )
     name_hash_shown, _, line = shown.partition("\n")
     return name_hash_shown, re.sub(r"^subject= ?", "", line).removesuffix("\n")
@@ -94,7 +111,9 @@ def test_library_made_name_has_openssls_hash_and_text(value: str, shown: str) ->
 
 def test_names_differing_in_case_and_spaces_share_a_hash() -> None:
     def hash_of(value: str, tag: int = der.UTF8_STRING) -> str:
-        return compute_name_hash(raw.name([(raw.COMMON_NAME, tag, value.encode(_CODECS[tag]))]))
+        return compute_name_hash(
+            raw_certificates.name([(raw_certificates.COMMON_NAME, tag, value.encode(_CODECS[tag]))])
+        )
 
     assert hash_of("Alpha  Root") == hash_of(" alpha ROOT\t") == hash_of("alpha root", der.BMP_STRING)
     assert hash_of("Alpha Root") != hash_of("AlphaRoot")
@@ -115,8 +134,8 @@ def test_names_differing_in_case_and_spaces_share_a_hash() -> None:
     ],
 )
 def test_string_that_openssl_rejects_is_rejected(tag: int, content: bytes) -> None:
-    name = raw.name([(raw.COMMON_NAME, tag, content)])
-    assert openssl("x509", "-inform", "DER", "-noout", "-hash", data=raw.certificate(name)).returncode != 0
+    name = raw_certificates.name([(raw_certificates.COMMON_NAME, tag, content)])
+    assert openssl("x509", "-inform", "DER", "-noout", "-hash", data=raw_certificates.certificate(name)).returncode != 0
     with pytest.raises(DerDamaged):
         compute_name_hash(name)
 

@@ -10,7 +10,7 @@ from pki import uploads
 from pki.errors import UploadNotReadable
 from pki.uploads import compute_key_identifier, has_signed, is_root, list_mistakes, read_certificates
 from tests.certificates.uploads import authority, pem
-from tests.effort import examples
+from tests.run_depth import examples
 
 NOW = utc_now()
 ROOT = authority("Root", NOW)

@@ -20,23 +20,23 @@ from nac.sites import service as sites
 from tests.factories.dictionary import give_dictionary
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
     return make_platform(app_engine, cell_engine, slots=2)
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def upload(cell_engine: Engine, platform: Platform) -> None:
     give_dictionary(cell_engine, platform.cell_id)
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def tenant(app_engine: Engine, platform: Platform, upload: None) -> Tenant:
     tenant = make_tenant(app_engine, platform, "alpha")
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:

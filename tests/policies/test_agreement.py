@@ -17,11 +17,11 @@ from nac.models import AuthLog
 from nac.policies import service as policies
 from nac.policies.replays import replay_policy
 from nac.policies.simulation import simulate
-from tests.effort import examples
 from tests.engine.builders import DENY, policy_of, rule
 from tests.engine.strategies import TEXTS, comparisons, nested, texts
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR
+from tests.run_depth import examples
 
 conditions = nested(comparisons(st.sampled_from(("ssid", "identity", "endpoint.group", "user.name", "radius.Foo"))))
 requests = st.fixed_dictionaries(

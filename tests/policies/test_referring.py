@@ -14,7 +14,7 @@ from nac.policies import service as policies
 from nac.sites import service as sites
 from tests.factories.tenancy import ACTOR, make_tenant
 from tests.policies.documents import good, group_rule
-from tests.waiting import PATIENCE_SECONDS
+from tests.polling import PATIENCE_SECONDS
 
 EMPTY = {"rules": []}
 

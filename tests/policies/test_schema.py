@@ -12,9 +12,9 @@ from nac.engine import PolicyErrors, compile_policy
 from nac.engine.attributes import ATTRIBUTE_CATALOGUE
 from nac.engine.policy_tests import _EXPECTATION_KEYS
 from nac.policies.schema import policy_schema
-from tests.effort import examples
 from tests.engine.builders import DENY, PERMIT, compare, pinned, policy_of, rule
 from tests.engine.strategies import policies
+from tests.run_depth import examples
 
 SCHEMA = json.loads((CHECKOUT / "docs" / "reference" / "policy.schema.json").read_text())
 VALIDATOR = Draft202012Validator(SCHEMA)

@@ -14,7 +14,7 @@ from nac.policies.repository import VERSION_ORDERS
 from nac.policies.service import DictionaryMissing, InvalidPolicy, NothingToPublish, PolicyNotFound
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
 from tests.policies.documents import PLACES_OF_BAD, bad, good
-from tests.waiting import PATIENCE_SECONDS
+from tests.polling import PATIENCE_SECONDS
 
 
 @pytest.fixture

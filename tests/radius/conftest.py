@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from loadtest.micro import stand_in
+from loadtest.micro import radiusd_stand_in
 from nac.methods import METHODS
 from nac.replica.store import ReplicaWriter
 from tests.radius.standalone import Plan, StandaloneCell, running_cell
 
 # Log lines of the module in this process, before the tests import it.
 module_log: list[str] = []
-stand_in.install(module_log.append)
+radiusd_stand_in.install(module_log.append)
 
 
 @pytest.fixture(scope="session")

@@ -16,11 +16,18 @@ from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, Certifi
 from nac.methods import DEFAULT_TLS_VERSIONS
 from nac.replica.store import ReplicaWriter
 from nac.secrets import MasterKeyFile, Sealer
-from radius.agent import probe, process
+from radius.agent import probe, radiusd_process
 from radius.agent.generation import verifier_secret
-from radius.agent.materials import Materials, TenantMaterial
 from radius.agent.paths import CellPaths
-from radius.agent.render import CellConfig, NasClient, Slot, Verifier, python_path, render
+from radius.agent.radiusd_configuration import (
+    CellConfig,
+    NasClient,
+    SlotConfig,
+    VerifierConfig,
+    python_path,
+    render_configuration,
+)
+from radius.agent.tls_material import TenantMaterial, TlsMaterialStore
 from radius.module.settings import ModuleSettings
 from tests.ports import free_row
 from tests.radius.tenants import Authorities, Tenant, der
@@ -76,10 +83,10 @@ class StandaloneCell:
     paths: CellPaths
     config: CellConfig
     tenants: dict[str, Tenant]
-    free_slot: Slot
+    free_slot: SlotConfig
     replica: ReplicaWriter
     sealer: Sealer
-    running: process.Running
+    running: radiusd_process.RunningRadiusd
     auth: JournalTail
     acct: JournalTail
 
@@ -118,7 +125,7 @@ class StandaloneCell:
         return _matching(self.acct.records(), AccountingRecord, {})
 
     def statistics(self) -> dict[str, int]:
-        found = probe.statistics(LOOPBACK, self.config.status_port, STATUS_SECRET, seconds=5)
+        found = probe.get_statistics(LOOPBACK, self.config.status_port, STATUS_SECRET, seconds=5)
         assert found is not None
         return found
 
@@ -126,7 +133,7 @@ class StandaloneCell:
         return self.paths.radiusd_log.read_text(errors="replace")
 
     def is_alive(self) -> bool:
-        return process.alive(self.running)
+        return radiusd_process.is_alive(self.running)
 
 
 def _matching(records, kind, wanted):
@@ -171,7 +178,7 @@ def running_cell(plan: Plan) -> Iterator[StandaloneCell]:
             for number, slug in enumerate(plan.slugs)
         }
         sealer = Sealer(MasterKeyFile.create(paths.key))
-        verifier = Verifier(verifier_port, verifier_secret(paths))
+        verifier = VerifierConfig(verifier_port, verifier_secret(paths))
         config = _config(plan, paths, tenants, verifier, status_port, ports)
         replica = ReplicaWriter(paths.replica, fresh=True)
         at_end.callback(replica.close)
@@ -181,14 +188,14 @@ def running_cell(plan: Plan) -> Iterator[StandaloneCell]:
         journals.extend(tails)
         at_end.callback(lambda: [journals.remove(tail) for tail in tails])
         generation = paths.generations / "1"
-        render(config, generation)
-        process.check(generation)
-        running = process.start(generation, paths.radiusd_log)
+        render_configuration(config, generation)
+        radiusd_process.check_configuration(generation)
+        running = radiusd_process.start(generation, paths.radiusd_log)
         cell = StandaloneCell(paths, config, tenants, config.slots[-1], replica, sealer, running, *tails)
         # A test may have started another one in its place.
-        at_end.callback(lambda: process.stop(cell.running))
+        at_end.callback(lambda: radiusd_process.stop(cell.running))
         cell.restore_replica()
-        assert probe.serves(LOOPBACK, status_port, STATUS_SECRET, seconds=20), cell.log()
+        assert probe.is_serving(LOOPBACK, status_port, STATUS_SECRET, seconds=20), cell.log()
         yield cell
 
 
@@ -212,16 +219,16 @@ def _config(
     plan: Plan,
     paths: CellPaths,
     tenants: dict[str, Tenant],
-    verifier: Verifier,
+    verifier: VerifierConfig,
     status_port: int,
     ports: list[int],
 ) -> CellConfig:
-    materials = Materials(paths)
+    materials = TlsMaterialStore(paths)
     placeholder = materials.ensure_placeholder()
     slots = []
     for number in range(FREE_SLOT + 1):
         materials.prepare_slot(number)
-        slots.append(Slot(number, ports[2 * number], ports[2 * number + 1], FREE_SLOT_SECRET, placeholder))
+        slots.append(SlotConfig(number, ports[2 * number], ports[2 * number + 1], FREE_SLOT_SECRET, placeholder))
     baked: dict[int, str] = {}
     for tenant in tenants.values():
         materials.place(
@@ -235,7 +242,7 @@ def _config(
         slots[tenant.slot] = replace(
             _tenant_slot(tenant, paths, placeholder),
             tls_versions=plan.tls_versions,
-            looks_up=tenant.slug in plan.looking_up,
+            uses_secret_lookup=tenant.slug in plan.looking_up,
         )
         if tenant.baked:
             baked[tenant.slot] = tenant.server.serial
@@ -262,7 +269,7 @@ def _config(
             status_port=status_port,
             status_secret=STATUS_SECRET,
             max_conversations=plan.max_conversations,
-            exempt={slot.number: (OLD_NAS,) for slot in slots if not slot.looks_up},
+            exempt={slot.number: (OLD_NAS,) for slot in slots if not slot.uses_secret_lookup},
         ),
         slots,
         verifier,
@@ -271,9 +278,9 @@ def _config(
     )
 
 
-def _tenant_slot(tenant: Tenant, paths: CellPaths, placeholder: Path) -> Slot:
+def _tenant_slot(tenant: Tenant, paths: CellPaths, placeholder: Path) -> SlotConfig:
     certificate = paths.server_certificate(tenant.slot, tenant.server.serial) if tenant.baked else placeholder
-    return Slot(
+    return SlotConfig(
         tenant.slot,
         tenant.auth_port,
         tenant.acct_port,

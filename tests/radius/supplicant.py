@@ -28,7 +28,7 @@ def new_mac() -> str:
 
 
 @dataclass(frozen=True)
-class Eap:
+class EapolTestRun:
     """One run of eapol_test against a tenant's slot."""
 
     tenant: Tenant
@@ -42,14 +42,14 @@ class Eap:
     # Without keys in the Access-Accept (EAP-MD5) eapol_test calls it a failure unless told so.
     keys: bool = True
 
-    def run(self) -> "Seen":
+    def run(self) -> "EapolTestResult":
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
             file.write(network_block(self.network))
             file.flush()
             done = subprocess.run(
                 self._command(file.name), capture_output=True, text=True, errors="replace", timeout=60, check=False
             )
-        return Seen(self.mac, done.returncode, done.stdout)
+        return EapolTestResult(self.mac, done.returncode, done.stdout)
 
     def _command(self, configuration: str) -> list[str]:
         tenant = self.tenant
@@ -63,7 +63,7 @@ class Eap:
 
 
 @dataclass(frozen=True)
-class Seen:
+class EapolTestResult:
     """The observations of eapol_test."""
 
     mac: str
@@ -119,7 +119,7 @@ def eap_tls(
     mac: str = "",
     fragment_octets: int = 0,
     **options: object,
-) -> Eap:
+) -> EapolTestRun:
     """EAP-TLS with a client certificate (None for none), trusting the tenant's root unless `trusts` is another.
 
     `fragment_octets` 0 leaves it to eapol_test how large its fragments are.
@@ -139,17 +139,17 @@ def eap_tls(
         ciphers = ciphers or "DEFAULT@SECLEVEL=0"
     if ciphers:
         network["openssl_ciphers"] = _quoted(ciphers)
-    return Eap(tenant, network, mac or new_mac(), **options)
+    return EapolTestRun(tenant, network, mac or new_mac(), **options)
 
 
-def eap_md5(tenant: Tenant, identity: str, password: str, *, mac: str, **options: object) -> Eap:
+def eap_md5(tenant: Tenant, identity: str, password: str, *, mac: str, **options: object) -> EapolTestRun:
     network = {
         "key_mgmt": "IEEE8021X",
         "eap": "MD5",
         "identity": _quoted(identity),
         "password": _quoted(password),
     }
-    return Eap(tenant, network, mac, keys=False, **options)
+    return EapolTestRun(tenant, network, mac, keys=False, **options)
 
 
 TTLS_PAP, TTLS_MSCHAPV2, TTLS_EAP = ("TTLS", "auth=PAP"), ("TTLS", "auth=MSCHAPV2"), ("TTLS", "autheap=MSCHAPV2")
@@ -167,7 +167,7 @@ def eap_password(
     trusts: Path | None = None,
     fragment_octets: int = 0,
     **options: object,
-) -> Eap:
+) -> EapolTestRun:
     """A password in a tunnel; `way` is the EAP type and what runs inside."""
     eap, inside = way
     network = {
@@ -185,7 +185,7 @@ def eap_password(
         network["fragment_size"] = str(fragment_octets)
     if version == TLS_1_1:
         network["openssl_ciphers"] = _quoted("DEFAULT@SECLEVEL=0")
-    return Eap(tenant, network, **options)
+    return EapolTestRun(tenant, network, **options)
 
 
 def _quoted(value: object) -> str:

@@ -33,9 +33,9 @@ from pki.keys import PrivateKey, generate_key, key_pem
 from pki.names import San, parse_san, subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial
-from radius.agent.materials import ServerCertificate
-from tests.radius.earlier import earlier_hash
-from tests.radius.trusting import put_trusted
+from radius.agent.tls_material import ServerCertificate
+from tests.radius.pbkdf2_hashes import earlier_hash
+from tests.radius.trusted_authorities import put_trusted
 
 PRINTER = "02a0c0000001"
 BLOCKED = "02a0c0000002"

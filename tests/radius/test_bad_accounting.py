@@ -11,7 +11,7 @@ from loadtest.packet import (
     NAS_IDENTIFIER,
     USER_NAME,
 )
-from radius.agent.usage import read_usage
+from radius.agent.accounting_parser import parse_accounting
 from tests.radius.nas import Nas, joined
 from tests.radius.supplicant import new_mac
 from tests.radius.tenants import PRINTER
@@ -26,7 +26,7 @@ def account(cell, *attributes, status=3):
     sent = [(ACCT_STATUS_TYPE, status), (CALLING_STATION_ID, PRINTER), *attributes]
     assert Nas(cell.alpha).account(joined(sent)) is not None
     [record] = cell.accounting()[before:]
-    return record, read_usage(record)
+    return record, parse_accounting(record)
 
 
 def test_invalid_text_session_ids_stay_distinct(cell):

@@ -6,12 +6,12 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import ACCT_STATUS_TYPE, attribute
+from tests.polling import until
 from tests.radius.nas import Nas, mab
 from tests.radius.standalone import OLD_NAS, OWN_SECRET, OWN_SECRET_NAS, Plan, running_cell
 from tests.radius.supplicant import eap_tls
 from tests.radius.tenants import PRINTER
 from tests.radius.test_unsigned import is_silent, logged, unsigned
-from tests.waiting import until
 
 START = attribute(ACCT_STATUS_TYPE, 1) + attribute(44, "session-1")
 

@@ -15,12 +15,12 @@ from nac.profiling.sensor import is_sensor_pair
 from nac.replica.store import ReplicaWriter
 from nac.secrets import MasterKeyFile, Sealer
 from radius.module import acct, auth, radiusd_api
-from radius.module.cell import the_cell
+from radius.module.cell import get_cell
 from radius.module.settings import ModuleSettings
-from tests.effort import examples
 from tests.radius.conftest import module_log
 from tests.radius.standalone import JournalTail
 from tests.radius.tenants import BLOCKED, EXPIRED, STOLEN, Authorities, Tenant
+from tests.run_depth import examples
 
 pytestmark = pytest.mark.early
 
@@ -55,14 +55,14 @@ def module(tmp_path_factory) -> Iterator[Module]:
     settings_file.write_bytes(msgspec.json.encode(ModuleSettings(*places, 1 << 30, "interval", {}, str(root / "key"))))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ADMIT_MODULE_SETTINGS", str(settings_file))
-        the_cell.cache_clear()
+        get_cell.cache_clear()
         auth.instantiate(None)
         acct.instantiate(None)
     yield Module(JournalTail(root / "journal" / "auth"), JournalTail(root / "journal" / "acct"), tenant)
     auth.detach(None)
     acct.detach(None)
-    the_cell().replica.close()
-    the_cell.cache_clear()
+    get_cell().replica.close()
+    get_cell.cache_clear()
 
 
 NAMES = [
@@ -313,7 +313,7 @@ def test_time_of_the_first_packet_counts_towards_the_record(module):
 
 def test_long_name_is_truncated_in_the_journal(module):
     call(module, auth.authorize, ("User-Name", "x" * 1_000), ("User-Password", "y"))
-    assert module.auth.records()[0].identity == "x" * auth.MAX_NAME
+    assert module.auth.records()[0].identity == "x" * auth.MAX_NAME_CHARACTERS
 
 
 def test_exception_is_logged_with_its_stack_trace(module):

@@ -12,17 +12,17 @@ from loadtest.packet import ACCESS_REJECT
 from nac.engine.attributes import ATTRIBUTE_CATALOGUE, NAME_PARTS
 from nac.replica.records import CertificateRecord
 from pki import der
-from radius.module.certificate_fields import certificate_fields, is_field
-from radius.module.resumption import CertificateUnreadable
-from tests.effort import examples
+from radius.module.certificate_fields import certificate_fields, is_certificate_field
+from radius.module.tls_sessions import CertificateUnreadable
 from tests.engine.builders import compare, pinned, policy_of, rule
-from tests.pki import raw
+from tests.pki import raw_certificates
 from tests.radius import tenants
+from tests.radius.client_certificates import issued_client, subject, template_name, upn
 from tests.radius.devices import VERSIONS, Device, is_resumed
-from tests.radius.issued import issued_client, subject, template_name, upn
-from tests.radius.odd import odd_client
+from tests.radius.odd_certificates import odd_client
+from tests.run_depth import examples
 
-FIELDS = [name for name in ATTRIBUTE_CATALOGUE if is_field(name)]
+FIELDS = [name for name in ATTRIBUTE_CATALOGUE if is_certificate_field(name)]
 OID = x509.ObjectIdentifier
 SUBJECT = {
     "CN": "pc1",
@@ -137,7 +137,7 @@ def test_days_are_whole_numbers(authorities):
     ],
 )
 def test_certificate_parts_are_parsed_or_unreadable(authorities, tag, content, found):
-    client = odd_client(authorities, "odd", [(raw.ORGANISATION, tag, content)])
+    client = odd_client(authorities, "odd", [(raw_certificates.ORGANISATION, tag, content)])
     try:
         assert fields_of(client).get("certificate.subject.O", ()) == found
     except CertificateUnreadable:

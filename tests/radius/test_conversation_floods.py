@@ -3,7 +3,7 @@
 import pytest
 
 from loadtest.packet import ACCESS_CHALLENGE, ACCESS_REJECT, NAS_IDENTIFIER, attribute
-from radius.agent.memory import memory_of
+from radius.agent.memory import get_process_memory
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.standalone import Plan, running_cell
 from tests.radius.supplicant import new_mac
@@ -71,7 +71,7 @@ def test_wrong_type_or_name_responses_cost_no_memory(cell, kind, name, rounds):
 
 
 def resident_bytes(cell):
-    memory = memory_of(cell.running.pid)
+    memory = get_process_memory(cell.running.pid)
     assert memory is not None
     return memory.resident_bytes
 

@@ -18,12 +18,12 @@ from nac.replica.records import IdentitySourceRecord
 from radius.agent.alarms import Alarms
 from tests.identities.conftest import HERE
 from tests.identities.slapd import BASE, SERVICE_DN, SERVICE_PASSWORD, Slapd, dn_of, group, person, tree
+from tests.polling import until
 from tests.radius.nas import Nas, joined, mab
 from tests.radius.supplicant import new_mac
 from tests.radius.tenants import PRINTER
 from tests.radius.users import put_argon2_user
-from tests.verifier.running import kept_verifier
-from tests.waiting import until
+from tests.verifier.verifier_server import kept_verifier
 
 PASSWORD = "anna's own password"
 OTHER = "another anna's password"

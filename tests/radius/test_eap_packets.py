@@ -13,8 +13,8 @@ from loadtest.packet import (
     STATE,
     USER_NAME,
     attribute,
-    attributes_of,
     eap_message,
+    parse_attributes,
 )
 from tests.radius.devices import VERSIONS
 from tests.radius.nas import Nas
@@ -29,7 +29,7 @@ def ask(cell, eap_packet, *more):
     """The code of the answer, its EAP packet and its State."""
     reply = Nas(cell.alpha).ask(b"".join(more) + eap_message(eap_packet))
     found, state = b"", b""
-    for number, value in attributes_of(reply):
+    for number, value in parse_attributes(reply):
         if number == EAP_MESSAGE:
             found += value
         elif number == STATE:

@@ -15,8 +15,8 @@ from loadtest.packet import (
     STATE,
     USER_NAME,
     attribute,
-    attributes_of,
     eap_message,
+    parse_attributes,
 )
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.inner_mschap import mschap_answer, open_mschap, result_tlv, say_eap
@@ -209,7 +209,7 @@ def test_eap_start_in_mid_conversation_forgets_the_password(cell, kind):
     named = attribute(USER_NAME, "anonymous") + attribute(CALLING_STATION_ID, first.mac)
     reply = Nas(cell.alpha).ask(named + attribute(79, b"") + attribute(STATE, first.state))
     assert reply[0] == ACCESS_CHALLENGE
-    state = dict(attributes_of(reply))[STATE]
+    state = dict(parse_attributes(reply))[STATE]
     tunnel = resume_tls_session_in_tunnel(cell.alpha, kind, state, mac=first.mac)
     assert finish(tunnel) == ACCESS_REJECT
     assert cell.decisions(mac=first.mac, permitted=True) == []
@@ -221,7 +221,7 @@ def test_eap_start_in_mid_conversation_begins_a_new_one(cell, start):
     named = attribute(USER_NAME, "laptop") + attribute(CALLING_STATION_ID, good.mac)
     reply = Nas(cell.alpha).ask(named + attribute(79, start) + attribute(STATE, good.state))
     assert reply[0] == ACCESS_CHALLENGE
-    state = dict(attributes_of(reply))[STATE]
+    state = dict(parse_attributes(reply))[STATE]
     again = open_tls(cell.alpha, cell.alpha.clients["laptop"], mac=good.mac, state=state)
     assert finish(again) == ACCESS_ACCEPT
 

@@ -25,7 +25,7 @@ from tests.radius.devices import Device
 from tests.radius.nas import Nas
 from tests.radius.supplicant import TLS_1_1, TLS_1_2, TLS_1_3, eap_tls, new_mac
 from tests.radius.tenants import Authorities
-from tests.radius.trusting import put_trusted
+from tests.radius.trusted_authorities import put_trusted
 
 both_versions = pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
 both_tenants = pytest.mark.parametrize("slug", ["alpha", "bravo"])

@@ -10,11 +10,13 @@ from nac.supplicants import linux
 from nac.supplicants.network import IdentityFiles, SupplicantNetwork
 from pki.bundles import certificates_pem
 from tests.radius.standalone import LOOPBACK
-from tests.radius.supplicant import Seen, new_mac
+from tests.radius.supplicant import EapolTestResult, new_mac
 from tests.radius.tenants import Tenant
 
 
-def try_export(tenant: Tenant, folder: Path, *, ssid: str, server_name: str, trusted: Tenant | None = None) -> Seen:
+def try_export(
+    tenant: Tenant, folder: Path, *, ssid: str, server_name: str, trusted: Tenant | None = None
+) -> EapolTestResult:
     """eapol_test with the exported file; the roots are those of `tenant` and, as in a rollover, another one."""
     client, roots = tenant.clients["laptop"], folder / "ca.pem"
     anchors = (trusted or tenant).authorities.root.certificate
@@ -40,7 +42,7 @@ def try_export(tenant: Tenant, folder: Path, *, ssid: str, server_name: str, tru
         timeout=60,
         check=False,
     )
-    return Seen(mac, done.returncode, done.stdout)
+    return EapolTestResult(mac, done.returncode, done.stdout)
 
 
 @pytest.mark.parametrize("ssid", ["", 'Off"ice', "Öffice"])

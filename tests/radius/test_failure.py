@@ -2,7 +2,7 @@
 
 import pytest
 
-from radius.module.failure import explain_failure
+from radius.module.failure_reasons import explain_failure
 
 VERIFY = "eap_tls: (TLS) OpenSSL says error {} : {}"
 WRITE = "eap_tls: (TLS) TLS - Alert write:fatal:{}"

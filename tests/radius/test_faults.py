@@ -10,13 +10,13 @@ from loadtest import packet
 from loadtest.packet import ACCT_SESSION_ID, ACCT_STATUS_TYPE, CALLING_STATION_ID, USER_NAME
 from nac.replica.records import PolicyRecord, SiteRecord
 from radius.agent import probe
+from tests.polling import until
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.nas import SILENCE_SECONDS, Nas, joined, mab
 from tests.radius.standalone import Plan, StandaloneCell, running_cell
 from tests.radius.supplicant import eap_md5, eap_tls, new_mac
 from tests.radius.tenants import PRINTER
 from tests.radius.test_wire import MALFORMED, MALFORMED_ACCOUNTING
-from tests.waiting import until
 
 JOURNAL_BYTES = 64 << 10
 START = joined([(ACCT_STATUS_TYPE, 1), (ACCT_SESSION_ID, "4711"), (USER_NAME, PRINTER)])
@@ -179,7 +179,7 @@ def test_invalid_eap_packet_is_rejected(cell, eap):
 
 def test_ipv6_cell_knows_the_nas_address():
     with running_cell(Plan(listen_address="::1")) as cell:
-        assert probe.decides("::1", cell.alpha.auth_port, cell.alpha.secret, seconds=5)
+        assert probe.is_deciding("::1", cell.alpha.auth_port, cell.alpha.secret, seconds=5)
         attributes, password = mab(new_mac())
         assert Nas(cell.alpha, address="::1").ask(attributes, password=password)[0] == packet.ACCESS_REJECT
         record = cell.decision()

@@ -17,10 +17,10 @@ from pki.keys import key_pem
 from pki.names import subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial
-from radius.agent.materials import Materials, TenantMaterial
+from radius.agent.tls_material import TenantMaterial, TlsMaterialStore
 from tests.radius.supplicant import TLS_1_2, TLS_1_3, eap_tls
 from tests.radius.tenants import ClientFiles, der
-from tests.radius.trusting import put_trusted
+from tests.radius.trusted_authorities import put_trusted
 
 both_versions = pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
 # Sizes of EAP packets from a device. 1,400 is just below the Ethernet MTU.
@@ -74,7 +74,7 @@ def make_chain(folder: Path) -> Chain:
 @pytest.fixture
 def trusting(cell, replica, chain):
     """alpha with the chain's root among its authorities, as the agent puts it there."""
-    materials, alpha = Materials(cell.paths), cell.alpha
+    materials, alpha = TlsMaterialStore(cell.paths), cell.alpha
     own = [der(certificate) for certificate in alpha.authorities.certificates]
 
     def trust(*more: x509.Certificate) -> None:

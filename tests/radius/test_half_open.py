@@ -2,7 +2,7 @@
 
 import pytest
 
-from radius.agent.memory import HALF_OPEN_BYTES, memory_of
+from radius.agent.memory import HALF_OPEN_BYTES, get_process_memory
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.standalone import Plan, running_cell
 from tests.radius.test_conversations import UNTIL_OUR_CERTIFICATE
@@ -33,8 +33,8 @@ def test_half_open_handshake_memory_is_within_its_estimate(slug, version):
     with running_cell(Plan()) as cell:
         # The first handshakes need one-time memory.
         abandon(cell.tenants[slug], 20, version)
-        before = memory_of(cell.running.pid)
+        before = get_process_memory(cell.running.pid)
         abandon(cell.tenants[slug], CONVERSATIONS, version)
-        after = memory_of(cell.running.pid)
+        after = get_process_memory(cell.running.pid)
     each = (after.anonymous_bytes - before.anonymous_bytes) / CONVERSATIONS
     assert 0.5 * HALF_OPEN_BYTES < each < 1.5 * HALF_OPEN_BYTES

@@ -99,7 +99,7 @@ def test_unassigned_slot_is_silent_and_leaves_no_record(cell):
 def test_health_check_is_answered_and_not_recorded(cell):
     before = cell.log()
     for slot, secret in ((cell.free_slot, FREE_SLOT_SECRET), (cell.alpha, cell.alpha.secret)):
-        assert probe.decides(LOOPBACK, slot.auth_port, secret, seconds=5)
+        assert probe.is_deciding(LOOPBACK, slot.auth_port, secret, seconds=5)
     assert cell.decisions() == []
     assert "not-ready" not in cell.log().removeprefix(before)
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radius.module.keys import SharedTable
+from radius.module.failure_keys import SharedTable
 from radius.module.limiter import LOG_EVERY_MICROSECONDS, MAX_KEYS, FailureLimiter, GuessLimiter
 from radius.module.trusted_stations import TrustedStations
-from tests.effort import examples
+from tests.run_depth import examples
 
 SECOND = 1_000_000
 KEYS = [(0, "switch", "020000000001"), (0, "switch", "020000000002"), (1, "switch", "020000000001")]

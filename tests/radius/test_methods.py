@@ -15,7 +15,7 @@ from tests.radius.supplicant import (
     TTLS_EAP,
     TTLS_MSCHAPV2,
     TTLS_PAP,
-    Eap,
+    EapolTestRun,
     eap_md5,
     eap_password,
     eap_tls,
@@ -112,7 +112,7 @@ def test_disabled_tunnel_is_never_started(cell, offer, way):
 
 def test_device_that_requests_eap_pwd_gets_that_reason(cell):
     network = {"key_mgmt": "IEEE8021X", "eap": "PWD", "identity": '"anna"', "password": f'"{PASSWORD}"'}
-    assert not Eap(cell.alpha, network).run().accepted
+    assert not EapolTestRun(cell.alpha, network).run().accepted
     record = assert_refused(cell, "method-not-offered", "eap")
     assert record.detail == f"the device wants EAP-PWD; offered here: {', '.join(DEFAULT_METHODS)}"
 

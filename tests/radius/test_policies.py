@@ -7,7 +7,7 @@ import pytest
 
 from nac.replica.records import PolicyRecord, SiteRecord
 from radius.module import policies
-from radius.module.policies import Policies
+from radius.module.policies import CompiledPolicies
 
 DOCUMENT = json.dumps({"fallback": {"verdict": "permit", "vlan": "20"}}).encode()
 
@@ -33,12 +33,12 @@ def office(*, version=1):
 
 
 def test_policy_is_compiled_once_per_site():
-    store = Policies()
+    store = CompiledPolicies()
     assert store.for_site(site("main"), office()) is store.for_site(site("main"), office())
 
 
 def test_changed_document_of_a_version_is_recompiled():
-    store = Policies()
+    store = CompiledPolicies()
     first = store.for_site(site("main"), office())
     other = PolicyRecord("office", "Office", 1, b'{"fallback": {"verdict": "deny"}}')
     assert store.for_site(site("main"), other).policy.decisions.of((), -1).permitted is False
@@ -46,12 +46,12 @@ def test_changed_document_of_a_version_is_recompiled():
 
 
 def test_otherwise_identical_sites_share_a_policy():
-    store = Policies()
+    store = CompiledPolicies()
     assert store.for_site(site("main"), office()) is store.for_site(site("branch"), office())
 
 
 def test_new_version_or_fallback_is_recompiled():
-    store = Policies()
+    store = CompiledPolicies()
     first = store.for_site(site("main"), office())
     second = store.for_site(site("main"), office(version=2))
     third = store.for_site(site("main", fallback=b'{"verdict": "deny"}'), office(version=2))
@@ -61,7 +61,7 @@ def test_new_version_or_fallback_is_recompiled():
 
 def test_site_over_the_limit_evicts_only_the_oldest(monkeypatch):
     monkeypatch.setattr(policies, "MAX_COMPILED_POLICIES", 2)
-    store = Policies()
+    store = CompiledPolicies()
     a, b = (store.for_site(zoned(name), office()) for name in "ab")
     store.for_site(zoned("c"), office())
     assert store.for_site(zoned("b"), office()) is b
@@ -70,7 +70,7 @@ def test_site_over_the_limit_evicts_only_the_oldest(monkeypatch):
 
 def test_new_version_at_the_limit_evicts_nothing(monkeypatch):
     monkeypatch.setattr(policies, "MAX_COMPILED_POLICIES", 2)
-    store = Policies()
+    store = CompiledPolicies()
     a = store.for_site(zoned("a"), office())
     store.for_site(zoned("b"), office())
     store.for_site(zoned("b"), office(version=2))
@@ -79,6 +79,6 @@ def test_new_version_at_the_limit_evicts_nothing(monkeypatch):
 
 def test_compiled_policies_are_excluded_from_garbage_collection():
     """It would look through thousands of them every now and then, and every request would wait."""
-    compiled = Policies().for_site(site("main"), office())
+    compiled = CompiledPolicies().for_site(site("main"), office())
     assert gc.is_tracked(compiled)
     assert not any(each is compiled for each in gc.get_objects())

@@ -6,12 +6,12 @@ import pytest
 from nac.identities.verifier_messages import VerificationResult
 from nac.methods import METHODS
 from nac.replica.records import UserRecord
-from tests.radius.earlier import earlier_hash
 from tests.radius.mschap import attributes_v1, attributes_v2
 from tests.radius.nas import radclient
+from tests.radius.pbkdf2_hashes import earlier_hash
 from tests.radius.supplicant import PEAP, TTLS_EAP, TTLS_MSCHAPV2, TTLS_PAP, eap_password, eap_tls, new_mac
 from tests.radius.tenants import PASSWORD, PRINTER
-from tests.verifier.running import always, running_verifier
+from tests.verifier.verifier_server import always, running_verifier
 
 REALMS = ("corp", "corp.example")
 OWN = (

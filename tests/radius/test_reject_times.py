@@ -18,7 +18,7 @@ from tests.radius.supplicant import new_mac
 from tests.radius.tunnel import Tunnel
 from tests.radius.tunnel import login as login_inside
 from tests.radius.users import put_argon2_user
-from tests.verifier.running import kept_verifier
+from tests.verifier.verifier_server import kept_verifier
 
 DELAY_SECONDS = 1
 PASSWORD, WRONG = "correct horse battery", "wrong horse battery"

@@ -6,22 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from radius.agent import process
-from radius.agent.materials import Materials
+from radius.agent import radiusd_process
 from radius.agent.paths import CellPaths
-from radius.agent.process import RadiusdError
-from radius.agent.render import (
+from radius.agent.radiusd_configuration import (
     RADDB,
     CellConfig,
     NasClient,
     RenderError,
-    Slot,
-    Verifier,
-    fill,
+    SlotConfig,
+    VerifierConfig,
+    delete_configuration,
+    fill_placeholders,
     python_path,
-    remove,
-    render,
+    render_configuration,
 )
+from radius.agent.radiusd_process import RadiusdError
+from radius.agent.tls_material import TlsMaterialStore
 from radius.module.settings import ModuleSettings, load_settings
 
 SECRET = "a.b_c:d/e+f=g@h!i#j*k,l;m?n~o^p-q"
@@ -31,15 +31,15 @@ SECRET = "a.b_c:d/e+f=g@h!i#j*k,l;m?n~o^p-q"
 def config(tmp_path):
     paths = CellPaths(tmp_path / "cell")
     paths.prepare()
-    materials = Materials(paths)
+    materials = TlsMaterialStore(paths)
     placeholder = materials.ensure_placeholder()
     nases = (
         NasClient('odd "name" }', "192.0.2.1", SECRET, True),
         NasClient("old", "2001:db8::1", "sixteen-letters-", False),
     )
     slots = [
-        Slot(0, 18120, 18121, SECRET, placeholder, nas_clients=nases),
-        Slot(1, 18122, 18123, "another-secret-of-sixteen", placeholder),
+        SlotConfig(0, 18120, 18121, SECRET, placeholder, nas_clients=nases),
+        SlotConfig(1, 18122, 18123, "another-secret-of-sixteen", placeholder),
     ]
     for slot in slots:
         materials.prepare_slot(slot.number)
@@ -56,15 +56,15 @@ def config(tmp_path):
         cache_directory=paths.sessions,
         module=module,
         slots=slots,
-        verifier=Verifier(18201, "verifier-secret-of-a-render"),
+        verifier=VerifierConfig(18201, "verifier-secret-of-a-render"),
         max_sessions=300,
         max_packets_per_second=4_000,
     )
-    remove(paths.sessions)
+    delete_configuration(paths.sessions)
 
 
 def rendered(config, target):
-    render(config, target)
+    render_configuration(config, target)
     return {
         path.relative_to(target).as_posix(): path.read_text()
         for path in sorted(target.rglob("*"))
@@ -86,7 +86,7 @@ def test_every_placeholder_of_the_templates_is_known(config, tmp_path):
     }
     assert {"secret", "nas_clients", "server_certificate", "threads", "reject_delay_seconds"} <= names
     with pytest.raises(KeyError, match="no_such_name"):
-        fill("@{no_such_name}", {})
+        fill_placeholders("@{no_such_name}", {})
 
 
 def test_values_are_in_their_places(config, tmp_path):
@@ -115,26 +115,26 @@ def test_nas_is_a_client_by_address_without_its_name(config, tmp_path):
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::1", "::"])  # noqa: S104
 def test_radiusd_accepts_the_configuration(config, tmp_path, address, monkeypatch):
-    render(replace(config, listen_address=address), tmp_path / "1")
-    process.check(tmp_path / "1")
+    render_configuration(replace(config, listen_address=address), tmp_path / "1")
+    radiusd_process.check_configuration(tmp_path / "1")
 
 
 def test_radiusd_rejects_a_broken_configuration(config, tmp_path):
-    render(config, tmp_path / "1")
+    render_configuration(config, tmp_path / "1")
     servers = tmp_path / "1" / "slots" / "servers"
     servers.write_text(servers.read_text() + "\nserver broken {\n\tauthorize {\n\t\tno_such_module\n\t}\n}\n")
     with pytest.raises(RadiusdError, match="no_such_module"):
-        process.check(tmp_path / "1")
+        radiusd_process.check_configuration(tmp_path / "1")
 
 
 def test_radiusd_warns_only_of_clients_without_a_secret(config, tmp_path, capfd):
     """A warning at each start would teach people to overlook warnings."""
-    render(config, tmp_path / "1")
+    render_configuration(config, tmp_path / "1")
     done = subprocess.run(
-        [process.RADIUSD, "-C", "-x", "-d", str(tmp_path / "1"), "-n", "radiusd", "-l", "stdout"],
+        [radiusd_process.RADIUSD_PROGRAM, "-C", "-x", "-d", str(tmp_path / "1"), "-n", "radiusd", "-l", "stdout"],
         capture_output=True,
         text=True,
-        env=process.environment(tmp_path / "1"),
+        env=radiusd_process.radiusd_environment(tmp_path / "1"),
         check=True,
     )
     warnings = [line for line in done.stdout.splitlines() if re.search(r"warn|deprecat|insecure", line, re.IGNORECASE)]
@@ -142,8 +142,10 @@ def test_radiusd_warns_only_of_clients_without_a_secret(config, tmp_path, capfd)
 
 
 def test_module_finds_its_settings(config, tmp_path, monkeypatch):
-    render(config, tmp_path / "1")
-    monkeypatch.setenv("ADMIT_MODULE_SETTINGS", process.environment(tmp_path / "1")["ADMIT_MODULE_SETTINGS"])
+    render_configuration(config, tmp_path / "1")
+    monkeypatch.setenv(
+        "ADMIT_MODULE_SETTINGS", radiusd_process.radiusd_environment(tmp_path / "1")["ADMIT_MODULE_SETTINGS"]
+    )
     assert load_settings() == config.module
 
 
@@ -167,15 +169,15 @@ def test_module_finds_its_settings(config, tmp_path, monkeypatch):
 def test_unsafe_secret_is_rejected_by_name(config, tmp_path, secret):
     slots = [replace(config.slots[0], secret=secret, nas_clients=()), config.slots[1]]
     with pytest.raises(RenderError, match="slot 0 must be 16 to 128"):
-        render(replace(config, slots=slots), tmp_path / "1")
+        render_configuration(replace(config, slots=slots), tmp_path / "1")
     nas = NasClient("switch", "192.0.2.1", secret, True)
     slots = [replace(config.slots[0], nas_clients=(nas,))]
     with pytest.raises(RenderError, match="NAS 'switch'"):
-        render(replace(config, slots=slots), tmp_path / "2")
+        render_configuration(replace(config, slots=slots), tmp_path / "2")
 
 
 def test_files_with_secrets_are_private(config, tmp_path):
-    render(config, tmp_path / "1")
+    render_configuration(config, tmp_path / "1")
     assert (tmp_path / "1").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "1" / "slots").stat().st_mode & 0o777 == 0o700
     for name in ("radiusd.conf", "module.json", "slots/eap", "slots/servers"):
@@ -185,7 +187,7 @@ def test_files_with_secrets_are_private(config, tmp_path):
 def test_existing_directory_is_never_overwritten(config, tmp_path):
     (tmp_path / "1").mkdir()
     with pytest.raises(FileExistsError):
-        render(config, tmp_path / "1")
+        render_configuration(config, tmp_path / "1")
 
 
 @pytest.mark.parametrize(
@@ -198,18 +200,18 @@ def test_slot_uses_its_tenants_tls_versions(config, tmp_path, versions, least, m
     assert (f'tls_min_version = "{least}"' in of_first, f'tls_max_version = "{most}"' in of_first) == (True, True)
     assert 'tls_min_version = "1.2"' in of_second
     assert 'tls_max_version = "1.3"' in of_second
-    process.check(tmp_path / "1")
+    radiusd_process.check_configuration(tmp_path / "1")
 
 
 def test_static_files_are_linked(config, tmp_path):
-    render(config, tmp_path / "1")
+    render_configuration(config, tmp_path / "1")
     linked = {path.name for path in (tmp_path / "1").iterdir() if path.is_symlink()}
     assert linked == {"dictionary", "mods-config", "mods-enabled", "openssl.cnf", "policy.d", "sites-enabled"}
 
 
 def test_radiusd_version_returns_the_modules_result():
     """3.2.9 and 3.2.10 drop the values that Python returns unless run with -X."""
-    assert process.version() in ("3.2.7", "3.2.8")
+    assert radiusd_process.installed_version() in ("3.2.7", "3.2.8")
 
 
 def test_reversed_tls_versions_are_still_a_range(config, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from nac.journal.reader import read_tail
 from nac.journal.records import AccountingRecord
 from nac.journal.segment import FRAME, HEADER, JournalWriter, list_segments, segment_path
-from radius.module.repeats import WINDOW_MICROSECONDS, Repeats, keys_of, predecessors_records
+from radius.module.repeated_records import WINDOW_MICROSECONDS, RecentRecords, read_predecessor_records, repeat_keys
 
 AT = 1_900_000_000_000_000
 SECOND = 1_000_000
@@ -20,7 +20,7 @@ def record(session="s1", *, at=AT, tenant="alpha", nas="192.0.2.7", **changed):
 
 
 def knows(repeats, record):
-    return any(key in repeats for key in keys_of(record))
+    return any(key in repeats for key in repeat_keys(record))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def knows(repeats, record):
     ],
 )
 def test_equal_record_is_a_repeat(changed):
-    assert knows(Repeats([record()]), record(**changed))
+    assert knows(RecentRecords([record()]), record(**changed))
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_equal_record_is_a_repeat(changed):
     ],
 )
 def test_different_record_is_no_repeat(changed):
-    assert not knows(Repeats([record()]), record(**changed))
+    assert not knows(RecentRecords([record()]), record(**changed))
 
 
 def test_repeat_is_detected_within_the_window():
-    repeats = Repeats([record()])
+    repeats = RecentRecords([record()])
     for seconds in (29, 31, 59):
         repeats.add(seconds, AT + seconds * 1_000_000)
         assert knows(repeats, record())
@@ -68,13 +68,13 @@ def test_repeat_is_detected_within_the_window():
 
 
 def test_quiet_hour_clears_everything():
-    repeats = Repeats([record()])
+    repeats = RecentRecords([record()])
     repeats.add(1, AT + 3_600_000_000)
     assert not knows(repeats, record())
 
 
 def test_flood_evicts_the_oldest_first():
-    repeats = Repeats(max_keys=10)
+    repeats = RecentRecords(max_keys=10)
     for number in range(25):
         repeats.add(number, AT)
     assert [number for number in range(25) if number in repeats] == list(range(10, 25))
@@ -90,20 +90,20 @@ def written(directory, *records, segment_bytes=1 << 20):
 def test_new_radiusd_knows_recent_records(tmp_path):
     lately = record("new")
     written(tmp_path, record("old", at=AT - WINDOW_MICROSECONDS), lately)
-    assert predecessors_records(tmp_path, now=AT) == [lately]
+    assert read_predecessor_records(tmp_path, now=AT) == [lately]
 
 
 def test_cell_without_a_journal_has_no_predecessor(tmp_path):
-    assert predecessors_records(tmp_path / "none", now=AT) == []
+    assert read_predecessor_records(tmp_path / "none", now=AT) == []
     written(tmp_path)
-    assert predecessors_records(tmp_path, now=AT) == []
+    assert read_predecessor_records(tmp_path, now=AT) == []
 
 
 def test_last_records_are_read_across_segments(tmp_path):
     records = [record(f"{number}") for number in range(10)]
     written(tmp_path, *records, segment_bytes=400)
     assert len(list_segments(tmp_path)) > 2
-    found = predecessors_records(tmp_path, now=AT)
+    found = read_predecessor_records(tmp_path, now=AT)
     assert len(found) > 3
     assert found == records[-len(found) :]
 
@@ -120,7 +120,7 @@ def test_damaged_end_hides_no_earlier_records(tmp_path, damage):
     written(tmp_path, record())
     with segment_path(tmp_path, list_segments(tmp_path)[-1]).open("ab") as file:
         file.write(damage)
-    assert predecessors_records(tmp_path, now=AT) == [record()]
+    assert read_predecessor_records(tmp_path, now=AT) == [record()]
 
 
 def test_record_of_another_version_is_ignored(tmp_path):
@@ -128,4 +128,4 @@ def test_record_of_another_version_is_ignored(tmp_path):
     payload = b"\x93\xa7unknown\x01\x02"
     with segment_path(tmp_path, list_segments(tmp_path)[-1]).open("ab") as file:
         file.write(FRAME.pack(len(payload), crc32(payload)) + payload)
-    assert predecessors_records(tmp_path, now=AT) == [record()]
+    assert read_predecessor_records(tmp_path, now=AT) == [record()]

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from loadtest.micro.stand_in import CODES
+from loadtest.micro.radiusd_stand_in import CODES
 from nac.packet_values import packet_value, packet_values, visible_pairs
 from nac.replica import keys
 from nac.replica.records import (
@@ -18,10 +18,10 @@ from nac.replica.records import (
 from nac.replica.store import ReplicaReader, ReplicaWriter
 from nac.secrets import MasterKeyFile, SealedValueRefused, Sealer
 from radius.module import radiusd_api
-from radius.module.credentials import PasswordOpener, examine
-from radius.module.decision import Places
-from radius.module.request import AccessRequest, collect
-from tests.radius.earlier import earlier_hash
+from radius.module.credentials import PasswordOpener, examine_first_packet
+from radius.module.decision import LocationCache
+from radius.module.request import AccessRequest, group_by_name
+from tests.radius.pbkdf2_hashes import earlier_hash
 
 OWN = (("Admit-Slot", "slot_0"), ("Admit-Source", "198.51.100.7"))
 SITE, POLICY = (str(UUID(int=number)) for number in (1, 2))
@@ -93,14 +93,14 @@ def test_codes_match_radiusd():
 
 class TestRequest:
     def test_repeated_attribute_keeps_both_values_in_order(self):
-        assert collect((("Class", "a"), ("User-Name", "x"), ("Class", "b"))) == {
+        assert group_by_name((("Class", "a"), ("User-Name", "x"), ("Class", "b"))) == {
             "Class": ("a", "b"),
             "User-Name": ("x",),
         }
 
     @pytest.mark.parametrize("pairs", [None, ()])
     def test_empty_packet_has_no_attributes(self, pairs):
-        assert collect(pairs) == {}
+        assert group_by_name(pairs) == {}
 
     def test_packet_without_content_has_empty_facts(self):
         empty = request()
@@ -187,7 +187,7 @@ class TestRequest:
         assert request(*pairs).find_nas(view, 1).name == found
 
     def test_places_of_one_policy_share_its_document(self, view):
-        places = Places()
+        places = LocationCache()
         found = [places.find(request(("NAS-Identifier", name)), view) for name in ("switch", "made up", "of another")]
         assert len({id(place) for place in found}) == 3
         assert found[0].policy is not None
@@ -213,7 +213,7 @@ class TestCredentials:
 
         def ask(name, *pairs):
             named = (("User-Name", name), *pairs) if name else pairs
-            return examine(request(*named), view, SLOT, None, now_seconds=NOW, open_password=open_password)
+            return examine_first_packet(request(*named), view, SLOT, None, now_seconds=NOW, open_password=open_password)
 
         return ask
 

@@ -166,7 +166,7 @@ def test_filter_rules_are_separate_in_the_packet(world):
     """By a NUL octet (RFC 4849 2), which radiusd sets; radclient takes it out again."""
     asked = [(packet.USER_NAME, ENTRIES), (packet.CALLING_STATION_ID, ENTRIES), (packet.NAS_IDENTIFIER, "fortinet")]
     reply = Nas(world.tenant).ask(joined(asked), password=ENTRIES.encode())
-    rules = [value for number, value in packet.attributes_of(reply) if number == 92]
+    rules = [value for number, value in packet.parse_attributes(reply) if number == 92]
     assert rules == [b"permit in ip from any to 192.0.2.0/24\0deny in ip from any to any"]
 
 

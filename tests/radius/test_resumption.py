@@ -7,11 +7,11 @@ import pytest
 from loadtest.packet import ACCESS_REJECT
 from nac.replica.records import CertificateRecord
 from pki import der
-from tests.pki import raw
+from tests.pki import raw_certificates
+from tests.polling import until
 from tests.radius.devices import VERSIONS, Device, is_resumed
-from tests.radius.odd import DNS, EMAIL, URI, general_name, odd_client, upn
+from tests.radius.odd_certificates import DNS, EMAIL, URI, general_name, odd_client, upn
 from tests.radius.supplicant import TLS_1_2, TLS_1_3, eap_tls
-from tests.waiting import until
 
 both = pytest.mark.parametrize("version", VERSIONS)
 
@@ -108,7 +108,7 @@ def test_ticket_and_certificate_are_rejected_at_another_tenant(cell, version):
 
 
 def common_name(tag, content):
-    return [(raw.COMMON_NAME, tag, content)]
+    return [(raw_certificates.COMMON_NAME, tag, content)]
 
 
 UTF8 = der.UTF8_STRING
@@ -139,7 +139,7 @@ ODD = {
     "two names": ([common_name(UTF8, b"one"), common_name(UTF8, b"two")], b"", {"common_name": ("one",)}),
     "empty name": ([common_name(UTF8, b"")], b"", {}),
     # radiusd reports the issuer's common name for these.
-    "no common name": ([[(raw.ORGANISATION, UTF8, b"Alpha")]], b"", {}),
+    "no common name": ([[(raw_certificates.ORGANISATION, UTF8, b"Alpha")]], b"", {}),
     "no subject": ([], b"", {}),
     "many alternative names": (
         [common_name(UTF8, b"x")],

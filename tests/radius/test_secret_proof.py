@@ -5,17 +5,17 @@ from hypothesis import strategies as st
 
 from loadtest import packet
 from radius import wire
-from radius.module.secret_proof import NEW, OLD, Known, Marks, proves
+from radius.module.secret_proof import NEW, OLD, ChangedSources, KnownSecrets, find_proven_secret
 
-KNOWN = Known((b"the-secret-of-before", b"the-secret-to-come-01"), "r", True)
+KNOWN = KnownSecrets((b"the-secret-of-before", b"the-secret-to-come-01"), "r", True)
 
 
 @given(st.binary(max_size=200), st.booleans())
 def test_unsigned_bytes_prove_nothing(body, signs):
     head = bytes((1, 7)) + (20 + len(body)).to_bytes(2) + bytes(16)
     try:
-        found = proves(wire.parse(head + body), KNOWN._replace(signs=signs))
-    except wire.Malformed:
+        found = find_proven_secret(wire.parse_packet(head + body), KNOWN._replace(signs=signs))
+    except wire.MalformedPacket:
         return
     assert found is None
 
@@ -24,24 +24,24 @@ def test_unsigned_bytes_prove_nothing(body, signs):
 def test_signed_request_proves_its_secret(authenticator, which, name):
     key = packet.Secret(KNOWN.secrets[which])
     request = packet.access_request(3, authenticator, packet.attribute(packet.USER_NAME, name), key, name.encode())
-    assert proves(wire.parse(request), KNOWN) == which
+    assert find_proven_secret(wire.parse_packet(request), KNOWN) == which
     told = packet.accounting_request(3, packet.attribute(packet.USER_NAME, name), key)
-    assert proves(wire.parse(told), KNOWN) == which
+    assert find_proven_secret(wire.parse_packet(told), KNOWN) == which
     # One bit of either.
     for octets in (request, told):
-        assert proves(wire.parse(octets[:-1] + bytes((octets[-1] ^ 1,))), KNOWN) is None
+        assert find_proven_secret(wire.parse_packet(octets[:-1] + bytes((octets[-1] ^ 1,))), KNOWN) is None
 
 
 def test_marks_round_trip_and_a_broken_file_is_ignored(tmp_path):
     file, place = tmp_path / "changed-over", (3, "2001:db8::7")
-    marks = Marks(file)
+    marks = ChangedSources(file)
     assert marks.admits(place, "r", OLD, b"1" * 16)
     assert marks.last(place, "r") == OLD
     assert marks.admits(place, "r", NEW, b"2" * 16)
-    again = Marks(file)
+    again = ChangedSources(file)
     assert again.last(place, "r") == NEW
     assert again.last(place, "another") == OLD
     assert again.admits(place, "r", OLD, b"3" * 16)
     assert not again.admits(place, "r", OLD, b"3" * 16)
     file.write_text("r\nr x y\n\n r 1\n")
-    assert Marks(file).last(place, "r") == OLD
+    assert ChangedSources(file).last(place, "r") == OLD

@@ -28,7 +28,7 @@ from tests.radius.tenants import PASSWORD, PRINTER
 from tests.radius.test_eap_restarts import finish, open_verified
 from tests.radius.tunnel import IDENTITY, PEAP, RESPONSE, TLS, TTLS, Tunnel, eap, login
 from tests.radius.users import put_argon2_user
-from tests.verifier.running import always, running_verifier
+from tests.verifier.verifier_server import always, running_verifier
 
 SUCCESS, EXPANDED = 3, 254
 

@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 from loadtest.packet import ACCESS_REJECT
 from nac.replica.records import CertificateRecord
 from pki import der
-from radius.module.resumption import (
+from radius.module.tls_sessions import (
     CertificateUnreadable,
     SessionUnreadable,
     certificate_attributes,
     keep_resumable,
-    peer_certificate,
-    stored_certificate,
+    parse_peer_certificate,
+    read_stored_certificate,
 )
-from tests.effort import examples
-from tests.pki import raw
+from tests.pki import raw_certificates
 from tests.radius import tenants
 from tests.radius.devices import VERSIONS, Device, is_resumed
-from tests.radius.odd import DNS, EMAIL, URI, general_name, odd_client, upn
+from tests.radius.odd_certificates import DNS, EMAIL, URI, general_name, odd_client, upn
+from tests.run_depth import examples
 
 UTF8 = der.UTF8_STRING
 both = pytest.mark.parametrize("version", VERSIONS)
@@ -50,13 +50,13 @@ def session(request, cell):
 
 
 def test_certificate_is_found_in_a_stored_session(cell, session):
-    assert peer_certificate(session) == tenants.der(cell.alpha.clients["laptop"].certificate)
+    assert parse_peer_certificate(session) == tenants.der(cell.alpha.clients["laptop"].certificate)
 
 
 def test_truncated_session_is_unreadable(session):
     for end in range(len(session)):
         with pytest.raises(SessionUnreadable):
-            peer_certificate(session[:end])
+            parse_peer_certificate(session[:end])
 
 
 @fuzz
@@ -66,7 +66,7 @@ def test_session_with_changed_octets_is_parsed_or_unreadable(session, data):
     for at in data.draw(st.lists(st.integers(0, min(len(session), 80) - 1), min_size=1, max_size=4)):
         changed[at] = data.draw(st.integers(0, 255))
     try:
-        found = peer_certificate(bytes(changed))
+        found = parse_peer_certificate(bytes(changed))
     except SessionUnreadable:
         return
     assert found in bytes(changed)
@@ -76,7 +76,7 @@ def test_session_with_changed_octets_is_parsed_or_unreadable(session, data):
 @given(st.binary(max_size=300))
 def test_random_octets_are_parsed_or_unreadable(octets):
     try:
-        assert peer_certificate(octets) in octets
+        assert parse_peer_certificate(octets) in octets
     except SessionUnreadable:
         return
 
@@ -99,7 +99,9 @@ def test_changed_certificate_is_parsed_or_unreadable(cell, data):
 @pytest.mark.parametrize("name", [b"\xa3\x00", b"\xa5\x03\x0c\x01x", b"\x84\x03abc", b"\x87\x03abc", b"\x88\x01\x80"])
 def test_rare_alternative_names_are_parsed_or_unreadable(cell, name):
     """x400Address, ediPartyName, directoryName, an IP address of three octets, a registered ID that ends within."""
-    certificate = odd_client(cell.alpha.authorities, "rare", [(raw.COMMON_NAME, der.UTF8_STRING, b"x")], names=name)
+    certificate = odd_client(
+        cell.alpha.authorities, "rare", [(raw_certificates.COMMON_NAME, der.UTF8_STRING, b"x")], names=name
+    )
     with pytest.raises(CertificateUnreadable):
         certificate_attributes(tenants.der(certificate.certificate))
 
@@ -108,7 +110,9 @@ def test_rare_alternative_names_are_parsed_or_unreadable(cell, name):
 @pytest.mark.parametrize("serial", [b"\x00", b"\xff", b"\x80"])
 def test_non_positive_serial_number_is_unreadable(cell, serial):
     """RFC 5280 4.1.2.2; by its octets alone -5 could pass for 5 among those that are revoked."""
-    whole = tenants.der(odd_client(cell.alpha.authorities, "x", [(raw.COMMON_NAME, UTF8, b"x")], serial=5).certificate)
+    whole = tenants.der(
+        odd_client(cell.alpha.authorities, "x", [(raw_certificates.COMMON_NAME, UTF8, b"x")], serial=5).certificate
+    )
     changed = whole.replace(b"\x02\x01\x05", b"\x02\x01" + serial, 1)
     with pytest.raises(CertificateUnreadable, match="positive"):
         certificate_attributes(changed)
@@ -116,7 +120,7 @@ def test_non_positive_serial_number_is_unreadable(cell, serial):
 
 def test_missing_file_is_unreadable(tmp_path):
     with pytest.raises(SessionUnreadable, match="No such file"):
-        stored_certificate(str(tmp_path / "gone.asn1"))
+        read_stored_certificate(str(tmp_path / "gone.asn1"))
 
 
 def test_attribute_file_leads_back_to_its_session(tmp_path):
@@ -181,12 +185,12 @@ def test_session_of_a_certificate_without_a_record_is_refused(cell, replica, ver
 
 
 SAME = {
-    "plain": ([(raw.COMMON_NAME, UTF8, b"laptop")], b""),
-    "beyond ASCII": ([(raw.COMMON_NAME, UTF8, "café".encode())], b""),
-    "quotes": ([(raw.COMMON_NAME, UTF8, b"a'b`c")], b""),
-    "two parts": ([(raw.ORGANISATION, UTF8, b"Alpha"), (raw.COMMON_NAME, UTF8, b"x")], b""),
+    "plain": ([(raw_certificates.COMMON_NAME, UTF8, b"laptop")], b""),
+    "beyond ASCII": ([(raw_certificates.COMMON_NAME, UTF8, "café".encode())], b""),
+    "quotes": ([(raw_certificates.COMMON_NAME, UTF8, b"a'b`c")], b""),
+    "two parts": ([(raw_certificates.ORGANISATION, UTF8, b"Alpha"), (raw_certificates.COMMON_NAME, UTF8, b"x")], b""),
     "alternative names": (
-        [(raw.COMMON_NAME, UTF8, b"x")],
+        [(raw_certificates.COMMON_NAME, UTF8, b"x")],
         general_name(DNS, b"x.example")
         + general_name(EMAIL, b"x@b.example")
         + general_name(URI, b"urn:x")
@@ -217,7 +221,7 @@ def unquoted(text):
 
 def test_certificate_end_has_the_certificates_format(cell):
     def end(**options):
-        client = odd_client(cell.alpha.authorities, "end", [(raw.COMMON_NAME, UTF8, b"x")], **options)
+        client = odd_client(cell.alpha.authorities, "end", [(raw_certificates.COMMON_NAME, UTF8, b"x")], **options)
         assert isinstance(client.certificate, x509.Certificate)
         return certificate_attributes(tenants.der(client.certificate))["TLS-Client-Cert-Expiration"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.radius.standalone import Plan, running_cell
-from tests.radius.supplicant import TLS_1_2, TLS_1_3, TTLS_PAP, Eap, eap_password, eap_tls
+from tests.radius.supplicant import TLS_1_2, TLS_1_3, TTLS_PAP, EapolTestRun, eap_password, eap_tls
 
 
 @pytest.fixture(scope="module", params=[TLS_1_2, TLS_1_3])
@@ -13,9 +13,9 @@ def narrow(request):
         yield cell, request.param
 
 
-def only(eap: Eap, version: str) -> Eap:
+def only(eap: EapolTestRun, version: str) -> EapolTestRun:
     flags = " ".join(f"tls_disable_tlsv1_{minor}={int(version != f'1.{minor}')}" for minor in (0, 1, 2, 3))
-    return Eap(eap.tenant, {**eap.network, "phase1": f'"{flags}"'}, eap.mac)
+    return EapolTestRun(eap.tenant, {**eap.network, "phase1": f'"{flags}"'}, eap.mac)
 
 
 def test_highest_common_tls_version_is_used(narrow):

@@ -9,16 +9,16 @@ from loadtest.packet import ACCESS_REJECT
 from nac.replica.records import CertificateRecord, ExternalStatusRecord, SlotRecord
 from nac.replica.store import ReplicaWriter
 from pki.openssl_names import subject_line
-from radius.agent.materials import Materials, TenantMaterial
+from radius.agent.tls_material import TenantMaterial, TlsMaterialStore
 from radius.module import trust
-from radius.module.resumption import certificate_attributes
+from radius.module.tls_sessions import certificate_attributes
 from radius.module.trust import check_certificate, find_issuer
+from tests.radius.client_certificates import issued_client, subject
 from tests.radius.devices import VERSIONS, Device, is_resumed
 from tests.radius.imitations import imitate
-from tests.radius.issued import issued_client, subject
 from tests.radius.supplicant import TLS_1_2, TLS_1_3, eap_tls
 from tests.radius.tenants import Authorities, der
-from tests.radius.trusting import put_issuer, put_trusted, trusted
+from tests.radius.trusted_authorities import put_issuer, put_trusted, trusted
 from tests.replica.contents import view_of
 
 both = pytest.mark.parametrize("version", VERSIONS)
@@ -39,7 +39,7 @@ def files(cell):
 
     def place(*more):
         ders = [*own, *map(der, more)]
-        Materials(cell.paths).place(TenantMaterial(alpha.slot, ders, alpha.server.serial, lambda: alpha.server))
+        TlsMaterialStore(cell.paths).place(TenantMaterial(alpha.slot, ders, alpha.server.serial, lambda: alpha.server))
 
     yield place
     place()

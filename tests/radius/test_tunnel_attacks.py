@@ -17,8 +17,8 @@ from nac.methods import DEFAULT_METHODS, METHODS
 from nac.replica.records import UserRecord
 from radius.module.eap_names import eap_name
 from tests.radius.devices import Device
-from tests.radius.earlier import earlier_hash
 from tests.radius.inner_mschap import inner_identifier, mschap_answer, open_mschap, result_tlv, say_eap
+from tests.radius.pbkdf2_hashes import earlier_hash
 from tests.radius.supplicant import TTLS_PAP, eap_password
 from tests.radius.tenants import PASSWORD, PRINTER
 from tests.radius.tunnel import (

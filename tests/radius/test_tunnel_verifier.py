@@ -7,7 +7,7 @@ from nac.identities.verifier_messages import VerificationResult
 from tests.radius.supplicant import TLS_1_2, TLS_1_3, TTLS_MSCHAPV2, TTLS_PAP, eap_password
 from tests.radius.tunnel import USER_PASSWORD, Tunnel, avp, login
 from tests.radius.users import put_argon2_user
-from tests.verifier.running import always, running_verifier
+from tests.verifier.verifier_server import always, running_verifier
 
 STAFF = VerificationResult(source="directory", name="Zoe", groups=("staff",))
 

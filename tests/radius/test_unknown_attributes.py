@@ -4,7 +4,13 @@ import pytest
 
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, USER_NAME
 from radius.agent.alarms import Alarms
-from radius.agent.libraries import CORRECTIONS, DISTRIBUTION, tell_uncorrected, uncorrected, write_corrected
+from radius.agent.library_corrections import (
+    CORRECTIONS,
+    DISTRIBUTION_FOLDER,
+    alarm_uncorrected_libraries,
+    list_uncorrected_libraries,
+    write_corrected_libraries,
+)
 from tests.radius.tenants import PASSWORD
 from tests.radius.tunnel import TTLS, USER_PASSWORD, Tunnel, avp, login
 
@@ -28,10 +34,10 @@ def test_unknown_attribute_after_a_known_one_crashes_nothing(cell, unknown):
 
 
 def test_corrections_fit_the_installed_package(tmp_path):
-    assert uncorrected() == ()
-    write_corrected(tmp_path / "lib")
+    assert list_uncorrected_libraries() == ()
+    write_corrected_libraries(tmp_path / "lib")
     for each in CORRECTIONS:
-        corrected, original = (folder / each.file for folder in (tmp_path / "lib", DISTRIBUTION))
+        corrected, original = (folder / each.file for folder in (tmp_path / "lib", DISTRIBUTION_FOLDER))
         assert (
             sum(left != right for left, right in zip(corrected.read_bytes(), original.read_bytes(), strict=True)) == 1
         )
@@ -41,11 +47,11 @@ def test_other_build_is_not_patched(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
     (source / "rlm_eap_ttls.so").write_bytes(b"another build")
-    assert uncorrected(source) == ("rlm_eap_ttls.so",)
-    write_corrected(tmp_path / "lib", source)
+    assert list_uncorrected_libraries(source) == ("rlm_eap_ttls.so",)
+    write_corrected_libraries(tmp_path / "lib", source)
     assert list((tmp_path / "lib").iterdir()) == []
     alarms = Alarms()
-    tell_uncorrected(alarms, source)
+    alarm_uncorrected_libraries(alarms, source)
     (alarm,) = alarms.standing()
     assert alarm.code == "uncorrected-library:rlm_eap_ttls.so"
     assert CORRECTIONS[0].package in alarm.detail
@@ -53,5 +59,5 @@ def test_other_build_is_not_patched(tmp_path):
 
 def test_patched_build_raises_no_alarm():
     alarms = Alarms()
-    tell_uncorrected(alarms)
+    alarm_uncorrected_libraries(alarms)
     assert alarms.standing() == []

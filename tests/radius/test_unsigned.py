@@ -8,11 +8,11 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import CALLING_STATION_ID, SERVICE_TYPE, USER_NAME, attribute
-from radius.module.unsigned import MOST_REQUESTS, MOST_SOURCES, Shield, Sources
+from radius.module.unsigned import MAX_REQUESTS, MAX_SOURCES, FloodFilter, LoggedSources
+from tests.polling import until
 from tests.radius.nas import SILENCE_SECONDS, Nas, without_signature
 from tests.radius.standalone import OLD_NAS
 from tests.radius.tenants import PRINTER
-from tests.waiting import until
 
 CALLED_STATION_ID, STATE, PROXY_STATE = 30, 24, 33
 CALL_CHECK = attribute(USER_NAME, PRINTER) + attribute(CALLING_STATION_ID, PRINTER) + attribute(SERVICE_TYPE, 10)
@@ -99,7 +99,7 @@ def test_decision_records_whether_an_exempt_nas_signed(cell):
 
 
 def test_each_address_is_logged_once_a_minute():
-    sources = Sources()
+    sources = LoggedSources()
     assert sources.add(0, "192.0.2.1", 600)
     assert not sources.add(0, "192.0.2.1", 659)
     assert sources.add(1, "192.0.2.1", 659)
@@ -107,8 +107,8 @@ def test_each_address_is_logged_once_a_minute():
 
 
 def test_flood_of_forged_addresses_is_limited():
-    sources = Sources()
-    assert sum(sources.add(0, f"10.0.{n // 250}.{n % 250}", 600) for n in range(10_000)) == MOST_SOURCES
+    sources = LoggedSources()
+    assert sum(sources.add(0, f"10.0.{n // 250}.{n % 250}", 600) for n in range(10_000)) == MAX_SOURCES
     assert sources.add(1, "192.0.2.1", 600)
 
 
@@ -136,8 +136,8 @@ def test_filter_stays_for_the_rest_of_the_minute(cell):
         listener.bind(("127.0.0.1", 0))
         listener.setblocking(False)
         bound = Bound(listener)
-        shield = Shield(bound, {0: ()})
-        for _ in range(MOST_REQUESTS):
+        shield = FloodFilter(bound, {0: ()})
+        for _ in range(MAX_REQUESTS):
             shield.count(0, "192.0.2.1", 1, 600)
             shield.count(1, "192.0.2.1", 1, 600)
         assert bound.gets(request)

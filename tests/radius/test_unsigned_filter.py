@@ -8,7 +8,7 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import USER_NAME, attribute
-from radius.module.unsigned_filter import TooManyExempt, attach, detach, program
+from radius.module.unsigned_filter import TooManyExempt, attach, build_program, detach
 
 SECRET = packet.Secret(b"sixteen-letters-")
 NAME = attribute(USER_NAME, "00005e005301")
@@ -111,4 +111,4 @@ def test_detached_filter_drops_nothing():
 
 def test_too_many_exempt_addresses_are_rejected():
     with pytest.raises(TooManyExempt):
-        program(False, [f"10.0.{n // 256}.{n % 256}" for n in range(2_000)])
+        build_program(False, [f"10.0.{n // 256}.{n % 256}" for n in range(2_000)])

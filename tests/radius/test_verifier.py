@@ -15,7 +15,7 @@ from tests.radius.nas import Nas, joined, mab, radclient
 from tests.radius.supplicant import new_mac
 from tests.radius.tenants import PRINTER
 from tests.radius.users import put_argon2_user
-from tests.verifier.running import always, running_verifier
+from tests.verifier.verifier_server import always, running_verifier
 
 STAFF = VerificationResult(source="directory", name="Zoe", groups=("staff", "Büro"), attributes={"department": ("IT",)})
 
@@ -185,7 +185,7 @@ def test_user_blocked_during_verification_is_rejected(cell, replica):
 
 
 def test_tenant_that_fills_the_verifier_leaves_room_for_others(cell, replica, monkeypatch):
-    monkeypatch.setattr(server, "MOST_OF_SLOT", 4)
+    monkeypatch.setattr(server, "MAX_PER_SLOT", 4)
     held = threading.Event()
 
     async def verify(slot, name, password):

@@ -169,7 +169,7 @@ def test_response_begins_with_its_signature(cell, password):
     """BlastRADIUS (CVE-2024-3596): what precedes the signature could be chosen by an attacker."""
     reply = Nas(cell.alpha).ask(NAME + attribute(CALLING_STATION_ID, PRINTER), password=password)
     assert reply[0] in (packet.ACCESS_ACCEPT, packet.ACCESS_REJECT)
-    assert next(packet.attributes_of(reply))[0] == MESSAGE_AUTHENTICATOR
+    assert next(packet.parse_attributes(reply))[0] == MESSAGE_AUTHENTICATOR
 
 
 @pytest.mark.parametrize("client", ["laptop", "revoked", "expired", "unknown"])
@@ -183,7 +183,7 @@ def test_every_eap_response_begins_with_its_signature(cell, client):
 
 def test_reject_has_only_attributes_allowed_by_rfc_2865(cell):
     reply = Nas(cell.alpha).ask(NAME, password=b"wrong")
-    assert [number for number, _ in packet.attributes_of(reply)] == [MESSAGE_AUTHENTICATOR]
+    assert [number for number, _ in packet.parse_attributes(reply)] == [MESSAGE_AUTHENTICATOR]
 
 
 def test_proxy_state_is_returned_in_order(cell):
@@ -191,7 +191,7 @@ def test_proxy_state_is_returned_in_order(cell):
     states = attribute(33, b"one") + attribute(33, b"two")
     for password in (PRINTER.encode(), b"wrong"):
         reply = Nas(cell.alpha).ask(NAME + states, password=password)
-        assert [value for number, value in packet.attributes_of(reply) if number == 33] == [b"one", b"two"]
+        assert [value for number, value in packet.parse_attributes(reply) if number == 33] == [b"one", b"two"]
 
 
 def test_retransmission_gets_the_same_response_and_one_record(cell):
@@ -225,8 +225,8 @@ def test_status_server_at_the_accounting_port_is_answered(cell):
 
 
 def test_agent_health_check_succeeds(cell):
-    assert probe.serves(LOOPBACK, cell.config.status_port, STATUS_SECRET, seconds=5)
-    assert not probe.serves(LOOPBACK, cell.config.status_port, "another-secret", seconds=0.3)
+    assert probe.is_serving(LOOPBACK, cell.config.status_port, STATUS_SECRET, seconds=5)
+    assert not probe.is_serving(LOOPBACK, cell.config.status_port, "another-secret", seconds=0.3)
     for tenant in cell.tenants.values():
-        assert probe.decides(LOOPBACK, tenant.auth_port, tenant.secret, seconds=5)
-        assert not probe.decides(LOOPBACK, tenant.auth_port, "another-secret", seconds=0.3)
+        assert probe.is_deciding(LOOPBACK, tenant.auth_port, tenant.secret, seconds=5)
+        assert not probe.is_deciding(LOOPBACK, tenant.auth_port, "another-secret", seconds=0.3)

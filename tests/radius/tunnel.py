@@ -10,8 +10,8 @@ from loadtest.packet import (
     STATE,
     USER_NAME,
     attribute,
-    attributes_of,
     eap_message,
+    parse_attributes,
 )
 from tests.radius.nas import PATIENCE_SECONDS, Nas
 from tests.radius.supplicant import new_mac
@@ -74,7 +74,7 @@ class Tunnel:
         named = attribute(USER_NAME, self.outer) + attribute(CALLING_STATION_ID, self.mac) + self.more
         reply = Nas(self.tenant).ask(named + eap_message(packet) + state, seconds=self.patience_seconds)
         self.code, self.state, found = reply[0], b"", b""
-        for number, value in attributes_of(reply):
+        for number, value in parse_attributes(reply):
             if number == EAP_MESSAGE:
                 found += value
             elif number == STATE:

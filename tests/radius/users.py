@@ -3,7 +3,7 @@
 from nac.replica.records import UserRecord
 from nac.replica.store import WriteBatch
 from nac.users.passwords import hash_password
-from tests.radius.earlier import earlier_hash
+from tests.radius.pbkdf2_hashes import earlier_hash
 from tests.radius.standalone import StandaloneCell
 
 

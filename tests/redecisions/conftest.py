@@ -18,15 +18,15 @@ from nac.packet_values import packet_values
 from nac.redecisions import runner, service
 from nac.redecisions.settings import MIN_CEILING
 from nac.session_class import encode_class
-from radius.module.decision import Case, Places, decide_case
-from radius.module.policies import Policies
+from radius.module.decision import AuthenticationCase, LocationCache, decide_case
+from radius.module.policies import CompiledPolicies
 from radius.module.request import AccessRequest
 from tests.agent.conftest import Replica, Tenant
-from tests.agent.rows import add_endpoint, add_nas, add_policy, add_site, add_user, publish
+from tests.agent.mirrored_rows import add_endpoint, add_nas, add_policy, add_site, add_user, publish
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant
 from tests.policies.conftest import upload as upload
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 _OUTCOME = (
     *("permitted", "reason", "detail", "rule_id", "rule_name", "policy_version", "vlan", "verdict", "monitored"),
@@ -51,7 +51,7 @@ class Net:
     def __init__(self, tenant, owner, replica, engines, cell_id, tmp_path):
         self.tenant, self.id, self.owner, self.replica = tenant, tenant.id, owner, replica
         self.cell_id, self.engines = cell_id, engines
-        self._policies, self._version, self._sessions = Policies(), 0, 0
+        self._policies, self._version, self._sessions = CompiledPolicies(), 0, 0
         self.policy_id = None
 
     @contextmanager
@@ -97,9 +97,9 @@ class Net:
         request = AccessRequest(
             (*named, ("NAS-IP-Address", ADDRESS), *pairs, ("Admit-Slot", f"slot_{self.tenant.slot}"))
         )
-        case = Case(request, "pap" if user else "mab")
+        case = AuthenticationCase(request, "pap" if user else "mab")
         with self.replica.view as view:
-            case.place = Places().find(request, view)
+            case.place = LocationCache().find(request, view)
             return case, decide_case(case, view, self._policies)
 
     def log(self, case, outcome):
@@ -207,7 +207,7 @@ class Net:
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def platform(app_engine, cell_engine):
     return make_platform(app_engine, cell_engine, slots=4)
 

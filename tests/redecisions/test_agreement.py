@@ -12,8 +12,8 @@ from nac.policies.differences import ComparedAnswer
 from nac.redecisions import live_sessions
 from nac.redecisions.judgement import Judge
 from nac.session_class import encode_class
-from tests.agent.rows import publish
-from tests.effort import examples
+from tests.agent.mirrored_rows import publish
+from tests.run_depth import examples
 
 MAC, USER = "00a0c0000001", "anna"
 _ATTRIBUTES = {

@@ -13,8 +13,8 @@ from nac.errors import Conflict
 from nac.redecisions import dispatch, pending_changes, repository, runner, service
 from nac.redecisions.settings import MIN_CEILING
 from nac.session_class import encode_class
+from tests.polling import until
 from tests.redecisions.conftest import CAMERA, LAPTOP, PRINTER, by_group, document
-from tests.waiting import until
 
 LEAVE = "DELETE FROM endpoint_group_members m USING endpoints e WHERE e.id = m.endpoint_id AND e.mac = %s"
 

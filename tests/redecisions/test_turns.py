@@ -5,7 +5,7 @@ import pytest
 from nac.db import set_process_engine
 from nac.redecisions import live_sessions, repository, runner
 from radius.agent.alarms import Alarms
-from radius.agent.redecision_alarms import TIMES, tell_of_redecisions
+from radius.agent.redecision_alarms import MIN_FAILURES, update_redecision_alarms
 from tests.redecisions.conftest import by_group, document
 from worker.jobs import redecisions
 
@@ -64,18 +64,18 @@ def test_tenant_with_invalid_rows_delays_no_other(both, monkeypatch):
     assert (len(first.asked), len(second.asked)) == (0, 1)
     # The cell reports that this tenant moved on.
     alarms = Alarms()
-    tell_of_redecisions(first.engines.cell, first.cell_id, alarms)
+    update_redecision_alarms(first.engines.cell, first.cell_id, alarms)
     assert alarms.standing() == []
-    for _ in range(TIMES):
+    for _ in range(MIN_FAILURES):
         redecisions.advance()
-    tell_of_redecisions(first.engines.cell, first.cell_id, alarms)
+    update_redecision_alarms(first.engines.cell, first.cell_id, alarms)
     [alarm] = alarms.standing()
     assert alarm.code == "redecision-fails:alpha"
     assert "ValueError" in alarm.detail
     monkeypatch.setattr(runner, "advance_tenant", advance)
     redecisions.advance()
     assert len(first.asked) == 1
-    tell_of_redecisions(first.engines.cell, first.cell_id, alarms)
+    update_redecision_alarms(first.engines.cell, first.cell_id, alarms)
     assert alarms.standing() == []
 
 

@@ -26,9 +26,9 @@ from nac.replica.records import (
     UserRecord,
 )
 from nac.replica.store import ReplicaDamaged, ReplicaError, ReplicaFull, ReplicaMissing, ReplicaWriter
-from tests.effort import examples
 from tests.replica.contents import everything, view_of
-from tests.replica.reading import ROOT, OtherReader
+from tests.replica.reader_process import ROOT, ReaderProcess
+from tests.run_depth import examples
 
 SITE = str(UUID(int=1))
 POLICY = str(UUID(int=2))
@@ -110,7 +110,7 @@ def test_any_name_is_looked_up_without_an_error(name, writer):
 
 
 def test_reader_in_another_process_sees_each_commit(writer, directory):
-    with OtherReader(directory) as reader:
+    with ReaderProcess(directory) as reader:
         assert reader.ask("view.slot(3)").startswith("ReplicaMissing")
         fill(writer)
         time.sleep(0.25)
@@ -165,7 +165,7 @@ def test_clearing_a_nas_removes_both_keys(writer):
 
 def test_rebuild_serves_the_old_data_until_complete(writer, directory):
     fill(writer)
-    with OtherReader(directory) as reader:
+    with ReaderProcess(directory) as reader:
         assert reader.ask("view.endpoint(7, '000000000000').name") == "'Printer'"
         writer.rebuild()
         time.sleep(0.25)
@@ -215,7 +215,7 @@ def test_truncated_file_is_rejected_by_writer_and_reader(directory, kept):
     path = data_file(directory)
     size = path.stat().st_size
     os.truncate(path, int(size * kept) if isinstance(kept, float) else kept)
-    with OtherReader(directory) as reader:
+    with ReaderProcess(directory) as reader:
         assert reader.ask("view.slot(3)").startswith(("ReplicaDamaged", "ReplicaMissing"))
     with pytest.raises(ReplicaError):
         ReplicaWriter(directory)
@@ -277,7 +277,7 @@ def test_replica_of_another_format_is_not_read(directory, monkeypatch):
 
 def test_unreadable_generation_keeps_the_old_one_in_service(writer, directory):
     fill(writer)
-    with OtherReader(directory) as reader:
+    with ReaderProcess(directory) as reader:
         assert reader.ask("view.slot(3).slug") == "'alpha'"
         (directory / "99999999999999999999").mkdir()
         (directory / CURRENT).write_text("99999999999999999999")

@@ -24,7 +24,7 @@ from nac.retention.row_deletion import DeletionWindow
 from tests.factories.rows import make_row
 from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 DAY = timedelta(days=1)
 ALWAYS = DeletionWindow(time(0), time.max)
@@ -163,7 +163,7 @@ class Logs:
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def tenants(app_engine: Engine, platform: Platform) -> dict[str, TenantId]:
     return {slug: make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo", "carol")}
 

@@ -25,10 +25,10 @@ from nac.retention.clock import ClockReading
 from nac.retention.logs import DEFAULT_LIMITS
 from nac.retention.row_deletion import DeletionWindow
 from nac.tenants import service as tenants
-from tests.effort import examples
 from tests.factories.tenancy import ACTOR
+from tests.polling import PATIENCE_SECONDS
 from tests.retention.conftest import DAY, TABLES, Logs, Ticking
-from tests.waiting import PATIENCE_SECONDS
+from tests.run_depth import examples
 
 SHORT = ("auth", "accounting", "coa")
 # Days ago that are checked. The first ones have partitions; the rest are stray rows.

@@ -21,8 +21,8 @@ from nac.exports.export_folder import ExportFolder, find_damaged_part
 from nac.models import AuthLog, ExportJob, RetentionNotice
 from nac.retention import row_deletion
 from tests.factories.tenancy import ACTOR
+from tests.polling import until
 from tests.retention.conftest import DAY, Logs
-from tests.waiting import until
 
 
 @pytest.fixture

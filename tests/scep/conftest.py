@@ -19,7 +19,7 @@ from nac.models import Certificate, EnrolmentSecret
 from nac.scep import registration_authority
 from nac.settings import Settings
 from pki.keys import generate_key as make_key
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
@@ -48,7 +48,7 @@ def app(settings: Settings) -> FastAPI:
 
 @pytest.fixture
 def http(app: FastAPI) -> Iterator[httpx.Client]:
-    with served(app) as client:
+    with serve_app(app) as client:
         yield client
 
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from fastapi import FastAPI
 
 from pki.names import read_common_name
-from tests.api.served import served_on_port
+from tests.api.app_server import serve_app_on_port
 from tests.factories.certificates import Certified
 from tests.scep.client import Device, rsa_key, signing_request
 from tests.scep.conftest import Server
@@ -20,7 +20,7 @@ from tests.scep.conftest import Server
 
 @pytest.fixture
 def url(app: FastAPI, alpha: Certified) -> Iterator[str]:
-    with served_on_port(app) as address:
+    with serve_app_on_port(app) as address:
         yield f"{address}/scep/alpha"
 
 

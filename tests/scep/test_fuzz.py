@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
-from tests.effort import examples
 from tests.factories.certificates import Certified
+from tests.run_depth import examples
 from tests.scep.client import PKCS_REQ, RENEWAL_REQ, Device, read_reply, signing_request
 from tests.scep.conftest import Server, issued
 from tests.scep.mutations import mutations

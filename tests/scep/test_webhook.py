@@ -26,10 +26,10 @@ from nac.scep.settings import InvalidWebhookSettings, WebhookSettings, check_set
 from pki.names import read_common_name, read_sans
 from tests.factories.certificates import SEALER, Certified
 from tests.factories.tenancy import ACTOR
+from tests.polling import PATIENCE_SECONDS
 from tests.scep.client import BAD_REQUEST, Device, Reply, signing_request
 from tests.scep.conftest import Server, issued
-from tests.scep.hook import Hook, saying
-from tests.waiting import PATIENCE_SECONDS
+from tests.scep.webhook_server import WebhookServer, respond_with
 
 CHALLENGE = "an Intune challenge: opaque, long, not ours"
 
@@ -39,7 +39,7 @@ class Setting:
     app_engine: Engine
     certified: Certified
     port: int
-    hook: Hook
+    hook: WebhookServer
 
     def save(self, **changes: Any) -> str:
         fields: dict[str, Any] = {
@@ -59,12 +59,12 @@ class Setting:
 
 
 @pytest.fixture
-def hook(tmp_path: Path) -> Hook:
-    return Hook(tmp_path)
+def hook(tmp_path: Path) -> WebhookServer:
+    return WebhookServer(tmp_path)
 
 
 @pytest.fixture
-def setting(hook: Hook, app_engine: Engine, alpha: Certified) -> Iterator[Setting]:
+def setting(hook: WebhookServer, app_engine: Engine, alpha: Certified) -> Iterator[Setting]:
     with hook.listening() as port:
         yield Setting(app_engine, alpha, port, hook)
 
@@ -73,9 +73,9 @@ def ask(server: Server, device: Device | None = None, challenge: str = CHALLENGE
     return server.enrol(device or Device("laptop"), challenge, **changes)
 
 
-def test_allowed_device_gets_a_certificate_and_hook_is_notified(setting: Setting, hook: Hook, server: Server):
+def test_allowed_device_gets_a_certificate_and_hook_is_notified(setting: Setting, hook: WebhookServer, server: Server):
     secret = setting.save(profile="eap-client-user")
-    hook.say = saying(decision="allow", common_name="laptop", sans=["upn:ann@corp.example"], more="is ignored")
+    hook.say = respond_with(decision="allow", common_name="laptop", sans=["upn:ann@corp.example"], more="is ignored")
     device = Device("laptop")
     request = signing_request(device.key, "laptop", CHALLENGE)
     reply = server.ask(device.message(request, server.registration()))
@@ -109,20 +109,20 @@ def test_allowed_device_gets_a_certificate_and_hook_is_notified(setting: Setting
 
 
 def test_denied_device_gets_only_the_reason(
-    setting: Setting, hook: Hook, server: Server, app_engine: Engine, alpha: Certified
+    setting: Setting, hook: WebhookServer, server: Server, app_engine: Engine, alpha: Certified
 ):
     setting.save()
-    hook.say = saying(decision="deny", reason="The device is not compliant.")
+    hook.say = respond_with(decision="deny", reason="The device is not compliant.")
     reply = ask(server)
     assert (reply.status, reply.fail_info, reply.text) == ("2", BAD_REQUEST, "The device is not compliant.")
     assert issued(app_engine, alpha) == 0
 
 
 def test_only_allowed_names_are_issued(
-    setting: Setting, hook: Hook, server: Server, app_engine: Engine, alpha: Certified
+    setting: Setting, hook: WebhookServer, server: Server, app_engine: Engine, alpha: Certified
 ):
     setting.save()
-    hook.say = saying(decision="allow", common_name="laptop", sans=["dns:laptop.corp.example"])
+    hook.say = respond_with(decision="allow", common_name="laptop", sans=["dns:laptop.corp.example"])
     assert ask(server, Device("director")).fail_info == BAD_REQUEST
     # The webhook is notified that the issue failed.
     assert (hook.asked[-1]["event"], hook.asked[-1]["code"]) == ("failed", "name-refused")
@@ -130,13 +130,13 @@ def test_only_allowed_names_are_issued(
     assert issued(app_engine, alpha) == 0
 
 
-def test_retransmission_does_not_call_the_webhook_again(setting: Setting, hook: Hook, server: Server):
+def test_retransmission_does_not_call_the_webhook_again(setting: Setting, hook: WebhookServer, server: Server):
     setting.save()
-    hook.say = saying(decision="allow", common_name="laptop")
+    hook.say = respond_with(decision="allow", common_name="laptop")
     device = Device("laptop")
     first = ask(server, device).certificate(device)
     assert hook.told.wait(PATIENCE_SECONDS)
-    hook.say = saying(decision="deny")
+    hook.say = respond_with(decision="deny")
     assert ask(server, device).certificate(device) == first
     assert len(hook.asked) == 2
 
@@ -152,13 +152,13 @@ def _endless(asked: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
 @pytest.mark.parametrize(
     "say",
     [
-        saying(500, decision="allow", common_name="laptop"),
-        saying(201, decision="allow", common_name="laptop"),
-        saying(decision="perhaps", common_name="laptop"),
-        saying(common_name="laptop"),
-        saying(decision="allow"),
-        saying(decision="allow", sans=["laptop"]),
-        saying(decision="allow", common_name=7),
+        respond_with(500, decision="allow", common_name="laptop"),
+        respond_with(201, decision="allow", common_name="laptop"),
+        respond_with(decision="perhaps", common_name="laptop"),
+        respond_with(common_name="laptop"),
+        respond_with(decision="allow"),
+        respond_with(decision="allow", sans=["laptop"]),
+        respond_with(decision="allow", common_name=7),
         lambda asked: (200, {}, b"no json"),
         lambda asked: (200, {}, b""),
         lambda asked: (200, {}, b"[" * 50_000),
@@ -168,7 +168,7 @@ def _endless(asked: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
 )
 def test_invalid_webhook_response_denies(
     setting: Setting,
-    hook: Hook,
+    hook: WebhookServer,
     server: Server,
     app_engine: Engine,
     alpha: Certified,
@@ -195,12 +195,12 @@ def test_invalid_webhook_response_denies(
     ],
 )
 def test_blocked_webhook_address_never_gets_the_challenge(
-    setting: Setting, hook: Hook, server: Server, changes: dict[str, Any]
+    setting: Setting, hook: WebhookServer, server: Server, changes: dict[str, Any]
 ):
     if "url" in changes:
         changes = changes | {"url": changes["url"].format(port=setting.port)}
     setting.save(**changes)
-    hook.say = saying(decision="allow", common_name="laptop")
+    hook.say = respond_with(decision="allow", common_name="laptop")
     assert "Try again later" in ask(server).text
     assert hook.asked == []
 
@@ -213,7 +213,9 @@ def test_webhook_address_is_not_logged(setting: Setting, server: Server, caplog:
     assert "secret-of-the-tenant" not in caplog.text
 
 
-def test_slow_webhook_calls_are_limited(setting: Setting, hook: Hook, server: Server, monkeypatch: pytest.MonkeyPatch):
+def test_slow_webhook_calls_are_limited(
+    setting: Setting, hook: WebhookServer, server: Server, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(webhook_client, "_concurrency_limit", webhook_client._ConcurrencyLimit(1))
     setting.save()
     asked, go_on = threading.Event(), threading.Event()
@@ -221,7 +223,7 @@ def test_slow_webhook_calls_are_limited(setting: Setting, hook: Hook, server: Se
     def slowly(members: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         asked.set()
         assert go_on.wait(4)
-        return saying(decision="allow", common_name="laptop")(members)
+        return respond_with(decision="allow", common_name="laptop")(members)
 
     hook.say = slowly
     first, second = Device("laptop"), Device("laptop")
@@ -234,15 +236,15 @@ def test_slow_webhook_calls_are_limited(setting: Setting, hook: Hook, server: Se
     assert ask(server, second).certificate(second)
 
 
-def test_request_without_a_challenge_does_not_call_the_webhook(setting: Setting, hook: Hook, server: Server):
+def test_request_without_a_challenge_does_not_call_the_webhook(setting: Setting, hook: WebhookServer, server: Server):
     setting.save()
-    hook.say = saying(decision="allow", common_name="laptop")
+    hook.say = respond_with(decision="allow", common_name="laptop")
     assert ask(server, challenge="").fail_info == BAD_REQUEST
     assert hook.asked == []
 
 
 def test_one_time_challenges_still_work_and_are_never_sent(
-    setting: Setting, hook: Hook, server: Server, challenge: str
+    setting: Setting, hook: WebhookServer, server: Server, challenge: str
 ):
     setting.save()
     device = Device()
@@ -251,7 +253,7 @@ def test_one_time_challenges_still_work_and_are_never_sent(
     assert hook.asked == []
 
 
-def test_deleted_webhook_is_not_called(setting: Setting, hook: Hook, server: Server, app_engine: Engine):
+def test_deleted_webhook_is_not_called(setting: Setting, hook: WebhookServer, server: Server, app_engine: Engine):
     setting.save()
     tenant_id = setting.certified.tenant_id
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
@@ -291,18 +293,20 @@ def test_every_settings_error_is_reported(setting: Setting):
         setting.save(**wrong)
 
 
-def test_webhook_on_the_platforms_own_host_is_blocked(setting: Setting, hook: Hook, server: Server, app: FastAPI):
+def test_webhook_on_the_platforms_own_host_is_blocked(
+    setting: Setting, hook: WebhookServer, server: Server, app: FastAPI
+):
     app.state.settings = replace(app.state.settings, outbound_reach=DEFAULT_REACH)
     setting.save()
-    hook.say = saying(decision="allow", common_name="laptop")
+    hook.say = respond_with(decision="allow", common_name="laptop")
     assert "Try again later" in ask(server).text
     assert hook.asked == []
 
 
 def test_webhook_cannot_allow_a_radius_server_name(
-    setting: Setting, hook: Hook, server: Server, app_engine: Engine, alpha: Certified
+    setting: Setting, hook: WebhookServer, server: Server, app_engine: Engine, alpha: Certified
 ):
     setting.save()
-    hook.say = saying(decision="allow", common_name="radius.alpha.admit.example")
+    hook.say = respond_with(decision="allow", common_name="radius.alpha.admit.example")
     assert ask(server, Device("radius.alpha.admit.example")).status == "2"
     assert issued(app_engine, alpha) == 0

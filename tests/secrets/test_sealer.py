@@ -11,7 +11,7 @@ from nac.secrets import (
     SecretsError,
     rewrap,
 )
-from tests.effort import examples
+from tests.run_depth import examples
 
 _KEY = RawKey(bytes(range(32)))
 _OTHER = RawKey(bytes(32))

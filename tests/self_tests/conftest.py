@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import Engine
 
 from nac.self_tests.runner import SelfTestPlatform
-from tests.agent.running import LOOPBACK, RunningCell, RunningTenant, running_cell, running_tenant
+from tests.agent.cell_process import LOOPBACK, RunningCell, RunningTenant, running_cell, running_tenant
 from tests.postgres import Database
 
 # One result of each kind.

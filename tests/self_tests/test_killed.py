@@ -15,9 +15,9 @@ from nac.models import AuditEntry, Certificate, Endpoint, EndpointSighting, Radi
 from nac.self_tests import actions, runner, service
 from nac.self_tests.runner import SelfTestPlatform
 from nac.self_tests.ticket import SELF_TEST_PROFILE
+from tests.commit_kills import AFTER, deaths, killed_at_commit
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR
-from tests.killed import AFTER, deaths, killed_at_commit
 from tests.postgres import Database
 
 # A closed port, which is reported at once.

@@ -18,7 +18,7 @@ from nac.self_tests.runner import SelfTestPlatform
 from nac.self_tests.supplicant import Supplicant, device_context, run_conversation
 from nac.self_tests.ticket import SELF_TEST_PROFILE
 from nac.tenants import service as tenants
-from tests.agent.running import RunningCell, RunningTenant
+from tests.agent.cell_process import RunningCell, RunningTenant
 from tests.factories.certificates import SIGNING
 from tests.factories.tenancy import ACTOR
 

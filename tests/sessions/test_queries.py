@@ -7,8 +7,8 @@ import psycopg
 import pytest
 from sqlalchemy import event, text
 
-from loadtest.carrier.preload import INTERIM_SECONDS, LONGEST_SECONDS, NASES_PER_SITE, preload
-from loadtest.carrier.queries import KINDS, ask
+from loadtest.carrier.preload import INTERIM_SECONDS, MAX_AGE_SECONDS, NASES_PER_SITE, preload
+from loadtest.carrier.queries import KINDS, run_queries
 from nac.db import TenantScope, driver_connection, make_engine, session_scope
 from nac.errors import NotFound
 from nac.models import EndedSession
@@ -56,7 +56,7 @@ def filters_of(crowd, kind, n):
 
 
 def test_each_query_returns_the_right_rows_in_one_statement(crowds, app_engine):
-    run = ask(app_engine.url.render_as_string(hide_password=False), crowds, KINDS, 0.2, seed=1)
+    run = run_queries(app_engine.url.render_as_string(hide_password=False), crowds, KINDS, 0.2, seed=1)
     assert run.right == run.requests >= 1
     for kind in INDEXES:
         with session_scope(TenantScope(crowds[0].tenant_id), engine=app_engine) as session:
@@ -244,7 +244,7 @@ def test_usage_sums_are_exact_in_each_dimension(crowds, app_engine):
     expected = {by: defaultdict(lambda: [0, 0, 0, 0]) for by in USAGE_DIMENSIONS}
     hour = datetime.fromtimestamp(crowd.base, UTC).replace(minute=0, second=0)
     for n in range(crowd.sessions):
-        age = n * 37 % LONGEST_SECONDS
+        age = n * 37 % MAX_AGE_SECONDS
         used = (1, age - n % min(age + 1, INTERIM_SECONDS), age * 1_000, age * 9_000)
         nas = int(crowd.nas(n).removeprefix("sw-"))
         names = {

@@ -15,7 +15,7 @@ from nac.sessions import service as sessions
 from nac.sessions.usage import list_usage
 from tests.factories.rows import make_row
 from tests.factories.tenancy import make_platform, make_tenant
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 NOON = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
 MAC = "02a0c0000001"
@@ -24,7 +24,7 @@ SWITCH = "switch-1|192.0.2.7"
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def tenants(app_engine: Engine, cell_engine: Engine):
     platform = make_platform(app_engine, cell_engine, slots=2)
     return [make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo")]

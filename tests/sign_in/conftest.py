@@ -17,12 +17,12 @@ from nac.db import PersonScope, PlatformScope, session_scope
 from nac.models import Person
 from nac.people import service as people
 from tests.accounts.conftest import field, within  # noqa: F401 -- fixtures
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import make_token  # noqa: F401 -- fixtures
 from tests.factories.tenancy import ACTOR
+from tests.polling import until
 from tests.postgres import Database
-from tests.standing import Standing
-from tests.waiting import until
+from tests.row_snapshots import SnapshotStore
 
 EMAIL, PASSWORD = "ann@example.com", "correct horse battery"
 
@@ -79,7 +79,7 @@ class Browser:
 
 @pytest.fixture
 def client(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
-    with served(create_app(settings_of_public(database, tmp_path))) as client:
+    with serve_app(create_app(settings_of_public(database, tmp_path))) as client:
         # A busy machine must not affect the result.
         client.timeout = httpx.Timeout(60)
         yield client
@@ -107,5 +107,5 @@ def make_person(app_engine: Engine) -> MakePerson:
 
 
 @pytest.fixture
-def ann(standing: Standing, make_person: MakePerson) -> Person:
+def ann(standing: SnapshotStore, make_person: MakePerson) -> Person:
     return standing(make_person)

@@ -10,12 +10,12 @@ from fastapi.responses import HTMLResponse
 from api.connections import HttpWithFiles
 from api.main import create_app
 from nac.models import Person
-from tests.api.served import running, settings_of_public
+from tests.api.app_server import running, settings_of_public
+from tests.polling import until
 from tests.ports import free_row
 from tests.postgres import Database
 from tests.sign_in.chromium import Chromium, Page, PageError, chromium
 from tests.sign_in.conftest import EMAIL, PASSWORD
-from tests.waiting import until
 
 PAGE = Path(__file__).with_name("passkeys.html").read_text()
 BY_PASSWORD = f'ask("POST", "/sign-in", {{email: "{EMAIL}", password: "{PASSWORD}"}})'

@@ -18,8 +18,8 @@ from nac.people import service as people
 from nac.sign_in import passkeys, recovery_codes, rules
 from nac.sign_in.errors import PasskeyRefused, SignInRefused
 from nac.sign_in.passkeys import RelyingParty
-from tests.effort import examples
 from tests.factories.tenancy import ACTOR
+from tests.run_depth import examples
 from tests.sign_in.conftest import PASSWORD, Browser
 
 MakeBrowser = Callable[[], Browser]

@@ -9,7 +9,7 @@ import pytest
 
 from api.main import create_app
 from nac.models import Person
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.postgres import Database
 from tests.redis_server import RedisServer
 from tests.sign_in.conftest import EMAIL, PASSWORD, Browser
@@ -29,7 +29,7 @@ def redis_server() -> Iterator[RedisServer]:
 def client(database: Database, tmp_path: Path, redis_server: RedisServer) -> Iterator[httpx.Client]:
     limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "40", "ADMIT_API_FAILURES_PER_MINUTE": "5"}
     settings = settings_of_public(database, tmp_path, ADMIT_REDIS_URL=redis_server.url, **limits)
-    with served(create_app(settings)) as client:
+    with serve_app(create_app(settings)) as client:
         client.timeout = httpx.Timeout(60)
         yield client
 

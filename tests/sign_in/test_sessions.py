@@ -9,7 +9,7 @@ from sqlalchemy import Engine, text
 
 from api.main import create_app
 from nac.models import Person
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.postgres import Database
 from tests.sign_in.authenticator import Authenticator
 from tests.sign_in.conftest import EMAIL, PASSWORD, Browser, code_of
@@ -175,7 +175,7 @@ def test_cross_site_requests_sign_nobody_in(browser: MakeBrowser, ann: Person) -
 def test_cookie_is_bound_to_this_host(
     database: Database, tmp_path: Path, ann: Person, url: str, name: str, attributes: set[str]
 ) -> None:
-    with served(create_app(settings_of_public(database, tmp_path, ADMIT_PORTAL_URL=url))) as client:
+    with serve_app(create_app(settings_of_public(database, tmp_path, ADMIT_PORTAL_URL=url))) as client:
         answer = client.post("/v1/sign-in", json={"email": EMAIL, "password": PASSWORD})
     assert answer.headers["cache-control"] == "no-store"
     for line, cookie in zip(answer.headers.get_list("set-cookie"), (name, f"{name}-device"), strict=True):

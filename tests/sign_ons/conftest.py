@@ -16,7 +16,7 @@ from api.main import create_app
 from nac.clock import epoch_seconds
 from nac.sign_ons import code_flow
 from tests.accounts.conftest import Field, field, scope_of, whole, within  # noqa: F401 -- fixtures
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import MakeToken, make_token  # noqa: F401 -- fixtures
 from tests.identities.servers import provider
 from tests.identities.slapd import make_certificates
@@ -108,7 +108,7 @@ def client(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
     code_flow._metadata_cache.__init__()  # type: ignore[misc]
     code_flow._provider_limits.__init__()  # type: ignore[misc]
     settings = settings_of_public(database, tmp_path, ADMIT_OUTBOUND_NETWORKS="127.0.0.0/8")
-    with served(create_app(settings)) as client:
+    with serve_app(create_app(settings)) as client:
         # A busy machine must not affect the result.
         client.timeout = httpx.Timeout(60)
         yield client

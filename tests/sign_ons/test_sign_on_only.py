@@ -9,7 +9,7 @@ from api.main import create_app
 from nac.accounts.owners import Owner
 from nac.members import service as members
 from tests.accounts.conftest import Field, Within, whole
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import MakeToken
 from tests.postgres import Database
 from tests.sign_in.conftest import EMAIL, Browser, code_of
@@ -156,7 +156,7 @@ def test_state_cookie_is_bound_to_this_host(database: Database, tmp_path, set_up
         ADMIT_OUTBOUND_NETWORKS="127.0.0.0/8",
         ADMIT_PORTAL_URL="https://admit.example.com",
     )
-    with served(create_app(settings)) as client:
+    with serve_app(create_app(settings)) as client:
         answer = client.get(f"/v1/sign-on/{sign_on['id']}/begin")
     name, _, rest = answer.headers["set-cookie"].partition("=")
     told = {each.strip().lower() for each in rest.split(";")[1:]}

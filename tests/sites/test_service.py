@@ -16,11 +16,11 @@ from nac.nases import service as nases
 from nac.sites import service as sites
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def tenant_id(app_engine: Engine, cell_engine: Engine) -> TenantId:
     return make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha").id
 

@@ -23,7 +23,7 @@ from nac.templates import repository, rollouts, service
 from nac.templates.rollouts import RolloutStage
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 SLUGS = ("t0", "t1", "t2", "t3")
 
@@ -172,7 +172,7 @@ class Field:
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
     platform = make_platform(app_engine, cell_engine, slots=6)
     give_dictionary(cell_engine, platform.cell_id)
@@ -180,7 +180,7 @@ def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def field(app_engine: Engine, worker_engine: Engine, owner_engine: Engine, platform: Platform) -> Field:
     tenants = {slug: TenantId(make_tenant(app_engine, platform, slug).id) for slug in SLUGS}
     field = Field(app_engine, worker_engine, owner_engine, MspId(platform.msp_id), tenants)

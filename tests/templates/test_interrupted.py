@@ -21,9 +21,9 @@ from nac.templates import rollouts, service
 from nac.templates.rollouts import RolloutStage
 from nac.tenants import moves
 from nac.tenants import service as tenants
+from tests.commit_kills import deaths
 from tests.factories.certificates import SIGNING
 from tests.factories.tenancy import ACTOR, make_cell
-from tests.killed import deaths
 from tests.postgres import Database
 from tests.templates.conftest import Field, document
 

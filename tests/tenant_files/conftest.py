@@ -5,10 +5,10 @@ from sqlalchemy import Engine
 
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import Platform
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def dictionary(cell_engine: Engine, platform: Platform) -> None:
     give_dictionary(cell_engine, platform.cell_id)

@@ -24,9 +24,9 @@ from nac.tenant_files.importer import import_tenant
 from nac.tenant_files.reader import TenantFile
 from nac.tenant_files.writer import write_tenant
 from nac.tenants import service as tenants
-from tests.effort import examples
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform
+from tests.run_depth import examples
 from tests.tenant_files.test_round_trip import PASSPHRASE
 
 _CHARACTERS = st.characters(exclude_categories=["Cs", "Cc"])

@@ -25,9 +25,9 @@ from nac.tenant_files.file_key import FileKey, PassphraseRefused
 from nac.tenant_files.reader import TenantFile, TenantFileRefused
 from nac.tenant_files.tables import content_tables
 from nac.tenant_files.writer import encode_signed_part
-from tests.effort import examples
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import Platform
+from tests.run_depth import examples
 from tests.tenant_files.test_round_trip import PASSPHRASE, exported, full, imported
 
 __all__ = ["full"]

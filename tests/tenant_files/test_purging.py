@@ -18,12 +18,12 @@ from nac.models import AuditEntry, Tenant
 from nac.retention import holds, repository
 from nac.tenant_files import tenant_purge
 from nac.tenants import service as tenants
+from tests.commit_kills import deaths
 from tests.factories.certificates import SEALER, Certified
 from tests.factories.tenancy import ACTOR, Platform
-from tests.killed import deaths
+from tests.polling import until
 from tests.postgres import Database
 from tests.tenant_files.test_round_trip import contents_of, full, imported
-from tests.waiting import until
 
 __all__ = ["full"]
 

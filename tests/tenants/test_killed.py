@@ -17,10 +17,10 @@ from nac.ids import TenantId
 from nac.models import AuthorityIntent, Cell, Certificate, CertificateAuthority, Site, Slot, Tenant, TenantMove
 from nac.provisioning import provision_tenant
 from nac.tenants import moves
+from tests.commit_kills import AFTER, BEFORE, killed_at_commit
 from tests.factories.certificates import SEALER, SIGNING
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import ACTOR, Platform, make_cell, make_platform, make_tenant
-from tests.killed import AFTER, BEFORE, killed_at_commit
 from tests.postgres import Database
 
 

@@ -31,7 +31,7 @@ from nac.tenants import log_purge
 from nac.tenants import service as tenants
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 UNREFERENCED = (RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits)
 LOGS = (AuthLog, AccountingLog, *UNREFERENCED)
@@ -39,7 +39,7 @@ KEYS = {"session_history": "stopped_at", "usage_hours": "hour"}
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def two(app_engine: Engine, cell_engine: Engine) -> tuple[TenantId, TenantId]:
     platform = make_platform(app_engine, cell_engine)
     alpha, bravo = (make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo"))

@@ -12,11 +12,11 @@ from nac.models import AuditEntry, Endpoint, Site, Slot, Tenant
 from nac.msps import service as msps
 from nac.tenants import service as tenants
 from tests.factories.tenancy import ACTOR, Platform, make_cell, make_platform, make_tenant
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
     return make_platform(app_engine, cell_engine, slots=2)
 

@@ -16,12 +16,12 @@ from nac.models.mail import mail_context
 from nac.settings import Settings
 from nac.trials.lifecycle import TrialEnvironment
 from nac.trials.service import SignUpContext
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.certificates import SIGNING
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
 from tests.postgres import Database
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 ANN = {"email": "ann@acme.example", "organisation": "Acme <School> Söhne"}
 PASSWORD = "a few words of ann"
@@ -60,7 +60,7 @@ def mails(worker_engine: Engine) -> Mails:
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def cell(cell_engine: Engine) -> None:
     """A cell that has registered and died: policies can be written, nothing responds."""
     give_dictionary(cell_engine, make_cell(cell_engine, slots=4, seal_with=SIGNING.sealer.seal))
@@ -82,7 +82,7 @@ def offering(database: Database, tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def api(offering: Settings, cell: None) -> Iterator[httpx.Client]:
-    with served(create_app(offering)) as client:
+    with serve_app(create_app(offering)) as client:
         yield client
 
 

@@ -10,7 +10,7 @@ import pytest
 from api.main import create_app
 from api.start import sign_in_routes as start_routes
 from nac.sign_in.secret_texts import LinkText
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.postgres import Database
 from tests.trials.test_start_page import Start, start
 
@@ -60,7 +60,7 @@ def test_internal_error_page_reveals_nothing(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(start_routes, "find_company_sign_on", _wrong)
-    with served(create_app(settings_of_public(database, tmp_path))) as client:
+    with serve_app(create_app(settings_of_public(database, tmp_path))) as client:
         answer = client.get("/sign-in/company?name=a")
     status, _, ways = page_parts(answer)
     assert (status, ways) == (500, ["/sign-in/company?name=a", "/"])
@@ -70,7 +70,7 @@ def test_internal_error_page_reveals_nothing(
 def test_database_outage_and_rate_limit_are_pages(database: Database, tmp_path: Path) -> None:
     nowhere = f"postgresql://admit_app@/admit?host={tmp_path}"
     limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "2"}
-    with served(create_app(settings_of_public(database, tmp_path, ADMIT_DATABASE_URL=nowhere, **limits))) as client:
+    with serve_app(create_app(settings_of_public(database, tmp_path, ADMIT_DATABASE_URL=nowhere, **limits))) as client:
         path = f"/new-password/{LinkText.make().reveal()}"
         away = client.get(path)
         assert page_parts(away)[::2] == (503, [path, "/"])
@@ -85,7 +85,7 @@ def test_database_outage_and_rate_limit_are_pages(database: Database, tmp_path: 
 @pytest.mark.parametrize("path", ["//evil.example/", "///evil.example", "/%5Cevil.example/"])
 def test_retry_link_stays_on_this_site(database: Database, tmp_path: Path, path: str) -> None:
     limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "1"}
-    with served(create_app(settings_of_public(database, tmp_path, **limits))) as client:
+    with serve_app(create_app(settings_of_public(database, tmp_path, **limits))) as client:
         client.get("/nowhere")
         status, _, ways = page_parts(client.get(f"http://api{path}", headers=BROWSER))
     assert status == 429

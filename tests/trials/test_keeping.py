@@ -23,10 +23,10 @@ from nac.trials import lifecycle, service
 from nac.trials.lifecycle import TrialEnvironment
 from nac.trials.limits import TrialLimitReached
 from tests.api.v1.conftest import MakeToken, make_token
+from tests.commit_kills import AFTER, BEFORE, killed_at_commit
 from tests.factories.certificates import SEALER
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR
-from tests.killed import AFTER, BEFORE, killed_at_commit
 from tests.postgres import Database
 from tests.trials.conftest import Mails
 

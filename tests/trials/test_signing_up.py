@@ -37,9 +37,9 @@ from nac.trials import service as signing_up
 from nac.trials.lifecycle import TrialEnvironment
 from nac.trials.service import SignUpContext
 from nac.users.passwords import verify_password
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
+from tests.commit_kills import deaths
 from tests.factories.certificates import SIGNING
-from tests.killed import deaths
 from tests.postgres import Database
 from tests.sign_in.conftest import Browser
 from tests.trials.conftest import ANN, PASSWORD, Mails
@@ -229,7 +229,7 @@ def test_link_stays_valid_while_all_trials_are_taken(trial: str, mails: Mails, a
 
 
 def test_sign_up_is_disabled_without_trials(database: Database, tmp_path):
-    with served(create_app(settings_of_public(database, tmp_path))) as client:
+    with serve_app(create_app(settings_of_public(database, tmp_path))) as client:
         assert client.post("/v1/sign-up", json=ANN).status_code == 404
         assert client.get("/sign-up").status_code == 404
 

@@ -24,7 +24,7 @@ from nac.tenants import service as tenants
 from nac.trials import lifecycle
 from nac.trials.lifecycle import TrialEnvironment
 from nac.trials.provisioning import TRIAL_MSP_SLUG
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
 from tests.trials.conftest import ANN, PASSWORD
@@ -119,7 +119,7 @@ def test_read_only_user_sees_no_forms(start: Start, app_engine: Engine):
 def test_sign_in_page_links_to_the_alternatives(api: httpx.Client, database: Database, tmp_path, offering: Settings):
     assert {"/new-password", "/sign-up"} <= set(re.findall('href="([^"]+)"', api.get("/sign-in").text))
     without = settings_of_public(database, tmp_path, ADMIT_TRIALS="no", ADMIT_PORTAL_URL=offering.portal_url)
-    with served(create_app(without)) as other:
+    with serve_app(create_app(without)) as other:
         shown = other.get("/sign-in").text
         assert re.findall('href="([^"]+)"', shown) == ["/new-password"]
         assert re.findall('action="([^"]+)"', shown) == ["/sign-in", "/sign-in/company"]

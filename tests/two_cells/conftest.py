@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from tests.agent.running import RunningCell, RunningTenant, running_cell, running_tenant
+from tests.agent.cell_process import RunningCell, RunningTenant, running_cell, running_tenant
 from tests.postgres import Cluster, Database, Engines
 from tests.redis_server import RedisServer
 

@@ -2,19 +2,19 @@
 
 from dataclasses import replace
 
-from cli.demo.tools import Server, radclient
+from cli.demo.tools import RadiusServer, run_radclient
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.policies import service as policies
 from nac.tenants import moves
 from nac.tenants.standard_policy import STANDARD_DOCUMENT
-from tests.agent.running import RunningCell, RunningTenant
+from tests.agent.cell_process import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
-from tests.waiting import until
+from tests.polling import until
 
 MAC = "00:00:5e:00:53:01"
 
 
-class Moving:
+class MoveSteps:
     """The operator's steps, and the responses the tenant's NASes get."""
 
     def __init__(self, cell: RunningCell, tenant: RunningTenant) -> None:
@@ -34,16 +34,16 @@ class Moving:
             moves.enter_tenant(session, self.tenant.id)
             return moves.require_move(session, tenant_id=self.tenant.id)
 
-    def at(self, place: moves.CellAddress) -> Server:
+    def at(self, place: moves.CellAddress) -> RadiusServer:
         return replace(self.tenant.server, auth_port=place.auth_port, acct_port=place.acct_port)
 
-    def is_admitted(self, server: Server) -> bool:
+    def is_admitted(self, server: RadiusServer) -> bool:
         asked = (("User-Name", MAC), ("User-Password", MAC), ("Calling-Station-Id", MAC), ("NAS-Identifier", "sw"))
-        answer = radclient(server, "auth", asked, timeout_seconds=1)
+        answer = run_radclient(server, "auth", asked, timeout_seconds=1)
         assert answer is None or answer.code == "Access-Reject" or answer.code == "Access-Accept"
         return answer is not None and answer.code == "Access-Accept"
 
-    def account(self, server: Server, status: str, session_id: str, *, seconds: int = 5) -> bool:
+    def account(self, server: RadiusServer, status: str, session_id: str, *, seconds: int = 5) -> bool:
         """Sends accounting once. Returns whether it was acknowledged."""
         told = (
             ("User-Name", MAC),
@@ -53,7 +53,7 @@ class Moving:
             ("Acct-Session-Id", session_id),
             ("Acct-Session-Time", "60"),
         )
-        return radclient(server, "acct", told, timeout_seconds=seconds) is not None
+        return run_radclient(server, "acct", told, timeout_seconds=seconds) is not None
 
     def count(self, query) -> int:
         with session_scope(TenantScope(self.tenant.id), engine=self.tenant.engine) as session:

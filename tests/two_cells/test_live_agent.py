@@ -13,8 +13,8 @@ import pytest
 from cli.layout import CHECKOUT
 from loadtest.packet import ACCESS_REJECT, Secret
 from loadtest.radius_client import RadiusClient, Target
-from loadtest.workloads import BENCH_NAS, AccountingSource, Device, mab
-from tests.waiting import until
+from loadtest.workloads import BENCH_NAS, AccountingSource, BenchDevice, mab_request
+from tests.polling import until
 
 pytestmark = pytest.mark.early
 
@@ -79,9 +79,9 @@ def test_watch_shows_device_activity(cell, add_tenant, database, redis_server):
         watch.wait_note(f"Listening to {tenant.slug}.")
     with RadiusClient() as client:
         for mac in ("02aa00000001", "02aa00000002"):
-            asked = mab(target, mac, BENCH_NAS.attributes(), expected=ACCESS_REJECT)
+            asked = mab_request(target, mac, BENCH_NAS.attributes(), expected=ACCESS_REJECT)
             assert client.ask(asked).faults() == {}
-        source = AccountingSource([Device(target, "02aa00000001", None)], prefix="w")
+        source = AccountingSource([BenchDevice(target, "02aa00000001", None)], prefix="w")
         assert client.run(source, count=1, window=1).faults() == {}
     watches[0].wait_events(3)
     watches[1].wait_events(1)
@@ -94,7 +94,7 @@ def test_watch_shows_device_activity(cell, add_tenant, database, redis_server):
 
     def is_heard_again():
         with RadiusClient() as client:
-            client.ask(mab(target, "02aa00000003", BENCH_NAS.attributes(), expected=ACCESS_REJECT))
+            client.ask(mab_request(target, "02aa00000003", BENCH_NAS.attributes(), expected=ACCESS_REJECT))
         return len(watches[0].events) > 3
 
     until(is_heard_again, "the agent has found Redis again, too")

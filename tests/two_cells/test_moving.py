@@ -5,7 +5,7 @@ import time
 import pytest
 from sqlalchemy import func, select
 
-from cli.demo.tools import radclient
+from cli.demo.tools import run_radclient
 from nac.db import TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.errors import Conflict
@@ -14,8 +14,8 @@ from nac.nases import service as nases
 from nac.sites import service as sites
 from nac.tenants import moves
 from tests.factories.tenancy import ACTOR
-from tests.two_cells.moves import MAC, Moving, permit_known
-from tests.waiting import until
+from tests.polling import until
+from tests.two_cells.moves import MAC, MoveSteps, permit_known
 
 pytestmark = pytest.mark.early
 
@@ -25,7 +25,7 @@ _OWN_SECRET = "the-nas-has-one-of-its-own"
 def test_moved_tenant_keeps_sessions_and_accounting(cells, add_tenant, app_engine, owner_engine):
     one, other = cells
     tenant = add_tenant()
-    subject = Moving(one, tenant)
+    subject = MoveSteps(one, tenant)
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=MAC)
         nases.create_nas(
@@ -58,7 +58,7 @@ def test_moved_tenant_keeps_sessions_and_accounting(cells, add_tenant, app_engin
     took = time.monotonic() - switched
     assert subject.is_admitted(after), f"{took:.2f} s after the switch"
     until(lambda: not subject.is_admitted(before), "the cell before answers no more")
-    assert radclient(before, "auth", (("User-Name", "x"), ("User-Password", "x")), timeout_seconds=1) is None
+    assert run_radclient(before, "auth", (("User-Name", "x"), ("User-Password", "x")), timeout_seconds=1) is None
     assert not subject.account(before, "Stop", "s-1", seconds=1)
     assert subject.account(after, "Stop", "s-1")
     ended = select(func.count()).select_from(RadiusSession).where(RadiusSession.stopped_at.is_not(None))

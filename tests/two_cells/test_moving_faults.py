@@ -14,11 +14,11 @@ from nac.db import TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.models import AccountingLog, Cell, QuarantinedRecord, RadiusSession
 from nac.tenants import moves
-from tests.agent.running import RunningTenant
+from tests.agent.cell_process import RunningTenant
 from tests.factories.tenancy import ACTOR
+from tests.polling import until
 from tests.postgres import Database
-from tests.two_cells.moves import MAC, Moving, permit_known
-from tests.waiting import until
+from tests.two_cells.moves import MAC, MoveSteps, permit_known
 
 pytestmark = pytest.mark.early
 
@@ -37,8 +37,8 @@ def tenant(add_tenant, app_engine) -> RunningTenant:
 
 
 @pytest.fixture
-def subject(cells, tenant: RunningTenant) -> Moving:
-    return Moving(cells[0], tenant)
+def subject(cells, tenant: RunningTenant) -> MoveSteps:
+    return MoveSteps(cells[0], tenant)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from api.main import create_app
-from cli.demo.tools import Server, radclient
+from cli.demo.tools import RadiusServer, run_radclient
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import permissions_at
 from nac.api_tokens import service as tokens
@@ -16,8 +16,8 @@ from nac.clock import utc_now
 from nac.db import MspScope, PlatformScope, session_scope
 from nac.ids import TenantId
 from nac.msps import service as msps
-from tests.agent.running import LOOPBACK
-from tests.api.served import served, settings_of_public
+from tests.agent.cell_process import LOOPBACK
+from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.tenancy import ACTOR
 
 pytestmark = pytest.mark.early
@@ -36,7 +36,7 @@ def test_new_tenant_admits_an_approved_device_at_once(cell, database, app_engine
         )
     key = str(cell.folder / "master.key")
     settings = settings_of_public(database, tmp_path, ADMIT_MASTER_KEY_FILE=key)
-    with served(create_app(settings)) as api:
+    with serve_app(create_app(settings)) as api:
         api.timeout = 30
         api.headers["Authorization"] = f"Bearer {made.text}"
         began = time.monotonic()
@@ -49,9 +49,9 @@ def test_new_tenant_admits_an_approved_device_at_once(cell, database, app_engine
     with session_scope(PlatformScope(), engine=app_engine) as session:
         slot = cells.require_slot(session, tenant_id=TenantId(UUID(tenant.json()["id"])))
         secret = cell.signing.sealer.open(slot.secret_sealed, f"slot:{slot.id}").decode()
-    server = Server(LOOPBACK, slot.auth_port, slot.acct_port, secret)
+    server = RadiusServer(LOOPBACK, slot.auth_port, slot.acct_port, secret)
     verdicts = {}
     for mac in (MAC, "00:00:5e:00:53:02"):
         asked = (("User-Name", mac), ("User-Password", mac), ("Calling-Station-Id", mac), ("NAS-Identifier", "sw"))
-        verdicts[mac] = radclient(server, "auth", asked)
+        verdicts[mac] = run_radclient(server, "auth", asked)
     assert [answer and answer.code for answer in verdicts.values()] == ["Access-Accept", "Access-Reject"]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import Engine, func, select, update
 
-from cli.demo.tools import radclient
+from cli.demo.tools import run_radclient
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
 from nac.db import MspScope, TenantScope, session_scope
@@ -15,9 +15,9 @@ from nac.jobs import runner
 from nac.models import AuthLog, Job, Rollout, Tenant
 from nac.templates import rollouts, service
 from nac.templates.rollouts import RolloutStage
-from tests.agent.running import RunningCell, RunningTenant
+from tests.agent.cell_process import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
-from tests.waiting import until
+from tests.polling import until
 
 pytestmark = pytest.mark.early
 
@@ -32,7 +32,7 @@ def ask_all(tenant: RunningTenant) -> set[str]:
     answers = set()
     for mac in _MACS:
         asked = (("User-Name", mac), ("User-Password", mac), ("Calling-Station-Id", mac), ("NAS-Identifier", "sw"))
-        answer = radclient(tenant.server, "auth", asked, timeout_seconds=5)
+        answer = run_radclient(tenant.server, "auth", asked, timeout_seconds=5)
         answers.add("none" if answer is None else answer.code)
     return answers
 

@@ -16,8 +16,8 @@ from nac.enrolment import service as enrolment
 from nac.settings import load_settings
 from pki.bundles import certificates_pem
 from pki.keys import key_pem
-from tests.agent.running import RunningCell, RunningTenant
-from tests.api.served import served
+from tests.agent.cell_process import RunningCell, RunningTenant
+from tests.api.app_server import serve_app
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
 from tests.scep.client import Device
@@ -91,7 +91,7 @@ def office(
         "ADMIT_MASTER_KEY_FILE": str(cell.folder / "master.key"),
     }
     tenant = add_tenant()
-    with served(create_app(load_settings(variables))) as http:
+    with serve_app(create_app(load_settings(variables))) as http:
         yield Office(tenant, Server(http, f"/scep/{tenant.slug}"), tmp_path)
 
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from cli.demo.tools import Server, radclient
+from cli.demo.tools import RadiusServer, run_radclient
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.secret_rotations import service as rotations
 from nac.tenants import moves
-from tests.agent.running import RunningCell, RunningTenant
+from tests.agent.cell_process import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
-from tests.two_cells.moves import Moving
-from tests.waiting import next_second, until
+from tests.polling import next_second, until
+from tests.two_cells.moves import MoveSteps
 
 pytestmark = pytest.mark.early
 
@@ -37,25 +37,25 @@ class Rotating:
         return self.status().counts
 
     @property
-    def new(self) -> Server:
+    def new(self) -> RadiusServer:
         return replace(self.tenant.server, secret=NEW)
 
 
-def is_answered(server: Server, name: str = "sw-1", *, tries: int = 1) -> bool:
+def is_answered(server: RadiusServer, name: str = "sw-1", *, tries: int = 1) -> bool:
     asked = (("User-Name", MAC), ("User-Password", MAC), ("Calling-Station-Id", MAC), ("NAS-Identifier", name))
     for _ in range(tries):
-        answer = radclient(server, "auth", asked, timeout_seconds=1)
+        answer = run_radclient(server, "auth", asked, timeout_seconds=1)
         if answer is not None and answer.code in ("Access-Accept", "Access-Reject"):
             return True
     return False
 
 
-def accounts(server: Server, session_id: str) -> bool:
+def accounts(server: RadiusServer, session_id: str) -> bool:
     told = (
         *(("User-Name", MAC), ("Calling-Station-Id", MAC), ("NAS-Identifier", "sw-1")),
         *(("Acct-Status-Type", "Start"), ("Acct-Session-Id", session_id)),
     )
-    return any(radclient(server, "acct", told, timeout_seconds=1) is not None for _ in range(3))
+    return any(run_radclient(server, "acct", told, timeout_seconds=1) is not None for _ in range(3))
 
 
 def test_both_secrets_work_until_the_rotation_is_finished(cell, add_tenant):
@@ -118,7 +118,7 @@ def test_rotation_survives_a_crash_and_is_cancelled(cell, add_tenant):
 def test_rotation_follows_a_tenant_that_moves(cell, add_tenant):
     """Begun when the other cell was already prepared. The move waits until that cell accepts both secrets."""
     alpha = add_tenant()
-    subject, move = Rotating(cell, alpha), Moving(cell, alpha)
+    subject, move = Rotating(cell, alpha), MoveSteps(cell, alpha)
     after = move.at(move.step(moves.prepare_move, cell="cell-2", sealer=move.sealer).after)
     until(lambda: move.status().is_ready, "radiusd of the new cell answers with the secret")
     subject.step(rotations.start_rotation, sealer=subject.sealer, secret=NEW)

@@ -15,12 +15,12 @@ from nac.db import TenantScope, session_scope
 from nac.models import SelfTest
 from nac.self_tests import actions, runner, service
 from nac.self_tests.runner import SelfTestPlatform
-from tests.agent.running import LOOPBACK, RunningCell, RunningTenant
+from tests.agent.cell_process import LOOPBACK, RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
+from tests.polling import until
 from tests.postgres import Database
 from tests.redis_server import RedisServer
 from tests.self_tests.conftest import POLICY
-from tests.waiting import until
 from tests.worker.test_jobs import Query, query
 from tests.worker.test_worker import worker
 

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine
 
 from api.main import create_app
-from cli.demo.tools import Server, radclient
+from cli.demo.tools import RadiusServer, run_radclient
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import PermissionLevel, permissions_at
 from nac.api_tokens import service as tokens
@@ -21,8 +21,8 @@ from nac.mail.mailbox import Mailbox
 from nac.self_tests import runner
 from nac.tenants import service as tenants
 from nac.trials.service import LINK_LIFETIME
-from tests.agent.running import LOOPBACK, RunningCell
-from tests.api.served import served, settings_of_public
+from tests.agent.cell_process import LOOPBACK, RunningCell
+from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.tenancy import ACTOR
 from tests.mail.servers import mailbox_server
 from tests.postgres import Database
@@ -37,7 +37,7 @@ def test_sign_up_gives_a_working_tenant_within_a_minute(
 ):
     key = str(cell.folder / "master.key")
     settings = settings_of_public(database, tmp_path, ADMIT_TRIALS="yes", ADMIT_MASTER_KEY_FILE=key)
-    with served(create_app(settings)) as browser:
+    with serve_app(create_app(settings)) as browser:
         began = time.monotonic()
         assert browser.post("/sign-up", data=ANN).status_code == 202
         link = _open_mail(cell, worker_engine, Mailbox(tmp_path / "mail"))
@@ -96,9 +96,9 @@ def _admit_a_device(browser: httpx.Client, cell: RunningCell, engine: Engine, sl
     with session_scope(PlatformScope(), engine=engine) as session:
         slot = cells.require_slot(session, tenant_id=tenants.require_by_slug(session, slug=slug).id)
         secret = cell.signing.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)).decode()
-    server = Server(LOOPBACK, slot.auth_port, slot.acct_port, secret)
+    server = RadiusServer(LOOPBACK, slot.auth_port, slot.acct_port, secret)
     name = _MAC.replace(":", "")
     request = [("User-Name", name), ("User-Password", name), ("Calling-Station-Id", _MAC), ("NAS-Identifier", "sw1")]
-    answer = radclient(server, "auth", request, timeout_seconds=5)
+    answer = run_radclient(server, "auth", request, timeout_seconds=5)
     assert answer is not None
     assert answer.code == "Access-Accept"

@@ -13,10 +13,10 @@ from nac.models import Cell
 from nac.nases import service as nases
 from nac.nases.signatures import get_signing_history
 from nac.sites import service as sites
-from tests.agent.running import RunningCell, RunningTenant
+from tests.agent.cell_process import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
+from tests.polling import until
 from tests.radius.nas import without_signature
-from tests.waiting import until
 
 pytestmark = pytest.mark.early
 

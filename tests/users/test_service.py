@@ -12,13 +12,13 @@ from nac.ids import TenantId
 from nac.users import service as users
 from nac.users.passwords import compute_nt_hash, verify_password
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
-from tests.standing import laid_again
+from tests.row_snapshots import snapshotted
 
 PASSWORD = "correct horse"
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def tenant_id(app_engine: Engine, cell_engine: Engine) -> TenantId:
     return make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha").id
 

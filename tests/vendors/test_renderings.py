@@ -21,7 +21,7 @@ from nac.vendors import (
     known_vendor,
 )
 from nac.vendors.vendor import MAX_PASSPHRASE_LENGTH
-from tests.effort import examples
+from tests.run_depth import examples
 from tests.vendors.samples import EXPECTED, PASSPHRASE, SSID
 
 ROWS = [

@@ -5,9 +5,9 @@ import pytest
 from nac.identities.verifier_messages import UnreadablePairs, VerificationResult, decode_pairs, encode_pairs
 from nac.replica.store import ReplicaReader, ReplicaWriter
 from nac.secrets import MasterKeyFile, Sealer
-from radius.verifier.forecast import Forecast
+from radius.verifier.forecast import RejectForecast
 from radius.verifier.packet import Login
-from tests.radius.issued import Authorities
+from tests.radius.client_certificates import Authorities
 from tests.radius.tenants import Tenant
 
 STAFF = VerificationResult(source="directory", name="zoe", groups=("staff",))
@@ -32,7 +32,7 @@ def replica(tmp_path_factory):
 
 @pytest.fixture
 def forecast(replica):
-    return Forecast(replica)
+    return RejectForecast(replica)
 
 
 def request(name="zoe", mac="02-00-00-00-00-01", **more):

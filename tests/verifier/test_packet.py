@@ -18,7 +18,14 @@ from nac.identities.verifier_messages import (
     decode_result,
     encode_result,
 )
-from radius.verifier.packet import ACCESS_ACCEPT, ACCESS_REJECT, Refused, Unreadable, answer_packet, parse_login
+from radius.verifier.packet import (
+    ACCESS_ACCEPT,
+    ACCESS_REJECT,
+    RejectedDatagram,
+    UnreadableLogin,
+    make_response_packet,
+    parse_login,
+)
 
 SECRET = b"a-secret-of-the-tests"
 PROXY_STATE = 33
@@ -39,7 +46,7 @@ def test_login_from_radiusd_is_parsed(password):
 @pytest.mark.parametrize(("code", "messages"), [(ACCESS_ACCEPT, [b"a" * 253, b"b"]), (ACCESS_REJECT, [])])
 def test_response_is_signed_with_proxy_states_in_order(code, messages):
     login = parse_login(request(more=attribute(PROXY_STATE, b"1") + attribute(PROXY_STATE, b"2")), SECRET)
-    answer = answer_packet(login, code, messages, SECRET)
+    answer = make_response_packet(login, code, messages, SECRET)
     assert packet.reply_fault(answer, login.authenticator, Secret(SECRET)) == ""
     assert packet.reply_fault(answer, login.authenticator, Secret(SECRET + b"!")) != ""
     assert (answer[0], answer[1]) == (code, 9)
@@ -60,9 +67,9 @@ def test_response_is_signed_with_proxy_states_in_order(code, messages):
     ids=lambda datagram: f"{len(datagram)} octets",
 )
 def test_packet_not_signed_by_radiusd_is_dropped(datagram):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RejectedDatagram) as caught:
         parse_login(datagram, SECRET)
-    assert not isinstance(caught.value, Unreadable)
+    assert not isinstance(caught.value, UnreadableLogin)
 
 
 def signed(*attributes):
@@ -89,18 +96,18 @@ NAMED = attribute(USER_NAME, "anna") + attribute(NAS_IDENTIFIER, "slot_7")
     ids=lambda datagram: f"{len(datagram)} octets",
 )
 def test_signed_request_without_a_login_can_be_answered(datagram):
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(UnreadableLogin) as caught:
         parse_login(datagram, SECRET)
     asked = caught.value.asked
     assert (asked.identifier, asked.name, asked.password) == (9, b"", b"")
-    answer = answer_packet(asked, ACCESS_REJECT, [], SECRET)
+    answer = make_response_packet(asked, ACCESS_REJECT, [], SECRET)
     assert packet.reply_fault(answer, asked.authenticator, Secret(SECRET)) == ""
     assert answer.endswith(attribute(PROXY_STATE, b"5"))
 
 
 @given(st.binary(max_size=300))
 def test_any_datagram_is_parsed_or_dropped(datagram):
-    with pytest.raises(Refused):
+    with pytest.raises(RejectedDatagram):
         parse_login(datagram, SECRET)
 
 
@@ -111,7 +118,7 @@ def test_signed_request_with_one_octet_changed_is_dropped(place, octet):
     if datagram[place] == octet:
         octet ^= 1
     datagram[place] = octet
-    with pytest.raises(Refused):
+    with pytest.raises(RejectedDatagram):
         parse_login(bytes(datagram), SECRET)
 
 

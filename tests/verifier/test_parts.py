@@ -7,7 +7,7 @@ import pytest
 from nac.identities.verifier_messages import VerificationResult
 from radius.verifier.breaker import Breaker
 from radius.verifier.cache import PasswordCache
-from radius.verifier.gate import Full, Gate
+from radius.verifier.gate import Gate, GateFull
 
 HELD = VerificationResult(source="corp", name="anna", groups=("staff",))
 
@@ -130,7 +130,7 @@ class TestGate:
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             assert inside == [0, 1]
-            with pytest.raises(Full):
+            with pytest.raises(GateFull):
                 await login(3)
             release.set()
             await asyncio.gather(*tasks)

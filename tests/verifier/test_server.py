@@ -7,7 +7,7 @@ from loadtest import packet
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, NAS_IDENTIFIER, USER_NAME, Secret, attribute
 from nac.identities.verifier_messages import VerificationResult
 from radius.verifier import server as server_module
-from radius.verifier.server import Server
+from radius.verifier.server import VerifierServer
 
 SECRET = b"a-secret-of-the-tests"
 RADIUSD = ("127.0.0.1", 40000)
@@ -44,7 +44,7 @@ async def verify(slot, name, password):
 
 def run(*questions, delay):
     async def answered():
-        server, sent = Server(SECRET, verify, reject_delay_seconds=delay), Sent()
+        server, sent = VerifierServer(SECRET, verify, reject_delay_seconds=delay), Sent()
         server.connection_made(sent)
         for datagram in questions:
             server.datagram_received(datagram, RADIUSD)
@@ -78,6 +78,6 @@ def test_repeated_request_during_the_delay_is_verified_once():
 
 
 def test_number_of_delayed_rejects_is_limited(monkeypatch):
-    monkeypatch.setattr(server_module, "MOST_HELD", 1)
+    monkeypatch.setattr(server_module, "MAX_HELD", 1)
     packets, _ = run(question(1, b"bert"), question(2, b"carl"), delay=0.2)
     assert packets == [(ACCESS_REJECT, 2), (ACCESS_REJECT, 1)]

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from cli.account import is_root
-from loadtest.product_tenants import BenchTenants, Provisioned
-from loadtest.tenantry import GROUPS, BenchTenant, Endpoint
+from loadtest.bench_tenants import BenchTenants, ProvisionedTenant
+from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant
 from tests.whole.instance import CELL_DISK_BYTES, Instance
 from tests.whole.namespaces import Namespace
 
@@ -42,18 +42,20 @@ def started_instance(network: Namespace | None) -> Iterator[Instance]:
 
 
 @pytest.fixture(scope="package")
-def made_tenants(started_instance: Instance) -> tuple[Provisioned, Provisioned]:
+def made_tenants(started_instance: Instance) -> tuple[ProvisionedTenant, ProvisionedTenant]:
     maker = make_tenants(started_instance)
     alpha, bravo = (maker(slug, number) for number, slug in enumerate(("fault-alpha", "fault-bravo")))
     return alpha, bravo
 
 
-def make_tenants(instance: Instance) -> Callable[[str, int], Provisioned]:
+def make_tenants(instance: Instance) -> Callable[[str, int], ProvisionedTenant]:
     """Provisions through the product's services. Returns when the cell serves the tenant."""
     maker = BenchTenants(instance.installation, instance.home, print)
 
-    def make(slug: str, number: int) -> Provisioned:
-        devices = [Endpoint(f"02f{number:x}{device:08x}", GROUPS[device % len(GROUPS)]) for device in range(_DEVICES)]
+    def make(slug: str, number: int) -> ProvisionedTenant:
+        devices = [
+            BenchEndpoint(f"02f{number:x}{device:08x}", GROUPS[device % len(GROUPS)]) for device in range(_DEVICES)
+        ]
         made = maker.provision(BenchTenant(slug, devices), clients=1)
         maker.wait_live(made)
         return made

@@ -21,13 +21,13 @@ import psycopg
 from cli import envfile, health, procfs
 from cli.account import RunAs, is_root, require_account
 from cli.layout import CHECKOUT, Layout
-from cli.supervisor import State, Supervisor
-from loadtest.product import Installation
+from cli.supervisor import ProgramState, Supervisor
+from loadtest.installation import Installation
 from nac.settings import Settings, load_settings
 from radius.agent.paths import CellPaths
-from tests.frozen import frozen
+from tests.frozen_processes import frozen
+from tests.polling import until
 from tests.ports import free_row
-from tests.waiting import until
 
 PROCESSES = ("postgres", "redis", "agent", "api", "public", "enrolment", "worker")
 # One for each tenant that a test makes, in the long forms too, and a few that are free.
@@ -118,7 +118,7 @@ class Instance:
                 assert not self.var.exists()
                 assert not sessions.exists()
         finally:
-            procfs.end(self.processes())
+            procfs.end_processes(self.processes())
             self.take_disk_away()
             shutil.rmtree(sessions, ignore_errors=True)
             shutil.rmtree(self.home)
@@ -146,7 +146,7 @@ class Instance:
     def cell(self) -> CellPaths:
         return CellPaths(self.settings.cell_dir)
 
-    def states(self) -> dict[str, State]:
+    def states(self) -> dict[str, ProgramState]:
         return Supervisor(self.layout).states()
 
     def complaints(self) -> dict[str, str]:
@@ -246,7 +246,7 @@ def complaints(layout: Layout, settings: Settings) -> dict[str, str]:
     found = {name: "not running" for name in PROCESSES if name not in states or states[name].state != "RUNNING"}
     for name in PROCESSES:
         if name not in found:
-            wrong = health.complaint(name, layout, settings, started_at=states[name].started_at)
+            wrong = health.find_problem(name, layout, settings, started_at=states[name].started_at)
             if wrong:
                 found[name] = wrong
     return found

@@ -20,7 +20,7 @@ import pytest
 
 from cli import procfs
 from cli.account import is_root, require_account
-from cli.files import give_tree
+from cli.files import chown_tree
 from cli.layout import CHECKOUT
 from cli.rights import OPERATOR, RIGHTS
 from tests.whole.instance import Instance
@@ -251,7 +251,7 @@ def test_single_user_installation_is_migrated(well: Instance):
     for folder, folders, files in os.walk(well.var):
         for name in {*folders, *files} - {"admit.env", "layout.json", "lock", "passwords.seed"}:
             os.chown(os.path.join(folder, name), one.uid, one.gid, follow_symlinks=False)
-    give_tree(well.cell.sessions, one)
+    chown_tree(well.cell.sessions, one)
     keys = well.layout.keys
     for path in (keys / "enrolment").iterdir():
         path.rename(keys / path.name)

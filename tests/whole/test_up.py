@@ -12,11 +12,11 @@ import pytest
 
 from cli import procfs
 from cli.account import Account, is_root
-from cli.demo.tools import Server, radclient
+from cli.demo.tools import RadiusServer, run_radclient
 from cli.layout import CHECKOUT
 from radius.agent.paths import CellPaths
-from tests.refusing import bound
-from tests.waiting import until
+from tests.polling import until
+from tests.startup_refusal import occupied_port
 from tests.whole.instance import Instance
 from worker.priority import NICENESS
 
@@ -79,8 +79,8 @@ def test_nas_secret_is_active_when_the_command_returns(up: Instance):
     for command, secret in ((("add", "core-1", *switch), own), (("remove", "core-1"), tenant["radius_secret"])):
         done = up.admit("nas", *command, "-t", "nases")
         assert (done.returncode, done.stderr) == (0, "")
-        server = Server("127.0.0.1", tenant["auth_port"], tenant["acct_port"], secret)
-        assert radclient(server, "auth", [("User-Name", "nobody"), ("User-Password", "x")]) is not None
+        server = RadiusServer("127.0.0.1", tenant["auth_port"], tenant["acct_port"], secret)
+        assert run_radclient(server, "auth", [("User-Name", "nobody"), ("User-Password", "x")]) is not None
 
 
 @pytest.mark.long
@@ -192,7 +192,7 @@ def test_down_leaves_no_process_and_purge_leaves_no_file(up: Instance):
     assert up.admit("down").returncode == 0
     assert up.processes() == []
     assert up.admit("status").returncode == 1
-    with bound(socket.SOCK_DGRAM, up.first_port + 3):
+    with occupied_port(socket.SOCK_DGRAM, up.first_port + 3):
         done = up.try_up()
     assert done.returncode == 1
     assert f"UDP port {up.first_port + 3} of 127.0.0.1 is taken" in done.stderr

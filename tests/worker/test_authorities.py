@@ -16,8 +16,8 @@ from nac.models import StatusSource
 from tests.certificates.publisher import Publisher, publishing
 from tests.certificates.uploads import authority, pem
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
-from tests.pki.lists import make_crl
-from tests.standing import laid_again
+from tests.pki.crls import make_crl
+from tests.row_snapshots import snapshotted
 from worker.jobs import authorities
 
 NOW = utc_now().replace(microsecond=0)
@@ -25,7 +25,7 @@ CORPORATE = authority("Corp CA", NOW)
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
     return make_platform(app_engine, cell_engine)
 
@@ -34,7 +34,7 @@ def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
 def process(worker_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
     monkeypatch.setenv("ADMIT_OUTBOUND_NETWORKS", "127.0.0.0/8")
-    monkeypatch.setattr(authorities, "_TENANT_SECONDS", 2.0)
+    monkeypatch.setattr(authorities, "_TENANT_BUDGET_SECONDS", 2.0)
     set_process_engine(worker_engine)
     yield
     set_process_engine(None)

@@ -14,9 +14,9 @@ from nac.certificates.service import revoke_certificate
 from nac.clock import utc_now
 from nac.db import TenantScope, make_engine, session_scope, set_process_engine
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
+from tests.commit_kills import AFTER, killed_at_commit
 from tests.factories.certificates import SIGNING, Certified, write_master_key
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
-from tests.killed import AFTER, killed_at_commit
 from tests.postgres import Database
 from worker.jobs.certificates import publish, settle
 

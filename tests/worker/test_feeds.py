@@ -13,10 +13,10 @@ from tests.factories.tenancy import Platform
 from tests.feeds.conftest import Tenancy, tenancy, webhook
 from tests.feeds.syslog_receiver import SyslogReceiver
 from tests.feeds.webhook_receiver import LOCALHOST, WebhookReceiver
-from tests.outbound.listening import listening
+from tests.outbound.listener import listening
+from tests.polling import PATIENCE_SECONDS
 from tests.postgres import Database
 from tests.redis_server import RedisServer
-from tests.waiting import PATIENCE_SECONDS
 from tests.worker.test_worker import last_heartbeat, redis_server, wait_for, worker  # noqa: F401  # fixture
 
 pytestmark = pytest.mark.early

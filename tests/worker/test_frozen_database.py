@@ -10,7 +10,7 @@ import pytest
 
 from nac.errors import DatabaseSilent
 from tests.factories.certificates import write_master_key
-from tests.forked import run_forked
+from tests.forked_processes import run_forked
 from tests.postgres import Cluster, Database
 
 _DEADLINE_SECONDS = 1
@@ -25,7 +25,7 @@ def _statement_deadline() -> Callable[[], object]:
 
     assert app.app.conf.task_soft_time_limit > app._STATEMENT_SECONDS, "the job's own limit comes first"
     app._STATEMENT_SECONDS = _DEADLINE_SECONDS
-    app._own_engine()
+    app._create_process_engine()
     job: Callable[[], object] = enrich
     return job
 
@@ -33,11 +33,11 @@ def _statement_deadline() -> Callable[[], object]:
 def _long_jobs_deadline() -> Callable[[], object]:
     """A job with its own time budget."""
     from worker import app
-    from worker.jobs import asked
+    from worker.jobs import job_queue
 
-    pytest.MonkeyPatch().setattr(asked, "LONG_STATEMENT_SECONDS", _DEADLINE_SECONDS)
-    app._own_engine()
-    job: Callable[[], object] = asked.run
+    pytest.MonkeyPatch().setattr(job_queue, "LONG_STATEMENT_SECONDS", _DEADLINE_SECONDS)
+    app._create_process_engine()
+    job: Callable[[], object] = job_queue.run
     return job
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from api.main import create_app
 from nac.accounts.owners import Owner
 from nac.ids import TenantId
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import make_token as make_token
 from tests.factories.certificates import write_master_key
 from tests.factories.tenancy import Platform, make_tenant
@@ -54,7 +54,7 @@ def client(
     tenant_id = TenantId(make_tenant(app_engine, platform, "alpha").id)
     monkeypatch.setenv("ADMIT_MASTER_KEY_FILE", str(write_master_key(tmp_path)))
     app = create_app(settings_of_public(database, tmp_path, ADMIT_REDIS_URL=redis_server.url))
-    with served(app) as client:
+    with serve_app(app) as client:
         client.headers["Authorization"] = f"Bearer {make_token(Owner(tenant_id=tenant_id))}"
         yield client
 

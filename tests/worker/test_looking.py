@@ -13,13 +13,13 @@ from tests.factories.certificates import certify
 from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database
 from worker.jobs import (
-    asked,
     audit,
     certificates,
+    dispatch,
     endpoints,
     exports,
     feeds,
-    looking,
+    job_queue,
     mail,
     redecisions,
     self_tests,
@@ -66,13 +66,13 @@ CASES: dict[str, tuple[Task, LiteralString, LiteralString]] = {
         " (gen_random_uuid(), 'y', 'x', 'x', 'queued', now() + interval '1 minute')",
     ),
     "a job": (
-        asked.run,
+        job_queue.run,
         "INSERT INTO jobs (kind, title, asked_by) VALUES ('x', 'x', 'x')",
         "INSERT INTO jobs (kind, title, asked_by, state, due_at) VALUES ('x', 'x', 'x', 'done', now()),"
         " ('x', 'x', 'x', 'running', now() + interval '1 minute')",
     ),
     "a job whose worker has died": (
-        asked.run,
+        job_queue.run,
         "INSERT INTO jobs (kind, title, asked_by, state) VALUES ('x', 'x', 'x', 'running')",
         "SELECT",
     ),
@@ -157,7 +157,7 @@ def execute(database: Database, sql: LiteralString) -> None:
 
 
 def waiting() -> list[str]:
-    return sorted(looking.waiting())
+    return sorted(dispatch.list_waiting_jobs())
 
 
 @pytest.mark.parametrize(("job", "due", "near"), CASES.values(), ids=CASES)

@@ -8,7 +8,7 @@ from celery import Celery
 from celery.beat import ScheduleEntry, Scheduler
 
 from nac.errors import DatabaseUnavailable
-from worker.outages import OnceAMinute, without_traceback
+from worker.log_filters import SchedulingErrorFilter, drop_outage_traceback
 
 
 @pytest.mark.parametrize(("error", "traceback"), [(DatabaseUnavailable("gone"), False), (ValueError("odd"), True)])
@@ -18,12 +18,12 @@ def test_job_failing_for_the_database_logs_one_line(error, traceback, caplog):
         raise error
 
     logger = logging.getLogger("celery.app.trace")
-    logger.addFilter(without_traceback)
+    logger.addFilter(drop_outage_traceback)
     try:
         with caplog.at_level("ERROR"):
             job.apply()
     finally:
-        logger.removeFilter(without_traceback)
+        logger.removeFilter(drop_outage_traceback)
     assert str(error) in caplog.text
     assert ("Traceback" in caplog.text) == traceback
 
@@ -42,7 +42,7 @@ def test_jobs_waiting_for_redis_log_one_line_per_minute(caplog: pytest.LogCaptur
         return caplog.text.splitlines()
 
     logger = logging.getLogger("celery.beat")
-    filter_: Callable[[logging.LogRecord], bool] = OnceAMinute(lambda: now)
+    filter_: Callable[[logging.LogRecord], bool] = SchedulingErrorFilter(lambda: now)
     logger.addFilter(filter_)
     try:
         [line] = pass_on(3)

@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from api.main import create_app
 from nac.accounts.owners import Owner
 from nac.ids import TenantId
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import make_token as make_token
 from tests.factories.certificates import write_master_key
 from tests.factories.tenancy import Platform, make_tenant
@@ -49,7 +49,7 @@ def test_api_works_without_redis_and_the_worker_catches_up(
         assert client.post("/v1/tenants/alpha/endpoints", json={"mac": mac}).status_code == 201
 
     app = create_app(settings_of_public(database, tmp_path, ADMIT_REDIS_URL=redis_server.url))
-    with worker(database, redis_server, tmp_path), served(app) as client:
+    with worker(database, redis_server, tmp_path), serve_app(app) as client:
         client.headers["Authorization"] = f"Bearer {make_token(Owner(tenant_id=tenant_id))}"
         add(client, "00:00:5e:00:53:01")
         wait_for(lambda: sealed("00:00:5e:00:53:01"), tmp_path)

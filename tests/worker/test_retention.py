@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from sqlalchemy import Engine
 
-from cli.health import platform_alarms
+from cli.health import read_platform_alarms
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope, set_process_engine
 from nac.exports import service
@@ -89,7 +89,7 @@ def test_jobs_take_their_settings_from_the_environment(
             monkeypatch.setenv("ADMIT_DATABASE_MAX_BYTES", most)
             enforce()
             publish()
-            assert [alarm["code"] for alarm in platform_alarms(load_settings())] == told
+            assert [alarm["code"] for alarm in read_platform_alarms(load_settings())] == told
         # Files are also kept while the clock is not trusted.
         stray.mkdir(parents=True)
         with psycopg.connect(database.owner_url) as connection:

@@ -21,11 +21,11 @@ from nac.db import TenantScope, session_scope, set_process_engine
 from nac.secrets import MasterKeyFile, Sealer
 from tests.factories.certificates import certify
 from tests.factories.tenancy import Platform, make_tenant
+from tests.polling import PATIENCE_SECONDS
 from tests.postgres import Database
 from tests.redis_server import RedisServer
-from tests.waiting import PATIENCE_SECONDS
+from worker.constants import HEARTBEAT_KEY
 from worker.jobs.certificates import renew, warn
-from worker.names import HEARTBEAT_KEY
 from worker.priority import NICENESS
 
 pytestmark = pytest.mark.early

@@ -8,7 +8,7 @@ from celery import shared_task
 from nac.alarms import service
 from nac.db import PlatformScope, session_scope
 from nac.settings import load_settings
-from worker.names import ALARMS_INTERVAL_SECONDS, ALARMS_KEY
+from worker.constants import ALARMS_INTERVAL_SECONDS, ALARMS_KEY
 
 
 @shared_task(name="alarms.publish", ignore_result=True)

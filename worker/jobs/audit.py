@@ -13,12 +13,12 @@ from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
 
 # Limit for a run; the rest follows in the next one.
-_SECONDS = 30.0
+_TIME_BUDGET_SECONDS = 30.0
 
 
 @shared_task(name="audit.seal", ignore_result=True)
 def seal() -> None:
-    until = time.monotonic() + _SECONDS
+    until = time.monotonic() + _TIME_BUDGET_SECONDS
     while time.monotonic() < until:
         with session_scope(PlatformScope()) as session:
             if seal_waiting_entries(session, keys=load_or_create_keys(session, _sealer()), now=utc_now()) < BATCH_SIZE:

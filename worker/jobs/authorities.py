@@ -20,9 +20,9 @@ from nac.settings import load_settings
 _log = logging.getLogger(__name__)
 _CONNECTIONS = 16
 # Slow servers cost time only of their own tenants, and a run stays below the jobs' time limit.
-_TENANTS_AT_ONCE = 8
-_TENANT_SECONDS = 60.0
-_TURN_SECONDS = 200.0
+_MAX_CONCURRENT_TENANTS = 8
+_TENANT_BUDGET_SECONDS = 60.0
+_TIME_BUDGET_SECONDS = 200.0
 
 
 @shared_task(name="authorities.refresh_status", ignore_result=True)
@@ -37,28 +37,30 @@ def refresh_status() -> None:
 
 
 async def _refresh(waiting: list[TenantId], reach: OutboundReach) -> None:
-    places = asyncio.Semaphore(_TENANTS_AT_ONCE)
+    places = asyncio.Semaphore(_MAX_CONCURRENT_TENANTS)
     # In random order, so that a full run skips different tenants.
     order = SystemRandom().sample(waiting, len(waiting))
     async with OutboundTransport(reach, tls=ssl.create_default_context(), connections=_CONNECTIONS) as transport:
         web = HttpClient(transport)
         try:
-            async with asyncio.timeout(_TURN_SECONDS):
+            async with asyncio.timeout(_TIME_BUDGET_SECONDS):
                 await asyncio.gather(*(_refresh_one(tenant_id, web, places) for tenant_id in order))
         except TimeoutError:
-            _log.warning("external authorities take longer than %d s; the rest follows in the next run", _TURN_SECONDS)
+            _log.warning(
+                "external authorities take longer than %d s; the rest follows in the next run", _TIME_BUDGET_SECONDS
+            )
 
 
 async def _refresh_one(tenant_id: TenantId, web: HttpClient, places: asyncio.Semaphore) -> None:
     async with places:
         try:
-            async with asyncio.timeout(_TENANT_SECONDS):
+            async with asyncio.timeout(_TENANT_BUDGET_SECONDS):
                 await external_status.refresh_tenant_status(tenant_id, web, now=utc_now())
         except TimeoutError:
             _log.warning(
                 "external authorities of tenant %s take longer than %d s; the rest follows in the next run",
                 tenant_id,
-                _TENANT_SECONDS,
+                _TENANT_BUDGET_SECONDS,
             )
         except Unavailable:
             raise

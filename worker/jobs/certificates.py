@@ -16,12 +16,12 @@ from nac.errors import AdmitError, DatabaseUnavailable, Unavailable
 from nac.ids import TenantId
 from nac.models import Tenant
 from nac.settings import load_settings
-from worker.turns import all_tenants
+from worker.tenant_turns import iterate_tenants
 
 _log = logging.getLogger(__name__)
 _ACTOR = "system:worker"
 # After this time the rest follows in the next run, so that no job occupies a worker for long.
-_SECONDS = 60
+_TIME_BUDGET_SECONDS = 60
 
 
 @shared_task(
@@ -97,7 +97,7 @@ def _settle(tenant_id: TenantId) -> None:
 
 def _for_each_tenant(work: Callable[[TenantId], None], complaint: str, which: Iterable[TenantId] | None = None) -> None:
     """Run `work` for these tenants, by default all."""
-    for tenant_id in _tenants() if which is None else which:
+    for tenant_id in _list_tenants() if which is None else which:
         try:
             work(tenant_id)
         except DatabaseUnavailable:
@@ -106,8 +106,8 @@ def _for_each_tenant(work: Callable[[TenantId], None], complaint: str, which: It
             _log.exception("tenant %s: %s", tenant_id, complaint)
 
 
-def _tenants() -> Iterator[TenantId]:
-    return (TenantId(tenant.id) for tenant in all_tenants() if tenant.status != "deleting")
+def _list_tenants() -> Iterator[TenantId]:
+    return (TenantId(tenant.id) for tenant in iterate_tenants() if tenant.status != "deleting")
 
 
 @shared_task(name="certificates.settle", ignore_result=True)
@@ -121,7 +121,7 @@ def settle() -> None:
 @shared_task(name="certificates.publish", ignore_result=True)
 def publish() -> None:
     """Publish due revocation lists and OCSP signers of all authorities."""
-    deadline = time.monotonic() + _SECONDS
+    deadline = time.monotonic() + _TIME_BUDGET_SECONDS
     with session_scope(PlatformScope()) as session:
         waiting = publication.list_due(session, now=utc_now())
     if not waiting:

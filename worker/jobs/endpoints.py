@@ -11,19 +11,19 @@ from nac.endpoints.enrichment import enrich_batch
 from nac.endpoints.expiry import record_expired_approvals
 from nac.errors import Unavailable
 from nac.ids import TenantId
-from worker.turns import all_tenants, take_turns
+from worker.tenant_turns import iterate_tenants, run_in_turns
 
 # After this time the rest continues a second later, so that no job occupies a worker for long.
-_SECONDS = 20
+_TIME_BUDGET_SECONDS = 20
 
 
 @shared_task(name="endpoints.enrich", ignore_result=True)
 def enrich() -> None:
     """Update discovered endpoints, vendors, profiles and groups by rule, for all tenants with changes."""
-    deadline = time.monotonic() + _SECONDS
+    deadline = time.monotonic() + _TIME_BUDGET_SECONDS
     with session_scope(PlatformScope()) as session:
         waiting = [TenantId(tenant_id) for tenant_id in enrichment_queue.list_tenants(session)]
-    take_turns(
+    run_in_turns(
         waiting,
         lambda session, tenant_id: enrich_batch(session, tenant_id=tenant_id) > 0,
         until=deadline,
@@ -36,7 +36,7 @@ def enrich() -> None:
 )
 def expire() -> None:
     """Delete discovered endpoints that were not seen for long."""
-    for tenant in all_tenants():
+    for tenant in iterate_tenants():
         while _expire_batch(TenantId(tenant.id)) == BATCH_SIZE:
             continue
 
@@ -44,7 +44,7 @@ def expire() -> None:
 @shared_task(name="endpoints.tell_expired", ignore_result=True)
 def tell_expired() -> None:
     """Record approvals that have ended."""
-    deadline = time.monotonic() + _SECONDS
+    deadline = time.monotonic() + _TIME_BUDGET_SECONDS
     while time.monotonic() < deadline:
         with session_scope(PlatformScope()) as session:
             if not record_expired_approvals(session):

@@ -13,7 +13,7 @@ from nac.retention import clock
 from nac.settings import load_settings
 
 # Below the soft time limit by more than a file takes; then another export has its turn.
-_SECONDS = 60
+_TIME_BUDGET_SECONDS = 60
 
 
 @shared_task(name="exports.run", ignore_result=True)
@@ -22,7 +22,7 @@ def run() -> None:
     settings = load_settings()
     limits = runner.ExportLimits(
         least_free_bytes=settings.export_least_free_bytes,
-        seconds=_SECONDS,
+        seconds=_TIME_BUDGET_SECONDS,
         tenant_max_bytes=settings.export_tenant_max_bytes,
     )
     runner.run_next_export(ExportFolder(settings.export_dir), limits)

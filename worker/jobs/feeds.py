@@ -14,9 +14,9 @@ from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
 
 # After this time other feeds have their turn.
-_FEED_SECONDS = 5.0
+_FEED_BUDGET_SECONDS = 5.0
 # Including pending requests, it stays below the jobs' time limit.
-_TURN_SECONDS = 120.0
+_TIME_BUDGET_SECONDS = 120.0
 
 
 @shared_task(name="feeds.deliver", ignore_result=True)
@@ -31,7 +31,7 @@ def deliver_all() -> None:
         ways = DeliveryContext(settings.outbound_reach, cache(lambda: Sealer(MasterKeyFile(settings.master_key_file))))
         asyncio.run(
             delivery_turns.deliver_due(
-                session, partial(deliver_feed, ways=ways, seconds=_FEED_SECONDS), seconds=_TURN_SECONDS
+                session, partial(deliver_feed, ways=ways, seconds=_FEED_BUDGET_SECONDS), seconds=_TIME_BUDGET_SECONDS
             )
         )
 

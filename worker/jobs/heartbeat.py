@@ -5,7 +5,7 @@ from celery import shared_task
 
 from nac.clock import epoch_seconds
 from nac.settings import load_settings
-from worker.names import HEARTBEAT_KEY
+from worker.constants import HEARTBEAT_KEY
 
 _KEPT_SECONDS = 3600
 

@@ -22,10 +22,10 @@ _DAYS_AHEAD = 7
 )
 def ensure_partitions() -> None:
     """Create missing daily partitions from yesterday to a week ahead."""
-    make_partitions()
+    create_partitions()
 
 
-def make_partitions(*, engine: Engine | None = None) -> None:
+def create_partitions(*, engine: Engine | None = None) -> None:
     """Create each partition in its own transaction, so that waiting for one lock holds no other.
 
     Raises Unavailable at the end if long writes to the default partition blocked some.

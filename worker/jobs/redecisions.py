@@ -11,20 +11,20 @@ from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import Conflict, Unavailable
 from nac.ids import TenantId
 from nac.redecisions import completion, failures, runner
-from worker.turns import all_tenants, take_turns
+from worker.tenant_turns import iterate_tenants, run_in_turns
 
 COLLECT = text("SELECT collect_redecision_marks()")
 _WAITING = text("SELECT tenants_to_redecide()")
-_HELD = text("SELECT tenants_with_waiting_redecisions()")
+_WAITING_FOR_PERSON = text("SELECT tenants_with_waiting_redecisions()")
 # After this time the rest continues a second later, so that no job occupies a worker for long.
-_SECONDS = 20
+_TIME_BUDGET_SECONDS = 20
 _KEPT_DAYS = 30
 
 
 @shared_task(name="redecisions.advance", ignore_result=True)
 def advance() -> None:
     """Advance re-decisions of all tenants: decide sessions again, and queue requests to their NASes."""
-    deadline = time.monotonic() + _SECONDS
+    deadline = time.monotonic() + _TIME_BUDGET_SECONDS
     with session_scope(PlatformScope()) as session:
         session.execute(COLLECT)
     with session_scope(PlatformScope()) as session:
@@ -43,7 +43,7 @@ def advance() -> None:
         return more
 
     # In random order, so that a full run skips different tenants.
-    take_turns(
+    run_in_turns(
         SystemRandom().sample(waiting, len(waiting)),
         turn,
         until=deadline,
@@ -58,11 +58,11 @@ def advance() -> None:
 def clear_waiting() -> None:
     """Clear waiting approvals of sessions that have ended, for all tenants."""
     with session_scope(PlatformScope()) as session:
-        waiting = [TenantId(tenant_id) for tenant_id in session.scalars(_HELD)]
-    take_turns(
+        waiting = [TenantId(tenant_id) for tenant_id in session.scalars(_WAITING_FOR_PERSON)]
+    run_in_turns(
         SystemRandom().sample(waiting, len(waiting)),
         lambda session, tenant_id: completion.settle_waiting(session, tenant_id=tenant_id),
-        until=time.monotonic() + _SECONDS,
+        until=time.monotonic() + _TIME_BUDGET_SECONDS,
         complaint="cannot clear its waiting approvals",
     )
 
@@ -72,6 +72,6 @@ def clear_waiting() -> None:
 )
 def prune() -> None:
     """Delete old re-decisions."""
-    for tenant in all_tenants():
+    for tenant in iterate_tenants():
         with session_scope(TenantScope(TenantId(tenant.id))) as session:
             runner.prune(session, tenant_id=TenantId(tenant.id), days=_KEPT_DAYS)

@@ -10,7 +10,7 @@ from nac.retention.row_deletion import DeletionWindow
 from nac.settings import load_settings
 
 # After this time the rest follows in the next run, so that no job occupies a worker for long.
-_SECONDS = 120
+_TIME_BUDGET_SECONDS = 120
 
 
 @shared_task(
@@ -22,7 +22,7 @@ def enforce() -> None:
     enforce_retention(
         at=clock.read_clock(),
         window=DeletionWindow(*settings.retention_window),
-        seconds=_SECONDS,
+        seconds=_TIME_BUDGET_SECONDS,
         folder=ExportFolder(settings.export_dir),
         database_max_bytes=settings.database_max_bytes,
     )

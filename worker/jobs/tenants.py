@@ -12,10 +12,10 @@ from nac.settings import load_settings
 from nac.tenant_files.file_jobs import get_folder
 from nac.tenant_files.tenant_purge import delete_last_files, delete_old_files, purge_due
 from nac.tenants.log_purge import delete_logs as delete_logs_of_purged
-from worker.names import LONG_SECONDS, LONG_STATEMENT_SECONDS
+from worker.constants import LONG_JOB_SECONDS, LONG_STATEMENT_SECONDS
 
 # Below the soft time limit; the rest follows an hour later.
-_SECONDS = 200
+_TIME_BUDGET_SECONDS = 200
 
 
 @shared_task(
@@ -23,7 +23,7 @@ _SECONDS = 200
 )
 def delete_logs() -> None:
     """Delete the logs of purged tenants, in batches."""
-    delete_logs_of_purged(seconds=_SECONDS)
+    delete_logs_of_purged(seconds=_TIME_BUDGET_SECONDS)
 
 
 # The file of a large tenant takes longer than the usual limit, and would restart forever.
@@ -32,8 +32,8 @@ def delete_logs() -> None:
     autoretry_for=(Unavailable,),
     retry_backoff=True,
     max_retries=3,
-    soft_time_limit=LONG_SECONDS,
-    time_limit=LONG_SECONDS + 30,
+    soft_time_limit=LONG_JOB_SECONDS,
+    time_limit=LONG_JOB_SECONDS + 30,
 )
 def purge() -> None:
     """Delete tenants whose grace period has ended, each after writing its tenant file."""

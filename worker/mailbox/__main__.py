@@ -7,12 +7,12 @@ from aiosmtpd.smtp import SMTP
 
 from nac.mail.mailbox import MAX_MAIL_BYTES, Mailbox
 from nac.settings import load_settings
-from worker.mailbox.taking import Taking
+from worker.mailbox.handler import MailboxHandler
 
 
 async def _serve() -> None:
     settings = load_settings()
-    taking = Taking(Mailbox(settings.mailbox_dir))
+    taking = MailboxHandler(Mailbox(settings.mailbox_dir))
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for ending in (signal.SIGTERM, signal.SIGINT):

@@ -7,9 +7,9 @@ from typing import BinaryIO
 
 import click
 
+from cli.command_context import CommandContext
 from cli.commands.policy.group import command, document_argument, read_document, read_text, slug_option
-from cli.domain import Domain
-from cli.mistakes import mistakes_listed
+from cli.mistakes import report_policy_mistakes
 from cli.output import Row, json_option, show_json, show_list, show_one, tenant_option
 from nac.dictionary import DictionaryDamaged, read_dictionary
 from nac.engine import Policy as CompiledPolicy
@@ -55,7 +55,7 @@ def validate(file: BinaryIO, tenant: str | None, as_json: bool) -> None:
         _check(file, tenant, as_json=as_json)
         return
     replies = _installed_dictionary()
-    with mistakes_listed(as_json=as_json):
+    with report_policy_mistakes(as_json=as_json):
         compiled = compile_policy(read_document(file), replies=replies)
     _tell_valid(compiled, as_json=as_json)
 
@@ -81,7 +81,7 @@ def check(file: BinaryIO, tenant: str, as_json: bool) -> None:
 
 
 def _check(file: BinaryIO, tenant: str, *, as_json: bool) -> None:
-    with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
+    with report_policy_mistakes(as_json=as_json), CommandContext().tenant(tenant) as (session, tenant_id):
         compiled = policies.check_document(
             session, tenant_id=tenant_id, document=read_document(file), refuse_absent=True
         )
@@ -117,8 +117,8 @@ def save(file: BinaryIO, tenant: str, slug: str, name: str, comment: str, as_jso
     """Save FILE as the draft of a policy, and create the policy if needed. The draft is not in force until you publish
     it.
     """
-    domain = Domain()
-    with mistakes_listed(as_json=as_json), domain.tenant(tenant) as (session, tenant_id):
+    domain = CommandContext()
+    with report_policy_mistakes(as_json=as_json), domain.tenant(tenant) as (session, tenant_id):
         text = read_text(file)
         document = parse_policy_text(text)
         slug = slug or policies.find_policy(session, tenant_id=tenant_id).slug
@@ -143,7 +143,7 @@ def save(file: BinaryIO, tenant: str, slug: str, name: str, comment: str, as_jso
 @json_option
 def rename(name: str, tenant: str, slug: str, as_json: bool) -> None:
     """Rename a policy to NAME. Its slug does not change."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         slug = slug or policies.find_policy(session, tenant_id=tenant_id).slug
         policy = policies.rename_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=slug, name=name)
@@ -158,7 +158,7 @@ def rename(name: str, tenant: str, slug: str, as_json: bool) -> None:
 @json_option
 def show(tenant: str, slug: str, number: int | None, as_json: bool) -> None:
     """Print the document of a version. With --json, also the version's data."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         slug = policies.find_policy(session, tenant_id=tenant_id, slug=slug).slug
         version = policies.require_version(session, tenant_id=tenant_id, slug=slug, number=number)
     if as_json:
@@ -176,7 +176,7 @@ def show(tenant: str, slug: str, number: int | None, as_json: bool) -> None:
 @json_option
 def list_(tenant: str, slug: str | None, as_json: bool) -> None:
     """List policies, or the versions of one."""
-    with Domain().tenant(tenant) as (session, tenant_id):
+    with CommandContext().tenant(tenant) as (session, tenant_id):
         if slug is None:
             rows = [_policy_row(policy) for policy in policies.list_policies(session, tenant_id=tenant_id)]
         else:

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 
 import click
 
+from cli.command_context import CommandContext
 from cli.commands.policy.documents import version_row
 from cli.commands.policy.group import command, slug_option
 from cli.commands.policy.replaying import tell_differences
-from cli.domain import Domain
-from cli.mistakes import mistakes_listed
-from cli.output import json_option, printable, show_json, show_one, tenant_option
+from cli.mistakes import report_policy_mistakes
+from cli.output import escape_unprintable, json_option, show_json, show_one, tenant_option
 from nac.policies import service as policies
 from nac.policies.json_rows import replay_row
 from nac.policies.policy_tests import test_row
@@ -20,14 +20,14 @@ from nac.sites import service as sites
 @contextmanager
 def _refusals_told(*, as_json: bool) -> Iterator[None]:
     """Report mistakes, failing tests and differences that block a version."""
-    with mistakes_listed(as_json=as_json):
+    with report_policy_mistakes(as_json=as_json):
         try:
             yield
         except policies.PolicyTestsFailed as exc:
             if as_json:
                 show_json({"published": False, "failed_tests": [test_row(failure) for failure in exc.failures]})
             else:
-                click.echo("\n".join(printable(line) for line in f"Error: {exc}".splitlines()), err=True)
+                click.echo("\n".join(escape_unprintable(line) for line in f"Error: {exc}".splitlines()), err=True)
             raise click.exceptions.Exit(1) from exc
         except policies.UnacknowledgedDifferences as exc:
             if as_json:
@@ -55,7 +55,7 @@ def publish(tenant: str, slug: str, number: int | None, acknowledge: str, as_jso
     Fails if a test of the policy fails. If the tenant requires a replay, also fails on differences that you did not
     acknowledge.
     """
-    domain = Domain()
+    domain = CommandContext()
     with _refusals_told(as_json=as_json), domain.change(tenant) as (session, tenant_id):
         version = policies.publish_policy(
             session,
@@ -76,7 +76,7 @@ def publish(tenant: str, slug: str, number: int | None, acknowledge: str, as_jso
 @json_option
 def rollback(tenant: str, slug: str, number: int, comment: str, as_json: bool) -> None:
     """Publish an earlier version again, as a new version. Its tests must pass; no replay is required."""
-    domain = Domain()
+    domain = CommandContext()
     with _refusals_told(as_json=as_json), domain.change(tenant) as (session, tenant_id):
         version = policies.roll_back_policy(
             session,
@@ -96,7 +96,7 @@ def rollback(tenant: str, slug: str, number: int, comment: str, as_json: bool) -
 @json_option
 def assign(tenant: str, slug: str, site: str, as_json: bool) -> None:
     """Assign the policy to a site."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         policy = policies.find_policy(session, tenant_id=tenant_id, slug=slug)
         sites.assign_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=site, policy_id=policy.id)
@@ -116,7 +116,7 @@ def assign(tenant: str, slug: str, site: str, as_json: bool) -> None:
 @json_option
 def remove(tenant: str, slug: str, as_json: bool) -> None:
     """Delete a policy with all its versions. It must be assigned to no site."""
-    domain = Domain()
+    domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         policies.delete_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=slug)
     show_one({"removed": slug}, as_json=as_json)

@@ -2,9 +2,9 @@
 
 import click
 
+from cli.command_context import CommandContext
 from cli.commands.policy.group import command, slug_option
-from cli.domain import Domain
-from cli.mistakes import mistakes_listed
+from cli.mistakes import report_policy_mistakes
 from cli.output import json_option, show_json, show_list, tenant_option
 from nac.policies.hits import count_hits, hit_rows
 
@@ -18,7 +18,7 @@ def hits(tenant: str, slug: str, as_json: bool) -> None:
 
     Marks rules without a hit since publication.
     """
-    with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
+    with report_policy_mistakes(as_json=as_json), CommandContext().tenant(tenant) as (session, tenant_id):
         counts = count_hits(session, tenant_id=tenant_id, slug=slug)
     rows = hit_rows(counts)
     published = counts.published_at and counts.published_at.isoformat(timespec="seconds")

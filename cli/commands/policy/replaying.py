@@ -5,10 +5,10 @@ from typing import BinaryIO
 
 import click
 
+from cli.command_context import CommandContext
 from cli.commands.policy.group import command, read_document, site_option, slug_option
-from cli.domain import Domain
-from cli.mistakes import mistakes_listed
-from cli.output import json_option, printable, show_json, tenant_option
+from cli.mistakes import report_policy_mistakes
+from cli.output import escape_unprintable, json_option, show_json, tenant_option
 from nac.mac import normalise_mac
 from nac.policies.comparison import OLDER_FORMAT, ReplayBaseline
 from nac.policies.json_rows import replay_row
@@ -49,7 +49,7 @@ def replay(
     Includes the sites of the policy, or only --site. Requests without a policy decision, such as failed logins, are
     counted but not replayed. Exit status 2 if the draft has mistakes.
     """
-    with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
+    with report_policy_mistakes(as_json=as_json), CommandContext().tenant(tenant) as (session, tenant_id):
         document = read_document(draft) if draft else None
         asked = ReplayOptions(days=days, document=document, policy=slug, version=number, site=site, against=against)
         found = run_replay(session, asked, tenant_id=tenant_id)
@@ -63,7 +63,7 @@ def replay(
 
 def tell_differences(found: Replay, *, err: bool = False) -> None:
     for line in _lines(found):
-        click.echo(printable(line), err=err)
+        click.echo(escape_unprintable(line), err=err)
 
 
 def _lines(found: Replay) -> Iterator[str]:

@@ -5,11 +5,11 @@ from typing import BinaryIO
 import click
 from sqlalchemy.orm import Session
 
+from cli.command_context import CommandContext
 from cli.commands.policy.group import command, read_document, site_option, slug_option
-from cli.domain import Domain
-from cli.fail import BAD_INPUT
-from cli.mistakes import list_mistakes, mistakes_listed
-from cli.output import json_option, printable, show_json, tenant_option
+from cli.errors import EXIT_INVALID_INPUT
+from cli.mistakes import print_mistakes, report_policy_mistakes
+from cli.output import escape_unprintable, json_option, show_json, tenant_option
 from nac.decisions import service as decisions
 from nac.decisions.service import LoggedDecision
 from nac.engine import DocumentMistake, PolicyErrors, parse_moment
@@ -38,7 +38,7 @@ from nac.policies.simulation import (
 @json_option
 def test(tenant: str, slug: str, file: BinaryIO | None, number: int | None, as_json: bool) -> None:
     """Run the tests of a policy. Exit status 1 if one fails, 2 if the policy is invalid."""
-    with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
+    with report_policy_mistakes(as_json=as_json), CommandContext().tenant(tenant) as (session, tenant_id):
         document = read_document(file) if file else _stored(session, tenant_id, slug, number)
         results = policies.run_document_tests(session, tenant_id=tenant_id, document=document)
     failed = [result for result in results if not result.passed]
@@ -46,7 +46,7 @@ def test(tenant: str, slug: str, file: BinaryIO | None, number: int | None, as_j
         show_json({"passed": not failed, "tests": [test_row(result) for result in results]})
     else:
         for result in results:
-            click.echo(printable(str(result)))
+            click.echo(escape_unprintable(str(result)))
         click.echo(f"{len(results) - len(failed)} of {len(results)} tests passed.")
     if failed:
         raise click.exceptions.Exit(1)
@@ -106,9 +106,9 @@ def simulate_(
     if (request_file is None) == (decision is None):
         raise click.UsageError("Use either --request or --decision.")
     recorded = None
-    with mistakes_listed(as_json=as_json):
+    with report_policy_mistakes(as_json=as_json):
         request, document = _read_both(request_file, draft, as_json=as_json)
-        with Domain().tenant(tenant) as (session, tenant_id):
+        with CommandContext().tenant(tenant) as (session, tenant_id):
             if decision is not None:
                 recorded = decisions.require_decision(session, tenant_id=tenant_id, reference=decision)
                 request, as_given = recorded.log.request, True
@@ -139,7 +139,7 @@ def _recorded_line(recorded: LoggedDecision) -> str:
     row = recorded_row(recorded)
     by = f"by version {row['policy_version']}" if row["policy_version"] else "before any policy decision"
     vlan = f", VLAN {row['vlan']}" if row["vlan"] else ""
-    return printable(f"recorded result: {row['verdict']}{vlan} ({row['reason']}) {by}")
+    return escape_unprintable(f"recorded result: {row['verdict']}{vlan} ({row['reason']}) {by}")
 
 
 def _read_both(request_file: BinaryIO | None, draft: BinaryIO | None, *, as_json: bool) -> tuple[object, object | None]:
@@ -158,8 +158,8 @@ def _read_both(request_file: BinaryIO | None, draft: BinaryIO | None, *, as_json
 
 def _listed(mistakes: list[tuple[str, DocumentMistake]], *, as_json: bool) -> click.exceptions.Exit:
     placed = [DocumentMistake(f"{side}: {mistake.place or 'document'}", mistake.message) for side, mistake in mistakes]
-    list_mistakes(placed, as_json=as_json, what="The input")
-    return click.exceptions.Exit(BAD_INPUT)
+    print_mistakes(placed, as_json=as_json, what="The input")
+    return click.exceptions.Exit(EXIT_INVALID_INPUT)
 
 
 def _tell(simulation: Simulation) -> None:
@@ -171,7 +171,7 @@ def _tell(simulation: Simulation) -> None:
     else:
         click.echo(f"{decision.verdict}{vlan} ({decision.reason})")
     if decision.detail:
-        click.echo(printable(decision.detail))
+        click.echo(escape_unprintable(decision.detail))
     by = f"{simulation.policy} version {simulation.version}" if simulation.version else simulation.policy or "the draft"
     if decision.reason == "no-policy":
         by = "no policy"
@@ -186,4 +186,4 @@ def _tell(simulation: Simulation) -> None:
         lines.append(f"added to the request: {stored}")
     lines += [f"Note: {note}" for note in simulation.notes]
     for line in lines:
-        click.echo(printable(line))
+        click.echo(escape_unprintable(line))

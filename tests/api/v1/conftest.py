@@ -17,18 +17,18 @@ from nac.api_tokens import service as tokens
 from nac.clock import utc_now
 from nac.db import MspScope, PlatformScope, TenantScope, session_scope
 from nac.ids import TenantId
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.certificates import Certified, certify
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.postgres import Database
-from tests.standing import Standing, laid_again
+from tests.row_snapshots import SnapshotStore, snapshotted
 
 MakeToken = Callable[..., str]
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def tenant_id(app_engine: Engine, platform: Platform) -> TenantId:
     return TenantId(make_tenant(app_engine, platform, "alpha").id)
 
@@ -57,7 +57,7 @@ def make_token(app_engine: Engine) -> MakeToken:
 
 
 @pytest.fixture
-def msp_token(standing: Standing, make_token: MakeToken, platform: Platform) -> str:
+def msp_token(standing: SnapshotStore, make_token: MakeToken, platform: Platform) -> str:
     return standing(make_token, Owner(platform.msp_id))
 
 
@@ -70,7 +70,7 @@ def outbound_networks() -> str:
 @pytest.fixture
 def api(
     database: Database,
-    standing: Standing,
+    standing: SnapshotStore,
     tmp_path: Path,
     msp_token: str,
     tenant_id: TenantId,
@@ -84,13 +84,13 @@ def api(
     monkeypatch.setattr(log_search, "BUDGET_SECONDS", 20.0)
     standing(give_dictionary, cell_engine, platform.cell_id)
     own = {"ADMIT_EXPORT_DIR": str(tmp_path / "exports"), "ADMIT_OUTBOUND_NETWORKS": outbound_networks}
-    with served(create_app(settings_of_public(database, tmp_path, **own)), http=HttpWithFiles) as client:
+    with serve_app(create_app(settings_of_public(database, tmp_path, **own)), http=HttpWithFiles) as client:
         client.headers["Authorization"] = f"Bearer {msp_token}"
         yield client
 
 
 @pytest.fixture
-@laid_again
+@snapshotted
 def alpha(app_engine: Engine, tenant_id: TenantId) -> Certified:
     """A tenant with authorities."""
     return certify(app_engine, tenant_id)

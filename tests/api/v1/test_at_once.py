@@ -21,7 +21,7 @@ from nac.pools import repository
 from nac.pools import service as pools
 from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import ACTOR
-from tests.waiting import until
+from tests.polling import until
 
 ALPHA, ACME = "/v1/tenants/alpha", "/v1/msps/acme"
 LIMITS = "/v1/platform/retention/limits/auth"

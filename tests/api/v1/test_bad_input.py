@@ -21,7 +21,7 @@ from api import json_input
 from api.errors import install_error_handlers
 from api.json_input import BodyRule, JsonInput, accept_body, check_json, list_body_rules
 from nac.errors import AdmitError, InvalidInput
-from tests.api.served import served
+from tests.api.app_server import serve_app
 
 ENDPOINTS = "/v1/tenants/alpha/endpoints"
 PRINTER = "00:00:5e:00:53:01"
@@ -172,7 +172,7 @@ def test_route_sets_its_body_size_and_media_type() -> None:
     install_error_handlers(app)
     app.state.for_strangers = False
     app.add_middleware(JsonInput, excepted=list(list_body_rules(app.routes)))
-    with served(app) as client:
+    with serve_app(app) as client:
         assert client.post("/files/a", content=b"," * 2_500_000).json() == 2_500_000
         assert client.post("/files/a", content=b"," * 3_500_000).status_code == 413
         assert client.post("/large", content=b'{"a": "' + b"x" * 1_500_000 + b'"}', headers=JSON).json() == 1

@@ -20,7 +20,7 @@ from nac.secrets import MasterKeyFile, Sealer
 from tests.api.v1.conftest import MakeToken
 from tests.enrolment.conftest import request_der
 from tests.factories.tenancy import Platform
-from worker.handlers import HANDLERS
+from worker.handlers import JOB_HANDLERS
 
 ALPHA = "/v1/tenants/alpha"
 SCHOOL = "/v1/msps/acme/templates/school"
@@ -288,7 +288,7 @@ def test_drift_needs_the_permissions_to_read_it(
     started = api.post(f"{SCHOOL}/rollouts", json={"version": 1, "stages": _STAGES})
     assert started.status_code == 201, started.text
     sealer = Sealer(MasterKeyFile(next(tmp_path.rglob("*.key"))))
-    while runner.run_next(HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
+    while runner.run_next(JOB_HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
         pass
     own = {"rules": [], "fallback": {"verdict": "permit", "vlan": "666"}}
     assert api.put(f"{ALPHA}/policies/open/draft", json=own).status_code == 200

@@ -26,12 +26,12 @@ from api.public import main as public
 from nac.db import MAX_CONNECTIONS
 from nac.ids import TenantId
 from nac.settings import Settings
+from tests.api.app_server import serve_app, settings_of_public
 from tests.api.conftest import publish_all
-from tests.api.served import served, settings_of_public
 from tests.api.test_ocsp import question
 from tests.factories.certificates import Certified
+from tests.polling import until
 from tests.postgres import Cluster, Database
-from tests.waiting import until
 
 Ask = Callable[[httpx.Client, int], httpx.Response]
 
@@ -120,7 +120,7 @@ def test_api_reports_a_frozen_database_in_time(
     database: Database, cluster: Cluster, tenant_id: TenantId, msp_token: str, tmp_path: Path, is_warm: bool
 ) -> None:
     app = create_app(settings_of_public(database, tmp_path))
-    with served(app, http=HttpWithFiles) as client:
+    with serve_app(app, http=HttpWithFiles) as client:
         client.headers["Authorization"] = f"Bearer {msp_token}"
         answers = freeze(cluster, client, _API, is_warm=is_warm)
         # Responses from before the freeze may arrive late.
@@ -143,7 +143,7 @@ def test_api_recovers_from_a_freeze_in_transactions(
     # One token stands in for many owners.
     monkeypatch.setattr("api.thread_limits.MAX_OWNER_REQUESTS", MAX_CONNECTIONS)
     app = create_app(settings_of_public(database, tmp_path))
-    with served(app, http=HttpWithFiles) as client, ThreadPoolExecutor(MAX_CONNECTIONS) as clients:
+    with serve_app(app, http=HttpWithFiles) as client, ThreadPoolExecutor(MAX_CONNECTIONS) as clients:
         client.headers["Authorization"] = f"Bearer {msp_token}"
         assert add(client, 0).status_code == 201
         with psycopg.connect(database.superuser_url, autocommit=True) as other:
@@ -178,7 +178,7 @@ def test_devices_get_an_error_on_a_frozen_database(
 ) -> None:
     settings = replace(settings_of_public(database, tmp_path), connections_per_source=0)
     asks = [lambda client, _, path=path: client.get(path) for path in paths]
-    with served(make(settings)) as client:
+    with serve_app(make(settings)) as client:
         before = {client.get(path).status_code for path in paths}
         answers = freeze(cluster, client, asks, is_warm=True)
         assert sum(each.status != HTTPStatus.SERVICE_UNAVAILABLE for each in answers) < _CLIENTS
@@ -200,7 +200,7 @@ def test_ocsp_returns_try_later_on_a_frozen_database(
         return load_der_ocsp_response(ask(client, 0).content).response_status
 
     settings = replace(settings_of_public(database, tmp_path), connections_per_source=0)
-    with served(public.create_app(settings)) as client:
+    with serve_app(public.create_app(settings)) as client:
         before = status(client)
         assert before != OCSPResponseStatus.TRY_LATER
         freeze(cluster, client, (ask,), is_warm=True)

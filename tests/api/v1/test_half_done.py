@@ -16,11 +16,11 @@ from nac.certificates.server_renewal import expected_server_names
 from nac.db import TenantScope, make_engine, session_scope
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority, Site, Tenant
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import MakeToken
+from tests.commit_kills import AFTER, BEFORE, killed_at_commit
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
-from tests.killed import AFTER, BEFORE, killed_at_commit
 from tests.postgres import Database
 
 NAMES = ["radius.hill.example", "radius2.hill.example"]
@@ -50,7 +50,7 @@ def deaths_of_asking(database: Database, folder: Path, token: str) -> Iterator[s
 
             def ask(slug: str = slug) -> None:
                 application.make_engine = make_engine
-                with served(create_app(settings_of_public(database, folder))) as client:
+                with serve_app(create_app(settings_of_public(database, folder))) as client:
                     headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": slug}
                     assert client.post("/v1/tenants", json=tenant_body(slug), headers=headers).status_code == 201
 

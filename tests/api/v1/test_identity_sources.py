@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from api.main import create_app
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.identities.conftest import ANNA, ANNAS_PASSWORD, HERE, directory, document, running_directory
 from tests.identities.slapd import SERVICE_PASSWORD
 from tests.postgres import Database
@@ -20,7 +20,7 @@ SOURCES = "/v1/tenants/alpha/identity-sources"
 @pytest.fixture
 def near(database: Database, tmp_path: Path, api: httpx.Client) -> Iterator[httpx.Client]:
     """The API of a platform that allows sources on loopback, where the tests run theirs."""
-    with served(create_app(replace(settings_of_public(database, tmp_path), outbound_reach=HERE))) as client:
+    with serve_app(create_app(replace(settings_of_public(database, tmp_path), outbound_reach=HERE))) as client:
         client.headers["Authorization"] = api.headers["Authorization"]
         yield client
 

@@ -12,7 +12,7 @@ from nac.jobs.kinds import JobKind
 from nac.models import Job
 from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import Platform
-from worker.handlers import HANDLERS
+from worker.handlers import JOB_HANDLERS
 
 ALPHA = "/v1/tenants/alpha"
 MACS = [f"00:00:5e:00:53:{number:02x}" for number in range(7)]
@@ -118,7 +118,7 @@ def test_members_tokens_and_policies_are_filtered(api: httpx.Client) -> None:
 def test_jobs_are_filtered_by_known_kinds(
     api: httpx.Client, owner_engine: Engine, platform: Platform, make_token: MakeToken
 ) -> None:
-    assert set(get_args(JobKind)) == HANDLERS.keys()
+    assert set(get_args(JobKind)) == JOB_HANDLERS.keys()
     for kind in ("bulk.run", "import.run"):
         with owner_engine.begin() as connection:
             connection.execute(insert(Job).values(msp_id=platform.msp_id, kind=kind, title=kind, asked_by="test"))

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from tests.api.v1.test_renaming import ALPHA, document
+from tests.polling import until
 from tests.postgres import Database
-from tests.waiting import until
 
 _WAITING: Final = "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted"
 Ask = Callable[[], httpx.Response]

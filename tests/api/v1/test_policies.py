@@ -17,7 +17,7 @@ from nac.policies import replay_jobs
 from tests.factories.certificates import SEALER
 from tests.factories.rows import make_row
 from tests.statements import counted
-from worker.handlers import HANDLERS
+from worker.handlers import JOB_HANDLERS
 
 HERE = "/v1/tenants/alpha"
 POLICIES = f"{HERE}/policies"
@@ -236,7 +236,7 @@ def test_long_replay_and_publication_are_jobs(
 
     def job(answer: httpx.Response) -> dict[str, Any]:
         assert answer.status_code == 202, answer.text
-        assert runner.run_next(HANDLERS, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
+        assert runner.run_next(JOB_HANDLERS, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
         return api.get(answer.headers["location"]).json()
 
     replayed = job(api.post(f"{HERE}/policy-replays", json={"days": 7, "document": document("30")}))

@@ -13,7 +13,7 @@ from api.deprecation import DeprecationHeaders, deprecated
 from api.main import create_app
 from nac.accounts.owners import Owner
 from nac.ids import TenantId
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import Platform
 from tests.postgres import Database
@@ -24,7 +24,7 @@ LIST = "/v1/tenants/alpha/endpoints"
 @pytest.fixture
 def limited(database: Database, tmp_path: Path, tenant_id, msp_token: str) -> Iterator[httpx.Client]:
     limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "5", "ADMIT_API_FAILURES_PER_MINUTE": "3"}
-    with served(create_app(settings_of_public(database, tmp_path, **limits))) as client:
+    with serve_app(create_app(settings_of_public(database, tmp_path, **limits))) as client:
         yield client
 
 
@@ -70,7 +70,7 @@ def test_failures_of_others_do_not_block_new_callers(
     database: Database, tmp_path: Path, tenant_id, msp_token: str
 ) -> None:
     limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "0", "ADMIT_API_FAILURES_PER_MINUTE": "1"}
-    with served(create_app(settings_of_public(database, tmp_path, **limits))) as client:
+    with serve_app(create_app(settings_of_public(database, tmp_path, **limits))) as client:
         assert [client.get(LIST, headers=bearer("admit_stale")).status_code for _ in range(3)] == [401, 429, 429]
         assert client.get(LIST, headers=bearer(msp_token)).status_code == 200
 
@@ -119,7 +119,7 @@ def test_deprecated_route_has_headers() -> None:
         return 1
 
     app.add_middleware(DeprecationHeaders)
-    with served(app) as client:
+    with serve_app(app) as client:
         for path, status in (("/old", 200), ("/old?number=x", 422)):
             answer = client.get(path)
             assert answer.status_code == status
@@ -142,7 +142,7 @@ def test_token_has_one_bucket_in_any_header_form(limited: httpx.Client, msp_toke
 @pytest.fixture
 def shared(database: Database, tmp_path: Path, tenant_id, msp_token: str) -> Iterator[httpx.Client]:
     limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "5", "ADMIT_API_OWNER_REQUESTS_PER_MINUTE": "8"}
-    with served(create_app(settings_of_public(database, tmp_path, **limits))) as client:
+    with serve_app(create_app(settings_of_public(database, tmp_path, **limits))) as client:
         yield client
 
 
@@ -170,7 +170,7 @@ def test_varied_spellings_count_for_the_token_owner(
     database: Database, tmp_path: Path, tenant_id, msp_token: str
 ) -> None:
     limits = {"ADMIT_API_OWNER_REQUESTS_PER_MINUTE": "8"}
-    with served(create_app(settings_of_public(database, tmp_path, **limits))) as client:
+    with serve_app(create_app(settings_of_public(database, tmp_path, **limits))) as client:
         ways = [[("Cookie", f"admit=x{number}"), ("Authorization", f"Bearer {msp_token}")] for number in range(10)]
         answers = [client.get(LIST, headers=way) for way in ways]
     assert [answer.status_code for answer in answers] == [200] * 8 + [429] * 2
@@ -182,7 +182,7 @@ def test_extra_credentials_do_not_charge_another_caller(
     database: Database, tmp_path: Path, tenant_id, msp_token: str, make_token: MakeToken
 ) -> None:
     limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "5"}
-    with served(create_app(settings_of_public(database, tmp_path, **limits))) as client:
+    with serve_app(create_app(settings_of_public(database, tmp_path, **limits))) as client:
         beside = ("Cookie", "admit=nothing")
         tokens = (msp_token, make_token(Owner(tenant_id=tenant_id)))
         mine, others = ([beside, ("Authorization", f"Bearer {token}")] for token in tokens)

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from tests.waiting import until
+from tests.polling import until
 
 ALPHA = "/v1/tenants/alpha"
 MAC = "00:00:5e:00:53:01"

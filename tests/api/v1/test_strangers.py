@@ -14,7 +14,7 @@ from api.quick_reads import needs_caller
 from api.v1.routers import ROUTES
 from nac.api_tokens.token_text import TokenText
 from nac.ids import TenantId
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.postgres import Database
 from tests.statements import counted
 
@@ -92,7 +92,7 @@ def test_first_request_counts_once_for_its_owner(
     database: Database, tenant_id: TenantId, msp_token: str, tmp_path: Path
 ) -> None:
     settings = settings_of_public(database, tmp_path, ADMIT_API_OWNER_REQUESTS_PER_MINUTE="100")
-    with served(create_app(settings), http=HttpWithFiles) as client:
+    with serve_app(create_app(settings), http=HttpWithFiles) as client:
         shown = {"Authorization": f"Bearer {msp_token}"}
         answer = client.post(ENDPOINTS, json={"mac": "00:00:5e:00:53:01"}, headers=shown)
         assert answer.status_code == 201

@@ -7,7 +7,7 @@ from nac.jobs import runner
 from nac.secrets import MasterKeyFile, Sealer
 from tests.factories.tenancy import Platform
 from tests.templates.conftest import document
-from worker.handlers import HANDLERS
+from worker.handlers import JOB_HANDLERS
 
 T = "/v1/msps/acme/templates"
 
@@ -23,7 +23,7 @@ def test_version_is_rolled_out_to_a_tenant_and_reverted(
     sealer = Sealer(MasterKeyFile(next(tmp_path.rglob("*.key"))))
 
     def work() -> None:
-        while runner.run_next(HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
+        while runner.run_next(JOB_HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
             pass
 
     assert api.post(T, json={"slug": "school", "name": "School"}).status_code == 201

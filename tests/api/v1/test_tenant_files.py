@@ -17,7 +17,7 @@ from nac.jobs import runner
 from nac.jobs.runner import MultiTransactionHandler, run_next
 from nac.models import AuditEntry, Job
 from nac.tenant_files import file_jobs, writer
-from tests.api.served import served, settings_of_public
+from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.certificates import SEALER, SIGNING
 from tests.postgres import Database
 
@@ -28,7 +28,7 @@ FILES = "/v1/msps/acme/tenant-files"
 def files(database: Database, tmp_path: Path, api: httpx.Client) -> Iterator[httpx.Client]:
     (tmp_path / "files").mkdir()
     settings = settings_of_public(database, tmp_path / "files", ADMIT_EXPORT_DIR=str(tmp_path / "exports"))
-    with served(create_app(settings)) as client:
+    with serve_app(create_app(settings)) as client:
         client.headers["Authorization"] = api.headers["Authorization"]
         yield client
 

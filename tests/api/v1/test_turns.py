@@ -26,12 +26,12 @@ from nac.db import MAX_CONNECTIONS
 from nac.enrolment.secret_text import EnrolmentSecretText
 from nac.ids import TenantId
 from nac.settings import Settings
-from tests.api.served import served, served_on_port, settings_of_public
+from tests.api.app_server import serve_app, serve_app_on_port, settings_of_public
 from tests.api.v1.conftest import MakeToken
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import Platform, make_tenant
+from tests.polling import until
 from tests.postgres import Database
-from tests.waiting import until
 
 Ask = Callable[[httpx.Client, int], httpx.Response]
 Refused = set[tuple[int, str, str]]
@@ -125,7 +125,7 @@ def test_requests_without_a_thread_are_rejected_in_time(
     served_most: int,
     good: int,
 ) -> None:
-    with served(app, http=HttpWithFiles) as client:
+    with serve_app(app, http=HttpWithFiles) as client:
         client.headers["Authorization"] = f"Bearer {msp_token}"
         client.get(ENDPOINTS)
         with held_up(client, database, table, ask, served_most=served_most) as (asked, refused):
@@ -137,7 +137,7 @@ def test_requests_without_a_thread_are_rejected_in_time(
 def test_requests_waiting_for_a_lock_time_out(
     hurried: Settings, database: Database, tenant_id: TenantId, msp_token: str
 ) -> None:
-    with served(create_app(hurried)) as client, psycopg.connect(database.superuser_url) as other:
+    with serve_app(create_app(hurried)) as client, psycopg.connect(database.superuser_url) as other:
         client.headers["Authorization"] = f"Bearer {msp_token}"
         assert client.post(ENDPOINTS, json={"mac": "00:00:5e:00:53:01"}).status_code == 201
         other.execute("SELECT FROM endpoints FOR UPDATE")
@@ -148,7 +148,7 @@ def test_requests_waiting_for_a_lock_time_out(
 
 
 def test_exhausted_page_slots_reject_only_pages(app: FastAPI, database: Database, tenant_id: TenantId) -> None:
-    with served(app) as client:
+    with serve_app(app) as client:
         company = "/sign-in/company?name=alpha"
         with held_up(client, database, "tenants", lambda c, _: c.get(company), served_most=MAX_THREADS) as (
             asked,
@@ -194,7 +194,7 @@ def test_links_leave_threads_to_devices(
 ) -> None:
     link = f"/enrol/{EnrolmentSecretText.make().reveal()}"
     with (
-        served(_hurry(make(replace(patient, public_url=public_url, connections_per_source=0)), hurried)) as client,
+        serve_app(_hurry(make(replace(patient, public_url=public_url, connections_per_source=0)), hurried)) as client,
         held_up(client, database, "enrolment_secrets", lambda c, _: c.get(link), served_most=MAX_LINK_REQUESTS) as (
             asked,
             refused,
@@ -232,7 +232,7 @@ def test_devices_without_a_thread_do_not_block_links(
 ) -> None:
     at = {"public_url": "http://127.0.0.1" if make is public.create_app else "http://pki.example"}
     app = _hurry(make(replace(patient, connections_per_source=0, **at)), hurried)
-    with served(app) as client:
+    with serve_app(app) as client:
         with held_up(client, database, table, lambda c, _: c.get(path), served_most=MAX_DEVICE_REQUESTS) as (
             asked,
             refused,
@@ -247,7 +247,7 @@ def test_slow_forms_take_no_slots(database: Database, patient: Settings, hurried
     """Even behind an invalid link."""
     app = _hurry(public.create_app(replace(patient, public_url="http://127.0.0.1", connections_per_source=0)), hurried)
     link = f"/enrol/{EnrolmentSecretText.make().reveal()}"
-    with served_on_port(app) as url, ExitStack() as slow:
+    with serve_app_on_port(app) as url, ExitStack() as slow:
         port = int(url.rpartition(":")[2])
         for _ in range(2 * MAX_LINK_REQUESTS):
             client = slow.enter_context(socket.create_connection(("127.0.0.1", port)))
@@ -266,7 +266,7 @@ def test_waiting_requests_of_an_owner_block_no_other(
     """Each waits for a lock and holds a connection: 10 of them once used up the pool."""
     other_id = TenantId(make_tenant(app_engine, platform, "beta").id)
     own, other = ({"Authorization": f"Bearer {make_token(Owner(tenant_id=each))}"} for each in (tenant_id, other_id))
-    with served(create_app(settings_of_public(database, tmp_path)), http=HttpWithFiles) as client:
+    with serve_app(create_app(settings_of_public(database, tmp_path)), http=HttpWithFiles) as client:
         one = f"{ENDPOINTS}/00:00:5e:00:53:01"
         assert client.post(ENDPOINTS, json={"mac": "00:00:5e:00:53:01"}, headers=own).status_code == 201
         assert client.get("/v1/tenants/beta", headers=other).status_code == 200

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from loadtest.product_tenants import Provisioned
+from loadtest.bench_tenants import ProvisionedTenant
 from tests.whole.faults.load import Load, Note
 from tests.whole.instance import Instance
 
@@ -54,13 +54,15 @@ def cell_disk(instance: Instance) -> Path:
 
 
 @pytest.fixture
-def tenants(instance: Instance, made_tenants: tuple[Provisioned, Provisioned]) -> tuple[Provisioned, Provisioned]:
+def tenants(
+    instance: Instance, made_tenants: tuple[ProvisionedTenant, ProvisionedTenant]
+) -> tuple[ProvisionedTenant, ProvisionedTenant]:
     return made_tenants
 
 
 @pytest.fixture
 def load(
-    instance: Instance, tenants: tuple[Provisioned, Provisioned], note: Note, request: pytest.FixtureRequest
+    instance: Instance, tenants: tuple[ProvisionedTenant, ProvisionedTenant], note: Note, request: pytest.FixtureRequest
 ) -> Callable[..., Load]:
     def make(**options: object) -> Load:
         return Load(instance, tenants, lambda what, value: note(f"{what}: {request.node.name}", value), **options)

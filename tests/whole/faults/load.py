@@ -13,14 +13,14 @@ from itertools import count, cycle, pairwise
 from time import perf_counter
 from typing import Self
 
+from loadtest.bench_tenants import ProvisionedTenant
 from loadtest.eap_tls_client import EapTls, Supplicant, client_context
 from loadtest.packet import ACCESS_REJECT
-from loadtest.product_tenants import Provisioned
 from loadtest.radius_client import Exchange, RadiusClient, Request, Target
-from loadtest.tally import Run
-from loadtest.tenantry import CERTIFICATE_VLAN
-from loadtest.workloads import START, STOP, AccountingSource, Device, Nas, mab
-from tests.waiting import until
+from loadtest.tally import RunResult
+from loadtest.tenants import CERTIFICATE_VLAN
+from loadtest.workloads import START, STOP, AccountingSource, BenchDevice, BenchNas, mab_request
+from tests.polling import until
 from tests.whole.instance import Instance
 
 # Six attempts, 2 s apart, as is common for switches: a response may take 12 s.
@@ -61,7 +61,7 @@ class Load:
     def __init__(
         self,
         instance: Instance,
-        tenants: Sequence[Provisioned],
+        tenants: Sequence[ProvisionedTenant],
         note: Note,
         *,
         per_second: float = 150,
@@ -76,14 +76,16 @@ class Load:
         self._turns = [turn for turn in _TURNS if with_eap or turn != "tls"]
         # Names this load's rows: its NAS, and the beginning of its accounting session ids.
         self._name = f"load-{os.urandom(4).hex()}"
-        self._nas = Nas(identifier=self._name)
-        self._devices = [Device(made.target, each.mac, each.vlan) for made in tenants for each in made.tenant.endpoints]
+        self._nas = BenchNas(identifier=self._name)
+        self._devices = [
+            BenchDevice(made.target, each.mac, each.vlan) for made in tenants for each in made.tenant.endpoints
+        ]
         self._accounting = AccountingSource(self._devices, prefix=self._name, nas=self._nas, open_sessions=50)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._generate, name="load")
         # Time of each response on perf_counter's clock. Grows while the load runs.
         self.answers: list[float] = []
-        self.run = Run()
+        self.run = RunResult()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -117,10 +119,10 @@ class Load:
             elif turn == "unknown":
                 # A new address each time, because the failure limiter is not under test.
                 mac = f"02ff{next(_unknown_numbers):08x}"
-                exchange = mab(next(permits).target, mac, nas, expected=ACCESS_REJECT, kind=UNKNOWN)
+                exchange = mab_request(next(permits).target, mac, nas, expected=ACCESS_REJECT, kind=UNKNOWN)
             else:
                 device = next(permits)
-                exchange = mab(device.target, device.mac, nas, vlan=device.vlan, kind=PERMITTED)
+                exchange = mab_request(device.target, device.mac, nas, vlan=device.vlan, kind=PERMITTED)
             assert exchange is not None
             yield _Observed(exchange, self.answers)
 
@@ -207,7 +209,7 @@ class Load:
         return Counter(dict(rows))
 
 
-def _supplicants(tenants: Sequence[Provisioned], nas: bytes) -> list[tuple[Target, Supplicant]]:
+def _supplicants(tenants: Sequence[ProvisionedTenant], nas: bytes) -> list[tuple[Target, Supplicant]]:
     made = []
     for tenant in tenants:
         for files in tenant.clients:

@@ -11,8 +11,8 @@ import pytest
 from loadtest import packet
 from loadtest.packet import Secret, attribute
 from nac.request_sources import DEMO_ADDRESS
-from tests.waiting import until
-from tests.whole.wire import Wire
+from tests.polling import until
+from tests.whole.nas_packets import NasPackets
 
 pytestmark = pytest.mark.faults
 
@@ -27,7 +27,7 @@ def framed(code: int, attributes: bytes, *, length: int | None = None) -> bytes:
     )
 
 
-def unsigned(wire: Wire) -> bytes:
+def unsigned(wire: NasPackets) -> bytes:
     """An Access-Request as sent before Message-Authenticator was required."""
     authenticator, mac = os.urandom(16), wire.device.mac
     hidden = packet.hide_password(mac.encode(), authenticator, wire.secret)
@@ -48,7 +48,7 @@ class Bad:
     acct: bool = False
 
 
-def bad_packets(wire: Wire) -> list[Bad]:
+def bad_packets(wire: NasPackets) -> list[Bad]:
     signature = 22  # First octet of the Message-Authenticator's value, which is the first attribute.
     record = wire.accounting_packet("never")
     return [
@@ -82,7 +82,7 @@ def test_bad_packets_are_dropped_and_counted_by_reason(instance, tenants):
     """Sends each row of the table once. None is answered, and each increases its counter by one, also in `./admit
     status`. radiusd keeps running and answers the next valid request.
     """
-    with Wire(tenants[0]) as wire:
+    with NasPackets(tenants[0]) as wire:
         table = bad_packets(wire)
         expected = Counter(bad.counter for bad in table)
         for _ in range(_ROUNDS):
@@ -115,7 +115,7 @@ def test_bad_packets_are_dropped_and_counted_by_reason(instance, tenants):
 
 def test_wrong_secret_and_signature_counters_name_the_client(instance, tenants):
     """Besides the count: the error, slot and client. radiusd logs it at most once a second."""
-    with Wire(tenants[1]) as wire:
+    with NasPackets(tenants[1]) as wire:
         bad = {
             "radiusd_log_bad_message_authenticator": (wire.mab_packet(secret=_STRANGERS_SECRET), False),
             "radiusd_log_bad_request_authenticator": (wire.accounting_packet("n", secret=_STRANGERS_SECRET), True),
@@ -134,14 +134,14 @@ def test_wrong_secret_and_signature_counters_name_the_client(instance, tenants):
 def test_wrong_secret_raises_an_alarm_but_own_trials_do_not(instance, tenants):
     ours, others = tenants
     before = instance.counter("radiusd_log_bad_message_authenticator")
-    with Wire(ours, address=str(DEMO_ADDRESS)) as wire:
+    with NasPackets(ours, address=str(DEMO_ADDRESS)) as wire:
 
         def is_heard() -> bool:
             wire.send(wire.mab_packet(secret=_STRANGERS_SECRET))
             return instance.counter("radiusd_log_bad_message_authenticator") > before
 
         until(is_heard, "radiusd tells of it")
-    with Wire(others) as wire:
+    with NasPackets(others) as wire:
 
         def is_told() -> bool:
             wire.send(wire.mab_packet(secret=_STRANGERS_SECRET))
@@ -156,11 +156,11 @@ def test_secret_of_one_tenant_gets_no_response_at_another(instance, tenants):
     """Alpha's secret on bravo's ports counts as a wrong secret and leaves no row at either tenant."""
     alpha, bravo = tenants
     session_id = f"stranger-{os.urandom(4).hex()}"
-    with Wire(bravo, secret=alpha.target.secret.value) as wire:
+    with NasPackets(bravo, secret=alpha.target.secret.value) as wire:
         wire.send(wire.mab_packet(alpha.tenant.endpoints[0].mac))
         wire.send(wire.accounting_packet(session_id), acct=True)
         assert wire.is_silent()
-    with Wire(bravo) as wire:
+    with NasPackets(bravo) as wire:
         assert wire.verdict() == packet.ACCESS_ACCEPT
     instance.wait_until_shipped()
     assert instance.query("SELECT count(*) FROM accounting_log WHERE session_id = %s", session_id) == [(0,)]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from loadtest.tenantry import policy_document
+from loadtest.tenants import policy_document
 from nac.db import TenantScope, session_scope
 from nac.policies import service as policies
 

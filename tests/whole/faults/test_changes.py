@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from loadtest.bench_tenants import ACTOR
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
-from loadtest.product_tenants import ACTOR
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.nases import service as nases
 from nac.sites import service as sites
 from nac.tenants import service as tenants_service
-from tests.waiting import seconds_until, until
+from tests.polling import seconds_until, until
 from tests.whole.conftest import make_tenants
-from tests.whole.wire import Wire
+from tests.whole.nas_packets import NasPackets
 
 pytestmark = pytest.mark.faults
 
@@ -48,7 +48,7 @@ def test_change_is_live_although_its_connections_break(instance, tenants, note, 
     """A device is blocked just when PostgreSQL closes the agent's notification connection, or all connections. The
     block and its removal still take effect within seconds.
     """
-    with Wire(tenants[0]) as wire:
+    with NasPackets(tenants[0]) as wire:
         mac = tenants[0].tenant.endpoints[3].mac
         for function, verdict in (
             (endpoints.block_endpoint, ACCESS_REJECT),
@@ -68,7 +68,7 @@ def test_change_is_live_although_its_connections_break(instance, tenants, note, 
 @pytest.mark.long
 def test_change_during_agent_downtime_is_live_after_restart(instance, tenants, note):
     """The agent is killed and a device is blocked before the next one listens. The next one applies the block."""
-    with Wire(tenants[1]) as wire:
+    with NasPackets(tenants[1]) as wire:
         mac = tenants[1].tenant.endpoints[4].mac
         instance.kill("agent")
         change(instance, tenants[1], endpoints.block_endpoint, mac=mac)
@@ -102,7 +102,7 @@ def test_tenant_changes_under_load_affect_no_other_tenant(instance, load, note):
     with load() as work:
         started = time.perf_counter()
         made = make_tenants(instance)("fault-new", 2)
-        with Wire(made) as wire:
+        with NasPackets(made) as wire:
             until(wire.is_admitted, "the new tenant is answered")
             seconds = time.perf_counter() - started
             note("new tenant under load: answered", seconds)
@@ -157,7 +157,7 @@ def own_secret_nas(instance, tenant, *, address, secret, sealed_instead=b"") -> 
             lambda: address not in _configuration(instance) and not instance.alarm("exchange"),
             "the configuration without the NAS is in force",
         )
-        with Wire(tenant) as wire:
+        with NasPackets(tenant) as wire:
             until(wire.is_admitted, "radiusd answers")
 
 
@@ -171,7 +171,7 @@ def test_new_configuration_is_activated_under_load(instance, tenants, load, note
     radiusd = instance.pid("radiusd")
     with (
         own_secret_nas(instance, tenants[0], address=_NAS_ADDRESS, secret=_NAS_SECRET.decode()),
-        Wire(tenants[0], secret=_NAS_SECRET, address=_NAS_ADDRESS) as wire,
+        NasPackets(tenants[0], secret=_NAS_SECRET, address=_NAS_ADDRESS) as wire,
     ):
         started = time.perf_counter()
         with load(with_eap=False, per_second=per_second) as work:
@@ -237,7 +237,7 @@ def test_unusable_secret_is_reported_and_harms_no_other_tenant(instance, tenants
         until(lambda: _NAS_ADDRESS in _configuration(instance), "the configuration with all else is in force")
         with (
             own_secret_nas(instance, tenants[1], address="127.0.0.78", secret=_NAS_SECRET.decode()),
-            Wire(tenants[1], secret=_NAS_SECRET, address="127.0.0.78") as wire,
+            NasPackets(tenants[1], secret=_NAS_SECRET, address="127.0.0.78") as wire,
         ):
             until(wire.is_admitted, "a later change of another tenant comes into force")
     until(lambda: not instance.alarm("unusable-secret"), "no alarm any more")
@@ -257,7 +257,7 @@ def test_killed_radiusd_restarts_after_a_baked_tenant_left(instance, tenants):
     remove(instance, made)
     until(lambda: not all(key.exists() for key in keys), "the key of the tenant is gone")
     instance.kill("radiusd")
-    with Wire(tenants[0]) as wire:
+    with NasPackets(tenants[0]) as wire:
         until(wire.is_admitted, "devices of the others are admitted")
     instance.wait_until_well()
 
@@ -320,7 +320,7 @@ def test_old_radiusd_continues_if_the_new_one_dies_early(instance, tenants, load
             assert "stepped back" in until(lambda: instance.alarm("exchange"), "an alarm")
             assert instance.pid("radiusd") == old
             assert _NAS_ADDRESS not in _configuration(instance)
-        with Wire(tenants[0], secret=_NAS_SECRET, address=_NAS_ADDRESS) as wire:
+        with NasPackets(tenants[0], secret=_NAS_SECRET, address=_NAS_ADDRESS) as wire:
             until(wire.is_admitted, "the change comes into force after all", seconds=90)
     instance.wait_until_well()
     work.assert_served()
@@ -343,7 +343,7 @@ def test_failed_replacement_is_rolled_back(instance, tenants, load, note):
             until(lambda: work.answered_since(moment) > 5, "answers of the old configuration")
             note("port of the cell given back: answers", time.perf_counter() - moment)
         assert _NAS_ADDRESS not in _configuration(instance)
-        with Wire(tenants[0], secret=_NAS_SECRET, address=_NAS_ADDRESS) as wire:
+        with NasPackets(tenants[0], secret=_NAS_SECRET, address=_NAS_ADDRESS) as wire:
             until(wire.is_admitted, "the change comes into force after all", seconds=90)
     instance.wait_until_shipped()
     work.assert_served()

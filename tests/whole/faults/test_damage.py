@@ -11,8 +11,8 @@ from loadtest.packet import ACCESS_ACCEPT
 from nac.journal.reader import read_tail
 from nac.journal.segment import FRAME, list_segments, segment_path
 from nac.replica import files
-from tests.waiting import seconds_until, until
-from tests.whole.wire import Wire
+from tests.polling import seconds_until, until
+from tests.whole.nas_packets import NasPackets
 
 pytestmark = pytest.mark.faults
 
@@ -65,7 +65,7 @@ def test_damaged_journal_is_cut_at_its_last_valid_record(instance, tenants, dama
     stored once, an alarm names segment, position and loss, and new records are stored.
     """
     prefix = f"cut-{os.urandom(4).hex()}-"
-    with Wire(tenants[0]) as wire:
+    with NasPackets(tenants[0]) as wire:
         instance.wait_until_shipped()
         with cell_down_with_unshipped_records(instance, prefix, wire):
             directory = instance.cell.journal / "acct"
@@ -134,7 +134,7 @@ def test_replica_damaged_during_agent_downtime_is_rebuilt(instance, tenants, not
     reports it, and both tenants' devices are decided by it.
     """
     generation = files.current_generation(instance.cell.replica)
-    with Wire(tenants[0]) as alpha, Wire(tenants[1]) as bravo:
+    with NasPackets(tenants[0]) as alpha, NasPackets(tenants[1]) as bravo:
         path = data_file(instance)
         instance.kill("agent")
         damage(path)
@@ -152,7 +152,7 @@ def test_replica_damaged_during_cell_downtime_is_rebuilt(instance, tenants):
     """Agent and radiusd are stopped and the file is damaged. The cell starts, rebuilds it and serves."""
     with instance.stopped("agent"):
         zero_all_but_the_head(data_file(instance))
-    with Wire(tenants[0]) as wire:
+    with NasPackets(tenants[0]) as wire:
         until(wire.is_admitted, "a verdict")
         until(lambda: instance.alarm("replica-rebuilt"), "an alarm")
     instance.wait_until_well()
@@ -165,7 +165,7 @@ def test_replica_damaged_at_run_time_is_rebuilt(instance, tenants, note, damage)
     replica automatically, and every device is decided correctly.
     """
     generation = files.current_generation(instance.cell.replica)
-    with Wire(tenants[0]) as alpha, Wire(tenants[1]) as bravo:
+    with NasPackets(tenants[0]) as alpha, NasPackets(tenants[1]) as bravo:
         damage(data_file(instance))
 
         def is_rebuilt() -> bool:

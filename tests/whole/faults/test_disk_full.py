@@ -8,13 +8,13 @@ import pytest
 
 from loadtest.packet import ACCESS_ACCEPT
 from loadtest.radius_client import RadiusClient
-from loadtest.workloads import BENCH_NAS, START, Accounting
+from loadtest.workloads import BENCH_NAS, START, AccountingRequest
 from nac.journal.reader import JournalReader, SegmentPosition
 from nac.journal.segment import JournalFull, JournalWriter, segment_path
-from tests.journal.reading import numbered
-from tests.waiting import seconds_until, until
+from tests.journal.journal_contents import numbered
+from tests.polling import seconds_until, until
 from tests.whole.faults.load import REJECT_DELAY_SECONDS
-from tests.whole.wire import Wire
+from tests.whole.nas_packets import NasPackets
 
 pytestmark = pytest.mark.faults
 
@@ -69,7 +69,7 @@ def use_up_allowance(instance, tenant):
 
 
 def bulk(tenant, attributes):
-    return lambda: Accounting(tenant.target, START, f"bulk-{os.urandom(8).hex()}", attributes)
+    return lambda: AccountingRequest(tenant.target, START, f"bulk-{os.urandom(8).hex()}", attributes)
 
 
 def stands_still(work):
@@ -126,7 +126,7 @@ def test_full_journal_stops_only_accounting_until_shipped(instance, tenants, loa
 def test_radiusd_that_starts_on_a_full_disk_admits_devices(instance, tenants, cell_disk):
     """radiusd dies while the disk is full. The next one starts without a journal and opens it once there is space."""
     session_id = f"full-{os.urandom(4).hex()}"
-    with Wire(tenants[0]) as wire:
+    with NasPackets(tenants[0]) as wire:
         record = wire.accounting_packet(session_id)
         with full(cell_disk):
             instance.kill("radiusd")
@@ -142,7 +142,7 @@ def test_radiusd_that_starts_on_a_full_disk_admits_devices(instance, tenants, ce
 @pytest.mark.long
 def test_agent_starting_on_a_full_disk_serves_with_an_alarm(instance, tenants, cell_disk):
     """Agent and radiusd die while the disk is full. The next agent starts both with the existing files."""
-    with Wire(tenants[0]) as wire:
+    with NasPackets(tenants[0]) as wire:
         with full(cell_disk):
             for name in ("agent", "radiusd"):
                 instance.kill(name)

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tests.waiting import seconds_until, until
-from tests.whole.wire import Wire
+from tests.polling import seconds_until, until
+from tests.whole.nas_packets import NasPackets
 
 pytestmark = pytest.mark.faults
 
@@ -71,7 +71,7 @@ def test_killed_radiusd_is_restarted_while_postgresql_hangs(instance, tenants, n
     PostgreSQL.
     """
     until(lambda: instance.status()["database"], "the cell reports to PostgreSQL")
-    with instance.frozen("postgres"), Wire(tenants[0]) as wire:
+    with instance.frozen("postgres"), NasPackets(tenants[0]) as wire:
         until(lambda: not instance.status()["database"], "the cell notices that PostgreSQL hangs")
         killed = instance.kill("radiusd")
         note("radiusd killed while PostgreSQL hangs: answers", seconds_until(wire.is_admitted, "an answer"))
@@ -83,7 +83,7 @@ def test_record_repeated_to_a_new_radiusd_is_stored_once(instance, tenants):
     is acknowledged again, but stored once.
     """
     session_id = f"twice-{os.urandom(4).hex()}"
-    with Wire(tenants[0]) as wire:
+    with NasPackets(tenants[0]) as wire:
         request = wire.accounting_packet(session_id)
         assert wire.exchange(request, acct=True)
         instance.kill("radiusd")

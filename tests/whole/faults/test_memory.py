@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.waiting import until
+from tests.polling import until
 
 pytestmark = pytest.mark.faults
 

@@ -8,8 +8,8 @@ import pytest
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
 from nac.replica import files, keys
 from nac.replica.records import DATABASES
-from tests.waiting import until
-from tests.whole.wire import Wire
+from tests.polling import until
+from tests.whole.nas_packets import NasPackets
 
 pytestmark = pytest.mark.faults
 
@@ -47,7 +47,7 @@ def test_module_exception_is_a_reject_with_its_own_reason(instance, tenants):
     alpha = tenants[0]
     victim, neighbour = (endpoint.mac for endpoint in alpha.tenant.endpoints[1:3])
     before, radiusd = instance.counter("radiusd_log_internal_error"), instance.pid("radiusd")
-    with Wire(alpha) as wire, Wire(tenants[1]) as other:
+    with NasPackets(alpha) as wire, NasPackets(tenants[1]) as other:
         with broken_endpoint(instance, alpha.tenant_id, victim):
             assert wire.verdict(victim) == ACCESS_REJECT
             assert wire.verdict(neighbour) == ACCESS_ACCEPT

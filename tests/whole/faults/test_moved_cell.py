@@ -3,7 +3,7 @@
 import pytest
 
 from cli import procfs
-from tests.waiting import until
+from tests.polling import until
 
 pytestmark = pytest.mark.faults
 

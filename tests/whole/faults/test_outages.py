@@ -6,7 +6,7 @@ import pytest
 
 from cli.health import reported_at
 from nac.clock import epoch_seconds
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.polling import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.faults
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.polling import until
 from tests.radius.nas import radclient
-from tests.waiting import until
 from tests.whole.conftest import make_tenants
 
 pytestmark = pytest.mark.faults

@@ -7,7 +7,7 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import attribute
-from tests.whole.wire import Wire
+from tests.whole.nas_packets import NasPackets
 
 pytestmark = pytest.mark.faults
 
@@ -61,7 +61,7 @@ def test_random_accounting_is_acknowledged_and_stored_unchanged(instance, tenant
 
     instance.wait_until_shipped()
     before, alarms, radiusd = rows(), instance.alarm_codes(), instance.pid("radiusd")
-    with Wire(tenants[0]) as wire:
+    with NasPackets(tenants[0]) as wire:
         requests = (
             packet.accounting_request(number % 256, random_attributes(rng, number), wire.secret)
             for number in range(_PACKETS)

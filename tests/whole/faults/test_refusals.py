@@ -5,9 +5,9 @@ Rejections without a running instance: tests/cli/test_up_refusals.py, tests/agen
 
 import pytest
 
-from tests.refusing import assert_one_sentence
-from tests.waiting import until
-from tests.whole.wire import Wire
+from tests.polling import until
+from tests.startup_refusal import assert_one_sentence
+from tests.whole.nas_packets import NasPackets
 
 pytestmark = pytest.mark.faults
 
@@ -26,5 +26,5 @@ def test_up_rejects_a_newer_database_until_it_fits_again(instance, tenants):
     finally:
         instance.query("UPDATE alembic_version SET version_num = %s", fitting)
     instance.up()
-    with Wire(tenants[0]) as wire:
+    with NasPackets(tenants[0]) as wire:
         until(wire.is_admitted, "a verdict")

@@ -5,16 +5,16 @@ import os
 import pytest
 
 from loadtest import packet
+from loadtest.bench_tenants import ACTOR
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, attribute
-from loadtest.product_tenants import ACTOR
 from loadtest.workloads import BENCH_NAS, START, STOP, calling_station
 from nac.cells import service as cells
 from nac.db import TenantScope, session_scope
 from nac.policies import service as policies
-from tests.waiting import until
+from tests.polling import until
 from tests.whole.conftest import make_tenants
 from tests.whole.faults.test_changes import remove
-from tests.whole.wire import Wire
+from tests.whole.nas_packets import NasPackets
 
 pytestmark = pytest.mark.faults
 
@@ -49,7 +49,7 @@ def limited(instance):
 
 
 def test_second_session_is_rejected_until_the_first_ends(instance, limited):
-    with Wire(limited) as wire:
+    with NasPackets(limited) as wire:
 
         def account(status: int, session_id: str = "") -> None:
             said = attribute(packet.ACCT_STATUS_TYPE, status) + BENCH_NAS.attributes()

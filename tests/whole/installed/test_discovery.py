@@ -6,18 +6,18 @@ import secrets
 import pytest
 
 from loadtest import packet
+from loadtest.bench_tenants import BenchTenants, ProvisionedTenant
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, attribute
-from loadtest.product_tenants import BenchTenants, Provisioned
-from loadtest.tenantry import GROUPS, BenchTenant, Endpoint
+from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant
 from loadtest.workloads import BENCH_NAS, calling_station
 from nac.cells import service as cells
 from nac.db import TenantScope, session_scope
 from nac.policies import service as policies
 from nac.sites import service as sites
 from tests.factories.tenancy import ACTOR
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.polling import PATIENCE_SECONDS, until
 from tests.whole.instance import Instance
-from tests.whole.wire import Wire
+from tests.whole.nas_packets import NasPackets
 
 pytestmark = pytest.mark.early
 
@@ -26,10 +26,10 @@ _INTERIM = 3
 
 
 @pytest.fixture(scope="module")
-def two(instance: Instance) -> tuple[Provisioned, Provisioned]:
+def two(instance: Instance) -> tuple[ProvisionedTenant, ProvisionedTenant]:
     maker = BenchTenants(instance.installation, instance.home, print)
     alpha, bravo = (
-        maker.provision(BenchTenant(slug, [Endpoint(f"02f0{number:08x}", GROUPS[0])]))
+        maker.provision(BenchTenant(slug, [BenchEndpoint(f"02f0{number:08x}", GROUPS[0])]))
         for number, slug in enumerate(("live-alpha", "live-bravo"))
     )
     for made in (alpha, bravo):
@@ -47,7 +47,7 @@ def brother() -> str:
 
 
 class Tenant:
-    def __init__(self, instance: Instance, made: Provisioned) -> None:
+    def __init__(self, instance: Instance, made: ProvisionedTenant) -> None:
         self._instance = instance
         self.made = made
         self._of = ("--tenant", made.tenant.slug)
@@ -95,7 +95,7 @@ def bravo(instance, two) -> Tenant:
     return Tenant(instance, two[1])
 
 
-def sensed(made: Provisioned, wire: Wire, mac: str, *options: bytes) -> None:
+def sensed(made: ProvisionedTenant, wire: NasPackets, mac: str, *options: bytes) -> None:
     """An Interim-Update with Cisco's device sensor."""
     body = attribute(packet.ACCT_STATUS_TYPE, _INTERIM) + attribute(packet.ACCT_SESSION_ID, secrets.token_hex(4))
     body += attribute(packet.USER_NAME, mac) + calling_station(mac) + BENCH_NAS.attributes()
@@ -110,7 +110,7 @@ def test_device_is_admitted_by_vendor_soon_after_first_seen(alpha, bravo):
     for tenant in (alpha, bravo):
         tenant.decide_by(when("endpoint.vendor", "Brother", "starts_with"))
     mac = brother()
-    with Wire(alpha.made) as wire, Wire(bravo.made) as other:
+    with NasPackets(alpha.made) as wire, NasPackets(bravo.made) as other:
         assert wire.verdict(mac) == ACCESS_REJECT
         until(lambda: wire.is_admitted(mac), "the vendor is live")
         # Another tenant has not seen it.
@@ -119,7 +119,7 @@ def test_device_is_admitted_by_vendor_soon_after_first_seen(alpha, bravo):
     (listed,) = [row for row in alpha.admit("endpoint", "inbox") if row["mac"].replace(":", "") == mac]
     assert (listed["vendor"], listed["site"], listed["method"]) == ("Brother industries, LTD.", "main", "mab")
     assert alpha.admit("endpoint", "classify", mac, "--block")[0]["mac"] == listed["mac"]
-    with Wire(alpha.made) as wire, Wire(bravo.made) as other:
+    with NasPackets(alpha.made) as wire, NasPackets(bravo.made) as other:
         assert wire.verdict(mac) == ACCESS_REJECT
         assert other.verdict(mac) == ACCESS_ACCEPT
 
@@ -134,7 +134,7 @@ def test_switch_data_sets_the_profile_and_the_group(alpha, tmp_path):
     alpha.admit("endpoint-group", "set", group, "--rule", str(rule))
     alpha.decide_by(when("endpoint.group", group))
     mac = brother()
-    with Wire(alpha.made) as wire:
+    with NasPackets(alpha.made) as wire:
         assert wire.verdict(mac) == ACCESS_REJECT
         until(lambda: alpha.found_confidence(mac) == 50, "the vendor alone is half sure")
         assert alpha.shown(mac)["confidence"] == 50
@@ -155,7 +155,7 @@ def test_posture_applies_as_soon_as_it_is_set(alpha):
     alpha.decide_by({"all": [when("endpoint.known", True), when("mdm.state", "compliant")]})
     mac = brother()
     alpha.admit("endpoint", "add", mac)
-    with Wire(alpha.made) as wire:
+    with NasPackets(alpha.made) as wire:
         assert wire.verdict(mac) == ACCESS_REJECT
         alpha.admit("endpoint", "posture", "set", mac, "mdm.state=compliant", "--source", "intune")
         assert wire.verdict(mac) == ACCESS_ACCEPT
@@ -167,7 +167,7 @@ def test_posture_applies_as_soon_as_it_is_set(alpha):
 def test_manual_profile_overrides_the_detected_one_at_once(alpha):
     alpha.decide_by(when("endpoint.profile", "camera"))
     mac = brother()
-    with Wire(alpha.made) as wire:
+    with NasPackets(alpha.made) as wire:
         wire.verdict(mac)
         until(lambda: alpha.found_confidence(mac) is not None, "it is discovered")
         alpha.admit("endpoint", "set", mac, "--profile", "camera")

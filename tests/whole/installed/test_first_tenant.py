@@ -9,7 +9,7 @@ import pytest
 
 from api.v1.routers import V1
 from cli.layout import CHECKOUT
-from tests.waiting import until
+from tests.polling import until
 from tests.whole.instance import Instance
 
 pytestmark = pytest.mark.early

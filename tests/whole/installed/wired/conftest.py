@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.radius.supplicant import Eap, eap_tls, new_mac
-from tests.waiting import until
+from tests.polling import until
+from tests.radius.supplicant import EapolTestRun, eap_tls, new_mac
 from tests.whole.installed.wired.device import CARD, Device
 from tests.whole.installed.wired.office import LAB_VLAN, OFFICE_VLAN, Office
 from tests.whole.installed.wired.switch import PORT, Switch, vlan_interface
@@ -57,10 +57,10 @@ def switch(room: Namespace, cable: Cable, office: Office, tmp_path: Path) -> Ite
 
 @pytest.fixture
 def connect(desk: Namespace, switch: Switch, tmp_path: Path) -> Iterator[Callable[..., Device]]:
-    """Starts a device with the network of an `Eap`, whatever its method; it is stopped after the test."""
+    """Starts a device with the network of an `EapolTestRun`, whatever its method; it is stopped after the test."""
     with ExitStack() as running:
 
-        def connect(eap: Eap) -> Device:
+        def connect(eap: EapolTestRun) -> Device:
             mac = new_mac()
             return running.enter_context(Device(desk, tmp_path / mac, mac, eap.network))
 

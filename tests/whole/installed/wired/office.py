@@ -23,8 +23,8 @@ from nac.provisioning import provision_tenant
 from nac.sites import service as sites
 from nac.tenants import service as tenants
 from nac.users import service as users
+from tests.polling import PATIENCE_SECONDS, until
 from tests.radius.tenants import ClientFiles
-from tests.waiting import PATIENCE_SECONDS, until
 from tests.whole.installed.wired.switch import IDENTIFIER
 from tests.whole.instance import Instance
 

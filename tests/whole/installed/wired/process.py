@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 from typing import Self
 
-from tests.waiting import until
+from tests.polling import until
 from tests.whole.namespaces import Namespace
 
 

@@ -21,7 +21,7 @@ _ATTRIBUTE = re.compile(r"^\S+    Attribute \d+ \((\S+)\) length=\d+\n(?:\S+    
 
 
 @dataclass(frozen=True)
-class Heard:
+class RadiusMessage:
     """A RADIUS message as hostapd decoded it; values as it prints them, the last one of each name."""
 
     code: str
@@ -81,10 +81,10 @@ class Switch(Daemon):
         """The one that the device was put into, "" for none."""
         return self.station(mac).get("vlan_id", "")
 
-    def heard(self, code: str) -> list[Heard]:
+    def heard(self, code: str) -> list[RadiusMessage]:
         """RADIUS messages of this kind, oldest first."""
         return [
-            Heard(found[1], dict(_ATTRIBUTE.findall(found[2])))
+            RadiusMessage(found[1], dict(_ATTRIBUTE.findall(found[2])))
             for found in _MESSAGE.finditer(self.log())
             if found[1] == code
         ]

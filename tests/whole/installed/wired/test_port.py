@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.polling import until
 from tests.radius.supplicant import PEAP, TLS_1_2, TLS_1_3, TTLS_MSCHAPV2, TTLS_PAP, eap_password, eap_tls
 from tests.radius.tenants import Authorities
-from tests.waiting import until
 from tests.whole.installed.wired.office import LAB_VLAN, OFFICE_VLAN, PASSWORD, PERSON, SESSION_SECONDS
 
 pytestmark = pytest.mark.early

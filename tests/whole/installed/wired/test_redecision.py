@@ -6,7 +6,7 @@ import time
 import pytest
 
 from nac.mac import display_mac
-from tests.waiting import until
+from tests.polling import until
 from tests.whole.installed.wired.office import LAB_VLAN, OFFICE_VLAN, document
 
 pytestmark = pytest.mark.early

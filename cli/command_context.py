@@ -1,0 +1,128 @@
+"""Shared parts of commands on tenants: settings, database, actor, and waiting for the cell."""
+
+import getpass
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from uuid import UUID
+
+import click
+from sqlalchemy.orm import Session
+
+from cli import environment
+from cli.errors import Refused
+from cli.layout import NothingRuns, require_layout
+from cli.supervisor import Supervisor
+from nac.cells import service as cells
+from nac.certificates.signing import SigningContext
+from nac.db import PersonScope, PlatformScope, TenantScope, make_engine, require_current_schema, session_scope
+from nac.errors import DatabaseUnavailable, NotLiveYet
+from nac.ids import TenantId
+from nac.secrets import Sealer
+from nac.tenants import service as tenants
+
+# ARCHITECTURE.md, promise 5: one second. If it takes longer, the cell is down.
+_LIVE_SECONDS = 5
+# radiusd is first tested on other ports, then exchanged in a quiet moment, within 10 s.
+_EXCHANGE_SECONDS = 30
+
+
+class CommandContext:
+    """The installation of the running command, as role admit_app."""
+
+    def __init__(self) -> None:
+        self.settings = environment.load_into_process(required=("DATABASE_URL",))
+        self._engine = make_engine(self.settings.database_url, pool_size=1, application_name="admit-cli")
+        click.get_current_context().call_on_close(self._engine.dispose)
+        self._require_database()
+        self.actor = f"cli:{os.environ.get('SUDO_USER') or getpass.getuser()}"
+
+    def _require_database(self) -> None:
+        try:
+            require_current_schema(self._engine)
+        except DatabaseUnavailable as exc:
+            if not Supervisor(require_layout()).is_up():
+                raise NothingRuns from exc
+            raise Refused("The database does not respond.", remedy="See ./admit status and ./admit doctor.") from exc
+
+    @cached_property
+    def signing(self) -> SigningContext:
+        return SigningContext.from_settings(self.settings)
+
+    @property
+    def sealer(self) -> Sealer:
+        return self.signing.sealer
+
+    @contextmanager
+    def platform(self) -> Iterator[Session]:
+        with session_scope(PlatformScope(), engine=self._engine) as session:
+            yield session
+
+    @contextmanager
+    def person(self, person_id: UUID) -> Iterator[Session]:
+        """Session in the scope of an administrator."""
+        with session_scope(PersonScope(person_id), engine=self._engine) as session:
+            yield session
+
+    def slugs(self) -> list[str]:
+        """Slugs of all tenants except those that are being deleted."""
+        with self.platform() as session:
+            found = tenants.ORDERS.pages(lambda span: tenants.list_tenants(session, span=span))
+            return [tenant.slug for page in found for tenant in page if tenant.status != "deleting"]
+
+    @contextmanager
+    def tenant(self, slug: str, *, is_snapshot: bool = False) -> Iterator[tuple[Session, TenantId]]:
+        """Session in the scope of the tenant; `is_snapshot` as in `session_scope`."""
+        with self.platform() as session:
+            tenant_id = tenants.require_by_slug(session, slug=slug).id
+        with session_scope(TenantScope(tenant_id), engine=self._engine, is_snapshot=is_snapshot) as session:
+            yield session, tenant_id
+
+    @contextmanager
+    def change(self, slug: str, *, of_radiusd: bool = False) -> Iterator[tuple[Session, TenantId]]:
+        """Like `tenant`, then wait until the tenant's cell uses the change.
+
+        With `of_radiusd`, also wait until its radiusd runs with the new configuration.
+        """
+        with self.tenant(slug) as (session, tenant_id):
+            yield session, tenant_id
+            xact = cells.get_current_xact(session)
+        if self.await_live(tenant_id, xact) and of_radiusd:
+            self.await_exchange(slug)
+
+    @contextmanager
+    def platform_change(self, slug: str) -> Iterator[tuple[Session, TenantId]]:
+        """Like `change`, in the platform's scope, for rows of a tenant and a cell."""
+        with self.platform() as session:
+            tenant_id = tenants.require_by_slug(session, slug=slug).id
+            yield session, tenant_id
+            xact = cells.get_current_xact(session)
+        self.await_live(tenant_id, xact)
+
+    def await_exchange(self, slug: str) -> None:
+        """Wait until radiusd runs with the new configuration. Prints a note on standard error after the timeout."""
+        # Imported here because it loads the agent's libraries, which few commands need.
+        from cli.radiusd_exchange import NotInForceYet, wait_until_in_force
+
+        with self.tenant(slug) as (session, tenant_id):
+            cell_id = cells.require_slot(session, tenant_id=tenant_id).cell_id
+        try:
+            wait_until_in_force(self.settings, self.sealer, cell_id=cell_id, timeout_seconds=_EXCHANGE_SECONDS)
+        except NotInForceYet as exc:
+            click.echo(f"Note: {exc}", err=True)
+
+    def await_live(self, tenant_id: TenantId, xact: str) -> bool:
+        """Whether the cell confirms the stored change in time. Prints a note on standard error if not."""
+        try:
+            cells.wait_until_live(
+                TenantScope(tenant_id),
+                tenant_id=tenant_id,
+                xact=xact,
+                timeout_seconds=_LIVE_SECONDS,
+                engine=self._engine,
+            )
+        except NotLiveYet as exc:
+            click.echo(f"Note: {exc}", err=True)
+            return False
+        return True

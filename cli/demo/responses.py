@@ -1,0 +1,91 @@
+"""Responses to a RADIUS client in one form for all tools, with names and values as in radclient."""
+
+import re
+from dataclasses import dataclass
+
+Attributes = tuple[tuple[str, str], ...]
+
+_TUNNEL = ("Tunnel-Type", "Tunnel-Medium-Type", "Tunnel-Private-Group-Id")
+# RFC 2868 3.1 and 3.2, only for VLANs (RFC 3580 3.31). Other numbers stay numbers.
+_TUNNEL_NAMES = {("Tunnel-Type", 13): "VLAN", ("Tunnel-Medium-Type", 6): "IEEE-802"}
+_HIGHEST_TAG = 0x1F
+
+_EAPOL_CODE = re.compile(r"^RADIUS message: code=\d+ \((Access-Accept|Access-Reject)\)")
+_EAPOL_NAME = re.compile(r"^ {3}Attribute \d+ \((.+)\) length=\d+$")
+_EAPOL_VALUE = re.compile(r"^ {6}Value: (.*)$")
+_RADCLIENT_CODE = re.compile(r"^Received (\S+) Id \d+ ")
+_RADCLIENT_ATTRIBUTE = re.compile(r"^\t(\S+) = (.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class RadiusResponse:
+    """A response that ends a request."""
+
+    # Access-Accept, Access-Reject, Accounting-Response.
+    code: str
+    attributes: Attributes
+
+    def first(self, name: str) -> str:
+        return next((value for found, value in self.attributes if found == name), "")
+
+    @property
+    def vlan(self) -> str:
+        """VLAN of the switch port. RFC 3580 3.31 needs all three attributes with one tag.
+
+        "" without these attributes; "broken" if some are missing, repeated, or have another tag or type.
+        """
+        found = [(name, value) for name, value in self.attributes if name.partition(":")[0] in _TUNNEL]
+        if not found:
+            return ""
+        tags = {name.partition(":")[2] for name, _ in found}
+        values = {name.partition(":")[0]: value for name, value in found}
+        whole = len(found) == len(values) == len(_TUNNEL) and len(tags) == 1
+        if not whole or values["Tunnel-Type"] != "VLAN" or values["Tunnel-Medium-Type"] != "IEEE-802":
+            return "broken"
+        return values["Tunnel-Private-Group-Id"]
+
+    @property
+    def has_eap_failure(self) -> bool:
+        """Whether a reject contains EAP-Failure: RFC 3579 2.6.3 requires it (RFC 3748 4.2: code 4, length 4)."""
+        return bool(re.fullmatch(r"(0x)?04[0-9a-f]{2}0004", self.first("EAP-Message")))
+
+
+def parse_eapol_output(output: str) -> tuple[RadiusResponse, ...]:
+    """Every Access-Accept and Access-Reject in the output of eapol_test, in order."""
+    answers: list[RadiusResponse] = []
+    code, name, attributes = "", "", []
+    for line in [*output.splitlines(), ""]:
+        if code and (found := _EAPOL_NAME.match(line)):
+            name = found[1]
+        elif code and (found := _EAPOL_VALUE.match(line)):
+            attributes.append(_from_eapol(name, found[1]))
+        else:
+            if code:
+                answers.append(RadiusResponse(code, tuple(attributes)))
+            head = _EAPOL_CODE.match(line)
+            code, attributes = head[1] if head else "", []
+    return tuple(answers)
+
+
+def _from_eapol(name: str, value: str) -> tuple[str, str]:
+    if name not in _TUNNEL:
+        return name, value[1:-1] if value.startswith("'") else value
+    octets = bytes.fromhex(value)
+    if name == "Tunnel-Private-Group-Id":
+        # RFC 2868 3.6: a first octet above 0x1F is part of the text, not a tag.
+        tag, text = (octets[0], octets[1:]) if octets[:1] <= bytes((_HIGHEST_TAG,)) else (0, octets)
+        return f"{name}:{tag}", text.decode("utf-8", "replace")
+    number = int.from_bytes(octets[1:])
+    return f"{name}:{octets[0]}", _TUNNEL_NAMES.get((name, number), str(number))
+
+
+def parse_radclient_output(output: str) -> RadiusResponse | None:
+    """Response in the output of `radclient -x`; None for silence."""
+    code, attributes = "", []
+    for line in output.splitlines():
+        if head := _RADCLIENT_CODE.match(line):
+            code = head[1]
+        elif code and (found := _RADCLIENT_ATTRIBUTE.match(line)):
+            value = found[2]
+            attributes.append((found[1], value[1:-1] if value.startswith('"') else value))
+    return RadiusResponse(code, tuple(attributes)) if code else None

@@ -1,0 +1,87 @@
+"""Errors of commands: one sentence on standard error, no traceback.
+
+Exit status 2 for invalid input (options, names, files), as in click, and 1 for all other errors.
+
+With --json, standard output also has an object: `error` (a code for programs), `place`, `message`, `remedy` and, if
+there are several mistakes, `mistakes` with such objects. This includes click's errors about options.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from nac.errors import AdmitError, InvalidInput, NotFound, SeveralMistakes
+from nac.settings import SettingsError
+
+EXIT_INVALID_INPUT = 2
+
+
+class _InvalidInputExit(click.ClickException):
+    exit_code = EXIT_INVALID_INPUT
+
+
+class Refused(AdmitError):
+    """The command cannot run here."""
+
+    status = 409
+
+
+def confirm(question: str) -> None:
+    """Ask on standard error. Raises Refused if the answer is no or cannot be read."""
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort as exc:
+        raise Refused("Cancelled: confirmation required.", remedy="Use --yes to skip it.") from exc
+    if not agreed:
+        raise Refused("Cancelled.")
+
+
+@contextmanager
+def require_utf8(name: str) -> Iterator[None]:
+    """Report InvalidInput if the file `name` is not UTF-8 in the block."""
+    try:
+        yield
+    except UnicodeDecodeError as exc:
+        raise InvalidInput("The file is not UTF-8 text.", place=name, remedy="Save it as UTF-8.") from exc
+
+
+@contextmanager
+def report_errors(*, as_json: bool = False) -> Iterator[None]:
+    """Convert errors for people to click's errors. Others stay tracebacks."""
+    try:
+        yield
+    except SettingsError as exc:
+        raise click.ClickException("\n  ".join(("the settings are not valid:", *exc.mistakes))) from exc
+    except click.UsageError as exc:
+        if as_json:
+            click.echo(json.dumps(_error_row(InvalidInput(exc.format_message(), place=_parameter_name(exc))), indent=2))
+        raise
+    except AdmitError as exc:
+        if as_json:
+            click.echo(json.dumps(_error_row(exc), indent=2))
+        ended = _InvalidInputExit if isinstance(exc, InvalidInput | NotFound) else click.ClickException
+        raise ended(str(exc)) from exc
+
+
+def _parameter_name(exc: click.UsageError) -> str:
+    """Option or argument, as typed."""
+    match exc:
+        case click.NoSuchOption() | click.BadOptionUsage():
+            return exc.option_name
+        case click.BadParameter(param=click.Argument() as argument):
+            return argument.human_readable_name
+        case click.BadParameter(param=click.Option() as option):
+            return max(option.opts, key=len)
+        case _:
+            return ""
+
+
+def _error_row(exc: AdmitError) -> dict[str, object]:
+    row: dict[str, object] = {"error": exc.code, "place": exc.place, "message": exc.detail, "remedy": exc.remedy}
+    if not isinstance(exc, SeveralMistakes):
+        return row
+    # Number of mistakes; each has its own text.
+    first = exc.detail.partition("\n")[0].rstrip(":.")
+    return row | {"message": f"{first}.", "mistakes": [_error_row(each) for each in exc.mistakes]}

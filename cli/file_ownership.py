@@ -1,0 +1,131 @@
+"""Owners of the folders below `var/`. `up` sets them while no process of the installation runs.
+
+Earlier versions had one system user for all processes. Its files go to the current users.
+"""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from cli.account import ROOT, Account, require_group
+from cli.files import chown_tree, make_folder
+from cli.layout import Layout
+from cli.rights import KEYS_GROUP, SOCKETS_GROUP
+from nac.settings import Settings
+from radius.agent.paths import CellPaths
+
+# Earlier versions kept them beside the master key, where the enrolment process could write.
+_ENROLMENT_FILES = ("enrolment-ca.key", "enrolment-ca.pem", "enrolment.key", "enrolment.pem")
+# Files of deleted tenants with the keys of their passphrases, which are not for download.
+_KEPT_FROM_GROUP = ("tenants",)
+
+
+def set_up_folders(layout: Layout, settings: Settings) -> None:
+    """Create every folder that a process writes to, with its owner and mode."""
+    make_folder(layout.keys, owner=None, mode=_mode(layout, 0o711))
+    make_folder(layout.log, owner=None, mode=0o750)
+    if layout.is_separated:
+        # The supervisor writes all of them.
+        chown_tree(layout.log, ROOT)
+    make_folder(layout.var / "cells", owner=None, mode=_mode(layout, 0o711))
+    make_folder(layout.var / "supervisor", owner=None, mode=0o700)
+    # Earlier versions had it there; beat creates a new one.
+    for schedule in (layout.var / "supervisor").glob("beat-schedule*"):
+        schedule.unlink()
+    _assign_folder(settings.cell_dir, layout.account("agent"))
+    _hand_over_sessions(layout, CellPaths(settings.cell_dir).sessions)
+    _assign_folder(layout.var / "redis", layout.account("redis"))
+    _assign_folder(layout.var / "worker", layout.account("worker"))
+    _assign_folder(settings.mailbox_dir, layout.account("mailbox"))
+    _set_up_sockets(layout)
+    _set_up_enrolment(layout, settings)
+    _set_up_exports(layout, settings.export_dir)
+    _hand_over_named_files(layout, settings)
+
+
+def give_master_key(layout: Layout) -> None:
+    """Let the group of the permitted processes read the master key."""
+    if layout.is_separated:
+        os.chown(layout.master_key, 0, require_group(KEYS_GROUP), follow_symlinks=False)
+        layout.master_key.chmod(0o640)
+
+
+def _mode(layout: Layout, separated: int) -> int:
+    """Mode of a folder; if all processes are one user, no other user needs access."""
+    return separated if layout.is_separated else 0o700
+
+
+def _assign_folder(folder: Path, owner: Account | None, *, mode: int = 0o700) -> None:
+    is_new_owner = owner is not None and folder.exists() and folder.stat().st_uid != owner.uid
+    make_folder(folder, owner=owner, mode=mode)
+    if owner and is_new_owner:
+        chown_tree(folder, owner)
+
+
+def _hand_over_sessions(layout: Layout, sessions: Path) -> None:
+    """Hand over TLS sessions for resumption. The agent rejects another user's folder, because it could contain forged
+    ones.
+    """
+    before, owner = layout.database_account, layout.account("agent")
+    if before and owner and sessions.exists() and sessions.lstat().st_uid == before.uid:
+        _assign_folder(sessions, owner)
+
+
+def _set_up_sockets(layout: Layout) -> None:
+    """Set the folders of sockets, whose group the sockets inherit."""
+    for folder, process in ((layout.postgres_run, "postgres"), (layout.redis_run, "redis")):
+        owner = layout.account(process)
+        if owner and layout.is_separated:
+            owner = replace(owner, gid=require_group(SOCKETS_GROUP))
+        make_folder(folder, owner=owner, mode=_mode(layout, 0o2710))
+
+
+def _set_up_enrolment(layout: Layout, settings: Settings) -> None:
+    owner = layout.account("enrolment")
+    folder = layout.keys / "enrolment"
+    make_folder(folder, owner=owner, mode=_mode(layout, 0o755))
+    for name in _ENROLMENT_FILES:
+        before, now = layout.keys / name, folder / name
+        if before.exists() and not now.exists() and before not in _named(settings):
+            before.rename(now)
+            if owner:
+                os.chown(now, owner.uid, owner.gid, follow_symlinks=False)
+
+
+def _named(settings: Settings) -> tuple[Path, ...]:
+    return settings.enrolment_certificate_file, settings.enrolment_key_file
+
+
+def _set_up_exports(layout: Layout, folder: Path) -> None:
+    """Set the folder of exports: the worker writes, the API reads."""
+    worker, api = layout.account("worker"), layout.account("api")
+    if worker is None or api is None:
+        make_folder(folder, owner=None, mode=0o750)
+        return
+    owner = replace(worker, gid=api.gid)
+    found = folder.stat() if folder.exists() else None
+    make_folder(folder, owner=owner, mode=0o2750)
+    if found and (found.st_uid, found.st_gid) != (owner.uid, owner.gid):
+        for inside in folder.iterdir():
+            if inside.is_dir() and not inside.is_symlink():
+                chown_tree(inside, owner, group_reads=inside.name not in _KEPT_FROM_GROUP)
+
+
+def _hand_over_named_files(layout: Layout, settings: Settings) -> None:
+    """Hand over files in the settings that belonged to the single user of earlier versions."""
+    before = layout.database_account
+    if not layout.is_separated or before is None:
+        return
+    keys = require_group(KEYS_GROUP)
+    worker, enrolment = layout.account("worker"), layout.account("enrolment")
+    assert worker
+    assert enrolment
+    wanted: list[tuple[Path | None, int, int, int]] = [
+        (settings.pkcs11_pin_file, 0, keys, 0o640),
+        (settings.mail_password_file, worker.uid, worker.gid, 0o600),
+        *((path, enrolment.uid, enrolment.gid, 0o600) for path in _named(settings)),
+    ]
+    for path, uid, gid, mode in wanted:
+        if path and path.is_file() and not path.is_symlink() and path.stat().st_uid == before.uid:
+            os.chown(path, uid, gid, follow_symlinks=False)
+            path.chmod(mode)

@@ -1,0 +1,70 @@
+"""Waits for the exchange of radiusd, which applies secrets and exceptions of single NASes."""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from cli import health
+from nac.clock import utc_now
+from nac.db import make_engine
+from nac.errors import Unavailable
+from nac.ids import CellId
+from nac.secrets import Sealer
+from nac.settings import Settings
+from radius.agent import radiusd_process
+from radius.agent.cell_identity import read_identity
+from radius.agent.configuration_source import ConfigurationSource, SlotRow
+from radius.agent.generation import Generations
+from radius.agent.paths import CellPaths
+from radius.agent.probe import is_serving
+
+_POLL_SECONDS = 0.2
+_ANSWER_SECONDS = 1.0
+# The agent reports every second.
+_SILENT_AGENT = timedelta(seconds=10)
+
+
+class NotInForceYet(Unavailable):
+    """The change is stored, but radiusd does not use it yet. Admit retries automatically."""
+
+
+def wait_until_in_force(settings: Settings, sealer: Sealer, *, cell_id: CellId, timeout_seconds: float) -> None:
+    """Return when radiusd runs with the configuration in the database.
+
+    Raises NotInForceYet after the timeout, if the agent failed, or if the cell is on another machine.
+    """
+    paths = CellPaths(settings.cell_dir)
+    if read_identity(paths) != cell_id:
+        raise NotInForceYet("The change is stored; its cell is on another machine.", remedy="See ./admit status there.")
+    generations = Generations(settings, paths)
+    engine = make_engine(settings.database_cell_url, pool_size=1, application_name="admit-cli")
+    directory = ConfigurationSource(engine, cell_id, sealer)
+    began, deadline = utc_now(), time.monotonic() + timeout_seconds
+    try:
+        # Read again in each turn, because an exchange can also renew the secrets of free slots.
+        while not _is_in_force(paths, generations, directory.slots(count=settings.cell_slots)):
+            if trouble := _find_failure(settings, began):
+                raise NotInForceYet(remedy=trouble)
+            if time.monotonic() > deadline:
+                raise NotInForceYet(remedy="The alarms say why: ./admit status")
+            time.sleep(_POLL_SECONDS)
+    finally:
+        engine.dispose()
+
+
+def _is_in_force(paths: CellPaths, generations: Generations, slots: Sequence[SlotRow]) -> bool:
+    running = radiusd_process.load_running(paths.running)
+    generation = Generations.read(running.config_directory) if running else None
+    if generation is None or not generations.is_in_force(generation.facts, slots):
+        return False
+    status = generation.facts.status
+    return is_serving("127.0.0.1", status.port, status.secret, seconds=_ANSWER_SECONDS)
+
+
+def _find_failure(settings: Settings, began: datetime) -> str:
+    """Cause why waiting longer cannot help; "" if it can."""
+    status = health.read_cell_status(settings.cell_dir)
+    if health.reported_at(status) < (utc_now() - _SILENT_AGENT).timestamp():
+        return "Its agent does not report: ./admit status"
+    failed = [alarm for alarm in status.get("alarms", ()) if alarm["code"] == "exchange"]
+    return next((alarm["detail"] for alarm in failed if datetime.fromisoformat(alarm["since"]) >= began), "")

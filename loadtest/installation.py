@@ -1,0 +1,165 @@
+"""The running installation as a system under test: its addresses, CPU time, and stored rows."""
+
+import json
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from sqlalchemy import Engine, delete, func, select
+from sqlalchemy.orm import Session
+
+from loadtest.processes import BenchError, ProcessTree
+from loadtest.tally import RunResult
+from nac.cells import service as cells
+from nac.certificates.signing import SigningContext
+from nac.db import PlatformScope, make_engine, require_current_schema, session_scope
+from nac.ids import CellId, TenantId
+from nac.journal.reader import JournalReader, SegmentPosition
+from nac.models import AccountingLog, AuthLog, JournalPosition
+from nac.models.log import ACCOUNTING_LOG_ID
+from nac.settings import Settings
+
+STREAMS = ("auth", "acct")
+_SETTLE_SECONDS = 180
+# Settings that an `Installation` needs.
+REQUIRED_SETTINGS = ("DATABASE_URL", "DATABASE_OWNER_URL", "MASTER_KEY_FILE")
+
+
+class Installation:
+    """The installation that `./admit up` started. Close it, or use it in a `with`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        # The services work in the role of the API. Counting over tenants and removing a bench's logs is the owner's.
+        self.engine = make_engine(settings.database_url, application_name="admit-bench")
+        self.owner = make_engine(
+            settings.database_owner_url, application_name="admit-bench", pool_size=1, statement_seconds=3_600
+        )
+        require_current_schema(self.engine)
+        self.signing = SigningContext.from_settings(settings)
+        self.sealer = self.signing.sealer
+        self.cell_id = self._find_cell()
+        self._journals = {stream: JournalReader(settings.cell_dir / "journal" / stream) for stream in STREAMS}
+
+    def close(self) -> None:
+        for journal in self._journals.values():
+            journal.close()
+        self.engine.dispose()
+        self.owner.dispose()
+
+    def __enter__(self) -> "Installation":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _find_cell(self) -> CellId:
+        with session_scope(PlatformScope(), engine=self.engine) as session:
+            for cell in cells.list_cells(session):
+                if cell.name == self.settings.cell_name:
+                    return cell.id
+        raise BenchError(f"cell {self.settings.cell_name!r} has never run: start it with ./admit up")
+
+    def processes(self) -> Mapping[str, ProcessTree]:
+        radiusd = self.radiusd_pid()
+        return {
+            "radiusd": ProcessTree(radiusd),
+            "agent": ProcessTree(_lock_holder(self.settings.cell_dir / "agent.lock"), without=(radiusd,)),
+            "postgres": ProcessTree(self._postmaster()),
+        }
+
+    def radiusd_pid(self) -> int:
+        return int(self._radiusd()["pid"])
+
+    def baked_slots(self) -> set[int]:
+        """Slots whose tenants' server certificates radiusd has loaded at its start."""
+        module = Path(str(self._radiusd()["config_directory"])) / "module.json"
+        return {int(slot) for slot in json.loads(module.read_text())["baked_certificates"]}
+
+    def _radiusd(self) -> dict[str, int | str]:
+        try:
+            return dict(json.loads((self.settings.cell_dir / "radiusd.json").read_text()))
+        except FileNotFoundError as error:
+            raise BenchError("the cell has no radiusd: see ./admit status") from error
+
+    def _postmaster(self) -> int:
+        with session_scope(PlatformScope(), engine=self.engine) as session:
+            backend = session.scalars(select(func.pg_backend_pid())).one()
+        try:
+            stat = Path(f"/proc/{backend}/stat").read_text()
+        except FileNotFoundError as error:
+            raise BenchError("PostgreSQL runs on another machine: its CPU time cannot be measured from here") from error
+        return int(stat.rpartition(")")[2].split()[1])
+
+    def backlog_bytes(self) -> dict[str, int]:
+        """Bytes of each journal that are not in the database yet."""
+        with session_scope(PlatformScope(), engine=self.owner) as session:
+            rows = session.scalars(select(JournalPosition).where(JournalPosition.cell_id == self.cell_id)).all()
+            positions = {row.stream: SegmentPosition(row.segment, row.offset) for row in rows}
+        return {
+            stream: journal.backlog_bytes(positions.get(stream, SegmentPosition()))
+            for stream, journal in self._journals.items()
+        }
+
+    def wait_until_shipped(self) -> None:
+        deadline = time.monotonic() + _SETTLE_SECONDS
+        while any(backlog := self.backlog_bytes().values()):
+            if time.monotonic() > deadline:
+                raise BenchError(f"{sum(backlog):,} bytes of the journal do not reach the database: see ./admit status")
+            time.sleep(0.01)
+
+    def accounting_rows_ever(self) -> int:
+        """Rows of accounting_log by its sequence: counts at once what count(*) would take seconds for."""
+        with session_scope(PlatformScope(), engine=self.owner) as session:
+            return session.scalars(select(func.pg_sequence_last_value(ACCOUNTING_LOG_ID.name))).one() or 0
+
+
+class StoredRows:
+    """Keeps the account of a bench: every answered request is one row, in the end."""
+
+    def __init__(self, installation: Installation, tenants: Collection[TenantId]) -> None:
+        self._installation = installation
+        self._tenants = tenants
+        self._answered = dict.fromkeys(STREAMS, 0)
+        self._unanswered = dict.fromkeys(STREAMS, 0)
+
+    def settle(self, run: RunResult) -> None:
+        """Waits until what `run` was answered is stored."""
+        for kind, tally in run.tallies.items():
+            stream = "acct" if kind.startswith("acct") else "auth"
+            self._answered[stream] += tally.finished - tally.unanswered
+            self._unanswered[stream] += tally.unanswered
+        self._installation.wait_until_shipped()
+
+    def verify(self) -> dict[str, tuple[int, int]]:
+        """(rows, answered requests) by stream; BenchError where they differ by more than what was sent in vain."""
+        found = {}
+        with session_scope(PlatformScope(), engine=self._installation.owner) as session:
+            for stream, table in (("auth", AuthLog), ("acct", AccountingLog)):
+                rows = _count(session, table, self._tenants)
+                answered = self._answered[stream]
+                if not answered <= rows <= answered + self._unanswered[stream]:
+                    raise BenchError(f"{stream}: {answered:,} requests were answered, but {rows:,} rows are stored")
+                found[stream] = (rows, answered)
+        return found
+
+
+def _count(session: Session, table: type[AuthLog] | type[AccountingLog], tenants: Collection[TenantId]) -> int:
+    return session.scalars(select(func.count()).select_from(table).where(table.tenant_id.in_(tenants))).one()
+
+
+def delete_logs(owner: Engine, tenants: Collection[TenantId]) -> None:
+    """Delete the logs that a bench has written."""
+    with session_scope(PlatformScope(), engine=owner) as session:
+        for table in (AuthLog, AccountingLog):
+            session.execute(delete(table).where(table.tenant_id.in_(tenants)))
+
+
+def _lock_holder(path: Path) -> int:
+    """The process that holds the flock on a file (/proc/locks, proc(5))."""
+    inode = path.stat().st_ino
+    for line in Path("/proc/locks").read_text().splitlines():
+        fields = line.split()
+        if fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(inode):
+            return int(fields[4])
+    raise BenchError("the cell's agent does not run: see ./admit status")

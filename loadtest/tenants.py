@@ -1,0 +1,79 @@
+"""The tenants that a bench works with: their devices, their 20-rule policy, the VLAN this makes for each device."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+RULES = 20
+# Endpoints of each tenant: P1 asks for 10 tenants of 500 to 50,000.
+TENANT_SIZES = (500, 500, 1_000, 1_000, 1_000, 2_000, 2_000, 5_000, 8_000, 50_000)
+# One rule a group, and one for certificates.
+GROUPS = tuple(f"group-{number:02d}" for number in range(RULES - 1))
+CERTIFICATE_VLAN = "30"
+
+
+@dataclass(frozen=True, slots=True)
+class BenchEndpoint:
+    # 12 hex digits.
+    mac: str
+    group: str
+
+    @property
+    def vlan(self) -> str:
+        return _vlan(self.group)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchTenant:
+    slug: str
+    endpoints: Sequence[BenchEndpoint]
+
+
+def _vlan(group: str) -> str:
+    return str(100 + GROUPS.index(group))
+
+
+def make_tenants(sizes: Sequence[int] = TENANT_SIZES) -> list[BenchTenant]:
+    """The same each time, so that runs compare. Devices are spread evenly over the groups, so half of the rules are
+    tried on average before one matches."""
+    random = Random(20)
+    numbers = iter(random.sample(range(1 << 32), sum(sizes)))
+    return [
+        BenchTenant(
+            f"bench-{place:02d}",
+            [BenchEndpoint(f"02be{next(numbers):08x}", GROUPS[index % len(GROUPS)]) for index in range(size)],
+        )
+        for place, size in enumerate(sizes)
+    ]
+
+
+def list_known_devices(tenants: Iterable[BenchTenant]) -> list[tuple[str, str]]:
+    """(MAC address, VLAN) of every device, for the peers."""
+    return [(endpoint.mac, endpoint.vlan) for tenant in tenants for endpoint in tenant.endpoints]
+
+
+def policy_document() -> dict[str, Any]:
+    rules: list[dict[str, object]] = [
+        {
+            "id": group,
+            "name": f"Devices of {group}",
+            "when": {
+                "all": [
+                    {"attribute": "method", "operator": "equals", "value": "mab"},
+                    {"attribute": "endpoint.group", "operator": "equals", "value": group},
+                ]
+            },
+            "then": {"verdict": "permit", "vlan": _vlan(group)},
+        }
+        for group in GROUPS
+    ]
+    rules.append(
+        {
+            "id": "certificates",
+            "name": "Devices with a certificate",
+            "when": {"attribute": "method", "operator": "equals", "value": "eap-tls"},
+            "then": {"verdict": "permit", "vlan": CERTIFICATE_VLAN},
+        }
+    )
+    return {"pinned_denies": [], "rules": rules, "fallback": {"verdict": "deny"}}

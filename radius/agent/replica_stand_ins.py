@@ -1,0 +1,85 @@
+"""Replacement records for rows that our code cannot read. They never admit more than the row may.
+
+Such a row concerns one tenant; changes of all others take effect.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import lmdb
+import psycopg
+
+from nac.mac import display_mac
+from nac.replica.files import ReplicaError
+from nac.replica.record_builder import blocked_endpoint_record
+from nac.replica.records import IdentitySourceRecord, UserRecord
+from nac.replica.writer import WriteBatch
+
+Row = tuple[Any, ...]
+StandIn = Callable[[WriteBatch, int, Row], None]
+# Errors of the whole cell, not of the row.
+CELL_WIDE_ERRORS = (lmdb.Error, ReplicaError, psycopg.Error, OSError, MemoryError)
+_MAX_KEY_CHARACTERS = 80
+
+
+def display_key(noun: str, key: str) -> str:
+    """The key, shortened for an alarm: external names may be long."""
+    return display_mac(key) if noun == "endpoint" else key[:_MAX_KEY_CHARACTERS]
+
+
+def _keep_site(batch: WriteBatch, tenant: int, row: Row) -> None:
+    batch.keep_site(tenant, row[0])
+
+
+def _keep_policy(batch: WriteBatch, tenant: int, row: Row) -> None:
+    batch.keep_policy(tenant, row[0])
+
+
+def _block_endpoint(batch: WriteBatch, tenant: int, row: Row) -> None:
+    """Block the endpoint: the former record could admit a device that is blocked by now."""
+    batch.put_endpoint(tenant, row[0], blocked_endpoint_record(row[1], row[2]))
+
+
+def _disable_user(batch: WriteBatch, tenant: int, row: Row) -> None:
+    """Disable the user instead of skipping it: otherwise an identity source would look up the name."""
+    batch.put_user(tenant, UserRecord(row[0], row[1], True, (), "", b"", 0))
+
+
+def _disable_source(batch: WriteBatch, tenant: int, row: Row) -> None:
+    """Write the source without settings, so that it rejects: the next source may know another user of that name."""
+    batch.put_identity_source(tenant, IdentitySourceRecord(row[0], row[1], row[2], row[3], row[4], b"", b""))
+
+
+def _omit_nas(batch: WriteBatch, tenant: int, row: Row) -> None:
+    """Leave the NAS unregistered; `refresh` has removed its record."""
+
+
+def _delete_certificate(batch: WriteBatch, tenant: int, row: Row) -> None:
+    batch.delete_certificate(tenant, row[0])
+
+
+def _delete_status(batch: WriteBatch, tenant: int, row: Row) -> None:
+    batch.delete_external_status(tenant, row[0], row[1])
+
+
+def _delete_pool(batch: WriteBatch, tenant: int, row: Row) -> None:
+    batch.delete_pool(tenant, row[0])
+
+
+def _delete_lease(batch: WriteBatch, tenant: int, row: Row) -> None:
+    batch.delete_pool_lease(tenant, row[0], row[1])
+
+
+# By noun: key of the row in the feed, function for the replacement, and its effect in words.
+STAND_INS: Mapping[str, tuple[Callable[[Row], str], StandIn, str]] = {
+    "site": (lambda row: row[0], _keep_site, "The previous version still decides"),
+    "policy": (lambda row: row[0], _keep_policy, "The previous version still decides"),
+    "nas": (lambda row: row[0], _omit_nas, "It counts as not registered"),
+    "endpoint": (lambda row: row[0], _block_endpoint, "It is denied"),
+    "user": (lambda row: row[1], _disable_user, "The user is denied"),
+    "identity-source": (lambda row: row[0], _disable_source, "It rejects every login"),
+    "certificate": (lambda row: row[0], _delete_certificate, "It counts as unknown"),
+    "external-status": (lambda row: f"{row[0]}:{row[1]}", _delete_status, "It counts as unknown"),
+    "pool": (lambda row: row[0], _delete_pool, "It assigns no addresses"),
+    "pool-lease": (lambda row: f"{row[0]}:{row[1]}", _delete_lease, "The device gets another address"),
+}

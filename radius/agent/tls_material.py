@@ -1,0 +1,134 @@
+"""Files of a tenant that radiusd reads beside its configuration: trusted authorities and the server certificate.
+
+A running radiusd reads new files at once, so a new tenant needs no restart.
+"""
+
+import os
+import secrets
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from nac import clock
+from pki.hash_directory import write_authorities
+from radius.agent.paths import CellPaths
+
+
+@dataclass(frozen=True)
+class ServerCertificate:
+    serial: str
+    # PEM of key, certificate and chain, in this order.
+    pem: bytes
+
+
+@dataclass(frozen=True)
+class TenantMaterial:
+    slot: int
+    authorities: Sequence[bytes]
+    # Serial of the certificate to present, "" if none. The certificate is read only if its file is missing.
+    server_serial: str
+    read_server: Callable[[], ServerCertificate]
+
+
+class TlsMaterialStore:
+    def __init__(self, paths: CellPaths) -> None:
+        self._paths = paths
+        self._old_servers: set[Path] = set()
+
+    def prepare_slot(self, slot: int) -> None:
+        """Create the directories that radiusd needs at start; empty for a free slot."""
+        self._paths.authorities(slot).mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self._paths.sessions / f"slot-{slot}").mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def place(self, material: TenantMaterial) -> None:
+        """Update the files of a slot. Files are replaced by rename, so radiusd never reads half of one."""
+        self.prepare_slot(material.slot)
+        write_authorities(
+            self._paths.authorities(material.slot),
+            [x509.load_der_x509_certificate(der) for der in material.authorities],
+        )
+        if material.server_serial:
+            path = self._paths.server_certificate(material.slot, material.server_serial)
+            if path.is_symlink() or not path.exists():
+                _write_secret_file(path, material.read_server().pem, check=_require_loadable)
+
+    def clear(self, slot: int) -> None:
+        """Empty a slot without a tenant: no trusted authority, no TLS session, no key."""
+        self.prepare_slot(slot)
+        write_authorities(self._paths.authorities(slot), [])
+        for stale in (*self._paths.slot(slot).glob("server-*.pem"), *(self._paths.sessions / f"slot-{slot}").iterdir()):
+            stale.unlink(missing_ok=True)
+
+    def remove_old_server_keys(self, serials: Mapping[int, str]) -> None:
+        """Remove keys that are no longer presented; `serials` are the current ones by slot.
+
+        radiusd may not yet know a new one from the replica, so a key is removed when two calls find it old.
+        """
+        old = {
+            path
+            for slot, serial in serials.items()
+            for path in self._paths.slot(slot).glob("server-*.pem")
+            if path != self._paths.server_certificate(slot, serial)
+        }
+        for path in old & self._old_servers:
+            path.unlink(missing_ok=True)
+        self._old_servers = old
+
+    def ensure_placeholder(self) -> Path:
+        """Create the certificate of free slots. radiusd needs one at start; no device can see it."""
+        path = self._paths.placeholder
+        if not path.exists():
+            _write_secret_file(path, _self_signed("admit free slot"))
+        return path
+
+
+@lru_cache(maxsize=256)
+def key_algorithm(path: Path) -> str:
+    """Object identifier of the kind of key in a server's file. Raises OSError or ValueError."""
+    return x509.load_pem_x509_certificate(path.read_bytes()).public_key_algorithm_oid.dotted_string
+
+
+def _write_secret_file(path: Path, content: bytes, *, check: Callable[[Path], None] = lambda path: None) -> None:
+    """Replace the file. If `check` raises, the old file stays."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        check(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _require_loadable(path: Path) -> None:
+    """Raise ssl.SSLError if the certificate cannot be loaded: radiusd would reject the whole configuration."""
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path, password="")
+
+
+def _self_signed(common_name: str) -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    now = clock.utc_now()
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=3650))
+        .sign(key, hashes.SHA256())
+    )
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + certificate.public_bytes(Encoding.PEM)

@@ -1,0 +1,193 @@
+"""The end of every request: apply limits, count the verdict, journal it, and respond."""
+
+import time
+
+from nac.journal.records import AuthRecord
+from nac.packet_values import visible_pairs
+from nac.replica.records import SlotRecord
+from radius.module import mschap
+from radius.module import radiusd_api as radiusd
+from radius.module.accept_attributes import accounting_attributes, nat_timeout
+from radius.module.cell import Cell, Journal, log_exception, log_not_ready
+from radius.module.credentials import Credentials, escape_quoted
+from radius.module.decision import UNKNOWN_LOCATION, USER_METHODS, AuthenticationCase
+from radius.module.failure_keys import MAX_NAME_CHARACTERS, guess_key, station_key
+from radius.module.passphrases import PassphraseOpener, add_passphrase
+from radius.module.policies import Outcome
+from radius.module.pools import AddressAssigner
+from radius.module.request import AccessRequest, first_value, group_by_name
+from radius.module.settings import CANARY_MAC, CANARY_NAS
+
+_MARK_DECIDED: tuple[radiusd.AttributeUpdate, ...] = (("Admit-Decided", ":=", "1"),)
+_DO_NOT_RESPOND: tuple[radiusd.AttributeUpdate, ...] = (("Response-Packet-Type", ":=", "Do-Not-Respond"),)
+# Keeps the Auth-Type that radiusd set after its own verification: "=" sets only missing attributes.
+_MARK_PERMITTED: tuple[radiusd.AttributeUpdate, ...] = (("Auth-Type", "=", "Accept"), ("Admit-Permitted", ":=", "1"))
+
+
+class RequestCompleter:
+    def __init__(self, cell: Cell, journal: Journal) -> None:
+        self._cell = cell
+        self._journal = journal
+        self._open_passphrase = PassphraseOpener(cell.settings.cell_key_file)
+        self.addresses = AddressAssigner(cell)
+
+    def refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
+        """A reason to reject the request at once, or ""; `identity` is the inner name if there is a tunnel."""
+        if slot.status != "active":
+            return "tenant-suspended"
+        limited = self._cell.limiter.is_limited(
+            station_key(request, identity), limit=slot.failure_limit, window_seconds=slot.failure_window_seconds, at=at
+        )
+        return "rate-limited" if limited else ""
+
+    def limit_guesses(
+        self, credentials: Credentials, request: AccessRequest, slot: SlotRecord, at: int, identity: str
+    ) -> Credentials:
+        """Reject credentials with a password if this user had too many wrong ones."""
+        if credentials.reason or credentials.method not in USER_METHODS:
+            return credentials
+        limited = self._has_too_many_guesses(request, slot, at, identity)
+        return Credentials(credentials.method, reason="too-many-wrong-passwords") if limited else credentials
+
+    def late_refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
+        """A reason to reject a user before the password is compared or the verdict is known, or "".
+
+        A device can open many conversations at once. All of them pass the limits before the first password is compared.
+        """
+        refusal = self.refusal(request, slot, at, identity)
+        if not refusal and self._has_too_many_guesses(request, slot, at, identity):
+            return "too-many-wrong-passwords"
+        return refusal
+
+    def _has_too_many_guesses(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> bool:
+        return self._cell.guesses.is_limited(
+            guess_key(slot.tenant, request, identity),
+            limit=slot.password_failure_limit,
+            window_seconds=slot.password_failure_window_seconds,
+            at=at,
+        )
+
+    def settle(self, case: AuthenticationCase, outcome: Outcome, started: int) -> radiusd.ModuleResult:
+        """Count, journal and respond; `started` is from perf_counter_ns."""
+        slot = case.place.slot
+        if not outcome.permitted and _is_canary(case.request):
+            return radiusd.REJECT, {"config": _MARK_DECIDED}
+        if slot is None:
+            log_not_ready(case.request.slot, case.at)
+            return radiusd.REJECT, {"config": _MARK_DECIDED}
+        if outcome.needs_passphrase or outcome.passphrase:
+            outcome = add_passphrase(case, outcome, self._open_passphrase)
+        if outcome.pools and outcome.permitted and case.ticket is None:
+            outcome = self.addresses.complete(case, slot, outcome)
+        suppressed = self._limit(case, slot, outcome)
+        if suppressed is not None:
+            self._journal.append(_make_record(case, outcome, (time.perf_counter_ns() - started) // 1000, suppressed))
+        if outcome.permitted:
+            told = _accounting_name(case, outcome) + accounting_attributes(
+                case.request, case.at, case.identity, slot.cui_key
+            )
+            told += nat_timeout(slot, case.place.nas, outcome.sent)
+            return radiusd.UPDATED, {"reply": outcome.sent + told, "config": _MARK_PERMITTED}
+        return radiusd.REJECT, {
+            "config": _MARK_DECIDED,
+            "reply": mschap.make_error(case.request, case.method, outcome.reason),
+        }
+
+    def leave_unanswered(self, case: AuthenticationCase) -> radiusd.ModuleResult:
+        """Do not answer at a slot without a tenant.
+
+        The sender is a NAS of a tenant that has left. A moved NAS fails over to the new address if nothing answers,
+        but not if it is rejected.
+        """
+        if _is_canary(case.request):
+            return radiusd.REJECT, {"config": _MARK_DECIDED}
+        log_not_ready(case.request.slot, case.at)
+        return radiusd.HANDLED, {"config": _DO_NOT_RESPOND}
+
+    def _limit(self, case: AuthenticationCase, slot: SlotRecord, outcome: Outcome) -> int | None:
+        """Count a failure. Returns the number of rejects that this record also stands for; None if it is not logged."""
+        with_password = case.method in USER_METHODS
+        if outcome.permitted:
+            if with_password:
+                self._cell.guesses.count_success(guess_key(slot.tenant, case.request, case.identity))
+            return 0
+        key = station_key(case.request, case.identity)
+        if outcome.reason == "rate-limited":
+            return self._cell.limiter.suppressed_before(key, at=case.at)
+        self._cell.limiter.count_failure(key, window_seconds=slot.failure_window_seconds, at=case.at)
+        if with_password and outcome.reason == "wrong-password":
+            window_seconds = slot.password_failure_window_seconds
+            self._cell.guesses.count_failure(
+                guess_key(slot.tenant, case.request, case.identity), window_seconds=window_seconds, at=case.at
+            )
+        return 0
+
+    def record_internal_error(self, lists: radiusd.PairLists) -> radiusd.ModuleResult:
+        """Log a decision that failed by an internal error, as far as the request is readable."""
+        try:
+            case = AuthenticationCase(AccessRequest(lists["request"]), "unknown", group_by_name(lists["session-state"]))
+            with self._cell.replica.begin() as view:
+                # Only the tenant: finding the site may be what failed.
+                case.locate(UNKNOWN_LOCATION._replace(slot=view.slot(case.request.slot)))
+            if case.place.slot is not None:
+                self._journal.append(_make_record(case, Outcome(False, "internal-error"), 0, 0))
+        except Exception:  # house-rule: only the traceback can be recorded; the reject stands
+            log_exception("record_internal_error")
+        return radiusd.REJECT, {"config": _MARK_DECIDED}
+
+
+def _accounting_name(case: AuthenticationCase, outcome: Outcome) -> tuple[radiusd.AttributeUpdate, ...]:
+    """The name that the NAS must use for accounting (RFC 2865 5.1): the inner one or the certificate's.
+
+    Empty if the device used that name outside as well, or if the policy sends a name.
+    """
+    if case.identity == case.request.user_name or any(pair[0].lower() == "user-name" for pair in outcome.sent):
+        return ()
+    name = case.identity.encode()[:MAX_NAME_CHARACTERS].decode(errors="ignore")
+    return (("User-Name", ":=", escape_quoted(name)),)
+
+
+def _is_canary(request: AccessRequest) -> bool:
+    """Whether this is the agent's test request, which belongs in no tenant's log."""
+    return request.nas_identifier == CANARY_NAS and request.mac == CANARY_MAC
+
+
+def _make_record(case: AuthenticationCase, outcome: Outcome, spent_microseconds: int, suppressed: int) -> AuthRecord:
+    request = case.request
+    return AuthRecord(
+        case.at,
+        request.slot,
+        case.place.slot.tenant_id if case.place.slot else "",
+        case.place.site_id,
+        case.place.nas_id,
+        request.nas_address,
+        request.nas_identifier,
+        request.nas_port,
+        request.mac,
+        case.identity[:MAX_NAME_CHARACTERS],
+        case.method,
+        outcome.permitted,
+        outcome.reason,
+        outcome.detail,
+        outcome.rule_id,
+        outcome.rule_name,
+        outcome.policy_id,
+        outcome.policy_version,
+        outcome.vlan,
+        outcome.reply,
+        first_value(case.certificate, "TLS-Client-Cert-Serial"),
+        case.tls_version,
+        case.resumed,
+        first_value(case.state, "Admit-Conversation"),
+        visible_pairs(request.pairs),
+        case.facts,
+        spent_microseconds,
+        suppressed,
+        outcome.verdict,
+        outcome.monitored,
+        case.external_authority,
+        case.certificate_der if case.external_authority else b"",
+        outcome.addresses,
+        request.proof,
+        signature=request.signature,
+    )

@@ -1,0 +1,78 @@
+"""Detects repeated Accounting-Requests whose record is already in the journal, because the NAS missed our response.
+
+radiusd answers repeats itself, but only for cleanup_delay (11 s), and a new radiusd does not know earlier responses.
+NASes repeat for longer, and with another Acct-Delay-Time, which makes it another packet (RFC 2866 5.2). So the record
+and the time of its event are compared. After an outage, two records of a NAS may differ only in their delay, such as
+those of two restarts.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from nac.journal.reader import read_tail
+from nac.journal.records import AccountingRecord
+
+# NASes give up after 30 s at most (RFC 5080 2.2.1).
+WINDOW_MICROSECONDS = 30_000_000
+# Of each of two generations; 60 bytes each. Above 8,000 records/s the window becomes shorter.
+MAX_KEYS = 250_000
+# Bytes of the journal to read at start: 20,000 records.
+MAX_BYTES = 16 << 20
+
+_PER_PACKET = frozenset(("Acct-Delay-Time", "Message-Authenticator", "Proxy-State"))
+_decode = msgspec.msgpack.Decoder(AccountingRecord).decode
+
+
+class RecentRecords:
+    """Hashes of the records of the last 30 to 60 s, in two generations; the older one is dropped as a whole."""
+
+    def __init__(self, records: Iterable[AccountingRecord] = (), *, max_keys: int = MAX_KEYS) -> None:
+        self._max_keys = max_keys
+        self._newer: set[int] = set()
+        self._older: set[int] = set()
+        self._since = 0
+        for record in records:
+            self.add(repeat_keys(record)[0], record.at)
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._newer or key in self._older
+
+    def add(self, key: int, at: int) -> None:
+        """`at` is epoch microseconds; a clock that was set back only extends the window."""
+        if at - self._since >= WINDOW_MICROSECONDS or len(self._newer) >= self._max_keys:
+            is_recent = at - self._since < 2 * WINDOW_MICROSECONDS
+            self._older, self._newer, self._since = self._newer if is_recent else set(), set(), at
+        self._newer.add(key)
+
+
+def repeat_keys(record: AccountingRecord) -> tuple[int, ...]:
+    """Keys of the record, and of an equal one a minute earlier or later.
+
+    Hashes are valid only in this process. Without a delay, a repeat seems to be up to a window later.
+    """
+    said = hash(
+        (
+            record.tenant_id,
+            record.nas_address,
+            tuple([pair for pair in record.attributes if pair[0] not in _PER_PACKET]),
+        )
+    )
+    delay = next((value for name, value in record.attributes if name == "Acct-Delay-Time"), "")
+    happened = record.at - (int(delay) * 1_000_000 if delay.isdecimal() else 0)
+    minute = happened // (2 * WINDOW_MICROSECONDS)
+    return tuple([hash((said, each)) for each in (minute, minute - 1, minute + 1)])
+
+
+def read_predecessor_records(directory: Path, *, now: int) -> list[AccountingRecord]:
+    """Records of the last 30 s in the journal, before this process writes to it."""
+    found = []
+    for payload in read_tail(directory, max_bytes=MAX_BYTES):
+        # Records of another version must not prevent radiusd's start.
+        with suppress(msgspec.DecodeError):
+            record = _decode(payload)
+            if now - record.at < WINDOW_MICROSECONDS:
+                found.append(record)
+    return found

@@ -1,0 +1,33 @@
+"""The verifier's result for a name and password, as radiusd passes it on."""
+
+from nac.identities.verifier_messages import UnreadableResult, VerificationResult, decode_result
+from nac.packet_values import Values
+from nac.replica.records import SlotRecord
+from nac.replica.store import ReplicaView
+from radius.module.request import Attributes
+
+_UNAVAILABLE = VerificationResult("verifier-unavailable")
+
+
+def read_verifier_result(control: Attributes) -> VerificationResult | None:
+    """The result; None if the verifier was not used."""
+    pieces = control.get("Admit-Answer")
+    if not pieces:
+        return _UNAVAILABLE if "Proxy-To-Realm" in control else None
+    try:
+        return decode_result(pieces)
+    except UnreadableResult as error:
+        return VerificationResult("verifier-unavailable", str(error))
+
+
+def user_facts(name: str, answer: VerificationResult | None, view: ReplicaView, slot: SlotRecord) -> dict[str, Values]:
+    """Attributes of a user whose password held, from the user's source or the tenant's own record."""
+    if answer is not None and answer.source:
+        return {
+            "user.name": (answer.name,),
+            "user.source": (answer.source,),
+            "user.group": answer.groups,
+            **{f"user.attribute.{name}": values for name, values in answer.attributes.items()},
+        }
+    user = view.user(slot.tenant, name)
+    return {} if user is None else {"user.name": (user.name,), "user.group": user.groups}

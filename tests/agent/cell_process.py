@@ -1,0 +1,162 @@
+"""A whole cell on the test's database: the agent as a process of its own, its radiusd, and tenants of the product."""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.context import ForkProcess
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from cli import procfs
+from cli.demo.tools import RadiusServer
+from nac.cells import service as cells
+from nac.certificates.signing import SigningContext
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.groups import ENDPOINT_GROUPS
+from nac.ids import TenantId
+from nac.msps import service as msps
+from nac.policies import service as policies
+from nac.provisioning import provision_tenant
+from nac.secrets import MasterKeyFile, Sealer
+from nac.sites import service as sites
+from radius.agent.__main__ import main
+from tests.factories.tenancy import ACTOR
+from tests.forked_processes import start_forked
+from tests.ports import free_row
+from tests.postgres import Database
+
+LOOPBACK = "127.0.0.1"
+_POLICY = {
+    "rules": [
+        {
+            "id": "certificates",
+            "name": "Devices with a certificate",
+            "when": {"attribute": "method", "operator": "equals", "value": "eap-tls"},
+            "then": {"verdict": "permit"},
+        }
+    ]
+}
+
+
+@dataclass(frozen=True)
+class RunningCell:
+    folder: Path
+    database: Database
+    signing: SigningContext
+    environment: Mapping[str, str] = field(repr=False)
+    # The current one last.
+    agents: list[ForkProcess] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Returns when its radiusd serves or was adopted."""
+        known = self._beginnings()
+        agent = start_forked(main, self.environment, self.folder / "agent.log")
+        self.agents.append(agent)
+        self.wait(lambda: not agent.is_alive() or self._beginnings() > known)
+        assert agent.is_alive(), self.log()
+
+    def _beginnings(self) -> int:
+        return len(re.findall(r"radiusd \d+ serves|took over radiusd", self.log()))
+
+    def kill(self, *, with_radiusd: bool) -> None:
+        """SIGKILL. radiusd continues alone with its last replica."""
+        self.agents[-1].kill()
+        self.agents[-1].join(20)
+        if with_radiusd:
+            pid = int(self.radiusds[-1])
+            os.kill(pid, signal.SIGKILL)
+            self.wait(lambda: not procfs.is_running(pid))
+
+    def ensure_started(self) -> None:
+        if not self.agents[-1].is_alive():
+            self.start()
+
+    def stop(self) -> None:
+        self.ensure_started()
+        self.agents[-1].terminate()
+        self.agents[-1].join(20)
+        assert self.agents[-1].exitcode == 0, self.log()
+
+    @property
+    def radiusds(self) -> list[str]:
+        """Process ids of every radiusd so far, the current one last."""
+        return re.findall(r"radiusd (\d+) serves", self.log())
+
+    def log(self) -> str:
+        return (self.folder / "agent.log").read_text()
+
+    def wait(self, condition: Callable[[], bool], seconds: float = 40) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.1)
+
+
+@dataclass(frozen=True)
+class RunningTenant:
+    id: TenantId
+    slug: str
+    server: RadiusServer
+    engine: Engine
+
+    def wait_live(self) -> None:
+        """Until the cell has applied everything committed."""
+        with session_scope(TenantScope(self.id), engine=self.engine) as session:
+            xact = cells.get_current_xact(session)
+        cells.wait_until_live(
+            TenantScope(self.id), tenant_id=self.id, xact=xact, timeout_seconds=20, engine=self.engine
+        )
+
+
+@contextmanager
+def running_cell(database: Database, folder: Path, *, slots: int = 2, **settings: str) -> Iterator[RunningCell]:
+    """`settings` by their environment variables, without ADMIT_."""
+    key = MasterKeyFile.create(folder / "master.key")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")} | {
+        "ADMIT_VAR_DIR": str(folder),
+        "ADMIT_DATABASE_CELL_URL": database.cell_url,
+        "ADMIT_MASTER_KEY_FILE": str(key.path),
+        "ADMIT_CELL_SLOTS": str(slots),
+        "ADMIT_CELL_FIRST_PORT": str(free_row(udp=2 * slots + 2)),
+        "ADMIT_REJECT_DELAY_SECONDS": "0",
+        **{f"ADMIT_{name}": value for name, value in settings.items()},
+    }
+    cell = RunningCell(folder, database, SigningContext(Sealer(key), "http://status.admit.example"), environment)
+    (folder / "agent.log").touch()
+    try:
+        cell.start()
+        yield cell
+    finally:
+        cell.stop()
+
+
+def running_tenant(
+    cell: RunningCell,
+    engine: Engine,
+    slug: str,
+    *,
+    policy: object = _POLICY,
+    groups: Iterable[str] = (),
+) -> RunningTenant:
+    """A tenant of its own MSP. By default its policy admits any valid certificate."""
+    with session_scope(PlatformScope(), engine=engine) as session:
+        msp_id = msps.create_msp(session, actor=ACTOR, slug=slug).id
+        tenant_id = provision_tenant(session, actor=ACTOR, slug=slug, msp_id=msp_id, signing=cell.signing).id
+        named = {"actor": ACTOR, "tenant_id": tenant_id, "slug": "certificates"}
+        for name in groups:
+            ENDPOINT_GROUPS.create(session, actor=ACTOR, tenant_id=tenant_id, name=name)
+        made = policies.create_policy(session, **named)
+        policies.save_draft(session, document=policy, **named)
+        policies.publish_policy(session, **named)
+        sites.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="main", policy_id=made.id)
+        slot = cells.require_slot(session, tenant_id=tenant_id)
+        secret = cell.signing.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)).decode()
+        server = RadiusServer(LOOPBACK, slot.auth_port, slot.acct_port, secret)
+    tenant = RunningTenant(tenant_id, slug, server, engine)
+    tenant.wait_live()
+    return tenant

@@ -1,0 +1,80 @@
+"""Client certificates with names that no builder would make, signed by an authority that the cell trusts.
+
+External authorities do issue them: names in T.61 or UTF-16, characters beyond ASCII, bytes that are no text at all.
+"""
+
+from datetime import timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from pki import der
+from pki.keys import generate_key
+from pki.serials import random_serial
+from tests.pki import raw_certificates
+from tests.radius.tenants import Authorities, ClientFiles
+
+EMAIL, DNS, URI = 0x81, 0x82, 0x86
+_UPN = der.encode(der.OBJECT_IDENTIFIER, bytes.fromhex("2b060104018237140203"))
+_ECDSA_SHA256 = der.encode(der.SEQUENCE, der.encode(der.OBJECT_IDENTIFIER, bytes.fromhex("2a8648ce3d040302")))
+_CLIENT_AUTH = der.encode(der.OBJECT_IDENTIFIER, bytes.fromhex("2b06010505070302"))
+_GENERALIZED_TIME = 0x18
+_UTC_TIME = 0x17
+
+
+def general_name(kind: int, content: bytes) -> bytes:
+    return der.encode(kind, content)
+
+
+def upn(text: bytes) -> bytes:
+    """A userPrincipalName as GeneralName (RFC 5280 4.2.1.6: otherName)."""
+    return der.encode(0xA0, _UPN + der.encode(0xA0, der.encode(der.UTF8_STRING, text)))
+
+
+def odd_client(
+    authorities: Authorities,
+    file_name: str,
+    *subject: list[raw_certificates.Attribute],
+    names: bytes = b"",
+    serial: int = 0,
+    generalized_end: bool = False,
+) -> ClientFiles:
+    """`subject` as raw.name takes it; `names` are GeneralNames, encoded, for the alternative name."""
+    key = generate_key()
+    begin, end = authorities.now - timedelta(hours=1), authorities.now + timedelta(days=30)
+    times = der.encode(_UTC_TIME, begin.strftime("%y%m%d%H%M%SZ").encode())
+    if generalized_end:
+        times += der.encode(_GENERALIZED_TIME, b"20701231235959Z")
+    else:
+        times += der.encode(_UTC_TIME, end.strftime("%y%m%d%H%M%SZ").encode())
+    issuer = authorities.issuing.certificate
+    to_be_signed = der.encode(
+        der.SEQUENCE,
+        der.encode(0xA0, der.encode(der.INTEGER, b"\x02"))
+        + der.encode(der.INTEGER, _integer(serial or random_serial()))
+        + _ECDSA_SHA256
+        + issuer.subject.public_bytes()
+        + der.encode(der.SEQUENCE, times)
+        + raw_certificates.name(*subject)
+        + key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        + der.encode(0xA3, der.encode(der.SEQUENCE, _extensions(names))),
+    )
+    assert isinstance(authorities.issuing.key, ec.EllipticCurvePrivateKey)
+    signature = authorities.issuing.key.sign(to_be_signed, ec.ECDSA(hashes.SHA256()))
+    encoded = der.encode(der.SEQUENCE, to_be_signed + _ECDSA_SHA256 + der.encode(der.BIT_STRING, b"\0" + signature))
+    return authorities.write_client(file_name, x509.load_der_x509_certificate(encoded), key)
+
+
+def _integer(value: int) -> bytes:
+    return value.to_bytes(value.bit_length() // 8 + 1)
+
+
+def _extensions(names: bytes) -> bytes:
+    found = _extension("551d25", der.encode(der.SEQUENCE, _CLIENT_AUTH))
+    return found + _extension("551d11", der.encode(der.SEQUENCE, names)) if names else found
+
+
+def _extension(oid: str, content: bytes) -> bytes:
+    return der.encode(der.SEQUENCE, der.encode(der.OBJECT_IDENTIFIER, bytes.fromhex(oid)) + der.encode(0x04, content))

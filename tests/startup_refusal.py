@@ -1,0 +1,24 @@
+"""Start-up failures: their message, and conditions that cause them."""
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+def assert_one_sentence(done: subprocess.CompletedProcess[str], *parts: str) -> None:
+    """Check that standard error has only the error: no traceback, no second error, at most two sentences."""
+    assert done.returncode != 0, done.stdout
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert len(lines) == 1, done.stderr
+    assert all(part in lines[0] for part in parts), lines[0]
+
+
+@contextmanager
+def occupied_port(kind: socket.SocketKind, port: int) -> Iterator[None]:
+    """A loopback port held by another program."""
+    with socket.socket(socket.AF_INET, kind) as holder:
+        holder.bind(("127.0.0.1", port))
+        if kind == socket.SOCK_STREAM:
+            holder.listen()
+        yield

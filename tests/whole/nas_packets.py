@@ -1,0 +1,89 @@
+"""One NAS of a tenant, for single packets: those that are well formed and those that are not."""
+
+import os
+import select
+import socket
+from itertools import count
+from typing import Self
+
+from loadtest import packet
+from loadtest.bench_tenants import ProvisionedTenant
+from loadtest.packet import Secret, attribute
+from loadtest.tenants import BenchEndpoint
+from loadtest.workloads import BENCH_NAS, START, AccountingRequest, calling_station, mab_request
+
+# For an answer on a busy machine; silence is proved by the counters, so it needs no long wait.
+ANSWER_SECONDS = 10.0
+SILENCE_SECONDS = 0.3
+
+
+class NasPackets:
+    def __init__(self, made: ProvisionedTenant, *, secret: bytes = b"", address: str = "127.0.0.1") -> None:
+        """`secret` in place of the tenant's; `address` is the NAS's own."""
+        self.made = made
+        self.secret = Secret(secret) if secret else made.target.secret
+        self._sockets = {}
+        # In turn: the answer to a request that was given up must not be taken for another's.
+        self._ids = count(os.urandom(1)[0])
+        for acct, port in ((False, made.target.auth_port), (True, made.target.acct_port)):
+            sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            sock.bind((address, 0))
+            sock.connect((made.target.host, port))
+            self._sockets[acct] = sock
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for sock in self._sockets.values():
+            sock.close()
+
+    @property
+    def device(self) -> BenchEndpoint:
+        return self.made.tenant.endpoints[0]
+
+    def _next_id(self) -> int:
+        return next(self._ids) & 0xFF
+
+    def mab_packet(self, mac: str = "", *, secret: Secret | None = None) -> bytes:
+        request = mab_request(self.made.target, mac or self.device.mac, BENCH_NAS.attributes()).first()
+        secret = secret or self.secret
+        return packet.access_request(self._next_id(), os.urandom(16), request.attributes, secret, request.password)
+
+    def accounting_packet(self, session_id: str, *, secret: Secret | None = None) -> bytes:
+        mac = self.device.mac
+        attributes = attribute(packet.USER_NAME, mac) + calling_station(mac) + BENCH_NAS.attributes()
+        record = AccountingRequest(self.made.target, START, session_id, attributes)
+        return packet.accounting_request(self._next_id(), record.attributes, secret or self.secret)
+
+    def send(self, datagram: bytes, *, acct: bool = False) -> None:
+        self._sockets[acct].send(datagram)
+
+    def is_silent(self) -> bool:
+        """Whether no answer at all has come to anything that was sent."""
+        return not select.select(list(self._sockets.values()), [], [], SILENCE_SECONDS)[0]
+
+    def exchange(self, datagram: bytes, *, acct: bool = False, seconds: float = ANSWER_SECONDS) -> bytes:
+        """The verified answer, empty where none comes."""
+        sock = self._sockets[acct]
+        sock.settimeout(seconds)
+        try:
+            sock.send(datagram)
+            while True:
+                reply = sock.recv(4096)
+                # Of an earlier request: an answer that was given up.
+                if reply[1] == datagram[1]:
+                    break
+        except (TimeoutError, ConnectionRefusedError):
+            return b""
+        assert packet.reply_fault(reply, datagram[4:20], self.secret) == ""
+        return reply
+
+    def verdict(self, mac: str = "") -> int:
+        """Code of the answer to a MAC authentication, 0 for silence."""
+        reply = self.exchange(self.mab_packet(mac))
+        return reply[0] if reply else 0
+
+    def is_admitted(self, mac: str = "") -> bool:
+        reply = self.exchange(self.mab_packet(mac), seconds=1)
+        return bool(reply) and reply[0] == packet.ACCESS_ACCEPT

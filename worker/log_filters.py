@@ -1,0 +1,40 @@
+"""Log filters for outages of PostgreSQL or Redis."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from celery.beat import SchedulingError
+
+from nac.errors import DatabaseUnavailable
+
+
+def drop_outage_traceback(record: logging.LogRecord) -> bool:
+    """Keep one line of a job that fails because of the database.
+
+    Several fail each second, and their tracebacks would displace all other lines within minutes.
+    """
+    if record.exc_info and isinstance(record.exc_info[1], DatabaseUnavailable):
+        record.exc_info = None
+    return True
+
+
+class SchedulingErrorFilter:
+    """Keep one line a minute, without a traceback, of jobs that cannot be queued.
+
+    Every due job fails, several each second, with 150 lines each.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._next = 0.0
+
+    def __call__(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, SchedulingError):
+            return True
+        if self._clock() < self._next:
+            return False
+        self._next = self._clock() + 60
+        record.msg, record.args, record.exc_info = "Due jobs are waiting: %s", (error,), None
+        return True

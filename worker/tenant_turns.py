@@ -1,0 +1,52 @@
+"""Tenants of a job: all of them, or those with work, a piece of each in turn."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+
+from sqlalchemy.orm import Session
+
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.db.sort_orders import PageSpan
+from nac.errors import Conflict, Unavailable
+from nac.ids import TenantId
+from nac.models import Tenant
+from nac.tenants import service
+
+_log = logging.getLogger(__name__)
+
+
+def iterate_tenants() -> Iterator[Tenant]:
+    """All tenants by slug; each page is read in its own transaction."""
+    return chain.from_iterable(service.ORDERS.pages(_read_page))
+
+
+def _read_page(span: PageSpan) -> Sequence[Tenant]:
+    with session_scope(PlatformScope()) as session:
+        return service.list_tenants(session, span=span)
+
+
+def run_in_turns(
+    waiting: Sequence[TenantId], piece: Callable[[Session, TenantId], bool], *, until: float, complaint: str
+) -> None:
+    """Process a piece of each tenant in turn, until no `piece` reports more work or `until` (monotonic clock).
+
+    So a large tenant does not delay others. `complaint` is logged if a tenant's piece fails.
+    """
+    while waiting and time.monotonic() < until:
+        waiting = [tenant_id for tenant_id in waiting if _run_piece(tenant_id, piece, complaint)]
+
+
+def _run_piece(tenant_id: TenantId, piece: Callable[[Session, TenantId], bool], complaint: str) -> bool:
+    try:
+        with session_scope(TenantScope(tenant_id)) as session:
+            return piece(session, tenant_id)
+    except Conflict:
+        # A concurrent change of the same rows; retried a second later.
+        return False
+    except Unavailable:
+        raise
+    except Exception:  # house-rule: a failure of one tenant does not stop the others
+        _log.exception("tenant %s: %s", tenant_id, complaint)
+        return False
