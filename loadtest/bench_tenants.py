@@ -30,8 +30,10 @@ from nac.models import EndpointGroupMember
 from nac.msps import service as msps
 from nac.nases import service as nases
 from nac.policies import service as policies
+from nac.policies import site_settings
 from nac.provisioning import provision_tenant
 from nac.sites import service as sites
+from nac.tenant_files import tenant_purge
 from nac.tenants import service as tenants
 
 ACTOR = "bench"
@@ -160,7 +162,7 @@ class BenchTenants:
         policy = policies.create_policy(session, actor=ACTOR, tenant_id=tenant_id, slug=_POLICY)
         policies.save_draft(session, actor=ACTOR, tenant_id=tenant_id, slug=_POLICY, document=policy_document())
         policies.publish_policy(session, actor=ACTOR, tenant_id=tenant_id, slug=_POLICY)
-        sites.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug=_SITE, policy_id=policy.id)
+        site_settings.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug=_SITE, policy_id=policy.id)
 
     def _issue(self, session: Session, tenant_id: TenantId, name: str) -> ClientFiles:
         issued = issue_client(
@@ -188,7 +190,7 @@ class BenchTenants:
             self._tell(f"removing bench tenant {tenant_id}")
             with session_scope(PlatformScope(), engine=self._engine) as session:
                 tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id)
-                tenants.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)
+                tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)
             removed.append(tenant_id)
         if removed:
             delete_logs(self._installation.owner, removed)

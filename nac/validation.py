@@ -21,6 +21,10 @@ _LINK = re.compile(r"://|www\.|@|\.[a-z0-9-]+[/:?#]", re.IGNORECASE)
 # Characters without a meaning in a RADIUS server's configuration; others begin an escape or end the string. Minimum 16
 # octets (RFC 2865 3), because shorter secrets can be found offline from the Message-Authenticator, an HMAC-MD5.
 RADIUS_SECRET = re.compile(r"[A-Za-z0-9._:/+=@!#*,;?~^-]{16,128}")
+# A mailbox (RFC 5321 4.1.2) without quoted strings and address literals.
+_EMAIL = re.compile(
+    r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?=.{1,190}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}"
+)
 # A valid Python date in every time zone.
 _MAX_MOMENT = datetime(9999, 12, 30, tzinfo=UTC)
 # An attribute carries at most 253 octets (RFC 2865 5).
@@ -136,3 +140,11 @@ def require_web_address(text: str, *, place: str) -> str:
             f"Invalid URL {text[:_URL_CHARACTERS]!r}.", place=place, remedy="Use an http:// or https:// URL."
         )
     return text
+
+
+def require_email(text: str, *, place: str = "email") -> str:
+    """The address in lower case. Checks for ASCII first, because some other letters become ASCII in lower case."""
+    email = text.strip().lower()
+    if not text.isascii() or not _EMAIL.fullmatch(email):
+        raise InvalidInput(f"Invalid e-mail address {text!r}.", place=place, remedy="Use one like ann@example.com.")
+    return email

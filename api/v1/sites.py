@@ -18,6 +18,7 @@ from nac.db import lock_row
 from nac.locking import lock_before_site, lock_with_namesakes
 from nac.models import Site as SiteRow
 from nac.policies import service as policies
+from nac.policies import site_settings
 from nac.sites import service as sites
 
 router = APIRouter(prefix="/tenants/{tenant}/sites", tags=["sites"])
@@ -133,11 +134,11 @@ def update_site(access: Changes, site: _Slug, body: SiteUpdate) -> Site:
                 policy = (
                     policies.require_by_slug(change.session, tenant_id=access.tenant_id, slug=slug) if slug else None
                 )
-            row = sites.assign_policy(change.session, **who, policy_id=policy.id if policy else None)
+            row = site_settings.assign_policy(change.session, **who, policy_id=policy.id if policy else None)
         if changes.pop("default", None):
             row = sites.make_default(change.session, **who)
         if changes:
-            row = sites.update_site(change.session, **who, **changes)
+            row = site_settings.update_site(change.session, **who, **changes)
         return change.answer(_build_site(change.session, access, row))
 
 

@@ -14,6 +14,7 @@ from nac.engine import parse_policy_text
 from nac.ids import TenantId
 from nac.models import Site
 from nac.policies import service as policies
+from nac.policies import site_settings
 from nac.policies.key_order import order_keys
 from nac.sites import service as sites
 
@@ -81,7 +82,7 @@ def add(
             session, actor=domain.actor, tenant_id=tenant_id, slug=slug, name=name, time_zone=time_zone
         )
         if monitor or fallback is not None:
-            sites.update_site(
+            site_settings.update_site(
                 session,
                 actor=domain.actor,
                 tenant_id=tenant_id,
@@ -122,7 +123,7 @@ def set_(
         raise click.UsageError("Use only one of --fallback and --no-fallback.")
     domain = CommandContext()
     with report_policy_mistakes(as_json=as_json), domain.change(tenant) as (session, tenant_id):
-        site = sites.update_site(
+        site = site_settings.update_site(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
@@ -137,7 +138,7 @@ def set_(
 
 
 def _read_fallback(file: BinaryIO | None) -> object:
-    return sites.UNCHANGED if file is None else parse_policy_text(file.read())
+    return site_settings.UNCHANGED if file is None else parse_policy_text(file.read())
 
 
 add_verb(

@@ -20,6 +20,7 @@ from nac.methods import METHODS, TLS_VERSIONS, list_risks, parse_offer
 from nac.models import Slot, Tenant
 from nac.msps import service as msps
 from nac.provisioning import provision_tenant
+from nac.tenant_files import tenant_purge
 from nac.tenants import service as tenants
 from nac.trials.provisioning import TRIAL_MSP_SLUG as TRIALS
 
@@ -294,7 +295,7 @@ def delete(slug: str, purge: bool, yes: bool, days: int | None, as_json: bool) -
     tenant = _change(domain, slug, partial(tenants.delete_tenant, purge_at=purge_at))
     if purge:
         with domain.platform() as session:
-            tenants.purge_tenant(session, actor=domain.actor, tenant_id=tenant.id)
+            tenant_purge.purge_tenant(session, actor=domain.actor, tenant_id=tenant.id)
     show_one({"slug": slug, "status": "purged" if purge else tenant.status}, as_json=as_json)
 
 

@@ -5,6 +5,7 @@ import shutil
 from cli.command_context import CommandContext
 from cli.demo.seed import MSP, TENANTS
 from nac.msps import service as msps
+from nac.tenant_files import tenant_purge
 from nac.tenants import service as tenants
 
 
@@ -15,7 +16,7 @@ def remove_tenants(domain: CommandContext) -> None:
             with domain.tenant(slug) as (session, tenant_id):
                 tenants.delete_tenant(session, actor=domain.actor, tenant_id=tenant_id)
             with domain.platform() as session:
-                tenants.purge_tenant(session, actor=domain.actor, tenant_id=tenant_id)
+                tenant_purge.purge_tenant(session, actor=domain.actor, tenant_id=tenant_id)
             # Passwords, keys and certificates of the deleted tenants.
             shutil.rmtree(domain.settings.var_dir / "demo" / slug, ignore_errors=True)
 

@@ -36,6 +36,7 @@ from nac.ids import MspId, TenantId
 from nac.models import Policy
 from nac.msps import service as msps
 from nac.policies import service as policies
+from nac.policies import site_settings
 from nac.provisioning import provision_tenant
 from nac.sites import service as sites
 from nac.tenants import service as tenants
@@ -281,7 +282,7 @@ class _TenantSeeder:
         found = self._ensure_published()
         for site in sites.list_sites(self._session, tenant_id=self._tenant_id):
             if site.policy_id is None:
-                self._do(sites.assign_policy, slug=site.slug, policy_id=found.id)
+                self._do(site_settings.assign_policy, slug=site.slug, policy_id=found.id)
 
     def _ensure_published(self) -> Policy:
         try:

@@ -10,7 +10,7 @@ from nac.account_mails import repository
 from nac.accounts.owners import Owner
 from nac.audit import service as audit
 from nac.errors import Unavailable
-from nac.people.service import require_email
+from nac.validation import require_email
 
 
 class TooManyMailsWait(Unavailable):

@@ -293,13 +293,6 @@ def has_own_authorities(session: Session, tenant_id: TenantId) -> bool:
     return bool(session.scalar(select(exists().where(own.tenant_id == tenant_id, own.kind != "external"))))
 
 
-def has_complete_authorities(session: Session, tenant_id: TenantId) -> bool:
-    """Whether the tenant's authorities and server certificate were once completed, whatever their status."""
-    if not has_own_authorities(session, tenant_id):
-        return False
-    return get_newest_server(session, tenant_id, "eap-server", even_revoked=True) is not None
-
-
 def list_requested_server_names(session: Session, tenant_id: TenantId) -> Sequence[str]:
     """Return the names requested with the last attempt to create authorities."""
     intent = AuthorityIntent

@@ -12,8 +12,8 @@ from nac.ids import TenantId
 from nac.mail import repository
 from nac.mail.rendering import render
 from nac.models.mail import mail_context
-from nac.people.service import require_email
 from nac.sealing import Seal
+from nac.validation import require_email
 
 # Maximum mails to one address within a day, from all callers. Admit does not send more.
 MAX_PER_DAY = 20

@@ -1,6 +1,5 @@
 """Accounts of people. Only the person changes the account; others change memberships (`nac.members`)."""
 
-import re
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -14,26 +13,14 @@ from nac.models import Person
 from nac.people import repository
 from nac.people.repository import ORDERS as ORDERS
 from nac.users.passwords import hash_password
-from nac.validation import require_name
+from nac.validation import require_email, require_name
 
-# A mailbox (RFC 5321 4.1.2) without quoted strings and address literals.
-_EMAIL = re.compile(
-    r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?=.{1,190}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}"
-)
 MINIMUM_PASSWORD_CHARACTERS = 12
 _MAXIMUM_PASSWORD_CHARACTERS = 200
 
 
 class PersonNotFound(NotFound):
     """The person does not exist."""
-
-
-def require_email(text: str, *, place: str = "email") -> str:
-    """The address in lower case. Checks for ASCII first, because some other letters become ASCII in lower case."""
-    email = text.strip().lower()
-    if not text.isascii() or not _EMAIL.fullmatch(email):
-        raise InvalidInput(f"Invalid e-mail address {text!r}.", place=place, remedy="Use one like ann@example.com.")
-    return email
 
 
 def require_password(text: str, *, email: str = "", place: str = "password") -> str:

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from nac.engine import references
 from nac.engine.references import ReferenceKind, distinguishes_names
 from nac.errors import InUse
 from nac.ids import TenantId
-from nac.policies import repository
+from nac.models import Policy, PolicyVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ def list_referring_versions(
 
 def list_referenced_names(session: Session, *, tenant_id: TenantId, kind: ReferenceKind) -> frozenset[str]:
     """Return names of this kind in published policies and drafts."""
-    rows = repository.published_and_draft_versions(session, tenant_id)
+    rows = _list_current_versions(session, tenant_id)
     return frozenset(each.name for _, version in rows for each in references(version.document) if each.kind == kind)
 
 
@@ -81,6 +82,16 @@ def _filter_current_versions(
 ) -> tuple[ReferringVersion, ...]:
     return tuple(
         ReferringVersion(slug, version.number, version.status)
-        for slug, version in repository.published_and_draft_versions(session, tenant_id)
+        for slug, version in _list_current_versions(session, tenant_id)
         if refers(version.document)
     )
+
+
+def _list_current_versions(session: Session, tenant_id: TenantId) -> Sequence[Row[str, PolicyVersion]]:
+    """Return published versions and drafts with the slugs of their policies, by slug and number."""
+    return session.execute(
+        select(Policy.slug, PolicyVersion)
+        .join(Policy, (Policy.tenant_id == PolicyVersion.tenant_id) & (Policy.id == PolicyVersion.policy_id))
+        .where(PolicyVersion.tenant_id == tenant_id, PolicyVersion.status.in_(("published", "draft")))
+        .order_by(Policy.slug, PolicyVersion.number)
+    ).all()

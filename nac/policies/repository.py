@@ -1,8 +1,8 @@
 from collections.abc import Collection, Sequence
 from uuid import UUID
 
-from sqlalchemy import Row, func, select
 from sqlalchemy import delete as sql_delete
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from nac.db.sort_orders import PageSpan, SortOrders
@@ -100,16 +100,6 @@ def sites_of_policy(session: Session, tenant_id: TenantId, policy_id: UUID) -> S
 def list_nases_at(session: Session, tenant_id: TenantId, site_id: UUID) -> Sequence[Nas]:
     query = select(Nas).where(Nas.tenant_id == tenant_id, Nas.site_id == site_id)
     return session.scalars(query.order_by(Nas.name, Nas.id)).all()
-
-
-def published_and_draft_versions(session: Session, tenant_id: TenantId) -> Sequence[Row[str, PolicyVersion]]:
-    """Return published versions and drafts with the slugs of their policies, by slug and number."""
-    return session.execute(
-        select(Policy.slug, PolicyVersion)
-        .join(Policy, (Policy.tenant_id == PolicyVersion.tenant_id) & (Policy.id == PolicyVersion.policy_id))
-        .where(PolicyVersion.tenant_id == tenant_id, PolicyVersion.status.in_(("published", "draft")))
-        .order_by(Policy.slug, PolicyVersion.number)
-    ).all()
 
 
 def get_published_documents(session: Session, tenant_id: TenantId) -> dict[UUID, object]:

@@ -109,10 +109,6 @@ def require_no_hold(session: Session, *, tenant_id: TenantId) -> None:
     _require_none_in_force(session, tenant_id)
 
 
-def has_hold(session: Session, *, tenant_id: TenantId) -> bool:
-    return bool(repository.list_holds_in_force(session, tenant_id))
-
-
 def _require_none_in_force(session: Session, tenant_id: TenantId) -> None:
     if in_force := repository.list_holds_in_force(session, tenant_id):
         raise HoldInForce(

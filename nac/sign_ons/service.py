@@ -21,12 +21,12 @@ from nac.members import service as members
 from nac.models import SignOn, SignOnLink
 from nac.msps import service as msps
 from nac.people import repository as people
-from nac.people.service import require_email
 from nac.sealing import Seal, Unseal
 from nac.sign_ons import repository
 from nac.sign_ons.code_flow import ProviderIdentity
 from nac.sign_ons.errors import AnotherSubject, EmailMissing, NoMemberHere, OwnerSuspended
 from nac.sign_ons.settings import SECRET_BOUND_SETTINGS, SUBJECT_BOUND_SETTINGS, JoinRule, SignOnSettings, read_settings
+from nac.validation import require_email
 
 _SECRET_CHARACTERS = 1_000
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, cast
 from uuid import UUID
 
 from sqlalchemy.orm import Session
@@ -11,18 +10,15 @@ from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.db.sort_orders import PageSpan
 from nac.engine.time_windows import parse_time_zone
-from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
+from nac.errors import AlreadyExists, InUse, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.locking import lock_with_namesakes
-from nac.models import Policy, Site, Tenant
-from nac.policies.document_checks import check_at_site, check_fallback
+from nac.models import Site, Tenant
 from nac.policies.policy_references import require_unreferenced
 from nac.sites import repository
 from nac.sites.repository import ORDERS as ORDERS
 from nac.validation import require_name, require_slug
 
-# Default of arguments for which None has a meaning.
-UNCHANGED: Any = object()
 # Sessions of a removed NAS never get a Stop. NASes usually report live sessions at least hourly.
 _SILENCE_LIMIT = timedelta(days=1)
 
@@ -46,98 +42,10 @@ def create_site(
     return site
 
 
-def assign_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, policy_id: UUID | None) -> Site:
-    """Set the policy of a site; None denies everything.
-
-    Raises Conflict if an unpublished policy would replace a published one: every device would be denied.
-    """
-    site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
-    if policy_id is not None:
-        # Prevents a publication that does not yet check this site.
-        policy = session.get(Policy, policy_id, with_for_update=True)
-        if policy is None or policy.tenant_id != tenant_id:
-            raise NotFound("The policy does not exist.", place="policy", remedy="List policies: ./admit policy list")
-        current = session.get(Policy, site.policy_id) if site.policy_id else None
-        if policy.published_version is None and current is not None and current.published_version is not None:
-            raise Conflict(
-                f"Policy {policy.slug!r} is not published. Site {slug} would deny everyone; it now uses"
-                f" {current.slug!r}.",
-                place="policy",
-                remedy=f"Publish it first: ./admit policy publish -s {policy.slug}",
-            )
-        check_at_site(session, site=site, policy_id=policy_id)
-    if site.policy_id == policy_id:
-        return site
-    before = {"policy_id": site.policy_id and str(site.policy_id)}
-    site.policy_id = policy_id
-    session.flush()
-    after = {"policy_id": policy_id and str(policy_id)}
-    audit.append(
-        session, actor=actor, action="site.assign-policy", target=slug, tenant_id=tenant_id, before=before, after=after
-    )
-    return site
-
-
-def update_site(
-    session: Session,
-    *,
-    actor: str,
-    tenant_id: TenantId,
-    slug: str,
-    name: str | None = None,
-    monitor: bool | None = None,
-    time_zone: str | None = None,
-    fallback: object = UNCHANGED,
-) -> Site:
-    """Change the values that are set. `fallback` is an outcome as JSON; None restores the policy's own.
-
-    With `monitor`, the policy's verdicts are only logged and the fallback admits. Raises InvalidPolicy with every
-    mistake of the fallback, and InUse if a policy refers to the old name.
-    """
-    site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
-    before = _describe(site)
-    if name is not None:
-        _rename(session, site, require_name(name or slug))
-    if monitor is not None:
-        site.monitor = monitor
-    if time_zone is not None:
-        site.time_zone = require_time_zone(time_zone)
-    if fallback is not UNCHANGED:
-        if fallback is not None:
-            check_fallback(session, tenant_id=tenant_id, document=fallback)
-        site.fallback = cast("dict[str, Any] | None", fallback)
-        # Checks only the fallback: this change does not affect the policy.
-        check_at_site(session, site=site, policy_id=None)
-    session.flush()
-    after = _describe(site)
-    if changed := [key for key in after if after[key] != before[key]]:
-        audit.append(
-            session,
-            actor=actor,
-            action="site.set",
-            target=slug,
-            tenant_id=tenant_id,
-            before={key: before[key] for key in changed},
-            after={key: after[key] for key in changed},
-        )
-    return site
-
-
-def _rename(session: Session, site: Site, name: str) -> None:
-    if name != site.name:
-        namesakes = lock_with_namesakes(session, site)
-        _require_not_in_policies(session, site, namesakes, place="name")
-        site.name = name
-
-
-def _require_not_in_policies(session: Session, site: Site, namesakes: Sequence[Site], *, place: str) -> None:
+def require_not_in_policies(session: Session, site: Site, namesakes: Sequence[Site], *, place: str) -> None:
     """Raise InUse if a policy refers to the name and no other site has it."""
     if not namesakes:
         require_unreferenced(session, tenant_id=site.tenant_id, kind="site", name=site.name, place=place)
-
-
-def _describe(site: Site) -> dict[str, Any]:
-    return {"name": site.name, "monitor": site.monitor, "time_zone": site.time_zone, "fallback": site.fallback}
 
 
 def make_default(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> Site:
@@ -192,7 +100,7 @@ def delete_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str)
             place="site",
             remedy="Wait until the sessions end. A session without reports counts as ended after a day.",
         )
-    _require_not_in_policies(session, site, namesakes, place="site")
+    require_not_in_policies(session, site, namesakes, place="site")
     session.delete(site)
     session.flush()
     audit.append(

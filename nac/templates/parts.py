@@ -17,6 +17,7 @@ from nac.methods import MethodOffer
 from nac.models import Site, Tenant
 from nac.policies import repository as policy_rows
 from nac.policies import service as policies
+from nac.policies import site_settings
 from nac.sites import service as sites
 from nac.tenants import service as tenants
 
@@ -171,9 +172,9 @@ class _PartWriter:
             found = (
                 None if value is None else policies.require_by_slug(self.session, tenant_id=self.tenant_id, slug=value)
             )
-            self._do(sites.assign_policy, slug=slug, policy_id=None if found is None else found.id)
+            self._do(site_settings.assign_policy, slug=slug, policy_id=None if found is None else found.id)
         else:
-            self._do(sites.update_site, slug=slug, **{member: value})
+            self._do(site_settings.update_site, slug=slug, **{member: value})
 
     def _put_setting(self, name: str, value: Any) -> None:  # noqa: ANN401 -- any JSON
         match name:

@@ -14,8 +14,11 @@ from uuid import UUID
 from sqlalchemy import CursorResult, Engine, delete, select
 from sqlalchemy.orm import Session
 
+from nac.cells import service as cells
+from nac.certificates.repository import list_authorities
+from nac.certificates.status_changes import record_status_change
 from nac.clock import epoch_seconds, utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
+from nac.db import PlatformScope, TenantScope, enter_tenant, session_scope
 from nac.db.base import Base
 from nac.errors import Conflict, DatabaseUnavailable
 from nac.ids import TenantId
@@ -51,7 +54,7 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
             break
         try:
             with session_scope(TenantScope(each.tenant_id), engine=engine) as session:
-                if holds.has_hold(session, tenant_id=each.tenant_id):
+                if repository.has_hold(session, each.tenant_id):
                     continue
                 _require_due(session, each.tenant_id)
             path = write_last_file(each, folder=folder, sealer=sealer, engine=engine)
@@ -60,7 +63,7 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
             for kept in (path, path.with_suffix(".key")):
                 os.utime(kept)
             with session_scope(PlatformScope(), engine=engine) as session:
-                tenants.purge_tenant(session, actor=ACTOR, tenant_id=each.tenant_id)
+                purge_tenant(session, actor=ACTOR, tenant_id=each.tenant_id)
             gone.append(slug)
         except DatabaseUnavailable:
             raise
@@ -69,6 +72,23 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
         except Exception:  # house-rule: a fault of one tenant must not stop the others
             _log.exception("cannot purge tenant %s", slug)
     return gone
+
+
+def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
+    """Carry out a deletion: retire the slot and delete every row except logs (later, in batches) and the audit log."""
+    # Locked before the tenant's row, in the same order as changes of holds.
+    holds.lock_holds(session)
+    tenant = tenants.require_locked(session, tenant_id)
+    if tenant.status != "deleting":
+        raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}.", place="status", remedy="Delete it first.")
+    enter_tenant(session, tenant_id)
+    holds.delete_cleared_holds(session, tenant_id=tenant_id)
+    tenants.audit_change(session, actor, tenant, "purge")
+    cells.release_slot(session, tenant_id=tenant_id)
+    # Caches of certificate status must drop the tenant's authorities.
+    record_status_change(session, *(row for row in list_authorities(session, tenant_id) if row.kind != "external"))
+    session.expunge(tenant)
+    repository.delete_tenant_rows(session, tenant_id)
 
 
 class _AnotherWriterActive(Conflict):

@@ -1,7 +1,7 @@
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from sqlalchemy import Select, and_, delete, func, or_, select, update
+from sqlalchemy import Select, and_, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from nac.accounts.grants import TenantReach
@@ -10,12 +10,15 @@ from nac.db.sort_orders import PageSpan, SortOrders
 from nac.db.text_search import contains_text
 from nac.ids import MspId, TenantId
 from nac.models import (
+    Certificate,
+    CertificateAuthority,
     EndpointEvidence,
     EndpointSighting,
     EndpointWork,
     ExternalCertificate,
     PolicyHits,
     RadiusSession,
+    RetentionHold,
     SecretRotation,
     Tenant,
 )
@@ -93,6 +96,23 @@ def list_due(session: Session, *, now: datetime, limit: int) -> Sequence[Tenant]
 
 def filter_existing(session: Session, tenant_ids: Collection[TenantId]) -> set[TenantId]:
     return set(session.scalars(select(Tenant.id).where(in_array(Tenant.id, tenant_ids))))
+
+
+def has_complete_authorities(session: Session, tenant_id: TenantId) -> bool:
+    """Whether the tenant once had its own authority and a server certificate for EAP, whatever their status."""
+    authority = exists().where(CertificateAuthority.tenant_id == tenant_id, CertificateAuthority.kind != "external")
+    server = exists().where(
+        Certificate.tenant_id == tenant_id,
+        Certificate.profile == "eap-server",
+        Certificate.key_sealed.is_not(None),
+    )
+    return bool(session.scalar(select(authority & server)))
+
+
+def has_hold(session: Session, tenant_id: TenantId) -> bool:
+    """Whether a legal hold keeps logs of the tenant. Works in the tenant's scope."""
+    in_force = select(RetentionHold.id).where(RetentionHold.tenant_id == tenant_id, RetentionHold.cleared_at.is_(None))
+    return session.scalar(in_force.limit(1)) is not None
 
 
 def extend_rotations(session: Session, tenant_id: TenantId, *, until: datetime) -> None:

@@ -11,8 +11,6 @@ from nac.accounts.permissions import PermissionLevel
 from nac.accounts.tenant_lookup import find_msp
 from nac.audit.service import tenant_recorder
 from nac.cells import service as cells
-from nac.certificates.repository import has_complete_authorities, list_authorities
-from nac.certificates.status_changes import record_status_change
 from nac.clock import utc_now
 from nac.db import enter_tenant
 from nac.db.sort_orders import PageSpan
@@ -22,7 +20,6 @@ from nac.methods import MethodOffer
 from nac.models import Tenant
 from nac.models.tenant import StatusFailureMode, TenantStatus
 from nac.msps import service as msps
-from nac.retention import holds
 from nac.sites import service as sites
 from nac.tenants import repository
 from nac.tenants.realms import parse_realms
@@ -41,7 +38,7 @@ FAILURE_WINDOW_SECONDS = (1, 3_600)
 # A restored tenant gets this time before a secret ends: nobody updated NASes while it was deleted.
 RESTORED_ROTATION = timedelta(days=1)
 
-_audit = tenant_recorder("tenant")
+audit_change = tenant_recorder("tenant")
 
 
 class TenantNotFound(NotFound):
@@ -67,7 +64,7 @@ def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, nam
     enter_tenant(session, tenant.id)
     slot = cells.assign_slot(session, tenant_id=tenant.id, label=label)
     after = {"name": tenant.name, "cell": slot.cell_id, "slot": slot.number}
-    _audit(session, actor, tenant, "create", after=after)
+    audit_change(session, actor, tenant, "create", after=after)
     site = sites.create_site(session, actor=actor, tenant_id=tenant.id, slug="main", name="Main site")
     tenant.default_site_id = site.id
     session.flush()
@@ -86,7 +83,7 @@ def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> Alr
             f"{summary}it is being deleted.", place="slug", remedy="Restore it, or choose another slug."
         )
     _enter_tenant(session, TenantId(there.id))
-    if not has_complete_authorities(session, TenantId(there.id)):
+    if not repository.has_complete_authorities(session, TenantId(there.id)):
         return AlreadyExists(
             f"{summary}its certificates do not exist yet.",
             place="slug",
@@ -117,7 +114,7 @@ def suspend_tenant(
         tenant.suspension_level = level
         session.flush()
         if before is not None:
-            _audit(
+            audit_change(
                 session,
                 actor,
                 tenant,
@@ -140,7 +137,7 @@ def resume_tenant(
 
     A tenant that was suspended above `level` before its deletion is suspended again. Raises SuspendedFromAbove.
     """
-    tenant = _require_locked(session, tenant_id)
+    tenant = require_locked(session, tenant_id)
     above = tenant.suspension_level
     if above is None or above <= level:
         allowed: tuple[TenantStatus, ...] = ("suspended", "deleting") if is_deletion else ("suspended",)
@@ -197,7 +194,7 @@ def _update_status(
     purge_at: datetime | None = None,
     is_new: bool = False,
 ) -> Tenant:
-    tenant = _require_locked(session, tenant_id)
+    tenant = require_locked(session, tenant_id)
     if tenant.status == to:
         if is_new:
             raise Conflict(
@@ -220,7 +217,7 @@ def _update_status(
     after: dict[str, object] = {"status": to}
     if purge_at is not None:
         after["purge_at"] = purge_at.isoformat()
-    _audit(session, actor, tenant, verb, before={"status": before}, after=after)
+    audit_change(session, actor, tenant, verb, before={"status": before}, after=after)
     return tenant
 
 
@@ -232,7 +229,7 @@ def _enter_tenant(session: Session, tenant_id: TenantId) -> None:
 
 def _has_hold(session: Session, tenant_id: TenantId) -> bool:
     _enter_tenant(session, tenant_id)
-    return holds.has_hold(session, tenant_id=tenant_id)
+    return repository.has_hold(session, tenant_id)
 
 
 def rename_tenant(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> Tenant:
@@ -364,31 +361,14 @@ def _require_within(given: _BoundedValues) -> None:
 
 def _update_columns(session: Session, actor: str, tenant_id: TenantId, **columns: object) -> Tenant:
     """Set columns. An unchanged tenant gets no audit entry."""
-    tenant = _require_locked(session, tenant_id)
+    tenant = require_locked(session, tenant_id)
     before = {name: getattr(tenant, name) for name in columns}
     if columns != before:
         for name, value in columns.items():
             setattr(tenant, name, value)
         session.flush()
-        _audit(session, actor, tenant, "set", before=before, after=columns)
+        audit_change(session, actor, tenant, "set", before=before, after=columns)
     return tenant
-
-
-def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
-    """Carry out a deletion: retire the slot and delete every row except logs (later, in batches) and the audit log."""
-    # Locked before the tenant's row, in the same order as changes of holds.
-    holds.lock_holds(session)
-    tenant = _require_locked(session, tenant_id)
-    if tenant.status != "deleting":
-        raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}.", place="status", remedy="Delete it first.")
-    enter_tenant(session, tenant_id)
-    holds.delete_cleared_holds(session, tenant_id=tenant_id)
-    _audit(session, actor, tenant, "purge")
-    cells.release_slot(session, tenant_id=tenant_id)
-    # Caches of certificate status must drop the tenant's authorities.
-    record_status_change(session, *(row for row in list_authorities(session, tenant_id) if row.kind != "external"))
-    session.expunge(tenant)
-    repository.delete_tenant_rows(session, tenant_id)
 
 
 def list_tenants(
@@ -449,7 +429,7 @@ def require_by_slug(session: Session, *, slug: str) -> Tenant:
     return tenant
 
 
-def _require_locked(session: Session, tenant_id: TenantId) -> Tenant:
+def require_locked(session: Session, tenant_id: TenantId) -> Tenant:
     tenant = repository.lock_tenant(session, tenant_id)
     if tenant is None:
         raise TenantNotFound

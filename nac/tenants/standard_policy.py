@@ -4,7 +4,7 @@ from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
 from nac.policies import service as policies
-from nac.sites import service as sites
+from nac.policies import site_settings
 
 STANDARD_SLUG = "standard"
 
@@ -55,4 +55,4 @@ def assign_standard_policy(session: Session, *, actor: str, tenant_id: TenantId,
         comment="First version",
     )
     policies.publish_policy(session, actor=actor, tenant_id=tenant_id, slug=STANDARD_SLUG)
-    sites.assign_policy(session, actor=actor, tenant_id=tenant_id, slug=site, policy_id=policy.id)
+    site_settings.assign_policy(session, actor=actor, tenant_id=tenant_id, slug=site, policy_id=policy.id)

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from sqlalchemy.orm import Session
 
+from nac import validation
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.db.sort_orders import PageSpan
@@ -93,7 +94,7 @@ def request_sign_up(
 ) -> None:
     """Mail a link, or a notice that the account exists. Raises InvalidInput, TooManySignUps and TrialsNotOffered."""
     desk.require_offered()
-    email, organisation = people.require_email(email), _require_organisation(organisation)
+    email, organisation = validation.require_email(email), _require_organisation(organisation)
     now = utc_now()
     domain, source = email.rpartition("@")[2], _source_address(address)
     repository.lock_sign_ups(session)

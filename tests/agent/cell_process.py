@@ -21,9 +21,9 @@ from nac.groups import ENDPOINT_GROUPS
 from nac.ids import TenantId
 from nac.msps import service as msps
 from nac.policies import service as policies
+from nac.policies import site_settings
 from nac.provisioning import provision_tenant
 from nac.secrets import MasterKeyFile, Sealer
-from nac.sites import service as sites
 from radius.agent.__main__ import main
 from tests.factories.tenancy import ACTOR
 from tests.forked_processes import start_forked
@@ -153,7 +153,7 @@ def running_tenant(
         made = policies.create_policy(session, **named)
         policies.save_draft(session, document=policy, **named)
         policies.publish_policy(session, **named)
-        sites.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="main", policy_id=made.id)
+        site_settings.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="main", policy_id=made.id)
         slot = cells.require_slot(session, tenant_id=tenant_id)
         secret = cell.signing.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)).decode()
         server = RadiusServer(LOOPBACK, slot.auth_port, slot.acct_port, secret)

@@ -40,6 +40,7 @@ from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.models import AuthorityIntent, CertificateAuthority, OcspSignerRow
 from nac.settings import Settings
+from nac.tenant_files import tenant_purge
 from nac.tenants import service as tenants
 from pki import der
 from pki.ocsp import MAX_CERTIFICATES, MAX_REQUEST_BYTES
@@ -244,7 +245,7 @@ def test_certificates_of_a_revoked_authority_are_not_good(
 def test_purged_tenant_gets_no_answers(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
     assert asking(serial).certificate_status is OCSPCertStatus.GOOD
     with session_scope(PlatformScope(), engine=app_engine) as session:
-        for carry_out in (tenants.delete_tenant, tenants.purge_tenant):
+        for carry_out in (tenants.delete_tenant, tenant_purge.purge_tenant):
             carry_out(session, actor=ACTOR, tenant_id=alpha.tenant_id)
     until(lambda: asking(serial).response_status is OCSPResponseStatus.UNAUTHORIZED, "the kept answer is gone")
 

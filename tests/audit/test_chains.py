@@ -23,6 +23,7 @@ from nac.audit.verification import parse_known_head, verify_export
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import InvalidInput, ScopeViolation
 from nac.models import PlatformAlarm
+from nac.tenant_files import tenant_purge
 from nac.tenants import service as tenants
 from tests.audit.conftest import Log
 
@@ -96,7 +97,7 @@ def test_purged_tenant_leaves_all_chains_intact(log: Log) -> None:
     log.write(log.bravo, "b")
     with session_scope(PlatformScope(), engine=log.app) as session:
         tenants.delete_tenant(session, actor="test:x", tenant_id=log.alpha.tenant_id)
-        tenants.purge_tenant(session, actor="test:x", tenant_id=log.alpha.tenant_id)
+        tenant_purge.purge_tenant(session, actor="test:x", tenant_id=log.alpha.tenant_id)
     log.seal()
     for owner in (log.alpha, log.bravo):
         assert verify_export(log.export(owner)).findings == []

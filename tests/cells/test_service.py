@@ -14,6 +14,7 @@ from nac.errors import CellTaken, Conflict, NotLiveYet, TenantHasNoCell
 from nac.ids import CellId, TenantId
 from nac.models import Cell, Slot
 from nac.sites import service as sites
+from nac.tenant_files import tenant_purge
 from nac.tenants import service as tenants
 from tests.factories.tenancy import ACTOR, Platform, make_cell, make_platform, make_tenant, seal
 
@@ -124,7 +125,7 @@ def test_retired_slots_return_with_new_secrets(app_engine: Engine, cell_engine: 
     tenant = make_tenant(app_engine, platform, "alpha")
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant.id)
-        tenants.purge_tenant(session, actor=ACTOR, tenant_id=tenant.id)
+        tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=tenant.id)
     old = _slots(cell_engine, platform.cell_id)[0].secret_sealed
     with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
         renewed = cells.renew_retired_slots(session, cell_id=platform.cell_id, count=1, seal=seal)

@@ -16,6 +16,7 @@ from nac.certificates.ocsp_responder import OcspResponder, OcspResponse
 from nac.certificates.service import reinstate_certificate, revoke_certificate, suspend_certificate
 from nac.certificates.status_lookup import StatusLookup
 from nac.db import PlatformScope, TenantScope, session_scope
+from nac.tenant_files import tenant_purge
 from nac.tenants import service as tenants
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR
@@ -82,7 +83,7 @@ def test_change_notice_invalidates_the_cache(asked: Requested) -> None:
 
 def test_purged_tenant_is_removed_from_the_cache(asked: Requested) -> None:
     with session_scope(PlatformScope(), engine=asked.engine) as session:
-        for end in (tenants.delete_tenant, tenants.purge_tenant):
+        for end in (tenants.delete_tenant, tenant_purge.purge_tenant):
             end(session, actor=ACTOR, tenant_id=asked.tenant.tenant_id)
     until(lambda: asked.recall(asked.plain) is None, "the change is told")
     gone = asked.responder.answer(asked.authority_id, asked.plain, now=asked.tenant.now)

@@ -12,6 +12,7 @@ from nac.endpoints import service as endpoints
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.ids import TenantId
 from nac.models import Endpoint, EndpointGroup, EndpointGroupMember, Policy, PolicyVersion, Site, User
+from nac.tenant_files import tenant_purge
 from nac.tenants import service as tenants
 from nac.users import service as users
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
@@ -269,7 +270,7 @@ def test_tenant_arrival_and_departure_use_its_slot(app_engine: Engine, platform:
         tenants.delete_tenant(session, actor=ACTOR, tenant_id=bravo.id)
     assert follower.read() == [("tenant", str(bravo.id))]
     with session_scope(PlatformScope(), engine=app_engine) as session:
-        tenants.purge_tenant(session, actor=ACTOR, tenant_id=bravo.id)
+        tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=bravo.id)
     assert set(follower.read()) == {("slot", "1")}
 
 

@@ -21,6 +21,7 @@ from nac.errors import Conflict, SeveralMistakes
 from nac.exports import runner, service, standing_exports
 from nac.exports.columns import LOG_SOURCES
 from nac.models import AuditEntry, ExportJob
+from nac.tenant_files import tenant_purge
 from nac.tenants import service as tenants
 from tests.exports.conftest import DAY, Exports
 from tests.exports.test_formats import READERS, in_order, stored
@@ -296,7 +297,7 @@ def test_files_expire_and_follow_deleted_tenants(exports: Exports) -> None:
     exports.start("auth", "csv")
     exports.run()
     with session_scope(PlatformScope(), engine=exports.app) as session:
-        for end in (tenants.delete_tenant, tenants.purge_tenant):
+        for end in (tenants.delete_tenant, tenant_purge.purge_tenant):
             end(session, actor=ACTOR, tenant_id=exports.alpha)
     assert exports.prune() == 1
     assert list(exports.folder.root.iterdir()) == []

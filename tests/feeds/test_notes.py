@@ -27,6 +27,7 @@ from nac.feeds.progress import DeliveryStep, store_delivery
 from nac.feeds.syslog_message import SyslogFormatter
 from nac.models import Certificate, EventNote
 from nac.models import Tenant as TenantRow
+from nac.tenant_files import tenant_purge
 from nac.tenants import service as tenants
 from nac.tenants.log_purge import delete_logs
 from radius.agent.alarms import Alarms
@@ -334,7 +335,7 @@ def test_notes_are_deleted_with_age_and_with_their_tenant(acme: Tenancy, other: 
     assert (notes(acme, "endpoint"), notes(other, "endpoint")) == (1, 0)
     with session_scope(PlatformScope(), engine=acme.app) as session:
         tenants.delete_tenant(session, actor=ACTOR, tenant_id=acme.id)
-        tenants.purge_tenant(session, actor=ACTOR, tenant_id=acme.id)
+        tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=acme.id)
     delete_logs(seconds=5, engine=acme.worker)
     with psycopg.connect(acme.owner_url) as connection:
         assert connection.execute("SELECT count(*) FROM event_notes").fetchone() == (0,)

@@ -16,6 +16,7 @@ from nac.db import TenantScope, session_scope
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.models import AuthLog, Tenant
 from nac.policies import service as policies
+from nac.policies import site_settings
 from nac.sites import service as sites
 from tests.factories.dictionary import give_dictionary
 from tests.factories.rows import make_row
@@ -73,7 +74,7 @@ def publish(as_tenant):
     def publish(document, slug: str = "main", site: str = "main", **options):
         if slug not in {policy.slug for policy in as_tenant(policies.list_policies)}:
             policy = as_tenant(policies.create_policy, actor=ACTOR, slug=slug)
-            as_tenant(sites.assign_policy, actor=ACTOR, slug=site, policy_id=policy.id)
+            as_tenant(site_settings.assign_policy, actor=ACTOR, slug=site, policy_id=policy.id)
         as_tenant(policies.save_draft, actor=ACTOR, slug=slug, document=document)
         as_tenant(policies.publish_policy, actor=ACTOR, slug=slug, **options)
         return as_tenant(policies.require_by_slug, slug=slug)

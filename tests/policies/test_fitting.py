@@ -9,7 +9,7 @@ from nac.db import TenantScope, session_scope
 from nac.errors import Conflict, InvalidInput
 from nac.models import AuditEntry, Site
 from nac.nases import service as nases
-from nac.policies import publish_gate
+from nac.policies import publish_gate, site_settings
 from nac.policies import service as policies
 from nac.policies.nas_support import list_vendor_limits, list_vendor_names, unknown_vendor_note
 from nac.policies.service import InvalidPolicy
@@ -30,7 +30,7 @@ def acl_rule(identifier="r", **conditions):
 def main(do):
     """The policy "main", assigned to the site main. NASes are added by vendor."""
     policy = do(policies.create_policy, slug="main")
-    do(sites.assign_policy, slug="main", policy_id=policy.id)
+    do(site_settings.assign_policy, slug="main", policy_id=policy.id)
     return policy
 
 
@@ -92,7 +92,7 @@ def test_nas_at_a_site_of_another_policy_is_not_checked(do, main):
     add_nas(do, "ap", "unifi", "branch")
     publish(do, acl_rule())
     with pytest.raises(InvalidPolicy, match="ap at site branch"):
-        do(sites.assign_policy, slug="branch", policy_id=main.id)
+        do(site_settings.assign_policy, slug="branch", policy_id=main.id)
     assert do(sites.require_by_slug, acting=False, slug="branch").policy_id is None
 
 
@@ -154,11 +154,11 @@ FALLBACK = {"verdict": "permit", "vlan": "99"}
 
 
 def test_site_update_is_audited(do, tenant, app_engine):
-    site = do(sites.update_site, slug="main", monitor=True, fallback=FALLBACK, time_zone="Europe/Berlin")
+    site = do(site_settings.update_site, slug="main", monitor=True, fallback=FALLBACK, time_zone="Europe/Berlin")
     assert (site.monitor, site.fallback, site.time_zone) == (True, FALLBACK, "Europe/Berlin")
-    site = do(sites.update_site, slug="main", monitor=False)
+    site = do(site_settings.update_site, slug="main", monitor=False)
     assert (site.monitor, site.fallback, site.time_zone) == (False, FALLBACK, "Europe/Berlin")
-    do(sites.update_site, slug="main", fallback=None)
+    do(site_settings.update_site, slug="main", fallback=None)
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         # SQL NULL, not jsonb null: the cell tests for its presence.
         assert session.scalars(select(Site.slug).where(Site.fallback.is_(None))).all() == ["main"]
@@ -187,7 +187,7 @@ def test_site_update_is_audited(do, tenant, app_engine):
 )
 def test_invalid_fallback_is_rejected_and_nothing_is_stored(do, fallback, places):
     with pytest.raises(InvalidPolicy) as caught:
-        do(sites.update_site, slug="main", monitor=True, fallback=fallback)
+        do(site_settings.update_site, slug="main", monitor=True, fallback=fallback)
     assert {mistake.place for mistake in caught.value.mistakes} == places
     site = do(sites.require_by_slug, acting=False, slug="main")
     assert (site.monitor, site.fallback) == (False, None)
@@ -196,22 +196,22 @@ def test_invalid_fallback_is_rejected_and_nothing_is_stored(do, fallback, places
 def test_fallback_unsupported_by_a_nas_is_rejected(do, main):
     add_nas(do, "ap", "unifi")
     with pytest.raises(InvalidPolicy) as caught:
-        do(sites.update_site, slug="main", fallback={"verdict": "permit", "role": "guests"})
+        do(site_settings.update_site, slug="main", fallback={"verdict": "permit", "role": "guests"})
     assert [mistake.place for mistake in caught.value.mistakes] == ["site.fallback.role"]
 
 
 def test_fallback_update_does_not_check_the_policy(do, main):
     publish(do, acl_rule())
     add_nas(do, "ap", "unifi")
-    assert do(sites.update_site, slug="main", fallback=FALLBACK).fallback == FALLBACK
+    assert do(site_settings.update_site, slug="main", fallback=FALLBACK).fallback == FALLBACK
     with pytest.raises(InvalidPolicy) as caught:
-        do(sites.update_site, slug="main", fallback=FALLBACK | {"role": "x"})
+        do(site_settings.update_site, slug="main", fallback=FALLBACK | {"role": "x"})
     assert [mistake.place for mistake in caught.value.mistakes] == ["site.fallback.role"]
 
 
 def test_unknown_time_zone_is_rejected(do):
     with pytest.raises(InvalidInput, match="time zone"):
-        do(sites.update_site, slug="main", time_zone="Mars/Base", monitor=True)
+        do(site_settings.update_site, slug="main", time_zone="Mars/Base", monitor=True)
     assert do(sites.require_by_slug, acting=False, slug="main").monitor is False
 
 
@@ -222,7 +222,7 @@ def test_site_assigned_during_publish_is_checked(do, main, monkeypatch):
     ask = publish_gate.require_acknowledged
 
     def while_another_assigns(*given, **more):
-        do(sites.assign_policy, slug="branch", policy_id=main.id)
+        do(site_settings.assign_policy, slug="branch", policy_id=main.id)
         return ask(*given, **more)
 
     monkeypatch.setattr(publish_gate, "require_acknowledged", while_another_assigns)
@@ -239,7 +239,7 @@ def test_assignment_waits_for_a_running_publish(do, main, app_engine, tenant):
     with ThreadPoolExecutor(1) as other:
         with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
             policies.publish_policy(session, actor=ACTOR, tenant_id=tenant.id, slug="main")
-            assigning = other.submit(do, sites.assign_policy, slug="branch", policy_id=main.id)
+            assigning = other.submit(do, site_settings.assign_policy, slug="branch", policy_id=main.id)
             with pytest.raises(TimeoutError):
                 assigning.result(0.5)
         with pytest.raises(InvalidPolicy):
@@ -250,8 +250,8 @@ def test_unpublished_policy_cannot_replace_one_in_force(do, main):
     publish(do, acl_rule())
     other = do(policies.create_policy, slug="other")
     with pytest.raises(Conflict, match="would deny everyone; it now uses 'main'"):
-        do(sites.assign_policy, slug="main", policy_id=other.id)
+        do(site_settings.assign_policy, slug="main", policy_id=other.id)
     assert do(sites.require_by_slug, acting=False, slug="main").policy_id == main.id
     do(policies.save_draft, slug="other", document=good())
     do(policies.publish_policy, slug="other")
-    assert do(sites.assign_policy, slug="main", policy_id=other.id).policy_id == other.id
+    assert do(site_settings.assign_policy, slug="main", policy_id=other.id).policy_id == other.id

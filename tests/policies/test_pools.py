@@ -4,6 +4,7 @@ import pytest
 
 from nac.errors import InUse
 from nac.policies import service as policies
+from nac.policies import site_settings
 from nac.policies.document_checks import InvalidPolicy
 from nac.policies.replays import replay_policy
 from nac.policies.simulation import simulate, simulation_row
@@ -69,9 +70,11 @@ def test_pool_of_another_site_is_rejected_on_publish(as_tenant, pool, publish):
 
 def test_fallback_of_a_site_may_name_only_existing_pools(as_tenant, pool):
     fallback = {"verdict": "permit", "ip_pool": "guests"}
-    assert mistakes(as_tenant, sites.update_site, actor=ACTOR, slug="main", fallback=fallback)[0][0] == "ip_pool"
+    assert (
+        mistakes(as_tenant, site_settings.update_site, actor=ACTOR, slug="main", fallback=fallback)[0][0] == "ip_pool"
+    )
     pool()
-    as_tenant(sites.update_site, actor=ACTOR, slug="main", fallback=fallback)
+    as_tenant(site_settings.update_site, **update)
     with pytest.raises(InUse, match="fallback of site 'main'"):
         as_tenant(delete_pool, actor=ACTOR, name="guests")
 

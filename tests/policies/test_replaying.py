@@ -11,7 +11,7 @@ from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.decisions import recorded_requests
 from nac.errors import InvalidInput, NotFound
-from nac.policies import comparison, replays
+from nac.policies import comparison, replays, site_settings
 from nac.policies.comparison import OLDER_FORMAT
 from nac.policies.document_checks import InvalidPolicy
 from nac.policies.replays import replay_policy
@@ -121,7 +121,7 @@ def test_compared_with_the_published_version_history_is_ignored(replay, record):
 
 
 def test_no_published_version_denies(replay, record, as_tenant):
-    as_tenant(sites.assign_policy, actor=ACTOR, slug="main", policy_id=None)
+    as_tenant(site_settings.assign_policy, actor=ACTOR, slug="main", policy_id=None)
     record()
     found = replay(policy_id=None, against="published")
     assert changes(found) == [(("deny", "", "", ""), ("permit", "r", "30", ""), 1)]
@@ -226,14 +226,14 @@ def test_monitor_mode_is_a_difference_because_it_admits(replay, record):
 def test_rows_recorded_in_monitor_mode_are_compared_as_such(replay, record, as_tenant):
     record(monitored="site", vlan="")
     assert changes(replay(good())) == [(("permit", "r", "", "site"), ("permit", "r", "20", ""), 1)]
-    as_tenant(sites.update_site, actor=ACTOR, slug="main", monitor=True)
+    as_tenant(site_settings.update_site, actor=ACTOR, slug="main", monitor=True)
     assert replay(good()).changed == 0
 
 
 def test_monitor_mode_site_without_a_policy_admits(replay, record, as_tenant):
     record()
-    as_tenant(sites.assign_policy, actor=ACTOR, slug="main", policy_id=None)
-    as_tenant(sites.update_site, actor=ACTOR, slug="main", monitor=True)
+    as_tenant(site_settings.assign_policy, actor=ACTOR, slug="main", policy_id=None)
+    as_tenant(site_settings.update_site, actor=ACTOR, slug="main", monitor=True)
     found = replay(good(), against="published", site="main", policy_id=None)
     assert changes(found) == [(("deny", "", "", "site"), ("permit", "r", "", "site"), 1)]
 

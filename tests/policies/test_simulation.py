@@ -12,6 +12,7 @@ from nac.errors import InvalidInput, NotFound
 from nac.models import IdentitySource, RadiusSession
 from nac.nases import service as nases
 from nac.policies import service as policies
+from nac.policies import site_settings
 from nac.policies.simulation import InvalidSimulation, simulate, simulation_row
 from nac.sites import service as sites
 from nac.tenants import service as tenants
@@ -268,7 +269,7 @@ def test_monitor_mode_is_shown(ask, as_tenant, publish):
     row = simulation_row(ask(PRINTER, document={"rules": [denying]}))
     wanted = {"verdict": "deny", "permitted": True, "monitored": True, "monitored_by": "rule"}
     assert {name: row[name] for name in wanted} == wanted
-    as_tenant(sites.update_site, actor=ACTOR, slug="main", monitor=True)
+    as_tenant(site_settings.update_site, actor=ACTOR, slug="main", monitor=True)
     row = simulation_row(ask(PRINTER, site="main"))
     assert (row["reason"], row["permitted"], row["monitored_by"]) == ("no-policy", True, "site")
 

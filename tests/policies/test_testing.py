@@ -3,6 +3,7 @@
 import pytest
 
 from nac.policies import service as policies
+from nac.policies import site_settings
 from nac.policies.service import InvalidPolicy, PolicyTestsFailed
 from nac.sites import service as sites
 from tests.factories.tenancy import ACTOR
@@ -118,7 +119,7 @@ def test_monitor_mode_of_rule_and_site_can_be_expected(as_tenant):
         [],
         ["monitored: expected no, got rule"],
     ]
-    as_tenant(sites.update_site, actor=ACTOR, slug="main", monitor=True)
+    as_tenant(site_settings.update_site, actor=ACTOR, slug="main", monitor=True)
     (there,) = as_tenant(
         policies.run_document_tests, document=with_tests(case(expect={"monitored": True}, site="main"))
     )

@@ -24,6 +24,7 @@ from nac.retention import holds, row_deletion
 from nac.retention.clock import ClockReading
 from nac.retention.logs import DEFAULT_LIMITS
 from nac.retention.row_deletion import DeletionWindow
+from nac.tenant_files import tenant_purge
 from nac.tenants import service as tenants
 from tests.factories.tenancy import ACTOR
 from tests.polling import PATIENCE_SECONDS
@@ -135,7 +136,7 @@ def test_rows_of_deleted_tenants_keep_no_partition(logs: Logs) -> None:
     logs.partition(day)
     logs.add("auth", "carol", day)
     with session_scope(PlatformScope(), engine=logs.app) as session:
-        for end in (tenants.delete_tenant, tenants.purge_tenant):
+        for end in (tenants.delete_tenant, tenant_purge.purge_tenant):
             end(session, actor=ACTOR, tenant_id=logs.tenants["carol"])
     logs.enforce()
     assert day not in logs.partitions()
@@ -484,9 +485,9 @@ def test_tenant_with_a_hold_is_not_deleted(logs: Logs) -> None:
         pytest.raises(holds.HoldInForce, match="court order 7"),
         session_scope(PlatformScope(), engine=logs.app) as session,
     ):
-        tenants.purge_tenant(session, actor=ACTOR, tenant_id=alpha)
+        tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=alpha)
     with session_scope(TenantScope(alpha), engine=logs.app) as session:
         (hold,) = holds.list_holds(session, tenant_id=alpha)
         holds.clear_hold(session, actor=ACTOR, tenant_id=alpha, hold_id=hold.id)
     with session_scope(PlatformScope(), engine=logs.app) as session:
-        tenants.purge_tenant(session, actor=ACTOR, tenant_id=alpha)
+        tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=alpha)

@@ -13,6 +13,7 @@ from nac.errors import AlreadyExists, InUse, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.models import Policy, RadiusSession, Tenant
 from nac.nases import service as nases
+from nac.policies import site_settings
 from nac.sites import service as sites
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
@@ -58,12 +59,12 @@ def test_policy_is_assigned_and_unassigned(session: Session, tenant_id: TenantId
     session.flush()
     who = {"actor": ACTOR, "tenant_id": tenant_id}
     for policy_id in (policy.id, None):
-        assert sites.assign_policy(session, **who, slug="main", policy_id=policy_id).policy_id == policy_id
+        assert site_settings.assign_policy(session, **who, slug="main", policy_id=policy_id).policy_id == policy_id
 
 
 def test_unknown_policy_is_rejected(session: Session, tenant_id: TenantId) -> None:
     with pytest.raises(NotFound, match="policy"):
-        sites.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="main", policy_id=uuid4())
+        site_settings.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="main", policy_id=uuid4())
 
 
 def test_unused_site_is_deleted(session: Session, tenant_id: TenantId) -> None:

@@ -16,9 +16,10 @@ from nac.errors import Conflict, InvalidInput
 from nac.jobs import runner
 from nac.jobs import service as jobs
 from nac.models import Cell, Slot
-from nac.sites import service as sites
+from nac.policies import site_settings
 from nac.templates import rollouts, service
 from nac.templates.rollouts import RolloutStage
+from nac.tenant_files import tenant_purge
 from nac.tenants import moves
 from nac.tenants import service as tenants
 from tests.commit_kills import deaths
@@ -194,7 +195,7 @@ def test_purged_tenant_leaves_the_rollout(field: Field) -> None:
         with session_scope(PlatformScope(), engine=field.app) as session:
             given = {"actor": ACTOR, "tenant_id": field.tenants[slug]}
             tenants.delete_tenant(session, **given)
-            tenants.purge_tenant(session, **given)
+            tenant_purge.purge_tenant(session, **given)
     field.pass_minutes(6)
     finish(field, rollout_id)
     assert field.states(rollout_id) == {"t2": "applied", "t3": "applied"}
@@ -321,7 +322,7 @@ def test_display_names_are_no_drift(field: Field) -> None:
     field.work()
     with field.tenant("t3") as (session, tenant_id):
         tenants.rename_tenant(session, actor=ACTOR, tenant_id=tenant_id, name="Renamed")
-        sites.update_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main", time_zone="UTC")
+        site_settings.update_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main", time_zone="UTC")
     with session_scope(MspScope(field.msp_id), engine=field.app) as session:
         template = service.require_template(session, msp_id=field.msp_id, slug="school")
         *_, last = service.list_followers(session, template=template, with_drift=True)

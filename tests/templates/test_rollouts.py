@@ -7,6 +7,7 @@ import pytest
 from nac.errors import Conflict, InUse, InvalidInput
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS, Groups
 from nac.policies import service as policies
+from nac.policies import site_settings
 from nac.sites import service as sites
 from nac.templates import rollouts, service
 from nac.templates.rollouts import RolloutStage
@@ -176,7 +177,7 @@ def test_drift_shows_expected_and_actual_values(field: Field) -> None:
     field.roll_out(field.save(document(10)))
     field.work()
     with field.tenant("t3") as (session, tenant_id):
-        sites.update_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main", time_zone="UTC")
+        site_settings.update_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main", time_zone="UTC")
     with field.msp() as session:
         template = service.require_template(session, msp_id=field.msp_id, slug="school")
         *others, last = service.list_followers(session, template=template, with_drift=True)

@@ -18,7 +18,7 @@ from nac.endpoints import service as endpoints
 from nac.groups import ENDPOINT_GROUPS
 from nac.ids import TenantId
 from nac.nases import service as nases
-from nac.sites import service as sites
+from nac.policies import site_settings
 from nac.tenant_files import tables
 from nac.tenant_files.importer import import_tenant
 from nac.tenant_files.reader import TenantFile
@@ -70,7 +70,7 @@ def fill(session: Session, tenant_id: TenantId, told: Mapping[str, Any]) -> None
         ENDPOINT_GROUPS.create(session, **who, name=name)
     for number, each in enumerate(told["endpoints"]):
         endpoints.create_endpoint(session, **who, **each, groups=told["groups"][:number], allow_random=True)
-    site = sites.update_site(session, **who, slug="main", time_zone=told["zone"])
+    site = site_settings.update_site(session, **who, slug="main", time_zone=told["zone"])
     for identifier in told["identifiers"]:
         nases.create_nas(
             session, **who, site_id=site.id, name=identifier, identifier=identifier, seal=SEALER.seal, vendor=""

@@ -167,7 +167,7 @@ def test_concurrent_hold_and_purge_do_not_deadlock(app_engine: Engine, owner_eng
     def remove() -> None:
         try:
             with session_scope(PlatformScope(), engine=app_engine) as session:
-                tenants.purge_tenant(session, actor=ACTOR, tenant_id=full)
+                tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=full)
         except Exception as exc:
             refused.append(exc)
 

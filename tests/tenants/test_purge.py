@@ -27,6 +27,7 @@ from nac.models import (
     RadiusSession,
 )
 from nac.retention import row_deletion
+from nac.tenant_files import tenant_purge
 from nac.tenants import log_purge
 from nac.tenants import service as tenants
 from tests.factories.rows import make_row
@@ -49,7 +50,7 @@ def two(app_engine: Engine, cell_engine: Engine) -> tuple[TenantId, TenantId]:
 def purge_tenant(app_engine: Engine, tenant_id: TenantId) -> None:
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id)
-        tenants.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)
+        tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)
 
 
 def add_logs(owner_engine: Engine, tenant_id: TenantId, *, rows: int) -> None:

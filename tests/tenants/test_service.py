@@ -10,6 +10,7 @@ from nac.ids import MspId, TenantId
 from nac.methods import DEFAULT_METHODS, parse_offer
 from nac.models import AuditEntry, Endpoint, Site, Slot, Tenant
 from nac.msps import service as msps
+from nac.tenant_files import tenant_purge
 from nac.tenants import service as tenants
 from tests.factories.tenancy import ACTOR, Platform, make_cell, make_platform, make_tenant
 from tests.row_snapshots import snapshotted
@@ -151,7 +152,7 @@ def test_purge_deletes_rows_retires_slot_and_keeps_audit(app_engine: Engine, pla
             )
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenants.delete_tenant(session, actor=ACTOR, tenant_id=alpha.id)
-        tenants.purge_tenant(session, actor=ACTOR, tenant_id=alpha.id)
+        tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=alpha.id)
     with session_scope(PlatformScope(), engine=app_engine) as session:
         assert [tenant.slug for tenant in tenants.list_tenants(session)] == ["bravo"]
         assert sorted(session.scalars(select(Slot.status))) == ["assigned", "retired"]
@@ -166,7 +167,7 @@ def test_purge_deletes_rows_retires_slot_and_keeps_audit(app_engine: Engine, pla
 def test_purge_of_an_undeleted_tenant_is_rejected(app_engine: Engine, platform: Platform) -> None:
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     with pytest.raises(Conflict, match="Delete it first"), session_scope(PlatformScope(), engine=app_engine) as session:
-        tenants.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)
+        tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)
 
 
 def test_msp_sees_and_enters_only_its_own_tenants(app_engine: Engine, platform: Platform) -> None:

@@ -12,9 +12,9 @@ from cli.commands.policy.replaying import tell_differences
 from cli.mistakes import report_policy_mistakes
 from cli.output import escape_unprintable, json_option, show_json, show_one, tenant_option
 from nac.policies import service as policies
+from nac.policies import site_settings
 from nac.policies.json_rows import replay_row
 from nac.policies.policy_tests import test_row
-from nac.sites import service as sites
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def assign(tenant: str, slug: str, site: str, as_json: bool) -> None:
     domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         policy = policies.find_policy(session, tenant_id=tenant_id, slug=slug)
-        sites.assign_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=site, policy_id=policy.id)
+        site_settings.assign_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=site, policy_id=policy.id)
         row = {"site": site, "policy": policy.slug, "in_force": policy.published_version}
     show_one(row, as_json=as_json)
     if policy.published_version is None:

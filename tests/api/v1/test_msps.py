@@ -18,7 +18,7 @@ from nac.members import service as members
 from nac.models import AuditEntry, Tenant
 from nac.msps import service as msps
 from nac.people import service as people
-from nac.tenants import service as tenants
+from nac.tenant_files import tenant_purge
 from tests.accounts.conftest import scope_of
 from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
@@ -210,7 +210,7 @@ def test_msp_is_deleted_without_tenants_and_keeps_its_audit(
     assert "1 of them being deleted." in refused.json()["detail"]
     with session_scope(PlatformScope(), engine=app_engine) as session:
         session.execute(update(Tenant).values(purge_at=None))
-        tenants.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)
+        tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)
     seen = operator("GET", "/msps/acme")
     assert operator("DELETE", "/msps/acme", headers={"If-Match": '"another"'}).status_code == 412
     given = {"If-Match": seen.headers["etag"], "Idempotency-Key": "once"}

@@ -19,6 +19,7 @@ from nac.db import PlatformScope, TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.nases import service as nases
 from nac.sites import service as sites
+from nac.tenant_files import tenant_purge
 from nac.tenants import service as tenants_service
 from tests.polling import seconds_until, until
 from tests.whole.conftest import make_tenants
@@ -126,7 +127,7 @@ def test_tenant_changes_under_load_affect_no_other_tenant(instance, load, note):
 
 
 def remove(instance, made):
-    for function in (tenants_service.delete_tenant, tenants_service.purge_tenant):
+    for function in (tenants_service.delete_tenant, tenant_purge.purge_tenant):
         with session_scope(PlatformScope(), engine=instance.installation.engine) as session:
             function(session, actor=ACTOR, tenant_id=made.tenant_id)
 

@@ -13,7 +13,7 @@ from loadtest.workloads import BENCH_NAS, calling_station
 from nac.cells import service as cells
 from nac.db import TenantScope, session_scope
 from nac.policies import service as policies
-from nac.sites import service as sites
+from nac.policies import site_settings
 from tests.factories.tenancy import ACTOR
 from tests.polling import PATIENCE_SECONDS, until
 from tests.whole.instance import Instance
@@ -66,7 +66,7 @@ class Tenant:
             policy = policies.create_policy(session, **named)
             policies.save_draft(session, document=document, **named)
             policies.publish_policy(session, **named)
-            sites.assign_policy(session, **named | {"slug": "main"}, policy_id=policy.id)
+            site_settings.assign_policy(session, **named | {"slug": "main"}, policy_id=policy.id)
             xact = cells.get_current_xact(session)
         cells.wait_until_live(
             scope, tenant_id=self.made.tenant_id, xact=xact, timeout_seconds=PATIENCE_SECONDS, engine=engine

@@ -19,6 +19,7 @@ from nac.methods import METHODS, MethodOffer
 from nac.msps import service as msps
 from nac.nases import service as nases
 from nac.policies import service as policies
+from nac.policies import site_settings
 from nac.provisioning import provision_tenant
 from nac.sites import service as sites
 from nac.tenants import service as tenants
@@ -122,7 +123,7 @@ class Office:
             policy = policies.create_policy(session, actor=ACTOR, tenant_id=tenant.id, slug="wired")
             policies.save_draft(session, actor=ACTOR, tenant_id=tenant.id, slug="wired", document=document())
             policies.publish_policy(session, actor=ACTOR, tenant_id=tenant.id, slug="wired")
-            sites.assign_policy(session, actor=ACTOR, tenant_id=tenant.id, slug=site.slug, policy_id=policy.id)
+            site_settings.assign_policy(session, actor=ACTOR, tenant_id=tenant.id, slug=site.slug, policy_id=policy.id)
         self.clients = {name: self._issue(name) for name in (*_OUTCOMES, *_OTHERS)}
         self.authorities = RootFile(folder / "ca.pem")
 
