@@ -74,7 +74,7 @@ def test_fallback_of_a_site_may_name_only_existing_pools(as_tenant, pool):
         mistakes(as_tenant, site_settings.update_site, actor=ACTOR, slug="main", fallback=fallback)[0][0] == "ip_pool"
     )
     pool()
-    as_tenant(site_settings.update_site, **update)
+    as_tenant(site_settings.update_site, actor=ACTOR, slug="main", fallback=fallback)
     with pytest.raises(InUse, match="fallback of site 'main'"):
         as_tenant(delete_pool, actor=ACTOR, name="guests")
 
