@@ -4,7 +4,7 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from api.tcp_listeners import open_listeners
-from nac.settings import Settings, load_settings
+from nac.kit.settings import Settings, load_settings
 
 
 def make_config(settings: Settings) -> uvicorn.Config:

@@ -25,21 +25,21 @@ from api.change import (
 from api.instant_dependencies import instant
 from api.query_parameters import require_known_query
 from api.route_declaration import RouteDeclaration
-from nac.accounts.effects import Effect
-from nac.accounts.grants import UNKNOWN_MSP, UNKNOWN_TENANT, MspRef, Principal, TenantRef, require_permissions
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import Permission, PermissionLevel
-from nac.accounts.tenant_lookup import find_msp
-from nac.audit import service as audit
+from nac.accounts.sign_in import rules
+from nac.accounts.sign_in_errors import SignOnNeeded
 from nac.certificates.signing import SigningContext
-from nac.db import CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
-from nac.errors import InvalidInput
-from nac.ids import MspId, TenantId
-from nac.msps.service import MspNotFound, MspSuspended
-from nac.secrets import Sealer
-from nac.sign_in import rules
-from nac.sign_in.errors import SignOnNeeded
-from nac.tenants.service import TenantNotFound
+from nac.core.access.effects import Effect
+from nac.core.access.grants import UNKNOWN_MSP, UNKNOWN_TENANT, MspRef, Principal, TenantRef, require_permissions
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import Permission, PermissionLevel
+from nac.core.access.tenant_lookup import find_msp
+from nac.core.audit import service as audit
+from nac.kit.db import CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import MspId, TenantId
+from nac.kit.secrets import Sealer
+from nac.tenancy.msps.service import MspNotFound, MspSuspended
+from nac.tenancy.tenants.service import TenantNotFound
 
 _SIGN_ON_REMEDY = "Use single sign-on. Exempt members can also sign in with two factors of their own."
 _SUSPENDED_REMEDY = "Contact the platform's operator."

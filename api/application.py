@@ -10,8 +10,8 @@ from fastapi.telemetry import TelemetryConfig
 from api import health
 from api.errors import install_error_handlers
 from api.routes import add_routes
-from nac.db import make_engine, set_process_engine
-from nac.settings import Settings
+from nac.kit.db import make_engine, set_process_engine
+from nac.kit.settings import Settings
 
 # Otherwise FastAPI reads the environment in every request.
 _NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}

@@ -9,11 +9,11 @@ from weakref import WeakValueDictionary
 from fastapi import FastAPI, Request
 
 from api.slow_result_cache import SlowResultCache
+from nac.certificates.enrolment.limiter import GuessLimiter
 from nac.certificates.signing import SigningContext
-from nac.db import MAX_CONNECTIONS
-from nac.enrolment.limiter import GuessLimiter
+from nac.kit.db import MAX_CONNECTIONS
+from nac.kit.settings import Settings
 from nac.sessions.usage import UsageRow
-from nac.settings import Settings
 
 # Threads of anyio, for FastAPI: those that wait until a change is live, and as many others as database connections.
 MAX_THREADS: Final = 40

@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from fastapi import Request
 from starlette.types import Message, Receive, Scope
 
-from nac.errors import AdmitError
-from nac.request_sources import get_source
+from nac.kit.errors import AdmitError
+from nac.kit.request_sources import get_source
 
 BODY_TIMEOUT_SECONDS = 20.0
 

@@ -16,21 +16,21 @@ from api.instant_dependencies import instant
 from api.query_parameters import require_known_query
 from api.request_ids import request_id_of
 from api.session_reuse import offer_session, take_session
-from nac.accounts.grants import MspRef, Principal, TenantReach, TenantRef
-from nac.accounts.permissions import Permission
-from nac.accounts.tenant_lookup import find_msp, find_tenant
-from nac.api_tokens import service as tokens
-from nac.api_tokens.token_text import TokenText
-from nac.audit.service import RequestOrigin
-from nac.clock import utc_now
-from nac.db import CredentialScope, MspScope, PersonScope, PlatformScope, Scope, TenantScope, session_scope
-from nac.errors import AdmitError
-from nac.ids import MspId
-from nac.members import service as members
-from nac.sign_in import rules, sign_ins
-from nac.sign_in.errors import SecondFactorNeeded
-from nac.sign_in.secret_texts import SignInText
-from nac.sign_in.sign_ins import SignedInPerson
+from nac.accounts.api_tokens import service as tokens
+from nac.accounts.api_tokens.token_text import TokenText
+from nac.accounts.members import service as members
+from nac.accounts.sign_in import rules, sign_ins
+from nac.accounts.sign_in.secret_texts import SignInText
+from nac.accounts.sign_in.sign_ins import SignedInPerson
+from nac.accounts.sign_in_errors import SecondFactorNeeded
+from nac.core.access.grants import MspRef, Principal, TenantReach, TenantRef
+from nac.core.access.permissions import Permission
+from nac.core.access.tenant_lookup import find_msp, find_tenant
+from nac.core.audit.service import RequestOrigin
+from nac.kit.clock import utc_now
+from nac.kit.db import CredentialScope, MspScope, PersonScope, PlatformScope, Scope, TenantScope, session_scope
+from nac.kit.errors import AdmitError
+from nac.kit.ids import MspId
 
 
 class _BearerScheme(HTTPBearer):

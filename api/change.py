@@ -17,15 +17,15 @@ from sqlalchemy.orm import Session
 
 from api.application_state import get_signing
 from api.thread_limits import release_share
-from nac.accounts.owners import Owner
-from nac.audit import service as audit
-from nac.audit.service import RequestOrigin
-from nac.cells import service as cells
-from nac.db import Scope, TenantScope, session_scope
-from nac.errors import AdmitError, NotLiveYet, TenantHasNoCell
-from nac.idempotency import service as idempotency
-from nac.idempotency.service import KeyedRequest, PendingChange, StoredResponse
-from nac.ids import TenantId
+from nac.core.access.owners import Owner
+from nac.core.audit import service as audit
+from nac.core.audit.service import RequestOrigin
+from nac.core.idempotency import service as idempotency
+from nac.core.idempotency.service import KeyedRequest, PendingChange, StoredResponse
+from nac.kit.db import Scope, TenantScope, session_scope
+from nac.kit.errors import AdmitError, NotLiveYet, TenantHasNoCell
+from nac.kit.ids import TenantId
+from nac.tenancy.cells import service as cells
 
 # A change is live within one second (ARCHITECTURE.md, promise 5). Longer means that the cell is down.
 _LIVE_TIMEOUT_SECONDS = 5.0
@@ -260,7 +260,7 @@ def open_change(
 
 @contextmanager
 def _open_change_session(scope: Scope, named: KeyedRequest | None) -> Iterator[Session]:
-    """Release the Idempotency-Key if the change fails after an intermediate commit (nac.db.commit_intent)."""
+    """Release the Idempotency-Key if the change fails after an intermediate commit (nac.kit.db.commit_intent)."""
     committed = False
 
     def note(_: Session) -> None:

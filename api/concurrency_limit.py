@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from nac.request_sources import get_source
+from nac.kit.request_sources import get_source
 
 _log = logging.getLogger("admit.api")
 _LOG_INTERVAL_SECONDS = 60

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api.concurrency_limit import ConcurrencyLimit, ConcurrencySlot
 from api.errors import build_problem
-from nac.request_sources import NetworkSet
+from nac.kit.request_sources import NetworkSet
 
 HEAD_TIMEOUT_SECONDS = 10.0
 # Headers, body and trailers. Routes without authentication accept bodies of at most half as much.

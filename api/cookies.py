@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 from fastapi import Request, Response
 
-from nac.errors import Forbidden
-from nac.settings import Settings
-from nac.sign_in import sign_ins
-from nac.sign_in.secret_texts import SignInText
+from nac.accounts.sign_in import sign_ins
+from nac.accounts.sign_in.secret_texts import SignInText
+from nac.kit.errors import Forbidden
+from nac.kit.settings import Settings
 
 SESSION_COOKIE: Final = "admit"
 DEVICE_COOKIE: Final = "admit-device"

@@ -14,8 +14,8 @@ from threading import Lock
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.errors import build_problem
-from nac.errors import AdmitError
-from nac.request_sources import get_source
+from nac.kit.errors import AdmitError
+from nac.kit.request_sources import get_source
 
 _MAX_ENTRIES = 10_000
 _MINUTE_SECONDS = 60

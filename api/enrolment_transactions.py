@@ -9,14 +9,14 @@ from fastapi import Request
 from sqlalchemy.orm import Session
 
 from api.application_state import get_guess_limiter
-from nac.clock import utc_now
-from nac.db import EnrolmentScope, PlatformScope, TenantScope, session_scope
-from nac.enrolment import service as enrolment
-from nac.enrolment.certificate_enrolment import record_renewal_refusal
-from nac.enrolment.errors import RenewalRefused, SecretRefused
-from nac.enrolment.secret_text import EnrolmentSecretText
-from nac.enrolment.service import LockedSecret
-from nac.ids import TenantId
+from nac.certificates.enrolment import service as enrolment
+from nac.certificates.enrolment.certificate_enrolment import record_renewal_refusal
+from nac.certificates.enrolment.errors import RenewalRefused, SecretRefused
+from nac.certificates.enrolment.secret_text import EnrolmentSecretText
+from nac.certificates.enrolment.service import LockedSecret
+from nac.kit.clock import utc_now
+from nac.kit.db import EnrolmentScope, PlatformScope, TenantScope, session_scope
+from nac.kit.ids import TenantId
 from nac.models import EnrolmentSecret
 from nac.models.enrolment import EnrolmentKind
 

@@ -16,9 +16,9 @@ from starlette.exceptions import HTTPException
 from api.head_requests import list_allowed_methods
 from api.remedies import replace_problem_commands
 from api.validation_messages import describe_mistakes
-from nac.bulk_rows import MAX_REPORTED
-from nac.db.error_translation import translate_error
-from nac.errors import AdmitError, describe_problem
+from nac.kit.bulk_rows import MAX_REPORTED
+from nac.kit.db.error_translation import translate_error
+from nac.kit.errors import AdmitError, describe_problem
 
 _log = logging.getLogger("admit.api")
 # Detail and remedy of the framework's errors.

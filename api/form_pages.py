@@ -12,7 +12,7 @@ from api.errors import build_retry_headers
 from api.forms import read_form
 from api.json_input import accept_body
 from api.links.pages import render_page
-from nac.errors import AdmitError
+from nac.kit.errors import AdmitError
 
 _MAX_FORM_OCTETS = 8 * 1024
 FORM_OPENAPI = accept_body(most_bytes=_MAX_FORM_OCTETS, media_type="application/x-www-form-urlencoded")

@@ -8,7 +8,7 @@ import re
 from typing import Final
 from urllib.parse import parse_qsl
 
-from nac.errors import InvalidInput
+from nac.kit.errors import InvalidInput
 
 _MAX_FIELDS = 20
 _URLENCODED = "application/x-www-form-urlencoded"

@@ -12,8 +12,8 @@ from sqlalchemy import Engine
 from starlette.datastructures import State
 
 from api.thread_limits import run_in_thread
-from nac.db import require_current_schema
-from nac.errors import DatabaseUnavailable
+from nac.kit.db import require_current_schema
+from nac.kit.errors import DatabaseUnavailable
 
 router = APIRouter(tags=["health"])
 

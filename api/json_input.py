@@ -27,7 +27,7 @@ from api.bodies import (
 )
 from api.errors import render_error
 from api.route_index import RouteIndex
-from nac.errors import AdmitError, InvalidInput
+from nac.kit.errors import AdmitError, InvalidInput
 
 MAX_BODY_BYTES = 1024 * 1024
 MAX_PUBLIC_BODY_BYTES: Final = 16 * 1024

@@ -27,7 +27,7 @@ from api.start import sign_in_routes as start_pages
 from api.start import tenant_routes as tenant_pages
 from api.thread_limits import limit_routes
 from api.v1.routers import ROUTES, V1
-from nac.settings import Settings, load_settings
+from nac.kit.settings import Settings, load_settings
 
 # Tenants differ in size: a generic plan, or one made for another tenant, can scan a whole table.
 _CUSTOM_PLANS = "plan_cache_mode=force_custom_plan"

@@ -9,14 +9,14 @@ from sqlalchemy.orm import Session
 
 from api.access import RequiresSelf
 from api.caller import Caller
-from nac.audit import service as audit
-from nac.clock import utc_now
-from nac.db import PersonScope, session_scope
-from nac.errors import Forbidden
+from nac.accounts.people import service as people
+from nac.accounts.sign_in.second_factors import list_second_factors
+from nac.accounts.sign_in.sign_ins import SignedInPerson
+from nac.core.audit import service as audit
+from nac.kit.clock import utc_now
+from nac.kit.db import PersonScope, session_scope
+from nac.kit.errors import Forbidden
 from nac.models import Person
-from nac.people import service as people
-from nac.sign_in.second_factors import list_second_factors
-from nac.sign_in.sign_ins import SignedInPerson
 
 
 class NoPerson(Forbidden):

@@ -13,7 +13,7 @@ from fastapi import Request
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 
-from nac.bulk_rows import MAX_REPORTED
+from nac.kit.bulk_rows import MAX_REPORTED
 
 UNKNOWN_PARAMETER: Final = "unknown_query_parameter"
 REPEATED_PARAMETER: Final = "repeated_query_parameter"

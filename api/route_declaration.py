@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from nac.accounts.effects import Effect
-from nac.accounts.grants import require_permissions
-from nac.accounts.permissions import Permission, PermissionLevel
+from nac.core.access.effects import Effect
+from nac.core.access.grants import require_permissions
+from nac.core.access.permissions import Permission, PermissionLevel
 
 
 class RouteDeclaration:

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Final
 
-from nac.errors import AdmitError
-from nac.ids import TenantId
+from nac.kit.errors import AdmitError
+from nac.kit.ids import TenantId
 
 _MAX_PER_TENANT: Final = 2
 _MAX_TOTAL: Final = 4

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from sqlalchemy.orm import Session
 from starlette.types import Scope as Asgi
 
-from nac.db import Scope, continue_in_scope
+from nac.kit.db import Scope, continue_in_scope
 
 _SCOPE_KEY = "admit.kept"
 

@@ -18,25 +18,31 @@ from sqlalchemy.orm import Session
 from api import cookies
 from api.application_state import get_signing
 from api.request_ids import request_id_of
-from nac.account_mails import service as account_mails
-from nac.audit import service as audit
-from nac.audit.service import RequestOrigin
-from nac.clock import utc_now
-from nac.db import CredentialScope, PersonScope, session_scope
+from nac.accounts.account_mails import service as account_mails
+from nac.accounts.people import repository as people
+from nac.accounts.people import service as accounts
+from nac.accounts.sign_in import attempts, failures, links, passkeys, passwords, recovery_codes, sign_ins, totp
+from nac.accounts.sign_in.attempts import CountedAttempt
+from nac.accounts.sign_in.challenges import (
+    ChallengeSealer,
+    FactorsNeeded,
+    KnownDevice,
+    PasskeyChallenge,
+    PasskeyRegistration,
+)
+from nac.accounts.sign_in.factors import Factor
+from nac.accounts.sign_in.failures import NOBODY_ID, FailureReason
+from nac.accounts.sign_in.passkeys import RelyingParty
+from nac.accounts.sign_in.second_factors import list_second_factors
+from nac.accounts.sign_in.secret_texts import LinkText, SignInText
+from nac.accounts.sign_in.sign_ins import SignedInPerson, SignOnOrigin
+from nac.accounts.sign_in_errors import LinkRefused, SignInRefused
+from nac.accounts.sign_ons import service as sign_ons
+from nac.core.audit import service as audit
+from nac.core.audit.service import RequestOrigin
+from nac.kit.clock import utc_now
+from nac.kit.db import CredentialScope, PersonScope, session_scope
 from nac.models import Passkey, Person, SignOn
-from nac.people import repository as people
-from nac.people import service as accounts
-from nac.sign_in import attempts, failures, links, passkeys, passwords, recovery_codes, sign_ins, totp
-from nac.sign_in.attempts import CountedAttempt
-from nac.sign_in.challenges import ChallengeSealer, FactorsNeeded, KnownDevice, PasskeyChallenge, PasskeyRegistration
-from nac.sign_in.errors import LinkRefused, SignInRefused
-from nac.sign_in.factors import Factor
-from nac.sign_in.failures import NOBODY_ID, FailureReason
-from nac.sign_in.passkeys import RelyingParty
-from nac.sign_in.second_factors import list_second_factors
-from nac.sign_in.secret_texts import LinkText, SignInText
-from nac.sign_in.sign_ins import SignedInPerson, SignOnOrigin
-from nac.sign_ons import service as sign_ons
 
 _STEP_LIFETIME = timedelta(minutes=5)
 _DEVICE_LIFETIME = timedelta(days=365)

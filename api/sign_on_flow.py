@@ -16,15 +16,12 @@ from api.errors import build_retry_headers, redact_error
 from api.links.pages import render_page
 from api.request_ids import request_id_of
 from api.sign_in_flow import SignInFlow, require_active_person
-from nac.accounts.owners import Owner
-from nac.clock import utc_now
-from nac.db import CredentialScope, MspScope, Scope, TenantScope, session_scope
-from nac.errors import AdmitError
-from nac.models import SignOn
-from nac.settings import Settings
-from nac.sign_in import attempts, sign_ins
-from nac.sign_in.challenges import OpenedChallenge, SignOnChallenge
-from nac.sign_in.errors import (
+from nac.accounts.sign_in import attempts, sign_ins
+from nac.accounts.sign_in.challenges import OpenedChallenge, SignOnChallenge
+from nac.accounts.sign_in.factors import Factor
+from nac.accounts.sign_in.secret_texts import SignInText
+from nac.accounts.sign_in.sign_ins import SignOnOrigin
+from nac.accounts.sign_in_errors import (
     AnotherIsSignedIn,
     SignInOver,
     SignInRefused,
@@ -32,12 +29,15 @@ from nac.sign_in.errors import (
     SignOnNotBegun,
     TooLateToSignIn,
 )
-from nac.sign_in.factors import Factor
-from nac.sign_in.secret_texts import SignInText
-from nac.sign_in.sign_ins import SignOnOrigin
-from nac.sign_ons import service as sign_ons
-from nac.sign_ons.code_flow import AuthorizationResponse, ProviderIdentity, SignOnProvider, build_denial
-from nac.sign_ons.errors import ProviderDenied, ProviderRefused, ProviderUnavailable
+from nac.accounts.sign_ons import service as sign_ons
+from nac.accounts.sign_ons.code_flow import AuthorizationResponse, ProviderIdentity, SignOnProvider, build_denial
+from nac.accounts.sign_ons.errors import ProviderDenied, ProviderRefused, ProviderUnavailable
+from nac.core.access.owners import Owner
+from nac.kit.clock import utc_now
+from nac.kit.db import CredentialScope, MspScope, Scope, TenantScope, session_scope
+from nac.kit.errors import AdmitError
+from nac.kit.settings import Settings
+from nac.models import SignOn
 
 _log = logging.getLogger("admit.api")
 _CHALLENGE_LIFETIME = timedelta(minutes=10)

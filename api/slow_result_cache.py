@@ -12,7 +12,7 @@ from datetime import datetime
 from threading import Lock
 from typing import Generic, TypeVar
 
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 
 # Slower results are cached for a hundred times their duration, so that they cost at most a hundredth of the time.
 _SLOW_SECONDS = 0.1

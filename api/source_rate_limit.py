@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.concurrency_limit import ConcurrencyLimit
 from api.errors import build_problem
-from nac.request_sources import get_source
+from nac.kit.request_sources import get_source
 
 # Burst, as seconds of the rate.
 _BURST_SECONDS = 2

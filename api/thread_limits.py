@@ -20,8 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.application_state import get_owner_shares, get_request_limit, get_settings, get_wait_seconds
 from api.bodies import BODY_TIMEOUT_SECONDS, read_body, replay_body
 from api.credential_rate_limit import get_known_owner
-from nac.db import MAX_CONNECTIONS, limit_waiting
-from nac.errors import AdmitError, ConnectionsInUse
+from nac.kit.db import MAX_CONNECTIONS, limit_waiting
+from nac.kit.errors import AdmitError, ConnectionsInUse
 
 _BUSY_REMEDY: Final = "Try again in some seconds."
 # Concurrent requests of one owner (tenant, MSP, person). Half of the connections remain for others.

@@ -17,7 +17,7 @@ from cli.errors import Refused
 from cli.rights import RIGHTS
 
 # Imports from checkout and environment, and enters var/, as every process must.
-_PROBE = "import os, sys, msgspec, nac.settings; sys.exit(not os.access(sys.argv[1], os.R_OK | os.X_OK))"
+_PROBE = "import os, sys, msgspec, nac.kit.settings; sys.exit(not os.access(sys.argv[1], os.R_OK | os.X_OK))"
 
 
 class RunAs(TypedDict, total=False):

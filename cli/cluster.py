@@ -9,8 +9,8 @@ from pathlib import Path
 from cli.errors import Refused
 from cli.files import make_folder
 from cli.layout import Layout
-from nac.db.server_settings import compute_server_settings
-from nac.private_files import write_private
+from nac.kit.db.server_settings import compute_server_settings
+from nac.kit.private_files import write_private
 from radius.agent.memory import available_bytes
 
 BINARIES = Path("/usr/lib/postgresql/15/bin")

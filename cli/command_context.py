@@ -14,13 +14,13 @@ from cli import environment
 from cli.errors import Refused
 from cli.layout import NothingRuns, require_layout
 from cli.supervisor import Supervisor
-from nac.cells import service as cells
 from nac.certificates.signing import SigningContext
-from nac.db import PersonScope, PlatformScope, TenantScope, make_engine, require_current_schema, session_scope
-from nac.errors import DatabaseUnavailable, NotLiveYet
-from nac.ids import TenantId
-from nac.secrets import Sealer
-from nac.tenants import service as tenants
+from nac.kit.db import PersonScope, PlatformScope, TenantScope, make_engine, require_current_schema, session_scope
+from nac.kit.errors import DatabaseUnavailable, NotLiveYet
+from nac.kit.ids import TenantId
+from nac.kit.secrets import Sealer
+from nac.tenancy.cells import service as cells
+from nac.tenancy.tenants import service as tenants
 
 # ARCHITECTURE.md, promise 5: one second. If it takes longer, the cell is down.
 _LIVE_SECONDS = 5

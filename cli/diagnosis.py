@@ -18,8 +18,8 @@ from cli.layout import CHECKOUT, Layout, find_layout, var_dir
 from cli.packages import freeradius_objection, installed_versions, list_missing, upstream_version
 from cli.ports import first_taken
 from cli.supervisor import Supervisor
-from nac.clock import epoch_seconds, utc_now
-from nac.settings import Settings, SettingsError, load_settings
+from nac.kit.clock import epoch_seconds, utc_now
+from nac.kit.settings import Settings, SettingsError, load_settings
 
 _DISK_WARN_BYTES = 5 << 30
 _DISK_FAIL_BYTES = 1 << 30

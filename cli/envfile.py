@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cli.errors import Refused
-from nac.private_files import write_private
+from nac.kit.private_files import write_private
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 

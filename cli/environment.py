@@ -8,7 +8,7 @@ from cli.file_ownership import give_master_key
 from cli.layout import Layout, require_layout
 from cli.passwords import Passwords
 from cli.rights import OPERATOR, ProcessRights
-from nac.settings import Settings, load_settings
+from nac.kit.settings import Settings, load_settings
 
 _DEFAULTS = {
     "ADMIT_LISTEN_ADDRESS": "127.0.0.1",
@@ -53,7 +53,7 @@ def without_credentials(values: Mapping[str, str]) -> dict[str, str]:
 
 def ensure_master_key(layout: Layout) -> None:
     # Imported here because it loads the cryptographic libraries, which `status` does not need.
-    from nac.secrets import MasterKeyFile
+    from nac.kit.secrets import MasterKeyFile
 
     if not layout.master_key.exists():
         MasterKeyFile.create(layout.master_key)

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 import click
 
-from nac.errors import AdmitError, InvalidInput, NotFound, SeveralMistakes
-from nac.settings import SettingsError
+from nac.kit.errors import AdmitError, InvalidInput, NotFound, SeveralMistakes
+from nac.kit.settings import SettingsError
 
 EXIT_INVALID_INPUT = 2
 

@@ -11,7 +11,7 @@ from cli.account import ROOT, Account, require_group
 from cli.files import chown_tree, make_folder
 from cli.layout import Layout
 from cli.rights import KEYS_GROUP, SOCKETS_GROUP
-from nac.settings import Settings
+from nac.kit.settings import Settings
 from radius.agent.paths import CellPaths
 
 # Earlier versions kept them beside the master key, where the enrolment process could write.

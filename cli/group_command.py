@@ -7,7 +7,7 @@ import click
 from cli.command_context import CommandContext
 from cli.output import json_option, show_list, show_one, tenant_option
 from cli.verbs import add_verb
-from nac.groups import Groups
+from nac.inventory.groups import Groups
 
 
 def group_command(groups: Groups[Any], *, members: str) -> click.Group:

@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 
 from cli import cluster
 from cli.layout import Layout
-from nac.clock import epoch_microseconds
-from nac.listen_addresses import bound_addresses, local_address
-from nac.request_sources import NetworkSet
-from nac.settings import Settings
+from nac.kit.clock import epoch_microseconds
+from nac.kit.listen_addresses import bound_addresses, local_address
+from nac.kit.request_sources import NetworkSet
+from nac.kit.settings import Settings
 from worker.constants import ALARMS_KEY, HEARTBEAT_INTERVAL_SECONDS, HEARTBEAT_KEY
 
 # Older reports do not count. The agent writes its status every second.

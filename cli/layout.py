@@ -19,8 +19,8 @@ from cli.account import Account, find_account, is_root, may_run, require_account
 from cli.errors import Refused
 from cli.files import make_folder
 from cli.rights import RIGHTS
-from nac.clock import utc_now
-from nac.private_files import write_private
+from nac.kit.clock import utc_now
+from nac.kit.private_files import write_private
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 # sun_path holds 108 bytes with the final NUL (unix(7)); supervisord binds "supervisor.sock.<pid>" before it renames.

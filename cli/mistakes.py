@@ -7,8 +7,8 @@ import click
 
 from cli.errors import EXIT_INVALID_INPUT
 from cli.output import escape_unprintable, show_json
-from nac.endpoints.file_import import InvalidFile
 from nac.engine import DocumentErrors, DocumentMistake
+from nac.onboarding.imports.endpoint_file import InvalidFile
 from nac.policies.json_rows import mistake_rows
 from nac.policies.service import InvalidPolicy
 

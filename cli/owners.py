@@ -8,9 +8,9 @@ import click
 from sqlalchemy.orm import Session
 
 from cli.command_context import CommandContext
-from nac.accounts.owners import Owner
-from nac.errors import InvalidInput
-from nac.msps import service as msps
+from nac.core.access.owners import Owner
+from nac.kit.errors import InvalidInput
+from nac.tenancy.msps import service as msps
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

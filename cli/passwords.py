@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from cli.errors import Refused
-from nac.private_files import write_private
+from nac.kit.private_files import write_private
 
 _SEED_BYTES = 32
 

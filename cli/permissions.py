@@ -9,9 +9,15 @@ from pathlib import Path
 from api.access import RequiresPermission
 from api.described import described_routes
 from cli.openapi import application
-from nac.accounts.effects import Effect, PermissionPair, RouteDeclaration, find_permission_pairs, find_reached_effects
-from nac.accounts.permissions import Permission, PermissionLevel, permissions_at
 from nac.accounts.roles import BUILT_IN_ROLES
+from nac.core.access.effects import (
+    Effect,
+    PermissionPair,
+    RouteDeclaration,
+    find_permission_pairs,
+    find_reached_effects,
+)
+from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "permissions.md"
 REMEDY = ".venv/bin/python -m cli.permissions --write"
@@ -36,7 +42,7 @@ This page lists the roles, the permissions, and the operations of the API that n
 _EFFECTS = """
 ## Effects of operations
 Each operation declares its effects (`api/v1`). It needs at least one permission that guards the
-effect (`nac/accounts/effects.py`). A test rejects operations that need none of these permissions,
+effect (`nac/core/access/effects.py`). A test rejects operations that need none of these permissions,
 and operations that change data outside their declared effects.
 
 | effect | meaning | operations |

@@ -10,7 +10,7 @@ from cli.layout import CHECKOUT, Layout
 from cli.passwords import Passwords
 from cli.rights import KEYS_GROUP, OPERATOR, RIGHTS
 from cli.supervisor import Program
-from nac.private_files import write_private
+from nac.kit.private_files import write_private
 
 # In order of start and display. The others need the stores, and stop first.
 STORES = ("postgres", "redis")

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from cli import health
-from nac.clock import utc_now
-from nac.db import make_engine
-from nac.errors import Unavailable
-from nac.ids import CellId
-from nac.secrets import Sealer
-from nac.settings import Settings
+from nac.kit.clock import utc_now
+from nac.kit.db import make_engine
+from nac.kit.errors import Unavailable
+from nac.kit.ids import CellId
+from nac.kit.secrets import Sealer
+from nac.kit.settings import Settings
 from radius.agent import radiusd_process
 from radius.agent.cell_identity import read_identity
 from radius.agent.configuration_source import ConfigurationSource, SlotRow

@@ -7,7 +7,7 @@ from cli.cluster import DATABASE, database_url, superuser_url
 from cli.layout import CHECKOUT, Layout
 from cli.passwords import Passwords
 from cli.rights import OPERATOR, RIGHTS
-from nac.db.migration import upgrade_schema
+from nac.kit.db.migration import upgrade_schema
 
 _ROLES = sorted({role for rights in (OPERATOR, *RIGHTS.values()) for role in rights.databases.values()})
 

@@ -1,4 +1,4 @@
-"""Generates docs/reference/settings.md from nac/settings.py: `python -m cli.settings_reference [--write]`.
+"""Generates docs/reference/settings.md from nac/kit/settings.py: `python -m cli.settings_reference [--write]`.
 
 A test compares page and code.
 """
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from nac.settings import PREFIX, variables
-from nac.sizes import format_size
+from nac.kit.settings import PREFIX, variables
+from nac.kit.sizes import format_size
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "settings.md"
 REMEDY = ".venv/bin/python -m cli.settings_reference --write"
@@ -99,7 +99,7 @@ Edit `var/admit.env`, then run `./admit up`:
 * Defaults that begin with `var/` are in `ADMIT_VAR_DIR`.
 * `./admit api` has two more variables, `ADMIT_API_URL` and `ADMIT_API_TOKEN` ([the API](api.md)).
 
-`python -m cli.settings_reference --write` generates this page from `nac/settings.py`.
+`python -m cli.settings_reference --write` generates this page from `nac/kit/settings.py`.
 """
 
 # Text below the table of a section.

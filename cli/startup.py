@@ -16,8 +16,8 @@ from cli.ports import require_free_ports
 from cli.programs import OTHERS, STORES, list_programs, write_redis_configuration
 from cli.progress import Progress
 from cli.supervisor import Supervisor
-from nac.private_files import write_private
-from nac.settings import Settings, SettingsError, load_settings
+from nac.kit.private_files import write_private
+from nac.kit.settings import Settings, SettingsError, load_settings
 
 _PATIENCE_SECONDS = 60
 _CRASHING_SECONDS = 15

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import click
 
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 
 F = TypeVar("F", bound=Callable[..., object])
 

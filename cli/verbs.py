@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_one, tenant_option
-from nac.ids import TenantId
+from nac.kit.ids import TenantId
 
 
 def add_verb(

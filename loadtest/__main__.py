@@ -21,7 +21,7 @@ from loadtest.quick import run_quick
 from loadtest.rounds import Results, run_rounds
 from loadtest.systems import WORKS
 from loadtest.tenants import list_known_devices, make_tenants
-from nac.errors import AdmitError
+from nac.kit.errors import AdmitError
 
 # Works by the names of `--only`.
 _GROUPS = {"mab": ("mab", "mab-paced"), "acct": ("acct",), "tls": ("tls-full", "tls-mix")}

@@ -22,7 +22,7 @@ from loadtest.radius_client import RadiusClient, Target, UnexpectedReply
 from loadtest.systems import ExpectedSupplicant, SystemUnderTest, make_supplicants
 from loadtest.tenants import CERTIFICATE_VLAN, BenchTenant, policy_document
 from loadtest.workloads import BenchDevice, StatusServer
-from nac.replica.records import (
+from nac.cellformat.replica.records import (
     AuthorityRecord,
     CertificateRecord,
     EndpointRecord,
@@ -32,8 +32,8 @@ from nac.replica.records import (
     SlotRecord,
     TrustedAuthority,
 )
-from nac.replica.store import ReplicaWriter, WriteBatch
-from nac.settings import load_settings
+from nac.cellformat.replica.store import ReplicaWriter, WriteBatch
+from nac.kit.settings import load_settings
 from pki.signatures import public_key_der
 from radius.agent import radiusd_process
 from radius.agent.configuration_source import SlotRow

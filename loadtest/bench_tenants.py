@@ -16,25 +16,25 @@ from loadtest.processes import BenchError
 from loadtest.radius_client import RadiusClient, Target
 from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant, policy_document
 from loadtest.workloads import BENCH_NAS, StatusServer
-from nac.cells import service as cells
 from nac.certificates import service as certificates
 from nac.certificates.certificate_files import build_pem_files
 from nac.certificates.issuance import issue_client
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.errors import NoFreeSlot
-from nac.groups import ENDPOINT_GROUPS
-from nac.ids import MspId, TenantId
+from nac.inventory.groups import ENDPOINT_GROUPS
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.errors import NoFreeSlot
+from nac.kit.ids import MspId, TenantId
 from nac.models import Endpoint as EndpointRow
 from nac.models import EndpointGroupMember
-from nac.msps import service as msps
-from nac.nases import service as nases
+from nac.onboarding import tenant_purge
+from nac.onboarding.provisioning import provision_tenant
 from nac.policies import service as policies
 from nac.policies import site_settings
-from nac.provisioning import provision_tenant
-from nac.sites import service as sites
-from nac.tenant_files import tenant_purge
-from nac.tenants import service as tenants
+from nac.tenancy.cells import service as cells
+from nac.tenancy.msps import service as msps
+from nac.tenancy.nases import service as nases
+from nac.tenancy.sites import service as sites
+from nac.tenancy.tenants import service as tenants
 
 ACTOR = "bench"
 MSP = "bench"

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 from pki.issuance import IssuerLocations, add_locations
 
 _AUTHORITY = "http://127.0.0.1:8461/{}/00000000-0000-4000-8000-000000000000"

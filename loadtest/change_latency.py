@@ -12,8 +12,8 @@ from loadtest.radius_client import Exchange, RadiusClient, Request, Target
 from loadtest.tally import RunResult
 from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant
 from loadtest.workloads import BENCH_NAS, PapRequest, mab_request
-from nac.db import TenantScope, session_scope
-from nac.endpoints import service as endpoints
+from nac.inventory.endpoints import service as endpoints
+from nac.kit.db import TenantScope, session_scope
 
 # Half of it tests for the change, half is traffic of another tenant, which must not notice.
 _PER_SECOND = 200

@@ -10,14 +10,14 @@ from sqlalchemy.orm import Session
 
 from loadtest.processes import BenchError, ProcessTree
 from loadtest.tally import RunResult
-from nac.cells import service as cells
+from nac.cellformat.journal.reader import JournalReader, SegmentPosition
 from nac.certificates.signing import SigningContext
-from nac.db import PlatformScope, make_engine, require_current_schema, session_scope
-from nac.ids import CellId, TenantId
-from nac.journal.reader import JournalReader, SegmentPosition
+from nac.kit.db import PlatformScope, make_engine, require_current_schema, session_scope
+from nac.kit.ids import CellId, TenantId
+from nac.kit.settings import Settings
 from nac.models import AccountingLog, AuthLog, JournalPosition
 from nac.models.log import ACCOUNTING_LOG_ID
-from nac.settings import Settings
+from nac.tenancy.cells import service as cells
 
 STREAMS = ("auth", "acct")
 _SETTLE_SECONDS = 180

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 from uuid import UUID
 
-from nac.tenant_files.writer import MANIFEST
+from nac.onboarding.tenant_files.writer import MANIFEST
 
 _ENDPOINTS = "tables/endpoints.jsonl"
 _MEMBERS = "tables/endpoint_group_members.jsonl"

@@ -31,7 +31,7 @@ from loadtest.systems import SystemUnderTest
 from loadtest.tally import RunResult
 from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant
 from loadtest.workloads import BenchDevice, mab_request
-from nac.db import TenantScope, session_scope
+from nac.kit.db import TenantScope, session_scope
 from nac.policies import service as policies
 
 # Measurements for the requested works. NACS' own test sent MAC addresses by EAP-MD5.

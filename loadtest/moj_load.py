@@ -14,13 +14,13 @@ from loadtest.bench_tenants import ProvisionedTenant
 from loadtest.installation import Installation
 from loadtest.moj_data import MojSite
 from loadtest.processes import BenchError
-from nac.cells import service as cells
-from nac.clock import utc_now
-from nac.db import CellScope, TenantScope, make_engine, session_scope
-from nac.ids import TenantId
+from nac.cellformat.replica.store import ReplicaReader, ReplicaWriter
+from nac.kit.clock import utc_now
+from nac.kit.db import CellScope, TenantScope, make_engine, session_scope
+from nac.kit.ids import TenantId
 from nac.models import Endpoint, Nas, Policy, PolicyVersion, Site
 from nac.policies.document_checks import require_dictionary
-from nac.replica.store import ReplicaReader, ReplicaWriter
+from nac.tenancy.cells import service as cells
 from radius.agent.alarms import Alarms
 from radius.agent.database_driver import driver_connection
 from radius.agent.replica_loader import ReplicaLoader, TenantKey

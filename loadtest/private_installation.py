@@ -12,7 +12,7 @@ from typing import Self
 
 from loadtest.installation import REQUIRED_SETTINGS, Installation
 from loadtest.processes import BenchError, first_of_free_ports
-from nac.settings import Settings, load_settings
+from nac.kit.settings import Settings, load_settings
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _PATIENCE_SECONDS = 300

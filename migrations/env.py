@@ -1,4 +1,4 @@
-"""Alembic's environment, as admit_owner. The URL comes from `nac.db.migration` or ADMIT_DATABASE_OWNER_URL."""
+"""Alembic's environment, as admit_owner. The URL comes from `nac.kit.db.migration` or ADMIT_DATABASE_OWNER_URL."""
 
 import os
 
@@ -7,9 +7,9 @@ from alembic.util.exc import CommandError
 from sqlalchemy import Connection, text
 
 import nac.models  # noqa: F401  (completes the metadata)
-from nac.db.base import Base
-from nac.db.engine import make_engine
-from nac.db.schema import schema_too_new_error
+from nac.kit.db.base import Base
+from nac.kit.db.engine import make_engine
+from nac.kit.db.schema import schema_too_new_error
 
 # A migration waits this long for a lock at most, because whoever comes after it waits too.
 _TIMEOUTS = text("SELECT set_config('lock_timeout', '5s', false), set_config('statement_timeout', '300s', false)")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
-from nac.tenant_files import file_key
-from nac.users import passwords
+from nac.kit import passwords
+from nac.onboarding.tenant_files import file_key
 from pki import bundles
 
 _SCRYPT, _ROUNDS = file_key._SCRYPT, bundles._ROUNDS

@@ -14,8 +14,8 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from nac.db import make_engine
-from nac.db.migration import upgrade_schema
+from nac.kit.db import make_engine
+from nac.kit.db.migration import upgrade_schema
 from tests.frozen_processes import frozen
 from tests.polling import PATIENCE_SECONDS
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from sqlalchemy import Engine
 
-from nac.db import make_engine
-from nac.db.timeouts import STATEMENT_SECONDS
+from nac.kit.db import make_engine
+from nac.kit.db.timeouts import STATEMENT_SECONDS
 
 _engines: dict[tuple[object, ...], Engine] = {}
 

@@ -17,15 +17,15 @@ from cli.layout import CHECKOUT
 from cli.main import admit
 from cli.openapi import description
 from cli.remote.description import Operations
-from nac.endpoints.rule_conditions import compile_rule
+from nac.certificates.scep.webhook_client import WebhookEnrolment, WebhookResponse
 from nac.engine import compile_policy, parse_request
-from nac.events.document import from_json, to_json
-from nac.identities.settings import read_settings
+from nac.inventory.endpoints.rule_conditions import compile_rule
+from nac.inventory.identity_sources.settings import read_settings
+from nac.logs.events.document import from_json, to_json
+from nac.onboarding.templates.document import TemplateDocument, list_parts, parse_template
 from nac.policies.packet_facts import use_rule_names
 from nac.policies.policy_tests import run_tests
 from nac.policies.schema import policy_schema
-from nac.scep.webhook_client import WebhookEnrolment, WebhookResponse
-from nac.templates.document import TemplateDocument, list_parts, parse_template
 from tests.factories.dictionary import installed_dictionary
 
 DOCS = CHECKOUT / "docs"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from nac.errors import InvalidInput
-from nac.methods import DEFAULT_METHODS, METHOD_RISKS, METHODS, list_risks, parse_offer
+from nac.cellformat.methods import DEFAULT_METHODS, METHOD_RISKS, METHODS, list_risks, parse_offer
+from nac.kit.errors import InvalidInput
 
 
 def methods(text):

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from nac.packet_values import is_recordable, is_visible
+from nac.cellformat.packet_values import is_recordable, is_visible
 from tests.factories.dictionary import installed_dictionary
 
 _SUSPECT = re.compile(r"passw|(?<!by)pass$|psk|pmk|\bmsk|secret|eapol|\botp\b", re.IGNORECASE)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from nac.settings import SettingsError, load_settings
+from nac.kit.settings import SettingsError, load_settings
 
 
 def test_var_dir_alone_gives_the_defaults():

@@ -1,6 +1,6 @@
 import pytest
 
-from nac.sizes import format_size
+from nac.kit.sizes import format_size
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 from celery import Celery, signals
 from celery.schedules import crontab
 
-from nac.db import make_engine, set_process_engine
-from nac.settings import Settings, load_settings
+from nac.kit.db import make_engine, set_process_engine
+from nac.kit.settings import Settings, load_settings
 from worker.beat import BeatRestarter
 from worker.constants import (
     ALARMS_INTERVAL_SECONDS,

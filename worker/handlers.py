@@ -1,15 +1,15 @@
-"""Handlers of the worker for each kind of job that a client starts (`nac.jobs`)."""
+"""Handlers of the worker for each kind of job that a client starts (`nac.core.jobs`)."""
 
 from collections.abc import Mapping
 from typing import Final
 
-from nac.imports import jobs as imports
-from nac.jobs.runner import JobHandler
+from nac.core.jobs.runner import JobHandler
+from nac.kit.sealing import Seal
+from nac.kit.secrets import MasterKeyFile, Sealer
+from nac.kit.settings import load_settings
+from nac.onboarding.imports import jobs as imports
+from nac.onboarding.templates import rollouts
 from nac.policies import replay_jobs as policies
-from nac.sealing import Seal
-from nac.secrets import MasterKeyFile, Sealer
-from nac.settings import load_settings
-from nac.templates import rollouts
 from worker.tenant_files import TENANT_FILE_HANDLERS
 
 

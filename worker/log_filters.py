@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from celery.beat import SchedulingError
 
-from nac.errors import DatabaseUnavailable
+from nac.kit.errors import DatabaseUnavailable
 
 
 def drop_outage_traceback(record: logging.LogRecord) -> bool:

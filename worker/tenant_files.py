@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from nac.certificates.signing import SigningContext
-from nac.jobs.runner import JobRun, MultiTransactionHandler
-from nac.settings import load_settings
-from nac.tenant_files import file_jobs
+from nac.core.jobs.runner import JobRun, MultiTransactionHandler
+from nac.kit.settings import load_settings
+from nac.onboarding.tenant_files import file_jobs
 
 
 def _run_export(work: JobRun) -> Mapping[str, Any]:

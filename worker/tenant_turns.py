@@ -7,12 +7,12 @@ from itertools import chain
 
 from sqlalchemy.orm import Session
 
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.db.sort_orders import PageSpan
-from nac.errors import Conflict, Unavailable
-from nac.ids import TenantId
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import Conflict, Unavailable
+from nac.kit.ids import TenantId
 from nac.models import Tenant
-from nac.tenants import service
+from nac.tenancy.tenants import service
 
 _log = logging.getLogger(__name__)
 

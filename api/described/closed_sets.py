@@ -2,10 +2,10 @@
 
 from typing import Any, Final, get_args
 
-from nac.cells.cell_admin import CellStatus
 from nac.engine.outcome import Verdict
 from nac.models.tenant import TenantStatus
-from nac.tenants.moves import MoveState
+from nac.tenancy.cells.cell_admin import CellStatus
+from nac.tenancy.tenants.moves import MoveState
 
 _TENANT_STATUSES, _VERDICTS, _MOVE_STATES = get_args(TenantStatus), get_args(Verdict), get_args(MoveState)
 _MEMBER_STATUSES = ("invited", "active", "disabled")

@@ -5,7 +5,7 @@ from typing import Any
 
 from api.access import AllowsAnyone, RequiresPermission, RequiresSelf
 from api.described.described_routes import DescribedRoute, describe_level
-from nac.accounts.permissions import Permission, permissions_at
+from nac.core.access.permissions import Permission, permissions_at
 
 BEARER_SCHEME, COOKIE_SCHEME, CSRF_SCHEME = "bearer", "cookie", "csrf"
 _SAFE_METHODS = {"get", "head"}

@@ -16,8 +16,8 @@ from api.enrolment.tls import PeerCertificateProtocol, ServerFiles, TlsContextUp
 from api.enrolment.tls_listener import TlsListener
 from api.source_rate_limit import SourceTokenBuckets
 from api.tcp_listeners import open_listeners
-from nac.request_sources import NetworkSet
-from nac.settings import Settings, load_settings
+from nac.kit.request_sources import NetworkSet
+from nac.kit.settings import Settings, load_settings
 
 # Each holds a thread while it signs. Further connections get 503.
 _MAX_CONNECTIONS = 500

@@ -15,12 +15,12 @@ from api.bodies import require_bounded_body
 from api.enrolment.tls import get_peer_certificate
 from api.enrolment_transactions import client_address, hold_secret, open_renewal, require_tenant_by_slug
 from nac.certificates import service as certificates
+from nac.certificates.enrolment import certificate_enrolment
+from nac.certificates.enrolment.errors import RenewalRefused, SecretNeeded
 from nac.certificates.errors import translate_pki_errors
 from nac.certificates.profiles import require_profile
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.enrolment import certificate_enrolment
-from nac.enrolment.errors import RenewalRefused, SecretNeeded
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
 from pki.est import MAX_BODY_OCTETS, certificates_only, encode_key_attributes, read_body
 from pki.signing_requests import SigningRequest, read_signing_request
 

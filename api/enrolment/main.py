@@ -13,8 +13,8 @@ from api.errors import build_retry_headers, redact_error
 from api.head_requests import HeadAsGet
 from api.links.link_application import add_browser_errors, add_link_routes
 from api.source_rate_limit import SourceRateLimit
-from nac.errors import AdmitError, InvalidInput
-from nac.settings import Settings, load_settings
+from nac.kit.errors import AdmitError, InvalidInput
+from nac.kit.settings import Settings, load_settings
 from pki.est import MAX_BODY_OCTETS
 
 REQUIRED_SETTINGS = ("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE")

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 from cryptography import x509
 
 from nac.certificates.expiry_windows import EXPIRY_WINDOW_DAYS
-from nac.clock import utc_now
-from nac.private_files import FileOwner, write_private
-from nac.settings import Settings
+from nac.kit.clock import utc_now
+from nac.kit.private_files import FileOwner, write_private
+from nac.kit.settings import Settings
 from pki.bundles import certificates_pem
 from pki.errors import PkiError
 from pki.issuance import Issuer, issue, issue_root

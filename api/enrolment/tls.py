@@ -1,7 +1,7 @@
 """TLS for devices of all tenants. The handshake accepts client certificates of all tenants' authorities.
 
 The tenant is in the path, which comes after the handshake. The handshake only proves that the device holds the key of a
-certificate of some tenant's authority. `nac.enrolment.certificate_enrolment`
+certificate of some tenant's authority. `nac.certificates.enrolment.certificate_enrolment`
 then accepts only valid certificates that this tenant
 issued. Trust here is therefore only a filter: authorities are added to the live context and never removed. OpenSSL does
 not check dates, so that devices with an expired certificate get a readable error.
@@ -20,9 +20,9 @@ from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallab
 
 from api.concurrency_limit import ConcurrencySlot
 from api.connections import BoundedHttp
-from nac.db import PlatformScope, make_engine, session_scope
-from nac.enrolment.service import list_unknown_authorities
-from nac.errors import AdmitError
+from nac.certificates.enrolment.service import list_unknown_authorities
+from nac.kit.db import PlatformScope, make_engine, session_scope
+from nac.kit.errors import AdmitError
 
 _log = logging.getLogger("admit.enrolment")
 # X509_V_FLAG_NO_CHECK_TIME (openssl/x509_vfy.h), which Python has no name for.

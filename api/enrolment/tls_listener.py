@@ -14,7 +14,7 @@ from api.concurrency_limit import ConcurrencyLimit, ConcurrencySlot
 from api.enrolment.tls import PeerCertificateProtocol
 from api.proxy_protocol import ProxyHeaderDamaged, read_client
 from api.source_rate_limit import SourceTokenBuckets
-from nac.request_sources import NetworkSet, get_source
+from nac.kit.request_sources import NetworkSet, get_source
 
 _log = logging.getLogger("admit.enrolment")
 HANDSHAKE_TIMEOUT_SECONDS = 10.0

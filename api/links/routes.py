@@ -15,18 +15,18 @@ from api.errors import build_retry_headers
 from api.forms import read_form
 from api.links import pages
 from nac.certificates import service as certificates
+from nac.certificates.enrolment import certificate_enrolment
+from nac.certificates.enrolment.errors import SecretRefused, TooManyGuesses
+from nac.certificates.enrolment.secret_text import EnrolmentSecretText
+from nac.certificates.enrolment.service import LockedSecret
 from nac.certificates.errors import translate_pki_errors
 from nac.certificates.service import IssuedCertificate
-from nac.clock import utc_now
-from nac.enrolment import certificate_enrolment
-from nac.enrolment.errors import SecretRefused, TooManyGuesses
-from nac.enrolment.secret_text import EnrolmentSecretText
-from nac.enrolment.service import LockedSecret
-from nac.errors import AdmitError, InvalidInput
-from nac.ids import TenantId
+from nac.certificates.supplicants import apple
+from nac.certificates.supplicants import service as supplicants
+from nac.kit.clock import utc_now
+from nac.kit.errors import AdmitError, InvalidInput
+from nac.kit.ids import TenantId
 from nac.models import EnrolmentSecret, Tenant
-from nac.supplicants import apple
-from nac.supplicants import service as supplicants
 from pki.signing_requests import SigningRequest, read_signing_request
 
 router = APIRouter(tags=["links"])

@@ -7,7 +7,7 @@ from fastapi import Response
 
 from api.form_pages import render_alert
 from api.links.pages import render_page
-from nac.people.service import MINIMUM_PASSWORD_CHARACTERS
+from nac.accounts.people.service import MINIMUM_PASSWORD_CHARACTERS
 
 _ASK_FORM = """\
 <p>We send a link to your e-mail address. Open it to choose a new password.</p>

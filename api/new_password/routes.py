@@ -11,8 +11,8 @@ from api import form_pages
 from api.new_password import pages
 from api.sign_in_flow import SignInFlow
 from api.v1.sign_in import LINK_SENT_SENTENCE, open_sign_in_flow
-from nac.errors import AdmitError, InvalidInput
-from nac.validation import require_email
+from nac.kit.errors import AdmitError, InvalidInput
+from nac.kit.validation import require_email
 
 router = APIRouter(tags=["new-password pages"], include_in_schema=False)
 

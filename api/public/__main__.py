@@ -7,8 +7,8 @@ from api.concurrency_limit import ConcurrencyLimit
 from api.connections import BoundedHttp
 from api.public.main import REQUIRED_SETTINGS, create_app
 from api.tcp_listeners import open_listeners
-from nac.request_sources import NetworkSet
-from nac.settings import Settings, load_settings
+from nac.kit.request_sources import NetworkSet
+from nac.kit.settings import Settings, load_settings
 
 # Further connections get 503.
 _MAX_CONNECTIONS = 1000

@@ -5,7 +5,7 @@ from uuid import UUID
 from fastapi import APIRouter, Response
 
 from nac.certificates.public_lookups import require_authority_certificate
-from nac.db import AuthorityScope, session_scope
+from nac.kit.db import AuthorityScope, session_scope
 
 router = APIRouter(tags=["public"])
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 
 from nac.certificates.public_lookups import PublishedList, require_published_list, require_revocation_list
-from nac.db import AuthorityScope, session_scope
+from nac.kit.db import AuthorityScope, session_scope
 
 router = APIRouter(tags=["public"])
 

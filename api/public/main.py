@@ -11,7 +11,7 @@ from api.public import authorities, crl, scep_routes
 from api.public.ocsp import OcspEndpoint
 from api.source_rate_limit import SourceRateLimit
 from nac.certificates.ocsp_responder import OcspResponder
-from nac.settings import Settings, load_settings
+from nac.kit.settings import Settings, load_settings
 from pki.cms import MAX_MESSAGE_BYTES
 
 REQUIRED_SETTINGS = ("DATABASE_URL", "REDIS_URL")

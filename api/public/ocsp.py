@@ -19,9 +19,9 @@ from starlette.types import Receive, Scope, Send
 from api.bodies import BodyTooLarge, BodyTooSlow, read_body
 from api.errors import build_problem
 from nac.certificates.ocsp_responder import OcspResponder, OcspResponse, refusal_response
-from nac.clock import utc_now
-from nac.db import limit_waiting
-from nac.errors import AdmitError
+from nac.kit.clock import utc_now
+from nac.kit.db import limit_waiting
+from nac.kit.errors import AdmitError
 from pki.ocsp import MAX_REQUEST_BYTES
 
 _log = logging.getLogger("admit.ocsp")

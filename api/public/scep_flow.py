@@ -12,17 +12,17 @@ from fastapi import Request
 
 from api.application_state import get_guess_limiter, get_signing
 from api.enrolment_transactions import client_address, open_renewal, redeem_secret
+from nac.certificates.enrolment.errors import SecretRefused
+from nac.certificates.scep import registration_authority, service, webhook_client, webhook_config
+from nac.certificates.scep.errors import ScepRefused
+from nac.certificates.scep.service import AddressedMessage, OpenedMessage
+from nac.certificates.scep.webhook_client import Denial, Webhook, WebhookEnrolment, WebhookUnavailable
 from nac.certificates.signing import SigningContext
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.enrolment.errors import SecretRefused
-from nac.errors import AdmitError
-from nac.ids import TenantId
-from nac.scep import registration_authority, service, webhook_client, webhook_config
-from nac.scep.errors import ScepRefused
-from nac.scep.service import AddressedMessage, OpenedMessage
-from nac.scep.webhook_client import Denial, Webhook, WebhookEnrolment, WebhookUnavailable
-from nac.settings import Settings
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import AdmitError
+from nac.kit.ids import TenantId
+from nac.kit.settings import Settings
 from pki import scep
 
 _log = logging.getLogger("admit.scep")

@@ -8,7 +8,7 @@ from fastapi import Response
 
 from api.form_pages import render_alert
 from api.links.pages import render_page
-from nac.people.service import MINIMUM_PASSWORD_CHARACTERS
+from nac.accounts.people.service import MINIMUM_PASSWORD_CHARACTERS
 
 _SIGN_UP_FORM = """\
 <p>Get your own tenant for your switches and access points: free for {days} days, up to {endpoints} devices.</p>

@@ -9,8 +9,8 @@ from api import cookies, form_pages
 from api.application_state import get_settings
 from api.sign_up import pages, sign_up_flow
 from api.v1.sign_up import LINK_SENT_SENTENCE
-from nac.errors import AdmitError, InvalidInput
-from nac.trials.service import TrialsNotOffered
+from nac.kit.errors import AdmitError, InvalidInput
+from nac.onboarding.trials.service import TrialsNotOffered
 
 router = APIRouter(tags=["sign-up pages"], include_in_schema=False)
 

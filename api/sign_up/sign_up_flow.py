@@ -9,12 +9,12 @@ from fastapi.responses import RedirectResponse
 
 from api.application_state import get_settings, get_signing
 from api.sign_in_flow import SignInFlow as SignInDesk
-from nac.db import PlatformScope, session_scope
-from nac.errors import AdmitError
-from nac.people import service as people
-from nac.sign_in.factors import Factor
-from nac.trials import provisioning, service
-from nac.trials.service import SignUpContext
+from nac.accounts.people import service as people
+from nac.accounts.sign_in.factors import Factor
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.errors import AdmitError
+from nac.onboarding.trials import provisioning, service
+from nac.onboarding.trials.service import SignUpContext
 
 _log = logging.getLogger(__name__)
 

@@ -3,12 +3,12 @@
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from nac.accounts.owners import Owner
-from nac.accounts.tenant_lookup import find_msp, find_tenant
-from nac.db import CredentialScope, MspScope, Scope, TenantScope, session_scope
-from nac.errors import NotFound
-from nac.sign_ons import repository
-from nac.sign_ons import service as sign_ons
+from nac.accounts.sign_ons import repository
+from nac.accounts.sign_ons import service as sign_ons
+from nac.core.access.owners import Owner
+from nac.core.access.tenant_lookup import find_msp, find_tenant
+from nac.kit.db import CredentialScope, MspScope, Scope, TenantScope, session_scope
+from nac.kit.errors import NotFound
 
 _MAX_SLUG_CHARACTERS = 63
 

@@ -10,11 +10,11 @@ from api.own_account import OwnAccount
 from api.sign_in_flow import SignInFlow
 from api.start import factor_pages as pages
 from api.start.visitor import authenticate_visitor, record_csrf_token, render_page
-from nac.clock import utc_now
-from nac.sign_in import recovery_codes, sign_ins, totp
-from nac.sign_in.errors import ConfirmationNeeded, SignInRefused
-from nac.sign_in.factors import Factor
-from nac.sign_in.second_factors import list_second_factors
+from nac.accounts.sign_in import recovery_codes, sign_ins, totp
+from nac.accounts.sign_in.factors import Factor
+from nac.accounts.sign_in.second_factors import list_second_factors
+from nac.accounts.sign_in_errors import ConfirmationNeeded, SignInRefused
+from nac.kit.clock import utc_now
 
 router = APIRouter(prefix=pages.PATH, tags=["start pages"], include_in_schema=False)
 

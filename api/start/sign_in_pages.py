@@ -11,7 +11,7 @@ from fastapi import Response
 from api.form_pages import render_alert
 from api.links.pages import render_page
 from api.start.company_sign_on import CompanySignOn
-from nac.sign_in.accessible_places import AccessiblePlace
+from nac.accounts.sign_in.accessible_places import AccessiblePlace
 
 _SIGN_IN_FORM = """\
 {wrong}

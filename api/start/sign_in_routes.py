@@ -11,11 +11,11 @@ from api.sign_in_flow import CompletedSignIn, SignInFlow
 from api.start import sign_in_pages
 from api.start.company_sign_on import find_company_sign_on
 from api.start.visitor import authenticate_visitor, record_csrf_token, render_page
-from nac.audit import service as audit
-from nac.db import PersonScope, session_scope
-from nac.errors import AdmitError
-from nac.sign_in import accessible_places, sign_ins
-from nac.sign_in.errors import SignInRefused
+from nac.accounts.sign_in import accessible_places, sign_ins
+from nac.accounts.sign_in_errors import SignInRefused
+from nac.core.audit import service as audit
+from nac.kit.db import PersonScope, session_scope
+from nac.kit.errors import AdmitError
 
 router = APIRouter(tags=["start pages"], include_in_schema=False)
 

@@ -13,11 +13,11 @@ from api.links.pages import render_page
 from api.remedies import replace_commands
 from api.v1.radius_secret import RadiusServer
 from api.v1.self_tests import SelfTest
-from nac.accounts.permissions import Permission
-from nac.decisions.service import LoggedDecision
-from nac.mac import display_mac
+from nac.core.access.permissions import Permission
+from nac.kit.mac import display_mac
 from nac.models import Trial
-from nac.snippets.catalogue import SnippetTemplate
+from nac.onboarding.snippets.catalogue import SnippetTemplate
+from nac.sessions.decisions.service import LoggedDecision
 
 _REFRESH_SECONDS = "3"
 

@@ -14,20 +14,20 @@ from api.start.visitor import open_tenant_access, record_csrf_token, render_page
 from api.v1.endpoints import EndpointInput, create_endpoint
 from api.v1.radius_secret import RadiusSecretRequest, RadiusServer, reveal_secret
 from api.v1.self_tests import build_self_test
-from nac.accounts.effects import ENDPOINT_EFFECTS, Effect
-from nac.accounts.permissions import Permission, PermissionLevel, permissions_at
-from nac.api_tokens import service as tokens
-from nac.cells import service as cells
-from nac.clock import utc_now
-from nac.decisions import service as decisions
-from nac.decisions.service import LoggedDecision
-from nac.endpoints.service import RandomAddress
-from nac.errors import Conflict, InvalidInput
-from nac.self_tests import service as self_tests
-from nac.self_tests.ticket import NAS_IDENTIFIER
-from nac.snippets.service import list_templates
-from nac.tenants import service as tenants
-from nac.trials import service as trials
+from nac.accounts.api_tokens import service as tokens
+from nac.cellformat.self_test_ticket import NAS_IDENTIFIER
+from nac.core.access.effects import ENDPOINT_EFFECTS, Effect
+from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
+from nac.inventory.endpoints.service import RandomAddress
+from nac.kit.clock import utc_now
+from nac.kit.errors import Conflict, InvalidInput
+from nac.onboarding.self_tests import service as self_tests
+from nac.onboarding.snippets.service import list_templates
+from nac.onboarding.trials import service as trials
+from nac.sessions.decisions import service as decisions
+from nac.sessions.decisions.service import LoggedDecision
+from nac.tenancy.cells import service as cells
+from nac.tenancy.tenants import service as tenants
 
 router = APIRouter(tags=["start pages"], include_in_schema=False)
 

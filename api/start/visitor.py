@@ -8,8 +8,8 @@ from fastapi.responses import RedirectResponse
 from api import cookies, form_pages
 from api.access import Access, RequiresPermission
 from api.caller import Caller, NotSignedIn, authenticate_caller
-from nac.errors import AdmitError
-from nac.sign_in.errors import SecondFactorNeeded, SignInOver
+from nac.accounts.sign_in_errors import SecondFactorNeeded, SignInOver
+from nac.kit.errors import AdmitError
 
 _FACTOR_LINK = form_pages.PageLink("/second-factor", "Second factor")
 _TENANTS_LINK = form_pages.PageLink("/", "All tenants")

@@ -13,11 +13,11 @@ from api.v1.list_parameters import Mac, SiteSlug, User
 from api.v1.log_pages import LogPage, Since, Until, build_log_page, build_log_range
 from api.v1.paging import MAX_ROWS, SortedPaging, require_time_paging
 from api.v1.timestamps import PastMoment
-from nac.accounting import service as accounting
-from nac.accounting.service import LoggedAccounting
-from nac.accounts.permissions import Permission
-from nac.clock import utc_now
-from nac.mac import display_mac
+from nac.core.access.permissions import Permission
+from nac.kit.clock import utc_now
+from nac.kit.mac import display_mac
+from nac.sessions.accounting import service as accounting
+from nac.sessions.accounting.service import LoggedAccounting
 from nac.sessions.usage import UsageDimension, UsageRow, list_usage
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["accounting"])

@@ -12,15 +12,15 @@ from api.access import Access, RequiresPermission
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import PastMoment
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.audit import chain_export
-from nac.audit import service as audit
-from nac.audit.differences import list_differences
-from nac.audit.repository import AuditEntryFilter
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.core.audit import chain_export
+from nac.core.audit import service as audit
+from nac.core.audit.differences import list_differences
+from nac.core.audit.repository import AuditEntryFilter
+from nac.kit.validation import require_address
 from nac.models import AuditEntry as AuditEntryRow
 from nac.models import AuditSeal as AuditSealRow
-from nac.validation import require_address
 
 router = APIRouter(tags=["audit"])
 

@@ -17,15 +17,15 @@ from api.v1.certificates import PEM, RevocationResult
 from api.v1.inputs import Input
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
 from nac.certificates import bulk_revocation, external_authorities, offline_root, profiles, rollover, status_refresh
 from nac.certificates import service as certificates
 from nac.certificates.bulk_revocation import AuthorityRevocationReason
 from nac.certificates.public_lookups import build_locations
 from nac.certificates.repository import AUTHORITY_ORDERS
-from nac.clock import utc_now
-from nac.errors import InvalidInput
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.kit.clock import utc_now
+from nac.kit.errors import InvalidInput
 from nac.models import CertificateAuthority, StatusSource
 from pki.bundles import certificates_pem
 

@@ -12,10 +12,10 @@ from api.v1.inputs import BoundedMistakes, GroupNames, Input, body_references
 from api.v1.jobs import Job, respond_accepted
 from api.v1.nases import NasInput
 from api.v1.timestamps import Moment
-from nac.accounts.effects import ENDPOINT_EFFECTS, NAS_EFFECTS, USER_EFFECTS
-from nac.accounts.permissions import Permission
-from nac.bulk_rows import OnExisting
-from nac.imports import jobs
+from nac.core.access.effects import ENDPOINT_EFFECTS, NAS_EFFECTS, USER_EFFECTS
+from nac.core.access.permissions import Permission
+from nac.kit.bulk_rows import OnExisting
+from nac.onboarding.imports import jobs
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["bulk"])
 

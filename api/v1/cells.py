@@ -10,10 +10,10 @@ from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.change import ObservedModel
 from api.v1.inputs import Input, Omittable, Slug
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.cells import cell_admin
-from nac.cells.cell_admin import CellState, CellStatus
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.tenancy.cells import cell_admin
+from nac.tenancy.cells.cell_admin import CellState, CellStatus
 
 router = APIRouter(prefix="/cells", tags=["cells"])
 

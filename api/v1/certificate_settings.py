@@ -13,13 +13,13 @@ from api.v1.certificates import Reads, Serial
 from api.v1.inputs import Input
 from api.v1.paging import Page, SortedPaging, require_time_paging
 from api.v1.timestamps import Moment
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
 from nac.certificates import expiry, profiles, server_renewal
 from nac.certificates import service as certificates
 from nac.certificates.server_renewal import RemovedServerNames
-from nac.clock import utc_now
-from nac.errors import InvalidInput
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.kit.clock import utc_now
+from nac.kit.errors import InvalidInput
 from pki.keys import KeyKind
 from pki.profiles import CertificateProfile as ProfileRules
 

@@ -25,18 +25,18 @@ from api.v1.certificate_models import (
 )
 from api.v1.inputs import Input, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
 from nac.certificates import bulk_revocation
 from nac.certificates import service as certificates
+from nac.certificates.enrolment.certificate_enrolment import renew, require_renewable_by_admin
 from nac.certificates.holders import find_holder
 from nac.certificates.repository import ORDERS
 from nac.certificates.service import IssuedCertificate as JustIssued
 from nac.certificates.service import RevocationReason
 from nac.certificates.subject_names import add_dns_name
-from nac.clock import utc_now
-from nac.enrolment.certificate_enrolment import renew, require_renewable_by_admin
-from nac.errors import InvalidInput
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.kit.clock import utc_now
+from nac.kit.errors import InvalidInput
 from pki.signing_requests import SigningRequest
 
 router = APIRouter(prefix="/tenants/{tenant}/certificates", tags=["certificates"])

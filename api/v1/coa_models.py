@@ -6,10 +6,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from nac.coa_requests.error_causes import explain_error_cause
-from nac.mac import display_mac
+from nac.kit.mac import display_mac
 from nac.models import CoaRequest as CoaRequestRow
 from nac.models.coa_request import CoaKind, CoaReason, CoaState
+from nac.sessions.coa_requests.error_causes import explain_error_cause
 
 
 class CoaRequest(BaseModel):

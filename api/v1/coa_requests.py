@@ -10,11 +10,11 @@ from api.v1.coa_models import CoaRequest, CreatedCoaRequests, build_coa_request
 from api.v1.inputs import Input, body_references
 from api.v1.list_parameters import Mac, RowId, RowNumber, User
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.coa_requests import service as coa_requests
-from nac.coa_requests.repository import ORDERS
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
 from nac.models.coa_request import CoaKind, CoaReason, CoaState
+from nac.sessions.coa_requests import service as coa_requests
+from nac.sessions.coa_requests.repository import ORDERS
 
 router = APIRouter(prefix="/tenants/{tenant}/coa-requests", tags=["CoA requests"])
 

@@ -11,12 +11,12 @@ from api.remedies import replace_commands
 from api.v1.list_parameters import Mac, SiteSlug
 from api.v1.log_pages import LogPage, Since, Until, build_log_page, build_log_range
 from api.v1.paging import SortedPaging, require_time_paging
-from nac.accounts.permissions import Permission
-from nac.decisions import service as decisions
-from nac.decisions.service import LoggedDecision
-from nac.mac import display_mac
-from nac.methods import METHODS
-from nac.reasons import REASONS
+from nac.cellformat.methods import METHODS
+from nac.core.access.permissions import Permission
+from nac.engine.reasons import REASONS
+from nac.kit.mac import display_mac
+from nac.sessions.decisions import service as decisions
+from nac.sessions.decisions.service import LoggedDecision
 
 router = APIRouter(prefix="/tenants/{tenant}/decisions", tags=["decisions"])
 

@@ -11,13 +11,13 @@ from api.change import Change
 from api.v1.endpoints import get_endpoint_model
 from api.v1.inputs import Input
 from api.v1.passphrases import GeneratedPassphrase, PassphraseInput
-from nac.accounts.effects import ENDPOINT_EFFECTS
-from nac.accounts.permissions import Permission
-from nac.endpoints import passphrases, posture
-from nac.endpoints import service as endpoints
-from nac.mac import display_mac
-from nac.sites import service as sites
-from nac.validation import require_mac
+from nac.core.access.effects import ENDPOINT_EFFECTS
+from nac.core.access.permissions import Permission
+from nac.inventory.endpoints import passphrases, posture
+from nac.inventory.endpoints import service as endpoints
+from nac.kit.mac import display_mac
+from nac.kit.validation import require_mac
+from nac.tenancy.sites import service as sites
 
 router = APIRouter(prefix="/tenants/{tenant}/endpoints/{mac}", tags=["endpoint findings"])
 

@@ -13,14 +13,14 @@ from api.change import Change, ObservedModel
 from api.v1.inputs import GroupNames, Input, Omittable, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment, PastMoment
-from nac.accounts.effects import ENDPOINT_EFFECTS, Effect
-from nac.accounts.permissions import Permission
-from nac.endpoints import service as endpoints
-from nac.endpoints.repository import ORDERS, EndpointCriteria, EndpointView
-from nac.endpoints.rule_conditions import read_attributes
-from nac.groups import ENDPOINT_GROUPS, is_by_rule
-from nac.mac import display_mac, is_random_mac
-from nac.validation import require_mac
+from nac.core.access.effects import ENDPOINT_EFFECTS, Effect
+from nac.core.access.permissions import Permission
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.endpoints.repository import ORDERS, EndpointCriteria, EndpointView
+from nac.inventory.endpoints.rule_conditions import read_attributes
+from nac.inventory.groups import ENDPOINT_GROUPS, is_by_rule
+from nac.kit.mac import display_mac, is_random_mac
+from nac.kit.validation import require_mac
 
 router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["endpoints"])
 

@@ -13,18 +13,18 @@ from api.v1.certificate_models import Sans
 from api.v1.certificate_settings import Manages
 from api.v1.inputs import Input, Text, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
+from nac.certificates.enrolment import service as enrolment
+from nac.certificates.enrolment.repository import ORDERS
 from nac.certificates.issuance import ClientProfile
-from nac.clock import utc_now
-from nac.db import lock_row
-from nac.enrolment import service as enrolment
-from nac.enrolment.repository import ORDERS
+from nac.certificates.scep.service import build_scep_url
+from nac.certificates.supplicants import service as supplicants
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.kit.clock import utc_now
+from nac.kit.db import lock_row
 from nac.models import EnrolmentSecret as EnrolmentSecretRow
 from nac.models.enrolment import EnrolmentKind
-from nac.scep.service import build_scep_url
-from nac.supplicants import service as supplicants
-from nac.tenants import service as tenants
+from nac.tenancy.tenants import service as tenants
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["enrolment"])
 

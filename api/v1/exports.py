@@ -14,12 +14,12 @@ from api.v1.inputs import Input
 from api.v1.list_parameters import RowId
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import PastMoment
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.clock import utc_now
-from nac.exports import service as exports
-from nac.exports.export_folder import MANIFEST, ExportFolder
-from nac.exports.repository import ORDERS
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.kit.clock import utc_now
+from nac.logs.exports import service as exports
+from nac.logs.exports.export_folder import MANIFEST, ExportFolder
+from nac.logs.exports.repository import ORDERS
 from nac.models import ExportJob
 from nac.models.export import ExportFormat, ExportState
 

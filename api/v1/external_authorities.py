@@ -11,11 +11,11 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesTenant
 from api.v1.authorities import Authority, AuthorityDetail, build_authority, build_authority_detail
 from api.v1.inputs import Input, Omittable
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
 from nac.certificates import external_authorities, status_refresh
-from nac.clock import utc_now
-from nac.errors import InvalidInput
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.kit.clock import utc_now
+from nac.kit.errors import InvalidInput
 from pki.uploads import MAX_FILE_BYTES
 
 router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["external authorities"])

@@ -15,17 +15,17 @@ from api.v1.feed_settings import FeedSettingsUpdate, SyslogFeedSettings, Webhook
 from api.v1.inputs import Input, Slug
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import PastMoment
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.clock import utc_now
-from nac.feeds import sealed_settings
-from nac.feeds import service as feeds
-from nac.feeds.errors import FeedUnreachable, InvalidFeed
-from nac.feeds.read_permissions import PERMISSION_BY_KIND
-from nac.feeds.repository import ORDERS
-from nac.feeds.settings import SyslogSettings, WebhookSettings, parse_settings
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.kit.clock import utc_now
+from nac.logs.feeds import sealed_settings
+from nac.logs.feeds import service as feeds
+from nac.logs.feeds.errors import FeedUnreachable, InvalidFeed
+from nac.logs.feeds.read_permissions import PERMISSION_BY_KIND
+from nac.logs.feeds.repository import ORDERS
+from nac.logs.feeds.settings import SyslogSettings, WebhookSettings, parse_settings
 from nac.models import Feed as FeedRow
-from nac.tenants import service as tenants
+from nac.tenancy.tenants import service as tenants
 
 router = APIRouter(prefix="/tenants/{tenant}/feeds", tags=["feeds"])
 

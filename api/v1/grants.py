@@ -9,9 +9,9 @@ from pydantic import BaseModel, Field
 
 from api.access import RequiresSelf
 from api.caller import Caller, open_read_session
-from nac.accounts.grants import Grant as GrantOf
-from nac.accounts.permissions import PermissionLevel
-from nac.accounts.tenant_lookup import slugs_by_id
+from nac.core.access.grants import Grant as GrantOf
+from nac.core.access.permissions import PermissionLevel
+from nac.core.access.tenant_lookup import slugs_by_id
 
 router = APIRouter(tags=["grants"])
 

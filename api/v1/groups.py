@@ -11,11 +11,11 @@ from api.change import Change
 from api.v1.inputs import Input, Name, Omittable
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.passphrases import GeneratedPassphrase, PassphraseInput
-from nac.accounts.effects import ENDPOINT_EFFECTS, USER_EFFECTS
-from nac.accounts.permissions import Permission
-from nac.endpoints import passphrases
-from nac.endpoints.group_rules import update_group_rule
-from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.core.access.effects import ENDPOINT_EFFECTS, USER_EFFECTS
+from nac.core.access.permissions import Permission
+from nac.inventory.endpoints import passphrases
+from nac.inventory.endpoints.group_rules import update_group_rule
+from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.models import EndpointGroup as EndpointGroupRow
 from nac.models import UserGroup as UserGroupRow
 

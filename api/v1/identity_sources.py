@@ -12,15 +12,15 @@ from api.remedies import replace_commands
 from api.server_tests import limit_server_tests
 from api.v1.inputs import Input, Omittable, Slug
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.db import lock_row
-from nac.identities import service as sources
-from nac.identities.repository import ORDERS
-from nac.identities.source_probe import prepare_probe, run_probe
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.engine.reasons import get_reason
+from nac.inventory.identity_sources import service as sources
+from nac.inventory.identity_sources.repository import ORDERS
+from nac.inventory.identity_sources.source_probe import prepare_probe, run_probe
+from nac.kit.db import lock_row
+from nac.kit.outbound.reach import OutboundReach
 from nac.models import IdentitySource as SourceRow
-from nac.outbound.reach import OutboundReach
-from nac.reasons import get_reason
 
 router = APIRouter(prefix="/tenants/{tenant}/identity-sources", tags=["identity sources"])
 

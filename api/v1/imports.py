@@ -12,11 +12,11 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.json_input import accept_body
 from api.remedies import replace_problem_commands
 from api.v1.jobs import Job, respond_accepted
-from nac.accounts.effects import ENDPOINT_EFFECTS, NAS_EFFECTS, USER_EFFECTS
-from nac.accounts.permissions import Permission
-from nac.bulk_rows import OnExisting, RowAction
-from nac.imports import csv_writer, jobs, service
-from nac.imports.service import FormatName
+from nac.core.access.effects import ENDPOINT_EFFECTS, NAS_EFFECTS, USER_EFFECTS
+from nac.core.access.permissions import Permission
+from nac.kit.bulk_rows import OnExisting, RowAction
+from nac.onboarding.imports import csv_writer, jobs, service
+from nac.onboarding.imports.service import FormatName
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["imports"])
 

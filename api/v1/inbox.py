@@ -13,14 +13,14 @@ from api.v1.endpoints import EndpointFilter
 from api.v1.inputs import GroupNames, Input, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment, PastMoment
-from nac.accounts.effects import ENDPOINT_EFFECTS
-from nac.accounts.permissions import Permission
-from nac.endpoints import inbox
-from nac.endpoints import service as endpoints
-from nac.endpoints.repository import ORDERS, EndpointCriteria, EndpointWithSighting
-from nac.errors import InvalidInput
-from nac.mac import display_mac, is_random_mac
-from nac.sites import service as sites
+from nac.core.access.effects import ENDPOINT_EFFECTS
+from nac.core.access.permissions import Permission
+from nac.inventory.endpoints import inbox
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.endpoints.repository import ORDERS, EndpointCriteria, EndpointWithSighting
+from nac.kit.errors import InvalidInput
+from nac.kit.mac import display_mac, is_random_mac
+from nac.tenancy.sites import service as sites
 
 # Before the routes of one endpoint: "inbox" and "classify" are not addresses.
 router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["inbox"])

@@ -15,7 +15,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from nac.errors import InvalidInput, NotFound
+from nac.kit.errors import InvalidInput, NotFound
 
 # A DNS label.
 Slug = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]

@@ -13,11 +13,11 @@ from api.change import Change, ObservedModel
 from api.remedies import replace_problem_commands
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.jobs import service as jobs
-from nac.jobs.kinds import JobKind
-from nac.jobs.repository import ORDERS
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.core.jobs import service as jobs
+from nac.core.jobs.kinds import JobKind
+from nac.core.jobs.repository import ORDERS
 from nac.models import Job as JobRow
 
 router = APIRouter(tags=["jobs"])

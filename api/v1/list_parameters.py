@@ -7,7 +7,7 @@ from fastapi import Path, Query
 from pydantic import Field
 
 from api.v1.timestamps import EARLIEST, LATEST
-from nac.errors import InvalidInput
+from nac.kit.errors import InvalidInput
 
 # Maximum of bigint.
 _MAX_BIGINT = 2**63 - 1

@@ -10,8 +10,8 @@ from pydantic import Field
 from api.v1.list_parameters import format_moment_key, parse_moment_key
 from api.v1.paging import Item, Page, SortedPaging
 from api.v1.timestamps import PastMoment
-from nac.errors import InvalidInput
-from nac.log_search import LogKey, LogSearchResult
+from nac.kit.errors import InvalidInput
+from nac.sessions.log_search import LogKey, LogSearchResult
 
 Row = TypeVar("Row")
 Since = Annotated[PastMoment | None, Query(description="Start of the period (RFC 3339).")]
@@ -28,7 +28,7 @@ class LogPage(Page[Item]):
 
 
 class LogRange(TypedDict):
-    """Part of a log to search for a page, for nac.log_search."""
+    """Part of a log to search for a page, for nac.sessions.log_search."""
 
     before: LogKey | None
     until: datetime | None

@@ -11,11 +11,11 @@ from api.own_account import OwnAccount
 from api.v1.inputs import Input, Name
 from api.v1.paging import OrderedPaging, Page, Paging, require_paging
 from api.v1.sign_in import Password
+from nac.accounts.people import service as people
+from nac.accounts.sign_in import accessible_places, sign_ins
+from nac.accounts.sign_in.repository import ORDERS
+from nac.accounts.sign_in.second_factors import list_second_factors
 from nac.models import SignIn
-from nac.people import service as people
-from nac.sign_in import accessible_places, sign_ins
-from nac.sign_in.repository import ORDERS
-from nac.sign_in.second_factors import list_second_factors
 
 router = APIRouter(tags=["me"])
 

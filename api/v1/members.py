@@ -12,12 +12,12 @@ from api.change import Change, ObservedModel
 from api.v1.inputs import Input, Slug
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.account_mails import service as account_mails
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.members import service as members
-from nac.members.repository import ORDERS
-from nac.members.service import Member as MemberRow
+from nac.accounts.account_mails import service as account_mails
+from nac.accounts.members import service as members
+from nac.accounts.members.repository import ORDERS
+from nac.accounts.members.service import Member as MemberRow
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
 
 router = APIRouter(tags=["members"])
 

@@ -11,13 +11,13 @@ from api.access import Access, ChangesPlatform, ReadsPlatform, ReadsTenant
 from api.application_state import get_settings, get_signing
 from api.change import Change, ObservedModel
 from api.v1.inputs import Input, body_references
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.db import enter_platform, enter_tenant
-from nac.ids import TenantId
-from nac.tenants import moves
-from nac.tenants.moves import MoveStatus
-from nac.tenants.service import TenantNotFound
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.kit.db import enter_platform, enter_tenant
+from nac.kit.ids import TenantId
+from nac.tenancy.tenants import moves
+from nac.tenancy.tenants.moves import MoveStatus
+from nac.tenancy.tenants.service import TenantNotFound
 
 router = APIRouter(tags=["moves"])
 

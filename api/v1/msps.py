@@ -11,12 +11,12 @@ from api.access import Access, ChangesMsp, ChangesPlatform, OperatesMsp, ReadsMs
 from api.caller import Caller
 from api.v1.inputs import Input, Name, Omittable, Slug
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
 from nac.models import Msp as MspRow
-from nac.msps import lifecycle
-from nac.msps import service as msps
-from nac.msps.repository import ORDERS
+from nac.onboarding import msp_lifecycle
+from nac.tenancy.msps import service as msps
+from nac.tenancy.msps.repository import ORDERS
 
 router = APIRouter(prefix="/msps", tags=["msps"])
 
@@ -121,7 +121,7 @@ def suspend_msp(access: Suspends, body: MspSuspension) -> Msp:
     """
     with access.change() as change:
         change.require_match(_build_msp(msps.require_msp(change.session, msp_id=access.operated_msp_id, lock=True)))
-        row = lifecycle.suspend_msp(
+        row = msp_lifecycle.suspend_msp(
             change.session, actor=access.actor, msp_id=access.operated_msp_id, with_tenants=body.with_tenants
         )
         return change.answer(_build_msp(row))
@@ -136,7 +136,7 @@ def resume_msp(access: Suspends) -> Msp:
     with access.change() as change:
         change.require_match(_build_msp(msps.require_msp(change.session, msp_id=access.operated_msp_id, lock=True)))
         return change.answer(
-            _build_msp(lifecycle.resume_msp(change.session, actor=access.actor, msp_id=access.operated_msp_id))
+            _build_msp(msp_lifecycle.resume_msp(change.session, actor=access.actor, msp_id=access.operated_msp_id))
         )
 
 
@@ -149,7 +149,7 @@ def delete_msp(access: Deletes) -> None:
     """
     with access.change() as change:
         change.require_match(_build_msp(msps.require_msp(change.session, msp_id=access.operated_msp_id, lock=True)))
-        lifecycle.delete_msp(change.session, actor=access.actor, msp_id=access.operated_msp_id)
+        msp_lifecycle.delete_msp(change.session, actor=access.actor, msp_id=access.operated_msp_id)
         change.set_empty_response()
 
 

@@ -13,11 +13,11 @@ from api.sign_in_flow import SignInFlow
 from api.v1.inputs import Input, Name
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.sign_in import Challenge, Code, Credential, PasskeyOptions, Password, SignInByPasskey, open_sign_in_flow
-from nac.clock import utc_now
+from nac.accounts.sign_in import passkeys, recovery_codes, sign_ins, totp
+from nac.accounts.sign_in.factors import Factor
+from nac.accounts.sign_in.repository import PASSKEY_ORDERS
+from nac.kit.clock import utc_now
 from nac.models import Passkey as PasskeyRow
-from nac.sign_in import passkeys, recovery_codes, sign_ins, totp
-from nac.sign_in.factors import Factor
-from nac.sign_in.repository import PASSKEY_ORDERS
 
 router = APIRouter(tags=["factors"])
 

@@ -8,8 +8,8 @@ from pydantic import BaseModel, Field
 
 from api.own_account import OwnAccount
 from api.v1.paging import Page, SortedPaging, format_moment_key, parse_moment_key, require_time_paging
-from nac.sign_in import history
-from nac.sign_in.history import HistoryEntry
+from nac.accounts.sign_in import history
+from nac.accounts.sign_in.history import HistoryEntry
 
 router = APIRouter(tags=["my-sign-ins"])
 

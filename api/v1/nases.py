@@ -12,20 +12,20 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
 from api.v1.inputs import Input, Name, Omittable, Slug, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import NAS_EFFECTS
-from nac.accounts.permissions import Permission
-from nac.db import lock_row
-from nac.locking import lock_with_namesakes
+from nac.core.access.effects import NAS_EFFECTS
+from nac.core.access.permissions import Permission
+from nac.core.locking import lock_with_namesakes
+from nac.engine.vendors import Vendor as VendorFile
+from nac.engine.vendors import all_vendors
+from nac.kit.db import lock_row
 from nac.models import Nas as NasRow
 from nac.models import Site
-from nac.nases import service as nases
-from nac.nases.mab import MabPassword
-from nac.nases.notes import list_notes
-from nac.nases.repository import ORDERS
-from nac.nases.signatures import SigningHistory, find_signing_histories, get_signing_history
-from nac.sites import service as sites
-from nac.vendors import Vendor as VendorFile
-from nac.vendors import all_vendors
+from nac.policies.nas_notes import list_notes
+from nac.tenancy.nases import service as nases
+from nac.tenancy.nases.mab import MabPassword
+from nac.tenancy.nases.repository import ORDERS
+from nac.tenancy.nases.signatures import SigningHistory, find_signing_histories, get_signing_history
+from nac.tenancy.sites import service as sites
 
 router = APIRouter(prefix="/tenants/{tenant}/nases", tags=["nases"])
 

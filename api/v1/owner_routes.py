@@ -12,8 +12,8 @@ from api.access import (
     ReadsTenant,
     RequiresPermission,
 )
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission, PermissionLevel, permissions_at
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
 
 
 class OwnerRoutes(NamedTuple):

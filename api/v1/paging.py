@@ -16,9 +16,9 @@ from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from api.instant_dependencies import instant
-from nac.db.sort_orders import DESCENDING_PREFIX, PageSpan, SortColumn, SortKey, SortOrder, SortOrders, is_nullable
-from nac.db.types import HostAddress, Mac
-from nac.errors import InvalidInput
+from nac.kit.db.sort_orders import DESCENDING_PREFIX, PageSpan, SortColumn, SortKey, SortOrder, SortOrders, is_nullable
+from nac.kit.db.types import HostAddress, Mac
+from nac.kit.errors import InvalidInput
 
 MAX_ROWS = 1_000
 # Fits names of 253 octets.

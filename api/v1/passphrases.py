@@ -5,7 +5,7 @@ from functools import cached_property
 from pydantic import BaseModel, Field
 
 from api.v1.inputs import Input
-from nac.endpoints.passphrases import generate_passphrase
+from nac.inventory.endpoints.passphrases import generate_passphrase
 
 
 class GeneratedPassphrase(BaseModel):

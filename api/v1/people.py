@@ -16,16 +16,16 @@ from api.change import Change, ObservedModel
 from api.v1.inputs import Input
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.sign_in import Email
-from nac.account_mails.mailer import AccountMailer
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.clock import utc_now
+from nac.accounts.account_mails.mailer import AccountMailer
+from nac.accounts.people import service as people
+from nac.accounts.people.repository import ORDERS
+from nac.accounts.sign_in import account_admin
+from nac.accounts.sign_in.account_admin import AccountOverview
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.kit.clock import utc_now
 from nac.models import Membership, SignIn
 from nac.models import Person as PersonRow
-from nac.people import service as people
-from nac.people.repository import ORDERS
-from nac.sign_in import account_admin
-from nac.sign_in.account_admin import AccountOverview
 
 router = APIRouter(prefix="/platform/people", tags=["people"])
 

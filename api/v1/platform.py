@@ -7,11 +7,11 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsPlatform
-from nac.accounts.permissions import Permission
-from nac.alarms import service as alarms
-from nac.cells import service as cells
-from nac.clock import utc_now
+from nac.core.access.permissions import Permission
+from nac.core.alarms import service as alarms
+from nac.kit.clock import utc_now
 from nac.models import Cell
+from nac.tenancy.cells import service as cells
 
 router = APIRouter(prefix="/platform", tags=["platform"])
 

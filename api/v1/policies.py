@@ -15,12 +15,12 @@ from api.change import Change, HasChanged
 from api.v1.inputs import Comment, Input, Name, Slug, body_references
 from api.v1.jobs import Job, respond_accepted
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.core.jobs import service as jobs
 from nac.engine import PolicyErrors, parse_policy_text
 from nac.engine.document import MAX_DOCUMENT_BYTES
-from nac.errors import InvalidInput
-from nac.jobs import service as jobs
+from nac.kit.errors import InvalidInput
 from nac.models import Policy as PolicyRow
 from nac.models import PolicyVersion as PolicyVersionRow
 from nac.policies import service as policies

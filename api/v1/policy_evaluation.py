@@ -12,16 +12,14 @@ from api.v1.inputs import Input, Slug, body_references
 from api.v1.jobs import Job, respond_accepted
 from api.v1.policies import POLICY_EXAMPLE, Reads, VersionNumber
 from api.v1.policy_evaluation_models import PolicyCheck, PolicyMistake, PolicyReplay, PolicySimulation, PolicyTestResult
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.decisions import service as decisions
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.core.jobs import service as jobs
 from nac.engine import parse_moment
 from nac.engine.attributes import ATTRIBUTE_CATALOGUE, list_open_attributes
 from nac.engine.operators import list_operators
-from nac.errors import InvalidInput
-from nac.ids import TenantId
-from nac.jobs import service as jobs
-from nac.nases import service as nases
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import TenantId
 from nac.policies import replay_jobs
 from nac.policies import service as policies
 from nac.policies.json_rows import mistake_rows, replay_row
@@ -31,6 +29,8 @@ from nac.policies.replay_jobs import ReplayOptions
 from nac.policies.replays import MAX_DAYS
 from nac.policies.schema import policy_schema
 from nac.policies.simulation import recorded_row, simulate, simulation_row
+from nac.sessions.decisions import service as decisions
+from nac.tenancy.nases import service as nases
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["policy trials"])
 

@@ -12,9 +12,9 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
 from api.v1.inputs import Input, Omittable, Slug, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.mac import display_mac
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.kit.mac import display_mac
 from nac.models import PoolAddress
 from nac.pools import service as pools
 from nac.pools.extent import ATTRIBUTE_BY_KIND, MAX_RANGES, PoolKind

@@ -8,10 +8,10 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesTenant
 from api.application_state import get_settings
 from api.v1.inputs import Input, body_references
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.cells import service as cells
-from nac.snippets import service as snippets
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.onboarding.snippets import service as snippets
+from nac.tenancy.cells import service as cells
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["secret"])
 

@@ -12,8 +12,8 @@ from api.change import Change, ObservedModel
 from api.v1.inputs import Input, Omittable, Slug, body_references
 from api.v1.list_parameters import RowId, RowNumber
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
 from nac.models import Redecision as RedecisionRow
 from nac.models.redecision import RedecisionMode, RedecisionState
 from nac.policies import service as policies

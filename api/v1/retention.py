@@ -11,16 +11,16 @@ from api.change import Change, ObservedModel
 from api.v1.inputs import Input, Omittable
 from api.v1.list_parameters import RowId
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.logs.log_tables import LogLimits, LogName
+from nac.logs.retention import clock, holds, service
+from nac.logs.retention.plan import LogPlan
+from nac.logs.retention.repository import HOLD_ORDERS
+from nac.logs.retention.service import MAX_DAYS
 from nac.models import RetentionHold as RetentionHoldRow
 from nac.models import RetentionNotice as RetentionNoticeRow
 from nac.models.export import ExportFormat
-from nac.retention import clock, holds, service
-from nac.retention.logs import LogLimits, LogName
-from nac.retention.plan import LogPlan
-from nac.retention.repository import HOLD_ORDERS
-from nac.retention.service import MAX_DAYS
 
 router = APIRouter(tags=["retention"])
 

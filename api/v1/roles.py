@@ -11,10 +11,10 @@ from api.change import Change
 from api.v1.inputs import Input, Name, Omittable, PermissionNames, Slug
 from api.v1.owner_routes import list_tenant_and_msp_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.custom_roles import service as custom_roles
-from nac.members import service as members
+from nac.accounts import custom_roles
+from nac.accounts.members import service as members
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
 from nac.models import CustomRole
 
 router = APIRouter(tags=["roles"])

@@ -12,15 +12,15 @@ from api.access import Access, ChangesTenant
 from api.openapi_document import error_responses
 from api.v1.enrolment import Reads
 from api.v1.inputs import Input
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
 from nac.certificates.issuance import ClientProfile
-from nac.clock import utc_now
+from nac.certificates.scep import registration_authority, webhook_config
+from nac.certificates.scep.service import build_scep_url
+from nac.certificates.scep.settings import WebhookSettings
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.kit.clock import utc_now
 from nac.models import ScepWebhook as ScepWebhookRow
-from nac.scep import registration_authority, webhook_config
-from nac.scep.service import build_scep_url
-from nac.scep.settings import WebhookSettings
-from nac.tenants import service as tenants
+from nac.tenancy.tenants import service as tenants
 
 router = APIRouter(prefix="/tenants/{tenant}/scep", tags=["scep"])
 

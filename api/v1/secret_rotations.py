@@ -11,13 +11,13 @@ from api.change import Change, ObservedModel
 from api.remedies import replace_commands
 from api.v1.inputs import Input, body_references
 from api.v1.paging import Page, Paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.clock import utc_now
-from nac.secret_rotations import service as rotations
-from nac.secret_rotations.instructions import ChangeWay, advise_nas, list_steps
-from nac.secret_rotations.repository import RotationNas
-from nac.secret_rotations.service import RotationStage, RotationStatus
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.kit.clock import utc_now
+from nac.tenancy.secret_rotations import service as rotations
+from nac.tenancy.secret_rotations.instructions import ChangeWay, advise_nas, list_steps
+from nac.tenancy.secret_rotations.repository import RotationNas
+from nac.tenancy.secret_rotations.service import RotationStage, RotationStatus
 
 router = APIRouter(prefix="/tenants/{tenant}/radius-secret/rotation", tags=["secret rotation"])
 

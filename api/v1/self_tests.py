@@ -9,13 +9,13 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.errors import InvalidInput
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.kit.errors import InvalidInput
 from nac.models import SelfTest as SelfTestRow
 from nac.models.self_test import SelfTestState
-from nac.self_tests import service as self_tests
-from nac.self_tests.repository import ORDERS
+from nac.onboarding.self_tests import service as self_tests
+from nac.onboarding.self_tests.repository import ORDERS
 
 router = APIRouter(prefix="/tenants/{tenant}/self-tests", tags=["self-tests"])
 

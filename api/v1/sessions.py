@@ -12,15 +12,15 @@ from api.v1.coa_models import CoaRequest, build_coa_request
 from api.v1.list_parameters import Mac, NasName, RowId, SiteSlug, User, format_moment_key, parse_moment_key
 from api.v1.paging import Page, SortedPaging, require_time_paging
 from api.v1.timestamps import PastMoment
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.coa_requests import service as coa_requests
-from nac.decisions.service import build_reference
-from nac.errors import InvalidInput
-from nac.mac import display_mac
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.kit.errors import InvalidInput
+from nac.kit.mac import display_mac
 from nac.models import AuthLog
 from nac.models.coa_request import CoaKind
 from nac.sessions import service as sessions
+from nac.sessions.coa_requests import service as coa_requests
+from nac.sessions.decisions.service import build_reference
 from nac.sessions.repository import SessionKey
 from nac.sessions.service import SessionView
 

@@ -11,8 +11,8 @@ from api.openapi_document import error_responses
 from api.own_account import OwnAccount
 from api.sign_in_flow import CompletedSignIn, PendingSignIn, SignInFlow
 from api.v1.inputs import Input
-from nac.sign_in import sign_ins
-from nac.sign_in.challenges import MAX_TEXT_LENGTH
+from nac.accounts.sign_in import sign_ins
+from nac.accounts.sign_in.challenges import MAX_TEXT_LENGTH
 
 router = APIRouter(tags=["sign-in"])
 

@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 from api.access import Access, RequiresPermission
 from api.v1.inputs import Input
 from api.v1.owner_routes import list_owner_routes
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
+from nac.accounts.sign_in import rules
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
 from nac.models import SignInRule
-from nac.sign_in import rules
 
 router = APIRouter(tags=["sign-in rules"])
 

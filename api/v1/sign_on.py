@@ -19,15 +19,15 @@ from api.v1.inputs import Input, Slug
 from api.v1.owner_routes import list_tenant_and_msp_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.sign_in import open_sign_in_flow
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
+from nac.accounts.sign_in import sign_ins
+from nac.accounts.sign_in.repository import ORDERS
+from nac.accounts.sign_ons import service as sign_ons
+from nac.accounts.sign_ons.settings import MAX_JOINS
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.kit.settings import Settings
 from nac.models import Person, SignIn
 from nac.models import SignOn as SignOnRow
-from nac.settings import Settings
-from nac.sign_in import sign_ins
-from nac.sign_in.repository import ORDERS
-from nac.sign_ons import service as sign_ons
-from nac.sign_ons.settings import MAX_JOINS
 
 router = APIRouter(tags=["sign-on"])
 

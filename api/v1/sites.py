@@ -12,14 +12,14 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.inputs import Input, Name, Omittable, Slug, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.db import lock_row
-from nac.locking import lock_before_site, lock_with_namesakes
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.core.locking import lock_before_site, lock_with_namesakes
+from nac.kit.db import lock_row
 from nac.models import Site as SiteRow
 from nac.policies import service as policies
 from nac.policies import site_settings
-from nac.sites import service as sites
+from nac.tenancy.sites import service as sites
 
 router = APIRouter(prefix="/tenants/{tenant}/sites", tags=["sites"])
 

@@ -7,9 +7,9 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
 from api.application_state import get_settings
-from nac.accounts.permissions import Permission
-from nac.snippets import service as snippets
-from nac.snippets.catalogue import AccessKind, Feature, SnippetKind, SnippetTemplate
+from nac.core.access.permissions import Permission
+from nac.onboarding.snippets import service as snippets
+from nac.onboarding.snippets.catalogue import AccessKind, Feature, SnippetKind, SnippetTemplate
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["onboarding"])
 

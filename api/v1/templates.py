@@ -14,24 +14,24 @@ from api.change import Change, ObservedModel
 from api.remedies import replace_commands
 from api.v1.inputs import Input, Name, Slug, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.ids import TenantId
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.kit.ids import TenantId
 from nac.models import Rollout as RolloutRow
 from nac.models import Template as TemplateRow
 from nac.models import TemplateVersion as VersionRow
-from nac.templates import repository, rollouts
-from nac.templates import service as templates
-from nac.templates.part_permissions import CHANGE_ALL_PARTS, READ_ALL_PARTS
-from nac.templates.rollouts import MAX_MINUTES, MAX_STAGES, MIN_MINUTES
+from nac.onboarding.templates import repository, rollouts
+from nac.onboarding.templates import service as templates
+from nac.onboarding.templates.part_permissions import CHANGE_ALL_PARTS, READ_ALL_PARTS
+from nac.onboarding.templates.rollouts import MAX_MINUTES, MAX_STAGES, MIN_MINUTES
 
 router = APIRouter(prefix="/msps/{msp}/templates", tags=["templates"])
 
 Reads = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ))]
-# Reading differences requires each tenant's own read permissions (nac.templates.part_permissions).
+# Reading differences requires each tenant's own read permissions (nac.onboarding.templates.part_permissions).
 Compares = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ, Effect.DISCLOSURE, also=READ_ALL_PARTS))]
 Changes = Annotated[Access, Depends(ChangesMsp(Permission.TEMPLATE_MANAGE, Effect.DRAFT))]
-# Requires, at each tenant, the permissions for its parts (nac.templates.part_permissions).
+# Requires, at each tenant, the permissions for its parts (nac.onboarding.templates.part_permissions).
 RollsOut = Annotated[
     Access,
     Depends(

@@ -12,14 +12,14 @@ from api.application_state import get_signing
 from api.json_input import accept_body
 from api.v1.inputs import Input, Slug
 from api.v1.jobs import Job, respond_accepted
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.accounts.tenant_lookup import find_tenant
-from nac.errors import NotFound
-from nac.jobs import service as jobs
-from nac.tenant_files import file_jobs, file_permissions
-from nac.tenant_files.file_key import PASSPHRASE_CHARACTERS, require_passphrase
-from nac.tenants import service as tenants
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.core.access.tenant_lookup import find_tenant
+from nac.core.jobs import service as jobs
+from nac.kit.errors import NotFound
+from nac.onboarding.tenant_files import file_jobs, file_permissions
+from nac.onboarding.tenant_files.file_key import PASSPHRASE_CHARACTERS, require_passphrase
+from nac.tenancy.tenants import service as tenants
 
 # A file of 16 MB in base64.
 _FILE_BODY = accept_body(most_bytes=24 * 1024 * 1024)

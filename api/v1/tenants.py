@@ -23,21 +23,21 @@ from api.caller import Caller
 from api.change import Change
 from api.v1.inputs import Input, Name, Omittable, Slug, SlugOrNone, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission, PermissionLevel
-from nac.accounts.tenant_lookup import find_tenant
-from nac.cells import service as cells
-from nac.clock import utc_now
-from nac.db import enter_platform, enter_tenant, lock_row
-from nac.ids import TenantId
-from nac.methods import MethodOffer, parse_offer
+from nac.cellformat.methods import MethodOffer, parse_offer
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission, PermissionLevel
+from nac.core.access.tenant_lookup import find_tenant
+from nac.kit.clock import utc_now
+from nac.kit.db import enter_platform, enter_tenant, lock_row
+from nac.kit.ids import TenantId
 from nac.models import Tenant as TenantRow
 from nac.models.tenant import StatusFailureMode
-from nac.msps import service as msps
-from nac.provisioning import finish_tenant, provision_tenant
-from nac.tenants import service as tenants
-from nac.tenants.realms import MAX_REALMS
-from nac.tenants.repository import ORDERS
+from nac.onboarding.provisioning import finish_tenant, provision_tenant
+from nac.tenancy.cells import service as cells
+from nac.tenancy.msps import service as msps
+from nac.tenancy.tenants import service as tenants
+from nac.tenancy.tenants.realms import MAX_REALMS
+from nac.tenancy.tenants.repository import ORDERS
 
 router = APIRouter(tags=["tenants"])
 

@@ -13,11 +13,11 @@ from api.v1.inputs import Input, Name, PermissionNames
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.api_tokens import service as tokens
-from nac.api_tokens.repository import ORDERS, TokenStatus
-from nac.api_tokens.token_text import TokenText
+from nac.accounts.api_tokens import service as tokens
+from nac.accounts.api_tokens.repository import ORDERS, TokenStatus
+from nac.accounts.api_tokens.token_text import TokenText
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
 from nac.models import ApiToken as TokenRow
 
 router = APIRouter(tags=["tokens"])

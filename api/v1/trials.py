@@ -13,14 +13,14 @@ from api.change import Change, ObservedModel
 from api.sign_up.sign_up_flow import build_sign_up_context
 from api.v1.inputs import Input, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
-from nac.ids import TenantId
+from nac.core.access.effects import Effect
+from nac.core.access.permissions import Permission
+from nac.kit.ids import TenantId
 from nac.models import Trial as TrialRow
 from nac.models.trial import TrialState
-from nac.trials import lifecycle
-from nac.trials import service as trials
-from nac.trials.repository import ORDERS
+from nac.onboarding.trials import lifecycle
+from nac.onboarding.trials import service as trials
+from nac.onboarding.trials.repository import ORDERS
 
 router = APIRouter(prefix="/trials", tags=["trials"])
 

@@ -14,12 +14,12 @@ from api.change import Change
 from api.v1.inputs import GroupNames, Input, Omittable, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment
-from nac.accounts.effects import USER_EFFECTS
-from nac.accounts.permissions import Permission
-from nac.groups import USER_GROUPS
+from nac.core.access.effects import USER_EFFECTS
+from nac.core.access.permissions import Permission
+from nac.inventory.groups import USER_GROUPS
+from nac.inventory.users import service as users
+from nac.inventory.users.repository import ORDERS, UserFilter
 from nac.models import User as UserRow
-from nac.users import service as users
-from nac.users.repository import ORDERS, UserFilter
 
 router = APIRouter(prefix="/tenants/{tenant}/users", tags=["users"])
 

@@ -4,8 +4,8 @@ from sqlalchemy.orm import Session
 
 from cli.output import Row
 from nac.certificates import external_authorities, status_refresh
-from nac.clock import utc_now
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.ids import TenantId
 from nac.models import CertificateAuthority, StatusSource
 
 

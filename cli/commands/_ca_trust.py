@@ -13,8 +13,8 @@ from cli.mistakes import report_row_mistakes
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from nac.certificates import bulk_revocation, external_authorities, status_refresh
 from nac.certificates import service as certificates
-from nac.clock import utc_now
-from nac.errors import InvalidInput
+from nac.kit.clock import utc_now
+from nac.kit.errors import InvalidInput
 
 # The worker starts a turn every 20 s. A tenant whose servers do not respond takes up to a minute.
 _ANSWERED_SECONDS = 90

@@ -11,8 +11,8 @@ from cli.commands._cert_rows import full_row
 from cli.output import json_option, show_one, tenant_option
 from nac.certificates import bulk_revocation
 from nac.certificates import service as certificates
-from nac.clock import utc_now
-from nac.errors import InvalidInput
+from nac.kit.clock import utc_now
+from nac.kit.errors import InvalidInput
 from nac.models import Certificate
 
 

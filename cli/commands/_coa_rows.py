@@ -4,17 +4,17 @@ import re
 from collections.abc import Sequence
 
 from cli.output import Row
-from nac.coa_requests.error_causes import explain_error_cause
-from nac.errors import InvalidInput
-from nac.mac import display_mac
+from nac.kit.errors import InvalidInput
+from nac.kit.mac import display_mac
 from nac.models import CoaRequest
+from nac.sessions.coa_requests.error_causes import explain_error_cause
 
 # RFC 2868 3.1: a tag is 1 to 31.
 _CHANGE = re.compile(r"([A-Za-z0-9][A-Za-z0-9.-]*)(?::([0-9]{1,2}))?=(.+)", re.DOTALL)
 
 
 def read_changes(texts: Sequence[str]) -> list[Row]:
-    """Parse ATTRIBUTE[:TAG]=VALUE for `nac.coa_requests.service`. Raises InvalidInput with each mistake."""
+    """Parse ATTRIBUTE[:TAG]=VALUE for `nac.sessions.coa_requests.service`. Raises InvalidInput with each mistake."""
     found = [(text, _CHANGE.fullmatch(text)) for text in texts]
     if wrong := [text for text, match in found if match is None]:
         raise InvalidInput(

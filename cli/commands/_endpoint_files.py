@@ -11,13 +11,13 @@ from cli.command_context import CommandContext
 from cli.errors import require_utf8
 from cli.mistakes import report_file_mistakes
 from cli.output import json_option, show_one, tenant_option
-from nac.endpoints import file_import
-from nac.endpoints import service as endpoints
-from nac.endpoints.bulk import COLUMNS
-from nac.groups import ENDPOINT_GROUPS
-from nac.imports.table import escape_formula
-from nac.mac import display_mac
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.endpoints.bulk import COLUMNS
+from nac.inventory.groups import ENDPOINT_GROUPS
+from nac.kit.mac import display_mac
 from nac.models import Endpoint
+from nac.onboarding.imports import endpoint_file
+from nac.onboarding.imports.table import escape_formula
 
 
 @click.command("import")
@@ -40,7 +40,7 @@ def import_(
         text = file.read().decode("utf-8")
     domain = CommandContext()
     with report_file_mistakes(as_json=as_json), domain.change(tenant) as (session, tenant_id):
-        done = file_import.import_endpoints(
+        done = endpoint_file.import_endpoints(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,

@@ -10,8 +10,8 @@ from cli.command_context import CommandContext
 from cli.commands._endpoint_rows import filter_options, inbox_rows, is_narrow, take_filter
 from cli.output import json_option, show_list, tenant_option
 from cli.time_options import until_option
-from nac.endpoints import inbox as service
-from nac.endpoints import service as endpoints
+from nac.inventory.endpoints import inbox as service
+from nac.inventory.endpoints import service as endpoints
 
 
 @click.command()

@@ -9,8 +9,8 @@ from cli.command_context import CommandContext
 from cli.commands._endpoint_rows import posture_rows
 from cli.output import json_option, show_one, tenant_option
 from cli.time_options import DurationType
-from nac.endpoints import posture as service
-from nac.mac import display_mac
+from nac.inventory.endpoints import posture as service
+from nac.kit.mac import display_mac
 
 _WHOLE = re.compile(r"-?[0-9]{1,16}")
 _WORDS = {"true": True, "false": False, "": None}

@@ -11,14 +11,14 @@ from sqlalchemy.orm import Session
 
 from cli.output import Row
 from cli.time_options import SinceType
-from nac.clock import utc_now
-from nac.endpoints import service as endpoints
-from nac.endpoints.service import EndpointCriteria, EndpointWithSighting
-from nac.groups import ENDPOINT_GROUPS
-from nac.ids import TenantId
-from nac.mac import display_mac, is_random_mac
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.endpoints.service import EndpointCriteria, EndpointWithSighting
+from nac.inventory.groups import ENDPOINT_GROUPS
+from nac.kit.clock import utc_now
+from nac.kit.ids import TenantId
+from nac.kit.mac import display_mac, is_random_mac
 from nac.models import Endpoint
-from nac.sites import service as sites
+from nac.tenancy.sites import service as sites
 
 F = TypeVar("F", bound=Callable[..., object])
 _OPTIONS = (

@@ -9,9 +9,9 @@ import click
 
 from cli.commands.user import first_line
 from cli.errors import require_utf8
-from nac.errors import InvalidInput
-from nac.feeds.event_sources import EVENT_KINDS
-from nac.feeds.settings import FACILITIES, OUTCOMES, SEVERITIES
+from nac.kit.errors import InvalidInput
+from nac.logs.feeds.event_sources import EVENT_KINDS
+from nac.logs.feeds.settings import FACILITIES, OUTCOMES, SEVERITIES
 
 F = TypeVar("F", bound=Callable[..., object])
 _Option = Callable[[Any], Any]

@@ -5,9 +5,9 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from cli.output import Row
-from nac.feeds import sealed_settings
-from nac.feeds import service as feeds
-from nac.feeds.settings import SyslogSettings, parse_settings
+from nac.logs.feeds import sealed_settings
+from nac.logs.feeds import service as feeds
+from nac.logs.feeds.settings import SyslogSettings, parse_settings
 from nac.models import Feed
 
 _PEM = ("ca_certificate", "client_certificate")

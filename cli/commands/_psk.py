@@ -5,8 +5,8 @@ from typing import TypeVar
 
 import click
 
-from nac.endpoints.passphrases import generate_passphrase
-from nac.endpoints.service import UNSET, Unset
+from nac.inventory.endpoints.passphrases import generate_passphrase
+from nac.inventory.endpoints.service import UNSET, Unset
 
 F = TypeVar("F", bound=Callable[..., object])
 _OPTIONS = (

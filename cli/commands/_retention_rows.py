@@ -1,10 +1,10 @@
 """Rows for retention."""
 
 from cli.output import Row
+from nac.kit.sizes import format_size
+from nac.logs.log_tables import LogLimits
+from nac.logs.retention.plan import LogPlan
 from nac.models import RetentionHold, RetentionNotice
-from nac.retention.logs import LogLimits
-from nac.retention.plan import LogPlan
-from nac.sizes import format_size
 
 
 def retention_row(log: LogPlan) -> Row:

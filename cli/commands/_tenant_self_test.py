@@ -9,7 +9,7 @@ from cli.command_context import CommandContext
 from cli.errors import Refused
 from cli.output import Row, json_option, show_json, show_list
 from nac.models import SelfTest
-from nac.self_tests import service as self_tests
+from nac.onboarding.self_tests import service as self_tests
 
 _PATIENCE_SECONDS = 60
 _POLL_SECONDS = 0.2

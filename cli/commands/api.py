@@ -9,7 +9,7 @@ from cli import environment
 from cli.remote.client import ApiClient
 from cli.remote.commands import make_command
 from cli.remote.description import Operation, Operations
-from nac.errors import InvalidInput
+from nac.kit.errors import InvalidInput
 
 _URL, _TOKEN = "ADMIT_API_URL", "ADMIT_API_TOKEN"
 

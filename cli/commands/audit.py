@@ -14,16 +14,16 @@ from cli.command_context import CommandContext
 from cli.errors import require_utf8
 from cli.output import Row, escape_unprintable, format_value, json_option, show_json, show_one
 from cli.time_options import SinceType
-from nac.accounts.owners import Owner
-from nac.audit import chain_export, service
-from nac.audit.differences import list_differences
-from nac.audit.repository import AuditEntryFilter
-from nac.audit.verification import parse_known_head
-from nac.audit.verification import verify_export as verify_lines
-from nac.errors import InvalidInput
+from nac.core.access.owners import Owner
+from nac.core.audit import chain_export, service
+from nac.core.audit.differences import list_differences
+from nac.core.audit.repository import AuditEntryFilter
+from nac.core.audit.verification import parse_known_head
+from nac.core.audit.verification import verify_export as verify_lines
+from nac.kit.errors import InvalidInput
 from nac.models import AuditEntry
-from nac.msps import service as msps
-from nac.tenants import service as tenants
+from nac.tenancy.msps import service as msps
+from nac.tenancy.tenants import service as tenants
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PAGE = 500

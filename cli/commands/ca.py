@@ -20,9 +20,9 @@ from cli.output import Row, json_option, show_list, show_one, tenant_option
 from cli.time_options import moment_option
 from nac.certificates import external_authorities, offline_root, profiles, rollover
 from nac.certificates import service as certificates
-from nac.clock import utc_now
-from nac.errors import InvalidInput
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import TenantId
 from nac.models import CertificateAuthority
 
 

@@ -6,8 +6,8 @@ import click
 
 from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one
-from nac.cells import cell_admin
-from nac.cells.cell_admin import CellState
+from nac.tenancy.cells import cell_admin
+from nac.tenancy.cells.cell_admin import CellState
 
 
 @click.group()

@@ -21,9 +21,9 @@ from nac.certificates.errors import translate_pki_errors
 from nac.certificates.holders import find_holder
 from nac.certificates.issuance import IssuableProfile
 from nac.certificates.subject_names import add_dns_name
-from nac.clock import utc_now
-from nac.errors import InvalidInput
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import TenantId
 from nac.models import Certificate
 from pki.names import San, parse_san
 from pki.signing_requests import SigningRequest, read_signing_request

@@ -9,10 +9,10 @@ import click
 from cli.command_context import CommandContext
 from cli.commands._coa_rows import coa_row, short_coa_row
 from cli.output import ROW_ID, json_option, show_list, show_one, tenant_option
-from nac.coa_requests import service as coa_requests
-from nac.db.sort_orders import PageSpan
+from nac.kit.db.sort_orders import PageSpan
 from nac.models import CoaRequest
 from nac.models.coa_request import COA_STATES
+from nac.sessions.coa_requests import service as coa_requests
 
 _PAGE = 500
 

@@ -13,11 +13,11 @@ import click
 from cli.command_context import CommandContext
 from cli.output import Row, escape_unprintable, iterate_pages, json_option, tenant_option
 from cli.time_options import SinceType
-from nac.decisions import service as decisions
-from nac.decisions.service import DecisionLogRow, LoggedDecision
-from nac.mac import display_mac, normalise_mac
+from nac.engine.reasons import REASONS
+from nac.kit.mac import display_mac, normalise_mac
 from nac.pools.extent import ATTRIBUTE_BY_KIND as POOL_ATTRIBUTE
-from nac.reasons import REASONS
+from nac.sessions.decisions import service as decisions
+from nac.sessions.decisions.service import DecisionLogRow, LoggedDecision
 
 _PAGE = 500
 _NARROWEST = 80

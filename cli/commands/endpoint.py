@@ -16,9 +16,9 @@ from cli.commands._psk import passphrase_meant, psk_options
 from cli.output import json_option, show_list, show_one, tenant_option
 from cli.time_options import until_option
 from cli.verbs import add_verb
-from nac.endpoints import passphrases
-from nac.endpoints import service as endpoints
-from nac.endpoints.service import UNSET, Unset
+from nac.inventory.endpoints import passphrases
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.endpoints.service import UNSET, Unset
 
 _KNOWN = ("active", "blocked")
 _STATUSES = (*_KNOWN, "discovered", "ignored")

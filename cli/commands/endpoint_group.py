@@ -10,12 +10,12 @@ from cli.command_context import CommandContext
 from cli.commands._psk import passphrase_meant, psk_options
 from cli.group_command import group_command
 from cli.output import json_option, show_list, show_one, tenant_option
-from nac.endpoints import passphrases
-from nac.endpoints.group_rules import update_group_rule
-from nac.endpoints.rule_conditions import InvalidRule
-from nac.endpoints.service import Unset
 from nac.engine import PolicyErrors, parse_policy_text
-from nac.groups import ENDPOINT_GROUPS
+from nac.inventory.endpoints import passphrases
+from nac.inventory.endpoints.group_rules import update_group_rule
+from nac.inventory.endpoints.rule_conditions import InvalidRule
+from nac.inventory.endpoints.service import Unset
+from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.models import EndpointGroup
 
 command = group_command(ENDPOINT_GROUPS, members="endpoints")

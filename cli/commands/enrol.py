@@ -13,12 +13,12 @@ from cli.commands._client_profiles import CLIENT_PROFILES
 from cli.errors import Refused
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from cli.time_options import DurationType
-from nac.clock import utc_now
-from nac.enrolment import service as enrolment
-from nac.ids import TenantId
+from nac.certificates.enrolment import service as enrolment
+from nac.certificates.supplicants import service as supplicants
+from nac.kit.clock import utc_now
+from nac.kit.ids import TenantId
 from nac.models import EnrolmentSecret
-from nac.supplicants import service as supplicants
-from nac.tenants import service as tenants
+from nac.tenancy.tenants import service as tenants
 
 F = TypeVar("F", bound=Callable[..., object])
 _OF_ALL_SECRETS = (

@@ -15,15 +15,15 @@ from cli.commands._export_rows import export_row, short_export_row
 from cli.errors import Refused
 from cli.output import json_option, show_list, show_one, tenant_option
 from cli.time_options import SinceType
-from nac.clock import utc_now
-from nac.db.sort_orders import PageSpan
-from nac.errors import InvalidInput
-from nac.exports import service
-from nac.exports.export_folder import MANIFEST, ExportFolder
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import TenantId
+from nac.logs.exports import service
+from nac.logs.exports.export_folder import MANIFEST, ExportFolder
+from nac.logs.log_tables import EXPORTED_LOGS
 from nac.models import ExportJob
 from nac.models.export import EXPORT_FORMATS, EXPORT_STATES
-from nac.retention.logs import EXPORTED_LOGS
 
 _PAGE = 500
 _POLL_SECONDS = 0.5

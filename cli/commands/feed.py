@@ -11,10 +11,10 @@ from cli.commands import _feed_options as options
 from cli.commands._feed_rows import feed_row, whole_feed_row
 from cli.output import json_option, show_list, show_one, tenant_option
 from cli.time_options import DurationType, SinceType
-from nac.clock import utc_now
-from nac.feeds import service as feeds
-from nac.feeds.event_sources import list_kinds_without_events
-from nac.feeds.settings import AnyFeedSettings, SyslogSettings, WebhookSettings, parse_settings
+from nac.kit.clock import utc_now
+from nac.logs.feeds import service as feeds
+from nac.logs.feeds.event_sources import list_kinds_without_events
+from nac.logs.feeds.settings import AnyFeedSettings, SyslogSettings, WebhookSettings, parse_settings
 from nac.models import Feed
 
 name_argument = click.argument("name")

@@ -13,13 +13,13 @@ from cli.commands.user import first_line
 from cli.errors import Refused, require_utf8
 from cli.output import Row, escape_unprintable, json_option, show_list, show_one, tenant_option
 from cli.verbs import add_verb
-from nac.identities import service as sources
-from nac.identities.settings import SETTINGS_BY_KIND
-from nac.identities.source_probe import prepare_probe, run_probe
-from nac.identities.verifier_messages import VerificationResult
-from nac.ids import TenantId
+from nac.engine.reasons import get_reason
+from nac.inventory.identity_sources import service as sources
+from nac.inventory.identity_sources.settings import SETTINGS_BY_KIND
+from nac.inventory.identity_sources.source_probe import prepare_probe, run_probe
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
+from nac.kit.ids import TenantId
 from nac.models import IdentitySource
-from nac.reasons import get_reason
 
 settings_file_option = click.option(
     "--file",

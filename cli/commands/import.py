@@ -9,9 +9,9 @@ import click
 from cli.command_context import CommandContext
 from cli.errors import EXIT_INVALID_INPUT
 from cli.output import escape_unprintable, json_option, show_json, tenant_option
-from nac.bulk_rows import OnExisting
-from nac.imports import jobs, service
-from nac.imports.document import MAX_FILE_BYTES, ImportDocument, unreadable_at
+from nac.kit.bulk_rows import OnExisting
+from nac.onboarding.imports import jobs, service
+from nac.onboarding.imports.document import MAX_FILE_BYTES, ImportDocument, unreadable_at
 
 
 @click.command()

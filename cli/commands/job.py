@@ -8,7 +8,7 @@ import click
 from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one
 from cli.owners import owner_options, owner_scope
-from nac.jobs import service as jobs
+from nac.core.jobs import service as jobs
 from nac.models import Job
 
 

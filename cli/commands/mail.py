@@ -7,7 +7,7 @@ import click
 from cli import environment
 from cli.errors import Refused
 from cli.output import Row, escape_unprintable, json_option, show_json, show_list
-from nac.mail.mailbox import Mailbox, StoredMail
+from nac.core.mail.mailbox import Mailbox, StoredMail
 
 
 @click.group(invoke_without_command=True)

@@ -7,10 +7,10 @@ import click
 from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one
 from cli.owners import owner_options, owner_scope
-from nac.account_mails import service as account_mails
-from nac.accounts.permissions import permissions_at
-from nac.members import service as members
-from nac.members.service import Member
+from nac.accounts.account_mails import service as account_mails
+from nac.accounts.members import service as members
+from nac.accounts.members.service import Member
+from nac.core.access.permissions import permissions_at
 
 
 @click.group()

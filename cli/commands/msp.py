@@ -6,8 +6,8 @@ from cli.command_context import CommandContext
 from cli.errors import confirm
 from cli.output import Row, json_option, show_list, show_one
 from nac.models import Msp
-from nac.msps import lifecycle
-from nac.msps import service as msps
+from nac.onboarding import msp_lifecycle
+from nac.tenancy.msps import service as msps
 
 
 @click.group()
@@ -63,7 +63,7 @@ def suspend(slug: str, with_tenants: bool, as_json: bool) -> None:
     domain = CommandContext()
     with domain.platform() as session:
         msp_id = msps.require_by_slug(session, slug=slug).id
-        row = _row(lifecycle.suspend_msp(session, actor=domain.actor, msp_id=msp_id, with_tenants=with_tenants))
+        row = _row(msp_lifecycle.suspend_msp(session, actor=domain.actor, msp_id=msp_id, with_tenants=with_tenants))
     show_one(row, as_json=as_json)
 
 
@@ -75,7 +75,7 @@ def resume(slug: str, as_json: bool) -> None:
     domain = CommandContext()
     with domain.platform() as session:
         msp_id = msps.require_by_slug(session, slug=slug).id
-        row = _row(lifecycle.resume_msp(session, actor=domain.actor, msp_id=msp_id))
+        row = _row(msp_lifecycle.resume_msp(session, actor=domain.actor, msp_id=msp_id))
     show_one(row, as_json=as_json)
 
 
@@ -89,4 +89,4 @@ def delete(slug: str, yes: bool) -> None:
     domain = CommandContext()
     with domain.platform() as session:
         msp_id = msps.require_by_slug(session, slug=slug).id
-        lifecycle.delete_msp(session, actor=domain.actor, msp_id=msp_id)
+        msp_lifecycle.delete_msp(session, actor=domain.actor, msp_id=msp_id)

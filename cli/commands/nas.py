@@ -6,14 +6,14 @@ from sqlalchemy.orm import Session
 from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from cli.verbs import add_verb
-from nac.ids import TenantId
+from nac.engine.vendors import Vendor, all_vendors
+from nac.kit.ids import TenantId
 from nac.models import Nas, Site
-from nac.nases import service as nases
-from nac.nases.mab import MAB_PASSWORD_FORMS
-from nac.nases.notes import list_notes
-from nac.nases.signatures import SigningHistory, find_signing_histories, get_signing_history
-from nac.sites import service as sites
-from nac.vendors import Vendor, all_vendors
+from nac.policies.nas_notes import list_notes
+from nac.tenancy.nases import service as nases
+from nac.tenancy.nases.mab import MAB_PASSWORD_FORMS
+from nac.tenancy.nases.signatures import SigningHistory, find_signing_histories, get_signing_history
+from nac.tenancy.sites import service as sites
 
 _MAB_FORM = (
     "Password in MAB requests: the MAC address (mac, the default), a fixed text, the shared secret or none (empty)."

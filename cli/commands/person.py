@@ -8,9 +8,9 @@ from sqlalchemy.orm import Session
 
 from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one
+from nac.accounts.people import service as people
+from nac.accounts.sign_in import factor_reset, links, sign_ins
 from nac.models import Person
-from nac.people import service as people
-from nac.sign_in import factor_reset, links, sign_ins
 
 
 @click.group()

@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session
 from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from cli.time_options import DurationType
-from nac.db.sort_orders import PageSpan
-from nac.ids import TenantId
-from nac.mac import display_mac
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.ids import TenantId
+from nac.kit.mac import display_mac
 from nac.models import PoolAddress
 from nac.pools import service as pools
 from nac.pools.extent import ATTRIBUTE_BY_KIND, PoolKind

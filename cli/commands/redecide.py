@@ -13,9 +13,9 @@ from cli.command_context import CommandContext
 from cli.commands.policy.group import read_document, slug_option
 from cli.mistakes import report_policy_mistakes
 from cli.output import ROW_ID, escape_unprintable, json_option, show_json, show_list, show_one, tenant_option
-from nac.db.sort_orders import PageSpan
-from nac.errors import InvalidInput
-from nac.ids import TenantId
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import TenantId
 from nac.models import Redecision
 from nac.models.redecision import REDECISION_MODES
 from nac.policies import service as policies

@@ -16,13 +16,13 @@ from cli.commands._retention_rows import (
 )
 from cli.errors import confirm
 from cli.output import json_option, show_json, show_list, show_one, tenant_option
+from nac.kit.sizes import SIZE_UNITS
+from nac.logs.log_tables import DEFAULT_LIMITS, LOG_NAMES, LogLimits
+from nac.logs.retention import clock, holds, service
+from nac.logs.retention.plan import LogPlan
+from nac.logs.retention.service import DEFAULT, DefaultChoice
+from nac.logs.retention.terms import NOTICE_PERIOD
 from nac.models.export import EXPORT_FORMATS
-from nac.retention import clock, holds, service
-from nac.retention.logs import DEFAULT_LIMITS, LOG_NAMES, LogLimits
-from nac.retention.plan import LogPlan
-from nac.retention.service import DEFAULT, DefaultChoice
-from nac.retention.terms import NOTICE_PERIOD
-from nac.sizes import SIZE_UNITS
 
 _UNITS = {"": 1, **SIZE_UNITS}
 log_option = click.option("--log", type=click.Choice(LOG_NAMES), required=True, help="The log.")

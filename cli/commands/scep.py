@@ -9,10 +9,10 @@ from cryptography.hazmat.primitives import hashes
 from cli.command_context import CommandContext
 from cli.errors import require_utf8
 from cli.output import Row, json_option, show_one, tenant_option
-from nac.clock import utc_now
+from nac.certificates.scep import registration_authority, service, webhook_config
+from nac.certificates.scep.settings import WebhookSettings
+from nac.kit.clock import utc_now
 from nac.models import Certificate, ScepWebhook
-from nac.scep import registration_authority, service, webhook_config
-from nac.scep.settings import WebhookSettings
 
 
 @click.group()

@@ -7,12 +7,12 @@ import click
 
 from cli.command_context import CommandContext
 from cli.output import Row, iterate_pages, json_option, show_json, show_list, show_one, tenant_option
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 from nac.models.secret_rotation import ROTATION_END_ACTIONS, RotationEndAction
-from nac.secret_rotations import service as rotations
-from nac.secret_rotations.instructions import advise_nas, list_steps
-from nac.secret_rotations.service import RotationStatus
-from nac.snippets import service as snippets
+from nac.onboarding.snippets import service as snippets
+from nac.tenancy.secret_rotations import service as rotations
+from nac.tenancy.secret_rotations.instructions import advise_nas, list_steps
+from nac.tenancy.secret_rotations.service import RotationStatus
 
 _nas_option = click.option("--nas", default="", help="NAS with its own secret (default the tenant's secret).")
 _leave_option = click.option("--leave-behind", is_flag=True, help="Continue even if NASes still use the ending secret.")

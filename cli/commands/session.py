@@ -11,10 +11,10 @@ from cli.command_context import CommandContext
 from cli.commands._coa_rows import coa_row, read_changes, short_coa_row
 from cli.output import ROW_ID, Row, iterate_pages, json_option, show_list, show_one, tenant_option
 from cli.time_options import SinceType
-from nac.coa_requests import service as coa_requests
-from nac.mac import display_mac
+from nac.kit.mac import display_mac
 from nac.models.coa_request import CoaKind
 from nac.sessions import service as sessions
+from nac.sessions.coa_requests import service as coa_requests
 from nac.sessions.repository import SessionKey
 from nac.sessions.service import SessionView
 

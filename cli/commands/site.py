@@ -11,12 +11,12 @@ from cli.mistakes import report_policy_mistakes
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from cli.verbs import add_verb
 from nac.engine import parse_policy_text
-from nac.ids import TenantId
+from nac.kit.ids import TenantId
 from nac.models import Site
 from nac.policies import service as policies
 from nac.policies import site_settings
 from nac.policies.key_order import order_keys
-from nac.sites import service as sites
+from nac.tenancy.sites import service as sites
 
 
 @click.group()

@@ -4,7 +4,7 @@ import click
 
 from cli.command_context import CommandContext
 from cli.output import json_option, show_json, show_list, tenant_option
-from nac.snippets import service as snippets
+from nac.onboarding.snippets import service as snippets
 
 
 @click.group()

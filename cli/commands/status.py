@@ -14,8 +14,8 @@ from cli.output import show_json
 from cli.procfs import memory_kilobytes, started_at
 from cli.programs import PROGRAM_NAMES
 from cli.supervisor import ProgramState, Supervisor
-from nac.clock import epoch_microseconds
-from nac.settings import Settings
+from nac.kit.clock import epoch_microseconds
+from nac.kit.settings import Settings
 from radius.agent.probe import STATISTICS
 
 _LINE = 100

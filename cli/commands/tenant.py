@@ -12,17 +12,17 @@ from cli.command_context import CommandContext
 from cli.commands._tenant_self_test import self_test
 from cli.errors import Refused, confirm
 from cli.output import Row, json_option, show_list, show_one
-from nac.cells import service as cells
-from nac.clock import utc_now
-from nac.errors import InvalidInput
-from nac.ids import MspId
-from nac.methods import METHODS, TLS_VERSIONS, list_risks, parse_offer
+from nac.cellformat.methods import METHODS, TLS_VERSIONS, list_risks, parse_offer
+from nac.kit.clock import utc_now
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import MspId
 from nac.models import Slot, Tenant
-from nac.msps import service as msps
-from nac.provisioning import provision_tenant
-from nac.tenant_files import tenant_purge
-from nac.tenants import service as tenants
-from nac.trials.provisioning import TRIAL_MSP_SLUG as TRIALS
+from nac.onboarding import tenant_purge
+from nac.onboarding.provisioning import provision_tenant
+from nac.onboarding.trials.provisioning import TRIAL_MSP_SLUG as TRIALS
+from nac.tenancy.cells import service as cells
+from nac.tenancy.msps import service as msps
+from nac.tenancy.tenants import service as tenants
 
 
 @click.group()

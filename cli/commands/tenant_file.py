@@ -8,10 +8,10 @@ import click
 from cli.command_context import CommandContext
 from cli.commands.tenant import find_msp
 from cli.output import json_option, show_one
-from nac.cells import service as cells
-from nac.tenant_files.importer import import_tenant
-from nac.tenant_files.tenant_purge import open_stored_passphrase
-from nac.tenant_files.writer import write_tenant
+from nac.onboarding.tenant_files.importer import import_tenant
+from nac.onboarding.tenant_files.writer import write_tenant
+from nac.onboarding.tenant_purge import open_stored_passphrase
+from nac.tenancy.cells import service as cells
 
 _passphrase_option = click.option(
     "--passphrase-file",

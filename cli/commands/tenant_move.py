@@ -7,10 +7,10 @@ import click
 
 from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_one
-from nac.db import enter_tenant
-from nac.tenants import moves
-from nac.tenants import service as tenants
-from nac.tenants.moves import CellAddress, MoveStatus
+from nac.kit.db import enter_tenant
+from nac.tenancy.tenants import moves
+from nac.tenancy.tenants import service as tenants
+from nac.tenancy.tenants.moves import CellAddress, MoveStatus
 
 
 @click.group()

@@ -9,13 +9,13 @@ import click
 from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one
 from cli.owners import owner_options, owner_scope
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import Permission, permissions_at
+from nac.accounts.api_tokens import service as tokens
+from nac.accounts.api_tokens.token_text import TokenText
 from nac.accounts.roles import BUILT_IN_ROLES
-from nac.api_tokens import service as tokens
-from nac.api_tokens.token_text import TokenText
-from nac.clock import utc_now
-from nac.errors import InvalidInput
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import Permission, permissions_at
+from nac.kit.clock import utc_now
+from nac.kit.errors import InvalidInput
 from nac.models import ApiToken
 
 

@@ -7,12 +7,12 @@ from sqlalchemy.orm import Session
 
 from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one
-from nac.ids import TenantId
+from nac.kit.ids import TenantId
 from nac.models import Tenant, Trial
-from nac.tenants import service as tenants
-from nac.trials import lifecycle
-from nac.trials import service as trials
-from nac.trials.service import SignUpContext
+from nac.onboarding.trials import lifecycle
+from nac.onboarding.trials import service as trials
+from nac.onboarding.trials.service import SignUpContext
+from nac.tenancy.tenants import service as tenants
 
 
 @click.group()

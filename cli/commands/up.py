@@ -6,7 +6,7 @@ from cli import startup
 from cli.install import ensure_packages
 from cli.layout import make_layout, require_writable, var_dir
 from cli.progress import Progress
-from nac.settings import url_host
+from nac.kit.settings import url_host
 
 
 @click.command()

@@ -7,7 +7,7 @@ import click
 from cli.command_context import CommandContext
 from cli.output import json_option, show_list, tenant_option
 from cli.time_options import SinceType
-from nac.mac import display_mac
+from nac.kit.mac import display_mac
 from nac.sessions.usage import USAGE_DIMENSIONS, UsageDimension, list_usage
 
 

@@ -13,11 +13,11 @@ from cli.mistakes import report_row_mistakes
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from cli.time_options import valid_until_option
 from cli.verbs import add_verb
-from nac.groups import USER_GROUPS
-from nac.ids import TenantId
+from nac.inventory.groups import USER_GROUPS
+from nac.inventory.users import service as users
+from nac.kit.ids import TenantId
 from nac.models import User
-from nac.users import csv_import
-from nac.users import service as users
+from nac.onboarding.imports import user_file
 
 _NT_HASH = "Also store an encrypted NT hash. It allows logins as the user, and most passwords can be recovered from it."
 password_option = click.option("--password", help="Password (default: prompt).")
@@ -132,9 +132,9 @@ def add(
 
 
 def _import(domain: CommandContext, tenant: str, content: str, *, chap: bool, mschap: bool, as_json: bool) -> None:
-    refused = report_row_mistakes(csv_import.InvalidUserFile, as_json=as_json)
+    refused = report_row_mistakes(user_file.InvalidUserFile, as_json=as_json)
     with refused, domain.change(tenant) as (session, tenant_id):
-        count = csv_import.import_users(
+        count = user_file.import_users(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,

@@ -1,6 +1,6 @@
 """`./admit user-group`."""
 
 from cli.group_command import group_command
-from nac.groups import USER_GROUPS
+from nac.inventory.groups import USER_GROUPS
 
 command = group_command(USER_GROUPS, members="users")

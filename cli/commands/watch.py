@@ -8,13 +8,13 @@ import click
 from cli.command_context import CommandContext
 from cli.errors import Refused
 from cli.output import json_option, tenant_option
-from nac.events import event_values
-from nac.events.event_filter import EventFilter
-from nac.events.live_stream import LiveEvent, StreamNotice, listen
+from nac.kit.validation import require_mac
+from nac.logs.events import event_values
+from nac.logs.events.event_filter import EventFilter
+from nac.logs.events.live_stream import LiveEvent, StreamNotice, listen
 from nac.models import Nas
-from nac.nases import service as nases
-from nac.sites import service as sites
-from nac.validation import require_mac
+from nac.tenancy.nases import service as nases
+from nac.tenancy.sites import service as sites
 
 # Live events from agents.
 KINDS = ("authentication", "accounting", "coa", "alarm", "endpoint", "certificate")

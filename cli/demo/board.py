@@ -20,10 +20,10 @@ from cli.demo.scep import create_scep_access
 from cli.demo.seed import GUEST_USER, STAFF_USER, DemoTenant, seed
 from cli.demo.tools import ToolFailed
 from cli.layout import CHECKOUT, require_layout
-from nac.clock import utc_now
-from nac.mac import display_mac
-from nac.reasons import get_reason
-from nac.settings import Settings
+from nac.engine.reasons import get_reason
+from nac.kit.clock import utc_now
+from nac.kit.mac import display_mac
+from nac.kit.settings import Settings
 
 # Most of a check's time is the reject delay. The tools need only 20 ms of processor time each.
 _AT_ONCE = 12
@@ -40,7 +40,7 @@ class CheckResult:
     # Expected and actual reason in auth_log.
     expected_reason: str
     reason: str
-    # Text for a help desk about a reject (nac.reasons); otherwise "".
+    # Text for a help desk about a reject (nac.engine.reasons); otherwise "".
     title: str
     advice: str
     detail: str

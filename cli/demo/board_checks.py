@@ -20,7 +20,7 @@ from cli.demo.tools import (
     run_radclient,
     tls_supplicant,
 )
-from nac.mac import display_mac
+from nac.kit.mac import display_mac
 from radius.agent.conversations import ABANDONED_AFTER_MICROSECONDS
 
 # Seconds beyond the reject delay after which silence is certain.
@@ -35,7 +35,7 @@ _STAFF = f"permit VLAN {policy.STAFF_VLAN}"
 _EAP_REJECT = "reject, EAP-Failure"
 _NAS = ("NAS-Identifier", "demo-switch")
 
-# Formats of Cisco, Aruba, HP, Juniper and others (see nac.mac).
+# Formats of Cisco, Aruba, HP, Juniper and others (see nac.kit.mac).
 _NOTATIONS: tuple[Callable[[str], str], ...] = (
     lambda mac: display_mac(mac).upper().replace(":", "-"),
     display_mac,

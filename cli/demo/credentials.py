@@ -11,7 +11,7 @@ from cli.demo.files import FileWriter
 from nac.certificates import service as certificates
 from nac.certificates.errors import CertificateNotFound
 from nac.certificates.signing import SigningContext
-from nac.ids import TenantId
+from nac.kit.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
 from pki.bundles import certificates_pem
 from pki.errors import PkiError

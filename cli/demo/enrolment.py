@@ -6,8 +6,8 @@ from pathlib import Path
 from api.enrolment.server_certificate import authority_path
 from cli.command_context import CommandContext
 from cli.demo.files import FileWriter, read_text
-from nac.clock import utc_now
-from nac.enrolment import service as enrolment
+from nac.certificates.enrolment import service as enrolment
+from nac.kit.clock import utc_now
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from cli.command_context import CommandContext
-from nac.ids import TenantId
+from nac.kit.ids import TenantId
 from nac.models import AccountingLog, AuthLog, RadiusSession
 
 # The journal is shipped every 0.1 s.

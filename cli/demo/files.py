@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cli.account import Account, find_account, is_root
 from cli.files import make_folder
-from nac.private_files import write_private
+from nac.kit.private_files import write_private
 
 
 def file_owner() -> Account | None:

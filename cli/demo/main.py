@@ -5,8 +5,8 @@ import click
 from cli.command_context import CommandContext
 from cli.demo.board import Board, read_last_board, run_board
 from cli.demo.board_text import RESET_HINT, render_board, render_differences
-from nac.errors import AdmitError
-from nac.settings import Settings
+from nac.kit.errors import AdmitError
+from nac.kit.settings import Settings
 
 
 def main(*, json: bool, with_long: bool) -> int:

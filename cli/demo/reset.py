@@ -4,9 +4,9 @@ import shutil
 
 from cli.command_context import CommandContext
 from cli.demo.seed import MSP, TENANTS
-from nac.msps import service as msps
-from nac.tenant_files import tenant_purge
-from nac.tenants import service as tenants
+from nac.onboarding import tenant_purge
+from nac.tenancy.msps import service as msps
+from nac.tenancy.tenants import service as tenants
 
 
 def remove_tenants(domain: CommandContext) -> None:

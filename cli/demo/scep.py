@@ -3,9 +3,9 @@
 from datetime import timedelta
 
 from cli.command_context import CommandContext
-from nac.clock import utc_now
-from nac.enrolment import service as enrolment
-from nac.scep import service as scep
+from nac.certificates.enrolment import service as enrolment
+from nac.certificates.scep import service as scep
+from nac.kit.clock import utc_now
 
 _LIFE = timedelta(days=1)
 

@@ -26,21 +26,21 @@ from cli.demo.files import FileWriter, read_text
 from cli.demo.tokens import ensure_token
 from cli.demo.tools import RadiusServer, network_block, tls_supplicant
 from cli.errors import Refused
-from nac.accounts.owners import Owner
-from nac.cells import service as cells
 from nac.certificates.public_lookups import build_locations
-from nac.clock import utc_now
-from nac.endpoints import service as endpoints
-from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
-from nac.ids import MspId, TenantId
+from nac.core.access.owners import Owner
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.inventory.users import service as users
+from nac.kit.clock import utc_now
+from nac.kit.ids import MspId, TenantId
 from nac.models import Policy
-from nac.msps import service as msps
+from nac.onboarding.provisioning import provision_tenant
 from nac.policies import service as policies
 from nac.policies import site_settings
-from nac.provisioning import provision_tenant
-from nac.sites import service as sites
-from nac.tenants import service as tenants
-from nac.users import service as users
+from nac.tenancy.cells import service as cells
+from nac.tenancy.msps import service as msps
+from nac.tenancy.sites import service as sites
+from nac.tenancy.tenants import service as tenants
 
 MSP = "demo"
 TENANTS = ("alpha", "bravo")

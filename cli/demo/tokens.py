@@ -6,12 +6,12 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from cli.demo.files import FileWriter, read_text
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import permissions_at
+from nac.accounts.api_tokens import service as tokens
+from nac.accounts.api_tokens.token_text import TokenText
 from nac.accounts.roles import BUILT_IN_ROLES
-from nac.api_tokens import service as tokens
-from nac.api_tokens.token_text import TokenText
-from nac.clock import utc_now
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import permissions_at
+from nac.kit.clock import utc_now
 
 _LASTS = timedelta(days=90)
 _LEFT = timedelta(days=1)

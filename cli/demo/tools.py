@@ -14,8 +14,8 @@ from typing import Literal
 
 from cli.demo.responses import Attributes, RadiusResponse, parse_eapol_output, parse_radclient_output
 from loadtest import packet
-from nac.errors import AdmitError
-from nac.request_sources import DEMO_ADDRESS
+from nac.kit.errors import AdmitError
+from nac.kit.request_sources import DEMO_ADDRESS
 
 # Additional seconds after a tool's own timeout, because it may wait for a processor.
 _GRACE_SECONDS = 5.0

@@ -1,4 +1,4 @@
-"""Calls of an API over HTTP with a token. Errors of the API become errors of `nac.errors`."""
+"""Calls of an API over HTTP with a token. Errors of the API become errors of `nac.kit.errors`."""
 
 import json
 import ssl
@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx
 
 from cli.remote.description import Document, Operation
-from nac.errors import AdmitError, Conflict, Forbidden, InvalidInput, NotFound, SeveralMistakes, Unavailable
+from nac.kit.errors import AdmitError, Conflict, Forbidden, InvalidInput, NotFound, SeveralMistakes, Unavailable
 
 _SECONDS = 60.0
 # Remedies for commands instead of the API's.
@@ -43,7 +43,7 @@ class ApiClient:
 
     @contextmanager
     def call(self, operation: Operation, given: "RequestArguments") -> Iterator[httpx.Response]:
-        """Response with its body unread. Raises errors of `nac.errors` for problems."""
+        """Response with its body unread. Raises errors of `nac.kit.errors` for problems."""
         path = operation.path
         for name, value in given.path.items():
             path = path.replace(f"{{{name}}}", quote(value, safe=":"))

@@ -11,7 +11,7 @@ import httpx
 from cli.output import show_list, show_one
 from cli.remote.client import ApiClient, RequestArguments, read_json
 from cli.remote.description import Operation, OperationInput
-from nac.errors import InvalidInput
+from nac.kit.errors import InvalidInput
 
 _TYPES: dict[str, click.ParamType[Any]] = {"integer": click.INT, "number": click.FLOAT, "boolean": click.BOOL}
 _CHUNK = 64 * 1024

@@ -26,9 +26,9 @@ from loadtest.api import data_set, http_load, plans, read_costs
 from loadtest.api.searches import Search, log_searches, other_lists
 from loadtest.private_installation import PrivateInstallation
 from loadtest.processes import BenchError, ProcessTree, cpu_seconds
-from nac.errors import AdmitError
-from nac.ids import TenantId
-from nac.settings import Settings
+from nac.kit.errors import AdmitError
+from nac.kit.ids import TenantId
+from nac.kit.settings import Settings
 from tests.api.app_server import serve_app
 
 _TARGET_MILLISECONDS = 150.0

@@ -13,11 +13,11 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Engine
 
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import PermissionLevel, permissions_at
-from nac.api_tokens import service as tokens
-from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
+from nac.accounts.api_tokens import service as tokens
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import PermissionLevel, permissions_at
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, session_scope
 
 # The n-th tenant has 1/n^1.1 of the first one's rows: of 200 tenants, the first has a fifth of all.
 _STEEPNESS = 1.1

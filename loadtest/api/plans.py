@@ -11,8 +11,8 @@ from psycopg import sql
 from sqlalchemy import Engine, event, text
 from sqlalchemy.orm import Session
 
-from nac.db import TenantScope, driver_connection, session_scope
-from nac.ids import TenantId
+from nac.kit.db import TenantScope, driver_connection, session_scope
+from nac.kit.ids import TenantId
 
 _LOGS = ("auth_log", "accounting_log", "session_history", "usage_hours")
 

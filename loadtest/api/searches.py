@@ -5,7 +5,7 @@ from datetime import timedelta
 from urllib.parse import urlencode
 
 from loadtest.api.data_set import LOST_DEVICE
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 
 _MONTHS = timedelta(days=120)
 

@@ -30,8 +30,8 @@ from loadtest.systems import MAB_WINDOW
 from loadtest.tally import RunResult
 from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant, policy_document
 from loadtest.workloads import BenchDevice, PapRequest, mab_request
-from nac.db import TenantScope, session_scope
-from nac.ids import TenantId
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.ids import TenantId
 from nac.policies import service as policies
 
 # Jobs by default.

@@ -4,7 +4,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from nac.journal.records import AccountingRecord
+from nac.cellformat.journal.records import AccountingRecord
 from radius.agent.accounting_parser import ParsedAccounting
 from radius.agent.live_feed import LiveBatch
 from radius.agent.session_maintenance import SessionMaintenance

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import psycopg
 
-from nac.db import make_engine, set_process_engine
-from nac.settings import load_settings
+from nac.kit.db import make_engine, set_process_engine
+from nac.kit.settings import load_settings
 from worker.app import app
 from worker.priority import lower_connection_priority, lower_priority
 

@@ -11,8 +11,8 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 
-from nac.clock import epoch_seconds
-from nac.journal.records import AccountingRecord
+from nac.cellformat.journal.records import AccountingRecord
+from nac.kit.clock import epoch_seconds
 
 SESSIONS_PER_NAS = 200
 NASES_PER_SITE = 20

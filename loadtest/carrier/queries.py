@@ -13,9 +13,9 @@ from loadtest.generator_processes import run_in_processes
 from loadtest.micro.journal_shipping import make_cell
 from loadtest.processes import BenchError
 from loadtest.tally import RunResult
-from nac.db import TenantScope, make_engine, session_scope
-from nac.db.server_settings import compute_server_settings
-from nac.ids import TenantId
+from nac.kit.db import TenantScope, make_engine, session_scope
+from nac.kit.db.server_settings import compute_server_settings
+from nac.kit.ids import TenantId
 from nac.sessions import service as sessions
 from radius.agent.memory import available_bytes
 from tests.postgres import Cluster

@@ -21,10 +21,10 @@ from loadtest.carrier.tables import Row
 from loadtest.micro.journal_records import RECORDS_PER_SESSION, accounting_record
 from loadtest.micro.journal_shipping import TENANTS, make_cell
 from loadtest.processes import BenchError
-from nac.clock import epoch_microseconds
-from nac.db.server_settings import compute_server_settings
-from nac.journal.records import AccountingRecord
-from nac.journal.segment import JournalWriter
+from nac.cellformat.journal.records import AccountingRecord
+from nac.cellformat.journal.segment import JournalWriter
+from nac.kit.clock import epoch_microseconds
+from nac.kit.db.server_settings import compute_server_settings
 from radius.agent.alarms import Alarms
 from radius.agent.journal_shipper import Shipper, shipping_engine
 from radius.agent.memory import available_bytes

@@ -19,10 +19,10 @@ from nac.certificates import expiry
 from nac.certificates.authorities import create_tenant_authorities
 from nac.certificates.service import ORDERS, issue_client, list_certificates
 from nac.certificates.signing import SigningContext
-from nac.clock import utc_now
-from nac.db import TenantScope, make_engine, session_scope
-from nac.ids import TenantId
-from nac.secrets import RawKey, Sealer
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, make_engine, session_scope
+from nac.kit.ids import TenantId
+from nac.kit.secrets import RawKey, Sealer
 from pki.keys import PublicKey, generate_key
 from tests.postgres import Cluster, Database
 

@@ -21,13 +21,13 @@ from sqlalchemy import Engine
 
 from loadtest.micro.journal_records import auth_record
 from loadtest.micro.journal_shipping import cpu_seconds, find_backend, make_cell, ship, write_journal
-from nac.db import TenantScope, make_engine, session_scope
-from nac.feeds import service
-from nac.feeds.delivery import DeliveryContext, deliver_feed
-from nac.feeds.settings import AnyFeedSettings, SyslogSettings, WebhookSettings
-from nac.ids import TenantId
-from nac.outbound.reach import OutboundReach
-from nac.secrets import RawKey, Sealer
+from nac.kit.db import TenantScope, make_engine, session_scope
+from nac.kit.ids import TenantId
+from nac.kit.outbound.reach import OutboundReach
+from nac.kit.secrets import RawKey, Sealer
+from nac.logs.feeds import service
+from nac.logs.feeds.delivery import DeliveryContext, deliver_feed
+from nac.logs.feeds.settings import AnyFeedSettings, SyslogSettings, WebhookSettings
 from radius.agent.streams import AuthStream
 from tests.feeds.certificates import Pair, self_signed, server_context
 from tests.postgres import Cluster, Database

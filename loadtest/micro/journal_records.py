@@ -2,8 +2,8 @@
 
 from uuid import UUID
 
-from nac.clock import epoch_microseconds
-from nac.journal.records import AccountingRecord, AuthRecord
+from nac.cellformat.journal.records import AccountingRecord, AuthRecord
+from nac.kit.clock import epoch_microseconds
 
 _SITE = "0b0b8b7e-5a34-4a4e-8a55-0d6a4c1f5b11"
 _NAS = "5f0c9a44-1a0b-4c43-9c0e-7a2b3c4d5e6f"

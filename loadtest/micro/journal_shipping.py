@@ -20,10 +20,10 @@ from uuid import UUID, uuid4
 import psycopg
 
 from loadtest.micro.journal_records import accounting_record, auth_record
-from nac.events.live_stream import connect_redis, interest_key
-from nac.ids import CellId
-from nac.journal.records import JournalRecord
-from nac.journal.segment import JournalWriter
+from nac.cellformat.journal.records import JournalRecord
+from nac.cellformat.journal.segment import JournalWriter
+from nac.kit.ids import CellId
+from nac.logs.events.live_stream import connect_redis, interest_key
 from radius.agent.alarms import Alarms
 from radius.agent.journal_shipper import Shipper, shipping_engine
 from radius.agent.live_feed import LiveFeed

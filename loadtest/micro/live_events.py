@@ -22,9 +22,9 @@ from loadtest.processes import BenchError, ProcessTree, cpu_seconds
 from loadtest.radius_client import RadiusClient
 from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant
 from loadtest.workloads import BenchDevice, mab_source
-from nac.clock import epoch_microseconds
-from nac.decisions.recorded_requests import to_microseconds
-from nac.events.live_stream import (
+from nac.kit.clock import epoch_microseconds
+from nac.kit.ids import TenantId
+from nac.logs.events.live_stream import (
     MAX_ENTRIES,
     MAX_ENTRY_EVENTS,
     LiveEvent,
@@ -33,7 +33,7 @@ from nac.events.live_stream import (
     connect_redis,
     listen,
 )
-from nac.ids import TenantId
+from nac.sessions.decisions.recorded_requests import to_microseconds
 from tests.redis_server import RedisServer
 
 _PACES = {"now and then": 7, "loaded": 1_000}

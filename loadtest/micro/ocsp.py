@@ -35,8 +35,8 @@ from loadtest.processes import (
     wait_until,
 )
 from nac.certificates.service import revoke_certificate
-from nac.clock import utc_now
-from nac.db import TenantScope, make_engine, session_scope
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, make_engine, session_scope
 from tests.api.conftest import publish_all
 from tests.factories.certificates import MASTER_KEY, Certified, certify
 from tests.factories.tenancy import make_platform, make_tenant
@@ -195,7 +195,7 @@ def prepared_tenant() -> Iterator[tuple[Database, Certified, OcspRequests]]:
 def public_server(database: Database, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """The public application on a core of its own."""
     key, log, api_port = folder / "master.key", folder / "log", first_of_free_ports(3)
-    # The second of three: nac.settings.
+    # The second of three: nac.kit.settings.
     port = api_port + 1
     key.write_text(MASTER_KEY.hex())
     key.chmod(0o600)

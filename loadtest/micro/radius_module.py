@@ -17,9 +17,7 @@ from pathlib import Path
 import msgspec
 
 from loadtest.micro import radiusd_stand_in
-from nac.clock import epoch_microseconds
-from nac.pools.claims import allocate_entries
-from nac.replica.records import (
+from nac.cellformat.replica.records import (
     EndpointRecord,
     PolicyRecord,
     PoolLeaseRecord,
@@ -28,7 +26,9 @@ from nac.replica.records import (
     SiteRecord,
     SlotRecord,
 )
-from nac.replica.store import ReplicaWriter, WriteBatch
+from nac.cellformat.replica.store import ReplicaWriter, WriteBatch
+from nac.kit.clock import epoch_microseconds
+from nac.pools.claims import allocate_entries
 
 ENDPOINTS = 50_000
 RULES = 20
@@ -136,7 +136,7 @@ def main() -> int:
 def _run(root: Path, count: int, *, profile: bool) -> None:
     import os
 
-    from nac.secrets import MasterKeyFile
+    from nac.kit.secrets import MasterKeyFile
     from radius.module.settings import ModuleSettings
 
     MasterKeyFile.create(root / "key")

@@ -14,8 +14,8 @@ import psycopg
 from sqlalchemy import Engine
 
 from loadtest.micro.journal_shipping import make_cell
-from nac.db import TenantScope, make_engine, session_scope
-from nac.ids import TenantId
+from nac.kit.db import TenantScope, make_engine, session_scope
+from nac.kit.ids import TenantId
 from nac.redecisions import runner
 from nac.redecisions.settings import TenantRedecisionSettings
 from tests.postgres import Cluster, Database

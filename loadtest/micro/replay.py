@@ -14,12 +14,12 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from loadtest.micro.engine import RULES, document
-from nac.cells import service as cells
-from nac.db import CellScope, TenantScope, make_engine, session_scope
-from nac.dictionary import read_dictionary, to_json
-from nac.ids import CellId, TenantId
+from nac.engine.dictionary import read_dictionary, to_json
+from nac.kit.db import CellScope, TenantScope, make_engine, session_scope
+from nac.kit.ids import CellId, TenantId
 from nac.policies.comparison import ReplayBaseline
 from nac.policies.replays import Replay, replay_policy
+from nac.tenancy.cells import service as cells
 from radius.agent.cell import DICTIONARY_FILE
 from tests.postgres import Cluster, Database
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import psycopg
 
 from loadtest.micro.journal_shipping import make_cell
-from nac.db import make_engine
-from nac.replica.store import ReplicaReader, ReplicaWriter
+from nac.cellformat.replica.store import ReplicaReader, ReplicaWriter
+from nac.kit.db import make_engine
 from radius.agent.alarms import Alarms
 from radius.agent.replica_sync import ReplicaSync
 from tests.postgres import Cluster

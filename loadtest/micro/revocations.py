@@ -23,8 +23,8 @@ from loadtest.radius_client import RadiusClient, Source
 from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant
 from loadtest.workloads import BENCH_NAS
 from nac.certificates import service as certificates
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
 
 VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _MAX_SECONDS = 10

@@ -19,7 +19,7 @@ from pathlib import Path
 from loadtest import packet
 from loadtest.packet import Secret, attribute
 from loadtest.processes import LOOPBACK, free_ports
-from nac.identities.verifier_messages import VerificationResult
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from radius.verifier.server import VerifierServer, listen
 
 SLOW_SECONDS = 10.0

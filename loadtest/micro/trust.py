@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from loadtest.certificates import BenchAuthority
 from loadtest.micro import radiusd_stand_in
-from nac.clock import epoch_seconds
-from nac.replica.records import CertificateRecord, IssuerRecord, SlotRecord, TrustedAuthority
-from nac.replica.store import ReplicaReader, ReplicaWriter
+from nac.cellformat.replica.records import CertificateRecord, IssuerRecord, SlotRecord, TrustedAuthority
+from nac.cellformat.replica.store import ReplicaReader, ReplicaWriter
+from nac.kit.clock import epoch_seconds
 from pki.openssl_names import subject_line
 from pki.signatures import public_key_der
 

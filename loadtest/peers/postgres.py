@@ -11,7 +11,7 @@ from psycopg.sql import SQL, Identifier
 from loadtest import processes
 from loadtest.peers.freeradius import RADDB
 from loadtest.processes import BenchError
-from nac.db.server_settings import compute_server_settings
+from nac.kit.db.server_settings import compute_server_settings
 from radius.agent.memory import available_bytes
 
 # As Admit's own cluster is set; fsync and synchronous_commit are on by default, here and there.

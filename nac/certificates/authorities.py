@@ -21,10 +21,10 @@ from nac.certificates.issuance import issue_server, require_server_names
 from nac.certificates.server_names import SERVER_PROFILE
 from nac.certificates.signing import SigningContext
 from nac.certificates.subject_names import default_server_name, subject_organisation
-from nac.db import commit_intent
-from nac.db.sort_orders import PageSpan
-from nac.errors import AlreadyExists
-from nac.ids import TenantId
+from nac.kit.db import commit_intent
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import AlreadyExists
+from nac.kit.ids import TenantId
 from nac.models import Certificate, CertificateAuthority, Tenant
 
 

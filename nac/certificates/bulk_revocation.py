@@ -13,17 +13,17 @@ from cryptography import x509
 from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
 from nac.certificates import intents, repository
 from nac.certificates.errors import CertificateStatusConflict
 from nac.certificates.service import HOLD_REASON, REVOCATION_REASONS, RevocationReason, require_authority
 from nac.certificates.status_changes import record_status_change
-from nac.coa_requests import request_queue
-from nac.endpoints.service import require_by_mac
-from nac.errors import InvalidInput
-from nac.ids import TenantId
+from nac.core.audit import service as audit
+from nac.inventory.endpoints.service import require_by_mac
+from nac.inventory.users.service import require_by_name
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority
-from nac.users.service import require_by_name
+from nac.sessions.coa_requests import request_queue
 from pki.serials import serial_bytes
 
 BATCH_SIZE = 1_000

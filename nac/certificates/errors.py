@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from nac.errors import AdmitError, Conflict, InvalidInput, NotFound, Unavailable
+from nac.kit.errors import AdmitError, Conflict, InvalidInput, NotFound, Unavailable
 from pki.errors import PkiError, TokenRefused, TokenUnavailable
 
 

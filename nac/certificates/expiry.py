@@ -14,9 +14,9 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
 from nac.certificates.expiry_windows import EXPIRY_WINDOW_DAYS
-from nac.ids import TenantId
+from nac.core.audit import service as audit
+from nac.kit.ids import TenantId
 
 ExpiringKind = Literal["authority", "server", "client"]
 EXPIRING_KINDS: tuple[ExpiringKind, ...] = get_args(ExpiringKind)

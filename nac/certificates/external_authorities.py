@@ -11,13 +11,13 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.authorities import require_authority
-from nac.errors import InvalidInput
-from nac.ids import TenantId
+from nac.core.audit import service as audit
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import TenantId
+from nac.kit.validation import require_web_address
 from nac.models import CertificateAuthority, ExternalCertificate, StatusSource
-from nac.validation import require_web_address
 from pki.errors import UploadNotReadable
 from pki.issuance import key_identifier
 from pki.names import read_common_name

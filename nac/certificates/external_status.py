@@ -16,11 +16,11 @@ from sqlalchemy import ColumnElement, Engine, delete, func, or_, select, text, t
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from nac.coa_requests import request_queue
-from nac.db import TenantScope, session_scope
-from nac.ids import TenantId
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.ids import TenantId
+from nac.kit.outbound.http_client import FetchFailed, HttpClient
 from nac.models import CertificateAuthority, ExternalCertificate, ExternalStatus, StatusSource
-from nac.outbound.http_client import FetchFailed, HttpClient
+from nac.sessions.coa_requests import request_queue
 from pki.errors import StatusNotUsable
 from pki.external_status import (
     MAX_CRL_BYTES,

@@ -1,6 +1,6 @@
 """Creation of authorities in two steps: `reserve_authority` records the signature to make, `sign_*` makes it.
 
-The caller commits in between (`nac.db.commit_intent`). The record has key, name and serial number. So a key that a
+The caller commits in between (`nac.kit.db.commit_intent`). The record has key, name and serial number. So a key that a
 token made for an abandoned signature can be identified and removed.
 """
 
@@ -15,13 +15,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound, CertificateStatusConflict, translate_pki_errors
 from nac.certificates.profiles import get_certificate_settings, require_profile
 from nac.certificates.public_lookups import build_locations
 from nac.certificates.signing import AuthorityKey, SigningContext, build_issuer
-from nac.ids import TenantId
+from nac.core.audit import service as audit
+from nac.kit.ids import TenantId
 from nac.models import AuthorityIntent, CertificateAuthority
 from pki.issuance import issue, issue_root, key_identifier
 from pki.names import read_common_name, subject_name

@@ -6,11 +6,11 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.endpoints.service import require_by_mac
-from nac.ids import TenantId
-from nac.mac import display_mac
+from nac.inventory.endpoints.service import require_by_mac
+from nac.inventory.users.service import require_by_name
+from nac.kit.ids import TenantId
+from nac.kit.mac import display_mac
 from nac.models import Certificate, Endpoint, User
-from nac.users.service import require_by_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, func, select, text, true, update
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
 from nac.certificates.status_changes import record_status_change
-from nac.ids import TenantId
+from nac.core.audit import service as audit
+from nac.kit.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, EnrolmentSecret
 
 # Signing takes milliseconds, with a slow token seconds. Older intents are stale, and another request with the same

@@ -14,7 +14,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy.orm import Session, SessionTransaction
 
-from nac.audit import service as audit
 from nac.certificates import intents, repository
 from nac.certificates.errors import (
     AuthorityNotFound,
@@ -28,9 +27,10 @@ from nac.certificates.profiles import get_certificate_settings, resolve_profile
 from nac.certificates.public_lookups import build_locations
 from nac.certificates.server_names import SERVER_PROFILE, require_no_server_name
 from nac.certificates.signing import SigningContext, build_issuer
-from nac.db import commit_intent
-from nac.errors import Conflict
-from nac.ids import TenantId
+from nac.core.audit import service as audit
+from nac.kit.db import commit_intent
+from nac.kit.errors import Conflict
+from nac.kit.ids import TenantId
 from nac.models import Certificate
 from pki.errors import PkiError
 from pki.issuance import Issuer, check_sans, issue, plan_validity

@@ -22,9 +22,9 @@ from nac.certificates.publication import list_subordinate_revocations, signer_co
 from nac.certificates.status_changes import build_revocation
 from nac.certificates.status_listener import StatusListener
 from nac.certificates.status_lookup import StatusLookup
-from nac.db import AuthorityScope, session_scope
+from nac.kit.db import AuthorityScope, session_scope
+from nac.kit.secrets import Sealer
 from nac.models import CertificateAuthority, OcspSignerRow
-from nac.secrets import Sealer
 from pki.errors import OcspRequestMalformed
 from pki.keys import load_key
 from pki.ocsp import CertificateStatus, IssuerHashes, OcspRefusal, OcspRequest, OcspSigner, encode_refusal, read_request
@@ -161,7 +161,7 @@ class OcspResponder:
         return self._answer(authority_id, authority, data, request, statuses, now)
 
     def answer(self, authority_id: UUID, data: bytes, *, now: datetime) -> OcspResponse:
-        """Return the response to `data`, using the database. Raises errors of nac.errors if it is not available."""
+        """Return the response to `data`, using the database. Raises errors of nac.kit.errors if it is not available."""
         try:
             request = read_request(data)
         except OcspRequestMalformed:

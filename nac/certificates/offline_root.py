@@ -3,7 +3,6 @@
 from cryptography import x509
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.errors import (
     AuthorityKeyAway,
@@ -13,8 +12,9 @@ from nac.certificates.errors import (
     translate_pki_errors,
 )
 from nac.certificates.signing import SigningContext
-from nac.errors import AlreadyExists
-from nac.ids import TenantId
+from nac.core.audit import service as audit
+from nac.kit.errors import AlreadyExists
+from nac.kit.ids import TenantId
 from nac.models import CertificateAuthority
 from pki.keys import encrypted_key_pem, is_same_public_key, load_encrypted_key
 

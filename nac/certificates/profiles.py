@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
 from nac.certificates import repository
-from nac.errors import InvalidInput, NotFound
-from nac.ids import TenantId
+from nac.core.audit import service as audit
+from nac.kit.errors import InvalidInput, NotFound
+from nac.kit.ids import TenantId
 from nac.models import CertificateSettings
 from pki.errors import ProfileErrors
 from pki.profiles import PROFILES, CertificateProfile, adjust_profile

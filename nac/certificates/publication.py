@@ -14,15 +14,15 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import delete, func, or_, select, text
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound, translate_pki_errors
 from nac.certificates.profiles import require_profile
 from nac.certificates.public_lookups import build_locations
 from nac.certificates.signing import SigningContext, build_issuer
 from nac.certificates.status_changes import STATUS_CHANNEL, build_revocation
-from nac.db import commit_intent
-from nac.ids import TenantId
+from nac.core.audit import service as audit
+from nac.kit.db import commit_intent
+from nac.kit.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
 from pki.crl import build_crl
 from pki.issuance import issue

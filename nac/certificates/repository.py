@@ -21,13 +21,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session, aliased
 
-from nac.db.bounded_search import BoundedPage, search_bounded
-from nac.db.sort_orders import PageSpan, SortOrders
-from nac.db.text_search import contains_text
-from nac.errors import NotFound
-from nac.ids import TenantId
+from nac.cellformat.self_test_ticket import SELF_TEST_PROFILE
+from nac.kit.db.bounded_search import BoundedPage, search_bounded
+from nac.kit.db.sort_orders import PageSpan, SortOrders
+from nac.kit.db.text_search import contains_text
+from nac.kit.errors import NotFound
+from nac.kit.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, CertificateSettings, Tenant
-from nac.self_tests.ticket import SELF_TEST_PROFILE
 
 # Each has an index, because a tenant can have hundreds of thousands.
 ORDERS = SortOrders(

@@ -11,7 +11,6 @@ from uuid import UUID
 from cryptography import x509
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.errors import AuthorityKeyAway, CertificateStatusConflict
 from nac.certificates.hierarchy import (
@@ -31,9 +30,10 @@ from nac.certificates.server_names import SERVER_PROFILE
 from nac.certificates.server_renewal import expected_server_names
 from nac.certificates.signing import SigningContext
 from nac.certificates.subject_names import subject_organisation
-from nac.db import commit_intent
-from nac.errors import Conflict
-from nac.ids import TenantId
+from nac.core.audit import service as audit
+from nac.kit.db import commit_intent
+from nac.kit.errors import Conflict
+from nac.kit.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
 from pki.names import read_organisation
 

@@ -9,15 +9,15 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.authorities import first_server_names
 from nac.certificates.errors import CertificateStatusConflict
 from nac.certificates.issuance import CertificateReservation, get_dns_names, reserve_server, sign_server
 from nac.certificates.server_names import SERVER_PROFILE
 from nac.certificates.signing import SigningContext
-from nac.db import commit_intent
-from nac.ids import TenantId
+from nac.core.audit import service as audit
+from nac.kit.db import commit_intent
+from nac.kit.ids import TenantId
 from nac.models import Certificate, CertificateAuthority, Tenant
 
 _MAX_LEAD = timedelta(days=45)

@@ -8,7 +8,6 @@ from typing import Literal, get_args
 from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
 from nac.certificates import intents, repository
 from nac.certificates.authorities import (
     create_tenant_authorities,
@@ -29,12 +28,13 @@ from nac.certificates.issuance import (
 )
 from nac.certificates.repository import ORDERS as ORDERS
 from nac.certificates.status_changes import record_status_change
-from nac.coa_requests import request_queue
-from nac.db.bounded_search import BoundedPage
-from nac.db.sort_orders import PageSpan
-from nac.errors import InvalidInput
-from nac.ids import TenantId
+from nac.core.audit import service as audit
+from nac.kit.db.bounded_search import BoundedPage
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import TenantId
 from nac.models import Certificate
+from nac.sessions.coa_requests import request_queue
 
 __all__ = [
     "REVOCATION_REASONS",
@@ -166,7 +166,7 @@ def search_certificates(
     which: ColumnElement[bool] | None = None,
     span: PageSpan,
 ) -> BoundedPage[Certificate]:
-    """Search like `list_certificates`, within the time of one response (nac.db.bounded_search). `which` comes from
+    """Search like `list_certificates`, within the time of one response (nac.kit.db.bounded_search). `which` comes from
     `revoking.issued_to`."""
     return repository.search_certificates(
         session, tenant_id, status=status, profile=profile, name=name, which=which, span=span

@@ -16,9 +16,9 @@ from cryptography import x509
 
 from nac.certificates.errors import AuthorityKeyAway, KeyStoreRefused, translate_pki_errors
 from nac.certificates.profiles import KeyStoreChoice, KeyStoreName
+from nac.kit.secrets import MasterKeyFile, Sealer
+from nac.kit.settings import Settings
 from nac.models import CertificateAuthority
-from nac.secrets import MasterKeyFile, Sealer
-from nac.settings import Settings
 from pki.issuance import Issuer
 from pki.keys import KeyKind, PrivateKey, generate_key, key_pem, load_key
 from pki.pkcs11_tokens import Pkcs11Token

@@ -12,7 +12,7 @@ from psycopg import sql
 from sqlalchemy import Engine
 
 from nac.certificates.status_changes import STATUS_CHANNEL
-from nac.db import connect
+from nac.kit.db import connect
 
 _log = logging.getLogger("admit.status")
 

@@ -9,8 +9,8 @@ from uuid import UUID
 import psycopg
 from sqlalchemy import Engine
 
-from nac.db import connect
-from nac.errors import DatabaseUnavailable
+from nac.kit.db import connect
+from nac.kit.errors import DatabaseUnavailable
 
 # Prepared on first use per connection. The function returns the rows that AuthorityScope would see.
 _STATUSES_SQL = "SELECT * FROM certificate_statuses(%s, %s)"

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from nac.certificates import repository
 from nac.certificates.external_authorities import require_external_authority
 from nac.certificates.external_status import list_due_crls, list_due_queries
-from nac.ids import TenantId
+from nac.kit.ids import TenantId
 from nac.models import CertificateAuthority, ExternalCertificate, StatusSource
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from nac.vendors import vendor_name
+from nac.engine.vendors import vendor_name
 
 # open: text, a whole number or a boolean, depending on the condition.
 AttributeKind = Literal["text", "boolean", "mac", "address", "number", "open", "time"]

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from nac.engine.conditions import JsonValue
 from nac.engine.matchers import Attributes, Scalar
 from nac.engine.outcome import Verdict
-from nac.vendors import AttributeTemplate, PoolAssignment, ReplyPair
+from nac.engine.vendors import AttributeTemplate, PoolAssignment, ReplyPair
 
 # What is in monitor mode; "" for nothing.
 MonitorSource = Literal["", "rule", "site"]
@@ -16,7 +16,7 @@ class PolicyRequest(NamedTuple):
     """The attributes of an access request.
 
     Every value is a tuple, with one element for single values. MAC and IP addresses are normalised
-    (`nac.mac.normalise_mac`, `str(ipaddress.ip_address(...))`). Use `read_request` for untrusted input.
+    (`nac.kit.mac.normalise_mac`, `str(ipaddress.ip_address(...))`). Use `read_request` for untrusted input.
     """
 
     attributes: Attributes

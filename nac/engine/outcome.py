@@ -7,7 +7,7 @@ from typing import Literal
 from nac.engine.mistakes import MistakeReport, at_key
 from nac.engine.reply_check import ReplyCheck, ReplyDictionary
 from nac.engine.results import RESULT_KEYS, ParsedResults, build_results, parse_results
-from nac.vendors import Results
+from nac.engine.vendors import Results
 
 Verdict = Literal["permit", "deny", "quarantine"]
 

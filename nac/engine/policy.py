@@ -23,7 +23,7 @@ from nac.engine.reachability import find_unreachable
 from nac.engine.reply_check import ReplyDictionary
 from nac.engine.rulings import DecisionTable, Ruling
 from nac.engine.time_windows import parse_time_zone
-from nac.vendors import find_vendor
+from nac.engine.vendors import find_vendor
 
 MAX_RULES = 500
 _SECTIONS = ("pinned_denies", "rules")

@@ -9,7 +9,7 @@ from nac.engine.decision import PolicyRequest
 from nac.engine.mistakes import MistakeReport, RequestErrors, at_index, at_key
 from nac.engine.outcome import Verdict
 from nac.engine.requests import parse_request
-from nac.vendors import ReplyAttribute
+from nac.engine.vendors import ReplyAttribute
 
 MAX_TESTS = 500
 _MAX_NAME = 200

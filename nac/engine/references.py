@@ -7,7 +7,7 @@ from typing import Literal
 from nac.engine.attributes import ATTRIBUTE_CATALOGUE
 from nac.engine.mistakes import at_index, at_key
 from nac.engine.operators import compile_value, list_operators
-from nac.vendors import POOL_KEYS
+from nac.engine.vendors import POOL_KEYS
 
 ReferenceKind = Literal["endpoint-group", "user-group", "site", "nas", "identity-source", "pool"]
 _KINDS: dict[str, ReferenceKind] = {

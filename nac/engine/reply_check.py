@@ -9,8 +9,8 @@ from typing import Protocol
 
 from nac.engine.mistakes import MistakeReport
 from nac.engine.results import UNREADABLE_ATTRIBUTE
-from nac.vendors import Rendering, ReplyAttribute, Results, Vendor, all_vendors
-from nac.vendors.vendor import MAX_PASSPHRASE_LENGTH
+from nac.engine.vendors import Rendering, ReplyAttribute, Results, Vendor, all_vendors
+from nac.engine.vendors.vendor import MAX_PASSPHRASE_LENGTH
 
 # RFC 2865 3: a packet has at most 4096 octets. The rest is for EAP, keys, State and attributes of radiusd.
 MAX_REPLY_BYTES = 4096 - 500
@@ -18,7 +18,7 @@ _LONGEST_PASSPHRASE_TEXT = "x" * MAX_PASSPHRASE_LENGTH
 
 
 class ReplyDictionary(Protocol):
-    """The dictionaries of radiusd; implemented by `nac.dictionary.Dictionary`."""
+    """The dictionaries of radiusd; implemented by `nac.engine.dictionary.Dictionary`."""
 
     def check(self, attribute: str, value: str, tag: int | None) -> None:
         """Raise ValueError with a sentence unless radiusd accepts this value in a reply."""

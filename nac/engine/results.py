@@ -5,7 +5,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from nac.engine.mistakes import MistakeReport, at_index, at_key
-from nac.vendors import DEFAULT_VENDOR, NEUTRAL_KEYS, POOL_KEYS, DownloadableAcl, ReplyAttribute, Results, known_vendor
+from nac.engine.vendors import (
+    DEFAULT_VENDOR,
+    NEUTRAL_KEYS,
+    POOL_KEYS,
+    DownloadableAcl,
+    ReplyAttribute,
+    Results,
+    known_vendor,
+)
 
 RESULT_KEYS = (*NEUTRAL_KEYS, *POOL_KEYS, "reply")
 MAX_REPLY_ATTRIBUTES = 100
@@ -16,7 +24,7 @@ _MAX_VLAN_NAME_BYTES = 32
 _MAX_NAME_BYTES = 128
 _ATTRIBUTE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]{0,126}\Z")
 
-# Like nac.validation.require_slug.
+# Like nac.kit.validation.require_slug.
 _POOL_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 
 # Placeholder for an invalid attribute, so that the others keep their index.

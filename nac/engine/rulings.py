@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from nac.engine.decision import Decision, MonitorSource
 from nac.engine.outcome import Outcome
-from nac.vendors import Vendor, find_vendor
+from nac.engine.vendors import Vendor, find_vendor
 
 # Cached vendor spellings; the NASes of a cell have a few.
 _MAX_SPELLINGS = 256

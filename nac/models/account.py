@@ -14,9 +14,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, UpdatedAt, UuidKey
-from nac.db.types import HostAddress
-from nac.ids import MspId, TenantId
+from nac.kit.db.base import Base, CreatedAt, UpdatedAt, UuidKey
+from nac.kit.db.types import HostAddress
+from nac.kit.ids import MspId, TenantId
 
 
 class Person(UuidKey, CreatedAt, UpdatedAt, Base):
@@ -30,7 +30,7 @@ class Person(UuidKey, CreatedAt, UpdatedAt, Base):
     name: Mapped[str] = mapped_column(server_default="")
     # active | disabled
     status: Mapped[str] = mapped_column(server_default="active")
-    # As created by nac.users.passwords; "" for none.
+    # As created by nac.kit.passwords; "" for none.
     password_hash: Mapped[str] = mapped_column(server_default="")
 
 
@@ -49,7 +49,7 @@ class CustomRole(UuidKey, CreatedAt, UpdatedAt, Base):
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
     slug: Mapped[str]
     name: Mapped[str]
-    # Values of nac.accounts.permissions.
+    # Values of nac.core.access.permissions.
     permissions: Mapped[list[str]] = mapped_column(ARRAY(Text))
 
 

@@ -1,9 +1,9 @@
 from sqlalchemy import BigInteger, ForeignKey, Identity, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt
-from nac.db.types import HostAddress
-from nac.ids import MspId, TenantId
+from nac.kit.db.base import Base, CreatedAt
+from nac.kit.db.types import HostAddress
+from nac.kit.ids import MspId, TenantId
 
 
 class AccountMail(CreatedAt, Base):

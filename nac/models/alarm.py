@@ -2,7 +2,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base
+from nac.kit.db.base import Base
 
 
 class PlatformAlarm(Base):

@@ -5,9 +5,9 @@ from uuid import UUID
 from sqlalchemy import BigInteger, ForeignKey, Identity, Index, UniqueConstraint, func
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base
-from nac.db.types import HostAddress
-from nac.ids import MspId, TenantId
+from nac.kit.db.base import Base
+from nac.kit.db.types import HostAddress
+from nac.kit.ids import MspId, TenantId
 
 
 class AuditEntry(Base):

@@ -5,8 +5,8 @@ from uuid import UUID
 from sqlalchemy import ARRAY, BigInteger, ForeignKey, Identity, Index, Text, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, UuidKey
-from nac.ids import CellId, SlotNumber, TenantId
+from nac.kit.db.base import Base, CreatedAt, UuidKey
+from nac.kit.ids import CellId, SlotNumber, TenantId
 
 
 class Dictionary(CreatedAt, Base):
@@ -16,7 +16,7 @@ class Dictionary(CreatedAt, Base):
 
     # Hash of `content`.
     sha256: Mapped[bytes] = mapped_column(primary_key=True)
-    # zlib-compressed JSON of nac.dictionary.
+    # zlib-compressed JSON of nac.engine.dictionary.
     content: Mapped[bytes]
     server_version: Mapped[str]
 
@@ -61,7 +61,7 @@ class Slot(UuidKey, Base):
     # Sealed with context "slot:<id>".
     secret_sealed: Mapped[bytes]
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"), unique=True)
-    # Tenant that is about to move here, or has just moved away (nac.tenants.moves).
+    # Tenant that is about to move here, or has just moved away (nac.tenancy.tenants.moves).
     reserved_for: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"), unique=True)
     # free | assigned | retired (waits for a new secret) | reserved (radiusd does not have the moving tenant's secret
     # yet) | ready (it has)

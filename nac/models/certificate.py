@@ -5,8 +5,8 @@ from uuid import UUID
 from sqlalchemy import ARRAY, Computed, ForeignKey, ForeignKeyConstraint, Index, Text, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, TenantOwned, UuidKey
-from nac.ids import TenantId
+from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.kit.ids import TenantId
 
 
 class CertificateAuthority(UuidKey, TenantOwned, Base):

@@ -4,7 +4,7 @@ from uuid import UUID
 from sqlalchemy import BigInteger, ForeignKeyConstraint, Identity, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, TenantOwned, UuidKey
+from nac.kit.db.base import Base, TenantOwned, UuidKey
 
 
 class RevocationList(TenantOwned, Base):

@@ -5,12 +5,12 @@ from uuid import UUID
 from sqlalchemy import BigInteger, Identity, Index, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, TenantOwned
-from nac.db.types import HostAddress, Mac, Xid8
+from nac.kit.db.base import Base, CreatedAt, TenantOwned
+from nac.kit.db.types import HostAddress, Mac, Xid8
 
 CoaKind = Literal["disconnect", "reauthenticate", "bounce", "change"]
 CoaState = Literal["queued", "sending", "acknowledged", "refused", "unanswered", "unreachable", "withdrawn", "expired"]
-# Cause: a person, a block, a certificate's status (`nac.coa_requests.request_queue`) or a re-decision.
+# Cause: a person, a block, a certificate's status (`nac.sessions.coa_requests.request_queue`) or a re-decision.
 CoaReason = Literal["requested", "endpoint-blocked", "certificate-revoked", "certificate-suspended", "redecided"]
 COA_STATES: tuple[CoaState, ...] = get_args(CoaState)
 
@@ -52,7 +52,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     kind: Mapped[str] = mapped_column(server_default="disconnect")
-    # For a change: [{"attribute": ..., "value": ..., "tag": ...}] in the notation of `nac.dictionary`.
+    # For a change: [{"attribute": ..., "value": ..., "tag": ...}] in the notation of `nac.engine.dictionary`.
     attributes: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
     asked_by: Mapped[str] = mapped_column(server_default="")
     # `sessions.id`; the other columns identify the session for the NAS (RFC 5176 3).
@@ -70,7 +70,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     # Hex digits.
     certificate_serial: Mapped[str] = mapped_column(default="")
     state: Mapped[str] = mapped_column(default="queued")
-    # Lower values are sent first: nac.coa_requests.request_queue.
+    # Lower values are sent first: nac.sessions.coa_requests.request_queue.
     priority: Mapped[int] = mapped_column(server_default=text("0"))
     # The cell must have this transaction before it sends.
     after_xact: Mapped[str | None] = mapped_column(Xid8())

@@ -6,9 +6,9 @@ from sqlalchemy import BigInteger, ForeignKeyConstraint, Identity, Index, Unique
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
-from nac.db.types import Mac
-from nac.ids import TenantId
+from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.db.types import Mac
+from nac.kit.ids import TenantId
 
 # discovered: not classified yet; ignored: seen by a person and left unclassified. Policies know neither.
 EndpointStatus = Literal["active", "blocked", "discovered", "ignored"]
@@ -33,21 +33,21 @@ class Endpoint(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     attributes: Mapped[dict[str, Any]] = mapped_column(default=dict)
     owner: Mapped[str] = mapped_column(default="")
     notes: Mapped[str] = mapped_column(default="")
-    # Columns that the worker fills (nac.endpoints.enrichment).
+    # Columns that the worker fills (nac.inventory.endpoints.enrichment).
     first_seen_at: Mapped[datetime | None]
     vendor: Mapped[str] = mapped_column(default="")
     found_profile: Mapped[str] = mapped_column(default="")
     # 0 to 100.
     found_confidence: Mapped[int] = mapped_column(default=0)
-    # nac.profiling.classifier.ProfileReason of each clue.
+    # nac.inventory.profiling.classifier.ProfileReason of each clue.
     found_why: Mapped[list[Any]] = mapped_column(default=list)
     os: Mapped[str] = mapped_column(default="")
     model: Mapped[str] = mapped_column(default="")
     # Profile set by a person, which overrides the detected one; "" if none.
     set_profile: Mapped[str] = mapped_column(default="")
-    # Name to {"value", "source", "at", "until"}: nac.endpoints.posture.
+    # Name to {"value", "source", "at", "until"}: nac.inventory.endpoints.posture.
     posture: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    # Sealed in the context of nac.endpoints.passphrases.endpoint_context.
+    # Sealed in the context of nac.inventory.endpoints.passphrases.endpoint_context.
     psk_sealed: Mapped[bytes | None]
 
     @property

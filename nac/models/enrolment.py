@@ -5,7 +5,7 @@ from uuid import UUID
 from sqlalchemy import ARRAY, ForeignKeyConstraint, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
 
 EnrolmentKind = Literal["est", "scep", "link"]
 
@@ -27,7 +27,7 @@ class EnrolmentSecret(UuidKey, TenantOwned, CreatedAt, Base):
     kind: Mapped[str]
     # Name set by the administrator; identifies it within the tenant like the public id.
     name: Mapped[str | None]
-    # As created by nac.enrolment.secret_text.
+    # As created by nac.certificates.enrolment.secret_text.
     secret_sha256: Mapped[bytes]
     profile: Mapped[str]
     # None without `sans`: the requester proposes names.

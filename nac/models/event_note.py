@@ -5,8 +5,8 @@ from uuid import UUID
 from sqlalchemy import BigInteger, ForeignKeyConstraint, Identity, Index, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base
-from nac.ids import TenantId
+from nac.kit.db.base import Base
+from nac.kit.ids import TenantId
 
 
 class EventNote(Base):
@@ -26,7 +26,7 @@ class EventNote(Base):
     kind: Mapped[str]
     what: Mapped[str]
     happened_at: Mapped[datetime]
-    # State of the object at that time, in a format of nac.events.notes.
+    # State of the object at that time, in a format of nac.logs.events.notes.
     said: Mapped[dict[str, Any]]
 
 

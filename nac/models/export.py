@@ -4,7 +4,7 @@ from typing import Any, Literal, get_args
 from sqlalchemy import BigInteger, Identity, Index, false, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, TenantOwned
+from nac.kit.db.base import Base, CreatedAt, TenantOwned
 
 ExportFormat = Literal["csv", "jsonl", "parquet"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)

@@ -8,8 +8,8 @@ from sqlalchemy import ForeignKeyConstraint, Index, Numeric, Text, func
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, TenantOwned
-from nac.ids import TenantId
+from nac.kit.db.base import Base, TenantOwned
+from nac.kit.ids import TenantId
 
 _AUTHORITY_KEY = (["tenant_id", "authority_id"], ["certificate_authorities.tenant_id", "certificate_authorities.id"])
 

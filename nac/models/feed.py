@@ -5,9 +5,9 @@ from uuid import UUID
 from sqlalchemy import ARRAY, BigInteger, ForeignKeyConstraint, Identity, Index, Text, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
-from nac.db.types import Xid8
-from nac.ids import TenantId
+from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.db.types import Xid8
+from nac.kit.ids import TenantId
 
 FeedKind = Literal["syslog", "webhook"]
 
@@ -20,19 +20,19 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
 
     slug: Mapped[str]
     kind: Mapped[str]
-    # In the format of nac.feeds.settings.
+    # In the format of nac.logs.feeds.settings.
     settings: Mapped[dict[str, Any]]
     # Names of the source tables.
     sources: Mapped[list[str]] = mapped_column(ARRAY(Text()))
     # Secret of a webhook, or private key of a syslog client's certificate.
     secret_sealed: Mapped[bytes | None]
-    # Values only for the receiver: nac.feeds.settings.Private.
+    # Values only for the receiver: nac.logs.feeds.settings.Private.
     private_sealed: Mapped[bytes | None]
     former_secret_sealed: Mapped[bytes | None]
     former_secret_until: Mapped[datetime | None]
     status: Mapped[str] = mapped_column(server_default="active")
     paused_because: Mapped[str] = mapped_column(server_default="")
-    # nac.feeds.batch_reader explains these six.
+    # nac.logs.feeds.batch_reader explains these six.
     done: Mapped[str] = mapped_column(server_default=text("pg_current_snapshot()::text"))
     until: Mapped[str | None]
     mark: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))

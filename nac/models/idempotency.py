@@ -5,8 +5,8 @@ from uuid import UUID
 from sqlalchemy import BigInteger, ForeignKey, Identity, Index, Integer, UniqueConstraint, func
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base
-from nac.ids import MspId, TenantId
+from nac.kit.db.base import Base
+from nac.kit.ids import MspId, TenantId
 
 
 class IdempotencyKey(Base):

@@ -3,7 +3,7 @@ from typing import Any
 from sqlalchemy import UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
 
 
 class IdentitySource(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
@@ -18,7 +18,7 @@ class IdentitySource(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     # Order of queries; then by name.
     position: Mapped[int] = mapped_column(default=100)
     enabled: Mapped[bool] = mapped_column(default=True)
-    # In the format of nac.identities.settings.
+    # In the format of nac.inventory.identity_sources.settings.
     settings: Mapped[dict[str, Any]]
     # Bind password or client secret.
     secret_sealed: Mapped[bytes | None]

@@ -4,9 +4,9 @@ from typing import Any
 from sqlalchemy import ARRAY, BigInteger, ForeignKey, Index, Integer, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, UuidKey
-from nac.db.types import HostAddress
-from nac.ids import MspId, TenantId
+from nac.kit.db.base import Base, CreatedAt, UuidKey
+from nac.kit.db.types import HostAddress
+from nac.kit.ids import MspId, TenantId
 
 _ZERO = text("0")
 

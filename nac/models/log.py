@@ -13,16 +13,16 @@ from sqlalchemy import BigInteger, Index, Sequence, text
 from sqlalchemy.dialects.postgresql import JSON
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base
-from nac.db.types import HostAddress, Mac
-from nac.ids import CellId, TenantId
+from nac.kit.db.base import Base
+from nac.kit.db.types import HostAddress, Mac
+from nac.kit.ids import CellId, TenantId
 
 AUTH_LOG_ID = Sequence("auth_log_id_seq", metadata=Base.metadata)
 ACCOUNTING_LOG_ID = Sequence("accounting_log_id_seq", metadata=Base.metadata)
 
 
 class AuthLog(Base):
-    """An answered request or EAP conversation, with the fields of `nac.journal.records.AuthRecord`."""
+    """An answered request or EAP conversation, with the fields of `nac.cellformat.journal.records.AuthRecord`."""
 
     __tablename__ = "auth_log"
     __table_args__ = (

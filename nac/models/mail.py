@@ -5,8 +5,8 @@ from uuid import UUID
 from sqlalchemy import ForeignKey, Index, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, UuidKey
-from nac.ids import TenantId
+from nac.kit.db.base import Base, CreatedAt, UuidKey
+from nac.kit.ids import TenantId
 
 MailState = Literal["queued", "sent", "failed"]
 

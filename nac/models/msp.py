@@ -4,8 +4,8 @@ from uuid import uuid4
 from sqlalchemy import text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt
-from nac.ids import MspId
+from nac.kit.db.base import Base, CreatedAt
+from nac.kit.ids import MspId
 
 MspStatus = Literal["active", "suspended"]
 

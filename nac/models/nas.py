@@ -4,8 +4,8 @@ from uuid import UUID
 from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, TenantOwned, UuidKey
-from nac.db.types import HostAddress
+from nac.kit.db.base import Base, TenantOwned, UuidKey
+from nac.kit.db.types import HostAddress
 
 
 class Nas(UuidKey, TenantOwned, Base):
@@ -32,7 +32,7 @@ class Nas(UuidKey, TenantOwned, Base):
     behind_nat: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     # Its responses to requests about sessions (RFC 5176) count only with a Message-Authenticator.
     signs_coa_answers: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # Form of the MAB password (nac.nases.mab), and the text if fixed.
+    # Form of the MAB password (nac.tenancy.nases.mab), and the text if fixed.
     mab_password: Mapped[str] = mapped_column(default="mac", server_default="mac")
     mab_password_sealed: Mapped[bytes | None]
     # A request without Calling-Station-Id and Service-Type is about the MAC address in User-Name.

@@ -5,8 +5,8 @@ from uuid import UUID
 from sqlalchemy import BigInteger, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, TenantOwned, UuidKey
-from nac.ids import TenantId
+from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.kit.ids import TenantId
 
 
 class Policy(UuidKey, TenantOwned, Base):

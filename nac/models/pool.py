@@ -5,9 +5,9 @@ from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, Index, Text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, TenantOwned, UuidKey
-from nac.db.types import HostAddress, Mac
-from nac.ids import CellId
+from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.kit.db.types import HostAddress, Mac
+from nac.kit.ids import CellId
 
 
 class Pool(UuidKey, TenantOwned, CreatedAt, Base):

@@ -4,9 +4,9 @@ from typing import Any, Literal, get_args
 from sqlalchemy import BigInteger, Column, DateTime, ForeignKey, Identity, Index, Integer, Table, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, TenantOwned
-from nac.db.types import Mac, PgSnapshot, Xid8
-from nac.ids import TenantId
+from nac.kit.db.base import Base, CreatedAt, TenantOwned
+from nac.kit.db.types import Mac, PgSnapshot, Xid8
+from nac.kit.ids import TenantId
 
 RedecisionMode = Literal["off", "preview", "send"]
 REDECISION_MODES: tuple[RedecisionMode, ...] = get_args(RedecisionMode)
@@ -132,7 +132,7 @@ class RedecisionItem(Base):
     after_rule: Mapped[str]
     after_vlan: Mapped[str]
     after_monitored: Mapped[str]
-    # A code of nac.reasons.
+    # A code of nac.engine.reasons.
     after_reason: Mapped[str]
 
 

@@ -4,9 +4,9 @@ from uuid import UUID
 from sqlalchemy import BigInteger, Identity, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base
-from nac.db.types import Xid8
-from nac.ids import CellId
+from nac.kit.db.base import Base
+from nac.kit.db.types import Xid8
+from nac.kit.ids import CellId
 
 
 class ReplicaChange(Base):

@@ -3,8 +3,8 @@ from datetime import date, datetime
 from sqlalchemy import BigInteger, ForeignKey, Identity, Index, true
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, TenantOwned
-from nac.ids import TenantId
+from nac.kit.db.base import Base, CreatedAt, TenantOwned
+from nac.kit.ids import TenantId
 
 
 class RetentionLimits(Base):

@@ -4,8 +4,8 @@ from uuid import UUID
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
-from nac.ids import TenantId
+from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.ids import TenantId
 
 
 class ScepTransaction(UuidKey, TenantOwned, CreatedAt, Base):
@@ -37,7 +37,7 @@ class ScepWebhook(CreatedAt, UpdatedAt, Base):
     __tablename__ = "scep_webhooks"
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
-    # In the format of nac.scep.settings.
+    # In the format of nac.certificates.scep.settings.
     settings: Mapped[dict[str, Any]]
     # Signs requests to the webhook.
     secret_sealed: Mapped[bytes]

@@ -5,8 +5,8 @@ from uuid import UUID
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, TenantOwned, UuidKey
-from nac.db.types import HostAddress
+from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.kit.db.types import HostAddress
 
 RotationState = Literal["running", "finished", "cancelled"]
 RotationEndAction = Literal["finish", "wait"]

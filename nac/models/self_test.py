@@ -4,7 +4,7 @@ from typing import Any, Literal, get_args
 from sqlalchemy import Index, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
 
 SelfTestState = Literal["queued", "running", "done", "failed"]
 SELF_TEST_STATES: tuple[SelfTestState, ...] = get_args(SelfTestState)
@@ -28,6 +28,6 @@ class SelfTest(UuidKey, TenantOwned, CreatedAt, Base):
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
     # None until done.
     passed: Mapped[bool | None]
-    # Fields of nac.self_tests.board.BoardRow.
+    # Fields of nac.onboarding.self_tests.board.BoardRow.
     board: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
     error: Mapped[str] = mapped_column(server_default="")

@@ -19,9 +19,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base
-from nac.db.types import HostAddress, Mac
-from nac.ids import TenantId
+from nac.kit.db.base import Base
+from nac.kit.db.types import HostAddress, Mac
+from nac.kit.ids import TenantId
 
 _LIVE, _ENDED = "stopped_at IS NULL", "stopped_at IS NOT NULL"
 

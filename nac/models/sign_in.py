@@ -5,9 +5,9 @@ from sqlalchemy import BigInteger, ForeignKey, Identity, Index, Integer, UniqueC
 from sqlalchemy.dialects.postgresql import INET
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, UuidKey
-from nac.db.types import HostAddress
-from nac.ids import MspId, TenantId
+from nac.kit.db.base import Base, CreatedAt, UuidKey
+from nac.kit.db.types import HostAddress
+from nac.kit.ids import MspId, TenantId
 
 
 class Totp(CreatedAt, Base):
@@ -126,7 +126,7 @@ class SignInFailure(Base):
     # The person or the single sign-on; zeros for unknown addresses.
     subject_id: Mapped[UUID]
     hour: Mapped[datetime]
-    # A name of nac.sign_in.failures.
+    # A name of nac.accounts.sign_in.failures.
     reason: Mapped[str]
     # Address range counted as one source; None for further sources if there are many.
     source: Mapped[str | None] = mapped_column(INET())

@@ -4,8 +4,8 @@ from uuid import UUID
 from sqlalchemy import ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, UpdatedAt, UuidKey
-from nac.ids import MspId, TenantId
+from nac.kit.db.base import Base, CreatedAt, UpdatedAt, UuidKey
+from nac.kit.ids import MspId, TenantId
 
 
 class SignOn(UuidKey, CreatedAt, UpdatedAt, Base):
@@ -20,7 +20,7 @@ class SignOn(UuidKey, CreatedAt, UpdatedAt, Base):
 
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
-    # In the format of nac.sign_ons.settings.
+    # In the format of nac.accounts.sign_ons.settings.
     settings: Mapped[dict[str, Any]]
     secret_sealed: Mapped[bytes]
 

@@ -5,7 +5,7 @@ from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, TenantOwned, UuidKey
+from nac.kit.db.base import Base, TenantOwned, UuidKey
 
 
 class Site(UuidKey, TenantOwned, Base):

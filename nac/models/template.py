@@ -5,8 +5,8 @@ from uuid import UUID
 from sqlalchemy import ARRAY, Double, ForeignKey, ForeignKeyConstraint, Index, Integer, Text, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, UpdatedAt, UuidKey
-from nac.ids import MspId, TenantId
+from nac.kit.db.base import Base, CreatedAt, UpdatedAt, UuidKey
+from nac.kit.ids import MspId, TenantId
 
 
 class Template(UuidKey, CreatedAt, UpdatedAt, Base):
@@ -31,7 +31,7 @@ class TemplateVersion(CreatedAt, Base):
     template_id: Mapped[UUID] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(Integer(), primary_key=True)
     msp_id: Mapped[MspId]
-    # In the format of nac.templates.document.
+    # In the format of nac.onboarding.templates.document.
     document: Mapped[dict[str, Any]]
     comment: Mapped[str] = mapped_column(server_default="")
     created_by: Mapped[str]

@@ -16,9 +16,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
-from nac.ids import CellId, MspId, TenantId, TenantNumber
-from nac.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
+from nac.cellformat.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
+from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.ids import CellId, MspId, TenantId, TenantNumber
 
 TenantStatus = Literal["active", "suspended", "deleting"]
 StatusFailureMode = Literal["soft", "hard"]
@@ -44,7 +44,7 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     slug: Mapped[str] = mapped_column(unique=True)
     name: Mapped[str]
     status: Mapped[str] = mapped_column(default="active")
-    # If suspended: the level that did it (nac.accounts.permissions.PermissionLevel).
+    # If suspended: the level that did it (nac.core.access.permissions.PermissionLevel).
     suspension_level: Mapped[int | None] = mapped_column(SmallInteger)
     # Suspended together with its MSP, and resumed with it.
     suspended_with_msp: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
@@ -60,9 +60,9 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     replay_days: Mapped[int | None]
     # Whether a renewed certificate can have the same key.
     renewal_keeps_key: Mapped[bool] = mapped_column(default=False)
-    # Realms and NetBIOS domains removed from user names (nac.tenants.realms), in lower case.
+    # Realms and NetBIOS domains removed from user names (nac.tenancy.tenants.realms), in lower case.
     realms: Mapped[list[str]] = mapped_column(ARRAY(Text), default=list, server_default=text("'{}'"))
-    # Names of nac.methods.
+    # Names of nac.cellformat.methods.
     methods: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_METHODS))
     tls_versions: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_TLS_VERSIONS))
     # Never reset, because radiusd can remember a removed authority.

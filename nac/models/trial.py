@@ -5,9 +5,9 @@ from uuid import UUID
 from sqlalchemy import ARRAY, ForeignKey, Index, Integer, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, UuidKey
-from nac.db.types import HostAddress
-from nac.ids import TenantId
+from nac.kit.db.base import Base, CreatedAt, UuidKey
+from nac.kit.db.types import HostAddress
+from nac.kit.ids import TenantId
 
 SignUpState = Literal["asked", "known", "provisioning", "done", "failed"]
 TrialState = Literal["running", "ended", "converted"]

@@ -4,7 +4,7 @@ from uuid import UUID
 from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
 
 
 class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
@@ -20,7 +20,7 @@ class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     # Case-folded, like the key in the replica.
     name: Mapped[str]
     disabled: Mapped[bool] = mapped_column(default=False)
-    # In the format of `nac.replica.records.UserRecord.password_hash`.
+    # In the format of `nac.cellformat.replica.records.UserRecord.password_hash`.
     password_hash: Mapped[str]
     # Only for CHAP, which needs the plain password (RFC 1994).
     password_sealed: Mapped[bytes | None]

@@ -1,0 +1,1 @@
+"""Policies: drafts, checks, publication, simulation and replay."""

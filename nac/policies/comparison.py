@@ -8,11 +8,16 @@ from typing import Literal, NamedTuple
 
 from sqlalchemy.orm import Session
 
-from nac.decisions.recorded_requests import RecordedAttributes, RecordedOutcome, RecordedRequests, from_microseconds
+from nac.cellformat.packet_values import is_packet_attribute
 from nac.engine import Policy, PolicyRequest, decide
-from nac.packet_values import is_packet_attribute
 from nac.policies.differences import ComparedAnswer, DifferenceTally
 from nac.policies.site_context import SiteContext
+from nac.sessions.decisions.recorded_requests import (
+    RecordedAttributes,
+    RecordedOutcome,
+    RecordedRequests,
+    from_microseconds,
+)
 
 ReplayBaseline = Literal["recorded", "published"]
 # Distinct requests in memory: about 20 MB.

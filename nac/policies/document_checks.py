@@ -7,8 +7,6 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from nac.cells import service as cells
-from nac.dictionary import Dictionary, from_json
 from nac.engine import (
     DocumentMistake,
     Outcome,
@@ -19,15 +17,17 @@ from nac.engine import (
     find_unstorable,
     references,
 )
+from nac.engine.dictionary import Dictionary, from_json
 from nac.engine.mistakes import problem_members
+from nac.engine.reasons import REASONS
 from nac.engine.references import PolicyReference, ReferenceKind
-from nac.errors import Conflict, InvalidInput
-from nac.ids import TenantId
+from nac.kit.errors import Conflict, InvalidInput
+from nac.kit.ids import TenantId
 from nac.models import Nas, Site
 from nac.policies import repository
 from nac.policies.nas_support import find_unsupported
 from nac.policies.pool_references import pool_mistakes, pool_mistakes_at
-from nac.reasons import REASONS
+from nac.tenancy.cells import service as cells
 
 _KIND_NAMES: dict[ReferenceKind, str] = {
     "endpoint-group": "endpoint group",

@@ -10,19 +10,19 @@ import msgspec
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from nac.endpoint_facts import build_device_facts
-from nac.endpoints import repository as endpoints
-from nac.endpoints.rule_conditions import build_record
+from nac.cellformat.endpoint_facts import build_device_facts
 from nac.engine.matchers import Scalar
 from nac.engine.networks import parse_address
-from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
-from nac.identities import repository as identity_sources
-from nac.ids import TenantId
-from nac.mac import is_random_mac
+from nac.engine.vendors import vendor_name
+from nac.inventory.endpoints import repository as endpoints
+from nac.inventory.endpoints.rule_conditions import build_record
+from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.inventory.identity_sources import repository as identity_sources
+from nac.inventory.users import repository as users
+from nac.kit.ids import TenantId
+from nac.kit.mac import is_random_mac
 from nac.models import EndpointGroup, Nas, RadiusSession
-from nac.nases import repository as nases
-from nac.users import repository as users
-from nac.vendors import vendor_name
+from nac.tenancy.nases import repository as nases
 
 FactValues = tuple[Scalar, ...]
 

@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import CursorResult, Engine, delete, exists, func, select
 from sqlalchemy.orm import Session, aliased
 
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
 from nac.engine import compile_policy
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.ids import TenantId
 from nac.models import Policy, PolicyHits, Tenant
 from nac.policies.service import PolicyVersionNotFound, find_policy, require_version
 

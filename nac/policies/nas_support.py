@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from nac.engine import DocumentMistake, Policy
+from nac.engine.vendors import all_vendors, find_vendor, known_vendor, vendor_name
 from nac.models import Nas, Site
-from nac.vendors import all_vendors, find_vendor, known_vendor, vendor_name
 
 _REMEDY = "or use it in a rule with a condition on nas.vendor"
 

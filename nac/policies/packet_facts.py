@@ -3,11 +3,11 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from nac.cellformat.identity_names import strip_realm
+from nac.cellformat.packet_values import Pairs, get_values, packet_values
 from nac.engine.attributes import find_attribute
 from nac.engine.matchers import Scalar
-from nac.identities.names import strip_realm
-from nac.mac import normalise_mac, station_mac
-from nac.packet_values import Pairs, get_values, packet_values
+from nac.kit.mac import normalise_mac, station_mac
 
 _PREFIX = "radius."
 _LOGIN_NAME, _STATION = "User-Name", "Calling-Station-Id"

@@ -5,11 +5,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from nac.engine import Decision, Expectation, Policy, PolicyTest, ReplyDictionary, decide
-from nac.errors import Conflict
+from nac.engine.vendors import ReplyAttribute
+from nac.kit.errors import Conflict
 from nac.policies.explanation import explain_decision, explain_unmatched_rule
 from nac.policies.json_rows import pool_rows, reply_rows
 from nac.policies.site_context import NO_SITE, SiteContext
-from nac.vendors import ReplyAttribute
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from sqlalchemy.orm import Session
 
 from nac.engine import DocumentMistake, references
 from nac.engine.references import PolicyReference
-from nac.ids import TenantId
+from nac.engine.vendors import POOL_KEYS
+from nac.kit.ids import TenantId
 from nac.models import Pool, Site
 from nac.pools.extent import ATTRIBUTE_BY_KIND
-from nac.vendors import POOL_KEYS
 
 
 def pool_mistakes(session: Session, tenant_id: TenantId, document: object, *, keep: bool) -> list[DocumentMistake]:

@@ -5,9 +5,9 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.errors import Conflict
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.errors import Conflict
+from nac.kit.ids import TenantId
 from nac.models import Policy, Tenant
 from nac.policies.json_rows import difference_rows, replay_row
 from nac.policies.replays import Replay, replay_policy

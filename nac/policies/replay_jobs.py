@@ -7,15 +7,15 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.decisions.recorded_requests import count_rows_up_to
-from nac.ids import TenantId
-from nac.jobs.runner import JobRun, SingleTransactionHandler
+from nac.core.jobs.runner import JobRun, SingleTransactionHandler
+from nac.kit.clock import utc_now
+from nac.kit.ids import TenantId
 from nac.models import Tenant
 from nac.policies import service as policies
 from nac.policies.comparison import ReplayBaseline
 from nac.policies.json_rows import replay_row
 from nac.policies.replays import Replay, replay_policy
+from nac.sessions.decisions.recorded_requests import count_rows_up_to
 
 REPLAY_JOB, PUBLISH_JOB = "policies.replay", "policies.publish"
 # A million take half a minute; more than this many run as a job.

@@ -10,13 +10,11 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.decisions import service as decisions
-from nac.decisions.recorded_requests import RecordedRequests, from_microseconds
 from nac.engine import PolicyRequest, decide
-from nac.errors import InvalidInput
-from nac.ids import TenantId
-from nac.mac import display_mac
+from nac.kit.clock import utc_now
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import TenantId
+from nac.kit.mac import display_mac
 from nac.models import Site
 from nac.policies import repository
 from nac.policies.comparison import ReplayBaseline, ReplayComparison, SiteDecider, UnrecordedAttribute
@@ -24,7 +22,9 @@ from nac.policies.differences import DifferenceExample, DifferenceTally, ReplayD
 from nac.policies.document_checks import InvalidPolicy, check_document
 from nac.policies.explanation import explain_decision
 from nac.policies.site_context import build_site_context
-from nac.sites import service as sites
+from nac.sessions.decisions import service as decisions
+from nac.sessions.decisions.recorded_requests import RecordedRequests, from_microseconds
+from nac.tenancy.sites import service as sites
 
 MAX_DAYS = 366
 EXAMPLES_PER_DIFFERENCE = 3

@@ -5,9 +5,9 @@ from sqlalchemy import delete as sql_delete
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from nac.db.sort_orders import PageSpan, SortOrders
-from nac.db.text_search import contains_text
-from nac.ids import TenantId
+from nac.kit.db.sort_orders import PageSpan, SortOrders
+from nac.kit.db.text_search import contains_text
+from nac.kit.ids import TenantId
 from nac.models import EndpointGroup, IdentitySource, Nas, Policy, PolicyHits, PolicyVersion, Site, UserGroup
 
 ORDERS = SortOrders({"slug": (Policy.slug,), "name": (Policy.name, Policy.id)})
@@ -136,7 +136,7 @@ def known_names(session: Session, tenant_id: TenantId, kind: str, names: frozens
     nac.engine.Reference."""
     model = _MODEL_BY_KIND[kind]
     query = select(model.name).where(model.tenant_id == tenant_id, model.name.in_(names))
-    # Lock order: see nac.locking.
+    # Lock order: see nac.core.locking.
     kept = query.order_by(model.id).with_for_update(read=True, key_share=True)
     return set(session.scalars(kept if keep else query))
 

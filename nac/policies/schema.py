@@ -21,7 +21,7 @@ from nac.engine.patterns import MAX_PATTERN_LENGTH
 from nac.engine.policy import MAX_RULES
 from nac.engine.results import MAX_ACL_ENTRIES, SESSION_SECONDS_RANGE
 from nac.engine.time_windows import WEEKDAYS
-from nac.vendors import POOL_KEYS
+from nac.engine.vendors import POOL_KEYS
 
 JsonSchema = dict[str, object]
 

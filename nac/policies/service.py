@@ -10,13 +10,14 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
-from nac.clock import utc_now
-from nac.db.sort_orders import PageSpan
+from nac.core.audit import service as audit
 from nac.engine import Policy as Compiled
 from nac.engine import PolicyErrors, parse_policy_text
-from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
+from nac.kit.ids import TenantId
+from nac.kit.validation import require_name, require_slug
 from nac.models import Policy, PolicyVersion
 from nac.policies import publish_gate, repository
 from nac.policies.document_checks import (
@@ -33,7 +34,6 @@ from nac.policies.policy_tests import PolicyTestResult, PolicyTestsFailed, requi
 from nac.policies.publish_gate import UnacknowledgedDifferences
 from nac.policies.repository import ORDERS as ORDERS
 from nac.policies.site_context import site_contexts_by_slug
-from nac.validation import require_name, require_slug
 
 __all__ = [
     "DictionaryMissing",

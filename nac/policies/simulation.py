@@ -8,12 +8,11 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from nac.clock import epoch_seconds
-from nac.decisions.service import LoggedDecision
 from nac.engine import Decision, DocumentMistake, PolicyRequest, RequestErrors, decide, parse_request
 from nac.engine.mistakes import problem_members
-from nac.errors import InvalidInput
-from nac.ids import TenantId
+from nac.kit.clock import epoch_seconds
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import TenantId
 from nac.models import Site, Tenant
 from nac.policies.document_checks import InvalidPolicy, check_document, require_dictionary
 from nac.policies.explanation import explain_decision, trace_rows
@@ -22,7 +21,8 @@ from nac.policies.json_rows import pool_rows, reply_rows
 from nac.policies.packet_facts import packet_facts, use_rule_names
 from nac.policies.service import find_policy, list_policies, require_version
 from nac.policies.site_context import NO_SITE, build_site_context
-from nac.sites import service as sites
+from nac.sessions.decisions.service import LoggedDecision
+from nac.tenancy.sites import service as sites
 
 # With these methods no user sends a password, whatever the identity.
 _DEVICE_METHODS = frozenset(("", "mab", "eap-tls"))

@@ -7,10 +7,10 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from nac.engine import Decision, Policy, PolicyErrors, ReplyDictionary, compile_policy
-from nac.ids import TenantId
+from nac.kit.ids import TenantId
 from nac.models import Site
 from nac.policies.document_checks import InvalidPolicy
-from nac.sites import service as sites
+from nac.tenancy.sites import service as sites
 
 
 @dataclass(frozen=True, slots=True)

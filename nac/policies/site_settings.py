@@ -5,14 +5,14 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
-from nac.errors import Conflict, NotFound
-from nac.ids import TenantId
-from nac.locking import lock_with_namesakes
+from nac.core.audit import service as audit
+from nac.core.locking import lock_with_namesakes
+from nac.kit.errors import Conflict, NotFound
+from nac.kit.ids import TenantId
+from nac.kit.validation import require_name
 from nac.models import Policy, Site
 from nac.policies.document_checks import check_at_site, check_fallback
-from nac.sites import service as sites
-from nac.validation import require_name
+from nac.tenancy.sites import service as sites
 
 # Default of arguments for which None has a meaning.
 UNCHANGED: Any = object()

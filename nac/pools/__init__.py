@@ -1,0 +1,1 @@
+"""Address pools: ranges, reservations and claims."""

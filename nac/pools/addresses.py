@@ -5,8 +5,8 @@ from typing import cast
 
 from sqlalchemy.orm import Session
 
-from nac.clock import epoch_microseconds
-from nac.errors import Conflict
+from nac.kit.clock import epoch_microseconds
+from nac.kit.errors import Conflict
 from nac.models import Pool
 from nac.pools import repository
 from nac.pools.extent import PoolExtent, PoolKind, parse_extent

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nac.errors import InvalidInput, MistakeCollector
+from nac.kit.errors import InvalidInput, MistakeCollector
 
 PoolKind = Literal["ipv4", "ipv6", "delegated"]
 # RFC 2865 5.8, RFC 3162 2.3, RFC 4818 3.

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from sqlalchemy.orm import Session
 
-from nac.errors import InvalidInput, MistakeCollector
+from nac.kit.errors import InvalidInput, MistakeCollector
+from nac.kit.validation import require_mac
 from nac.models import Pool, PoolAddress
 from nac.pools import repository
 from nac.pools.extent import parse_address
-from nac.validation import require_mac
 
 
 def parse_reservations(written: Mapping[str, str]) -> dict[str, str]:

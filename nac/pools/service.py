@@ -8,23 +8,23 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
-from nac.clock import utc_now
-from nac.db import lock_row
-from nac.db.sort_orders import PageSpan
+from nac.core.audit import service as audit
 from nac.engine import references
-from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, MistakeCollector, NotFound
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db import lock_row
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import AlreadyExists, Conflict, InUse, InvalidInput, MistakeCollector, NotFound
+from nac.kit.ids import TenantId
+from nac.kit.reserved_names import require_not_reserved
+from nac.kit.validation import require_mac, require_slug
 from nac.models import Pool, PoolAddress
-from nac.policies.policy_references import require_unreferenced
 from nac.pools import repository
 from nac.pools.addresses import build_extent, require_no_overlap, sync_addresses
 from nac.pools.extent import PoolKind, parse_address, parse_extent
 from nac.pools.repository import LEASE_ORDERS, LeaseFilter
 from nac.pools.reservations import apply_reservations, parse_reservations
-from nac.reserved_names import require_not_reserved
-from nac.sites import service as sites
-from nac.validation import require_mac, require_slug
+from nac.tenancy.policy_references import require_unreferenced
+from nac.tenancy.sites import service as sites
 
 POOL_KINDS: tuple[PoolKind, ...] = ("ipv4", "ipv6", "delegated")
 WHEN_EMPTY_CHOICES = ("deny", "without")

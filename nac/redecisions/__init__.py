@@ -1,0 +1,1 @@
+"""Decides live sessions again after a change."""

@@ -11,9 +11,9 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from nac.cellformat.replica.record_builder import AuthorityRow, issuer_records
+from nac.cellformat.replica.records import IssuerRecord, TrustedAuthority
 from nac.models import Certificate, CertificateAuthority, ExternalStatus, StatusSource, Tenant
-from nac.replica.record_builder import AuthorityRow, issuer_records
-from nac.replica.records import IssuerRecord, TrustedAuthority
 
 # Prefix of the profiles for logins.
 _CLIENT_PROFILES = "eap-client-"
@@ -44,7 +44,7 @@ class TenantTrust:
         self._statuses = _load_statuses(session, tenant, numbers) if numbers else {}
 
     def refusal(self, issuer: str, serial: str, at: int) -> str:
-        """Return a code of nac.reasons, or "". `at` in epoch seconds. Raises AuthorityUnclear."""
+        """Return a code of nac.engine.reasons, or "". `at` in epoch seconds. Raises AuthorityUnclear."""
         found = self._issuers.get(issuer)
         if found is None:
             return "unknown-ca"

@@ -6,14 +6,14 @@ from datetime import timedelta
 
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.coa_requests.request_queue import withdraw_redecision
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.ids import TenantId
 from nac.models import Redecision, Tenant
 from nac.redecisions import live_sessions, repository
 from nac.redecisions.judgement import Judgement
 from nac.redecisions.pending_changes import CHANGED_MEANWHILE, add_pending_changes
 from nac.redecisions.settings import MIN_CEILING, TenantRedecisionSettings
+from nac.sessions.coa_requests.request_queue import withdraw_redecision
 
 _log = logging.getLogger(__name__)
 

@@ -9,13 +9,13 @@ import msgspec
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.endpoints.rule_conditions import build_record
-from nac.groups import USER_GROUPS
-from nac.ids import TenantId
+from nac.cellformat.replica.records import EndpointRecord
+from nac.inventory.endpoints.rule_conditions import build_record
+from nac.inventory.groups import USER_GROUPS
+from nac.kit.ids import TenantId
 from nac.models import Endpoint, EndpointGroup, EndpointGroupMember, Nas, Tenant, User
 from nac.redecisions.certificate_trust import TenantTrust
 from nac.redecisions.live_sessions import RecordedDecision
-from nac.replica.records import EndpointRecord
 
 
 class KnownEndpoint(NamedTuple):

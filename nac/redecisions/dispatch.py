@@ -6,15 +6,15 @@ from datetime import timedelta
 
 from sqlalchemy.orm import Session
 
-from nac.clock import epoch_seconds, utc_now
-from nac.coa_requests.request_queue import REDECIDED_REASON, queue_session_requests
-from nac.errors import Conflict
-from nac.ids import TenantId
+from nac.kit.clock import epoch_seconds, utc_now
+from nac.kit.errors import Conflict
+from nac.kit.ids import TenantId
 from nac.models import Redecision, RedecisionItem
 from nac.redecisions import live_sessions, repository
 from nac.redecisions.judgement import Judge
 from nac.redecisions.pending_changes import schedule_second_look
 from nac.redecisions.settings import TenantRedecisionSettings
+from nac.sessions.coa_requests.request_queue import REDECIDED_REASON, queue_session_requests
 
 # Open requests per NAS, about one second's work. A silent NAS delays no other.
 MAX_AT_NAS = 10

@@ -4,7 +4,7 @@ from sqlalchemy import delete
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from nac.ids import TenantId
+from nac.kit.ids import TenantId
 from nac.models import RedecisionFailure
 
 _MAX_CHARACTERS = 300

@@ -12,11 +12,13 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.endpoint_facts import build_device_facts
+from nac.cellformat.endpoint_facts import build_device_facts
+from nac.cellformat.packet_values import Values
+from nac.cellformat.session_class import parse_decided_at
 from nac.engine import Policy, PolicyRequest, decide
-from nac.ids import TenantId
+from nac.engine.vendors import find_vendor
+from nac.kit.ids import TenantId
 from nac.models import PolicyVersion, Site
-from nac.packet_values import Values
 from nac.policies import repository as policies
 from nac.policies.differences import ComparedAnswer
 from nac.policies.document_checks import InvalidPolicy
@@ -26,8 +28,6 @@ from nac.redecisions.certificate_trust import AuthorityUnclear
 from nac.redecisions.current_facts import CurrentFacts
 from nac.redecisions.live_sessions import LiveSession, RecordedDecision, count_earlier, load_decisions
 from nac.redecisions.row_isolation import isolate_failing_rows
-from nac.session_class import parse_decided_at
-from nac.vendors import find_vendor
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Judgement(NamedTuple):
     action: JudgedAction
     before: ComparedAnswer
     after: ComparedAnswer
-    # A code of nac.reasons.
+    # A code of nac.engine.reasons.
     reason: str
     # Name of the NAS, or its identifier.
     nas: str

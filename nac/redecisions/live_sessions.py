@@ -10,9 +10,9 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 from sqlalchemy.types import BigInteger, Text
 
-from nac.decisions.recorded_requests import from_microseconds
-from nac.ids import TenantId
-from nac.session_class import parse_decided_at
+from nac.cellformat.session_class import parse_decided_at
+from nac.kit.ids import TenantId
+from nac.sessions.decisions.recorded_requests import from_microseconds
 
 # Sessions per transaction.
 PAGE_ROWS = 1_000

@@ -8,9 +8,9 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 from sqlalchemy.types import Text
 
-from nac.clock import utc_now
-from nac.db import force_ctid_scan
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db import force_ctid_scan
+from nac.kit.ids import TenantId
 from nac.models import RedecisionMark
 
 # Nouns that concern a device, user or certificate; all others concern every session. Each is checked twice, the second

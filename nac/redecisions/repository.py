@@ -24,13 +24,13 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.dialects.postgresql import insert as insert_or_update
 from sqlalchemy.orm import Session
 
-from nac.coa_requests.request_queue import WAITING_STATES
-from nac.db.sort_orders import PageSpan, SortOrders
-from nac.ids import TenantId
+from nac.kit.db.sort_orders import PageSpan, SortOrders
+from nac.kit.ids import TenantId
 from nac.models import CoaRequest, Redecision, RedecisionItem
 from nac.policies.differences import ComparedAnswer
 from nac.redecisions.judgement import Judgement
 from nac.redecisions.tallies import AnswerChange, CountedChange, SessionExample
+from nac.sessions.coa_requests.request_queue import WAITING_STATES
 
 OPEN_STATES = ("deciding", "waiting", "sending")
 _AFTER_COLUMNS = ("after_verdict", "after_rule", "after_vlan", "after_monitored", "after_reason")

@@ -9,9 +9,8 @@ from datetime import timedelta
 
 from sqlalchemy.orm import Session
 
-from nac.clock import epoch_seconds, utc_now
-from nac.coa_requests.request_queue import withdraw_outdated
-from nac.ids import TenantId
+from nac.kit.clock import epoch_seconds, utc_now
+from nac.kit.ids import TenantId
 from nac.models import Redecision
 from nac.redecisions import completion, dispatch, live_sessions, repository
 from nac.redecisions.judgement import Judge, Judgement
@@ -29,6 +28,7 @@ from nac.redecisions.pending_changes import (
 )
 from nac.redecisions.run_results import fold_items
 from nac.redecisions.settings import TenantRedecisionSettings, get_settings
+from nac.sessions.coa_requests.request_queue import withdraw_outdated
 
 # Changes per turn.
 MAX_CHANGES = 1_000

@@ -7,11 +7,11 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
-from nac.clock import epoch_seconds
-from nac.db.sort_orders import PageSpan
-from nac.errors import Conflict, NotFound
-from nac.ids import TenantId
+from nac.core.audit import service as audit
+from nac.kit.clock import epoch_seconds
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import Conflict, NotFound
+from nac.kit.ids import TenantId
 from nac.models import Redecision
 from nac.models.redecision import RedecisionState
 from nac.policies import service as policies

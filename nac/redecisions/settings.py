@@ -6,9 +6,9 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
-from nac.errors import InvalidInput
-from nac.ids import TenantId
+from nac.core.audit import service as audit
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import TenantId
 from nac.models import RedecisionSettings, Tenant
 from nac.models.redecision import REDECISION_MODES, RedecisionMode
 

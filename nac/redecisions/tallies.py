@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from nac.mac import display_mac
+from nac.kit.mac import display_mac
 from nac.policies.differences import ComparedAnswer
 from nac.redecisions.judgement import Judgement
 
@@ -18,7 +18,7 @@ class AnswerChange(NamedTuple):
     action: str
     before: ComparedAnswer
     after: ComparedAnswer
-    # A code of nac.reasons.
+    # A code of nac.engine.reasons.
     reason: str
 
 

@@ -1,0 +1,1 @@
+"""Sessions and their logs: accounting, decisions, CoA requests."""

@@ -33,8 +33,8 @@ from sqlalchemy.dialects.postgresql import ARRAY, INET
 from sqlalchemy.orm import Session
 from sqlalchemy.types import NullType
 
-from nac.db import force_index_order
-from nac.ids import TenantId
+from nac.kit.db import force_index_order
+from nac.kit.ids import TenantId
 from nac.models import EndedSession, Nas, RadiusSession, Site
 
 Network = IPv4Network | IPv6Network

@@ -8,17 +8,17 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.decisions.recorded_requests import from_microseconds
-from nac.errors import InvalidInput, NotFound
-from nac.ids import TenantId
+from nac.cellformat.session_class import parse_decided_at
+from nac.kit.clock import utc_now
+from nac.kit.errors import InvalidInput, NotFound
+from nac.kit.ids import TenantId
+from nac.kit.validation import require_mac
 from nac.models import AuthLog
-from nac.nases import service as nases
-from nac.session_class import parse_decided_at
 from nac.sessions import repository
+from nac.sessions.decisions.recorded_requests import from_microseconds
 from nac.sessions.repository import SessionFilter, SessionKey, SessionRow
-from nac.sites import service as sites
-from nac.validation import require_mac
+from nac.tenancy.nases import service as nases
+from nac.tenancy.sites import service as sites
 
 
 class SessionNotFound(NotFound):

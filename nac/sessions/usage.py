@@ -8,9 +8,9 @@ from typing import Any, Literal, get_args
 from sqlalchemy import ColumnElement, Select, Subquery, Text, cast, func, literal_column, select, union_all
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.errors import InvalidInput
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import TenantId
 from nac.models import USAGE_HOURS, Nas, RadiusSession, Site
 from nac.sessions.repository import nas_self_name
 

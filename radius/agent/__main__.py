@@ -9,9 +9,9 @@ import sys
 import threading
 from types import FrameType
 
-from nac.errors import AdmitError
-from nac.secrets import SecretsError
-from nac.settings import SettingsError, load_settings
+from nac.kit.errors import AdmitError
+from nac.kit.secrets import SecretsError
+from nac.kit.settings import SettingsError, load_settings
 from radius.agent.cell import CellAgent, CellCannotServe
 from radius.agent.generation import PortTaken
 from radius.agent.radiusd_configuration import RenderError

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Network
 
-from nac.events.accounting import AccountingRequest
-from nac.journal.records import AccountingRecord
-from nac.mac import station_mac
-from nac.session_class import parse_decided_at
+from nac.cellformat.journal.records import AccountingRecord
+from nac.cellformat.session_class import parse_decided_at
+from nac.kit.mac import station_mac
+from nac.logs.events.accounting import AccountingRequest
 from radius.agent.copy_format import copy_line, encode_json, host_address
 
 _SECOND = 1_000_000
@@ -54,7 +54,7 @@ class ParsedAccounting:
     framed_ipv6: str
     framed_prefix: str
     delegated_prefix: str
-    # Identifies one of our decisions (nac.session_class).
+    # Identifies one of our decisions (nac.cellformat.session_class).
     class_: str
     cui: str
     # Time of the event at the NAS.

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 
 # Seconds that the alarm of an event stays after the last one: a person sees it the next day, too.
 EVENT_ALARM_SECONDS = 24 * 3600.0

@@ -12,15 +12,15 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from nac.cells import service as cells
-from nac.db import CellScope, make_engine, require_current_schema, session_scope
-from nac.dictionary import Dictionary, read_dictionary, to_json
-from nac.errors import AdmitError, CellTaken, SchemaTooNew, SchemaTooOld
-from nac.ids import CellId, TenantId
-from nac.replica.records import SlotRecord
-from nac.replica.writer import ReplicaFull, ReplicaWriter
-from nac.secrets import MasterKeyFile, Sealer, SecretsError
-from nac.settings import Settings
+from nac.cellformat.replica.records import SlotRecord
+from nac.cellformat.replica.writer import ReplicaFull, ReplicaWriter
+from nac.engine.dictionary import Dictionary, read_dictionary, to_json
+from nac.kit.db import CellScope, make_engine, require_current_schema, session_scope
+from nac.kit.errors import AdmitError, CellTaken, SchemaTooNew, SchemaTooOld
+from nac.kit.ids import CellId, TenantId
+from nac.kit.secrets import MasterKeyFile, Sealer, SecretsError
+from nac.kit.settings import Settings
+from nac.tenancy.cells import service as cells
 from radius.agent import radiusd_process
 from radius.agent.alarms import Alarms
 from radius.agent.cell_identity import read_identity, write_identity

@@ -2,7 +2,7 @@
 
 import json
 
-from nac.ids import CellId
+from nac.kit.ids import CellId
 from radius.agent.paths import CellPaths
 from radius.agent.small_files import write_small_file
 

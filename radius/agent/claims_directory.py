@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from nac.clock import epoch_microseconds
+from nac.kit.clock import epoch_microseconds
 from nac.pools.claims import SUFFIX, Claim, allocate_entries, parse_created_at, read_claims, read_grants
 from radius.agent.small_files import write_small_file
 

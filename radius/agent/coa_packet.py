@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nac.dictionary import Dictionary
-from nac.dictionary.encoding import encode_attribute
-from nac.vendors import Recipe, RecipeStep
+from nac.engine.dictionary import Dictionary
+from nac.engine.dictionary.encoding import encode_attribute
+from nac.engine.vendors import Recipe, RecipeStep
 from radius import wire
 
 DISCONNECT_REQUEST, COA_REQUEST = 40, 43

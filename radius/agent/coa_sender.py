@@ -18,12 +18,12 @@ import psycopg
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from nac.clock import epoch_seconds
-from nac.db import connect
-from nac.dictionary import Dictionary
-from nac.errors import AdmitError, Unavailable
-from nac.outbound.reach import DEFAULT_REACH, OutboundReach
-from nac.vendors import find_vendor
+from nac.engine.dictionary import Dictionary
+from nac.engine.vendors import find_vendor
+from nac.kit.clock import epoch_seconds
+from nac.kit.db import connect
+from nac.kit.errors import AdmitError, Unavailable
+from nac.kit.outbound.reach import DEFAULT_REACH, OutboundReach
 from radius import wire
 from radius.agent.alarms import Alarms
 from radius.agent.coa_limits import MAX_IN_FLIGHT, MAX_TAKEN_PER_TENANT, ConcurrencyLimits

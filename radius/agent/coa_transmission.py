@@ -7,12 +7,12 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from nac.coa_requests.error_causes import SESSION_NOT_FOUND, explain_error_cause
-from nac.dictionary import Dictionary
+from nac.engine.dictionary import Dictionary
+from nac.engine.vendors import find_vendor
+from nac.engine.vendors.recipe import Setback
+from nac.kit.outbound.reach import PLATFORM_REMEDY, OutboundReach
 from nac.models.coa_request import CoaState
-from nac.outbound.reach import PLATFORM_REMEDY, OutboundReach
-from nac.vendors import find_vendor
-from nac.vendors.recipe import Setback
+from nac.sessions.coa_requests.error_causes import SESSION_NOT_FOUND, explain_error_cause
 from radius.agent.coa_packet import CoaResponse, SessionIdentifiers, encode_request_attributes, make_request_packet
 from radius.agent.coa_queue import ClaimedRequest, CoaResult, SendRecord
 

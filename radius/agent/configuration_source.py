@@ -11,13 +11,13 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import Engine, or_, select
 from sqlalchemy.orm import Session
 
-from nac.cells import service as cells
-from nac.db import CellScope, session_scope
-from nac.ids import CellId, SlotNumber, TenantId
-from nac.methods import DEFAULT_TLS_VERSIONS
+from nac.cellformat.methods import DEFAULT_TLS_VERSIONS
+from nac.kit.db import CellScope, session_scope
+from nac.kit.ids import CellId, SlotNumber, TenantId
+from nac.kit.secrets import Sealer
+from nac.kit.validation import RADIUS_SECRET
 from nac.models import Certificate, CertificateAuthority, Nas, SecretRotation, Slot, Tenant
-from nac.secrets import Sealer
-from nac.validation import RADIUS_SECRET
+from nac.tenancy.cells import service as cells
 from pki.openssl_names import issuer_line
 from radius.agent.radiusd_configuration import NasClient
 from radius.agent.tls_material import ServerCertificate, TenantMaterial

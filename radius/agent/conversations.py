@@ -2,7 +2,7 @@
 
 import msgspec
 
-from nac.journal.records import AuthRecord, CertificateSentRecord
+from nac.cellformat.journal.records import AuthRecord, CertificateSentRecord
 
 ABANDONED_AFTER_MICROSECONDS = 30_000_000
 # Maximum; the oldest are dropped, so that a flood of half-open conversations does not fill the database.

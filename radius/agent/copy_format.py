@@ -11,8 +11,8 @@ from typing import TypeVar
 import msgspec
 import psycopg
 
-from nac.journal.records import AuthRecord, JournalRecord
-from nac.packet_values import Values
+from nac.cellformat.journal.records import AuthRecord, JournalRecord
+from nac.cellformat.packet_values import Values
 
 # Values of a packet of 4,096 bytes always fit; only larger records are checked for long values.
 LARGE_PAYLOAD_BYTES = 32 << 10

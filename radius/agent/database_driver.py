@@ -1,6 +1,6 @@
 """Access to the database driver, for COPY and server-side cursors, which SQLAlchemy does not support."""
 
-from nac.db import driver_connection
+from nac.kit.db import driver_connection
 
 __all__ = ["driver_connection", "first_error_line"]
 

@@ -8,11 +8,11 @@ from datetime import timedelta
 
 from sqlalchemy import Engine, and_, or_, select
 
-from nac.clock import utc_now
-from nac.db import CellScope, session_scope
-from nac.ids import CellId
+from nac.kit.clock import utc_now
+from nac.kit.db import CellScope, session_scope
+from nac.kit.ids import CellId
+from nac.kit.request_sources import DEMO_ADDRESS
 from nac.models import SelfTest, Slot, Tenant
-from nac.request_sources import DEMO_ADDRESS
 from radius.agent.alarms import Alarms
 
 log = logging.getLogger(__name__)

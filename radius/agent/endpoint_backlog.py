@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from sqlalchemy import Engine, func, select
 
-from nac.db import CellScope, session_scope
-from nac.ids import CellId
+from nac.kit.db import CellScope, session_scope
+from nac.kit.ids import CellId
 from nac.models import EndpointWork
 from radius.agent.alarms import Alarms
 

@@ -4,10 +4,10 @@ from itertools import groupby
 
 from sqlalchemy import Engine, select
 
-from nac.db import CellScope, session_scope
-from nac.ids import CellId
+from nac.kit.db import CellScope, session_scope
+from nac.kit.ids import CellId
 from nac.models import Nas, NasSignature, Slot, Tenant
-from nac.nases.signatures import SAFE_AFTER, is_safe_to_enforce
+from nac.tenancy.nases.signatures import SAFE_AFTER, is_safe_to_enforce
 from radius.agent.alarms import Alarms
 
 _CODE = "exemption-unneeded:"

@@ -8,10 +8,10 @@ import psycopg
 from cryptography import x509
 from cryptography.x509.oid import AuthorityInformationAccessOID, NameOID
 
-from nac.errors import InvalidInput
-from nac.escapes import escape_controls
-from nac.journal.records import AuthRecord
-from nac.validation import require_web_address
+from nac.cellformat.journal.records import AuthRecord
+from nac.kit.errors import InvalidInput
+from nac.kit.escapes import escape_controls
+from nac.kit.validation import require_web_address
 from pki.errors import UNREADABLE_ERRORS
 from pki.serials import serial_bytes
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from nac.listen_addresses import bind_socket, bound_addresses
-from nac.settings import Settings
+from nac.kit.listen_addresses import bind_socket, bound_addresses
+from nac.kit.settings import Settings
 from radius.agent import memory, radiusd_process
 from radius.agent.configuration_source import SlotRow
 from radius.agent.paths import CellPaths

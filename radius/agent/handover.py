@@ -7,9 +7,9 @@ import psycopg
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from nac.db import CellScope, session_scope
-from nac.errors import AdmitError
-from nac.ids import CellId
+from nac.kit.db import CellScope, session_scope
+from nac.kit.errors import AdmitError
+from nac.kit.ids import CellId
 from radius.agent.alarms import Alarms
 from radius.agent.database_driver import driver_connection, first_error_line
 from radius.agent.journal_shipper import shipping_engine

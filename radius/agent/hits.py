@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from nac.journal.records import AuthRecord
+from nac.cellformat.journal.records import AuthRecord
 from radius.agent.copy_format import copy_line
 
 _DAY_MICROSECONDS = 86_400_000_000

@@ -13,12 +13,12 @@ import psycopg
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
-from nac.cells.service import SHIPPING_LOCK
-from nac.clock import epoch_microseconds
-from nac.db import CellScope, make_engine, session_scope
-from nac.errors import AdmitError, CellTaken
-from nac.ids import CellId
-from nac.journal.reader import JournalReader, RecordBatch, SegmentPosition
+from nac.cellformat.journal.reader import JournalReader, RecordBatch, SegmentPosition
+from nac.kit.clock import epoch_microseconds
+from nac.kit.db import CellScope, make_engine, session_scope
+from nac.kit.errors import AdmitError, CellTaken
+from nac.kit.ids import CellId
+from nac.tenancy.cells.service import SHIPPING_LOCK
 from radius.agent.alarms import Alarms
 from radius.agent.database_driver import driver_connection, first_error_line
 from radius.agent.quarantine import RejectedRecord, quarantine_records

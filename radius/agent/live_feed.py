@@ -1,4 +1,4 @@
-"""Sends live events of shipped records over Redis while clients watch (nac.events.live_stream is the other end).
+"""Sends live events of shipped records over Redis while clients watch (nac.logs.events.live_stream is the other end).
 
 Shippers hand over committed records and continue at once; a separate thread creates and sends the events. The queue
 between them drops the oldest of the tenant with the most. Redis may hang, fail or lose data: events are then left out
@@ -18,10 +18,10 @@ from typing import NamedTuple
 import psycopg
 import redis
 
-from nac.events import coa
-from nac.events.document import Event, to_json
-from nac.events.event_values import EventTenant
-from nac.events.live_stream import (
+from nac.logs.events import coa
+from nac.logs.events.document import Event, to_json
+from nac.logs.events.event_values import EventTenant
+from nac.logs.events.live_stream import (
     MAX_ENTRIES,
     MAX_ENTRY_BYTES,
     MAX_ENTRY_EVENTS,

@@ -13,12 +13,12 @@ from typing import Protocol
 from sqlalchemy import ARRAY, UUID, Engine, Subquery, bindparam, func, select, true
 from sqlalchemy.orm import Session, aliased
 
-from nac.db import CellScope, session_scope
-from nac.errors import AdmitError
-from nac.events import alarms, certificates, endpoints
-from nac.events.document import Event
-from nac.events.event_values import EventTenant
-from nac.ids import CellId
+from nac.kit.db import CellScope, session_scope
+from nac.kit.errors import AdmitError
+from nac.kit.ids import CellId
+from nac.logs.events import alarms, certificates, endpoints
+from nac.logs.events.document import Event
+from nac.logs.events.event_values import EventTenant
 from nac.models import EventNote
 from radius.agent.live_feed import LiveFeed, LiveItem
 

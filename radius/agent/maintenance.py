@@ -11,12 +11,12 @@ from functools import partial
 
 from sqlalchemy import Engine
 
-from nac.errors import AdmitError, CellTaken
-from nac.ids import CellId, SlotNumber
-from nac.journal.segment import journal_bytes, sync_segments
-from nac.replica.check import check_replica
-from nac.replica.files import ReplicaDamaged
-from nac.settings import Settings
+from nac.cellformat.journal.segment import journal_bytes, sync_segments
+from nac.cellformat.replica.check import check_replica
+from nac.cellformat.replica.files import ReplicaDamaged
+from nac.kit.errors import AdmitError, CellTaken
+from nac.kit.ids import CellId, SlotNumber
+from nac.kit.settings import Settings
 from radius.agent import radiusd_process
 from radius.agent.alarms import Alarms
 from radius.agent.certificate_reload import CertificateReload

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nac.settings import Settings
+from nac.kit.settings import Settings
 
 # Bytes of one EAP-TLS conversation whose device went silent after the certificate, measured by
 # tests/radius/test_half_open.py. radiusd keeps it for 30 s (radius/raddb/templates/eap).

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import psycopg
 
-from nac.ids import CellId
+from nac.kit.ids import CellId
 from nac.pools.claims import Claim
 
 # Interval to check a lease that a session holds. A Stop triggers a check at once.

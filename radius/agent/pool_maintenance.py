@@ -10,10 +10,10 @@ import psycopg
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from nac.clock import epoch_microseconds
-from nac.db import CellScope, session_scope
-from nac.errors import AdmitError
-from nac.ids import CellId
+from nac.kit.clock import epoch_microseconds
+from nac.kit.db import CellScope, session_scope
+from nac.kit.errors import AdmitError
+from nac.kit.ids import CellId
 from radius.agent import pool_leases
 from radius.agent.alarms import Alarms
 from radius.agent.claims_directory import ClaimsDirectory

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import psycopg
 
-from nac.ids import CellId
+from nac.kit.ids import CellId
 from radius.agent.accounting_parser import ParsedAccounting
 from radius.agent.pool_leases import RECHECK_SECONDS, to_datetime, use_ordered_index
 

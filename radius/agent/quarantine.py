@@ -12,8 +12,8 @@ from uuid import UUID
 import msgspec
 import psycopg
 
-from nac.ids import CellId
-from nac.journal.records import AnyRecord
+from nac.cellformat.journal.records import AnyRecord
+from nac.kit.ids import CellId
 
 # Limit for one stream of a cell, about 100 MB. Further records are counted, reported and lost.
 MAX_RECORDS = 100_000

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from nac.listen_addresses import bound_addresses, local_address
+from nac.kit.listen_addresses import bound_addresses, local_address
 from radius.agent import radiusd_process
 from radius.agent.configuration_source import SlotRow
 from radius.agent.generation import Generation, Generations, require_free_ports

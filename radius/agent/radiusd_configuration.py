@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from nac.listen_addresses import bound_addresses
-from nac.methods import DEFAULT_TLS_VERSIONS
-from nac.validation import RADIUS_SECRET
+from nac.cellformat.methods import DEFAULT_TLS_VERSIONS
+from nac.kit.listen_addresses import bound_addresses
+from nac.kit.validation import RADIUS_SECRET
 from radius.agent.library_corrections import DISTRIBUTION_FOLDER, write_corrected_libraries
 from radius.agent.memory import MAX_SESSIONS
 from radius.module.settings import UNSIGNED_SUFFIX, ModuleSettings
@@ -21,8 +21,8 @@ from radius.module.settings import UNSIGNED_SUFFIX, ModuleSettings
 RADDB = Path(__file__).resolve().parent.parent / "raddb"
 # Rendered once; files in templates/ are rendered for each slot.
 _RENDERED_FILES = ("radiusd.conf",)
-# radiusd's timeout for the verifier, whose own limit is nac.identities.settings.MAX_LOGIN_SECONDS. The maximum for
-# proxy_dedup_window.
+# radiusd's timeout for the verifier, whose own limit is MAX_LOGIN_SECONDS (identity_sources/settings.py). It is the
+# maximum for proxy_dedup_window.
 VERIFIER_WINDOW_SECONDS = 10
 # A lookup is valid for a second: radiusd has no shorter time, and none per packet.
 _DYNAMIC_CLIENTS = "\t\tdynamic_clients = admit_secret\n\t\tlifetime = 1\n\t\trate_limit = no\n"
@@ -55,7 +55,7 @@ class SlotConfig:
     # Serial (hex) of that certificate, "" for the placeholder.
     server_serial: str = ""
     nas_clients: Sequence[NasClient] = field(default=())
-    # TLS versions of nac.methods, lowest first.
+    # TLS versions of nac.cellformat.methods, lowest first.
     tls_versions: Sequence[str] = DEFAULT_TLS_VERSIONS
     # Whether the module looks up the secret of each source and whether it must sign (radius/module/secret_lookup.py).
     uses_secret_lookup: bool = False

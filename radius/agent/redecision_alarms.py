@@ -2,8 +2,8 @@
 
 from sqlalchemy import Engine, select
 
-from nac.db import CellScope, session_scope
-from nac.ids import CellId
+from nac.kit.db import CellScope, session_scope
+from nac.kit.ids import CellId
 from nac.models import RedecisionFailure, Tenant
 from radius.agent.alarms import Alarms
 

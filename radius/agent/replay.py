@@ -12,10 +12,10 @@ import psycopg
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from nac.db import CellScope, session_scope
-from nac.errors import AdmitError
-from nac.ids import CellId
-from nac.settings import Settings, SettingsError, load_settings
+from nac.kit.db import CellScope, session_scope
+from nac.kit.errors import AdmitError
+from nac.kit.ids import CellId
+from nac.kit.settings import Settings, SettingsError, load_settings
 from radius.agent.cell_identity import read_identity
 from radius.agent.database_driver import driver_connection, first_error_line
 from radius.agent.journal_shipper import is_data_fault, list_cell_tenants, shipping_engine

@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 import psycopg
 
+from nac.cellformat.replica import keys
+from nac.cellformat.replica import record_builder as compiling
+from nac.cellformat.replica.record_builder import Reseal
+from nac.cellformat.replica.records import SecretRecord, SlotRecord
+from nac.cellformat.replica.writer import WriteBatch
 from nac.engine import PolicyErrors, ReplyDictionary
-from nac.ids import CellId
-from nac.mac import display_mac
-from nac.replica import keys
-from nac.replica import record_builder as compiling
-from nac.replica.record_builder import Reseal
-from nac.replica.records import SecretRecord, SlotRecord
-from nac.replica.writer import WriteBatch
-from nac.secrets import SecretsError
+from nac.kit.ids import CellId
+from nac.kit.mac import display_mac
+from nac.kit.secrets import SecretsError
 from radius.agent import replica_pools
 from radius.agent.alarms import Alarms
 from radius.agent.replica_pools import ClaimsFileLookup, no_claims_file

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from nac.clock import epoch_microseconds
-from nac.replica.records import PoolLeaseRecord, PoolRecord, PoolStockRecord
-from nac.replica.writer import WriteBatch
+from nac.cellformat.replica.records import PoolLeaseRecord, PoolRecord, PoolStockRecord
+from nac.cellformat.replica.writer import WriteBatch
+from nac.kit.clock import epoch_microseconds
 
 # Returns the name of a pool's claim file; "" if it has none.
 ClaimsFileLookup = Callable[[str], str]

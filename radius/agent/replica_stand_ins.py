@@ -9,11 +9,11 @@ from typing import Any
 import lmdb
 import psycopg
 
-from nac.mac import display_mac
-from nac.replica.files import ReplicaError
-from nac.replica.record_builder import blocked_endpoint_record
-from nac.replica.records import IdentitySourceRecord, UserRecord
-from nac.replica.writer import WriteBatch
+from nac.cellformat.replica.files import ReplicaError
+from nac.cellformat.replica.record_builder import blocked_endpoint_record
+from nac.cellformat.replica.records import IdentitySourceRecord, UserRecord
+from nac.cellformat.replica.writer import WriteBatch
+from nac.kit.mac import display_mac
 
 Row = tuple[Any, ...]
 StandIn = Callable[[WriteBatch, int, Row], None]

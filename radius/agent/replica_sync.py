@@ -16,17 +16,17 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from nac.clock import epoch_microseconds, epoch_seconds
-from nac.db import CellScope, connect, session_scope
+from nac.cellformat.replica.change_feed import KEEP_DAYS
+from nac.cellformat.replica.check import check_replica
+from nac.cellformat.replica.files import ReplicaDamaged, ReplicaError, ReplicaMissing
+from nac.cellformat.replica.record_builder import Reseal
+from nac.cellformat.replica.records import SlotRecord
+from nac.cellformat.replica.writer import ReplicaWriter, WriteBatch
 from nac.engine import ReplyDictionary
-from nac.errors import AdmitError, NotFound
-from nac.ids import CellId
-from nac.replica.change_feed import KEEP_DAYS
-from nac.replica.check import check_replica
-from nac.replica.files import ReplicaDamaged, ReplicaError, ReplicaMissing
-from nac.replica.record_builder import Reseal
-from nac.replica.records import SlotRecord
-from nac.replica.writer import ReplicaWriter, WriteBatch
+from nac.kit.clock import epoch_microseconds, epoch_seconds
+from nac.kit.db import CellScope, connect, session_scope
+from nac.kit.errors import AdmitError, NotFound
+from nac.kit.ids import CellId
 from radius.agent.alarms import Alarms
 from radius.agent.database_driver import driver_connection, first_error_line
 from radius.agent.replica_loader import ReplicaLoader, TenantKey

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 from sqlalchemy import Engine, case, func, or_, select
 
-from nac.clock import utc_now
-from nac.db import CellScope, session_scope
-from nac.ids import CellId
+from nac.kit.clock import utc_now
+from nac.kit.db import CellScope, session_scope
+from nac.kit.ids import CellId
 from nac.models import Nas, SecretRotation, SecretSighting, Tenant
 from radius.agent.alarms import Alarms
 

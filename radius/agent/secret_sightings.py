@@ -2,7 +2,7 @@
 
 import psycopg
 
-from nac.journal.records import AccountingRecord, AuthRecord
+from nac.cellformat.journal.records import AccountingRecord, AuthRecord
 from radius.agent.accounting_parser import shorten_key
 from radius.agent.copy_format import copy_line, copy_rows, host_address
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 import psycopg
 
-from nac.mac import normalise_mac
-from nac.replica.writer import WriteBatch
+from nac.cellformat.replica.writer import WriteBatch
+from nac.kit.mac import normalise_mac
 from radius.agent.session_ends import SessionIdentity
 
 SESSION_NOUN = "session"

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import psycopg
 
-from nac.endpoints.enrichment_queue import MAX_WAITING
-from nac.journal.records import AccountingRecord, AuthRecord
-from nac.mac import called_station_ssid
-from nac.packet_values import Pairs, get_values
-from nac.profiling.evidence import Evidence, filter_evidence_pairs, read_evidence
+from nac.cellformat.journal.records import AccountingRecord, AuthRecord
+from nac.cellformat.packet_values import Pairs, get_values
+from nac.inventory.endpoints.enrichment_queue import MAX_WAITING
+from nac.inventory.profiling.evidence import Evidence, filter_evidence_pairs, read_evidence
+from nac.kit.mac import called_station_ssid
 from radius.agent.accounting_parser import ParsedAccounting
 from radius.agent.copy_format import copy_line
 

@@ -2,7 +2,7 @@
 
 import psycopg
 
-from nac.journal.records import AuthRecord
+from nac.cellformat.journal.records import AuthRecord
 from radius.agent.copy_format import copy_line, copy_rows, host_address
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 from sqlalchemy import Engine
 
-from nac import clock
-from nac.cells import service as cells
-from nac.db import CellScope, session_scope
-from nac.decisions.recorded_requests import from_microseconds
-from nac.ids import CellId
+from nac.kit import clock
+from nac.kit.db import CellScope, session_scope
+from nac.kit.ids import CellId
+from nac.sessions.decisions.recorded_requests import from_microseconds
+from nac.tenancy.cells import service as cells
 from radius.agent.alarms import Alarm
 from radius.agent.small_files import write_small_file
 

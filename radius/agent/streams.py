@@ -7,12 +7,12 @@ from typing import Protocol
 import msgspec
 import psycopg
 
-from nac.events import accounting, authentication
-from nac.events.document import Event
-from nac.events.event_values import EventTenant
-from nac.ids import CellId
-from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
-from nac.self_tests.ticket import NAS_IDENTIFIER as SELF_TEST_NAS
+from nac.cellformat.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
+from nac.cellformat.self_test_ticket import NAS_IDENTIFIER as SELF_TEST_NAS
+from nac.kit.ids import CellId
+from nac.logs.events import accounting, authentication
+from nac.logs.events.document import Event
+from nac.logs.events.event_values import EventTenant
 from radius.agent import (
     accounting_parser,
     copy_format,

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from nac import clock
+from nac.kit import clock
 from pki.hash_directory import write_authorities
 from radius.agent.paths import CellPaths
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from nac import clock
+from nac.kit import clock
 from radius.agent.alarms import Alarms
 from radius.agent.paths import CellPaths
 

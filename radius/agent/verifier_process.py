@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
-from nac.outbound.reach import DEFAULT_REACH, OutboundReach
+from nac.kit.outbound.reach import DEFAULT_REACH, OutboundReach
 from radius.agent.alarms import Alarms
 from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths

@@ -3,9 +3,9 @@
 import hashlib
 import hmac
 
-from nac.replica.records import NasRecord, SlotRecord
-from nac.session_class import encode_class
-from nac.vendors import ReplyPair
+from nac.cellformat.replica.records import NasRecord, SlotRecord
+from nac.cellformat.session_class import encode_class
+from nac.engine.vendors import ReplyPair
 from radius.module.radiusd_api import AttributeUpdate
 from radius.module.request import AccessRequest
 

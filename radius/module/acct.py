@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from nac import clock
-from nac.journal.records import AccountingRecord
-from nac.packet_values import is_recordable
-from nac.profiling.sensor import is_sensor_pair
-from nac.self_tests.ticket import NAS_IDENTIFIER
+from nac.cellformat.journal.records import AccountingRecord
+from nac.cellformat.packet_values import is_recordable
+from nac.cellformat.self_test_ticket import NAS_IDENTIFIER
+from nac.inventory.profiling.sensor import is_sensor_pair
+from nac.kit import clock
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, get_cell, log_exception
 from radius.module.decision import LocationCache, read_self_test_ticket

@@ -9,14 +9,14 @@ challenges (certificate-sent, failed-inside, challenge). At the end, Admit-Stage
 import secrets
 import time
 
-from nac import clock
-from nac.identities.names import strip_realm
-from nac.identities.verifier_messages import encode_pairs
-from nac.journal.records import CertificateSentRecord
-from nac.mac import normalise_mac
-from nac.packet_values import is_visible
-from nac.replica.records import SlotRecord
-from nac.replica.store import ReplicaView
+from nac.cellformat.identity_names import strip_realm
+from nac.cellformat.journal.records import CertificateSentRecord
+from nac.cellformat.packet_values import is_visible
+from nac.cellformat.replica.records import SlotRecord
+from nac.cellformat.replica.store import ReplicaView
+from nac.inventory.identity_sources.verifier_messages import encode_pairs
+from nac.kit import clock
+from nac.kit.mac import normalise_mac
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, get_cell, log_conversations_full, log_exception
 from radius.module.completion import RequestCompleter

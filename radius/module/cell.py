@@ -4,11 +4,11 @@ import traceback
 from functools import cache
 from pathlib import Path
 
-from nac import clock
-from nac.journal.records import JournalRecord
-from nac.journal.segment import JournalError, JournalWriter
-from nac.replica.store import ReplicaReader
-from nac.vendors import all_vendors
+from nac.cellformat.journal.records import JournalRecord
+from nac.cellformat.journal.segment import JournalError, JournalWriter
+from nac.cellformat.replica.store import ReplicaReader
+from nac.engine.vendors import all_vendors
+from nac.kit import clock
 from radius.module.limiter import FailureLimiter, GuessLimiter
 from radius.module.policies import CompiledPolicies
 from radius.module.radiusd_api import log_error

@@ -2,9 +2,9 @@
 
 import time
 
-from nac.journal.records import AuthRecord
-from nac.packet_values import visible_pairs
-from nac.replica.records import SlotRecord
+from nac.cellformat.journal.records import AuthRecord
+from nac.cellformat.packet_values import visible_pairs
+from nac.cellformat.replica.records import SlotRecord
 from radius.module import mschap
 from radius.module import radiusd_api as radiusd
 from radius.module.accept_attributes import accounting_attributes, nat_timeout

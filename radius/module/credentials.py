@@ -8,12 +8,12 @@ other.
 from pathlib import Path
 from typing import NamedTuple
 
-from nac.identities.names import strip_realm
-from nac.mac import normalise_mac
-from nac.replica.records import ARGON2ID, NasRecord, SlotRecord, UserRecord, nt_hash_context
-from nac.replica.store import ReplicaView
-from nac.secrets import MasterKeyFile, Sealer
-from nac.users.pbkdf2_hashes import is_pbkdf2_hash
+from nac.cellformat.identity_names import strip_realm
+from nac.cellformat.replica.records import ARGON2ID, NasRecord, SlotRecord, UserRecord, nt_hash_context
+from nac.cellformat.replica.store import ReplicaView
+from nac.kit.mac import normalise_mac
+from nac.kit.pbkdf2_hashes import is_pbkdf2_hash
+from nac.kit.secrets import MasterKeyFile, Sealer
 from radius.module.eap_types import eap_type_label, offer_detail
 from radius.module.mab import (
     challenge_auth_type,

@@ -2,19 +2,19 @@
 
 from typing import NamedTuple
 
-from nac import clock
-from nac.endpoint_facts import get_endpoint_value
+from nac.cellformat import self_test_ticket as self_test
+from nac.cellformat.endpoint_facts import get_endpoint_value
+from nac.cellformat.identity_names import strip_realm
+from nac.cellformat.methods import TLS_VERSIONS
+from nac.cellformat.packet_values import Values, packet_attribute_name, packet_value
+from nac.cellformat.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord, SlotRecord
+from nac.cellformat.replica.store import ReplicaView
+from nac.cellformat.self_test_ticket import Ticket
 from nac.engine import PolicyRequest, decide
-from nac.identities.names import strip_realm
-from nac.identities.verifier_messages import VerificationResult
-from nac.mac import is_random_mac, normalise_mac
-from nac.methods import TLS_VERSIONS
-from nac.packet_values import Values, packet_attribute_name, packet_value
-from nac.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord, SlotRecord
-from nac.replica.store import ReplicaView
-from nac.self_tests import ticket as self_test
-from nac.self_tests.ticket import Ticket
-from nac.vendors import vendor_name
+from nac.engine.vendors import vendor_name
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
+from nac.kit import clock
+from nac.kit.mac import is_random_mac, normalise_mac
 from radius.module.certificate_fields import certificate_fields
 from radius.module.eap_names import eap_names, list_requested_types
 from radius.module.eap_types import TUNNEL_OF_METHOD, TUNNELLED_METHODS, UNFINISHED_TUNNELS, offer_detail

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from nac.mac import normalise_mac
+from nac.kit.mac import normalise_mac
 from radius.module.request import AccessRequest
 
 # RFC 3162/2865 set no limit, but PostgreSQL's index does; longer names are never ours.
@@ -57,7 +57,7 @@ def station_key(request: AccessRequest, identity: str) -> FailureKey:
     """Key of a station at a NAS."""
     # A switch may send the MAC address only in User-Name, in any notation.
     station = request.mac or normalise_mac(request.user_name)
-    # User names ignore case (nac.replica.keys.user).
+    # User names ignore case (nac.cellformat.replica.keys.user).
     return request.slot, request.nas_key(), station or _fold_name(identity)
 
 

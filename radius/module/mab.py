@@ -7,8 +7,8 @@ device. It proves that the switch sent the request, not a person who typed a MAC
 import hmac
 from collections.abc import Callable
 
-from nac.mac import normalise_mac
-from nac.replica.records import NasRecord, SlotRecord, mab_password_context
+from nac.cellformat.replica.records import NasRecord, SlotRecord, mab_password_context
+from nac.kit.mac import normalise_mac
 from radius.module.request import AccessRequest
 
 # Opens a text sealed with the cell's key for a context.

@@ -4,8 +4,8 @@ from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
+from nac.cellformat.replica.records import PoolLeaseRecord, PoolStockRecord
 from nac.pools.claims import Claim, ClaimsFile, parse_created_at
-from nac.replica.records import PoolLeaseRecord, PoolStockRecord
 
 
 class GrantedAddress(NamedTuple):

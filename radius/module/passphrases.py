@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from nac.packet_values import packet_value
-from nac.replica.records import EndpointRecord
-from nac.secrets import MasterKeyFile, Sealer
+from nac.cellformat.packet_values import packet_value
+from nac.cellformat.replica.records import EndpointRecord
+from nac.kit.secrets import MasterKeyFile, Sealer
 from radius.module.decision import AuthenticationCase
 from radius.module.policies import Outcome
 

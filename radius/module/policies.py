@@ -4,13 +4,13 @@ import gc
 import json
 from typing import NamedTuple
 
-from nac.endpoint_facts import is_endpoint_attribute
+from nac.cellformat.endpoint_facts import is_endpoint_attribute
+from nac.cellformat.packet_values import Values, is_packet_attribute
+from nac.cellformat.replica.records import PolicyRecord, SiteRecord
 from nac.engine import Decision, Policy, compile_policy
 from nac.engine.decision import MonitorSource
 from nac.engine.outcome import Verdict
-from nac.packet_values import Values, is_packet_attribute
-from nac.replica.records import PolicyRecord, SiteRecord
-from nac.vendors import AttributeTemplate, PoolAssignment, ReplyPair
+from nac.engine.vendors import AttributeTemplate, PoolAssignment, ReplyPair
 from radius.module.certificate_fields import is_certificate_field
 
 # Cache of the cell's compiled policies; a site with its own fallback or time zone needs another entry.

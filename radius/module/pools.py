@@ -6,11 +6,11 @@ import threading
 from pathlib import Path
 from typing import TextIO
 
+from nac.cellformat.replica.records import PoolRecord, SlotRecord
+from nac.cellformat.replica.store import ReplicaView
+from nac.engine.vendors import ReplyPair
 from nac.pools.claims import ClaimsFile
 from nac.pools.extent import ATTRIBUTE_BY_KIND
-from nac.replica.records import PoolRecord, SlotRecord
-from nac.replica.store import ReplicaView
-from nac.vendors import ReplyPair
 from radius.module.cell import Cell
 from radius.module.decision import AuthenticationCase
 from radius.module.open_pool import GrantedAddress, OpenPool
@@ -21,7 +21,7 @@ MAX_OPEN_POOLS = 500
 
 
 class NoAddress(Exception):
-    """No address is available: a code of nac.reasons, and a detail."""
+    """No address is available: a code of nac.engine.reasons, and a detail."""
 
     def __init__(self, reason: str, detail: str, *, may_go_without: bool = False) -> None:
         super().__init__(reason, detail)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from nac.journal.reader import read_tail
-from nac.journal.records import AccountingRecord
+from nac.cellformat.journal.reader import read_tail
+from nac.cellformat.journal.records import AccountingRecord
 
 # NASes give up after 30 s at most (RFC 5080 2.2.1).
 WINDOW_MICROSECONDS = 30_000_000

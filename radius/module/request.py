@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from nac.mac import station_mac
-from nac.packet_values import Pairs, get_values
-from nac.replica.records import NasRecord
-from nac.replica.store import ReplicaView
+from nac.cellformat.packet_values import Pairs, get_values
+from nac.cellformat.replica.records import NasRecord
+from nac.cellformat.replica.store import ReplicaView
+from nac.kit.mac import station_mac
 from radius.module.addresses import packed_address
 from radius.module.settings import UNSIGNED_SUFFIX
 
@@ -94,7 +94,7 @@ class AccessRequest:
 
     @property
     def proof(self) -> tuple[str, ...]:
-        """Which secret the NAS has proven, from radius.module.secret_lookup; as in nac.journal.records."""
+        """Which secret the NAS has proven, from radius.module.secret_lookup; as in nac.cellformat.journal.records."""
         of_client = self.attributes.get("Admit-Secret", "")
         if ":" not in of_client:
             return ()
@@ -103,7 +103,7 @@ class AccessRequest:
 
     @property
     def signature(self) -> tuple[str, ...]:
-        """Whether an exempt NAS sent a Message-Authenticator; as in nac.journal.records."""
+        """Whether an exempt NAS sent a Message-Authenticator; as in nac.cellformat.journal.records."""
         attributes = self.attributes
         if not attributes.get("Admit-Secret", "").endswith(UNSIGNED_SUFFIX) or "EAP-Message" in attributes:
             return ()

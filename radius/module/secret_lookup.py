@@ -9,10 +9,10 @@ nobody can move a NAS to a secret that they do not know (docs/adr/0015).
 import socket
 from pathlib import Path
 
-from nac import clock
-from nac.replica.records import SecretRecord
-from nac.replica.store import ReplicaView
-from nac.secrets import MasterKeyFile, Sealer, SecretsError
+from nac.cellformat.replica.records import SecretRecord
+from nac.cellformat.replica.store import ReplicaView
+from nac.kit import clock
+from nac.kit.secrets import MasterKeyFile, Sealer, SecretsError
 from radius import wire
 from radius.module import radiusd_api as radiusd
 from radius.module.addresses import packed_address

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 
 from cryptography import x509
 
-from nac.packet_values import Values
-from nac.replica.records import IssuerRecord, SlotRecord, TrustedAuthority
-from nac.replica.store import ReplicaView
+from nac.cellformat.packet_values import Values
+from nac.cellformat.replica.records import IssuerRecord, SlotRecord, TrustedAuthority
+from nac.cellformat.replica.store import ReplicaView
 from pki.signatures import is_signed_with
 from radius.module.request import Attributes, first_value
 from radius.module.tls_sessions import MAX_CERTIFICATES, UNREADABLE_ERRORS

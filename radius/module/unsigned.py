@@ -7,7 +7,7 @@ import socket
 from collections import Counter
 from collections.abc import Mapping
 
-from nac import clock
+from nac.kit import clock
 from radius.module import radiusd_api as radiusd
 from radius.module import unsigned_filter
 from radius.module.cell import get_cell, log_exception

@@ -1,9 +1,9 @@
 """The verifier's result for a name and password, as radiusd passes it on."""
 
-from nac.identities.verifier_messages import UnreadableResult, VerificationResult, decode_result
-from nac.packet_values import Values
-from nac.replica.records import SlotRecord
-from nac.replica.store import ReplicaView
+from nac.cellformat.packet_values import Values
+from nac.cellformat.replica.records import SlotRecord
+from nac.cellformat.replica.store import ReplicaView
+from nac.inventory.identity_sources.verifier_messages import UnreadableResult, VerificationResult, decode_result
 from radius.module.request import Attributes
 
 _UNAVAILABLE = VerificationResult("verifier-unavailable")

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import msgspec
 
-from nac.identities.settings import MAX_LOGIN_SECONDS
-from nac.outbound.reach import OutboundReach
-from nac.replica.store import ReplicaReader
-from nac.secrets import MasterKeyFile, Sealer
+from nac.cellformat.replica.store import ReplicaReader
+from nac.inventory.identity_sources.settings import MAX_LOGIN_SECONDS
+from nac.kit.outbound.reach import OutboundReach
+from nac.kit.secrets import MasterKeyFile, Sealer
 from radius.verifier.agent_messages import VerifierReport, VerifierSettings
 from radius.verifier.forecast import RejectForecast
 from radius.verifier.server import VerifierServer, listen
@@ -27,7 +27,7 @@ from radius.verifier.sources import LiveSources
 from radius.verifier.verifier import Verifier
 
 REPORT_SECONDS = 1.0
-# Time to serve without an agent. Afterwards another machine may own the cell (nac.cells.service.SILENT_SECONDS).
+# Time to serve without an agent. Afterwards another machine may own the cell (SILENT_SECONDS of nac.tenancy.cells).
 ORPHANED_SECONDS = 60.0
 _POLL_SECONDS = 0.2
 LOOPBACK, _DISCARD_PORT = "127.0.0.1", 9

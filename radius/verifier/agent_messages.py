@@ -13,7 +13,7 @@ class VerifierSettings(msgspec.Struct, frozen=True):
     replica_directory: str
     cell_key_file: str
     reject_delay_seconds: float = 0
-    # Networks that tenants' servers may be in, as nac.outbound.reach reads it.
+    # Networks that tenants' servers may be in, as nac.kit.outbound.reach reads it.
     reach: str = ""
 
 

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from nac.identities.verifier_messages import VerificationResult
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
 
 MAX_ENTRIES = 50_000
 

@@ -12,8 +12,8 @@ import logging
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from nac.identities.verifier_messages import VerificationResult, decode_pairs
-from nac.replica.store import ReplicaReader
+from nac.cellformat.replica.store import ReplicaReader
+from nac.inventory.identity_sources.verifier_messages import VerificationResult, decode_pairs
 from radius.module.decision import AuthenticationCase, LocationCache, decide_case
 from radius.module.failure_keys import FailureKey, guess_key, station_key
 from radius.module.policies import CompiledPolicies

@@ -51,7 +51,7 @@ class Login(NamedTuple):
     password: bytes
     # Returned unchanged and in order (RFC 2865 5.33).
     proxy_states: tuple[bytes, ...]
-    # Attributes of the NAS's request in pieces (nac.identities.verifier_messages); empty inside a tunnel.
+    # Attributes of the NAS's request in pieces (identity_sources/verifier_messages.py); empty inside a tunnel.
     pairs: tuple[bytes, ...] = ()
 
 

@@ -6,8 +6,8 @@ import socket
 from collections import Counter, OrderedDict
 from typing import Protocol, cast
 
-from nac.identities.settings import MAX_LOGIN_SECONDS
-from nac.identities.verifier_messages import ResultTooLong, VerificationResult, encode_result
+from nac.inventory.identity_sources.settings import MAX_LOGIN_SECONDS
+from nac.inventory.identity_sources.verifier_messages import ResultTooLong, VerificationResult, encode_result
 from radius.verifier.packet import (
     ACCESS_ACCEPT,
     ACCESS_REJECT,

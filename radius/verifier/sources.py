@@ -7,15 +7,15 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
-from nac.identities.names import UserName
-from nac.identities.settings import LdapSettings, OidcSettings
-from nac.identities.source_client import SourceClient
-from nac.identities.verification import SOURCE_FAULT_REASONS, build_source_client, verify_password
-from nac.identities.verifier_messages import VerificationResult
-from nac.outbound.reach import OutboundReach
-from nac.replica.records import IdentitySourceRecord
-from nac.replica.store import ReplicaView
-from nac.secrets import Sealer, SecretsError
+from nac.cellformat.identity_names import UserName
+from nac.cellformat.replica.records import IdentitySourceRecord
+from nac.cellformat.replica.store import ReplicaView
+from nac.inventory.identity_sources.settings import LdapSettings, OidcSettings
+from nac.inventory.identity_sources.source_client import SourceClient
+from nac.inventory.identity_sources.verification import SOURCE_FAULT_REASONS, build_source_client, verify_password
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
+from nac.kit.outbound.reach import OutboundReach
+from nac.kit.secrets import Sealer, SecretsError
 from radius.verifier.agent_messages import SourceTrouble
 from radius.verifier.breaker import Breaker
 from radius.verifier.gate import Gate, GateFull

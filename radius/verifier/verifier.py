@@ -8,12 +8,12 @@ import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-from nac.identities.names import UserName, name_for_realms, strip_realm
-from nac.identities.settings import MAX_LOGIN_SECONDS
-from nac.identities.verifier_messages import VerificationResult
-from nac.replica.records import ARGON2ID, IdentitySourceRecord, SlotRecord, UserRecord
-from nac.replica.store import ReplicaReader
-from nac.users.passwords import verify_password
+from nac.cellformat.identity_names import UserName, name_for_realms, strip_realm
+from nac.cellformat.replica.records import ARGON2ID, IdentitySourceRecord, SlotRecord, UserRecord
+from nac.cellformat.replica.store import ReplicaReader
+from nac.inventory.identity_sources.settings import MAX_LOGIN_SECONDS
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
+from nac.kit.passwords import verify_password
 from radius.verifier.cache import PasswordCache
 from radius.verifier.gate import Gate, GateFull
 from radius.verifier.sources import LiveSource, LiveSources

@@ -4,7 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from nac.accounts.grants import (
+from nac.accounts.roles import BUILT_IN_ROLES
+from nac.core.access.grants import (
     Grant,
     MspRef,
     PermissionMissing,
@@ -13,9 +14,8 @@ from nac.accounts.grants import (
     require_may_grant,
     require_permissions,
 )
-from nac.accounts.permissions import Permission, PermissionLevel, permissions_at
-from nac.accounts.roles import BUILT_IN_ROLES
-from nac.ids import MspId, TenantId
+from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
+from nac.kit.ids import MspId, TenantId
 
 ACME, BOLT = MspId(UUID(int=1)), MspId(UUID(int=2))
 A1, A2 = (TenantRef(TenantId(UUID(int=number)), ACME) for number in (11, 12))

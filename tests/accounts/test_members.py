@@ -5,15 +5,15 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Engine
 
-from nac.accounts.grants import MspRef, PermissionMissing, Principal, TenantRef
-from nac.accounts.permissions import Permission, PermissionLevel, permissions_at
+from nac.accounts import custom_roles
+from nac.accounts.members import service as members
+from nac.accounts.people import service as people
 from nac.accounts.roles import BUILT_IN_ROLES
-from nac.custom_roles import service as custom_roles
-from nac.db import PersonScope, session_scope
-from nac.errors import AlreadyExists, InUse, InvalidInput
-from nac.members import service as members
+from nac.core.access.grants import MspRef, PermissionMissing, Principal, TenantRef
+from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
+from nac.kit.db import PersonScope, session_scope
+from nac.kit.errors import AlreadyExists, InUse, InvalidInput
 from nac.models import SignOn
-from nac.people import service as people
 from tests.accounts.conftest import PLATFORM, Field, Within, come_in, whole
 from tests.factories.tenancy import ACTOR
 

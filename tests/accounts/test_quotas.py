@@ -10,22 +10,22 @@ import pytest
 from sqlalchemy import Engine, update
 from sqlalchemy.orm import Session
 
-from nac import groups
-from nac.accounts.owners import Owner
-from nac.api_tokens import service as tokens
-from nac.clock import utc_now
-from nac.custom_roles import service as roles
-from nac.db import PersonScope, session_scope
-from nac.errors import Conflict
-from nac.exports import service as exports
-from nac.identities import service as identities
-from nac.jobs import service as jobs
+from nac.accounts import custom_roles as roles
+from nac.accounts.api_tokens import service as tokens
+from nac.accounts.sign_in import passkeys
+from nac.accounts.sign_in.passkeys import RelyingParty
+from nac.core.access.owners import Owner
+from nac.core.jobs import service as jobs
+from nac.inventory import groups
+from nac.inventory.identity_sources import service as identities
+from nac.kit.clock import utc_now
+from nac.kit.db import PersonScope, session_scope
+from nac.kit.errors import Conflict
+from nac.kit.outbound.reach import OutboundReach
+from nac.logs.exports import service as exports
 from nac.models import Job, Person
-from nac.outbound.reach import OutboundReach
-from nac.self_tests import service as self_tests
-from nac.sign_in import passkeys
-from nac.sign_in.passkeys import RelyingParty
-from nac.templates import service as templates
+from nac.onboarding.self_tests import service as self_tests
+from nac.onboarding.templates import service as templates
 from tests.accounts.conftest import Field, Within, whole
 from tests.factories.tenancy import ACTOR, seal
 from tests.sign_in.authenticator import ORIGIN, Authenticator

@@ -10,12 +10,12 @@ import pytest
 
 from api.access import ReadsMsp, ReadsTenant
 from api.caller import Caller
-from nac.accounts.grants import Grant, MspRef, Principal, TenantRef
-from nac.accounts.permissions import Permission, PermissionLevel, permissions_at
-from nac.audit.service import RequestOrigin
-from nac.ids import MspId, TenantId
-from nac.msps.service import MspNotFound
-from nac.tenants.service import TenantNotFound
+from nac.core.access.grants import Grant, MspRef, Principal, TenantRef
+from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
+from nac.core.audit.service import RequestOrigin
+from nac.kit.ids import MspId, TenantId
+from nac.tenancy.msps.service import MspNotFound
+from nac.tenancy.tenants.service import TenantNotFound
 
 _OWN = MspId(uuid4())
 _GRANTS = {

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, select
 
-from nac.accounts.grants import MspRef, PermissionMissing, Principal, TenantRef, TokenMaker
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import Permission
-from nac.api_tokens import service as tokens
-from nac.api_tokens.token_text import TokenText
-from nac.clock import utc_now
-from nac.db import CredentialScope, session_scope
-from nac.errors import Conflict, InvalidInput
-from nac.members import service as members
-from nac.members.service import Member
+from nac.accounts.api_tokens import service as tokens
+from nac.accounts.api_tokens.token_text import TokenText
+from nac.accounts.members import service as members
+from nac.accounts.members.service import Member
+from nac.accounts.people import service as people
+from nac.core.access.grants import MspRef, PermissionMissing, Principal, TenantRef, TokenMaker
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import Permission
+from nac.kit.clock import utc_now
+from nac.kit.db import CredentialScope, session_scope
+from nac.kit.errors import Conflict, InvalidInput
 from nac.models import AuditEntry
-from nac.people import service as people
 from tests.accounts.conftest import PLATFORM, Field, Within, whole
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database

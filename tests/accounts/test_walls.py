@@ -7,13 +7,13 @@ import pytest
 from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
-from nac.accounts.owners import Owner
-from nac.api_tokens import service as tokens
-from nac.clock import utc_now
-from nac.custom_roles import service as custom_roles
-from nac.db import CredentialScope, PersonScope, session_scope
-from nac.errors import ScopeViolation
-from nac.members import service as members
+from nac.accounts import custom_roles
+from nac.accounts.api_tokens import service as tokens
+from nac.accounts.members import service as members
+from nac.core.access.owners import Owner
+from nac.kit.clock import utc_now
+from nac.kit.db import CredentialScope, PersonScope, session_scope
+from nac.kit.errors import ScopeViolation
 from nac.models import ApiToken, CustomRole, IdempotencyKey, Membership, MembershipTenant, Person, SignIn
 from tests.accounts.conftest import PLATFORM, Field, Within, whole
 

@@ -14,16 +14,16 @@ from sqlalchemy import Engine
 
 from cli import procfs
 from cli.demo.tools import RadiusServer
-from nac.cells import service as cells
 from nac.certificates.signing import SigningContext
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.groups import ENDPOINT_GROUPS
-from nac.ids import TenantId
-from nac.msps import service as msps
+from nac.inventory.groups import ENDPOINT_GROUPS
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.ids import TenantId
+from nac.kit.secrets import MasterKeyFile, Sealer
+from nac.onboarding.provisioning import provision_tenant
 from nac.policies import service as policies
 from nac.policies import site_settings
-from nac.provisioning import provision_tenant
-from nac.secrets import MasterKeyFile, Sealer
+from nac.tenancy.cells import service as cells
+from nac.tenancy.msps import service as msps
 from radius.agent.__main__ import main
 from tests.factories.tenancy import ACTOR
 from tests.forked_processes import start_forked

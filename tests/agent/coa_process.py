@@ -5,8 +5,8 @@ import signal
 import threading
 from typing import Literal
 
-from nac.db import make_engine
-from nac.ids import CellId
+from nac.kit.db import make_engine
+from nac.kit.ids import CellId
 from radius.agent.coa_queue import CoaQueue
 from radius.agent.coa_sender import CoaSender
 from tests.agent.nas_simulator import OpenSealer, make_sender

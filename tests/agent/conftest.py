@@ -11,11 +11,11 @@ from sqlalchemy import Engine
 
 from loadtest.bare_cell import BareCell
 from loadtest.tenants import make_tenants
-from nac.db import TenantScope, session_scope
-from nac.ids import CellId, TenantId
-from nac.replica.records import SlotRecord
-from nac.replica.store import ReplicaWriter
-from nac.settings import load_settings
+from nac.cellformat.replica.records import SlotRecord
+from nac.cellformat.replica.store import ReplicaWriter
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.ids import CellId, TenantId
+from nac.kit.settings import load_settings
 from radius.agent import radiusd_process
 from radius.agent.alarms import Alarms
 from radius.agent.generation import Generations

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from nac.journal.records import AccountingRecord, AuthRecord, CertificateSentRecord
-from nac.journal.segment import JournalWriter
+from nac.cellformat.journal.records import AccountingRecord, AuthRecord, CertificateSentRecord
+from nac.cellformat.journal.segment import JournalWriter
 from radius.agent.alarms import Alarms
 from radius.agent.journal_shipper import Shipper, shipping_engine
 from radius.agent.streams import AccountingStream, AuthStream

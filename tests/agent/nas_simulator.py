@@ -9,7 +9,7 @@ import threading
 from contextlib import contextmanager
 from hashlib import md5
 
-from nac.outbound.reach import DEFAULT_REACH
+from nac.kit.outbound.reach import DEFAULT_REACH
 from radius.agent.alarms import Alarms
 from radius.agent.coa_queue import CoaQueue
 from radius.agent.coa_sender import CoaSender

@@ -2,8 +2,8 @@
 test decides when the NASes' packets and journals arrive.
 """
 
-from nac.clock import epoch_microseconds
-from nac.db import CellScope, session_scope
+from nac.kit.clock import epoch_microseconds
+from nac.kit.db import CellScope, session_scope
 from nac.pools.claims import ClaimsFile
 from nac.pools.service import PoolOptions, create_pool
 from radius.agent import pool_leases, pool_sessions

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from nac.ids import CellId
+from nac.kit.ids import CellId
 from radius.agent import journal_shipper
 from radius.agent.alarms import Alarms
 from radius.agent.live_feed import LiveFeed

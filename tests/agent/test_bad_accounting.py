@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nac.db import TenantScope, session_scope
+from nac.kit.db import TenantScope, session_scope
 from nac.sessions.usage import USAGE_DIMENSIONS, list_usage
 from radius.agent import session_batch
 from radius.agent.accounting_parser import parse_accounting

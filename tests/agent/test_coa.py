@@ -10,8 +10,8 @@ from hashlib import md5
 import psycopg
 import pytest
 
-from nac.outbound.reach import OutboundReach
-from nac.vendors import RecipeStep, find_vendor
+from nac.engine.vendors import RecipeStep, find_vendor
+from nac.kit.outbound.reach import OutboundReach
 from radius.agent import coa_transmission
 from radius.agent.coa_queue import MAX_TAKINGS
 from tests.agent.coa_process import send_and_die

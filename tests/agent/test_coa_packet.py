@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.vendors import RecipeStep, find_vendor
+from nac.engine.vendors import RecipeStep, find_vendor
 from radius import wire
 from radius.agent.coa_packet import (
     CoaResponse,

@@ -3,10 +3,10 @@
 import pytest
 from sqlalchemy import select
 
-from nac.db import TenantScope, session_scope
-from nac.events import coa
-from nac.events.document import to_json
-from nac.events.event_values import EventTenant
+from nac.kit.db import TenantScope, session_scope
+from nac.logs.events import coa
+from nac.logs.events.document import to_json
+from nac.logs.events.event_values import EventTenant
 from nac.models import CoaRequest
 from radius.agent.coa_queue import MAX_TAKINGS, CoaQueue
 from tests.agent.nas_simulator import (

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from nac.ids import SlotNumber
-from nac.settings import load_settings
+from nac.kit.ids import SlotNumber
+from nac.kit.settings import load_settings
 from radius.agent.configuration_source import SlotRow
 from radius.agent.generation import Generations
 from radius.agent.paths import CellPaths

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
-from nac.db import CellScope, session_scope
+from nac.kit.db import CellScope, session_scope
+from nac.kit.validation import RADIUS_SECRET
 from nac.models import CertificateAuthority, Slot, Tenant
-from nac.validation import RADIUS_SECRET
 from radius.agent.configuration_source import ConfigurationSource, SlotRow
 from tests.factories.certificates import SEALER, certify
 from tests.factories.tenancy import Platform

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from nac.clock import utc_now
-from nac.errors import DatabaseUnavailable
-from nac.request_sources import DEMO_ADDRESS
+from nac.kit.clock import utc_now
+from nac.kit.errors import DatabaseUnavailable
+from nac.kit.request_sources import DEMO_ADDRESS
 from radius.agent.alarms import Alarms
 from radius.agent.dropped_sources import ALARM_SECONDS, LOG_SECONDS, UNSIGNED_REQUESTS, WRONG_SECRET, DroppedSources
 from radius.agent.rotation_alarms import update_rotation_alarms

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from nac.db import TenantScope, session_scope
-from nac.endpoints import service as endpoints
-from nac.secret_rotations import service as rotations
+from nac.inventory.endpoints import service as endpoints
+from nac.kit.db import TenantScope, session_scope
+from nac.tenancy.secret_rotations import service as rotations
 from tests.agent.cell_process import running_cell, running_tenant
 from tests.agent.steady_load import PATIENCE_SECONDS, Load
 from tests.factories.tenancy import ACTOR

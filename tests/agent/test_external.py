@@ -7,8 +7,8 @@ from cryptography.x509.oid import AuthorityInformationAccessOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nac.clock import utc_now
-from nac.replica.records import ExternalStatusRecord, IssuerRecord
+from nac.cellformat.replica.records import ExternalStatusRecord, IssuerRecord
+from nac.kit.clock import utc_now
 from pki.openssl_names import subject_line
 from pki.signatures import public_key_der
 from radius.agent import external_certificates

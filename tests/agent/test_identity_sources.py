@@ -5,9 +5,9 @@ import json
 import pytest
 from sqlalchemy import text
 
-from nac.db import CellScope, TenantScope, session_scope
-from nac.identities import service as sources
-from nac.outbound.reach import DEFAULT_REACH
+from nac.inventory.identity_sources import service as sources
+from nac.kit.db import CellScope, TenantScope, session_scope
+from nac.kit.outbound.reach import DEFAULT_REACH
 from tests.factories.tenancy import ACTOR, make_cell, make_platform, make_tenant, seal
 
 SETTINGS = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=example,dc=net", "bind_dn": "cn=admit"}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from nac.settings import load_settings
+from nac.kit.settings import load_settings
 from radius.agent import memory
 from radius.agent.memory import HALF_OPEN_BYTES, MAX_SESSIONS, MIN_SESSIONS
 

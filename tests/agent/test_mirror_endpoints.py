@@ -5,12 +5,12 @@ import json
 import pytest
 from sqlalchemy import Engine
 
-from nac.db import TenantScope, session_scope
-from nac.endpoints import group_rules, passphrases
-from nac.endpoints import service as endpoints
-from nac.groups import ENDPOINT_GROUPS
-from nac.replica.store import ReplicaWriter
-from nac.secrets import MasterKeyFile, SealedForAnotherKey, Sealer
+from nac.cellformat.replica.store import ReplicaWriter
+from nac.inventory.endpoints import group_rules, passphrases
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.groups import ENDPOINT_GROUPS
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.secrets import MasterKeyFile, SealedForAnotherKey, Sealer
 from radius.agent.alarms import Alarms
 from radius.agent.replica_sync import ReplicaSync
 from radius.module.passphrases import PassphraseOpener

@@ -3,11 +3,11 @@
 import pytest
 from sqlalchemy import Engine
 
-from nac.db import TenantScope, session_scope
-from nac.nases import service as nases
-from nac.replica.records import NasRecord
-from nac.replica.store import ReplicaWriter
-from nac.secrets import MasterKeyFile, Sealer
+from nac.cellformat.replica.records import NasRecord
+from nac.cellformat.replica.store import ReplicaWriter
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.secrets import MasterKeyFile, Sealer
+from nac.tenancy.nases import service as nases
 from radius.agent.alarms import Alarms
 from radius.agent.replica_sync import ReplicaSync
 from radius.module.mab import expected_password

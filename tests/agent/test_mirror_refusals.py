@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nac.replica import record_builder as compiling
+from nac.cellformat.replica import record_builder as compiling
 from radius.agent import replica_pools
 from tests.agent.mirrored_rows import (
     add_authority,

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nac.cellformat.replica.records import PoolLeaseRecord, PoolStockRecord
 from nac.pools.claims import (
     ENTRY_BYTES,
     Claim,
@@ -15,7 +16,6 @@ from nac.pools.claims import (
     read_claims,
     read_grants,
 )
-from nac.replica.records import PoolLeaseRecord, PoolStockRecord
 from radius.module.open_pool import GrantedAddress, OpenPool
 
 SECOND = 1_000_000

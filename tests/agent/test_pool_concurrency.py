@@ -9,9 +9,9 @@ import pytest
 from psycopg import sql
 from sqlalchemy import text
 
-from nac.clock import epoch_microseconds
-from nac.db import TenantScope, session_scope
-from nac.errors import InvalidInput
+from nac.kit.clock import epoch_microseconds
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import InvalidInput
 from nac.pools.extent import MAX_ADDRESSES
 from nac.pools.service import PoolOptions, create_pool, update_pool
 from radius.agent import pool_leases, pool_sessions

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nac.errors import InUse
+from nac.kit.errors import InUse
 from nac.pools import extent
 from nac.pools.service import release_address
 from radius.agent.pool_leases import RECHECK_SECONDS

@@ -12,7 +12,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from nac.errors import AdmitError
+from nac.kit.errors import AdmitError
 from nac.pools.service import release_address, update_pool
 from tests.agent.pool_cell import POOL, SECOND
 

@@ -5,8 +5,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from nac.clock import epoch_microseconds
-from nac.db import CellScope, session_scope
+from nac.kit.clock import epoch_microseconds
+from nac.kit.db import CellScope, session_scope
 from radius.agent import pool_leases, pool_sessions
 from radius.agent.database_driver import driver_connection
 from radius.agent.pool_leases import to_datetime, use_ordered_index

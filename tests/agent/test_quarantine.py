@@ -6,11 +6,11 @@ from zlib import crc32
 import psycopg
 import pytest
 
-from nac.db import CellScope, TenantScope, driver_connection, session_scope
-from nac.errors import AdmitError
-from nac.journal.segment import FRAME, list_segments, segment_path
+from nac.cellformat.journal.segment import FRAME, list_segments, segment_path
+from nac.kit.db import CellScope, TenantScope, driver_connection, session_scope
+from nac.kit.errors import AdmitError
+from nac.kit.settings import load_settings
 from nac.models import Feed
-from nac.settings import load_settings
 from radius.agent.accounting_parser import parse_accounting
 from radius.agent.cell_identity import write_identity
 from radius.agent.paths import CellPaths

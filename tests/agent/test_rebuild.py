@@ -2,8 +2,8 @@
 
 import threading
 
-from nac.replica import files, keys
-from nac.replica.files import CURRENT
+from nac.cellformat.replica import files, keys
+from nac.cellformat.replica.files import CURRENT
 from radius.agent.alarms import Alarms
 from radius.agent.replica_sync import open_replica
 from tests.agent.conftest import Replica

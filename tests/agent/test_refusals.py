@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from cli.layout import CHECKOUT
-from nac.secrets import MasterKeyFile
+from nac.kit.secrets import MasterKeyFile
 from radius.agent import radiusd_process
 from radius.agent.__main__ import main
 from radius.agent.paths import CellPaths

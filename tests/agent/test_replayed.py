@@ -2,10 +2,10 @@
 
 import pytest
 
-from nac.clock import epoch_microseconds
-from nac.db import TenantScope, session_scope
+from nac.kit.clock import epoch_microseconds
+from nac.kit.db import TenantScope, session_scope
 from nac.policies.replays import replay_policy
-from nac.sites import service as sites
+from nac.tenancy.sites import service as sites
 from tests.agent.journal_records import auth
 from tests.factories.dictionary import give_dictionary
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace as replaced
 
-from nac.db import CellScope, driver_connection, session_scope
+from nac.kit.db import CellScope, driver_connection, session_scope
 from radius.agent import nas_restarts, session_maintenance
 from radius.agent.session_maintenance import MIN_SILENCE_SECONDS, PASS_SECONDS, SETTLED_SECONDS, STALE_SECONDS
 from radius.agent.streams import AccountingStream

@@ -2,8 +2,8 @@
 
 import pytest
 
-from nac.clock import epoch_microseconds
-from nac.session_class import encode_class
+from nac.cellformat.session_class import encode_class
+from nac.kit.clock import epoch_microseconds
 from tests.agent.journal_records import AT, SECOND, accounting, auth
 from tests.agent.mirrored_rows import add_authority, add_certificate, add_endpoint
 from tests.agent.test_session_keeping import interim, later

@@ -10,10 +10,10 @@ import msgspec
 import psycopg
 import pytest
 
-from nac.clock import utc_now
-from nac.errors import CellTaken, Unavailable
-from nac.journal.reader import JournalReader, SegmentPosition
-from nac.journal.segment import JournalWriter, list_segments, segment_path
+from nac.cellformat.journal.reader import JournalReader, SegmentPosition
+from nac.cellformat.journal.segment import JournalWriter, list_segments, segment_path
+from nac.kit.clock import utc_now
+from nac.kit.errors import CellTaken, Unavailable
 from radius.agent.streams import AccountingStream, AuthStream
 from tests.agent.journal_records import AT, SECOND, accounting, auth, certificate_sent, drain
 from tests.agent.shipping_process import ship_until_killed

@@ -9,13 +9,14 @@ from radius.agent.source_version import CHECKOUT, checkout_version, running_vers
 
 @pytest.fixture
 def checkout(tmp_path):
-    for folder in ("radius/raddb", "radius/module", "radius/agent", "nac/journal", "pki"):
+    for folder in ("radius/raddb", "radius/module", "radius/agent", "nac/cellformat/journal", "pki"):
         shutil.copytree(CHECKOUT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     return tmp_path
 
 
 @pytest.mark.parametrize(
-    "name", ["radius/raddb/templates/eap", "radius/module/auth.py", "nac/journal/records.py", "pki/serials.py"]
+    "name",
+    ["radius/raddb/templates/eap", "radius/module/auth.py", "nac/cellformat/journal/records.py", "pki/serials.py"],
 )
 def test_file_used_by_radiusd_changes_the_version(checkout, name):
     before = checkout_version(checkout)

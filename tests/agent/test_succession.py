@@ -15,8 +15,8 @@ from sqlalchemy import Engine
 from cli.demo.tools import network_block, read_eapol_result, tls_supplicant
 from nac.certificates import profiles, rollover, server_renewal
 from nac.certificates.service import build_pem_files, issue_client, issue_server, require_authority
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
 from pki.bundles import certificates_pem
 from radius.agent import replica_sync
 from tests.agent.cell_process import RunningCell, RunningTenant, running_cell, running_tenant

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import psycopg
 import pytest
 
-from nac.db import PlatformScope, session_scope
-from nac.replica.change_feed import prune_changes
-from nac.replica.records import AuthorityRecord
+from nac.cellformat.replica.change_feed import prune_changes
+from nac.cellformat.replica.records import AuthorityRecord
+from nac.kit.db import PlatformScope, session_scope
 from tests.agent.conftest import Replica
 from tests.agent.mirrored_rows import (
     BAD,

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from nac.journal.records import AccountingRecord
+from nac.cellformat.journal.records import AccountingRecord
 from radius.agent.accounting_parser import parse_accounting, parse_event_timestamp, shorten_key
 
 SECOND = 1_000_000

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from loadtest.packet import NAS_IDENTIFIER, USER_NAME, Secret, access_request, attribute
-from nac.replica.store import ReplicaWriter
-from nac.secrets import MasterKeyFile
+from nac.cellformat.replica.store import ReplicaWriter
+from nac.kit.secrets import MasterKeyFile
 from radius.agent.alarms import Alarms
 from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths

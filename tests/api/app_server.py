@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from api import application
 from api.connections import BoundedHttp, HttpWithFiles
 from nac.certificates import status_listener
-from nac.settings import Settings, load_settings
+from nac.kit.settings import Settings, load_settings
 from tests.factories.certificates import write_master_key
 from tests.polling import PATIENCE_SECONDS
 from tests.postgres import Database

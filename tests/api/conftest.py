@@ -11,10 +11,10 @@ from sqlalchemy import Engine
 
 from api.public.main import create_app
 from nac.certificates import publication
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.ids import TenantId
-from nac.settings import Settings
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.ids import TenantId
+from nac.kit.settings import Settings
 from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.certificates import SIGNING, Certified, certify
 from tests.factories.tenancy import Platform, make_tenant

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 
 from nac.certificates.public_lookups import PublishedList, require_published_list
 from nac.certificates.service import revoke_certificate
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
 from tests.api.conftest import publish_all
 from tests.factories.certificates import Certified, certify
 from tests.factories.tenancy import ACTOR, Platform, make_tenant

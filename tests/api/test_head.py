@@ -11,7 +11,7 @@ from fastapi.responses import FileResponse, StreamingResponse
 
 from api.head_requests import HeadAsGet, mark_get_only
 from api.main import create_app
-from nac.settings import Settings
+from nac.kit.settings import Settings
 from tests.api.app_server import serve_app, serve_app_on_port
 
 MADE: list[str] = []

@@ -12,9 +12,9 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from api.main import create_app
-from nac.db import MAX_CONNECTIONS
-from nac.errors import InUse, NotFound
-from nac.settings import Settings, SettingsError, load_settings
+from nac.kit.db import MAX_CONNECTIONS
+from nac.kit.errors import InUse, NotFound
+from nac.kit.settings import Settings, SettingsError, load_settings
 from tests.api.app_server import serve_app
 from tests.factories.certificates import write_master_key
 from tests.postgres import Database

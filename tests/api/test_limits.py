@@ -15,8 +15,8 @@ from api.bodies import BodyTooLarge, BodyTooSlow, read_body
 from api.public import ocsp
 from api.public.main import create_app
 from api.source_rate_limit import SourceTokenBuckets
-from nac.request_sources import get_source
-from nac.settings import Settings
+from nac.kit.request_sources import get_source
+from nac.kit.settings import Settings
 from tests.api.app_server import serve_app, serve_app_on_port
 from tests.factories.certificates import Certified
 from tests.run_depth import examples

@@ -12,7 +12,7 @@ from api.public.__main__ import create_server
 from api.public.main import create_app
 from api.tcp_listeners import open_listeners
 from cli import health
-from nac.settings import Settings
+from nac.kit.settings import Settings
 from tests.api.app_server import settings_of_public
 from tests.polling import until
 from tests.ports import free_row

@@ -36,12 +36,12 @@ from nac.certificates.service import (
     suspend_certificate,
 )
 from nac.certificates.status_lookup import StatusLookup
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.settings import Settings
 from nac.models import AuthorityIntent, CertificateAuthority, OcspSignerRow
-from nac.settings import Settings
-from nac.tenant_files import tenant_purge
-from nac.tenants import service as tenants
+from nac.onboarding import tenant_purge
+from nac.tenancy.tenants import service as tenants
 from pki import der
 from pki.ocsp import MAX_CERTIFICATES, MAX_REQUEST_BYTES
 from tests.api.app_server import serve_app

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from api.concurrency_limit import ConcurrencyLimit
 from api.connections import BoundedHttp
 from api.source_rate_limit import SourceRateLimit
-from nac.request_sources import NetworkSet
+from nac.kit.request_sources import NetworkSet
 from tests.api.app_server import serve_app_on_port
 from tests.polling import until
 

@@ -9,7 +9,7 @@ import pytest
 
 from api.enrolment.main import create_app as create_enrolment
 from api.public.main import create_app as create_public
-from nac.settings import Settings
+from nac.kit.settings import Settings
 from tests.api.app_server import serve_app
 from tests.factories.certificates import Certified
 

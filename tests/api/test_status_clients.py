@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from sqlalchemy import Engine
 
 from nac.certificates.service import revoke_certificate, suspend_certificate
-from nac.db import TenantScope, session_scope
+from nac.kit.db import TenantScope, session_scope
 from tests.api.app_server import serve_app_on_port
 from tests.api.conftest import publish_all
 from tests.factories.certificates import certify

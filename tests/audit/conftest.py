@@ -8,14 +8,14 @@ import psycopg
 import pytest
 from sqlalchemy import Engine
 
-from nac.accounts.owners import Owner
-from nac.audit import chain_export
-from nac.audit import service as audit
-from nac.audit.chain_seals import seal_waiting_entries
-from nac.audit.keys import load_or_create_keys
-from nac.clock import utc_now
-from nac.db import MspScope, PlatformScope, Scope, TenantScope, session_scope
-from nac.ids import TenantId
+from nac.core.access.owners import Owner
+from nac.core.audit import chain_export
+from nac.core.audit import service as audit
+from nac.core.audit.chain_seals import seal_waiting_entries
+from nac.core.audit.keys import load_or_create_keys
+from nac.kit.clock import utc_now
+from nac.kit.db import MspScope, PlatformScope, Scope, TenantScope, session_scope
+from nac.kit.ids import TenantId
 from tests.factories.certificates import SEALER
 from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database

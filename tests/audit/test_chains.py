@@ -15,16 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from nac.audit import chain_export
-from nac.audit import service as audit
-from nac.audit.chain import chain_name, first_hash, next_hash
-from nac.audit.differences import list_differences
-from nac.audit.verification import parse_known_head, verify_export
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.errors import InvalidInput, ScopeViolation
+from nac.core.audit import chain_export
+from nac.core.audit import service as audit
+from nac.core.audit.chain import chain_name, first_hash, next_hash
+from nac.core.audit.differences import list_differences
+from nac.core.audit.verification import parse_known_head, verify_export
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.errors import InvalidInput, ScopeViolation
 from nac.models import PlatformAlarm
-from nac.tenant_files import tenant_purge
-from nac.tenants import service as tenants
+from nac.onboarding import tenant_purge
+from nac.tenancy.tenants import service as tenants
 from tests.audit.conftest import Log
 
 STRANGE = {'é\u2028"\\': [1, 2.5, 10**30, None, True, {"deep": "x\ty"}], "": ""}

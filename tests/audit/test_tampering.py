@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import Engine
 
-from nac.alarms import service as alarms
-from nac.audit.chain import entry_text, next_hash
-from nac.audit.chain_seals import BROKEN_CHAIN_ALARM
-from nac.audit.verification import parse_known_head, verify_export
-from nac.db import PlatformScope, session_scope
+from nac.core.alarms import service as alarms
+from nac.core.audit.chain import entry_text, next_hash
+from nac.core.audit.chain_seals import BROKEN_CHAIN_ALARM
+from nac.core.audit.verification import parse_known_head, verify_export
+from nac.kit.db import PlatformScope, session_scope
 from nac.models import AuditEntry
 from tests.audit.conftest import Log
 

@@ -7,15 +7,15 @@ import psycopg
 import pytest
 from sqlalchemy import Engine, Text, cast, func, select, update
 
-from nac.cells import service as cells
-from nac.clock import utc_now
-from nac.db import CellScope, PlatformScope, TenantScope, session_scope
-from nac.errors import CellTaken, Conflict, NotLiveYet, TenantHasNoCell
-from nac.ids import CellId, TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db import CellScope, PlatformScope, TenantScope, session_scope
+from nac.kit.errors import CellTaken, Conflict, NotLiveYet, TenantHasNoCell
+from nac.kit.ids import CellId, TenantId
 from nac.models import Cell, Slot
-from nac.sites import service as sites
-from nac.tenant_files import tenant_purge
-from nac.tenants import service as tenants
+from nac.onboarding import tenant_purge
+from nac.tenancy.cells import service as cells
+from nac.tenancy.sites import service as sites
+from nac.tenancy.tenants import service as tenants
 from tests.factories.tenancy import ACTOR, Platform, make_cell, make_platform, make_tenant, seal
 
 

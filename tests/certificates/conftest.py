@@ -5,7 +5,7 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 from nac.models import AuthLog, RadiusSession
 from tests.factories.certificates import Certified
 

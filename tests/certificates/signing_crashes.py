@@ -15,7 +15,7 @@ from sqlalchemy import Engine, make_url
 
 from nac.certificates.profiles import KeyStoreChoice
 from nac.certificates.signing import AuthorityKey, SigningContext
-from nac.db import make_engine
+from nac.kit.db import make_engine
 from nac.models import CertificateAuthority
 from pki.keys import KeyKind, PrivateKey
 from pki.pkcs11_tokens import Pkcs11Token, TokenEcKey

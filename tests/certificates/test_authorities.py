@@ -6,11 +6,11 @@ from sqlalchemy import Engine, select, update
 from nac.certificates.authorities import create_tenant_authorities
 from nac.certificates.errors import AuthorityNotFound, CertificateRefused
 from nac.certificates.service import build_pem_files, list_authorities, load_with_chain, require_authority
-from nac.clock import utc_now
-from nac.db import AuthorityScope, CellScope, PlatformScope, TenantScope, session_scope
-from nac.errors import AlreadyExists, ScopeViolation
+from nac.kit.clock import utc_now
+from nac.kit.db import AuthorityScope, CellScope, PlatformScope, TenantScope, session_scope
+from nac.kit.errors import AlreadyExists, ScopeViolation
 from nac.models import AuditEntry, Certificate, CertificateAuthority
-from nac.tenants.service import create_tenant
+from nac.tenancy.tenants.service import create_tenant
 from pki.names import read_sans
 from pki.openssl_names import issuer_line
 from tests.factories.certificates import SEALER, SIGNING, Certified, certify

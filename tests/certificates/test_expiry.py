@@ -8,7 +8,7 @@ from sqlalchemy import Engine, func, select
 
 from nac.certificates import expiry
 from nac.certificates.service import parse_serial, revoke_certificate
-from nac.db import TenantScope, session_scope
+from nac.kit.db import TenantScope, session_scope
 from nac.models import AuditEntry, ExpiryWarning
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR

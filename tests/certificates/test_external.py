@@ -11,9 +11,9 @@ from sqlalchemy import Engine, func, select
 
 from nac.certificates import external_authorities
 from nac.certificates.external_authorities import InvalidUpload, delete_authority, import_authorities
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.errors import InvalidInput
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import InvalidInput
 from nac.models import AuditEntry, CertificateAuthority, StatusSource, Tenant
 from pki.bundles import certificates_pem
 from pki.issuance import Issuer

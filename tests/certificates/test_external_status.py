@@ -12,12 +12,12 @@ from sqlalchemy import select
 
 from nac.certificates import external_status
 from nac.certificates.external_authorities import import_authorities
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.outbound.http_client import HttpClient
+from nac.kit.outbound.reach import OutboundReach
+from nac.kit.outbound.transport import OutboundTransport
 from nac.models import CoaRequest, ExternalCertificate, ExternalStatus, StatusSource
-from nac.outbound.http_client import HttpClient
-from nac.outbound.reach import OutboundReach
-from nac.outbound.transport import OutboundTransport
 from tests.certificates.publisher import publishing
 from tests.certificates.uploads import authority, pem
 from tests.factories.tenancy import ACTOR

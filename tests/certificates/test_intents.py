@@ -16,22 +16,22 @@ from sqlalchemy import Engine, select, text, update
 from nac.certificates import intents, publication, rollover, server_renewal
 from nac.certificates.authorities import create_tenant_authorities
 from nac.certificates.bulk_revocation import issued_to_clause, revoke_all
+from nac.certificates.enrolment import certificate_enrolment
+from nac.certificates.enrolment import service as enrolment
+from nac.certificates.enrolment.errors import SecretRefused
+from nac.certificates.enrolment.service import CreatedSecret
 from nac.certificates.errors import CertificateStatusConflict, DuplicateKey
-from nac.certificates.holder_certificates import require_no_good_certificates
 from nac.certificates.ocsp_responder import OcspResponder
 from nac.certificates.service import sign_certificate
 from nac.certificates.signing import SigningContext
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.endpoints import service as endpoints
-from nac.enrolment import certificate_enrolment
-from nac.enrolment import service as enrolment
-from nac.enrolment.errors import SecretRefused
-from nac.enrolment.service import CreatedSecret
-from nac.errors import DatabaseUnavailable, InUse
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.holder_certificates import require_no_good_certificates
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import DatabaseUnavailable, InUse
+from nac.kit.secrets import SealedValueMalformed
 from nac.models import AuditEntry, AuthorityIntent, Certificate, CertificateAuthority, EnrolmentSecret, OcspSignerRow
 from nac.models import RevocationList as ListRow
-from nac.secrets import SealedValueMalformed
 from pki.keys import generate_key, key_bits
 from pki.signing_requests import SigningRequest
 from tests.certificates.signing_crashes import cut_connections, dies_signing, kill_postgres, lasting, telling

@@ -18,11 +18,11 @@ from nac.certificates.service import (
     require_by_serial,
     sign_certificate,
 )
-from nac.db import TenantScope, session_scope
-from nac.endpoints import service as endpoints
-from nac.errors import Conflict
+from nac.inventory.endpoints import service as endpoints
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import Conflict
+from nac.kit.secrets import RawKey, SealedForAnotherKey, Sealer
 from nac.models import AuditEntry, Certificate
-from nac.secrets import RawKey, SealedForAnotherKey, Sealer
 from pki.keys import generate_key, is_same_public_key
 from pki.names import San, read_sans
 from tests.factories.certificates import SEALER, SIGNING, Certified

@@ -8,9 +8,9 @@ import pytest
 from nac.certificates import signing
 from nac.certificates.errors import AuthorityKeyAway, KeyStoreRefused, KeyStoreUnavailable
 from nac.certificates.signing import SigningContext
+from nac.kit.secrets import MasterKeyFile
+from nac.kit.settings import Settings, load_settings
 from nac.models import CertificateAuthority
-from nac.secrets import MasterKeyFile
-from nac.settings import Settings, load_settings
 from pki.keys import is_same_public_key
 from tests.factories.certificates import SIGNING
 from tests.pki.softhsm import LABEL, MODULE, PIN, make_softhsm

@@ -22,11 +22,11 @@ from nac.certificates.service import (
     revoke_certificate,
     suspend_certificate,
 )
-from nac.clock import utc_now
-from nac.db import AuthorityScope, CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
-from nac.errors import AdmitError
+from nac.kit.clock import utc_now
+from nac.kit.db import AuthorityScope, CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
+from nac.kit.errors import AdmitError
+from nac.kit.secrets import RawKey, Sealer
 from nac.models import AuditEntry, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
-from nac.secrets import RawKey, Sealer
 from pki.revocation import Revocation
 from pki.serials import serial_bytes
 from tests.factories.certificates import SIGNING, Certified, certify

@@ -15,9 +15,9 @@ from nac.certificates import ocsp_responder, publication
 from nac.certificates.ocsp_responder import OcspResponder, OcspResponse
 from nac.certificates.service import reinstate_certificate, revoke_certificate, suspend_certificate
 from nac.certificates.status_lookup import StatusLookup
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.tenant_files import tenant_purge
-from nac.tenants import service as tenants
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.onboarding import tenant_purge
+from nac.tenancy.tenants import service as tenants
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR
 from tests.polling import until

@@ -8,10 +8,10 @@ from sqlalchemy.orm import Session
 
 from nac.certificates import bulk_revocation, service
 from nac.certificates.errors import CertificateStatusConflict
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.endpoints.service import create_endpoint
-from nac.errors import InvalidInput
+from nac.inventory.endpoints.service import create_endpoint
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import InvalidInput
 from nac.models import (
     AuditEntry,
     Certificate,

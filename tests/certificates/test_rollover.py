@@ -16,8 +16,8 @@ from nac.certificates.errors import AuthorityKeyAway, CertificateStatusConflict,
 from nac.certificates.issuance import issue_server
 from nac.certificates.service import build_pem_files, list_authorities
 from nac.certificates.signing import SigningContext
-from nac.db import TenantScope, session_scope
-from nac.errors import Conflict
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import Conflict
 from nac.models import AuditEntry, AuthorityIntent, Certificate, CertificateAuthority
 from pki.bundles import certificates_pem
 from pki.names import read_sans

@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from nac.certificates.enrolment import certificate_enrolment
 from nac.certificates.errors import CertificateRefused
 from nac.certificates.issuance import issue_server
-from nac.db import TenantScope, session_scope
-from nac.enrolment import certificate_enrolment
+from nac.kit.db import TenantScope, session_scope
 from pki.names import parse_san
 from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR

@@ -15,8 +15,8 @@ from nac.certificates.service import (
     revoke_certificate,
     suspend_certificate,
 )
-from nac.db import TenantScope, session_scope
-from nac.errors import InvalidInput
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import InvalidInput
 from nac.models import AuditEntry, Certificate, ReplicaChange
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR

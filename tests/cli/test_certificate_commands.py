@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 from sqlalchemy import Engine, select
 
-from nac.db import PlatformScope, session_scope
+from nac.kit.db import PlatformScope, session_scope
 from nac.models import AuditEntry
 from pki.keys import load_key
 from pki.names import read_sans

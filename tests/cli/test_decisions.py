@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
+from nac.engine.reasons import REASONS
+from nac.kit.clock import utc_now
 from nac.models import AuthLog, Site, Tenant
-from nac.reasons import REASONS
 from tests.cli.conftest import Admit
 from tests.factories.rows import make_row
 
@@ -115,7 +115,7 @@ def test_outer_name_is_shown_if_different(alpha: Admit, owner_engine: Engine) ->
 
 
 def test_partial_search_range_is_reported(logged: Admit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nac.decisions.service.MAX_SEARCHED_ROWS", 1)
+    monkeypatch.setattr("nac.sessions.decisions.service.MAX_SEARCHED_ROWS", 1)
     result = logged.run("decisions", "-t", "alpha", "--nas", "nothing")
     assert result.stdout == "none\n"
     assert result.stderr.startswith("Note: searched the newest 1 requests, back to ")

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine, select, text, update
 from sqlalchemy.orm import Session
 
-from nac.db import PlatformScope, session_scope
+from nac.kit.db import PlatformScope, session_scope
 from nac.models import AuditEntry, Policy, Tenant
 from tests.cli.conftest import Admit
 

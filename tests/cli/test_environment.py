@@ -7,7 +7,7 @@ import pytest
 from cli import envfile, environment
 from cli.layout import Layout
 from cli.passwords import Passwords
-from nac.settings import load_settings
+from nac.kit.settings import load_settings
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import Engine
 
 from cli.radiusd_exchange import NotInForceYet, wait_until_in_force
-from nac.clock import utc_now
-from nac.ids import CellId
-from nac.secrets import MasterKeyFile, Sealer
-from nac.settings import Settings, load_settings
+from nac.kit.clock import utc_now
+from nac.kit.ids import CellId
+from nac.kit.secrets import MasterKeyFile, Sealer
+from nac.kit.settings import Settings, load_settings
 from radius.agent.cell_identity import write_identity
 from radius.agent.paths import CellPaths
 from tests.factories.tenancy import make_cell

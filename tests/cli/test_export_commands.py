@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.exports import runner
-from nac.exports.export_folder import ExportFolder
+from nac.kit.clock import utc_now
+from nac.logs.exports import runner
+from nac.logs.exports.export_folder import ExportFolder
 from nac.models import AuthLog, Tenant
 from tests.cli.conftest import Admit
 from tests.factories.rows import make_row

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from nac.feeds.event_sources import EVENT_KINDS
+from nac.logs.feeds.event_sources import EVENT_KINDS
 from tests.cli.conftest import Admit
 from tests.feeds.certificates import self_signed
 from tests.feeds.test_signature import verify

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from nac.accounts.owners import Owner
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.ids import TenantId
-from nac.jobs import service
-from nac.tenants import service as tenants
+from nac.core.access.owners import Owner
+from nac.core.jobs import service
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.ids import TenantId
+from nac.tenancy.tenants import service as tenants
 from tests.factories.tenancy import ACTOR
 
 

@@ -7,7 +7,7 @@ import pytest
 from cli.lint import check_document, check_python, check_registry_hosts, check_repository
 
 HITS = {
-    "commit": ("nac/tenants/service.py", "def f(session):\n    session.commit()\n"),
+    "commit": ("nac/tenancy/tenants/service.py", "def f(session):\n    session.commit()\n"),
     "commit in the API": ("api/v1/x.py", "def f(db):\n    db.session.commit()\n"),
     "sql-string": ("nac/x.py", "def f(c, t):\n    c.execute(f'SELECT * FROM {t}')\n"),
     "sql-string by %": ("nac/x.py", "def f(c, t):\n    c.execute('DELETE FROM %s' % t)\n"),
@@ -18,7 +18,7 @@ HITS = {
     "clock through the module": ("radius/agent/x.py", "import datetime\nx = datetime.datetime.utcnow()\n"),
     "clock of time": ("radius/module/x.py", "import time\nx = time.time()\n"),
     "engine-imports": ("nac/engine/x.py", "import msgspec\n"),
-    "engine-imports of a neighbour": ("nac/engine/x.py", "from nac.mac import normalise_mac\n"),
+    "engine-imports of a neighbour": ("nac/engine/x.py", "from nac.kit.mac import normalise_mac\n"),
     "engine-imports by a relative path": ("nac/engine/x.py", "from ..mac import normalise_mac\n"),
     "engine-imports inside a function": ("nac/engine/x.py", "def f():\n    import sqlalchemy.orm\n"),
     "long-file": ("pki/x.py", "x = 1\n" * 501),
@@ -27,7 +27,7 @@ HITS = {
     "plain-english at the beginning": ("api/x.py", 'def f():\n    """What a caller may do."""\n'),
 }
 MISSES = {
-    "commit in session_scope's own package": ("nac/db/session.py", "def f(session):\n    session.commit()\n"),
+    "commit in session_scope's own package": ("nac/kit/db/session.py", "def f(session):\n    session.commit()\n"),
     "a function that is named so": ("nac/x.py", "def commit(): ...\ncommit()\n"),
     "parameters": ("nac/x.py", "def f(c, t):\n    c.execute('SELECT * FROM t WHERE x = %s', (t,))\n"),
     "adjacent literals": (
@@ -37,7 +37,7 @@ MISSES = {
     "an f-string for people": ("nac/x.py", "def f(t):\n    return f'Select a tenant: {t}. Update it.'\n"),
     "psycopg.sql": ("nac/x.py", "def f(c, t):\n    c.execute(sql.SQL('DELETE FROM {}').format(sql.Identifier(t)))\n"),
     "monotonic time": ("nac/x.py", "import time\nx = time.monotonic()\ntime.sleep(1)\n"),
-    "the clock's own file": ("nac/clock.py", "from datetime import datetime, UTC\nx = datetime.now(UTC)\n"),
+    "the clock's own file": ("nac/kit/clock.py", "from datetime import datetime, UTC\nx = datetime.now(UTC)\n"),
     "standard library in the engine": (
         "nac/engine/x.py",
         "import re\nfrom nac.engine.policy import Policy\nfrom . import y\n",

@@ -1,6 +1,6 @@
 """`./admit person` and `./admit member`: the first users of an installation."""
 
-from nac.sign_in.secret_texts import LinkText
+from nac.accounts.sign_in.secret_texts import LinkText
 
 
 def test_first_user_is_created_with_a_link_and_a_role(alpha):

@@ -4,7 +4,7 @@ import pytest
 
 from cli.errors import Refused
 from cli.ports import first_taken, require_free_ports
-from nac.settings import Settings, load_settings
+from nac.kit.settings import Settings, load_settings
 
 
 def free_port(kind: socket.SocketKind) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli import procfs
-from nac.clock import epoch_seconds
+from nac.kit.clock import epoch_seconds
 
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);" + SLEEP

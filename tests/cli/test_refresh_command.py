@@ -14,13 +14,13 @@ from sqlalchemy import Engine, select
 
 from cli.commands import _ca_trust
 from nac.certificates import external_status
-from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.ids import TenantId
+from nac.kit.outbound.http_client import HttpClient
+from nac.kit.outbound.reach import OutboundReach
+from nac.kit.outbound.transport import OutboundTransport
 from nac.models import ExternalCertificate, Tenant
-from nac.outbound.http_client import HttpClient
-from nac.outbound.reach import OutboundReach
-from nac.outbound.transport import OutboundTransport
 from pki.issuance import Issuer
 from tests.certificates.publisher import Publisher, publishing
 from tests.certificates.test_external_status import make_crl, serial_of

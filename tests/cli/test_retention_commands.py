@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import Engine, select, text
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
+from nac.logs.log_tables import LOG_NAMES
 from nac.models import AuditEntry, LogSize, RetentionNotice, Tenant
-from nac.retention.logs import LOG_NAMES
 from tests.cli.conftest import Admit
 
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 from nac.models import SecretRotation, SecretSighting
 
 OF = ("-t", "alpha")

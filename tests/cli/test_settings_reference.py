@@ -2,12 +2,12 @@ from collections import Counter
 from pathlib import Path
 
 from cli import settings_reference
-from nac.settings import variables
+from nac.kit.settings import variables
 
 
 def test_page_matches_the_settings():
     text = settings_reference.PAGE.read_text(encoding="utf-8")
-    assert text == settings_reference.render_page(), f"nac/settings.py has changed: {settings_reference.REMEDY}"
+    assert text == settings_reference.render_page(), f"nac/kit/settings.py has changed: {settings_reference.REMEDY}"
 
 
 def test_each_setting_is_in_one_group():

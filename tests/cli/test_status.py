@@ -7,7 +7,7 @@ import pytest
 
 from cli.commands.status import _show_cell
 from cli.procfs import started_at
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 
 COUNTERS = {"access_requests": 207, "auth_dropped": 0, "auth_shipped": 102, "radiusd_log_bad_message_authenticator": 4}
 

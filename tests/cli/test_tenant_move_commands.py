@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
+from nac.kit.secrets import MasterKeyFile, Sealer
 from nac.models import AuditEntry, Cell, Slot
-from nac.secrets import MasterKeyFile, Sealer
 from tests.factories.tenancy import make_cell
 
 BEFORE = "cell-1, ports 18120 and 18121"

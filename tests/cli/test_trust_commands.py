@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from cli.commands._ca_rows import freshness
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 from nac.models import StatusSource
 from tests.certificates.uploads import authority, pem
 from tests.cli.conftest import Admit

@@ -3,7 +3,7 @@
 import pytest
 
 from cli.commands.watch import _sentence
-from nac.events.live_stream import StreamNotice
+from nac.logs.events.live_stream import StreamNotice
 
 OF = ("watch", "-t", "alpha")
 

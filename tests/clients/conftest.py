@@ -9,9 +9,9 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from api.main import create_app
-from nac.accounts.owners import Owner
-from nac.cells import service as cells
-from nac.ids import TenantId
+from nac.core.access.owners import Owner
+from nac.kit.ids import TenantId
+from nac.tenancy.cells import service as cells
 from tests.api.app_server import serve_app_on_port, settings_of_public
 from tests.api.v1.conftest import MakeToken, make_token, tenant_id
 from tests.factories.certificates import SEALER

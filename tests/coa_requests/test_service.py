@@ -5,17 +5,17 @@ from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
 from cli.commands._coa_rows import coa_row
-from nac.cells import service as cells
-from nac.clock import utc_now
-from nac.coa_requests import request_queue, service
-from nac.coa_requests.error_causes import ERROR_CAUSES, explain_error_cause
-from nac.db import CellScope, TenantScope, session_scope
-from nac.endpoints import service as endpoints
-from nac.endpoints.file_import import MAX_ROWS, import_endpoints
-from nac.endpoints.inbox import InboxDecision, classify_endpoints
-from nac.endpoints.repository import EndpointCriteria
-from nac.errors import Conflict, InvalidInput, NotFound, ScopeViolation, SeveralMistakes
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.endpoints.inbox import InboxDecision, classify_endpoints
+from nac.inventory.endpoints.repository import EndpointCriteria
+from nac.kit.clock import utc_now
+from nac.kit.db import CellScope, TenantScope, session_scope
+from nac.kit.errors import Conflict, InvalidInput, NotFound, ScopeViolation, SeveralMistakes
 from nac.models import AuditEntry, CoaRequest, Endpoint, Nas, RadiusSession
+from nac.onboarding.imports.endpoint_file import MAX_ROWS, import_endpoints
+from nac.sessions.coa_requests import request_queue, service
+from nac.sessions.coa_requests.error_causes import ERROR_CAUSES, explain_error_cause
+from nac.tenancy.cells import service as cells
 from tests.factories.dictionary import give_dictionary
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, make_tenant

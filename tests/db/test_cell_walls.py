@@ -6,7 +6,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from nac.ids import CellId, TenantId
+from nac.kit.ids import CellId, TenantId
 from tests.factories.tenancy import make_cell, make_platform, make_tenant
 from tests.row_snapshots import snapshotted
 

@@ -7,14 +7,14 @@ import pytest
 from psycopg import sql
 from sqlalchemy import Engine, delete, insert, select, update
 
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.endpoints import service as endpoints
-from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
-from nac.ids import TenantId
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.inventory.users import service as users
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.ids import TenantId
 from nac.models import Endpoint, EndpointGroup, EndpointGroupMember, Policy, PolicyVersion, Site, User
-from nac.tenant_files import tenant_purge
-from nac.tenants import service as tenants
-from nac.users import service as users
+from nac.onboarding import tenant_purge
+from nac.tenancy.tenants import service as tenants
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
 from tests.postgres import Database
 from tests.row_snapshots import snapshotted

@@ -4,9 +4,9 @@ import psycopg
 import pytest
 from sqlalchemy import Engine, text
 
-from nac.db import PlatformScope, session_scope
-from nac.db.constraints import TABLE_LABELS, UNIQUE_CONFLICTS, find_referenced_noun
-from nac.errors import AdmitError
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.db.constraints import TABLE_LABELS, UNIQUE_CONFLICTS, find_referenced_noun
+from nac.kit.errors import AdmitError
 from tests.postgres import Database
 
 _UNIQUE = """

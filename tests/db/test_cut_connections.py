@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import Engine, event, text
 from sqlalchemy.engine import Connection
 
-from nac.db import CredentialScope, make_engine, session_scope
-from nac.db import engine as engines
-from nac.errors import DatabaseUnavailable
+from nac.kit.db import CredentialScope, make_engine, session_scope
+from nac.kit.db import engine as engines
+from nac.kit.errors import DatabaseUnavailable
 from tests.postgres import Database
 
 _NAME = "admit-cut"

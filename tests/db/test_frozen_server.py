@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from sqlalchemy import Engine, text
 
-from nac.db import (
+from nac.kit.db import (
     CredentialScope,
     PlatformScope,
     connect,
@@ -19,8 +19,8 @@ from nac.db import (
     make_engine,
     session_scope,
 )
-from nac.db.timeouts import CONNECT_SECONDS, ServerSilent
-from nac.errors import DatabaseSilent, DatabaseUnavailable
+from nac.kit.db.timeouts import CONNECT_SECONDS, ServerSilent
+from nac.kit.errors import DatabaseSilent, DatabaseUnavailable
 from tests.polling import until
 from tests.postgres import Cluster, Database
 

@@ -4,13 +4,13 @@ from uuid import UUID
 
 import pytest
 
-from nac.db import TenantScope, session_scope
-from nac.endpoints import repository as endpoints
-from nac.endpoints.repository import EndpointCriteria
-from nac.enrolment import repository as enrolment
-from nac.groups import ENDPOINT_GROUPS
-from nac.members import repository as members
-from nac.tenants import repository as tenants
+from nac.accounts.members import repository as members
+from nac.certificates.enrolment import repository as enrolment
+from nac.inventory.endpoints import repository as endpoints
+from nac.inventory.endpoints.repository import EndpointCriteria
+from nac.inventory.groups import ENDPOINT_GROUPS
+from nac.kit.db import TenantScope, session_scope
+from nac.tenancy.tenants import repository as tenants
 from tests.factories.tenancy import make_platform, make_tenant
 
 MANY = 70_000

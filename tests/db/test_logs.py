@@ -8,11 +8,11 @@ from sqlalchemy import Connection, Engine, func, select, text
 from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.errors import InvalidInput
-from nac.ids import MspId, TenantId
+from nac.core.audit import service as audit
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import MspId, TenantId
 from nac.models import AuthLog
 from tests.factories.rows import make_row
 from tests.postgres import Database

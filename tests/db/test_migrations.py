@@ -5,10 +5,10 @@ from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, text
 
-from nac.db import make_engine, require_current_schema
-from nac.db.migration import alembic_config, upgrade_schema
-from nac.db.schema import list_revisions
-from nac.errors import SchemaTooNew, SchemaTooOld
+from nac.kit.db import make_engine, require_current_schema
+from nac.kit.db.migration import alembic_config, upgrade_schema
+from nac.kit.db.schema import list_revisions
+from nac.kit.errors import SchemaTooNew, SchemaTooOld
 from tests.postgres import Cluster, Database
 
 

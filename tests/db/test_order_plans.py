@@ -7,18 +7,18 @@ import psycopg
 import pytest
 from sqlalchemy import Engine, event
 
-from nac.accounting import service as accounting
-from nac.accounts.owners import Owner
-from nac.audit import service as audit
+from nac.accounts.members import repository as members
 from nac.certificates import service as certificates
-from nac.db import TenantScope, session_scope
-from nac.db.sort_orders import PageSpan, SortOrders
-from nac.decisions import service as decisions
-from nac.endpoints import service as endpoints
-from nac.members import repository as members
+from nac.core.access.owners import Owner
+from nac.core.audit import service as audit
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.users import service as users
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.sessions import service as sessions
+from nac.sessions.accounting import service as accounting
+from nac.sessions.decisions import service as decisions
 from nac.sessions.repository import SessionKey
-from nac.users import service as users
 from tests.factories.certificates import Certified
 
 ROWS = 10_000

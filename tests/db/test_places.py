@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
-from nac.db import TenantScope, force_ctid_scan, session_scope
-from nac.endpoints import enrichment_queue
-from nac.ids import TenantId
+from nac.inventory.endpoints import enrichment_queue
+from nac.kit.db import TenantScope, force_ctid_scan, session_scope
+from nac.kit.ids import TenantId
 from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database
 

@@ -8,12 +8,12 @@ import pytest
 from sqlalchemy import Engine, Table, func, insert, select, text
 from sqlalchemy.orm import Session
 
-from nac.cells import service as cells
-from nac.clock import utc_now
-from nac.db import CellScope, PlatformScope, TenantScope, session_scope
-from nac.db.base import Base
-from nac.errors import ScopeViolation
-from nac.ids import CellId, TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db import CellScope, PlatformScope, TenantScope, session_scope
+from nac.kit.db.base import Base
+from nac.kit.errors import ScopeViolation
+from nac.kit.ids import CellId, TenantId
+from nac.tenancy.cells import service as cells
 from tests.factories.rows import make_row
 from tests.factories.tenancy import make_cell, make_platform, make_tenant
 from tests.postgres import Database

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Engine, select, text
 from sqlalchemy.orm import Session
 
-from nac.db import (
+from nac.kit.db import (
     CredentialScope,
     PlatformScope,
     TenantScope,
@@ -18,7 +18,7 @@ from nac.db import (
     session_scope,
     set_process_engine,
 )
-from nac.errors import (
+from nac.kit.errors import (
     AdmitError,
     AlreadyExists,
     ConnectionsInUse,
@@ -27,7 +27,7 @@ from nac.errors import (
     NoFreeSlot,
     ScopeViolation,
 )
-from nac.ids import TenantId
+from nac.kit.ids import TenantId
 from nac.models import Msp
 from tests.postgres import Database
 from tests.statements import counted

@@ -1,6 +1,6 @@
 import pytest
 
-from nac.db.server_settings import compute_server_settings
+from nac.kit.db.server_settings import compute_server_settings
 
 
 @pytest.mark.parametrize(("gigabytes", "buffers"), [(1, "256MB"), (2, "256MB"), (24, "3072MB"), (256, "4096MB")])

@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from nac.db.base import Base
+from nac.kit.db.base import Base
 from tests.postgres import Database
 
 ROLES = ("admit_app", "admit_public", "admit_cell", "admit_worker")

@@ -7,12 +7,12 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from nac import log_search
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.decisions import service as decisions
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.ids import TenantId
 from nac.models import AuthLog
+from nac.sessions import log_search
+from nac.sessions.decisions import service as decisions
 from tests.factories.rows import make_row
 from tests.factories.tenancy import make_platform, make_tenant
 from tests.row_snapshots import snapshotted

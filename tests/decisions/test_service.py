@@ -7,14 +7,14 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.decisions import service as decisions
-from nac.errors import InvalidInput, NotFound
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import InvalidInput, NotFound
+from nac.kit.ids import TenantId
 from nac.models import AuthLog, Certificate, Tenant
-from nac.nases import service as nases
-from nac.sites import service as sites
+from nac.sessions.decisions import service as decisions
+from nac.tenancy.nases import service as nases
+from nac.tenancy.sites import service as sites
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
 from tests.row_snapshots import snapshotted

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from cli.command_context import CommandContext
 from cli.demo.seed import Demo, seed
-from nac.secrets import MasterKeyFile, Sealer
+from nac.kit.secrets import MasterKeyFile, Sealer
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
 from tests.postgres import Database

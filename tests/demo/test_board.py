@@ -14,8 +14,8 @@ from cli.demo.evidence import Evidence
 from cli.demo.main import show_after_start, show_board, show_last_board
 from cli.demo.tools import ToolFailed
 from cli.errors import Refused
+from nac.engine.reasons import REASONS
 from nac.models import AuthLog
-from nac.reasons import REASONS
 
 
 def decided(reason: str, **values: Any) -> AuthLog:

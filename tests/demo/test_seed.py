@@ -17,18 +17,18 @@ from cli.demo.reset import remove_tenants
 from cli.demo.scep import create_scep_access
 from cli.demo.seed import Demo, DemoTenant, seed
 from cli.errors import Refused
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import permissions_at
-from nac.api_tokens import service as tokens
+from nac.accounts.api_tokens import service as tokens
 from nac.certificates import service as certificates
-from nac.clock import utc_now
-from nac.enrolment.service import redeem_secret
+from nac.certificates.enrolment.service import redeem_secret
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import permissions_at
+from nac.inventory.users import service as users
+from nac.kit.clock import utc_now
 from nac.models import AuditEntry
-from nac.msps import service as msps
+from nac.onboarding.provisioning import provision_tenant
 from nac.policies import service as policies
-from nac.provisioning import provision_tenant
-from nac.tenants import service as tenants
-from nac.users import service as users
+from nac.tenancy.msps import service as msps
+from nac.tenancy.tenants import service as tenants
 
 pytestmark = pytest.mark.early
 

@@ -19,7 +19,7 @@ from cli.demo.tools import (
     tls_supplicant,
 )
 from loadtest import packet
-from nac.request_sources import DEMO_ADDRESS
+from nac.kit.request_sources import DEMO_ADDRESS
 
 SECRET = "a secret of the test"
 

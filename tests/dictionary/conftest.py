@@ -1,6 +1,6 @@
 import pytest
 
-from nac.dictionary import Dictionary
+from nac.engine.dictionary import Dictionary
 from tests.dictionary.radiusd_library import Library
 from tests.factories.dictionary import installed_dictionary
 

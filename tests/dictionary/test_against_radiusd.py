@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nac.dictionary.value_checks import REPLY_TYPES
+from nac.engine.dictionary.value_checks import REPLY_TYPES
 from tests.dictionary.radiusd_library import Library
 from tests.factories.dictionary import installed_dictionary
 from tests.run_depth import examples

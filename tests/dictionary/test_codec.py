@@ -1,6 +1,6 @@
 import pytest
 
-from nac.dictionary import DictionaryUnreadable, from_json, to_json
+from nac.engine.dictionary import DictionaryUnreadable, from_json, to_json
 
 
 def test_dictionary_survives_storage(dictionary):

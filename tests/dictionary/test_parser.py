@@ -2,7 +2,7 @@
 
 import pytest
 
-from nac.dictionary import DictionaryDamaged, read_dictionary
+from nac.engine.dictionary import DictionaryDamaged, read_dictionary
 
 
 def read(folder, text, **files):

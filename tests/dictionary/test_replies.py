@@ -3,7 +3,7 @@
 import pytest
 
 from nac.engine import PolicyErrors, compile_outcome, compile_policy
-from nac.vendors import find_vendor
+from nac.engine.vendors import find_vendor
 
 
 def mistakes(document, dictionary):

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from nac.db import TenantScope, session_scope
-from nac.endpoints.enrichment import enrich_batch
-from nac.ids import TenantId
+from nac.inventory.endpoints.enrichment import enrich_batch
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.ids import TenantId
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant
 from tests.postgres import Database
 from tests.row_snapshots import snapshotted

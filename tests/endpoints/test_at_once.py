@@ -5,13 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import select
 
-from nac.db import TenantScope, session_scope
-from nac.endpoints import inbox
-from nac.endpoints import service as endpoints
-from nac.endpoints.enrichment import enrich_batch
-from nac.endpoints.file_import import InvalidFile, import_endpoints
-from nac.errors import AlreadyExists
+from nac.inventory.endpoints import inbox
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.endpoints.enrichment import enrich_batch
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import AlreadyExists
 from nac.models import Endpoint
+from nac.onboarding.imports.endpoint_file import InvalidFile, import_endpoints
 from tests.factories.tenancy import ACTOR
 
 MAC = "001ba9010203"

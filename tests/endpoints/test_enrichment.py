@@ -5,15 +5,15 @@ from threading import Thread
 import pytest
 from sqlalchemy import select
 
-from nac.audit import service as audit
-from nac.db import PlatformScope, TenantScope, session_scope, set_process_engine
-from nac.endpoints import enrichment, group_rules
-from nac.endpoints import enrichment_queue as waiting
-from nac.endpoints import service as endpoints
-from nac.endpoints.discovered_expiry import expire_discovered
-from nac.endpoints.rule_conditions import InvalidRule
-from nac.errors import Conflict
-from nac.groups import ENDPOINT_GROUPS, GroupByRule
+from nac.core.audit import service as audit
+from nac.inventory.endpoints import enrichment, group_rules
+from nac.inventory.endpoints import enrichment_queue as waiting
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.endpoints.discovered_expiry import expire_discovered
+from nac.inventory.endpoints.rule_conditions import InvalidRule
+from nac.inventory.groups import ENDPOINT_GROUPS, GroupByRule
+from nac.kit.db import PlatformScope, TenantScope, session_scope, set_process_engine
+from nac.kit.errors import Conflict
 from nac.models import Endpoint
 from worker.jobs import endpoints as jobs
 

@@ -7,13 +7,13 @@ import psycopg
 import pytest
 from sqlalchemy import Engine, text
 
-from nac.db import TenantScope, session_scope, set_process_engine
-from nac.endpoints import enrichment_queue as waiting
-from nac.endpoints import group_rules
-from nac.endpoints import service as endpoints
-from nac.endpoints.enrichment import enrich_batch
-from nac.groups import ENDPOINT_GROUPS
-from nac.ids import TenantId
+from nac.inventory.endpoints import enrichment_queue as waiting
+from nac.inventory.endpoints import group_rules
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.endpoints.enrichment import enrich_batch
+from nac.inventory.groups import ENDPOINT_GROUPS
+from nac.kit.db import TenantScope, session_scope, set_process_engine
+from nac.kit.ids import TenantId
 from tests.factories.tenancy import ACTOR
 from tests.statements import counted
 from worker.jobs import endpoints as jobs

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
-from nac.endpoints import file_import
-from nac.endpoints import service as endpoints
-from nac.endpoints.bulk import COLUMNS
-from nac.endpoints.file_import import InvalidFile
-from nac.groups import ENDPOINT_GROUPS
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.endpoints.bulk import COLUMNS
+from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.models import Endpoint
+from nac.onboarding.imports import endpoint_file
+from nac.onboarding.imports.endpoint_file import InvalidFile
 from tests.run_depth import examples
 from tests.statements import counted
 
@@ -32,7 +32,7 @@ JSON = """\
 
 
 def load(session, who, text, **options):
-    return file_import.import_endpoints(session, **who, text=text, **options)
+    return endpoint_file.import_endpoints(session, **who, text=text, **options)
 
 
 def stored(session, tenant_id):

@@ -5,13 +5,13 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from nac.audit import service as audit
-from nac.clock import utc_now
-from nac.endpoints import inbox
-from nac.endpoints.inbox import InboxDecision
-from nac.endpoints.service import EndpointCriteria, EndpointNotFound, RandomAddress
-from nac.errors import InvalidInput, SeveralMistakes
-from nac.groups import ENDPOINT_GROUPS, UnknownGroup
+from nac.core.audit import service as audit
+from nac.inventory.endpoints import inbox
+from nac.inventory.endpoints.inbox import InboxDecision
+from nac.inventory.endpoints.service import EndpointCriteria, EndpointNotFound, RandomAddress
+from nac.inventory.groups import ENDPOINT_GROUPS, UnknownGroup
+from nac.kit.clock import utc_now
+from nac.kit.errors import InvalidInput, SeveralMistakes
 from nac.models import Endpoint
 
 BROTHER, AXIS, PHONE = "001ba9010203", "00408c010203", "02aabbccddee"

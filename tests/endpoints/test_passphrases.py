@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from nac.audit import service as audit
-from nac.endpoints import passphrases
-from nac.endpoints import service as endpoints
-from nac.errors import InvalidInput, NotFound
-from nac.groups import ENDPOINT_GROUPS
+from nac.core.audit import service as audit
+from nac.inventory.endpoints import passphrases
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.groups import ENDPOINT_GROUPS
+from nac.kit.errors import InvalidInput, NotFound
 from tests.factories.tenancy import seal
 
 MAC = "001ba9010203"

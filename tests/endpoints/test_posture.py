@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from nac.audit import service as audit
-from nac.endpoint_facts import get_endpoint_value
-from nac.endpoints import posture
-from nac.endpoints import service as endpoints
-from nac.endpoints.posture import InvalidPosture
-from nac.replica.records import EndpointRecord
+from nac.cellformat.endpoint_facts import get_endpoint_value
+from nac.cellformat.replica.records import EndpointRecord
+from nac.core.audit import service as audit
+from nac.inventory.endpoints import posture
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.endpoints.posture import InvalidPosture
 
 MAC = "001ba9010203"
 

@@ -3,13 +3,13 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
-from nac.clock import utc_now
-from nac.endpoints import service as endpoints
-from nac.endpoints.service import EndpointCriteria
-from nac.errors import AlreadyExists, InvalidInput, NotFound
-from nac.groups import ENDPOINT_GROUPS, UnknownGroup
-from nac.ids import TenantId
+from nac.core.audit import service as audit
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.endpoints.service import EndpointCriteria
+from nac.inventory.groups import ENDPOINT_GROUPS, UnknownGroup
+from nac.kit.clock import utc_now
+from nac.kit.errors import AlreadyExists, InvalidInput, NotFound
+from nac.kit.ids import TenantId
 from nac.models import Endpoint
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from nac.engine import PolicyErrors, compile_policy, parse_moment
 from nac.engine.policy_tests import DEFAULT_TEST_TIME, MAX_TESTS
-from nac.vendors import ReplyAttribute
+from nac.engine.vendors import ReplyAttribute
 from tests.engine.builders import compare, policy_of, rule
 
 MAB = {"method": "mab"}

@@ -12,7 +12,7 @@ import pytest
 from nac.engine import compile_policy, decide, parse_policy_text, parse_request
 from nac.engine.attributes import ATTRIBUTE_CATALOGUE, NAME_PARTS, list_open_attributes
 from nac.engine.operators import OPERATORS
-from nac.reasons import REASONS
+from nac.engine.reasons import REASONS
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
 # The same table covers the parts of an issuer and of a subject.

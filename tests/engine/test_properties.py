@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from nac.engine import PolicyErrors, PolicyRequest, compile_policy, decide, references
 from nac.engine.attributes import ATTRIBUTE_CATALOGUE
-from nac.reasons import REASONS
+from nac.engine.reasons import REASONS
 from tests.engine import naive
 from tests.engine.builders import DENY, policy_of, rule
 from tests.engine.strategies import (

@@ -9,9 +9,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import Engine
 
-from nac.db import TenantScope, session_scope
-from nac.enrolment import service as enrolment
-from nac.enrolment.service import CreatedSecret
+from nac.certificates.enrolment import service as enrolment
+from nac.certificates.enrolment.service import CreatedSecret
+from nac.kit.db import TenantScope, session_scope
 from pki.keys import PrivateKey
 from pki.signing_requests import SigningRequest, read_signing_request
 from tests.enrolment.enrolment_server import EstServer, make_settings, serving

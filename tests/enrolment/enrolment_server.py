@@ -10,7 +10,7 @@ from api.enrolment.__main__ import create_server
 from api.enrolment.main import create_app
 from api.enrolment.server_certificate import CertificateMaintainer, authority_path, ensure_certificate
 from api.enrolment.tls import ServerFiles, TlsContextUpdater, create_tls_context
-from nac.settings import Settings, load_settings
+from nac.kit.settings import Settings, load_settings
 from tests.api.app_server import running
 from tests.factories.certificates import write_master_key
 from tests.postgres import Database

@@ -10,13 +10,13 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from sqlalchemy import Engine, func, select
 
 from nac.certificates import service as certificates
+from nac.certificates.enrolment import certificate_enrolment
+from nac.certificates.enrolment.errors import NameRefused, RenewalKeepsKey, RenewalRefused
+from nac.certificates.enrolment.service import CreatedSecret
 from nac.certificates.errors import CertificateRefused, DuplicateKey
 from nac.certificates.service import IssuedCertificate
-from nac.db import TenantScope, session_scope
-from nac.enrolment import certificate_enrolment
-from nac.enrolment.errors import NameRefused, RenewalKeepsKey, RenewalRefused
-from nac.enrolment.service import CreatedSecret
-from nac.errors import AdmitError
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import AdmitError
 from nac.models import Certificate, Tenant
 from pki.errors import KeyNotAllowed, RequestNotAllowed
 from pki.names import read_sans

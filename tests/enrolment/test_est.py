@@ -19,13 +19,13 @@ from sqlalchemy import Engine, func, select
 from api.enrolment import est as est_routes
 from api.enrolment.server_certificate import ensure_certificate
 from nac.certificates import service as certificates
+from nac.certificates.enrolment.errors import SecretNeeded
 from nac.certificates.rollover import execute_rollover, plan_rollover
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.enrolment.errors import SecretNeeded
+from nac.certificates.supplicants.service import describe_network
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.settings import load_settings
 from nac.models import AuditEntry, Certificate
-from nac.settings import load_settings
-from nac.supplicants.service import describe_network
-from nac.tenants import service as tenants
+from nac.tenancy.tenants import service as tenants
 from pki.bundles import certificates_pem
 from pki.errors import KeyNotAllowed, RequestNotAllowed
 from pki.est import encode_key_attributes, read_body

@@ -15,9 +15,9 @@ from api.enrolment import tls_listener
 from api.enrolment.__main__ import create_server
 from api.enrolment.main import create_app
 from cli import health
-from nac.db import TenantScope, session_scope
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.settings import Settings
 from nac.models import AuditEntry
-from nac.settings import Settings
 from tests.api.test_proxy_protocol import binary
 from tests.enrolment.enrolment_server import EstServer, make_settings, serving
 from tests.factories.certificates import Certified

@@ -9,11 +9,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from sqlalchemy import Engine, select
 
 from nac.certificates import service as certificates
-from nac.db import TenantScope, session_scope
-from nac.enrolment import certificate_enrolment
-from nac.enrolment import service as enrolment
-from nac.enrolment.errors import AnswerUnderWay
-from nac.enrolment.secret_text import EnrolmentSecretText
+from nac.certificates.enrolment import certificate_enrolment
+from nac.certificates.enrolment import service as enrolment
+from nac.certificates.enrolment.errors import AnswerUnderWay
+from nac.certificates.enrolment.secret_text import EnrolmentSecretText
+from nac.kit.db import TenantScope, session_scope
 from nac.models import Certificate, EnrolmentSecret
 from pki.keys import public_key_digest
 from tests.enrolment.conftest import make_secret, request

@@ -13,13 +13,13 @@ from sqlalchemy import Engine, select, text
 from nac.certificates import repository as certificate_repository
 from nac.certificates import service as certificates
 from nac.certificates.bulk_revocation import revoke_authority
+from nac.certificates.enrolment import certificate_enrolment
+from nac.certificates.enrolment import service as enrolment
+from nac.certificates.enrolment.errors import RenewalRefused
+from nac.certificates.enrolment.service import CreatedSecret
 from nac.certificates.service import IssuedCertificate
-from nac.db import TenantScope, session_scope
-from nac.enrolment import certificate_enrolment
-from nac.enrolment import service as enrolment
-from nac.enrolment.errors import RenewalRefused
-from nac.enrolment.service import CreatedSecret
-from nac.errors import Conflict
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import Conflict
 from nac.models import Certificate
 from tests.enrolment.conftest import make_secret, request
 from tests.factories.certificates import SIGNING, Certified

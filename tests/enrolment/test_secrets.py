@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, select
 
+from nac.certificates.enrolment import service as enrolment
+from nac.certificates.enrolment.errors import InvalidEnrolmentSecret, SecretRefused, TooManyGuesses
+from nac.certificates.enrolment.limiter import GuessLimiter
+from nac.certificates.enrolment.secret_text import EnrolmentSecretText
 from nac.certificates.errors import CertificateRefused
 from nac.certificates.profiles import ProfileRefused
-from nac.db import EnrolmentScope, PlatformScope, TenantScope, session_scope
-from nac.endpoints import service as endpoints
-from nac.enrolment import service as enrolment
-from nac.enrolment.errors import InvalidEnrolmentSecret, SecretRefused, TooManyGuesses
-from nac.enrolment.limiter import GuessLimiter
-from nac.enrolment.secret_text import EnrolmentSecretText
-from nac.errors import AlreadyExists
-from nac.ids import TenantId
+from nac.inventory.endpoints import service as endpoints
+from nac.kit.db import EnrolmentScope, PlatformScope, TenantScope, session_scope
+from nac.kit.errors import AlreadyExists
+from nac.kit.ids import TenantId
 from nac.models import AuditEntry, CertificateSettings, EnrolmentSecret
-from nac.tenants import service as tenants
+from nac.tenancy.tenants import service as tenants
 from tests.enrolment.conftest import make_secret
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR

@@ -9,7 +9,7 @@ from cryptography import x509
 from api.enrolment import server_certificate
 from api.enrolment.server_certificate import RENEWAL_LEAD, CertificateMaintainer, authority_path, ensure_certificate
 from cli import diagnosis
-from nac.settings import Settings, load_settings
+from nac.kit.settings import Settings, load_settings
 from pki.bundles import certificates_pem
 from pki.names import read_sans
 

@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
-from nac.journal.records import AccountingRecord, AuthRecord
-from nac.reasons import REASONS
+from nac.cellformat.journal.records import AccountingRecord, AuthRecord
+from nac.engine.reasons import REASONS
 from tests.agent.journal_records import AT, accounting, auth
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.sampled_from(

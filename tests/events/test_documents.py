@@ -13,13 +13,13 @@ from jsonschema import Draft202012Validator
 from sqlalchemy import select
 
 from cli.layout import CHECKOUT
-from nac.db import TenantScope, session_scope
-from nac.decisions.recorded_requests import to_microseconds
-from nac.events import accounting, alarms, audit, authentication, certificates, coa, endpoints, feed, sessions
-from nac.events.document import MAX_TEXT, CertificateStatus, EndpointStatus, from_json, to_json
-from nac.events.event_values import EventTenant
-from nac.events.schema import event_schema
+from nac.kit.db import TenantScope, session_scope
+from nac.logs.events import accounting, alarms, audit, authentication, certificates, coa, endpoints, feed, sessions
+from nac.logs.events.document import MAX_TEXT, CertificateStatus, EndpointStatus, from_json, to_json
+from nac.logs.events.event_values import EventTenant
+from nac.logs.events.schema import event_schema
 from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest, EventNote
+from nac.sessions.decisions.recorded_requests import to_microseconds
 from radius.agent import copy_format
 from radius.agent.accounting_parser import accounting_line, accounting_record, parse_accounting
 from tests.agent.journal_records import auth
@@ -46,7 +46,7 @@ def test_schema_file_matches_the_code():
     schema = json.loads(FILE.read_text())
     Draft202012Validator.check_schema(schema)
     assert schema == json.loads(json.dumps(event_schema())), (
-        "make it anew: python -m nac.events.schema > docs/reference/events.schema.json"
+        "make it anew: python -m nac.logs.events.schema > docs/reference/events.schema.json"
     )
 
 

@@ -16,18 +16,26 @@ import pytest
 import redis
 from sqlalchemy import select
 
-import nac.events.live_stream
+import nac.logs.events.live_stream
 import radius.agent.live_feed
-from nac.db import TenantScope, session_scope
-from nac.decisions.recorded_requests import to_microseconds
-from nac.endpoints import service as endpoints
-from nac.events import accounting as accounting_events
-from nac.events import authentication
-from nac.events.document import to_json
-from nac.events.event_filter import ALL_EVENTS
-from nac.events.event_values import EventTenant
-from nac.events.live_stream import MAX_ENTRIES, LiveEvent, StreamNotice, events_key, interest_key, listen, listen_async
+from nac.inventory.endpoints import service as endpoints
+from nac.kit.db import TenantScope, session_scope
+from nac.logs.events import accounting as accounting_events
+from nac.logs.events import authentication
+from nac.logs.events.document import to_json
+from nac.logs.events.event_filter import ALL_EVENTS
+from nac.logs.events.event_values import EventTenant
+from nac.logs.events.live_stream import (
+    MAX_ENTRIES,
+    LiveEvent,
+    StreamNotice,
+    events_key,
+    interest_key,
+    listen,
+    listen_async,
+)
 from nac.models import AccountingLog, AuthLog
+from nac.sessions.decisions.recorded_requests import to_microseconds
 from radius.agent.live_feed import MAX_WAITING, LiveFeed
 from radius.agent.live_notes import LiveNotes
 from radius.agent.streams import AccountingStream, AuthStream
@@ -40,7 +48,7 @@ from tests.replica.reader_process import ROOT
 # Shorter than in production, to save waiting time.
 QUICK = {
     radius.agent.live_feed: {"ASK_SECONDS": 0.1, "RETRY_SECONDS": 0.1, "TIMEOUT_SECONDS": 0.3, "PER_SECOND": 20_000},
-    nac.events.live_stream: {
+    nac.logs.events.live_stream: {
         "INTEREST_SECONDS": 3,
         "SILENT_SECONDS": 2.0,
         "_BLOCK_SECONDS": 0.1,

@@ -9,12 +9,12 @@ import pytest
 from sqlalchemy import Engine, func, select, update
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.db.base import Base
-from nac.exports import runner, service
-from nac.exports.export_folder import ExportFolder
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.db.base import Base
+from nac.kit.ids import TenantId
+from nac.logs.exports import runner, service
+from nac.logs.exports.export_folder import ExportFolder
 from nac.models import ExportJob
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, Platform, make_tenant

@@ -14,13 +14,13 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.db.base import Base
-from nac.decisions.recorded_requests import to_microseconds
-from nac.events import accounting, authentication
-from nac.events.document import Event
-from nac.events.event_values import EventTenant
-from nac.exports.columns import LOG_SOURCES, LogSource
+from nac.kit.db.base import Base
+from nac.logs.events import accounting, authentication
+from nac.logs.events.document import Event
+from nac.logs.events.event_values import EventTenant
+from nac.logs.exports.columns import LOG_SOURCES, LogSource
 from nac.models import AccountingLog, AuthLog
+from nac.sessions.decisions.recorded_requests import to_microseconds
 from tests.exports.conftest import DAY, NASTY, Exports
 
 Rows = list[dict[str, Any]]

@@ -16,13 +16,13 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.errors import Conflict, SeveralMistakes
-from nac.exports import runner, service, standing_exports
-from nac.exports.columns import LOG_SOURCES
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.errors import Conflict, SeveralMistakes
+from nac.logs.exports import runner, service, standing_exports
+from nac.logs.exports.columns import LOG_SOURCES
 from nac.models import AuditEntry, ExportJob
-from nac.tenant_files import tenant_purge
-from nac.tenants import service as tenants
+from nac.onboarding import tenant_purge
+from nac.tenancy.tenants import service as tenants
 from tests.exports.conftest import DAY, Exports
 from tests.exports.test_formats import READERS, in_order, stored
 from tests.factories.tenancy import ACTOR
@@ -85,9 +85,9 @@ def test_large_day_becomes_several_files_and_jobs_alternate(exports: Exports, mo
 
 KILLED = """
 import sys, pathlib, time
-from nac.db import make_engine
-from nac.exports import (runner, file_writer)
-from nac.exports.export_folder import ExportFolder
+from nac.kit.db import make_engine
+from nac.logs.exports import (runner, file_writer)
+from nac.logs.exports.export_folder import ExportFolder
 runner.FILE_ROWS, file_writer._FETCH_ROWS = 200, 10
 measured = file_writer._MeasuredFile.write
 def slow(self, data):
@@ -383,9 +383,9 @@ def test_all_errors_are_listed_and_the_queue_is_bounded(exports: Exports) -> Non
 
 MEASURED = """
 import sys, pathlib, resource
-from nac.db import make_engine
-from nac.exports import runner
-from nac.exports.export_folder import ExportFolder
+from nac.kit.db import make_engine
+from nac.logs.exports import runner
+from nac.logs.exports.export_folder import ExportFolder
 folder, engine = ExportFolder(pathlib.Path(sys.argv[2])), make_engine(sys.argv[1])
 while runner.run_next_export(folder, runner.ExportLimits(0, 60), engine=engine):
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

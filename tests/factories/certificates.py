@@ -12,10 +12,10 @@ from nac.certificates.authorities import TenantAuthorities, create_tenant_author
 from nac.certificates.issuance import CertificateReservation
 from nac.certificates.service import IssuedCertificate, issue_client, reserve_certificate
 from nac.certificates.signing import SigningContext
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.ids import TenantId
-from nac.secrets import RawKey, Sealer
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.ids import TenantId
+from nac.kit.secrets import RawKey, Sealer
 from tests.factories.tenancy import ACTOR
 
 MASTER_KEY = bytes(range(32))

@@ -8,9 +8,9 @@ from sqlalchemy import Engine, update
 from sqlalchemy.dialects.postgresql import insert
 
 from nac import models
-from nac.db import CellScope, session_scope
-from nac.dictionary import Dictionary, read_dictionary, to_json
-from nac.ids import CellId
+from nac.engine.dictionary import Dictionary, read_dictionary, to_json
+from nac.kit.db import CellScope, session_scope
+from nac.kit.ids import CellId
 from tests.dictionary.radiusd_library import FOLDER
 
 

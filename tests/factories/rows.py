@@ -6,8 +6,8 @@ from uuid import uuid4
 from sqlalchemy import Column, ForeignKeyConstraint, Table, insert
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.ids import TenantId
 
 # Values for CHECK constraints that are stricter than the type.
 _BY_NAME: dict[str, Any] = {

@@ -4,20 +4,20 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
-from nac.cells import service as cells
-from nac.db import CellScope, PlatformScope, TenantScope, session_scope
-from nac.ids import CellId, MspId, TenantId
+from nac.kit.db import CellScope, PlatformScope, TenantScope, session_scope
+from nac.kit.ids import CellId, MspId, TenantId
+from nac.kit.sealing import Seal
 from nac.models import Tenant
-from nac.msps import service as msps
-from nac.sealing import Seal
-from nac.sites import service as sites
-from nac.tenants import service as tenants
+from nac.tenancy.cells import service as cells
+from nac.tenancy.msps import service as msps
+from nac.tenancy.sites import service as sites
+from nac.tenancy.tenants import service as tenants
 
 ACTOR = "test:factory"
 
 
 def seal(plaintext: bytes, context: str) -> bytes:
-    """Seal reversibly and bound to the context, as far as tests need it. `nac.secrets` has the real one."""
+    """Seal reversibly and bound to the context, as far as tests need it. `nac.kit.secrets` has the real one."""
     return context.encode() + b"|" + plaintext[::-1]
 
 

@@ -11,15 +11,15 @@ import psycopg
 import pytest
 from sqlalchemy import Engine
 
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.feeds import service as feeds
-from nac.feeds.delivery import DeliveryContext, deliver_feed
-from nac.feeds.service import CreatedFeed
-from nac.feeds.settings import AnyFeedSettings, SyslogSettings, WebhookSettings
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.ids import TenantId
+from nac.kit.outbound.reach import OutboundReach
+from nac.logs.feeds import service as feeds
+from nac.logs.feeds.delivery import DeliveryContext, deliver_feed
+from nac.logs.feeds.service import CreatedFeed
+from nac.logs.feeds.settings import AnyFeedSettings, SyslogSettings, WebhookSettings
 from nac.models import Feed
-from nac.outbound.reach import OutboundReach
 from tests.factories.certificates import SEALER
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.postgres import Database
@@ -105,7 +105,7 @@ def dotted_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names with a trailing dot resolve, as with a DNS server."""
     look_up = socket.getaddrinfo
     monkeypatch.setattr(
-        "nac.outbound.resolver.socket.getaddrinfo",
+        "nac.kit.outbound.resolver.socket.getaddrinfo",
         lambda host, *args, **named: look_up(host.rstrip("."), *args, **named),
     )
 

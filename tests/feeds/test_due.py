@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from nac.feeds import event_sources
+from nac.logs.feeds import event_sources
 from tests.postgres import Database
 
 _EACH = "status = 'active' AND next_attempt_at <= clock_timestamp() AND (until IS NOT NULL OR feed_waits(feeds))"

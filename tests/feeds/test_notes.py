@@ -10,26 +10,26 @@ import pytest
 from jsonschema import Draft202012Validator
 from sqlalchemy import Engine, func, select
 
-from nac.cells import service as cells
 from nac.certificates import bulk_revocation, expiry
-from nac.clock import utc_now
-from nac.db import CellScope, PlatformScope, TenantScope, session_scope
-from nac.endpoints import service as endpoints
-from nac.endpoints.enrichment import enrich_batch
-from nac.endpoints.expiry import record_expired_approvals
-from nac.events.document import to_json
-from nac.events.event_values import EventTenant
-from nac.events.schema import event_schema
-from nac.feeds import batch_reader, delivery_turns, service
-from nac.feeds.batch_reader import FeedPosition
-from nac.feeds.event_sources import EVENT_SOURCES
-from nac.feeds.progress import DeliveryStep, store_delivery
-from nac.feeds.syslog_message import SyslogFormatter
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.endpoints.enrichment import enrich_batch
+from nac.inventory.endpoints.expiry import record_expired_approvals
+from nac.kit.clock import utc_now
+from nac.kit.db import CellScope, PlatformScope, TenantScope, session_scope
+from nac.logs.events.document import to_json
+from nac.logs.events.event_values import EventTenant
+from nac.logs.events.schema import event_schema
+from nac.logs.feeds import batch_reader, delivery_turns, service
+from nac.logs.feeds.batch_reader import FeedPosition
+from nac.logs.feeds.event_sources import EVENT_SOURCES
+from nac.logs.feeds.progress import DeliveryStep, store_delivery
+from nac.logs.feeds.syslog_message import SyslogFormatter
 from nac.models import Certificate, EventNote
 from nac.models import Tenant as TenantRow
-from nac.tenant_files import tenant_purge
-from nac.tenants import service as tenants
-from nac.tenants.log_purge import delete_logs
+from nac.onboarding import tenant_purge
+from nac.onboarding.log_purge import delete_logs
+from nac.tenancy.cells import service as cells
+from nac.tenancy.tenants import service as tenants
 from radius.agent.alarms import Alarms
 from tests.agent.journal_records import AT, SECOND, Journal, accounting, later
 from tests.factories.certificates import certify

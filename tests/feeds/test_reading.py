@@ -7,13 +7,13 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.endpoints import service as endpoints
-from nac.feeds import batch_reader, delivery_turns, service
-from nac.feeds.batch_reader import FeedPosition
-from nac.feeds.errors import ReplayUnderWay
-from nac.feeds.progress import DeliveryStep, store_delivery
+from nac.inventory.endpoints import service as endpoints
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.logs.feeds import batch_reader, delivery_turns, service
+from nac.logs.feeds.batch_reader import FeedPosition
+from nac.logs.feeds.errors import ReplayUnderWay
+from nac.logs.feeds.progress import DeliveryStep, store_delivery
 from tests.factories.tenancy import ACTOR
 from tests.feeds.conftest import NOWHERE, Tenancy
 

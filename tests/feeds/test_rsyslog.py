@@ -2,7 +2,7 @@
 
 import json
 
-from nac.feeds.settings import SyslogSettings
+from nac.logs.feeds.settings import SyslogSettings
 from tests.feeds.conftest import Tenancy
 from tests.feeds.rsyslog import Rsyslog
 from tests.feeds.syslog_receiver import LOCALHOST

@@ -6,12 +6,12 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from nac.clock import utc_now
-from nac.errors import InvalidInput, SeveralMistakes
-from nac.feeds import sealed_settings, service
-from nac.feeds.errors import FeedExists, FeedNotFound, InvalidFeed, TooManyFeeds
-from nac.feeds.settings import SyslogSettings, WebhookSettings, find_mistakes
-from nac.secrets import SecretsError
+from nac.kit.clock import utc_now
+from nac.kit.errors import InvalidInput, SeveralMistakes
+from nac.kit.secrets import SecretsError
+from nac.logs.feeds import sealed_settings, service
+from nac.logs.feeds.errors import FeedExists, FeedNotFound, InvalidFeed, TooManyFeeds
+from nac.logs.feeds.settings import SyslogSettings, WebhookSettings, find_mistakes
 from tests.factories.certificates import SEALER
 from tests.feeds.certificates import self_signed
 from tests.feeds.conftest import NOWHERE, Tenancy

@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from nac.feeds import service
-from nac.feeds.errors import FeedUnreachable
-from nac.feeds.settings import SyslogSettings
-from nac.outbound.reach import DEFAULT_REACH
+from nac.kit.outbound.reach import DEFAULT_REACH
+from nac.logs.feeds import service
+from nac.logs.feeds.errors import FeedUnreachable
+from nac.logs.feeds.settings import SyslogSettings
 from tests.factories.certificates import SEALER
 from tests.feeds.certificates import self_signed
 from tests.feeds.conftest import LOOPBACK, Tenancy

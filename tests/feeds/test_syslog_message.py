@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from msgspec import Meta
 
-from nac.events import audit, authentication, feed
-from nac.events.document import MAX_MESSAGE, Event, SessionPart, Text, to_json
-from nac.events.event_values import EventTenant
-from nac.events.schema import event_schema
-from nac.feeds.settings import SyslogSettings
-from nac.feeds.syslog_message import MAX_OCTETS, SyslogFormatter
+from nac.logs.events import audit, authentication, feed
+from nac.logs.events.document import MAX_MESSAGE, Event, SessionPart, Text, to_json
+from nac.logs.events.event_values import EventTenant
+from nac.logs.events.schema import event_schema
+from nac.logs.feeds.settings import SyslogSettings
+from nac.logs.feeds.syslog_message import MAX_OCTETS, SyslogFormatter
 from nac.models import AuditEntry, AuthLog
 from tests.feeds.syslog_parser import frames, parse
 

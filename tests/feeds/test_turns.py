@@ -11,14 +11,14 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
-from nac.events import authentication
-from nac.feeds import delivery_turns, service
-from nac.feeds.delivery import DeliveryContext, deliver_feed
-from nac.feeds.settings import WebhookSettings
-from nac.feeds.webhook_sender import WebhookSender
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.ids import TenantId
+from nac.logs.events import authentication
+from nac.logs.feeds import delivery_turns, service
+from nac.logs.feeds.delivery import DeliveryContext, deliver_feed
+from nac.logs.feeds.settings import WebhookSettings
+from nac.logs.feeds.webhook_sender import WebhookSender
 from tests.factories.certificates import SEALER
 from tests.feeds.conftest import LOOPBACK, Tenancy, webhook
 from tests.feeds.webhook_receiver import LOCALHOST, WebhookReceiver, status

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.clock import utc_now
-from nac.feeds import service, webhook_sender
-from nac.feeds.delivery import SEARCH_AFTER_ATTEMPTS
-from nac.outbound.reach import DEFAULT_REACH
-from nac.secrets import RawKey, Sealer
+from nac.kit.clock import utc_now
+from nac.kit.outbound.reach import DEFAULT_REACH
+from nac.kit.secrets import RawKey, Sealer
+from nac.logs.feeds import service, webhook_sender
+from nac.logs.feeds.delivery import SEARCH_AFTER_ATTEMPTS
 from tests.factories.certificates import SEALER
 from tests.feeds.certificates import self_signed
 from tests.feeds.conftest import Tenancy, webhook
@@ -256,7 +256,7 @@ def test_silent_receiver_times_out(acme: Tenancy, receiver: WebhookReceiver, how
 
 
 def test_slow_receiver_gets_smaller_batches(acme: Tenancy, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("nac.feeds.settings._MIN_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr("nac.logs.feeds.settings._MIN_TIMEOUT_SECONDS", 0.5)
     add(acme, receiver, timeout_seconds=0.5)
     names = [f"user {number}" for number in range(24)]
     acme.log(*names)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nac.outbound.reach import OutboundReach
+from nac.kit.outbound.reach import OutboundReach
 from tests.identities.slapd import BASE, SERVICE_DN, Slapd, dn_of, group, person, tree
 
 # The tests' servers are on loopback, where sources are normally not allowed.

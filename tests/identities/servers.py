@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs
 
-from nac.identities.ldap import ber, messages
+from nac.inventory.identity_sources.ldap import ber, messages
 
 HOST = "127.0.0.1"
 # Responds to a whole LDAP message, in pieces if it returns a list. None closes the connection.

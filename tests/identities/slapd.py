@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 from tests.polling import PATIENCE_SECONDS
 
 HOST = "127.0.0.1"

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from nac.outbound.reach import DEFAULT_REACH
+from nac.kit.outbound.reach import DEFAULT_REACH
 from tests.identities.conftest import ANNA, ANNAS_PASSWORD
 from tests.identities.test_directory import answered, asked_of, build_source_client
 from tests.outbound.listener import has_connected, listening

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from nac.identities.faults import DirectoryRefused
-from nac.identities.names import UserName
-from nac.identities.settings import OidcSettings
-from nac.identities.verification import verify_password
-from nac.identities.verifier_messages import VerificationResult
+from nac.cellformat.identity_names import UserName
+from nac.inventory.identity_sources.faults import DirectoryRefused
+from nac.inventory.identity_sources.settings import OidcSettings
+from nac.inventory.identity_sources.verification import verify_password
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
 
 FORGED = "no\nWARNING tenant bravo, source corp: broken\x1b[2J\0"
 

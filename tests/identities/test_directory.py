@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
-from nac.identities.names import name_for_realms
-from nac.identities.verification import build_source_client, verify_password
-from nac.identities.verifier_messages import VerificationResult
+from nac.cellformat.identity_names import name_for_realms
+from nac.inventory.identity_sources.verification import build_source_client, verify_password
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from tests.identities.conftest import ANNA, ANNAS_PASSWORD, HERE
 from tests.identities.slapd import BASE, SERVICE_PASSWORD
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nac.identities.directory import first_rdn_value
-from nac.identities.ldap import ber, messages
-from nac.identities.ldap.messages import (
+from nac.inventory.identity_sources.directory import first_rdn_value
+from nac.inventory.identity_sources.ldap import ber, messages
+from nac.inventory.identity_sources.ldap.messages import (
     BIND_RESPONSE,
     SEARCH_DONE,
     SEARCH_ENTRY,

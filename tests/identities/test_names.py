@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.identities.names import UserName, name_for_realms, strip_realm
+from nac.cellformat.identity_names import UserName, name_for_realms, strip_realm
 
 REALMS = ("corp", "corp.example")
 

@@ -10,9 +10,9 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from nac.clock import epoch_seconds
-from nac.identities.provider import OidcProvider
-from nac.identities.verification import build_source_client
+from nac.inventory.identity_sources.provider import OidcProvider
+from nac.inventory.identity_sources.verification import build_source_client
+from nac.kit.clock import epoch_seconds
 from tests.identities.conftest import HERE
 from tests.identities.servers import provider
 from tests.identities.slapd import make_certificates

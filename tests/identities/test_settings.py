@@ -2,9 +2,9 @@
 
 import pytest
 
-from nac.identities.ldap import ber
-from nac.identities.ldap.filters import InvalidLdapFilter, LdapFilter
-from nac.identities.settings import SettingsRefused, read_settings
+from nac.inventory.identity_sources.ldap import ber
+from nac.inventory.identity_sources.ldap.filters import InvalidLdapFilter, LdapFilter
+from nac.inventory.identity_sources.settings import SettingsRefused, read_settings
 
 LDAP = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=example,dc=net"}
 OIDC = {"issuer": "https://login.example.net", "client_id": "admit"}

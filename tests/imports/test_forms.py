@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nac.errors import InvalidInput
-from nac.imports import service
-from nac.imports.document import MAX_FILE_BYTES, ImportDocument
-from nac.imports.table import escape_formula, unescape_formula
+from nac.kit.errors import InvalidInput
+from nac.onboarding.imports import service
+from nac.onboarding.imports.document import MAX_FILE_BYTES, ImportDocument
+from nac.onboarding.imports.table import escape_formula, unescape_formula
 from tests.run_depth import examples
 
 CLIENTS = """\

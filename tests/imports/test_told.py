@@ -2,8 +2,8 @@
 
 import pytest
 
-from nac.bulk_rows import MAX_REPORTED, RowMistake, RowReader, select_reported
-from nac.errors import InvalidInput
+from nac.kit.bulk_rows import MAX_REPORTED, RowMistake, RowReader, select_reported
+from nac.kit.errors import InvalidInput
 
 
 def test_single_row_error_is_not_hidden_by_common_errors() -> None:

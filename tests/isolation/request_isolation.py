@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, event, text
 from sqlalchemy.orm import Session
 
-from nac.db import make_engine, set_process_engine
+from nac.kit.db import make_engine, set_process_engine
 from tests.postgres import Database
 
 _SCOPES = ("tenant_id", "msp_id", "platform", "cell_id", "authority_id", "enrolment_id", "person_id", "credential_id")

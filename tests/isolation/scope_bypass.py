@@ -11,10 +11,10 @@ import pytest
 
 from api.access import Access, OperatesMsp, RequiresPermission
 from api.caller import Caller
-from nac.accounts.grants import Grant, Principal
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import Permission
-from nac.db import Scope
+from nac.core.access.grants import Grant, Principal
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import Permission
+from nac.kit.db import Scope
 from tests.isolation.asgi_caller import AsgiResponse
 
 _EVERYTHING = frozenset(Permission)

@@ -13,10 +13,11 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import Engine, insert, select, update
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.db.base import Base
-from nac.dictionary import read_dictionary, to_json
-from nac.exports.export_folder import MANIFEST, ExportFolder
+from nac.accounts.sign_in.secret_texts import SignInText
+from nac.engine.dictionary import read_dictionary, to_json
+from nac.kit.clock import utc_now
+from nac.kit.db.base import Base
+from nac.logs.exports.export_folder import MANIFEST, ExportFolder
 from nac.models import (
     CoaRequest,
     Endpoint,
@@ -29,8 +30,7 @@ from nac.models import (
     SignUp,
     Trial,
 )
-from nac.sign_in.secret_texts import SignInText
-from nac.tenant_files.file_jobs import get_path
+from nac.onboarding.tenant_files.file_jobs import get_path
 from pki.issuance import issue_root
 from pki.keys import generate_key
 from pki.names import subject_name

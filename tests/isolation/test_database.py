@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nac.accounts.permissions import PermissionLevel
+from nac.core.access.permissions import PermissionLevel
 from tests.isolation.asgi_caller import AsgiResponse
 from tests.isolation.installation import ROUTES, Installation, Route
 from tests.isolation.request_isolation import RequestIsolation
@@ -31,7 +31,7 @@ FOR_ALL = {
     "getRetentionLimits": "as above",
     "trustClock": "of the servers' clock; no row of anybody's",
 }
-# Only transactions of the platform enter an account or an MSP (nac.db.enter_person, enter_msp).
+# Only transactions of the platform enter an account or an MSP (nac.kit.db.enter_person, enter_msp).
 ENTERING = (
     *("createPerson", "getPerson", "updatePerson", "deletePersonSessions", "resetPersonFactors", "createPasswordLink"),
     "suspendMsp",

@@ -7,8 +7,8 @@ from itertools import chain
 from sqlalchemy import Engine
 
 from api.access import RequiresChangePermission, RequiresPermission
-from nac.accounts.effects import ENDPOINT_EFFECTS, USER_EFFECTS, Effect
-from nac.db.base import Base
+from nac.core.access.effects import ENDPOINT_EFFECTS, USER_EFFECTS, Effect
+from nac.kit.db.base import Base
 from tests.isolation.fuzz_inputs import as_whom, things_of
 from tests.isolation.installation import BY_NAME, Installation, Route
 from tests.isolation.request_isolation import RequestIsolation

@@ -6,7 +6,7 @@ import pytest
 
 from api.access import RequiresSelf
 from api.own_account import OwnAccount
-from nac.db import PersonScope, session_scope
+from nac.kit.db import PersonScope, session_scope
 from tests.isolation.installation import ROUTES, Installation, Route
 from tests.isolation.request_isolation import RequestIsolation
 from tests.isolation.scope_bypass import seen_of

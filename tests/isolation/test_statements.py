@@ -13,7 +13,7 @@ from tests.statements import counted
 _EXPECTED = Path(__file__).with_name("statements.txt")
 # On a busy machine a route checks a second time whether the change is live.
 _MORE = 1
-# Statements that set a scope, which elsewhere share a message with the transaction's beginning (nac.db.session), and
+# Statements that set a scope, which elsewhere share a message with the transaction's beginning (kit/db/session.py), and
 # the hall's replacement of begin and end.
 _AROUND = ("SELECT set_config", "SAVEPOINT", "RELEASE SAVEPOINT", "ROLLBACK TO SAVEPOINT")
 

@@ -12,16 +12,16 @@ import pytest
 from sqlalchemy import Engine, func, select, update
 from sqlalchemy.orm import Session
 
-from nac.accounts.owners import Owner
-from nac.clock import utc_now
-from nac.db import MspScope, PlatformScope, TenantScope, make_engine, session_scope
-from nac.imports import jobs as imports
-from nac.jobs import runner, service
-from nac.jobs.runner import JobHandler, MultiTransactionHandler
+from nac.core.access.owners import Owner
+from nac.core.jobs import runner, service
+from nac.core.jobs.runner import JobHandler, MultiTransactionHandler
+from nac.kit.clock import utc_now
+from nac.kit.db import MspScope, PlatformScope, TenantScope, make_engine, session_scope
 from nac.models import AuditEntry, Endpoint, Job, Slot, Tenant
-from nac.tenant_files import file_jobs
-from nac.tenant_files.reader import TenantFile
-from nac.tenant_files.writer import write_tenant
+from nac.onboarding.imports import jobs as imports
+from nac.onboarding.tenant_files import file_jobs
+from nac.onboarding.tenant_files.reader import TenantFile
+from nac.onboarding.tenant_files.writer import write_tenant
 from tests.commit_kills import deaths
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform

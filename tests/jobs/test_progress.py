@@ -6,11 +6,11 @@ import pytest
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
-from nac.db import TenantScope, session_scope
-from nac.ids import TenantId
-from nac.imports import jobs as imports
-from nac.jobs import runner
+from nac.core.jobs import runner
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.ids import TenantId
 from nac.models import Job
+from nac.onboarding.imports import jobs as imports
 from tests.factories.certificates import SEALER
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.row_snapshots import snapshotted

@@ -7,14 +7,10 @@ from uuid import UUID
 import pytest
 from sqlalchemy import Engine, select, text, update
 
-from nac.accounts.owners import Owner
-from nac.audit.service import RequestOrigin, set_origin
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.errors import AdmitError, Conflict, DatabaseUnavailable, InvalidInput, SeveralMistakes
-from nac.ids import TenantId
-from nac.jobs import repository, runner, service
-from nac.jobs.runner import (
+from nac.core.access.owners import Owner
+from nac.core.audit.service import RequestOrigin, set_origin
+from nac.core.jobs import repository, runner, service
+from nac.core.jobs.runner import (
     JobCancelled,
     JobContinuation,
     JobHandler,
@@ -22,8 +18,12 @@ from nac.jobs.runner import (
     MultiTransactionHandler,
     SingleTransactionHandler,
 )
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.errors import AdmitError, Conflict, DatabaseUnavailable, InvalidInput, SeveralMistakes
+from nac.kit.ids import TenantId
 from nac.models import AuditEntry, Job, Site
-from nac.sites import service as sites
+from nac.tenancy.sites import service as sites
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.row_snapshots import snapshotted
 

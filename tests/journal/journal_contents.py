@@ -2,8 +2,8 @@
 
 import msgspec
 
-from nac.journal.reader import JournalReader, SegmentPosition
-from nac.journal.records import AccountingRecord, AnyRecord
+from nac.cellformat.journal.reader import JournalReader, SegmentPosition
+from nac.cellformat.journal.records import AccountingRecord, AnyRecord
 
 decode = msgspec.msgpack.Decoder(AnyRecord).decode
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nac.journal.reader import JournalReader, SegmentPosition
-from nac.journal.records import AccountingRecord
-from nac.journal.segment import (
+from nac.cellformat.journal.reader import JournalReader, SegmentPosition
+from nac.cellformat.journal.records import AccountingRecord
+from nac.cellformat.journal.segment import (
     HEADER,
     JournalError,
     JournalFull,
@@ -80,7 +80,7 @@ def test_full_segment_is_followed_by_the_next(directory):
 
 def test_backward_clock_still_names_segments_in_order(directory, monkeypatch):
     JournalWriter(directory, max_bytes=1 << 30).close()
-    monkeypatch.setattr("nac.journal.segment.epoch_microseconds", lambda: 1_000)
+    monkeypatch.setattr("nac.cellformat.journal.segment.epoch_microseconds", lambda: 1_000)
     writer = JournalWriter(directory, max_bytes=1 << 30)
     writer.append(numbered(7))
     assert read_numbers(directory) == [7]
@@ -161,7 +161,7 @@ def test_sync_reaches_every_segment_that_grew(directory):
 def test_killed_writer_leaves_every_acknowledged_record(directory):
     script = (
         "import sys\n"
-        "from nac.journal.segment import JournalWriter\n"
+        "from nac.cellformat.journal.segment import JournalWriter\n"
         "from tests.journal.journal_contents import numbered\n"
         "writer = JournalWriter(sys.argv[1], max_bytes=1 << 30)\n"
         "number = 0\n"
@@ -197,7 +197,7 @@ def test_two_writers_after_a_clock_reset_use_different_names(directory):
     segment_path(directory, newest).rename(segment_path(directory, f"{10**19:020d}"))
     make = (
         "import sys\n"
-        "from nac.journal.segment import JournalWriter\n"
+        "from nac.cellformat.journal.segment import JournalWriter\n"
         "for _ in range(100):\n"
         "    JournalWriter(sys.argv[1], max_bytes=1 << 30).close()\n"
     )

@@ -21,13 +21,13 @@ from api.enrolment import main as enrolment_app
 from api.forms import FormUnreadable, read_form
 from api.links import pages
 from api.public import main as public
+from nac.certificates.enrolment import service as enrolment
+from nac.certificates.enrolment.secret_text import EnrolmentSecretText
 from nac.certificates.issuance import issue_server
-from nac.db import TenantScope, session_scope
-from nac.enrolment import service as enrolment
-from nac.enrolment.secret_text import EnrolmentSecretText
-from nac.errors import DatabaseUnavailable
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import DatabaseUnavailable
+from nac.kit.settings import Settings, load_settings
 from nac.models import AuditEntry, Certificate
-from nac.settings import Settings, load_settings
 from tests.api.app_server import serve_app
 from tests.enrolment.conftest import make_secret, request_der
 from tests.factories.certificates import SIGNING, Certified

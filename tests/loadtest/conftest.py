@@ -16,11 +16,11 @@ from loadtest.installation import Installation
 from loadtest.peers.freeradius import FreeRadius, authorize_lines
 from loadtest.radius_client import RadiusClient, Target
 from loadtest.workloads import BENCH_NAS, BenchDevice
-from nac.cells import service as cells
-from nac.db import CellScope, make_engine, session_scope
-from nac.dictionary import read_dictionary, to_json
-from nac.secrets import MasterKeyFile, Sealer
-from nac.settings import load_settings
+from nac.engine.dictionary import read_dictionary, to_json
+from nac.kit.db import CellScope, make_engine, session_scope
+from nac.kit.secrets import MasterKeyFile, Sealer
+from nac.kit.settings import load_settings
+from nac.tenancy.cells import service as cells
 
 _DICTIONARY = Path("/usr/share/freeradius/dictionary")
 KNOWN = [(f"02000000{number:04x}", str(10 + number)) for number in range(50)]

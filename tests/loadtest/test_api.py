@@ -8,8 +8,8 @@ from fastapi import FastAPI
 from api.main import create_app
 from loadtest.api import data_set, http_load, plans
 from loadtest.api.searches import log_searches, other_lists
-from nac.db import make_engine
-from nac.ids import TenantId
+from nac.kit.db import make_engine
+from nac.kit.ids import TenantId
 from tests.api.app_server import serve_app, serve_app_on_port, settings_of_public
 from tests.postgres import Cluster, Database
 

@@ -13,8 +13,8 @@ import pytest
 from api.main import create_app
 from loadtest.api import data_set, plans
 from loadtest.api.searches import log_searches
-from nac.db import make_engine
-from nac.ids import TenantId
+from nac.kit.db import make_engine
+from nac.kit.ids import TenantId
 from tests.api.app_server import serve_app, settings_of_public
 from tests.postgres import Cluster, Database
 from tests.run_depth import is_whole

@@ -8,12 +8,12 @@ from api.main import create_app
 from cli import openapi
 from loadtest.api import data_set, read_costs
 from loadtest.api.list_requests import ListRequest, iterate_list_requests
-from nac import log_search
-from nac.accounts.owners import Owner
-from nac.db import bounded_search
-from nac.endpoints import repository as endpoints
-from nac.ids import MspId, TenantId
+from nac.core.access.owners import Owner
+from nac.inventory.endpoints import repository as endpoints
+from nac.kit.db import bounded_search
+from nac.kit.ids import MspId, TenantId
 from nac.models import Job
+from nac.sessions import log_search
 from tests.api.app_server import serve_app, settings_of_public
 from tests.postgres import Database
 

@@ -12,9 +12,9 @@ from loadtest.bench_tenants import BenchTenants
 from loadtest.moj_data import POLICIES, make_sites
 from loadtest.moj_load import compile_policies, fill_replica, insert_sites
 from loadtest.tenants import make_tenants
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.dictionary import read_dictionary
 from nac.engine import PolicyRequest, compile_policy, decide
+from nac.engine.dictionary import read_dictionary
+from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.models import Endpoint, Nas, Policy, PolicyVersion, Site
 
 _DICTIONARY = Path("/usr/share/freeradius/dictionary")

@@ -9,10 +9,10 @@ from loadtest.installation import StoredRows
 from loadtest.processes import BenchError
 from loadtest.tally import RunResult
 from loadtest.tenants import make_tenants
-from nac.cells import service as cells
-from nac.clock import utc_now
-from nac.db import PlatformScope, make_engine, session_scope
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, make_engine, session_scope
 from nac.models import AuthLog, Endpoint, EndpointGroupMember, Slot, Tenant
+from nac.tenancy.cells import service as cells
 from tests.factories.tenancy import make_platform, make_tenant
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP
 
-from nac.mail.mailbox import Mailbox
-from nac.mail.smtp import MailServer
+from nac.core.mail.mailbox import Mailbox
+from nac.core.mail.smtp import MailServer
 from tests.ports import free_row
 from worker.mailbox.handler import MailboxHandler
 

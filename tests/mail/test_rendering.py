@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import meta
 
-from nac.mail import rendering
-from nac.mail.mailbox import MAX_MAILS, Mailbox
-from nac.mail.smtp import build_message
+from nac.core.mail import rendering
+from nac.core.mail.mailbox import MAX_MAILS, Mailbox
+from nac.core.mail.smtp import build_message
 
 HEADERS = {
     *("From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "Content-Type", "MIME-Version"),
@@ -45,7 +45,7 @@ def test_no_value_injects_a_header(value: str):
 
 
 def test_mailbox_keeps_the_newest(tmp_path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("nac.mail.mailbox.MAX_MAILS", 3)
+    monkeypatch.setattr("nac.core.mail.mailbox.MAX_MAILS", 3)
     mailbox = Mailbox(tmp_path)
     ids = [mailbox.put(f"Subject: {number}\n\n".encode()) for number in range(5)]
     assert [kept.id for kept in mailbox.list_mails()] == ids[-3:]

@@ -7,12 +7,12 @@ import pytest
 from jinja2 import UndefinedError
 from sqlalchemy import Engine, select, update
 
-from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
-from nac.errors import InvalidInput
-from nac.mail import outbox, service
-from nac.mail.mailbox import Mailbox
-from nac.mail.smtp import MailServer
+from nac.core.mail import outbox, service
+from nac.core.mail.mailbox import Mailbox
+from nac.core.mail.smtp import MailServer
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.errors import InvalidInput
 from nac.models import Mail
 from tests.factories.certificates import SIGNING
 from tests.mail.servers import LOOPBACK, ScriptedHandler, mailbox_server, serving

@@ -5,11 +5,11 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
-from nac.db import TenantScope, session_scope
-from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
+from nac.core.audit import service as audit
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.models import Nas, Tenant
-from nac.nases import service as nases
+from nac.tenancy.nases import service as nases
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
 from tests.row_snapshots import snapshotted
 

@@ -2,7 +2,7 @@ import ssl
 
 import pytest
 
-from nac.outbound.tls import tls_context
+from nac.kit.outbound.tls import tls_context
 
 
 @pytest.mark.parametrize("text", ["x", "\u202e", "-----BEGIN CERTIFICATE-----\nß\n-----END CERTIFICATE-----", "\ufffe"])

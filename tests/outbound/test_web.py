@@ -5,11 +5,11 @@ import socket
 
 import pytest
 
-from nac.clock import utc_now
-from nac.outbound.http_client import FetchFailed, HttpClient
-from nac.outbound.reach import OutboundReach
-from nac.outbound.tls import tls_context
-from nac.outbound.transport import OutboundTransport
+from nac.kit.clock import utc_now
+from nac.kit.outbound.http_client import FetchFailed, HttpClient
+from nac.kit.outbound.reach import OutboundReach
+from nac.kit.outbound.tls import tls_context
+from nac.kit.outbound.transport import OutboundTransport
 from tests.certificates.publisher import publishing
 from tests.certificates.uploads import authority
 from tests.outbound.listener import listening

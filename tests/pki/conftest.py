@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 from pki.bundles import certificates_pem
 from pki.issuance import Issuer, issue, issue_root
 from pki.keys import PrivateKey, generate_key

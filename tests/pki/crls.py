@@ -6,7 +6,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 from pki.issuance import Issuer
 
 SERIAL = b"\x0a\x01"

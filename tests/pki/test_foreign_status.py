@@ -12,7 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 from pki import external_status
 from pki.errors import StatusNotUsable
 from pki.external_status import build_ocsp_request, read_crl, read_ocsp

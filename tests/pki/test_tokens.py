@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 from pki.bundles import certificates_pem
 from pki.errors import TokenRefused, TokenUnavailable
 from pki.issuance import Issuer, issue, issue_root

@@ -5,7 +5,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 from pki import uploads
 from pki.errors import UploadNotReadable
 from pki.uploads import compute_key_identifier, has_signed, is_root, list_mistakes, read_certificates

@@ -11,13 +11,13 @@ from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from cli.main import admit
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
 from nac.models import AuthLog, Tenant
 from nac.policies import service as policies
 from nac.policies import site_settings
-from nac.sites import service as sites
+from nac.tenancy.sites import service as sites
 from tests.factories.dictionary import give_dictionary
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant

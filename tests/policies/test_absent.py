@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from nac.identities import service as identities
-from nac.nases import service as nases
-from nac.outbound.reach import DEFAULT_REACH
+from nac.inventory.identity_sources import service as identities
+from nac.kit.outbound.reach import DEFAULT_REACH
+from nac.onboarding.templates.parts import apply_parts
 from nac.policies import service as policies
 from nac.policies.service import InvalidPolicy
-from nac.sites import service as sites
-from nac.templates.parts import apply_parts
+from nac.tenancy.nases import service as nases
+from nac.tenancy.sites import service as sites
 from tests.engine.builders import compare, policy_of, rule
 from tests.factories.tenancy import seal
 

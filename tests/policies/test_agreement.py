@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
 from nac.engine import PolicyErrors, compile_policy, decide, parse_request
-from nac.groups import ENDPOINT_GROUPS
+from nac.inventory.groups import ENDPOINT_GROUPS
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
 from nac.models import AuthLog
 from nac.policies import service as policies
 from nac.policies.replays import replay_policy

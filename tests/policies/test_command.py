@@ -5,10 +5,10 @@ from typing import get_args
 
 from jsonschema import Draft202012Validator
 
-from nac.db import TenantScope, session_scope
+from nac.cellformat.methods import METHODS
 from nac.engine.attributes import AttributeKind
 from nac.engine.operators import OPERATORS
-from nac.methods import METHODS
+from nac.kit.db import TenantScope, session_scope
 from nac.policies import service as policies
 from tests.factories.tenancy import ACTOR
 from tests.policies.documents import PLACES_OF_BAD, bad, good, group_rule

@@ -7,8 +7,8 @@ import pytest
 from cli.layout import CHECKOUT
 from nac.engine.attributes import AttributeKind
 from nac.engine.operators import OPERATORS
+from nac.engine.vendors import all_vendors
 from nac.policies.key_order import _KEY_ORDER
-from nac.vendors import all_vendors
 
 PAGE = (CHECKOUT / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
 

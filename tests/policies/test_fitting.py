@@ -5,15 +5,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import select
 
-from nac.db import TenantScope, session_scope
-from nac.errors import Conflict, InvalidInput
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import Conflict, InvalidInput
 from nac.models import AuditEntry, Site
-from nac.nases import service as nases
 from nac.policies import publish_gate, site_settings
 from nac.policies import service as policies
 from nac.policies.nas_support import list_vendor_limits, list_vendor_names, unknown_vendor_note
 from nac.policies.service import InvalidPolicy
-from nac.sites import service as sites
+from nac.tenancy.nases import service as nases
+from nac.tenancy.sites import service as sites
 from tests.factories.tenancy import ACTOR, seal
 from tests.policies.documents import good
 

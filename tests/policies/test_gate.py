@@ -3,13 +3,13 @@
 import pytest
 from sqlalchemy import select
 
-from nac.errors import Conflict, InvalidInput
+from nac.kit.errors import Conflict, InvalidInput
 from nac.models import AuditEntry
 from nac.policies import publish_gate
 from nac.policies import service as policies
 from nac.policies.replays import replay_policy
 from nac.policies.service import UnacknowledgedDifferences
-from nac.tenants import service as tenants
+from nac.tenancy.tenants import service as tenants
 from tests.factories.tenancy import ACTOR
 from tests.policies.documents import ADMITTED, good
 

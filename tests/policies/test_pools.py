@@ -2,14 +2,14 @@
 
 import pytest
 
-from nac.errors import InUse
+from nac.kit.errors import InUse
 from nac.policies import service as policies
 from nac.policies import site_settings
 from nac.policies.document_checks import InvalidPolicy
 from nac.policies.replays import replay_policy
 from nac.policies.simulation import simulate, simulation_row
 from nac.pools.service import create_pool, delete_pool
-from nac.sites import service as sites
+from nac.tenancy.sites import service as sites
 from tests.factories.tenancy import ACTOR
 from tests.policies.documents import good, group_rule
 

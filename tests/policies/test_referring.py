@@ -5,13 +5,13 @@ import threading
 import pytest
 from sqlalchemy import Engine
 
-from nac.db import TenantScope, session_scope
-from nac.endpoints import service as endpoints
-from nac.errors import InUse
-from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import InUse
 from nac.models import Tenant
 from nac.policies import service as policies
-from nac.sites import service as sites
+from nac.tenancy.sites import service as sites
 from tests.factories.tenancy import ACTOR, make_tenant
 from tests.policies.documents import good, group_rule
 from tests.polling import PATIENCE_SECONDS

@@ -7,15 +7,15 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.decisions import recorded_requests
-from nac.errors import InvalidInput, NotFound
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import InvalidInput, NotFound
 from nac.policies import comparison, replays, site_settings
 from nac.policies.comparison import OLDER_FORMAT
 from nac.policies.document_checks import InvalidPolicy
 from nac.policies.replays import replay_policy
-from nac.sites import service as sites
+from nac.sessions.decisions import recorded_requests
+from nac.tenancy.sites import service as sites
 from tests.factories.tenancy import ACTOR, make_site, make_tenant
 from tests.policies.documents import good, group_rule
 

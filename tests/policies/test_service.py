@@ -3,12 +3,12 @@ import threading
 import pytest
 from sqlalchemy import Engine, func, select, update
 
-from nac.db import TenantScope, session_scope
-from nac.errors import AlreadyExists, Conflict
-from nac.groups import ENDPOINT_GROUPS
-from nac.identities import service as sources
+from nac.inventory.groups import ENDPOINT_GROUPS
+from nac.inventory.identity_sources import service as sources
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import AlreadyExists, Conflict
+from nac.kit.outbound.reach import DEFAULT_REACH
 from nac.models import AuditEntry, Policy, PolicyVersion, ReplicaChange, Tenant
-from nac.outbound.reach import DEFAULT_REACH
 from nac.policies import service as policies
 from nac.policies.repository import VERSION_ORDERS
 from nac.policies.service import DictionaryMissing, InvalidPolicy, NothingToPublish, PolicyNotFound

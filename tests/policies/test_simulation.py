@@ -5,18 +5,18 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.orm import Session
 
-from nac.clock import epoch_seconds, utc_now
-from nac.endpoints import service as endpoints
-from nac.endpoints.passphrases import update_group_psk
-from nac.errors import InvalidInput, NotFound
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.endpoints.passphrases import update_group_psk
+from nac.inventory.users import service as users
+from nac.kit.clock import epoch_seconds, utc_now
+from nac.kit.errors import InvalidInput, NotFound
 from nac.models import IdentitySource, RadiusSession
-from nac.nases import service as nases
 from nac.policies import service as policies
 from nac.policies import site_settings
 from nac.policies.simulation import InvalidSimulation, simulate, simulation_row
-from nac.sites import service as sites
-from nac.tenants import service as tenants
-from nac.users import service as users
+from nac.tenancy.nases import service as nases
+from nac.tenancy.sites import service as sites
+from nac.tenancy.tenants import service as tenants
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR
 from tests.policies.documents import good, group_rule

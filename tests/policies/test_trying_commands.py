@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from sqlalchemy.orm import Session
 
 from cli.main import admit
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 from nac.models import PolicyHits
 from tests.factories.rows import make_row
 from tests.policies.documents import ADMITTED, PLACES_OF_BAD, bad, good, group_rule

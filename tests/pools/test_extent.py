@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.errors import InvalidInput
+from nac.kit.errors import InvalidInput
 from nac.pools.extent import MAX_ADDRESSES, parse_extent
 
 FIRST = int(ipaddress.ip_address("10.0.1.1"))

@@ -4,8 +4,8 @@ import psycopg
 import pytest
 from sqlalchemy import Engine
 
-from nac.db import CellScope, TenantScope, session_scope
-from nac.errors import ScopeViolation, SeveralMistakes
+from nac.kit.db import CellScope, TenantScope, session_scope
+from nac.kit.errors import ScopeViolation, SeveralMistakes
 from nac.pools.service import (
     PoolNotFound,
     PoolOptions,

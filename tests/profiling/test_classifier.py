@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.profiling.classifier import MAX_CONFIDENCE, MIN_CONFIDENCE, ProfileFinding, load_packaged_profiles
-from nac.profiling.evidence import EVIDENCE_KEYS, Evidence
+from nac.inventory.profiling.classifier import MAX_CONFIDENCE, MIN_CONFIDENCE, ProfileFinding, load_packaged_profiles
+from nac.inventory.profiling.evidence import EVIDENCE_KEYS, Evidence
 
 WINDOWS = "1,3,6,15,31,33,43,44,46,47,119,121,249,252"
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.profiling.evidence import EVIDENCE_KEYS, MAX_VALUE, Evidence, filter_evidence_pairs, read_evidence
-from nac.profiling.sensor import SENSOR_ATTRIBUTE, is_sensor_pair, read_tlv
+from nac.inventory.profiling.evidence import EVIDENCE_KEYS, MAX_VALUE, Evidence, filter_evidence_pairs, read_evidence
+from nac.inventory.profiling.sensor import SENSOR_ATTRIBUTE, is_sensor_pair, read_tlv
 
 
 def sensed(kind: str, number: int, value: bytes, *, length: int | None = None) -> tuple[str, str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from loadtest.micro import radiusd_stand_in
-from nac.methods import METHODS
-from nac.replica.store import ReplicaWriter
+from nac.cellformat.methods import METHODS
+from nac.cellformat.replica.store import ReplicaWriter
 from tests.radius.standalone import Plan, StandaloneCell, running_cell
 
 # Log lines of the module in this process, before the tests import it.

@@ -5,7 +5,7 @@ import os
 
 from Crypto.Cipher import DES
 
-from nac.users.passwords import compute_nt_hash
+from nac.kit.passwords import compute_nt_hash
 
 
 def attributes_v2(name: str, password: str, *, identifier: int = 7, spoken: str | None = None) -> tuple[str, str, str]:

@@ -11,11 +11,11 @@ from typing import Literal
 
 import msgspec
 
-from nac.journal.reader import JournalReader, SegmentPosition
-from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
-from nac.methods import DEFAULT_TLS_VERSIONS
-from nac.replica.store import ReplicaWriter
-from nac.secrets import MasterKeyFile, Sealer
+from nac.cellformat.journal.reader import JournalReader, SegmentPosition
+from nac.cellformat.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
+from nac.cellformat.methods import DEFAULT_TLS_VERSIONS
+from nac.cellformat.replica.store import ReplicaWriter
+from nac.kit.secrets import MasterKeyFile, Sealer
 from radius.agent import probe, radiusd_process
 from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths

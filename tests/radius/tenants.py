@@ -10,10 +10,9 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from nac.clock import utc_now
-from nac.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
-from nac.replica import keys
-from nac.replica.records import (
+from nac.cellformat.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
+from nac.cellformat.replica import keys
+from nac.cellformat.replica.records import (
     CertificateRecord,
     EndpointRecord,
     IdentitySourceRecord,
@@ -24,9 +23,10 @@ from nac.replica.records import (
     UserRecord,
     nt_hash_context,
 )
-from nac.replica.store import WriteBatch
-from nac.secrets import Sealer
-from nac.users.passwords import compute_nt_hash
+from nac.cellformat.replica.store import WriteBatch
+from nac.kit.clock import utc_now
+from nac.kit.passwords import compute_nt_hash
+from nac.kit.secrets import Sealer
 from pki.bundles import certificates_pem
 from pki.issuance import Issuer, issue, issue_root
 from pki.keys import PrivateKey, generate_key, key_pem

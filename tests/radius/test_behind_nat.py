@@ -5,8 +5,8 @@ import uuid
 import msgspec
 import pytest
 
-from nac.replica import keys
-from nac.replica.records import NasRecord
+from nac.cellformat.replica import keys
+from nac.cellformat.replica.records import NasRecord
 from tests.radius.nas import radclient
 from tests.radius.tenants import PASSWORD
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nac.journal.records import AccountingRecord, AuthRecord, CertificateSentRecord
-from nac.packet_values import is_recordable
-from nac.profiling.sensor import is_sensor_pair
-from nac.replica.store import ReplicaWriter
-from nac.secrets import MasterKeyFile, Sealer
+from nac.cellformat.journal.records import AccountingRecord, AuthRecord, CertificateSentRecord
+from nac.cellformat.packet_values import is_recordable
+from nac.cellformat.replica.store import ReplicaWriter
+from nac.inventory.profiling.sensor import is_sensor_pair
+from nac.kit.secrets import MasterKeyFile, Sealer
 from radius.module import acct, auth, radiusd_api
 from radius.module.cell import get_cell
 from radius.module.settings import ModuleSettings

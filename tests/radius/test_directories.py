@@ -14,7 +14,7 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
-from nac.replica.records import IdentitySourceRecord
+from nac.cellformat.replica.records import IdentitySourceRecord
 from radius.agent.alarms import Alarms
 from tests.identities.conftest import HERE
 from tests.identities.slapd import BASE, SERVICE_DN, SERVICE_PASSWORD, Slapd, dn_of, group, person, tree

@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from loadtest.eap_tls_client import EapTls, Supplicant, client_context
 from loadtest.packet import ACCESS_REJECT, CALLING_STATION_ID, attribute
-from nac.replica.records import CertificateRecord
+from nac.cellformat.replica.records import CertificateRecord
 from pki.bundles import certificates_pem
 from pki.issuance import Issuer, issue_root
 from pki.keys import generate_key, load_key

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from nac.supplicants import linux
-from nac.supplicants.network import IdentityFiles, SupplicantNetwork
+from nac.certificates.supplicants import linux
+from nac.certificates.supplicants.network import IdentityFiles, SupplicantNetwork
 from pki.bundles import certificates_pem
 from tests.radius.standalone import LOOPBACK
 from tests.radius.supplicant import EapolTestResult, new_mac

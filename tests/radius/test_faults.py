@@ -8,7 +8,7 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import ACCT_SESSION_ID, ACCT_STATUS_TYPE, CALLING_STATION_ID, USER_NAME
-from nac.replica.records import PolicyRecord, SiteRecord
+from nac.cellformat.replica.records import PolicyRecord, SiteRecord
 from radius.agent import probe
 from tests.polling import until
 from tests.radius.devices import VERSIONS, Device

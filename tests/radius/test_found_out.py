@@ -6,7 +6,7 @@ import json
 import pytest
 
 from loadtest.packet import CALLING_STATION_ID, USER_NAME, attribute
-from nac.replica.records import EndpointRecord, PolicyRecord
+from nac.cellformat.replica.records import EndpointRecord, PolicyRecord
 from tests.radius.nas import Nas
 from tests.radius.tenants import PASSWORD
 from tests.radius.users import put_user

@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 from pki.bundles import certificates_pem
 from pki.issuance import Issuer, issue, issue_root
 from pki.keys import key_pem

@@ -7,8 +7,8 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import ACCT_STATUS_TYPE, CALLING_STATION_ID, USER_NAME, attribute
-from nac.replica import keys
-from nac.replica.records import NasRecord
+from nac.cellformat.replica import keys
+from nac.cellformat.replica.records import NasRecord
 from radius.agent import probe
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.nas import SILENCE_SECONDS, Nas, joined, mab, radclient

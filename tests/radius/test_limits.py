@@ -6,7 +6,7 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import CALLING_STATION_ID, NAS_IDENTIFIER, SERVICE_TYPE, STATE, USER_NAME
-from nac.replica.records import EndpointRecord
+from nac.cellformat.replica.records import EndpointRecord
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.nas import Nas, joined
 from tests.radius.supplicant import eap_tls, new_mac

@@ -2,8 +2,8 @@
 
 import pytest
 
-from nac.replica import keys
-from nac.replica.records import NasRecord, SecretRecord, mab_password_context
+from nac.cellformat.replica import keys
+from nac.cellformat.replica.records import NasRecord, SecretRecord, mab_password_context
 from radius.module.mab import expected_password
 from radius.module.request import AccessRequest
 from tests.radius import mschap

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.mac import called_station_ssid, display_mac, is_random_mac, normalise_mac, station_mac
+from nac.kit.mac import called_station_ssid, display_mac, is_random_mac, normalise_mac, station_mac
 
 digits = st.text("0123456789abcdef", min_size=12, max_size=12)
 NOTATIONS = [

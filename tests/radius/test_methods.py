@@ -5,7 +5,7 @@ import ssl
 import pytest
 
 from loadtest.packet import ACCESS_CHALLENGE, ACCESS_REJECT
-from nac.methods import DEFAULT_METHODS, METHODS
+from nac.cellformat.methods import DEFAULT_METHODS, METHODS
 from tests.radius.devices import Device
 from tests.radius.nas import radclient
 from tests.radius.supplicant import (

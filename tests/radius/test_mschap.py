@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from nac.methods import METHODS
-from nac.replica.records import UserRecord, nt_hash_context
-from nac.users.passwords import compute_nt_hash, hash_password
+from nac.cellformat.methods import METHODS
+from nac.cellformat.replica.records import UserRecord, nt_hash_context
+from nac.kit.passwords import compute_nt_hash, hash_password
 from tests.radius.mschap import attributes_v1 as v1
 from tests.radius.mschap import attributes_v2 as v2
 from tests.radius.mschap import response_v1

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_CHALLENGE, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME, attribute
-from nac.methods import METHODS
+from nac.cellformat.methods import METHODS
 from radius.agent import probe, radiusd_process
 from tests.radius.inner_mschap import mschap_answer, open_mschap, result_tlv, say_eap
 from tests.radius.nas import Nas

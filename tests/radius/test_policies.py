@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from nac.replica.records import PolicyRecord, SiteRecord
+from nac.cellformat.replica.records import PolicyRecord, SiteRecord
 from radius.module import policies
 from radius.module.policies import CompiledPolicies
 

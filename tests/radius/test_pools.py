@@ -6,9 +6,16 @@ import uuid
 import msgspec
 import pytest
 
-from nac.clock import epoch_microseconds
+from nac.cellformat.replica.records import (
+    EndpointRecord,
+    PolicyRecord,
+    PoolLeaseRecord,
+    PoolRecord,
+    PoolStockRecord,
+    SiteRecord,
+)
+from nac.kit.clock import epoch_microseconds
 from nac.pools.claims import allocate_entries, read_claims
-from nac.replica.records import EndpointRecord, PolicyRecord, PoolLeaseRecord, PoolRecord, PoolStockRecord, SiteRecord
 from tests.radius.nas import radclient
 from tests.radius.supplicant import eap_tls
 from tests.radius.tenants import PASSWORD

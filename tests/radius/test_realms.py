@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from nac.identities.verifier_messages import VerificationResult
-from nac.methods import METHODS
-from nac.replica.records import UserRecord
+from nac.cellformat.methods import METHODS
+from nac.cellformat.replica.records import UserRecord
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from tests.radius.mschap import attributes_v1, attributes_v2
 from tests.radius.nas import radclient
 from tests.radius.pbkdf2_hashes import earlier_hash

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from nac.reasons import REASONS
+from nac.engine.reasons import REASONS
 
 SOURCE = Path(__file__).resolve().parents[2]
 FILES = sorted(
     path
-    for folder in ("radius/module", "radius/agent", "radius/verifier", "nac/engine", "nac/identities")
+    for folder in ("radius/module", "radius/agent", "radius/verifier", "nac/engine", "nac/inventory/identity_sources")
     for path in (SOURCE / folder).glob("*.py")
 )
 # Calls whose argument at that place is a reason.

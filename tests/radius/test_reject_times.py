@@ -9,8 +9,8 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
-from nac.replica.records import UserRecord
-from nac.users.passwords import hash_password
+from nac.cellformat.replica.records import UserRecord
+from nac.kit.passwords import hash_password
 from radius.agent.alarms import Alarms
 from tests.radius.nas import Nas, joined
 from tests.radius.standalone import Plan, running_cell

@@ -6,17 +6,11 @@ from uuid import UUID
 import pytest
 
 from loadtest.micro.radiusd_stand_in import CODES
-from nac.packet_values import packet_value, packet_values, visible_pairs
-from nac.replica import keys
-from nac.replica.records import (
-    NasRecord,
-    PolicyRecord,
-    SiteRecord,
-    SlotRecord,
-    UserRecord,
-)
-from nac.replica.store import ReplicaReader, ReplicaWriter
-from nac.secrets import MasterKeyFile, SealedValueRefused, Sealer
+from nac.cellformat.packet_values import packet_value, packet_values, visible_pairs
+from nac.cellformat.replica import keys
+from nac.cellformat.replica.records import NasRecord, PolicyRecord, SiteRecord, SlotRecord, UserRecord
+from nac.cellformat.replica.store import ReplicaReader, ReplicaWriter
+from nac.kit.secrets import MasterKeyFile, SealedValueRefused, Sealer
 from radius.module import radiusd_api
 from radius.module.credentials import PasswordOpener, examine_first_packet
 from radius.module.decision import LocationCache

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from loadtest import packet
-from nac.replica import keys
-from nac.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord
+from nac.cellformat.replica import keys
+from nac.cellformat.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord
 from tests.radius.nas import Nas, joined, radclient
 from tests.radius.supplicant import eap_tls
 from tests.radius.tenants import BLOCKED, PASSWORD, PRINTER

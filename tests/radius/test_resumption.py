@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from loadtest.packet import ACCESS_REJECT
-from nac.replica.records import CertificateRecord
+from nac.cellformat.replica.records import CertificateRecord
 from pki import der
 from tests.pki import raw_certificates
 from tests.polling import until

@@ -9,8 +9,8 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
-from nac.replica import keys
-from nac.replica.records import NasRecord, SecretRecord
+from nac.cellformat.replica import keys
+from nac.cellformat.replica.records import NasRecord, SecretRecord
 from radius.agent import probe, radiusd_process
 from radius.agent.radiusd_log import LogFollower
 from radius.module.addresses import packed_address

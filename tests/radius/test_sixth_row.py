@@ -16,10 +16,10 @@ from loadtest.packet import (
     USER_NAME,
     attribute,
 )
-from nac.identities.verifier_messages import VerificationResult
-from nac.methods import METHODS
-from nac.replica import keys
-from nac.replica.records import NasRecord, mab_password_context
+from nac.cellformat.methods import METHODS
+from nac.cellformat.replica import keys
+from nac.cellformat.replica.records import NasRecord, mab_password_context
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.inner_mschap import mschap_answer, open_mschap, say_eap
 from tests.radius.nas import Nas

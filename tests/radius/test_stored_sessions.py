@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from loadtest.packet import ACCESS_REJECT
-from nac.replica.records import CertificateRecord
+from nac.cellformat.replica.records import CertificateRecord
 from pki import der
 from radius.module.tls_sessions import (
     CertificateUnreadable,

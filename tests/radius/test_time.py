@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from loadtest.packet import ACCESS_REJECT
-from nac.clock import utc_now
-from nac.replica.records import SiteRecord
+from nac.cellformat.replica.records import SiteRecord
+from nac.kit.clock import utc_now
 from tests.engine.builders import compare, policy_of, rule
 from tests.radius.devices import VERSIONS, Device, is_resumed
 

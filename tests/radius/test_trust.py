@@ -6,8 +6,8 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from loadtest.packet import ACCESS_REJECT
-from nac.replica.records import CertificateRecord, ExternalStatusRecord, SlotRecord
-from nac.replica.store import ReplicaWriter
+from nac.cellformat.replica.records import CertificateRecord, ExternalStatusRecord, SlotRecord
+from nac.cellformat.replica.store import ReplicaWriter
 from pki.openssl_names import subject_line
 from radius.agent.tls_material import TenantMaterial, TlsMaterialStore
 from radius.module import trust

@@ -13,8 +13,8 @@ from loadtest.packet import (
     NAS_IDENTIFIER,
     USER_NAME,
 )
-from nac.methods import DEFAULT_METHODS, METHODS
-from nac.replica.records import UserRecord
+from nac.cellformat.methods import DEFAULT_METHODS, METHODS
+from nac.cellformat.replica.records import UserRecord
 from radius.module.eap_names import eap_name
 from tests.radius.devices import Device
 from tests.radius.inner_mschap import inner_identifier, mschap_answer, open_mschap, result_tlv, say_eap

@@ -9,7 +9,7 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
-from nac.identities.verifier_messages import VerificationResult
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from radius.verifier import server
 from tests.radius.nas import Nas, joined, mab, radclient
 from tests.radius.supplicant import new_mac

@@ -5,8 +5,8 @@ import uuid
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from nac.replica.records import AuthorityRecord, IssuerRecord, TrustedAuthority
-from nac.replica.store import WriteBatch
+from nac.cellformat.replica.records import AuthorityRecord, IssuerRecord, TrustedAuthority
+from nac.cellformat.replica.store import WriteBatch
 from pki.openssl_names import subject_line
 from pki.signatures import public_key_der
 

@@ -1,8 +1,8 @@
 """Users beside those that every tenant of the cell has."""
 
-from nac.replica.records import UserRecord
-from nac.replica.store import WriteBatch
-from nac.users.passwords import hash_password
+from nac.cellformat.replica.records import UserRecord
+from nac.cellformat.replica.store import WriteBatch
+from nac.kit.passwords import hash_password
 from tests.radius.pbkdf2_hashes import earlier_hash
 from tests.radius.standalone import StandaloneCell
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
+from nac.cellformat.session_class import encode_class
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
 from nac.policies.differences import ComparedAnswer
 from nac.redecisions import live_sessions
 from nac.redecisions.judgement import Judge
-from nac.session_class import encode_class
 from tests.agent.mirrored_rows import publish
 from tests.run_depth import examples
 

@@ -5,15 +5,15 @@ import json
 import pytest
 from sqlalchemy.orm import Session
 
+from nac.cellformat.session_class import encode_class
 from nac.certificates import service as certificates
 from nac.certificates.external_authorities import import_authorities
-from nac.clock import epoch_microseconds, utc_now
-from nac.db import TenantScope, session_scope
-from nac.decisions.recorded_requests import from_microseconds
+from nac.kit.clock import epoch_microseconds, utc_now
+from nac.kit.db import TenantScope, session_scope
 from nac.models import AuthLog
 from nac.redecisions import live_sessions
 from nac.redecisions.judgement import Judge
-from nac.session_class import encode_class
+from nac.sessions.decisions.recorded_requests import from_microseconds
 from tests.certificates.uploads import authority, pem
 from tests.factories.certificates import certify
 from tests.factories.rows import make_row

@@ -3,9 +3,9 @@
 import pytest
 from sqlalchemy import text
 
-from nac.clock import utc_now
+from nac.cellformat.session_class import encode_class
+from nac.kit.clock import utc_now
 from nac.redecisions import completion, live_sessions, repository, settings
-from nac.session_class import encode_class
 
 DEVICES = 2_000
 PAGE = 200

@@ -2,13 +2,13 @@
 
 import pytest
 
-from nac.endpoints import service as endpoints
-from nac.errors import Conflict
-from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
-from nac.mac import display_mac
+from nac.cellformat.session_class import encode_class
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.kit.errors import Conflict
+from nac.kit.mac import display_mac
 from nac.redecisions import completion, runner, service, settings
 from nac.redecisions.settings import MIN_CEILING
-from nac.session_class import encode_class
 from tests.redecisions.conftest import CAMERA, LAPTOP, PRINTER, by_group, document
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from nac.coa_requests import service as coa
 from nac.redecisions import service
+from nac.sessions.coa_requests import service as coa
 from tests.redecisions.conftest import CAMERA, PRINTER
 
 BLOCK = "UPDATE endpoints SET status = 'blocked' WHERE mac = ANY (%s::macaddr[])"

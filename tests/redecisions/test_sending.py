@@ -5,14 +5,14 @@ from datetime import timedelta
 
 import pytest
 
-from nac.clock import utc_now
-from nac.coa_requests import service as coa
-from nac.coa_requests.request_queue import withdraw_outdated
-from nac.endpoints import service as endpoints
-from nac.errors import Conflict
+from nac.cellformat.session_class import encode_class
+from nac.inventory.endpoints import service as endpoints
+from nac.kit.clock import utc_now
+from nac.kit.errors import Conflict
 from nac.redecisions import dispatch, pending_changes, repository, runner, service
 from nac.redecisions.settings import MIN_CEILING
-from nac.session_class import encode_class
+from nac.sessions.coa_requests import service as coa
+from nac.sessions.coa_requests.request_queue import withdraw_outdated
 from tests.polling import until
 from tests.redecisions.conftest import CAMERA, LAPTOP, PRINTER, by_group, document
 

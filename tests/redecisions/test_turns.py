@@ -2,7 +2,7 @@
 
 import pytest
 
-from nac.db import set_process_engine
+from nac.kit.db import set_process_engine
 from nac.redecisions import live_sessions, repository, runner
 from radius.agent.alarms import Alarms
 from radius.agent.redecision_alarms import MIN_FAILURES, update_redecision_alarms

@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-from nac.replica.store import ReplicaView
+from nac.cellformat.replica.store import ReplicaView
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 _SCRIPT = """
 import sys
-from nac.replica.store import ReplicaReader
+from nac.cellformat.replica.store import ReplicaReader
 reader = ReplicaReader(sys.argv[1])
 for line in sys.stdin:
     try:

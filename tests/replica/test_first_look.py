@@ -3,7 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from nac.replica.store import ReplicaReader, ReplicaWriter
+from nac.cellformat.replica.store import ReplicaReader, ReplicaWriter
 
 THREADS = 4
 ROUNDS = 60

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from nac.replica.records import NasRecord, SlotRecord
+from nac.cellformat.replica.records import NasRecord, SlotRecord
 
 # Records from before NASes had MAB settings and tenants had realms.
 NAS = ["n", "Switch", "site", "cisco", True, [[b"sealed", "nas:n"]], "rotation", False]

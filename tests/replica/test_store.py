@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nac.replica import keys
-from nac.replica.check import check_replica
-from nac.replica.files import CURRENT
-from nac.replica.records import (
+from nac.cellformat.replica import keys
+from nac.cellformat.replica.check import check_replica
+from nac.cellformat.replica.files import CURRENT
+from nac.cellformat.replica.records import (
     FORMAT,
     AuthorityRecord,
     CertificateRecord,
@@ -25,7 +25,7 @@ from nac.replica.records import (
     SlotRecord,
     UserRecord,
 )
-from nac.replica.store import ReplicaDamaged, ReplicaError, ReplicaFull, ReplicaMissing, ReplicaWriter
+from nac.cellformat.replica.store import ReplicaDamaged, ReplicaError, ReplicaFull, ReplicaMissing, ReplicaWriter
 from tests.replica.contents import everything, view_of
 from tests.replica.reader_process import ROOT, ReaderProcess
 from tests.run_depth import examples
@@ -183,7 +183,7 @@ def test_killed_rebuild_keeps_serving_the_old_data(directory):
         fill(writer)
     script = (
         "import sys, time\n"
-        "from nac.replica.store import ReplicaWriter\n"
+        "from nac.cellformat.replica.store import ReplicaWriter\n"
         "writer = ReplicaWriter(sys.argv[1], fresh=True)\n"
         "with writer.begin() as batch:\n"
         "    batch.put_endpoint(7, '0' * 12, __import__('tests.replica.test_store', fromlist=['x']).ENDPOINT)\n"
@@ -201,7 +201,7 @@ def test_killed_rebuild_keeps_serving_the_old_data(directory):
 
 
 def test_second_writer_is_rejected(writer, directory):
-    script = "import sys; from nac.replica.store import ReplicaWriter; ReplicaWriter(sys.argv[1])"
+    script = "import sys; from nac.cellformat.replica.store import ReplicaWriter; ReplicaWriter(sys.argv[1])"
     done = subprocess.run(
         [sys.executable, "-c", script, str(directory)], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -238,8 +238,8 @@ def test_overwritten_pages_are_found_by_the_check(directory):
 _BROKEN_UNDER_ITS_WRITER = """
 import sys
 from pathlib import Path
-from nac.replica.files import ReplicaDamaged
-from nac.replica.store import ReplicaWriter
+from nac.cellformat.replica.files import ReplicaDamaged
+from nac.cellformat.replica.store import ReplicaWriter
 from tests.replica.test_store import data_file, fill
 
 directory = Path(sys.argv[1])
@@ -270,7 +270,7 @@ def test_writer_reports_a_damaged_file_and_can_rebuild(directory):
 def test_replica_of_another_format_is_not_read(directory, monkeypatch):
     with ReplicaWriter(directory) as writer:
         fill(writer)
-    monkeypatch.setattr("nac.replica.files.FORMAT", FORMAT + 1)
+    monkeypatch.setattr("nac.cellformat.replica.files.FORMAT", FORMAT + 1)
     with pytest.raises(ReplicaMissing, match="format"):
         ReplicaWriter(directory)
 
@@ -299,7 +299,7 @@ def test_killed_reader_does_not_make_the_file_grow(writer, directory):
     fill(writer, 2_000)
     script = (
         "import sys, time\n"
-        "from nac.replica.store import ReplicaReader\n"
+        "from nac.cellformat.replica.store import ReplicaReader\n"
         "view = ReplicaReader(sys.argv[1]).begin().__enter__()\n"
         "print('reading', flush=True)\n"
         "time.sleep(60)\n"

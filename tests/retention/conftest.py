@@ -13,14 +13,14 @@ from psycopg import sql
 from sqlalchemy import Engine, Table, insert, inspect, select, text, update
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.db.base import Base
-from nac.exports.export_folder import ExportFolder
-from nac.ids import TenantId
-from nac.retention.clock import ClockReading
-from nac.retention.enforcement import EnforcementResult, enforce_retention
-from nac.retention.plan import midnight
-from nac.retention.row_deletion import DeletionWindow
+from nac.kit.clock import utc_now
+from nac.kit.db.base import Base
+from nac.kit.ids import TenantId
+from nac.logs.exports.export_folder import ExportFolder
+from nac.logs.retention.clock import ClockReading
+from nac.logs.retention.enforcement import EnforcementResult, enforce_retention
+from nac.logs.retention.plan import midnight
+from nac.logs.retention.row_deletion import DeletionWindow
 from tests.factories.rows import make_row
 from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database

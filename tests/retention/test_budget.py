@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from nac.db import PlatformScope, session_scope
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.sizes import format_size
+from nac.logs.log_tables import LogLimits
+from nac.logs.retention import budget, row_deletion
+from nac.logs.retention import service as retention
 from nac.models import AuditEntry, LogSize, RetentionLimits, RetentionNotice
-from nac.retention import budget, row_deletion
-from nac.retention import service as retention
-from nac.retention.logs import LogLimits
-from nac.sizes import format_size
 from tests.factories.tenancy import ACTOR
 from tests.retention.conftest import DAY, Logs, Ticking
 

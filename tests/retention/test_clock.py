@@ -6,11 +6,11 @@ import pytest
 from sqlalchemy import text, update
 from sqlalchemy.orm import Session
 
-from nac.alarms import service as alarms
-from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
+from nac.core.alarms import service as alarms
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, session_scope
+from nac.logs.retention import clock
 from nac.models import AuditEntry, RetentionClock
-from nac.retention import clock
 from tests.factories.tenancy import ACTOR
 from tests.retention.conftest import DAY, Logs
 

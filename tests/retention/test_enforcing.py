@@ -17,15 +17,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
-from nac.db import PlatformScope, TenantScope, planner_hints, session_scope
-from nac.errors import ScopeViolation
+from nac.kit.db import PlatformScope, TenantScope, planner_hints, session_scope
+from nac.kit.errors import ScopeViolation
+from nac.logs.log_tables import DEFAULT_LIMITS
+from nac.logs.retention import holds, row_deletion
+from nac.logs.retention.clock import ClockReading
+from nac.logs.retention.row_deletion import DeletionWindow
 from nac.models import RetentionLimits, RetentionNotice, RetentionTerm, Site
-from nac.retention import holds, row_deletion
-from nac.retention.clock import ClockReading
-from nac.retention.logs import DEFAULT_LIMITS
-from nac.retention.row_deletion import DeletionWindow
-from nac.tenant_files import tenant_purge
-from nac.tenants import service as tenants
+from nac.onboarding import tenant_purge
+from nac.tenancy.tenants import service as tenants
 from tests.factories.tenancy import ACTOR
 from tests.polling import PATIENCE_SECONDS
 from tests.retention.conftest import DAY, TABLES, Logs, Ticking
@@ -178,7 +178,7 @@ def test_rows_are_deleted_only_in_the_tenant_night(logs: Logs) -> None:
     [(1, 5, 1, True), (1, 5, 5, False), (1, 5, 0, False), (22, 4, 23, True), (22, 4, 3, True), (22, 4, 12, False)],
 )
 def test_window_may_cross_midnight(logs: Logs, begins: int, ends: int, hour: int, is_open: bool) -> None:
-    from nac.retention.plan import load_limits, load_plan
+    from nac.logs.retention.plan import load_limits, load_plan
 
     with session_scope(TenantScope(logs.tenants["alpha"]), engine=logs.worker) as session:
         plan = load_plan(session, tenant_id=logs.tenants["alpha"], now=logs.now, limits=load_limits(session))
@@ -345,10 +345,10 @@ def count_of(logs: Logs, tenant: str) -> int:
 
 KILLED = """
 import sys, datetime
-from nac.db import make_engine
-from nac.retention import row_deletion
-from nac.retention.clock import ClockReading
-from nac.retention.enforcement import enforce_retention
+from nac.kit.db import make_engine
+from nac.logs.retention import row_deletion
+from nac.logs.retention.clock import ClockReading
+from nac.logs.retention.enforcement import enforce_retention
 row_deletion.BATCH_ROWS = 50
 row_deletion.PAUSE_SECONDS = 0.01
 print("begun", flush=True)

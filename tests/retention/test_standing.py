@@ -14,12 +14,12 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from nac.db import TenantScope, session_scope
-from nac.errors import Conflict
-from nac.exports import runner, service, standing_exports
-from nac.exports.export_folder import ExportFolder, find_damaged_part
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import Conflict
+from nac.logs.exports import runner, service, standing_exports
+from nac.logs.exports.export_folder import ExportFolder, find_damaged_part
+from nac.logs.retention import row_deletion
 from nac.models import AuthLog, ExportJob, RetentionNotice
-from nac.retention import row_deletion
 from tests.factories.tenancy import ACTOR
 from tests.polling import until
 from tests.retention.conftest import DAY, Logs
@@ -338,12 +338,12 @@ def test_jobs_of_an_ended_export_setting_are_cancelled(ordered: Logs) -> None:
 
 KILLED = """
 import sys, datetime, pathlib, time
-from nac.db import make_engine
-from nac.exports import (runner, file_writer)
-from nac.exports.export_folder import ExportFolder
-from nac.retention import row_deletion
-from nac.retention.clock import ClockReading
-from nac.retention.enforcement import enforce_retention
+from nac.kit.db import make_engine
+from nac.logs.exports import (runner, file_writer)
+from nac.logs.exports.export_folder import ExportFolder
+from nac.logs.retention import row_deletion
+from nac.logs.retention.clock import ClockReading
+from nac.logs.retention.enforcement import enforce_retention
 row_deletion.BATCH_ROWS, row_deletion.PAUSE_SECONDS, runner.FILE_ROWS, file_writer._FETCH_ROWS = 50, 0.02, 200, 20
 now, engine = datetime.datetime.fromisoformat(sys.argv[2]), make_engine(sys.argv[1])
 folder = ExportFolder(pathlib.Path(sys.argv[3]))

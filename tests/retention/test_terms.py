@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.retention.terms import NOTICE_PERIOD, UNBOUNDED, LogTerms, TermPart, WantedTerms
+from nac.logs.retention.terms import NOTICE_PERIOD, UNBOUNDED, LogTerms, TermPart, WantedTerms
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 # Wanted settings, and the hours until the check.

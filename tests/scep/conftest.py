@@ -12,12 +12,12 @@ from fastapi import FastAPI
 from sqlalchemy import Engine, func, select
 
 from api.public.main import create_app
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.enrolment import service as enrolment
+from nac.certificates.enrolment import service as enrolment
+from nac.certificates.scep import registration_authority
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.settings import Settings
 from nac.models import Certificate, EnrolmentSecret
-from nac.scep import registration_authority
-from nac.settings import Settings
 from pki.keys import generate_key as make_key
 from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.certificates import Certified

@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import Engine, select, update
 
 from nac.certificates import service as certificates
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
 from nac.models import AuditEntry, Certificate
 from pki.cms_envelopes import AES_128, AES_256, read_envelope
 from pki.names import read_common_name, read_sans

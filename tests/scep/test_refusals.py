@@ -6,9 +6,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from sqlalchemy import Engine, select
 
-from nac.db import PlatformScope, TenantScope, session_scope
+from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.models import AuditEntry, Tenant
-from nac.tenants import service as tenants
+from nac.tenancy.tenants import service as tenants
 from pki.cms_envelopes import AES_128, read_envelope, seal_envelope
 from pki.names import read_common_name
 from tests.factories.certificates import Certified

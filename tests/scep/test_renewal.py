@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives import hashes
 from sqlalchemy import Engine, func, select
 
 from nac.certificates import service as certificates
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
 from nac.models import AuditEntry
 from pki.names import read_sans
 from tests.factories.certificates import Certified

@@ -16,13 +16,13 @@ from cryptography.hazmat.primitives import hashes
 from fastapi import FastAPI
 from sqlalchemy import Engine, select
 
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
+from nac.certificates.scep import webhook_client, webhook_config
+from nac.certificates.scep.errors import InvalidScepWebhook, ScepWebhookNotFound
+from nac.certificates.scep.settings import InvalidWebhookSettings, WebhookSettings, check_settings
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.outbound.reach import DEFAULT_REACH
 from nac.models import AuditEntry, ScepWebhook
-from nac.outbound.reach import DEFAULT_REACH
-from nac.scep import webhook_client, webhook_config
-from nac.scep.errors import InvalidScepWebhook, ScepWebhookNotFound
-from nac.scep.settings import InvalidWebhookSettings, WebhookSettings, check_settings
 from pki.names import read_common_name, read_sans
 from tests.factories.certificates import SEALER, Certified
 from tests.factories.tenancy import ACTOR

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nac.secrets import KeyFileRefused, MasterKeyFile, Sealer
+from nac.kit.secrets import KeyFileRefused, MasterKeyFile, Sealer
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nac.secrets import (
+from nac.kit.secrets import (
     RawKey,
     SealedForAnotherKey,
     SealedValueMalformed,

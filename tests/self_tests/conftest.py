@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine
 
-from nac.self_tests.runner import SelfTestPlatform
+from nac.onboarding.self_tests.runner import SelfTestPlatform
 from tests.agent.cell_process import LOOPBACK, RunningCell, RunningTenant, running_cell, running_tenant
 from tests.postgres import Database
 

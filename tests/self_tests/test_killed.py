@@ -8,13 +8,13 @@ import pytest
 from sqlalchemy import Engine, func, select, update
 from sqlalchemy.orm import Session
 
-from nac.cells import service as cells
-from nac.clock import utc_now
-from nac.db import TenantScope, make_engine, session_scope
+from nac.cellformat.self_test_ticket import SELF_TEST_PROFILE
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, make_engine, session_scope
 from nac.models import AuditEntry, Certificate, Endpoint, EndpointSighting, RadiusSession, SelfTest
-from nac.self_tests import actions, runner, service
-from nac.self_tests.runner import SelfTestPlatform
-from nac.self_tests.ticket import SELF_TEST_PROFILE
+from nac.onboarding.self_tests import actions, runner, service
+from nac.onboarding.self_tests.runner import SelfTestPlatform
+from nac.tenancy.cells import service as cells
 from tests.commit_kills import AFTER, deaths, killed_at_commit
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR

@@ -5,19 +5,19 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Engine, func, select
 
+from nac.cellformat.self_test_ticket import SELF_TEST_PROFILE
 from nac.certificates import service as certificates
-from nac.clock import epoch_seconds, utc_now
-from nac.db import TenantScope, session_scope
-from nac.errors import Conflict
+from nac.kit.clock import epoch_seconds, utc_now
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import Conflict
 from nac.models import AuthLog, Certificate, Endpoint, EndpointSighting, EventNote, PolicyHits, RadiusSession, SelfTest
+from nac.onboarding.self_tests import actions, identities, runner, service
+from nac.onboarding.self_tests.actions import PlayedDevice, RadiusTarget
+from nac.onboarding.self_tests.radius_client import AttributeType, PacketCode, encode_attributes
+from nac.onboarding.self_tests.runner import SelfTestPlatform
+from nac.onboarding.self_tests.supplicant import Supplicant, device_context, run_conversation
 from nac.policies import service as policies
-from nac.self_tests import actions, identities, runner, service
-from nac.self_tests.actions import PlayedDevice, RadiusTarget
-from nac.self_tests.radius_client import AttributeType, PacketCode, encode_attributes
-from nac.self_tests.runner import SelfTestPlatform
-from nac.self_tests.supplicant import Supplicant, device_context, run_conversation
-from nac.self_tests.ticket import SELF_TEST_PROFILE
-from nac.tenants import service as tenants
+from nac.tenancy.tenants import service as tenants
 from tests.agent.cell_process import RunningCell, RunningTenant
 from tests.factories.certificates import SIGNING
 from tests.factories.tenancy import ACTOR

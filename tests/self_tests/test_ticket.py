@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.self_tests.radius_client import MalformedPacket, read_pairs, read_reply
-from nac.self_tests.ticket import LIFETIME_SECONDS, Ticket, encode_ticket, read_ticket
+from nac.cellformat.self_test_ticket import LIFETIME_SECONDS, Ticket, encode_ticket, read_ticket
+from nac.onboarding.self_tests.radius_client import MalformedPacket, read_pairs, read_reply
 
 KEY = b"k" * 16
 GOOD = Ticket("00005e0053f1", "0123abcd-1", 1_000_000 + LIFETIME_SECONDS, known=True, group="printers")

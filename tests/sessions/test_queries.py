@@ -9,8 +9,8 @@ from sqlalchemy import event, text
 
 from loadtest.carrier.preload import INTERIM_SECONDS, MAX_AGE_SECONDS, NASES_PER_SITE, preload
 from loadtest.carrier.queries import KINDS, run_queries
-from nac.db import TenantScope, driver_connection, make_engine, session_scope
-from nac.errors import NotFound
+from nac.kit.db import TenantScope, driver_connection, make_engine, session_scope
+from nac.kit.errors import NotFound
 from nac.models import EndedSession
 from nac.sessions import service as sessions
 from nac.sessions.usage import USAGE_DIMENSIONS, list_usage

@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from nac.db import TenantScope, session_scope
-from nac.errors import InvalidInput, NotFound
+from nac.cellformat.session_class import encode_class
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import InvalidInput, NotFound
 from nac.models import USAGE_HOURS, AuthLog, EndedSession, RadiusSession
-from nac.session_class import encode_class
 from nac.sessions import service as sessions
 from nac.sessions.usage import list_usage
 from tests.factories.rows import make_row

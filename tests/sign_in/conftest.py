@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import Engine
 
 from api.main import create_app
-from nac.clock import epoch_seconds
-from nac.db import PersonScope, PlatformScope, session_scope
+from nac.accounts.people import service as people
+from nac.kit.clock import epoch_seconds
+from nac.kit.db import PersonScope, PlatformScope, session_scope
 from nac.models import Person
-from nac.people import service as people
 from tests.accounts.conftest import field, within  # noqa: F401 -- fixtures
 from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import make_token  # noqa: F401 -- fixtures

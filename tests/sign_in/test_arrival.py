@@ -6,7 +6,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 from nac.models import Person
 from tests.accounts.conftest import Field, Within, field, within  # noqa: F401 -- fixtures
 from tests.api.v1.conftest import MakeToken, make_token  # noqa: F401 -- fixtures

@@ -7,11 +7,11 @@ from uuid import UUID
 import pytest
 from sqlalchemy import Engine, text
 
-from nac.db import CredentialScope, session_scope
+from nac.accounts.sign_in import attempts
+from nac.accounts.sign_in.attempts import FREE_ATTEMPTS, FREE_PER_ADDRESS, CountedAttempt
+from nac.accounts.sign_in_errors import TooManyAttempts
+from nac.kit.db import CredentialScope, session_scope
 from nac.models import Person
-from nac.sign_in import attempts
-from nac.sign_in.attempts import FREE_ATTEMPTS, FREE_PER_ADDRESS, CountedAttempt
-from nac.sign_in.errors import TooManyAttempts
 from tests.sign_in.conftest import EMAIL, PASSWORD, Browser
 
 ANN, BOB = attempts.make_email_tag("ann@example.com"), attempts.make_email_tag("bob@example.com")

@@ -9,15 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, func, select
 
-from nac.accounts.owners import Owner
-from nac.clock import utc_now
-from nac.db import PersonScope, PlatformScope, session_scope
-from nac.errors import AdmitError
+from nac.accounts.people import service as people
+from nac.accounts.sign_in import passkeys, recovery_codes, rules
+from nac.accounts.sign_in.passkeys import RelyingParty
+from nac.accounts.sign_in_errors import PasskeyRefused, SignInRefused
+from nac.core.access.owners import Owner
+from nac.kit.clock import utc_now
+from nac.kit.db import PersonScope, PlatformScope, session_scope
+from nac.kit.errors import AdmitError
 from nac.models import Passkey, Person, RecoveryCode
-from nac.people import service as people
-from nac.sign_in import passkeys, recovery_codes, rules
-from nac.sign_in.errors import PasskeyRefused, SignInRefused
-from nac.sign_in.passkeys import RelyingParty
 from tests.factories.tenancy import ACTOR
 from tests.run_depth import examples
 from tests.sign_in.conftest import PASSWORD, Browser

@@ -8,15 +8,15 @@ import httpx
 import pytest
 from sqlalchemy import Engine, text
 
-from nac.audit import service as audit
-from nac.audit.service import RequestOrigin
-from nac.clock import utc_now
-from nac.db import CredentialScope, PersonScope, session_scope
-from nac.members import service as members
+from nac.accounts.members import service as members
+from nac.accounts.sign_in import failure_audit, failures, links, pruning
+from nac.accounts.sign_in.attempts import FREE_ATTEMPTS
+from nac.accounts.sign_in.failures import NOBODY_ID
+from nac.core.audit import service as audit
+from nac.core.audit.service import RequestOrigin
+from nac.kit.clock import utc_now
+from nac.kit.db import CredentialScope, PersonScope, session_scope
 from nac.models import Person
-from nac.sign_in import failure_audit, failures, links, pruning
-from nac.sign_in.attempts import FREE_ATTEMPTS
-from nac.sign_in.failures import NOBODY_ID
 from tests.accounts.conftest import Field, Within, whole
 from tests.api.v1.conftest import MakeToken
 from tests.sign_in.authenticator import Authenticator
@@ -153,7 +153,7 @@ def test_each_kind_of_failure_has_its_reason(browser: MakeBrowser, ann: Person, 
 def test_repeated_sign_ins_fill_no_log_of_others(
     browser: MakeBrowser, member: Person, owner_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nac.sign_in.sign_ins.MAX_AUDITED_PER_HOUR", 2)
+    monkeypatch.setattr("nac.accounts.sign_in.sign_ins.MAX_AUDITED_PER_HOUR", 2)
     mine = browser()
     for _ in range(3):
         mine.sign_in()

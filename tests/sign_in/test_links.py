@@ -9,17 +9,17 @@ import httpx
 import pytest
 from sqlalchemy import Engine, select, text
 
-from nac.account_mails.mail_writer import MAX_LINKS_PER_HOUR, AccountMailWriter
-from nac.account_mails.mailer import AccountMailer
-from nac.db import CredentialScope, PlatformScope, get_process_engine, session_scope
-from nac.mail import outbox
-from nac.mail.mailbox import Mailbox, StoredMail
-from nac.mail.service import MAX_PER_DAY
-from nac.members import service as members
+from nac.accounts.account_mails.mail_writer import MAX_LINKS_PER_HOUR, AccountMailWriter
+from nac.accounts.account_mails.mailer import AccountMailer
+from nac.accounts.members import service as members
+from nac.accounts.people import service as people
+from nac.accounts.sign_in import attempts
+from nac.accounts.sign_in.attempts import FREE_ANYWHERE, FREE_LINKS
+from nac.core.mail import outbox
+from nac.core.mail.mailbox import Mailbox, StoredMail
+from nac.core.mail.service import MAX_PER_DAY
+from nac.kit.db import CredentialScope, PlatformScope, get_process_engine, session_scope
 from nac.models import AuditEntry, Person, SignOn
-from nac.people import service as people
-from nac.sign_in import attempts
-from nac.sign_in.attempts import FREE_ANYWHERE, FREE_LINKS
 from tests.accounts.conftest import Field, Within, whole
 from tests.api.v1.conftest import MakeToken
 from tests.factories.certificates import SIGNING

@@ -6,9 +6,9 @@ import httpx
 import pytest
 from sqlalchemy import Engine, text
 
-from nac.accounts.owners import Owner
+from nac.accounts.members import service as members
 from nac.accounts.roles import BUILT_IN_ROLES
-from nac.members import service as members
+from nac.core.access.owners import Owner
 from nac.models import Person
 from tests.accounts.conftest import Field, Within, whole
 from tests.api.v1.conftest import MakeToken

@@ -4,13 +4,13 @@ from urllib.parse import urlencode
 
 from sqlalchemy import Engine, select, update
 
-from nac.accounts.permissions import PermissionLevel, permissions_at
-from nac.db import PersonScope, session_scope
-from nac.members import service as members
+from nac.accounts.members import service as members
+from nac.accounts.sign_in import rules
+from nac.core.access.permissions import PermissionLevel, permissions_at
+from nac.kit.db import PersonScope, session_scope
 from nac.models import Msp, Person
-from nac.msps import lifecycle
-from nac.sign_in import rules
-from nac.templates import service as templates
+from nac.onboarding import msp_lifecycle
+from nac.onboarding.templates import service as templates
 from tests.accounts.conftest import PLATFORM, Field, Within, whole
 from tests.factories.tenancy import ACTOR
 from tests.sign_in.conftest import EMAIL, Browser
@@ -69,7 +69,7 @@ def test_tenants_of_all_grants_are_one_list(browser, ann: Person, field: Field, 
     assert (seen(text="a"), seen(msp="bolt"), seen(msp="nothing")) == (["alpha", "bravo"], ["foreign"], [])
     assert seen(status="suspended") == []
     with within(PLATFORM) as session:
-        lifecycle.suspend_msp(session, actor=ACTOR, msp_id=field.acme.msp_id)
+        msp_lifecycle.suspend_msp(session, actor=ACTOR, msp_id=field.acme.msp_id)
     # The MSP granted the first one, the tenant itself the other.
     assert seen() == ["bravo", "foreign"]
     with within(field.bolt) as session:

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import Engine
 
-from nac.clock import epoch_seconds
-from nac.db import PersonScope, PlatformScope, get_process_engine, session_scope
+from nac.accounts.people import service as people
+from nac.accounts.sign_in import links, passwords
+from nac.kit.clock import epoch_seconds
+from nac.kit.db import PersonScope, PlatformScope, get_process_engine, session_scope
 from nac.models import Person
-from nac.people import service as people
-from nac.sign_in import links, passwords
 from tests.factories.tenancy import ACTOR
 from tests.sign_in.authenticator import Authenticator
 from tests.sign_in.conftest import EMAIL, PASSWORD, Browser, code_of

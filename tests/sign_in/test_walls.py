@@ -8,12 +8,12 @@ import pytest
 from sqlalchemy import Engine, insert, select, update
 from sqlalchemy.orm import Session
 
-from nac.accounts.owners import Owner
-from nac.audit import service as audit
-from nac.clock import utc_now
-from nac.db import CredentialScope, PersonScope, PlatformScope, Scope, session_scope
-from nac.errors import ScopeViolation
-from nac.members import service as members
+from nac.accounts.members import service as members
+from nac.core.access.owners import Owner
+from nac.core.audit import service as audit
+from nac.kit.clock import utc_now
+from nac.kit.db import CredentialScope, PersonScope, PlatformScope, Scope, session_scope
+from nac.kit.errors import ScopeViolation
 from nac.models import (
     AccountMail,
     Passkey,

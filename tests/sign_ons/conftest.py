@@ -13,8 +13,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from api.main import create_app
-from nac.clock import epoch_seconds
-from nac.sign_ons import code_flow
+from nac.accounts.sign_ons import code_flow
+from nac.kit.clock import epoch_seconds
 from tests.accounts.conftest import Field, field, scope_of, whole, within  # noqa: F401 -- fixtures
 from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import MakeToken, make_token  # noqa: F401 -- fixtures

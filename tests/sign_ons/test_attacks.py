@@ -17,8 +17,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from nac.clock import epoch_seconds
-from nac.sign_ons import code_flow
+from nac.accounts.sign_ons import code_flow
+from nac.kit.clock import epoch_seconds
 from tests.identities.test_provider import jwk
 from tests.sign_in.conftest import EMAIL, Browser
 from tests.sign_ons.conftest import KEY, Certificates, Hostile, SetUp, begin, come_back

@@ -6,8 +6,8 @@ import httpx
 import pytest
 from sqlalchemy import Engine
 
-from nac.accounts.owners import Owner
-from nac.ids import MspId, TenantId
+from nac.core.access.owners import Owner
+from nac.kit.ids import MspId, TenantId
 from tests.accounts.conftest import Field
 from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import Platform, make_tenant

@@ -7,11 +7,11 @@ import httpx
 import pytest
 from sqlalchemy import Engine, text
 
-from nac.db import PlatformScope, session_scope
-from nac.outbound.tls import tls_context
-from nac.people import service as people
-from nac.sign_in import failure_audit
-from nac.sign_ons import code_flow
+from nac.accounts.people import service as people
+from nac.accounts.sign_in import failure_audit
+from nac.accounts.sign_ons import code_flow
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.outbound.tls import tls_context
 from tests.accounts.conftest import Field, Within
 from tests.factories.tenancy import ACTOR
 from tests.sign_in.conftest import EMAIL, Browser

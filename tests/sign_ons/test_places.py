@@ -4,10 +4,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from nac.errors import Forbidden, Unavailable
-from nac.sign_in.errors import TooManySignIns
-from nac.sign_ons import provider_limits
-from nac.sign_ons.provider_limits import ProviderLimits
+from nac.accounts.sign_in_errors import TooManySignIns
+from nac.accounts.sign_ons import provider_limits
+from nac.accounts.sign_ons.provider_limits import ProviderLimits
+from nac.kit.errors import Forbidden, Unavailable
 
 
 class Clock:

@@ -9,10 +9,10 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from nac.clock import epoch_seconds
-from nac.members import service as members
-from nac.outbound.tls import tls_context
-from nac.sign_ons import code_flow
+from nac.accounts.members import service as members
+from nac.accounts.sign_ons import code_flow
+from nac.kit.clock import epoch_seconds
+from nac.kit.outbound.tls import tls_context
 from tests.accounts.conftest import Field, Within, whole
 from tests.api.v1.conftest import MakeToken
 from tests.sign_in.conftest import EMAIL, Browser

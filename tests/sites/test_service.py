@@ -7,14 +7,14 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.errors import AlreadyExists, InUse, InvalidInput, NotFound
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import AlreadyExists, InUse, InvalidInput, NotFound
+from nac.kit.ids import TenantId
 from nac.models import Policy, RadiusSession, Tenant
-from nac.nases import service as nases
 from nac.policies import site_settings
-from nac.sites import service as sites
+from nac.tenancy.nases import service as nases
+from nac.tenancy.sites import service as sites
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
 from tests.row_snapshots import snapshotted

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.errors import InvalidInput
-from nac.snippets.catalogue import SnippetTemplate, load_templates
-from nac.snippets.rendering import SECRET_PLACEHOLDER, SecretNotWritable, SnippetValues, render, safe_name
-from nac.vendors.catalogue import all_vendors
+from nac.engine.vendors.catalogue import all_vendors
+from nac.kit.errors import InvalidInput
+from nac.onboarding.snippets.catalogue import SnippetTemplate, load_templates
+from nac.onboarding.snippets.rendering import SECRET_PLACEHOLDER, SecretNotWritable, SnippetValues, render, safe_name
 
 GOLDEN = Path(__file__).parent / "golden"
 SECRET = "s3cretOfAcme"

@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 from sqlalchemy import Engine
 
 from nac.certificates import service as certificates
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.supplicants import apple, linux, service
-from nac.supplicants.network import IdentityFiles, InvalidNetwork, SupplicantNetwork, require_network
+from nac.certificates.supplicants import apple, linux, service
+from nac.certificates.supplicants.network import IdentityFiles, InvalidNetwork, SupplicantNetwork, require_network
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
 from pki.issuance import issue_root
 from pki.keys import generate_key
 from pki.names import subject_name

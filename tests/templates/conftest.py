@@ -11,16 +11,16 @@ import pytest
 from sqlalchemy import Engine, text, update
 from sqlalchemy.orm import Session
 
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import Permission
-from nac.clock import utc_now
-from nac.db import MspScope, TenantScope, session_scope
-from nac.ids import MspId, TenantId
-from nac.jobs import runner
-from nac.jobs import service as jobs
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import Permission
+from nac.core.jobs import runner
+from nac.core.jobs import service as jobs
+from nac.kit.clock import utc_now
+from nac.kit.db import MspScope, TenantScope, session_scope
+from nac.kit.ids import MspId, TenantId
 from nac.models import Job, Rollout, RolloutTenant
-from nac.templates import repository, rollouts, service
-from nac.templates.rollouts import RolloutStage
+from nac.onboarding.templates import repository, rollouts, service
+from nac.onboarding.templates.rollouts import RolloutStage
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
 from tests.row_snapshots import snapshotted

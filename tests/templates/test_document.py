@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.errors import InvalidInput, SeveralMistakes
-from nac.templates.document import PART_PATTERN, list_parts, parse_template, read_template
+from nac.kit.errors import InvalidInput, SeveralMistakes
+from nac.onboarding.templates.document import PART_PATTERN, list_parts, parse_template, read_template
 from tests.templates.conftest import document, policy
 
 

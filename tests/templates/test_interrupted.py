@@ -8,20 +8,20 @@ import pytest
 from sqlalchemy import text, update
 from sqlalchemy.orm import Session
 
-from nac.accounts.owners import Owner
-from nac.cells import service as cells
-from nac.clock import utc_now
-from nac.db import MspScope, PlatformScope, make_engine, session_scope
-from nac.errors import Conflict, InvalidInput
-from nac.jobs import runner
-from nac.jobs import service as jobs
+from nac.core.access.owners import Owner
+from nac.core.jobs import runner
+from nac.core.jobs import service as jobs
+from nac.kit.clock import utc_now
+from nac.kit.db import MspScope, PlatformScope, make_engine, session_scope
+from nac.kit.errors import Conflict, InvalidInput
 from nac.models import Cell, Slot
+from nac.onboarding import tenant_purge
+from nac.onboarding.templates import rollouts, service
+from nac.onboarding.templates.rollouts import RolloutStage
 from nac.policies import site_settings
-from nac.templates import rollouts, service
-from nac.templates.rollouts import RolloutStage
-from nac.tenant_files import tenant_purge
-from nac.tenants import moves
-from nac.tenants import service as tenants
+from nac.tenancy.cells import service as cells
+from nac.tenancy.tenants import moves
+from nac.tenancy.tenants import service as tenants
 from tests.commit_kills import deaths
 from tests.factories.certificates import SIGNING
 from tests.factories.tenancy import ACTOR, make_cell

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from nac.errors import Conflict, InUse, InvalidInput
-from nac.groups import ENDPOINT_GROUPS, USER_GROUPS, Groups
+from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS, Groups
+from nac.kit.errors import Conflict, InUse, InvalidInput
+from nac.onboarding.templates import rollouts, service
+from nac.onboarding.templates.rollouts import RolloutStage
 from nac.policies import service as policies
 from nac.policies import site_settings
-from nac.sites import service as sites
-from nac.templates import rollouts, service
-from nac.templates.rollouts import RolloutStage
-from nac.tenants import service as tenants
+from nac.tenancy.sites import service as sites
+from nac.tenancy.tenants import service as tenants
 from tests.factories.tenancy import ACTOR
 from tests.templates.conftest import SLUGS, Field, document, everything, policy
 

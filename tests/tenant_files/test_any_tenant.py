@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from nac.cells import service as cells
-from nac.db import PlatformScope, enter_tenant, session_scope
-from nac.endpoints import service as endpoints
-from nac.groups import ENDPOINT_GROUPS
-from nac.ids import TenantId
-from nac.nases import service as nases
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.groups import ENDPOINT_GROUPS
+from nac.kit.db import PlatformScope, enter_tenant, session_scope
+from nac.kit.ids import TenantId
+from nac.onboarding.tenant_files import tables
+from nac.onboarding.tenant_files.importer import import_tenant
+from nac.onboarding.tenant_files.reader import TenantFile
+from nac.onboarding.tenant_files.writer import write_tenant
 from nac.policies import site_settings
-from nac.tenant_files import tables
-from nac.tenant_files.importer import import_tenant
-from nac.tenant_files.reader import TenantFile
-from nac.tenant_files.writer import write_tenant
-from nac.tenants import service as tenants
+from nac.tenancy.cells import service as cells
+from nac.tenancy.nases import service as nases
+from nac.tenancy.tenants import service as tenants
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform
 from tests.run_depth import examples

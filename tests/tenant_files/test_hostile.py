@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
-from nac.errors import AdmitError
+from nac.kit.errors import AdmitError
 from nac.models import Tenant
-from nac.tenant_files.file_key import FileKey, PassphraseRefused
-from nac.tenant_files.reader import TenantFile, TenantFileRefused
-from nac.tenant_files.tables import content_tables
-from nac.tenant_files.writer import encode_signed_part
+from nac.onboarding.tenant_files.file_key import FileKey, PassphraseRefused
+from nac.onboarding.tenant_files.reader import TenantFile, TenantFileRefused
+from nac.onboarding.tenant_files.tables import content_tables
+from nac.onboarding.tenant_files.writer import encode_signed_part
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import Platform
 from tests.run_depth import examples

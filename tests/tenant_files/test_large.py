@@ -6,10 +6,10 @@ import pytest
 from sqlalchemy import Engine, text
 
 from loadtest.large_tenant import write_large
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.endpoints import service as endpoints
-from nac.groups import ENDPOINT_GROUPS
-from nac.tenant_files.importer import import_tenant
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.groups import ENDPOINT_GROUPS
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.onboarding.tenant_files.importer import import_tenant
 from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform
 from tests.tenant_files.test_round_trip import exported

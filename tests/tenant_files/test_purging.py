@@ -10,14 +10,14 @@ import pytest
 from sqlalchemy import Engine, select, text
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, make_engine, session_scope
-from nac.errors import Conflict
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, make_engine, session_scope
+from nac.kit.errors import Conflict
+from nac.kit.ids import TenantId
+from nac.logs.retention import holds, repository
 from nac.models import AuditEntry, Tenant
-from nac.retention import holds, repository
-from nac.tenant_files import tenant_purge
-from nac.tenants import service as tenants
+from nac.onboarding import tenant_purge
+from nac.tenancy.tenants import service as tenants
 from tests.commit_kills import deaths
 from tests.factories.certificates import SEALER, Certified
 from tests.factories.tenancy import ACTOR, Platform

@@ -9,14 +9,14 @@ import pytest
 from sqlalchemy import Engine, Table, select, update
 from sqlalchemy.orm import Session
 
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.db.base import Base
-from nac.errors import AdmitError, NoFreeSlot
-from nac.ids import TenantId
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.db.base import Base
+from nac.kit.errors import AdmitError, NoFreeSlot
+from nac.kit.ids import TenantId
 from nac.models import AuditEntry, Tenant
-from nac.tenant_files import tables
-from nac.tenant_files.importer import TenantImportResult, import_tenant
-from nac.tenant_files.writer import write_tenant
+from nac.onboarding.tenant_files import tables
+from nac.onboarding.tenant_files.importer import TenantImportResult, import_tenant
+from nac.onboarding.tenant_files.writer import write_tenant
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, Platform
@@ -119,7 +119,7 @@ def _plain(table: Table, row: dict[str, Any], tenant_id: TenantId, renamed_by: T
 
 
 def test_every_tenant_table_is_exported_or_excluded() -> None:
-    """A new table is reported here: add it to one of the lists of nac/tenant_files/tables.py."""
+    """A new table is reported here: add it to one of the lists of nac/onboarding/tenant_files/tables.py."""
     named = [*tables.CONTENT_TABLES, *tables.LOG_TABLES, *tables.EXCLUDED_TABLES]
     assert len(named) == len(set(named))
     assert set(tables.tenant_tables()) == set(named)

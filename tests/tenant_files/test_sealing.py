@@ -1,7 +1,7 @@
 import hashlib
 import hmac
 
-from nac.tenant_files.file_key import FileKey
+from nac.onboarding.tenant_files.file_key import FileKey
 
 
 def test_passphrase_key_has_the_documented_cost(costs_in_use: None) -> None:

@@ -8,15 +8,15 @@ import pytest
 from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
-from nac.cells import service as cells
 from nac.certificates import intents, server_renewal
 from nac.certificates.authorities import finish_tenant_authorities
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, make_engine, session_scope
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, make_engine, session_scope
+from nac.kit.ids import TenantId
 from nac.models import AuthorityIntent, Cell, Certificate, CertificateAuthority, Site, Slot, Tenant, TenantMove
-from nac.provisioning import provision_tenant
-from nac.tenants import moves
+from nac.onboarding.provisioning import provision_tenant
+from nac.tenancy.cells import service as cells
+from nac.tenancy.tenants import moves
 from tests.commit_kills import AFTER, BEFORE, killed_at_commit
 from tests.factories.certificates import SEALER, SIGNING
 from tests.factories.dictionary import give_dictionary

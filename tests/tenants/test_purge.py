@@ -10,10 +10,11 @@ import pytest
 from sqlalchemy import Engine, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
-from nac.db.base import Base
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.db.base import Base
+from nac.kit.ids import TenantId
+from nac.logs.retention import row_deletion
 from nac.models import (
     AccountingLog,
     AuthLog,
@@ -26,10 +27,8 @@ from nac.models import (
     QuarantinedRecord,
     RadiusSession,
 )
-from nac.retention import row_deletion
-from nac.tenant_files import tenant_purge
-from nac.tenants import log_purge
-from nac.tenants import service as tenants
+from nac.onboarding import log_purge, tenant_purge
+from nac.tenancy.tenants import service as tenants
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant
 from tests.row_snapshots import snapshotted

@@ -1,17 +1,17 @@
 import pytest
 from sqlalchemy import Engine, select, update
 
-from nac.cells import service as cells
-from nac.db import MspScope, PlatformScope, TenantScope, enter_tenant, session_scope
-from nac.endpoints import service as endpoints
-from nac.errors import AlreadyExists, Conflict, InvalidInput, NoFreeSlot, NotFound, ScopeViolation, TenantHasNoCell
-from nac.groups import ENDPOINT_GROUPS
-from nac.ids import MspId, TenantId
-from nac.methods import DEFAULT_METHODS, parse_offer
+from nac.cellformat.methods import DEFAULT_METHODS, parse_offer
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.groups import ENDPOINT_GROUPS
+from nac.kit.db import MspScope, PlatformScope, TenantScope, enter_tenant, session_scope
+from nac.kit.errors import AlreadyExists, Conflict, InvalidInput, NoFreeSlot, NotFound, ScopeViolation, TenantHasNoCell
+from nac.kit.ids import MspId, TenantId
 from nac.models import AuditEntry, Endpoint, Site, Slot, Tenant
-from nac.msps import service as msps
-from nac.tenant_files import tenant_purge
-from nac.tenants import service as tenants
+from nac.onboarding import tenant_purge
+from nac.tenancy.cells import service as cells
+from nac.tenancy.msps import service as msps
+from nac.tenancy.tenants import service as tenants
 from tests.factories.tenancy import ACTOR, Platform, make_cell, make_platform, make_tenant
 from tests.row_snapshots import snapshotted
 

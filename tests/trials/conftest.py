@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy import Engine, select
 
 from api.main import create_app
-from nac.db import PlatformScope, session_scope
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.settings import Settings
 from nac.models import Mail
 from nac.models.mail import mail_context
-from nac.settings import Settings
-from nac.trials.lifecycle import TrialEnvironment
-from nac.trials.service import SignUpContext
+from nac.onboarding.trials.lifecycle import TrialEnvironment
+from nac.onboarding.trials.service import SignUpContext
 from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.certificates import SIGNING
 from tests.factories.dictionary import give_dictionary

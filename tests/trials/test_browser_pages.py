@@ -9,7 +9,7 @@ import pytest
 
 from api.main import create_app
 from api.start import sign_in_routes as start_routes
-from nac.sign_in.secret_texts import LinkText
+from nac.accounts.sign_in.secret_texts import LinkText
 from tests.api.app_server import serve_app, settings_of_public
 from tests.postgres import Database
 from tests.trials.test_start_page import Start, start

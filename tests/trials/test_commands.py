@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from cli.commands.trial import _row
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 from nac.models import Tenant, Trial
 
 

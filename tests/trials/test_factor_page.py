@@ -6,12 +6,12 @@ from datetime import timedelta
 import httpx
 from sqlalchemy import Engine, update
 
-from nac.accounts.owners import Owner
-from nac.db import PlatformScope, session_scope
-from nac.ids import TenantId
+from nac.accounts.sign_in import rules
+from nac.core.access.owners import Owner
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.ids import TenantId
 from nac.models import SignIn
-from nac.sign_in import rules
-from nac.tenants import service as tenants
+from nac.tenancy.tenants import service as tenants
 from tests.factories.tenancy import ACTOR
 from tests.sign_in.conftest import code_of
 from tests.trials.conftest import ANN, PASSWORD

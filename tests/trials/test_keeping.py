@@ -7,21 +7,21 @@ import httpx
 import pytest
 from sqlalchemy import Engine, func, select
 
-from nac.accounts.owners import Owner
-from nac.cells import service as cells
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, enter_tenant, make_engine, session_scope
-from nac.endpoints import file_import as endpoint_files
-from nac.endpoints import service as endpoints
-from nac.errors import Conflict
-from nac.ids import TenantId
+from nac.core.access.owners import Owner
+from nac.inventory.endpoints import service as endpoints
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, enter_tenant, make_engine, session_scope
+from nac.kit.errors import Conflict
+from nac.kit.ids import TenantId
 from nac.models import AuditEntry, AuthLog, SignUp, Tenant, Trial
-from nac.msps import service as msps
-from nac.tenant_files.tenant_purge import purge_due
-from nac.tenants import service as tenants
-from nac.trials import lifecycle, service
-from nac.trials.lifecycle import TrialEnvironment
-from nac.trials.limits import TrialLimitReached
+from nac.onboarding.imports import endpoint_file as endpoint_files
+from nac.onboarding.tenant_purge import purge_due
+from nac.onboarding.trials import lifecycle, service
+from nac.onboarding.trials.lifecycle import TrialEnvironment
+from nac.tenancy.cells import service as cells
+from nac.tenancy.msps import service as msps
+from nac.tenancy.tenants import service as tenants
+from nac.tenancy.trial_limits import TrialLimitReached
 from tests.api.v1.conftest import MakeToken, make_token
 from tests.commit_kills import AFTER, BEFORE, killed_at_commit
 from tests.factories.certificates import SEALER

@@ -8,14 +8,16 @@ import pytest
 from sqlalchemy import Engine, select, update
 
 from api.main import create_app
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import permissions_at
+from nac.accounts.members import service as members
 from nac.certificates import intents
 from nac.certificates.issuance import SERVER_PROFILE
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, make_engine, session_scope
-from nac.errors import NoFreeSlot
-from nac.members import service as members
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import permissions_at
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, make_engine, session_scope
+from nac.kit.errors import NoFreeSlot
+from nac.kit.passwords import verify_password
+from nac.kit.settings import TrialSettings
 from nac.models import (
     AuthorityIntent,
     Certificate,
@@ -29,14 +31,12 @@ from nac.models import (
     Tenant,
     Trial,
 )
-from nac.settings import TrialSettings
-from nac.sites import service as sites
-from nac.tenants import service as tenants
-from nac.trials import lifecycle, provisioning
-from nac.trials import service as signing_up
-from nac.trials.lifecycle import TrialEnvironment
-from nac.trials.service import SignUpContext
-from nac.users.passwords import verify_password
+from nac.onboarding.trials import lifecycle, provisioning
+from nac.onboarding.trials import service as signing_up
+from nac.onboarding.trials.lifecycle import TrialEnvironment
+from nac.onboarding.trials.service import SignUpContext
+from nac.tenancy.sites import service as sites
+from nac.tenancy.tenants import service as tenants
 from tests.api.app_server import serve_app, settings_of_public
 from tests.commit_kills import deaths
 from tests.factories.certificates import SIGNING

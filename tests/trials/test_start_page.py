@@ -11,19 +11,19 @@ from api import change
 from api.main import create_app
 from api.start import sign_in_routes, tenant_pages
 from api.v1.radius_secret import RadiusServer
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import Permission, PermissionLevel, permissions_at
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.decisions.service import LoggedDecision
-from nac.members import service as members
+from nac.accounts.members import service as members
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.settings import Settings
 from nac.models import AuthLog, Membership, Trial
-from nac.msps import service as msps
-from nac.settings import Settings
-from nac.tenants import service as tenants
-from nac.trials import lifecycle
-from nac.trials.lifecycle import TrialEnvironment
-from nac.trials.provisioning import TRIAL_MSP_SLUG
+from nac.onboarding.trials import lifecycle
+from nac.onboarding.trials.lifecycle import TrialEnvironment
+from nac.onboarding.trials.provisioning import TRIAL_MSP_SLUG
+from nac.sessions.decisions.service import LoggedDecision
+from nac.tenancy.msps import service as msps
+from nac.tenancy.tenants import service as tenants
 from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database

@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Engine, select, update
 
-from nac.clock import utc_now
-from nac.db import MspScope, PlatformScope, TenantScope, session_scope
-from nac.errors import ScopeViolation
+from nac.kit.clock import utc_now
+from nac.kit.db import MspScope, PlatformScope, TenantScope, session_scope
+from nac.kit.errors import ScopeViolation
 from nac.models import Mail, SignUp, Trial
-from nac.tenants import service as tenants
+from nac.tenancy.tenants import service as tenants
 from tests.factories.tenancy import Platform, make_tenant
 
 

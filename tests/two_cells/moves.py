@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from cli.demo.tools import RadiusServer, run_radclient
-from nac.db import PlatformScope, TenantScope, session_scope
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.onboarding.standard_policy import STANDARD_DOCUMENT
 from nac.policies import service as policies
-from nac.tenants import moves
-from nac.tenants.standard_policy import STANDARD_DOCUMENT
+from nac.tenancy.tenants import moves
 from tests.agent.cell_process import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.polling import until

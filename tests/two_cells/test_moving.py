@@ -6,13 +6,13 @@ import pytest
 from sqlalchemy import func, select
 
 from cli.demo.tools import run_radclient
-from nac.db import TenantScope, session_scope
-from nac.endpoints import service as endpoints
-from nac.errors import Conflict
+from nac.inventory.endpoints import service as endpoints
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import Conflict
 from nac.models import AccountingLog, AuthLog, QuarantinedRecord, RadiusSession
-from nac.nases import service as nases
-from nac.sites import service as sites
-from nac.tenants import moves
+from nac.tenancy.nases import service as nases
+from nac.tenancy.sites import service as sites
+from nac.tenancy.tenants import moves
 from tests.factories.tenancy import ACTOR
 from tests.polling import until
 from tests.two_cells.moves import MAC, MoveSteps, permit_known

@@ -9,11 +9,11 @@ import pytest
 from psycopg import sql
 from sqlalchemy import func, select, update
 
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.endpoints import service as endpoints
+from nac.inventory.endpoints import service as endpoints
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
 from nac.models import AccountingLog, Cell, QuarantinedRecord, RadiusSession
-from nac.tenants import moves
+from nac.tenancy.tenants import moves
 from tests.agent.cell_process import RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.polling import until

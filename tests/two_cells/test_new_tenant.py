@@ -8,14 +8,14 @@ import pytest
 
 from api.main import create_app
 from cli.demo.tools import RadiusServer, run_radclient
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import permissions_at
-from nac.api_tokens import service as tokens
-from nac.cells import service as cells
-from nac.clock import utc_now
-from nac.db import MspScope, PlatformScope, session_scope
-from nac.ids import TenantId
-from nac.msps import service as msps
+from nac.accounts.api_tokens import service as tokens
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import permissions_at
+from nac.kit.clock import utc_now
+from nac.kit.db import MspScope, PlatformScope, session_scope
+from nac.kit.ids import TenantId
+from nac.tenancy.cells import service as cells
+from nac.tenancy.msps import service as msps
 from tests.agent.cell_process import LOOPBACK
 from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.tenancy import ACTOR

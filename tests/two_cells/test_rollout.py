@@ -6,15 +6,15 @@ import pytest
 from sqlalchemy import Engine, func, select, update
 
 from cli.demo.tools import run_radclient
-from nac.accounts.permissions import Permission
-from nac.clock import utc_now
-from nac.db import MspScope, TenantScope, session_scope
-from nac.endpoints import service as endpoints
-from nac.ids import MspId
-from nac.jobs import runner
+from nac.core.access.permissions import Permission
+from nac.core.jobs import runner
+from nac.inventory.endpoints import service as endpoints
+from nac.kit.clock import utc_now
+from nac.kit.db import MspScope, TenantScope, session_scope
+from nac.kit.ids import MspId
 from nac.models import AuthLog, Job, Rollout, Tenant
-from nac.templates import rollouts, service
-from nac.templates.rollouts import RolloutStage
+from nac.onboarding.templates import rollouts, service
+from nac.onboarding.templates.rollouts import RolloutStage
 from tests.agent.cell_process import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.polling import until

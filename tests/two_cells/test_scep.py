@@ -10,10 +10,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from api.public.main import create_app
 from cli.demo.tools import network_block, read_eapol_result, tls_supplicant
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.enrolment import service as enrolment
-from nac.settings import load_settings
+from nac.certificates.enrolment import service as enrolment
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.settings import load_settings
 from pki.bundles import certificates_pem
 from pki.keys import key_pem
 from tests.agent.cell_process import RunningCell, RunningTenant

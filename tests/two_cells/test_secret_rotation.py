@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from cli.demo.tools import RadiusServer, run_radclient
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.secret_rotations import service as rotations
-from nac.tenants import moves
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.tenancy.secret_rotations import service as rotations
+from nac.tenancy.tenants import moves
 from tests.agent.cell_process import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.polling import next_second, until

@@ -11,10 +11,10 @@ import psycopg
 import pytest
 from sqlalchemy import Engine
 
-from nac.db import TenantScope, session_scope
+from nac.kit.db import TenantScope, session_scope
 from nac.models import SelfTest
-from nac.self_tests import actions, runner, service
-from nac.self_tests.runner import SelfTestPlatform
+from nac.onboarding.self_tests import actions, runner, service
+from nac.onboarding.self_tests.runner import SelfTestPlatform
 from tests.agent.cell_process import LOOPBACK, RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.polling import until

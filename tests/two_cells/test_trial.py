@@ -10,17 +10,17 @@ from sqlalchemy import Engine
 
 from api.main import create_app
 from cli.demo.tools import RadiusServer, run_radclient
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import PermissionLevel, permissions_at
-from nac.api_tokens import service as tokens
-from nac.cells import service as cells
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.mail import outbox
-from nac.mail.mailbox import Mailbox
-from nac.self_tests import runner
-from nac.tenants import service as tenants
-from nac.trials.service import LINK_LIFETIME
+from nac.accounts.api_tokens import service as tokens
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import PermissionLevel, permissions_at
+from nac.core.mail import outbox
+from nac.core.mail.mailbox import Mailbox
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.onboarding.self_tests import runner
+from nac.onboarding.trials.service import LINK_LIFETIME
+from nac.tenancy.cells import service as cells
+from nac.tenancy.tenants import service as tenants
 from tests.agent.cell_process import LOOPBACK, RunningCell
 from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.tenancy import ACTOR

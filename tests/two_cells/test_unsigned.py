@@ -8,11 +8,11 @@ from sqlalchemy import select
 
 from loadtest import packet
 from loadtest.packet import CALLING_STATION_ID, USER_NAME, Secret, attribute
-from nac.db import PlatformScope, TenantScope, session_scope
+from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.models import Cell
-from nac.nases import service as nases
-from nac.nases.signatures import get_signing_history
-from nac.sites import service as sites
+from nac.tenancy.nases import service as nases
+from nac.tenancy.nases.signatures import get_signing_history
+from nac.tenancy.sites import service as sites
 from tests.agent.cell_process import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.polling import until

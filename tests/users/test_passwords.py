@@ -2,9 +2,9 @@
 
 import pytest
 
-from nac.errors import InvalidInput
-from nac.users import passwords
-from nac.users.passwords import hash_password, require_stored_hash, verify_password
+from nac.kit import passwords
+from nac.kit.errors import InvalidInput
+from nac.kit.passwords import hash_password, require_stored_hash, verify_password
 from tests.radius.pbkdf2_hashes import earlier_hash
 
 _REST = "$p08hrPR30FzXa4sh8XfU1g$iexKppQir0TJJ3388cOWT9R6eOTWL97s8w2cApGmSc8"

@@ -4,13 +4,13 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
-from nac.db import TenantScope, session_scope
-from nac.errors import AlreadyExists, InvalidInput, NotFound
-from nac.groups import USER_GROUPS
-from nac.ids import TenantId
-from nac.users import service as users
-from nac.users.passwords import compute_nt_hash, verify_password
+from nac.core.audit import service as audit
+from nac.inventory.groups import USER_GROUPS
+from nac.inventory.users import service as users
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import AlreadyExists, InvalidInput, NotFound
+from nac.kit.ids import TenantId
+from nac.kit.passwords import compute_nt_hash, verify_password
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
 from tests.row_snapshots import snapshotted
 

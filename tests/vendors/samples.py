@@ -1,6 +1,6 @@
 """For every vendor and neutral key: a valid value and its expected output, written by hand. None: unsupported."""
 
-from nac.vendors import DownloadableAcl, Results
+from nac.engine.vendors import DownloadableAcl, Results
 
 PASSPHRASE, SSID = "correct horse battery", "IoT"
 # The output of `wpa_passphrase IoT "correct horse battery"` of wpa_supplicant.

@@ -2,13 +2,13 @@
 
 import pytest
 
-from nac.dictionary import Dictionary
-from nac.dictionary.encoding import encode_attribute
-from nac.vendors import NEUTRAL_KEYS, Results, all_vendors
-from nac.vendors.recipe import REQUEST_KINDS as RECIPE_KINDS
-from nac.vendors.recipe import STATION_FORMS, Recipe, RecipeStep
-from nac.vendors.vendor import MAX_PASSPHRASE_LENGTH
-from nac.vendors.vendor_files import VendorFilesDamaged, read_vendor_files
+from nac.engine.dictionary import Dictionary
+from nac.engine.dictionary.encoding import encode_attribute
+from nac.engine.vendors import NEUTRAL_KEYS, Results, all_vendors
+from nac.engine.vendors.recipe import REQUEST_KINDS as RECIPE_KINDS
+from nac.engine.vendors.recipe import STATION_FORMS, Recipe, RecipeStep
+from nac.engine.vendors.vendor import MAX_PASSPHRASE_LENGTH
+from nac.engine.vendors.vendor_files import VendorFilesDamaged, read_vendor_files
 
 DEFAULT = """
 title = "RFC"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyrad.dictionary import Dictionary as PyradDictionary
 from pyrad.packet import Packet
 
-from nac.vendors import (
+from nac.engine.vendors import (
     NEUTRAL_KEYS,
     DownloadableAcl,
     Rendering,
@@ -20,7 +20,7 @@ from nac.vendors import (
     find_vendor,
     known_vendor,
 )
-from nac.vendors.vendor import MAX_PASSPHRASE_LENGTH
+from nac.engine.vendors.vendor import MAX_PASSPHRASE_LENGTH
 from tests.run_depth import examples
 from tests.vendors.samples import EXPECTED, PASSPHRASE, SSID
 

@@ -2,9 +2,14 @@
 
 import pytest
 
-from nac.identities.verifier_messages import UnreadablePairs, VerificationResult, decode_pairs, encode_pairs
-from nac.replica.store import ReplicaReader, ReplicaWriter
-from nac.secrets import MasterKeyFile, Sealer
+from nac.cellformat.replica.store import ReplicaReader, ReplicaWriter
+from nac.inventory.identity_sources.verifier_messages import (
+    UnreadablePairs,
+    VerificationResult,
+    decode_pairs,
+    encode_pairs,
+)
+from nac.kit.secrets import MasterKeyFile, Sealer
 from radius.verifier.forecast import RejectForecast
 from radius.verifier.packet import Login
 from tests.radius.client_certificates import Authorities

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from loadtest import packet
 from loadtest.packet import NAS_IDENTIFIER, USER_NAME, USER_PASSWORD, Secret, attribute
-from nac.identities.verifier_messages import (
+from nac.inventory.identity_sources.verifier_messages import (
     MAX_RESULT_OCTETS,
     ResultTooLong,
     UnreadablePairs,

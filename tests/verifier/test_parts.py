@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from nac.identities.verifier_messages import VerificationResult
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from radius.verifier.breaker import Breaker
 from radius.verifier.cache import PasswordCache
 from radius.verifier.gate import Gate, GateFull

@@ -5,7 +5,7 @@ import os
 
 from loadtest import packet
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, NAS_IDENTIFIER, USER_NAME, Secret, attribute
-from nac.identities.verifier_messages import VerificationResult
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from radius.verifier import server as server_module
 from radius.verifier.server import VerifierServer
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from nac.outbound.reach import DEFAULT_REACH
-from nac.replica.records import IdentitySourceRecord
-from nac.secrets import MasterKeyFile, Sealer
+from nac.cellformat.replica.records import IdentitySourceRecord
+from nac.kit.outbound.reach import DEFAULT_REACH
+from nac.kit.secrets import MasterKeyFile, Sealer
 from radius.verifier import sources as under_test
 from radius.verifier.sources import LiveSources
 

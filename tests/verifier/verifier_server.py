@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from nac.identities.verifier_messages import VerificationResult
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from radius.agent.alarms import Alarms
 from radius.agent.paths import CellPaths
 from radius.agent.verifier_process import VerifierProcess

@@ -23,7 +23,7 @@ from cli.account import RunAs, is_root, require_account
 from cli.layout import CHECKOUT, Layout
 from cli.supervisor import ProgramState, Supervisor
 from loadtest.installation import Installation
-from nac.settings import Settings, load_settings
+from nac.kit.settings import Settings, load_settings
 from radius.agent.paths import CellPaths
 from tests.frozen_processes import frozen
 from tests.polling import until

@@ -10,8 +10,8 @@ from sqlalchemy import Engine, select
 
 from nac.certificates import external_status
 from nac.certificates.external_authorities import import_authorities
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope, set_process_engine
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, session_scope, set_process_engine
 from nac.models import StatusSource
 from tests.certificates.publisher import Publisher, publishing
 from tests.certificates.uploads import authority, pem

@@ -11,8 +11,8 @@ from nac.certificates.authorities import create_tenant_authorities
 from nac.certificates.intents import ABANDON_AFTER
 from nac.certificates.issuance import SERVER_PROFILE
 from nac.certificates.service import revoke_certificate
-from nac.clock import utc_now
-from nac.db import TenantScope, make_engine, session_scope, set_process_engine
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, make_engine, session_scope, set_process_engine
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
 from tests.commit_kills import AFTER, killed_at_commit
 from tests.factories.certificates import SIGNING, Certified, write_master_key

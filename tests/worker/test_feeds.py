@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from nac.feeds.settings import SyslogSettings
+from nac.logs.feeds.settings import SyslogSettings
 from tests.factories.certificates import write_master_key
 from tests.factories.tenancy import Platform
 from tests.feeds.conftest import Tenancy, tenancy, webhook

@@ -8,7 +8,7 @@ from types import FrameType
 
 import pytest
 
-from nac.errors import DatabaseSilent
+from nac.kit.errors import DatabaseSilent
 from tests.factories.certificates import write_master_key
 from tests.forked_processes import run_forked
 from tests.postgres import Cluster, Database

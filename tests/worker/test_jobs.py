@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import Engine
 
 from api.main import create_app
-from nac.accounts.owners import Owner
-from nac.ids import TenantId
+from nac.core.access.owners import Owner
+from nac.kit.ids import TenantId
 from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import make_token as make_token
 from tests.factories.certificates import write_master_key

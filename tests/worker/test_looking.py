@@ -8,7 +8,7 @@ import pytest
 from celery import Task
 from sqlalchemy import Engine
 
-from nac.db import PlatformScope, session_scope, set_process_engine
+from nac.kit.db import PlatformScope, session_scope, set_process_engine
 from tests.factories.certificates import certify
 from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database

@@ -7,7 +7,7 @@ import pytest
 from celery import Celery
 from celery.beat import ScheduleEntry, Scheduler
 
-from nac.errors import DatabaseUnavailable
+from nac.kit.errors import DatabaseUnavailable
 from worker.log_filters import SchedulingErrorFilter, drop_outage_traceback
 
 

@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import Engine
 
 from cli.health import read_platform_alarms
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope, set_process_engine
-from nac.exports import service
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope, set_process_engine
+from nac.kit.settings import load_settings
+from nac.logs.exports import service
 from nac.models import ExportJob
-from nac.settings import load_settings
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.postgres import Database
 from tests.redis_server import RedisServer

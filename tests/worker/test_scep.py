@@ -5,10 +5,10 @@ from datetime import timedelta
 from sqlalchemy import Engine, select
 
 from nac.certificates import repository as certificates
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope, set_process_engine
+from nac.certificates.scep.pruning import RETENTION
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope, set_process_engine
 from nac.models import Certificate, ScepTransaction
-from nac.scep.pruning import RETENTION
 from tests.factories.certificates import Certified
 from worker.jobs.scep import prune_transactions
 

@@ -16,9 +16,9 @@ import redis
 from sqlalchemy import Engine
 
 from nac.certificates.signing import SigningContext
-from nac.clock import epoch_seconds
-from nac.db import TenantScope, session_scope, set_process_engine
-from nac.secrets import MasterKeyFile, Sealer
+from nac.kit.clock import epoch_seconds
+from nac.kit.db import TenantScope, session_scope, set_process_engine
+from nac.kit.secrets import MasterKeyFile, Sealer
 from tests.factories.certificates import certify
 from tests.factories.tenancy import Platform, make_tenant
 from tests.polling import PATIENCE_SECONDS

@@ -5,9 +5,9 @@ import json
 import redis
 from celery import shared_task
 
-from nac.alarms import service
-from nac.db import PlatformScope, session_scope
-from nac.settings import load_settings
+from nac.core.alarms import service
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.settings import load_settings
 from worker.constants import ALARMS_INTERVAL_SECONDS, ALARMS_KEY
 
 

@@ -2,9 +2,9 @@
 
 from celery import shared_task
 
-from nac.db import PlatformScope, session_scope
-from nac.errors import Unavailable
-from nac.idempotency import service as idempotency
+from nac.core.idempotency import service as idempotency
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.errors import Unavailable
 
 
 @shared_task(

@@ -5,12 +5,12 @@ from functools import cache
 
 from celery import shared_task
 
-from nac.audit.chain_seals import BATCH_SIZE, seal_waiting_entries
-from nac.audit.keys import load_or_create_keys
-from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
-from nac.secrets import MasterKeyFile, Sealer
-from nac.settings import load_settings
+from nac.core.audit.chain_seals import BATCH_SIZE, seal_waiting_entries
+from nac.core.audit.keys import load_or_create_keys
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.secrets import MasterKeyFile, Sealer
+from nac.kit.settings import load_settings
 
 # Limit for a run; the rest follows in the next one.
 _TIME_BUDGET_SECONDS = 30.0

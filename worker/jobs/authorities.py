@@ -8,14 +8,14 @@ from random import SystemRandom
 from celery import shared_task
 
 from nac.certificates import external_status
-from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
-from nac.errors import Unavailable
-from nac.ids import TenantId
-from nac.outbound.http_client import HttpClient
-from nac.outbound.reach import OutboundReach
-from nac.outbound.transport import OutboundTransport
-from nac.settings import load_settings
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.errors import Unavailable
+from nac.kit.ids import TenantId
+from nac.kit.outbound.http_client import HttpClient
+from nac.kit.outbound.reach import OutboundReach
+from nac.kit.outbound.transport import OutboundTransport
+from nac.kit.settings import load_settings
 
 _log = logging.getLogger(__name__)
 _CONNECTIONS = 16

@@ -10,12 +10,12 @@ from celery import shared_task
 from nac.certificates import expiry, intents, publication, rollover, server_renewal
 from nac.certificates.authorities import finish_tenant_authorities
 from nac.certificates.signing import SigningContext
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.errors import AdmitError, DatabaseUnavailable, Unavailable
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.errors import AdmitError, DatabaseUnavailable, Unavailable
+from nac.kit.ids import TenantId
+from nac.kit.settings import load_settings
 from nac.models import Tenant
-from nac.settings import load_settings
 from worker.tenant_turns import iterate_tenants
 
 _log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from celery import current_app, shared_task
 from sqlalchemy import text
 
 from nac.certificates.publication import LIST_INTERVAL
-from nac.db import PlatformScope, session_scope
+from nac.kit.db import PlatformScope, session_scope
 
 _WAITING = text("SELECT waiting_work(:list_every)")
 # A queued job may wait for others if the worker has few processes, but not longer than this.

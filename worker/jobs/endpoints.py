@@ -4,13 +4,13 @@ import time
 
 from celery import shared_task
 
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.endpoints import enrichment_queue
-from nac.endpoints.discovered_expiry import BATCH_SIZE, expire_discovered
-from nac.endpoints.enrichment import enrich_batch
-from nac.endpoints.expiry import record_expired_approvals
-from nac.errors import Unavailable
-from nac.ids import TenantId
+from nac.inventory.endpoints import enrichment_queue
+from nac.inventory.endpoints.discovered_expiry import BATCH_SIZE, expire_discovered
+from nac.inventory.endpoints.enrichment import enrich_batch
+from nac.inventory.endpoints.expiry import record_expired_approvals
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.errors import Unavailable
+from nac.kit.ids import TenantId
 from worker.tenant_turns import iterate_tenants, run_in_turns
 
 # After this time the rest continues a second later, so that no job occupies a worker for long.

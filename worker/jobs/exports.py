@@ -4,13 +4,13 @@ from datetime import timedelta
 
 from celery import shared_task
 
-from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
-from nac.errors import Unavailable
-from nac.exports import runner
-from nac.exports.export_folder import ExportFolder
-from nac.retention import clock
-from nac.settings import load_settings
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.errors import Unavailable
+from nac.kit.settings import load_settings
+from nac.logs.exports import runner
+from nac.logs.exports.export_folder import ExportFolder
+from nac.logs.retention import clock
 
 # Below the soft time limit by more than a file takes; then another export has its turn.
 _TIME_BUDGET_SECONDS = 60

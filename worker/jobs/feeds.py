@@ -6,12 +6,12 @@ from functools import cache, partial
 
 from celery import shared_task
 
-from nac.db import PlatformScope, session_scope
-from nac.errors import Unavailable
-from nac.feeds import delivery_turns
-from nac.feeds.delivery import DeliveryContext, deliver_feed
-from nac.secrets import MasterKeyFile, Sealer
-from nac.settings import load_settings
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.errors import Unavailable
+from nac.kit.secrets import MasterKeyFile, Sealer
+from nac.kit.settings import load_settings
+from nac.logs.feeds import delivery_turns
+from nac.logs.feeds.delivery import DeliveryContext, deliver_feed
 
 # After this time other feeds have their turn.
 _FEED_BUDGET_SECONDS = 5.0

@@ -3,8 +3,8 @@
 import redis
 from celery import shared_task
 
-from nac.clock import epoch_seconds
-from nac.settings import load_settings
+from nac.kit.clock import epoch_seconds
+from nac.kit.settings import load_settings
 from worker.constants import HEARTBEAT_KEY
 
 _KEPT_SECONDS = 3600

@@ -6,11 +6,11 @@ from functools import cache
 from celery import shared_task
 from sqlalchemy import Engine
 
-from nac.db import PlatformScope, limit_waiting, make_engine, session_scope
-from nac.errors import Unavailable
-from nac.jobs import runner, service
-from nac.secrets import MasterKeyFile, Sealer
-from nac.settings import load_settings
+from nac.core.jobs import runner, service
+from nac.kit.db import PlatformScope, limit_waiting, make_engine, session_scope
+from nac.kit.errors import Unavailable
+from nac.kit.secrets import MasterKeyFile, Sealer
+from nac.kit.settings import load_settings
 from worker.constants import LONG_JOB_SECONDS, LONG_STATEMENT_SECONDS
 from worker.handlers import JOB_HANDLERS
 from worker.priority import lower_connection_priority

@@ -5,10 +5,10 @@ from datetime import timedelta
 from celery import shared_task
 from sqlalchemy import Engine, func, select
 
-from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
-from nac.errors import Unavailable
-from nac.retention.logs import PARTITIONED_LOGS
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.errors import Unavailable
+from nac.logs.log_tables import PARTITIONED_LOGS
 
 _DAYS_AHEAD = 7
 

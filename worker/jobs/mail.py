@@ -2,11 +2,11 @@
 
 from celery import shared_task
 
-from nac.errors import Unavailable
-from nac.mail import outbox
-from nac.mail.smtp import MailServer
-from nac.secrets import MasterKeyFile, Sealer
-from nac.settings import load_settings
+from nac.core.mail import outbox
+from nac.core.mail.smtp import MailServer
+from nac.kit.errors import Unavailable
+from nac.kit.secrets import MasterKeyFile, Sealer
+from nac.kit.settings import load_settings
 
 
 @shared_task(name="mail.send", ignore_result=True)

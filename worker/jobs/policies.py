@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from nac.errors import Unavailable
+from nac.kit.errors import Unavailable
 from nac.policies.hits import prune_hits as prune
 
 

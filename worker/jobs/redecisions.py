@@ -7,9 +7,9 @@ from celery import shared_task
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.errors import Conflict, Unavailable
-from nac.ids import TenantId
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.errors import Conflict, Unavailable
+from nac.kit.ids import TenantId
 from nac.redecisions import completion, failures, runner
 from worker.tenant_turns import iterate_tenants, run_in_turns
 

@@ -2,12 +2,12 @@
 
 from celery import shared_task
 
-from nac.errors import Unavailable
-from nac.exports.export_folder import ExportFolder
-from nac.retention import clock
-from nac.retention.enforcement import enforce_retention
-from nac.retention.row_deletion import DeletionWindow
-from nac.settings import load_settings
+from nac.kit.errors import Unavailable
+from nac.kit.settings import load_settings
+from nac.logs.exports.export_folder import ExportFolder
+from nac.logs.retention import clock
+from nac.logs.retention.enforcement import enforce_retention
+from nac.logs.retention.row_deletion import DeletionWindow
 
 # After this time the rest follows in the next run, so that no job occupies a worker for long.
 _TIME_BUDGET_SECONDS = 120

@@ -2,8 +2,8 @@
 
 from celery import shared_task
 
-from nac.errors import Unavailable
-from nac.scep.pruning import prune_transactions as prune
+from nac.certificates.scep.pruning import prune_transactions as prune
+from nac.kit.errors import Unavailable
 
 
 @shared_task(

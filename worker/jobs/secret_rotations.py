@@ -2,9 +2,9 @@
 
 from celery import shared_task
 
-from nac.secret_rotations.expiry import finish_expired
-from nac.secrets import MasterKeyFile, Sealer
-from nac.settings import load_settings
+from nac.kit.secrets import MasterKeyFile, Sealer
+from nac.kit.settings import load_settings
+from nac.tenancy.secret_rotations.expiry import finish_expired
 
 
 @shared_task(name="secret_rotations.finish", ignore_result=True)

@@ -3,8 +3,8 @@
 from celery import shared_task
 
 from nac.certificates.signing import SigningContext
-from nac.self_tests import runner
-from nac.settings import load_settings
+from nac.kit.settings import load_settings
+from nac.onboarding.self_tests import runner
 
 
 @shared_task(name="self_tests.run", ignore_result=True)

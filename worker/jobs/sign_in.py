@@ -2,12 +2,12 @@
 
 from celery import shared_task
 
-from nac.account_mails.mail_writer import AccountMailWriter
-from nac.account_mails.mailer import AccountMailer
-from nac.errors import Unavailable
-from nac.secrets import MasterKeyFile, Sealer
-from nac.settings import load_settings
-from nac.sign_in import failure_audit, pruning
+from nac.accounts.account_mails.mail_writer import AccountMailWriter
+from nac.accounts.account_mails.mailer import AccountMailer
+from nac.accounts.sign_in import failure_audit, pruning
+from nac.kit.errors import Unavailable
+from nac.kit.secrets import MasterKeyFile, Sealer
+from nac.kit.settings import load_settings
 
 
 @shared_task(name="sign_in.write_mails", ignore_result=True)

@@ -4,14 +4,14 @@ from datetime import timedelta
 
 from celery import shared_task
 
-from nac.clock import utc_now
-from nac.db import limit_waiting
-from nac.errors import Unavailable
-from nac.secrets import MasterKeyFile, Sealer
-from nac.settings import load_settings
-from nac.tenant_files.file_jobs import get_folder
-from nac.tenant_files.tenant_purge import delete_last_files, delete_old_files, purge_due
-from nac.tenants.log_purge import delete_logs as delete_logs_of_purged
+from nac.kit.clock import utc_now
+from nac.kit.db import limit_waiting
+from nac.kit.errors import Unavailable
+from nac.kit.secrets import MasterKeyFile, Sealer
+from nac.kit.settings import load_settings
+from nac.onboarding.log_purge import delete_logs as delete_logs_of_purged
+from nac.onboarding.tenant_files.file_jobs import get_folder
+from nac.onboarding.tenant_purge import delete_last_files, delete_old_files, purge_due
 from worker.constants import LONG_JOB_SECONDS, LONG_STATEMENT_SECONDS
 
 # Below the soft time limit; the rest follows an hour later.

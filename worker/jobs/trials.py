@@ -3,9 +3,9 @@
 from celery import shared_task
 
 from nac.certificates.signing import SigningContext
-from nac.settings import load_settings
-from nac.trials.lifecycle import TrialEnvironment, process_trials
-from nac.trials.service import SignUpContext
+from nac.kit.settings import load_settings
+from nac.onboarding.trials.lifecycle import TrialEnvironment, process_trials
+from nac.onboarding.trials.service import SignUpContext
 
 
 @shared_task(name="trials.keep", ignore_result=True)

@@ -5,8 +5,8 @@ import signal
 
 from aiosmtpd.smtp import SMTP
 
-from nac.mail.mailbox import MAX_MAIL_BYTES, Mailbox
-from nac.settings import load_settings
+from nac.core.mail.mailbox import MAX_MAIL_BYTES, Mailbox
+from nac.kit.settings import load_settings
 from worker.mailbox.handler import MailboxHandler
 
 

@@ -4,7 +4,7 @@ import logging
 
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from nac.mail.mailbox import Mailbox
+from nac.core.mail.mailbox import Mailbox
 
 _log = logging.getLogger(__name__)
 

@@ -11,18 +11,18 @@ from cli.command_context import CommandContext
 from cli.commands.policy.group import command, document_argument, read_document, read_text, slug_option
 from cli.mistakes import report_policy_mistakes
 from cli.output import Row, json_option, show_json, show_list, show_one, tenant_option
-from nac.dictionary import DictionaryDamaged, read_dictionary
 from nac.engine import Policy as CompiledPolicy
 from nac.engine import ReplyDictionary, compile_policy, parse_policy_text
 from nac.engine.attributes import ATTRIBUTE_CATALOGUE, PolicyAttribute, list_open_attributes
+from nac.engine.dictionary import DictionaryDamaged, read_dictionary
 from nac.engine.operators import list_operators
 from nac.models import Policy, PolicyVersion
-from nac.nases import service as nases
 from nac.policies import service as policies
 from nac.policies.json_rows import mistake_rows
 from nac.policies.key_order import decode_policy_text, order_keys
 from nac.policies.nas_support import list_vendor_limits, list_vendor_names
 from nac.policies.schema import policy_schema
+from nac.tenancy.nases import service as nases
 
 # Dictionaries of the radiusd on this machine, which serves the cell of `./admit up`.
 _DICTIONARY = Path("/usr/share/freeradius/dictionary")

@@ -9,12 +9,12 @@ from cli.command_context import CommandContext
 from cli.commands.policy.group import command, read_document, site_option, slug_option
 from cli.mistakes import report_policy_mistakes
 from cli.output import escape_unprintable, json_option, show_json, tenant_option
-from nac.mac import normalise_mac
+from nac.engine.reasons import get_reason
+from nac.kit.mac import normalise_mac
 from nac.policies.comparison import OLDER_FORMAT, ReplayBaseline
 from nac.policies.json_rows import replay_row
 from nac.policies.replay_jobs import ReplayOptions, run_replay
 from nac.policies.replays import MAX_DAYS, Replay
-from nac.reasons import get_reason
 
 
 @command.command()

@@ -10,10 +10,8 @@ from cli.commands.policy.group import command, read_document, site_option, slug_
 from cli.errors import EXIT_INVALID_INPUT
 from cli.mistakes import print_mistakes, report_policy_mistakes
 from cli.output import escape_unprintable, json_option, show_json, tenant_option
-from nac.decisions import service as decisions
-from nac.decisions.service import LoggedDecision
 from nac.engine import DocumentMistake, PolicyErrors, parse_moment
-from nac.ids import TenantId
+from nac.kit.ids import TenantId
 from nac.policies import service as policies
 from nac.policies.explanation import explain_rule
 from nac.policies.policy_tests import test_row
@@ -26,6 +24,8 @@ from nac.policies.simulation import (
     simulate,
     simulation_row,
 )
+from nac.sessions.decisions import service as decisions
+from nac.sessions.decisions.service import LoggedDecision
 
 
 @command.command()

@@ -6,11 +6,11 @@ import httpx
 import pytest
 from sqlalchemy import Engine
 
-from nac.accounts.owners import Owner
-from nac.audit import service as audit
-from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
-from nac.ids import TenantId
+from nac.core.access.owners import Owner
+from nac.core.audit import service as audit
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.ids import TenantId
 from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import Platform
 

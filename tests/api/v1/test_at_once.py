@@ -13,9 +13,9 @@ from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from api.change import Change
-from nac.accounts.owners import Owner
-from nac.db import TenantScope, session_scope
-from nac.ids import TenantId
+from nac.core.access.owners import Owner
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.ids import TenantId
 from nac.models import IdempotencyKey
 from nac.pools import repository
 from nac.pools import service as pools

@@ -8,11 +8,11 @@ import httpx
 import pytest
 from sqlalchemy import Engine, event, text
 
-from nac.accounts.owners import Owner
-from nac.clock import utc_now
-from nac.db import PlatformScope, bounded_search, get_process_engine, session_scope
-from nac.ids import MspId, TenantId
-from nac.msps import service as msps
+from nac.core.access.owners import Owner
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, bounded_search, get_process_engine, session_scope
+from nac.kit.ids import MspId, TenantId
+from nac.tenancy.msps import service as msps
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 
 NOW = utc_now().replace(microsecond=0)

@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import Engine, update
 
-from nac.clock import utc_now
+from nac.kit.clock import utc_now
 from nac.models import StatusSource
 from pki.issuance import issue_root
 from pki.keys import generate_key

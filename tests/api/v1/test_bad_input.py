@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api import json_input
 from api.errors import install_error_handlers
 from api.json_input import BodyRule, JsonInput, accept_body, check_json, list_body_rules
-from nac.errors import AdmitError, InvalidInput
+from nac.kit.errors import AdmitError, InvalidInput
 from tests.api.app_server import serve_app
 
 ENDPOINTS = "/v1/tenants/alpha/endpoints"

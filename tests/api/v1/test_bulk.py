@@ -10,12 +10,12 @@ from pydantic import ValidationError
 from sqlalchemy import Engine, func, select
 
 from api.v1.bulk import PutEndpoints
-from nac import groups as all_groups
-from nac.db import TenantScope, session_scope
-from nac.ids import TenantId
-from nac.imports import jobs
-from nac.jobs import runner
+from nac.core.jobs import runner
+from nac.inventory import groups as all_groups
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.ids import TenantId
 from nac.models import AuditEntry, Endpoint
+from nac.onboarding.imports import jobs
 from tests.factories.certificates import SEALER
 from tests.statements import counted
 

@@ -5,8 +5,8 @@ import pytest
 from sqlalchemy import Engine, update
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.ids import TenantId
 from nac.models import CoaRequest, RadiusSession, Redecision
 from tests.factories.rows import make_row
 

@@ -4,9 +4,9 @@ import httpx
 import pytest
 from sqlalchemy import Engine
 
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.ids import TenantId
 from nac.models import Endpoint, EndpointEvidence, EndpointSighting
 
 ENDPOINTS = "/v1/tenants/alpha/endpoints"

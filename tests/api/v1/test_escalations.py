@@ -10,13 +10,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import Engine
 
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import Permission
-from nac.db import MspScope, TenantScope, session_scope
-from nac.ids import TenantId
-from nac.jobs import runner
-from nac.jobs import service as jobs
-from nac.secrets import MasterKeyFile, Sealer
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import Permission
+from nac.core.jobs import runner
+from nac.core.jobs import service as jobs
+from nac.kit.db import MspScope, TenantScope, session_scope
+from nac.kit.ids import TenantId
+from nac.kit.secrets import MasterKeyFile, Sealer
 from tests.api.v1.conftest import MakeToken
 from tests.enrolment.conftest import request_der
 from tests.factories.tenancy import Platform

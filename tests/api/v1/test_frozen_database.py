@@ -23,9 +23,9 @@ from api.connections import HttpWithFiles
 from api.enrolment import main as enrolment
 from api.main import create_app
 from api.public import main as public
-from nac.db import MAX_CONNECTIONS
-from nac.ids import TenantId
-from nac.settings import Settings
+from nac.kit.db import MAX_CONNECTIONS
+from nac.kit.ids import TenantId
+from nac.kit.settings import Settings
 from tests.api.app_server import serve_app, settings_of_public
 from tests.api.conftest import publish_all
 from tests.api.test_ocsp import question

@@ -10,11 +10,11 @@ from sqlalchemy.orm import Session
 
 from api import application
 from api.main import create_app
-from nac.accounts.owners import Owner
 from nac.certificates.issuance import SERVER_PROFILE, get_dns_names
 from nac.certificates.server_renewal import expected_server_names
-from nac.db import TenantScope, make_engine, session_scope
-from nac.ids import TenantId
+from nac.core.access.owners import Owner
+from nac.kit.db import TenantScope, make_engine, session_scope
+from nac.kit.ids import TenantId
 from nac.models import Certificate, CertificateAuthority, Site, Tenant
 from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import MakeToken

@@ -8,12 +8,12 @@ import pytest
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
-from nac.accounts.owners import Owner
-from nac.db import TenantScope, session_scope
-from nac.endpoints import service as endpoints
-from nac.ids import TenantId
-from nac.imports import csv_writer
+from nac.core.access.owners import Owner
+from nac.inventory.endpoints import service as endpoints
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.ids import TenantId
 from nac.models import AuditEntry
+from nac.onboarding.imports import csv_writer
 from tests.api.v1.conftest import MakeToken
 from tests.api.v1.test_bulk import assert_sentences, work
 from tests.factories.tenancy import ACTOR
@@ -277,7 +277,7 @@ def test_slow_download_holds_no_transaction(
 def test_preview_rejects_too_many_groups_like_the_import(
     api: httpx.Client, monkeypatch: pytest.MonkeyPatch, form: str, text: str
 ) -> None:
-    monkeypatch.setattr("nac.groups.MAX_NEW_GROUPS", 1)
+    monkeypatch.setattr("nac.inventory.groups.MAX_NEW_GROUPS", 1)
     for is_preview in (True, False):
         answer = give(api, form, text, make_groups=True, dry_run=is_preview)
         assert answer.json()["code"] == "too-many-groups", answer.text

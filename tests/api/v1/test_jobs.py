@@ -7,12 +7,12 @@ import pytest
 from sqlalchemy import Engine
 
 from api.v1 import jobs as routes
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import Permission
-from nac.db import TenantScope, session_scope
-from nac.ids import TenantId
-from nac.jobs import runner, service
-from nac.jobs.runner import SingleTransactionHandler
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import Permission
+from nac.core.jobs import runner, service
+from nac.core.jobs.runner import SingleTransactionHandler
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.ids import TenantId
 from nac.models import Job
 from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import ACTOR

@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from nac.accounts.owners import Owner
-from nac.alarms import service as alarms
-from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
-from nac.ids import TenantId
+from nac.core.access.owners import Owner
+from nac.core.alarms import service as alarms
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.ids import TenantId
 from nac.models import ExportJob
 from tests.api.v1.conftest import MakeToken
 

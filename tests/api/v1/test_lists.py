@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import Engine, insert
 
 from api.v1.paging import SortedPaging
-from nac.accounts.owners import Owner
-from nac.jobs.kinds import JobKind
+from nac.core.access.owners import Owner
+from nac.core.jobs.kinds import JobKind
 from nac.models import Job
 from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import Platform

@@ -1,4 +1,4 @@
-"""Two concurrent changes that lock the same rows: one waits for the other, and both succeed (nac.locking)."""
+"""Two concurrent changes that lock the same rows: one waits for the other, and both succeed (nac.core.locking)."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

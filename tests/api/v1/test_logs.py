@@ -8,10 +8,10 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from api import slow_result_cache
-from nac import log_search
-from nac.clock import utc_now
-from nac.db.base import Base
-from nac.ids import TenantId
+from nac.kit.clock import utc_now
+from nac.kit.db.base import Base
+from nac.kit.ids import TenantId
+from nac.sessions import log_search
 from tests.factories.rows import make_row
 
 TENANT = "/v1/tenants/alpha"

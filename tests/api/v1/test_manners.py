@@ -10,11 +10,11 @@ import psycopg
 import pytest
 from sqlalchemy import Engine
 
-from nac.accounts.owners import Owner
-from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
-from nac.idempotency import service as idempotency
-from nac.ids import TenantId
+from nac.core.access.owners import Owner
+from nac.core.idempotency import service as idempotency
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.ids import TenantId
 from tests.api.v1.conftest import MakeToken
 from tests.postgres import Database
 

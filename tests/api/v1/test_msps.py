@@ -8,17 +8,17 @@ import httpx
 import pytest
 from sqlalchemy import Engine, func, select, update
 
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import permissions_at
-from nac.clock import utc_now
-from nac.db import PersonScope, PlatformScope, session_scope
-from nac.db.base import Base
-from nac.ids import MspId, TenantId
-from nac.members import service as members
+from nac.accounts.members import service as members
+from nac.accounts.people import service as people
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import permissions_at
+from nac.kit.clock import utc_now
+from nac.kit.db import PersonScope, PlatformScope, session_scope
+from nac.kit.db.base import Base
+from nac.kit.ids import MspId, TenantId
 from nac.models import AuditEntry, Tenant
-from nac.msps import service as msps
-from nac.people import service as people
-from nac.tenant_files import tenant_purge
+from nac.onboarding import tenant_purge
+from nac.tenancy.msps import service as msps
 from tests.accounts.conftest import scope_of
 from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import ACTOR, Platform, make_tenant

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import Engine, insert
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.ids import MspId
+from nac.kit.clock import utc_now
+from nac.kit.ids import MspId
 from nac.models import Membership, Person, SignIn, SignOn
 from tests.api.v1.test_lists import walk
 from tests.factories.certificates import Certified

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
-from nac.ids import TenantId
-from nac.jobs import runner
+from nac.core.jobs import runner
+from nac.kit.clock import utc_now
+from nac.kit.ids import TenantId
 from nac.models import AuthLog, PolicyHits
 from nac.policies import replay_jobs
 from tests.factories.certificates import SEALER

@@ -14,10 +14,10 @@ from api import quick_reads
 from api.access import Access, ReadsTenant
 from api.quick_reads import is_quick, use_quick_reads
 from api.v1.routers import ROUTES
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import Permission
-from nac.clock import utc_now
-from nac.db import get_process_engine
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import Permission
+from nac.kit.clock import utc_now
+from nac.kit.db import get_process_engine
 from nac.models import ApiToken
 from tests.factories.tenancy import Platform
 from tests.statements import counted

@@ -11,8 +11,8 @@ from fastapi import FastAPI
 from api.credential_rate_limit import CredentialRateLimit, RateBuckets, hash_credential
 from api.deprecation import DeprecationHeaders, deprecated
 from api.main import create_app
-from nac.accounts.owners import Owner
-from nac.ids import TenantId
+from nac.core.access.owners import Owner
+from nac.kit.ids import TenantId
 from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import Platform

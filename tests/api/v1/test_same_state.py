@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from api.change import Change
-from nac.accounts.owners import Owner
+from nac.core.access.owners import Owner
 from tests.api.v1.conftest import MakeToken
 
 PEOPLE = "/v1/platform/people"

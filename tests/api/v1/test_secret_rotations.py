@@ -7,15 +7,15 @@ import pytest
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
-from nac.accounts.owners import Owner
-from nac.cells import service as cells
-from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
-from nac.errors import Conflict
+from nac.core.access.owners import Owner
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.errors import Conflict
 from nac.models import SecretRotation, SecretSighting, Tenant
-from nac.secret_rotations import expiry
-from nac.secret_rotations import service as rotations
-from nac.tenants import service as tenants
+from nac.tenancy.cells import service as cells
+from nac.tenancy.secret_rotations import expiry
+from nac.tenancy.secret_rotations import service as rotations
+from nac.tenancy.tenants import service as tenants
 from tests.factories.certificates import SIGNING
 
 ROTATION = "/v1/tenants/alpha/radius-secret/rotation"

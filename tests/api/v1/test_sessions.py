@@ -8,10 +8,10 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from api.v1.paging import SortedPaging
-from nac.db import get_process_engine
-from nac.ids import TenantId
+from nac.cellformat.session_class import encode_class
+from nac.kit.db import get_process_engine
+from nac.kit.ids import TenantId
 from nac.models import AuthLog, EndedSession, RadiusSession
-from nac.session_class import encode_class
 from tests.factories.rows import make_row
 from tests.statements import counted
 

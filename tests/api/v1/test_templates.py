@@ -3,8 +3,8 @@
 import httpx
 from sqlalchemy import Engine
 
-from nac.jobs import runner
-from nac.secrets import MasterKeyFile, Sealer
+from nac.core.jobs import runner
+from nac.kit.secrets import MasterKeyFile, Sealer
 from tests.factories.tenancy import Platform
 from tests.templates.conftest import document
 from worker.handlers import JOB_HANDLERS

@@ -12,11 +12,11 @@ import pytest
 from sqlalchemy import Engine, Table, select, text
 
 from api.main import create_app
-from nac.db import PlatformScope, session_scope
-from nac.jobs import runner
-from nac.jobs.runner import MultiTransactionHandler, run_next
+from nac.core.jobs import runner
+from nac.core.jobs.runner import MultiTransactionHandler, run_next
+from nac.kit.db import PlatformScope, session_scope
 from nac.models import AuditEntry, Job
-from nac.tenant_files import file_jobs, writer
+from nac.onboarding.tenant_files import file_jobs, writer
 from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.certificates import SEALER, SIGNING
 from tests.postgres import Database

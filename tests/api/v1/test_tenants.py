@@ -6,9 +6,9 @@ import httpx
 import pytest
 from sqlalchemy import Engine, text
 
-from nac.accounts.owners import Owner
-from nac.cells import service as cells
-from nac.errors import NotLiveYet
+from nac.core.access.owners import Owner
+from nac.kit.errors import NotLiveYet
+from nac.tenancy.cells import service as cells
 from tests.factories.certificates import SEALER
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell

@@ -21,11 +21,11 @@ from api.connections import HttpWithFiles
 from api.enrolment import main as enrolment
 from api.main import create_app
 from api.public import main as public
-from nac.accounts.owners import Owner
-from nac.db import MAX_CONNECTIONS
-from nac.enrolment.secret_text import EnrolmentSecretText
-from nac.ids import TenantId
-from nac.settings import Settings
+from nac.certificates.enrolment.secret_text import EnrolmentSecretText
+from nac.core.access.owners import Owner
+from nac.kit.db import MAX_CONNECTIONS
+from nac.kit.ids import TenantId
+from nac.kit.settings import Settings
 from tests.api.app_server import serve_app, serve_app_on_port, settings_of_public
 from tests.api.v1.conftest import MakeToken
 from tests.factories.certificates import Certified

@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 
 from api.change import compute_etag
 from api.v1.nases import NasDetail
-from nac.accounts.owners import Owner
-from nac.clock import utc_now
-from nac.ids import TenantId
+from nac.core.access.owners import Owner
+from nac.kit.clock import utc_now
+from nac.kit.ids import TenantId
 from nac.models import EndpointSighting, SignIn
 from tests.api.v1.conftest import MakeToken
 from tests.factories.rows import make_row

@@ -4,8 +4,8 @@ import httpx
 import pytest
 from sqlalchemy import Engine, select
 
-from nac.db import TenantScope, session_scope
-from nac.ids import TenantId
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.ids import TenantId
 from nac.models import AuditEntry
 from tests.statements import counted
 

@@ -10,7 +10,7 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import Secret, attribute
-from nac.request_sources import DEMO_ADDRESS
+from nac.kit.request_sources import DEMO_ADDRESS
 from tests.polling import until
 from tests.whole.nas_packets import NasPackets
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from loadtest.tenants import policy_document
-from nac.db import TenantScope, session_scope
+from nac.kit.db import TenantScope, session_scope
 from nac.policies import service as policies
 
 pytestmark = pytest.mark.faults

@@ -15,12 +15,12 @@ import pytest
 
 from loadtest.bench_tenants import ACTOR
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.endpoints import service as endpoints
-from nac.nases import service as nases
-from nac.sites import service as sites
-from nac.tenant_files import tenant_purge
-from nac.tenants import service as tenants_service
+from nac.inventory.endpoints import service as endpoints
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.onboarding import tenant_purge
+from nac.tenancy.nases import service as nases
+from nac.tenancy.sites import service as sites
+from nac.tenancy.tenants import service as tenants_service
 from tests.polling import seconds_until, until
 from tests.whole.conftest import make_tenants
 from tests.whole.nas_packets import NasPackets

@@ -8,9 +8,9 @@ from zlib import crc32
 import pytest
 
 from loadtest.packet import ACCESS_ACCEPT
-from nac.journal.reader import read_tail
-from nac.journal.segment import FRAME, list_segments, segment_path
-from nac.replica import files
+from nac.cellformat.journal.reader import read_tail
+from nac.cellformat.journal.segment import FRAME, list_segments, segment_path
+from nac.cellformat.replica import files
 from tests.polling import seconds_until, until
 from tests.whole.nas_packets import NasPackets
 

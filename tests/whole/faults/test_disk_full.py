@@ -9,8 +9,8 @@ import pytest
 from loadtest.packet import ACCESS_ACCEPT
 from loadtest.radius_client import RadiusClient
 from loadtest.workloads import BENCH_NAS, START, AccountingRequest
-from nac.journal.reader import JournalReader, SegmentPosition
-from nac.journal.segment import JournalFull, JournalWriter, segment_path
+from nac.cellformat.journal.reader import JournalReader, SegmentPosition
+from nac.cellformat.journal.segment import JournalFull, JournalWriter, segment_path
 from tests.journal.journal_contents import numbered
 from tests.polling import seconds_until, until
 from tests.whole.faults.load import REJECT_DELAY_SECONDS

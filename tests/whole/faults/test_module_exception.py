@@ -6,8 +6,8 @@ import lmdb
 import pytest
 
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
-from nac.replica import files, keys
-from nac.replica.records import DATABASES
+from nac.cellformat.replica import files, keys
+from nac.cellformat.replica.records import DATABASES
 from tests.polling import until
 from tests.whole.nas_packets import NasPackets
 

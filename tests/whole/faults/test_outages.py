@@ -5,7 +5,7 @@ import time
 import pytest
 
 from cli.health import reported_at
-from nac.clock import epoch_seconds
+from nac.kit.clock import epoch_seconds
 from tests.polling import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.faults

@@ -8,9 +8,9 @@ from loadtest import packet
 from loadtest.bench_tenants import ACTOR
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, attribute
 from loadtest.workloads import BENCH_NAS, START, STOP, calling_station
-from nac.cells import service as cells
-from nac.db import TenantScope, session_scope
+from nac.kit.db import TenantScope, session_scope
 from nac.policies import service as policies
+from nac.tenancy.cells import service as cells
 from tests.polling import until
 from tests.whole.conftest import make_tenants
 from tests.whole.faults.test_changes import remove

@@ -10,10 +10,10 @@ from loadtest.bench_tenants import BenchTenants, ProvisionedTenant
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, attribute
 from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant
 from loadtest.workloads import BENCH_NAS, calling_station
-from nac.cells import service as cells
-from nac.db import TenantScope, session_scope
+from nac.kit.db import TenantScope, session_scope
 from nac.policies import service as policies
 from nac.policies import site_settings
+from nac.tenancy.cells import service as cells
 from tests.factories.tenancy import ACTOR
 from tests.polling import PATIENCE_SECONDS, until
 from tests.whole.instance import Instance

@@ -7,23 +7,23 @@ from typing import Any
 
 from loadtest.packet import Secret
 from loadtest.radius_client import Target
-from nac.cells import service as cells
+from nac.cellformat.methods import METHODS, MethodOffer
 from nac.certificates import service as certificates
 from nac.certificates.certificate_files import build_pem_files
 from nac.certificates.issuance import issue_client
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.endpoints import service as endpoints
-from nac.groups import USER_GROUPS
-from nac.methods import METHODS, MethodOffer
-from nac.msps import service as msps
-from nac.nases import service as nases
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.groups import USER_GROUPS
+from nac.inventory.users import service as users
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.onboarding.provisioning import provision_tenant
 from nac.policies import service as policies
 from nac.policies import site_settings
-from nac.provisioning import provision_tenant
-from nac.sites import service as sites
-from nac.tenants import service as tenants
-from nac.users import service as users
+from nac.tenancy.cells import service as cells
+from nac.tenancy.msps import service as msps
+from nac.tenancy.nases import service as nases
+from nac.tenancy.sites import service as sites
+from nac.tenancy.tenants import service as tenants
 from tests.polling import PATIENCE_SECONDS, until
 from tests.radius.tenants import ClientFiles
 from tests.whole.installed.wired.switch import IDENTIFIER

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from nac.mac import display_mac
+from nac.kit.mac import display_mac
 from tests.polling import until
 from tests.whole.installed.wired.office import LAB_VLAN, OFFICE_VLAN, document
 

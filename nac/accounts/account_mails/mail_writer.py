@@ -1,0 +1,118 @@
+"""Writes the requested account mails. Runs as admit_worker, in PlatformScope, with one transaction for each mail."""
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from nac.accounts.account_mails import repository
+from nac.accounts.account_mails.mailer import AccountMailer
+from nac.accounts.sign_in import links
+from nac.core.access.owners import Owner
+from nac.core.audit import service as audit
+from nac.core.audit.service import RequestOrigin
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, session_scope
+from nac.kit.errors import DatabaseUnavailable
+from nac.models import AccountMail, Person
+
+_log = logging.getLogger(__name__)
+BATCH_SIZE = 200
+# Maximum password links to one person, from all requests.
+MAX_LINKS_PER_HOUR = 3
+MAX_LINKS_PER_DAY = 6
+# Requests from the person's known browsers count separately, so that others cannot use the limit up.
+MAX_KNOWN_BROWSER_LINKS_PER_DAY = 6
+# Maximum invitations of one owner. Members beyond it get no mail.
+MAX_INVITATIONS_PER_DAY = 100
+# Maximum invitations to one address from all owners. All mails to an address share a limit (nac.core.mail.service);
+# without this one, repeated invitations could block the person's password links.
+MAX_INVITATIONS_PER_ADDRESS = 5
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+_SIGN_IN_ACTOR, _KNOWN_BROWSER_ACTOR = "system:sign-in", "system:sign-in (known browser)"
+
+
+@dataclass(frozen=True, slots=True)
+class AccountMailWriter:
+    letters: AccountMailer
+
+    def write_waiting(self, *, engine: Engine | None = None) -> int:
+        """Write queued mails. Returns the number of requests read."""
+        with session_scope(PlatformScope(), engine=engine) as session:
+            waiting = repository.list_waiting(session, most=BATCH_SIZE)
+        for mail_id in waiting:
+            try:
+                with session_scope(PlatformScope(), engine=engine) as session:
+                    self._write(session, mail_id)
+            except DatabaseUnavailable:
+                raise
+            except Exception:  # house-rule: an error in one mail does not stop the others
+                _log.exception("cannot write account mail %s", mail_id)
+                with session_scope(PlatformScope(), engine=engine) as session:
+                    repository.delete_mail(session, mail_id)
+        return len(waiting)
+
+    def _write(self, session: Session, mail_id: int) -> None:
+        row = repository.lock_mail(session, mail_id)
+        if row is None:
+            return
+        repository.delete_mail(session, mail_id)
+        person = repository.get_person_by_email(session, row.email)
+        if person is None or person.status != "active":
+            return
+        if row.request_id is not None:
+            audit.set_origin(session, RequestOrigin(row.address, row.request_id))
+        if row.kind == "invitation":
+            self._invite(session, row, person)
+        else:
+            self._send_link(session, row, person)
+
+    def _send_link(self, session: Session, row: AccountMail, person: Person) -> None:
+        """Mail a link. A person without a password gets no link, which would bypass their provider."""
+        actor, now = _KNOWN_BROWSER_ACTOR if row.is_known else _SIGN_IN_ACTOR, utc_now()
+        if not person.password_hash:
+            key = f"password-none:{person.id}:{now:%Y-%m-%d}"
+            self.letters.send(session, key, "password-none", person.email, {})
+        elif _may_send_link(session, person, actor, now):
+            made = links.create_link(session, actor=actor, person=person, ends_earlier=False)
+            self.letters.send_link(session, made, address=row.address)
+
+    def _invite(self, session: Session, row: AccountMail, person: Person) -> None:
+        owner = Owner(row.msp_id, row.tenant_id)
+        if not repository.is_member(session, owner, person.id):
+            return
+        most = MAX_INVITATIONS_PER_DAY
+        if repository.count_new_members(session, owner, utc_now() - _DAY, most=most + 1) > most:
+            return
+        if repository.count_invitations(session, person.email, utc_now() - _DAY) >= MAX_INVITATIONS_PER_ADDRESS:
+            return
+        place = repository.get_inviting_owner(session, owner)
+        values = {"place": place.name, "by": _inviter_name(row.actor)}
+        if place.sign_on_id is not None:
+            template = "invited-sign-on"
+            values["link"] = f"{self.letters.portal_url}/v1/sign-on/{place.sign_on_id}/begin"
+        elif person.password_hash:
+            template = "invited-known"
+            values["link"] = self.letters.portal_url
+        else:
+            template = "invited"
+            made = links.create_link(session, actor=row.actor, person=person, ends_earlier=False)
+            values |= self.letters.values_of(made)
+        self.letters.send(session, f"invitation:{row.id}", template, person.email, values)
+
+
+def _inviter_name(actor: str | None) -> str:
+    """Inviter as the mail names it. A token's name is not used because anyone may choose it."""
+    kind, _, name = (actor or "").partition(":")
+    return f"{kind}:{name}" if kind == "person" else "A program"
+
+
+def _may_send_link(session: Session, person: Person, actor: str, now: datetime) -> bool:
+    def count(since: datetime) -> int:
+        return repository.count_links(session, person.id, actor, since)
+
+    if actor == _KNOWN_BROWSER_ACTOR:
+        return count(now - _DAY) < MAX_KNOWN_BROWSER_LINKS_PER_DAY
+    return count(now - _HOUR) < MAX_LINKS_PER_HOUR and count(now - _DAY) < MAX_LINKS_PER_DAY

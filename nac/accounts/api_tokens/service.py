@@ -1,0 +1,244 @@
+"""API tokens of an owner, with permissions and an expiry. The text is shown only once."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any, Literal
+from uuid import UUID
+
+from sqlalchemy import Row
+from sqlalchemy.orm import Session
+
+from nac.accounts.api_tokens import repository
+from nac.accounts.api_tokens.repository import ORDERS as ORDERS
+from nac.accounts.api_tokens.repository import TokenStatus
+from nac.accounts.api_tokens.token_text import TokenText
+from nac.accounts.members import service as members
+from nac.core.access.grants import Grant, Principal, TenantRef, TokenMaker, require_covers, require_may_grant
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import Permission, permissions_at
+from nac.core.audit import service as audit
+from nac.kit.clock import utc_now
+from nac.kit.db.quotas import lock_quota
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import AdmitError, Conflict, InvalidInput, NotFound
+from nac.kit.validation import require_future, require_name
+from nac.models import ApiToken
+
+MAX_LIFETIME = timedelta(days=366)
+# Valid tokens of an owner. More indicate a program that creates tokens and forgets them.
+MAX_TOKENS_PER_OWNER = 200
+# Minimum time between two updates of the last use, so that not every request writes.
+_LAST_USE_INTERVAL = timedelta(minutes=1)
+
+RefusalReason = Literal["unknown", "wrong-secret", "revoked", "expired", "maker-gone"]
+
+
+_PERMISSIONS_BY_NAME = {permission.value: permission for permission in Permission}
+
+
+class TokenNotFound(NotFound):
+    """The token does not exist."""
+
+
+class TokenRefused(AdmitError):
+    """The token is invalid."""
+
+    status = 401
+
+    def __init__(self, why: RefusalReason) -> None:
+        """`why` is for the log; callers do not see it."""
+        super().__init__(remedy="Create a new one, or ask an administrator for one.")
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedToken:
+    row: ApiToken
+    # Full text of the token; it is not stored.
+    text: str = field(repr=False)
+
+
+def create_token(
+    session: Session,
+    *,
+    actor: str,
+    held: Collection[Permission],
+    owner: Owner,
+    name: str,
+    permissions: Iterable[str],
+    expires_at: datetime,
+    maker: TokenMaker | None = None,
+    parent_id: UUID | None = None,
+) -> CreatedToken:
+    """Create a token. Use in the scope of the owner.
+
+    `held` are the caller's permissions, `maker` the responsible person. `parent_id` is the calling token: the new one
+    ends with it at the latest.
+    """
+    name, wanted = require_name(name), parse_permissions(permissions)
+    above = sorted(wanted - permissions_at(owner.level))
+    if above:
+        raise InvalidInput(
+            f"Permissions of a higher level: {', '.join(above)}.", place="permissions", remedy="Remove them."
+        )
+    require_may_grant(held, wanted)
+    now = utc_now()
+    if expires_at > now + MAX_LIFETIME:
+        raise InvalidInput(
+            f"{expires_at:%Y-%m-%d} is more than {MAX_LIFETIME.days} days away.",
+            place="expires_at",
+            remedy=f"Use {now + MAX_LIFETIME:%Y-%m-%d} or earlier.",
+        )
+    require_future(expires_at, place="expires_at")
+    if parent_id is not None:
+        expires_at = min(expires_at, _require_parent_end(repository.lock_token(session, parent_id)))
+    lock_quota(session, "tokens", owner)
+    if repository.count_valid(session, owner, now) >= MAX_TOKENS_PER_OWNER:
+        raise Conflict(f"The limit of {MAX_TOKENS_PER_OWNER} tokens is reached.", remedy="Revoke unused tokens.")
+    text = TokenText.make()
+    row = ApiToken(
+        public_id=text.public_id,
+        secret_sha256=text.digest(),
+        name=name,
+        permissions=sorted(wanted),
+        expires_at=expires_at,
+        created_by=actor,
+        maker_id=maker and maker.person_id,
+        maker=maker and maker.actor,
+        via_msp_id=maker and maker.via.msp_id,
+        via_tenant_id=maker and maker.via.tenant_id,
+        parent_id=parent_id,
+        **owner.columns(),
+    )
+    session.add(row)
+    session.flush()
+    after = {"permissions": row.permissions, "expires_at": expires_at.isoformat()}
+    audit.append(session, actor=actor, action="token.make", target=f"{name} ({text})", after=after, **owner.columns())
+    return CreatedToken(row, text.reveal())
+
+
+def _require_parent_end(parent_ends_at: datetime | None) -> datetime:
+    if parent_ends_at is None:
+        raise TokenRefused("revoked")
+    return parent_ends_at
+
+
+def parse_permissions(names: Iterable[str]) -> frozenset[Permission]:
+    """Permissions with these names. Raises InvalidInput with the unknown ones."""
+    names = set(names)
+    unknown = sorted(names.difference(Permission))
+    if unknown or not names:
+        told = f"Unknown permission {', '.join(unknown)}." if unknown else "At least one permission is required."
+        raise InvalidInput(told, place="permissions")
+    return frozenset(map(Permission, names))
+
+
+@dataclass(frozen=True, slots=True)
+class AuthenticatedToken:
+    # The token as a caller.
+    principal: Principal
+    # Requested tenant; None if it does not exist.
+    tenant: TenantRef | None
+    # Whether the last use was updated, which locks the row until the transaction ends.
+    is_noted: bool
+
+
+def authenticate(
+    session: Session, *, text: TokenText, address: str | None, now: datetime, tenant: str = ""
+) -> AuthenticatedToken:
+    """Check a token. Use in CredentialScope of its public id. `tenant` is a slug or id. Raises TokenRefused."""
+    row = repository.find_for_authentication(session, text.public_id, tenant=tenant)
+    if row is None:
+        raise TokenRefused("unknown")
+    if not text.is_of(row.secret_sha256):
+        raise TokenRefused("wrong-secret")
+    if row.revoked_at is not None:
+        raise TokenRefused("revoked")
+    if row.expires_at <= now:
+        raise TokenRefused("expired")
+    permissions = _effective_permissions(row, row.behind)
+    if not permissions:
+        raise TokenRefused("maker-gone")
+    is_noted = row.last_used_at is None or row.last_used_at <= now - _LAST_USE_INTERVAL
+    if is_noted:
+        repository.update_last_use(session, row.id, now, address)
+    grant = Grant(permissions, msp_id=row.msp_id, tenant_id=row.tenant_id)
+    place = None if row.place_tenant is None else TenantRef(row.place_tenant, row.place_msp, row.is_suspended)
+    principal = Principal(f"token:{row.name} ({text})", (grant,), maker=_build_maker(row), token_id=row.id)
+    return AuthenticatedToken(principal, place, is_noted)
+
+
+# An entity, or only its columns.
+_TokenRow = ApiToken | Row[*tuple[Any, ...]]
+
+
+def _effective_permissions(row: _TokenRow, behind: Sequence[Mapping[str, Any]] | None) -> frozenset[Permission]:
+    """Permissions of the token that its maker still has. Unknown names of other versions are ignored."""
+    given = _known_permissions(tuple(row.permissions))
+    if behind is None:
+        return given
+    held = (members.membership_permissions_at(Owner(row.msp_id, row.tenant_id), **each) for each in behind)
+    return given & frozenset[Permission]().union(*held)
+
+
+@lru_cache
+def _known_permissions(names: tuple[str, ...]) -> frozenset[Permission]:
+    """Permissions with these names; cached because every request needs them."""
+    return frozenset(_PERMISSIONS_BY_NAME[name] for name in names if name in _PERMISSIONS_BY_NAME)
+
+
+def _build_maker(row: _TokenRow) -> TokenMaker | None:
+    if row.maker_id is None or row.maker is None:
+        return None
+    return TokenMaker(row.maker_id, row.maker, Owner(row.via_msp_id, row.via_tenant_id))
+
+
+def get_valid(session: Session, *, owner: Owner, text: TokenText, now: datetime) -> ApiToken | None:
+    """Token with this text, if it belongs to the owner and is valid; otherwise None."""
+    found = repository.get_by_public_id(session, text.public_id)
+    if found is None:
+        return None
+    row, behind = found
+    if (row.msp_id, row.tenant_id) != (owner.msp_id, owner.tenant_id) or not text.is_of(row.secret_sha256):
+        return None
+    return row if row.revoked_at is None and row.expires_at > now and _effective_permissions(row, behind) else None
+
+
+def require_token(session: Session, *, owner: Owner, token_id: UUID, lock: bool = False) -> ApiToken:
+    row = repository.get(session, owner, token_id, lock=lock)
+    if row is None:
+        raise TokenNotFound("This token does not exist.", place="token")
+    return row
+
+
+def revoke_token(
+    session: Session, *, actor: str, held: Collection[Permission], owner: Owner, token_id: UUID
+) -> ApiToken:
+    """Revoke a token and those that it created. Repeating has no effect.
+
+    Raises PermissionMissing if the token has permissions outside `held`.
+    """
+    row = require_token(session, owner=owner, token_id=token_id, lock=True)
+    require_covers(held, _known_permissions(tuple(row.permissions)), what="The token")
+    if row.revoked_at is None:
+        row.revoked_at = utc_now()
+        session.flush()
+        after = {"with_it": repository.revoke_children(session, row.id, row.revoked_at)}
+        target = f"{row.name} ({TokenText.prefix}{row.public_id})"
+        audit.append(session, actor=actor, action="token.revoke", target=target, after=after, **owner.columns())
+    return row
+
+
+def list_tokens(
+    session: Session,
+    *,
+    owner: Owner,
+    span: PageSpan | None = None,
+    text: str = "",
+    statuses: Collection[TokenStatus] = (),
+) -> Sequence[ApiToken]:
+    """List tokens. `text` is a part of the name."""
+    span = span or ORDERS.first()
+    return repository.list_page(session, owner, span=span, text=text, statuses=statuses, now=utc_now())

@@ -1,0 +1,95 @@
+"""Administration of other people's accounts, as the platform. Use in PlatformScope.
+
+A caller who creates a link or resets factors could sign in as that person. They therefore need all permissions that
+the person has anywhere.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from nac.accounts.members import repository as memberships
+from nac.accounts.members import service as members
+from nac.accounts.people import service as people
+from nac.accounts.sign_in import factor_reset, links, repository, sign_ins
+from nac.accounts.sign_in.second_factors import list_second_factors
+from nac.core.access.grants import PermissionMissing
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import Permission
+from nac.kit.db import enter_person
+from nac.models import Membership, Person, SignIn
+
+# Newest sign-ins in the view of an account.
+MAX_SIGN_INS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class AccountOverview:
+    person: Person
+    # Methods in addition to the password.
+    methods: tuple[str, ...]
+    sign_ins: Sequence[SignIn]
+    memberships: Sequence[Membership]
+
+
+def lock_account(session: Session, *, person_id: UUID) -> None:
+    """Lock the account's status until the transaction ends."""
+    # Lock in the same order as changes of members.
+    members.lock_managers(session, owner=Owner())
+    people.lock_person(session, person_id=person_id)
+
+
+def get_account(session: Session, *, person_id: UUID) -> AccountOverview:
+    person = people.require_person(session, person_id=person_id)
+    enter_person(session, person.id)
+    newest = repository.ORDERS.first(MAX_SIGN_INS)
+    return AccountOverview(
+        person,
+        list_second_factors(session, person_id=person.id),
+        repository.list_for_person(session, person.id, sign_ins.valid_clause(), sign_on_id=None, span=newest),
+        [row for row, _, _ in memberships.list_for_person(session, person.id)],
+    )
+
+
+def require_may_manage(session: Session, *, held: Collection[Permission], person_id: UUID) -> Person:
+    """Raise PermissionMissing if the person has permissions that the caller lacks. Raises PersonNotFound."""
+    person = people.require_person(session, person_id=person_id)
+    enter_person(session, person.id)
+    grants = members.list_grants(session, person_id=person.id)
+    more = frozenset[Permission]().union(*(grant.permissions for grant in grants)).difference(held)
+    if more:
+        raise PermissionMissing(
+            f"This person has permissions that you do not have: {', '.join(sorted(more))}.",
+            remedy="Ask an administrator who has all of them.",
+        )
+    return person
+
+
+def update_status(
+    session: Session, *, actor: str, held: Collection[Permission], person_id: UUID, status: str
+) -> Person:
+    """Disable or enable the account. Raises LastManager and as `require_within`."""
+    require_may_manage(session, held=held, person_id=person_id)
+    is_disabled = status == "disabled"
+    if is_disabled:
+        managers = members.lock_managers(session, owner=Owner())
+        managers.require_without(repository.list_membership_ids(session, Owner(), person_id))
+    return people.set_disabled(session, actor=actor, person_id=person_id, disabled=is_disabled)
+
+
+def end_sign_ins(session: Session, *, actor: str, held: Collection[Permission], person_id: UUID) -> None:
+    person = require_may_manage(session, held=held, person_id=person_id)
+    sign_ins.end_all(session, actor=actor, person=person)
+
+
+def reset_factors(session: Session, *, actor: str, held: Collection[Permission], person_id: UUID) -> None:
+    person = require_may_manage(session, held=held, person_id=person_id)
+    factor_reset.reset_factors(session, actor=actor, person=person)
+
+
+def create_link(session: Session, *, actor: str, held: Collection[Permission], person_id: UUID) -> links.CreatedLink:
+    """Create a password link, which invalidates earlier ones."""
+    person = require_may_manage(session, held=held, person_id=person_id)
+    return links.create_link(session, actor=actor, person=person)

@@ -1,0 +1,117 @@
+"""State between the steps of a sign-in, sealed, held by the client, and valid for minutes.
+
+The server stores nothing for unfinished sign-ins. A challenge is spent in the transaction of its success, so that it
+works only once.
+"""
+
+import base64
+import binascii
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
+from uuid import UUID
+
+import msgspec
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from nac.accounts.sign_in_errors import SignInRefused, TooLateToSignIn
+from nac.kit.secrets import SecretsError
+from nac.kit.secrets.sealer import Sealer
+
+MAX_TEXT_LENGTH = 4_000
+
+
+class FactorsNeeded(msgspec.Struct, frozen=True, tag=True):
+    """The password was correct; a second factor must follow."""
+
+    person_id: UUID
+    # Digest of the password hash: a change of the password invalidates the challenge.
+    password_tag: bytes
+
+
+class PasskeyChallenge(msgspec.Struct, frozen=True, tag=True):
+    """An authenticator must sign `nonce`."""
+
+    nonce: bytes
+    # `after` a password, for a signed-in person (`sign_in_id`), or neither to sign in with only a passkey.
+    after: FactorsNeeded | None = None
+    sign_in_id: UUID | None = None
+
+
+class PasskeyRegistration(msgspec.Struct, frozen=True, tag=True):
+    """A new passkey of a signed-in person."""
+
+    nonce: bytes
+    sign_in_id: UUID
+
+
+class SignOnChallenge(msgspec.Struct, frozen=True, tag=True):
+    """The browser is at the provider."""
+
+    sign_on_id: UUID
+    state: str
+    nonce: str
+    code_verifier: str
+    # Digest of the settings at the start.
+    settings_tag: bytes
+    # Path to redirect to on success.
+    next: str
+    # Path to redirect to with an error code; "" to show the error.
+    on_error: str = ""
+
+
+class KnownDevice(msgspec.Struct, frozen=True, tag=True):
+    """A known browser of a person."""
+
+    email_tag: bytes
+    device_id: bytes
+
+
+Kind = TypeVar("Kind", FactorsNeeded, PasskeyChallenge, PasskeyRegistration, SignOnChallenge, KnownDevice)
+
+
+class _SealedChallenge(msgspec.Struct, frozen=True):
+    expires_at: datetime
+    content: msgspec.Raw
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedChallenge(Generic[Kind]):
+    content: Kind
+    expires_at: datetime
+    digest: bytes = field(repr=False)
+
+    def spend(self, session: Session) -> None:
+        """Spend the challenge. Raises SignInRefused if it was spent before; roll back then. Works in any scope."""
+        if not session.scalar(select(func.spend_challenge(self.digest, self.expires_at))):
+            raise SignInRefused(remedy="Start again.")
+
+
+class ChallengeSealer:
+    def __init__(self, sealer: Sealer) -> None:
+        self._sealer = sealer
+
+    def make(self, content: Kind, *, now: datetime, good_for: timedelta) -> str:
+        sealed = _SealedChallenge(now + good_for, msgspec.Raw(msgspec.msgpack.encode(content)))
+        octets = self._sealer.seal(msgspec.msgpack.encode(sealed), _context(type(content)))
+        return base64.urlsafe_b64encode(octets).decode().rstrip("=")
+
+    def read(self, kind: type[Kind], text: str, *, now: datetime) -> OpenedChallenge[Kind]:
+        """Open a challenge. Raises SignInRefused if it is invalid, of another kind or expired."""
+        try:
+            if len(text) > MAX_TEXT_LENGTH:
+                raise ValueError
+            octets = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
+            sealed = msgspec.msgpack.decode(self._sealer.open(octets, _context(kind)), type=_SealedChallenge)
+            content = msgspec.msgpack.decode(sealed.content, type=kind)
+        except (binascii.Error, ValueError, SecretsError, msgspec.DecodeError) as exc:
+            raise SignInRefused(remedy="Start again.") from exc
+        if sealed.expires_at <= now:
+            raise TooLateToSignIn(remedy="Start again.")
+        return OpenedChallenge(content, sealed.expires_at, hashlib.sha256(octets).digest())
+
+
+def _context(kind: type) -> str:
+    return f"sign-in:{kind.__name__}"

@@ -1,0 +1,81 @@
+"""Links that set a password, for new members and forgotten passwords. Only the person may see the text."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sqlalchemy.orm import Session
+
+from nac.accounts.people import service as people
+from nac.accounts.sign_in import repository, sign_ins
+from nac.accounts.sign_in.secret_texts import LinkText
+from nac.accounts.sign_in_errors import LinkRefused
+from nac.core.audit import service as audit
+from nac.kit.clock import utc_now
+from nac.kit.db import become_person
+from nac.models import PasswordLink, Person
+
+RESET_LIFETIME = timedelta(hours=1)
+INVITATION_LIFETIME = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedLink:
+    public_id: str
+    email: str
+    expires_at: datetime
+    text: str = field(repr=False)
+
+
+def create_link(session: Session, *, actor: str, person: Person, ends_earlier: bool = True) -> CreatedLink:
+    """Create a link; without a password it lasts longer. Use in PersonScope, or as admit_worker in PlatformScope.
+
+    `ends_earlier` invalidates earlier links. Do not set it for public requests: anyone could invalidate a link that the
+    person has just received.
+    """
+    now = utc_now()
+    if ends_earlier:
+        repository.spend_links(session, person.id, now)
+    text = LinkText.make()
+    good_for = RESET_LIFETIME if person.password_hash else INVITATION_LIFETIME
+    row = PasswordLink(
+        public_id=text.public_id,
+        secret_sha256=text.digest(),
+        person_id=person.id,
+        created_by=actor,
+        expires_at=now + good_for,
+    )
+    session.add(row)
+    session.flush()
+    after = {"expires_at": row.expires_at.isoformat()}
+    audit.append(session, actor=actor, action="password-link.make", target=person.email, after=after)
+    return CreatedLink(row.public_id, person.email, row.expires_at, text.reveal())
+
+
+def require_valid_link(session: Session, *, text: LinkText) -> PasswordLink:
+    """Check a link without using it. Use in CredentialScope of the public id. Raises LinkRefused."""
+    found = repository.get_link(session, text.public_id)
+    if found is None or not text.is_of(found.secret_sha256) or not _is_valid(found):
+        raise LinkRefused(remedy="Request a new one.")
+    return found
+
+
+def _is_valid(row: PasswordLink) -> bool:
+    return row.used_at is None and row.expires_at > utc_now()
+
+
+def set_password(session: Session, *, text: LinkText, password: str) -> Person:
+    """Set the password and end all sign-ins. Use in CredentialScope of the public id. Raises LinkRefused."""
+    found = require_valid_link(session, text=text)
+    become_person(session, found.person_id)
+    # Read it again with a lock: a concurrent request finds the link used.
+    row = repository.get_link(session, text.public_id, lock=True)
+    if row is None or not _is_valid(row):
+        raise LinkRefused(remedy="Request a new one.")
+    person = people.require_person(session, person_id=row.person_id)
+    if person.status != "active":
+        raise LinkRefused(remedy="Request a new one.")
+    actor = sign_ins.name_actor(person.email, None)
+    people.set_password(session, actor=actor, person_id=person.id, password=password)
+    repository.spend_links(session, person.id, utc_now())
+    sign_ins.end_all(session, actor=actor, person=person)
+    return person

@@ -1,0 +1,109 @@
+"""Sign-in rules of an owner: two factors, or only single sign-on. Use in the scope of the owner."""
+
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from nac.accounts.members import service as members
+from nac.accounts.sign_in import repository
+from nac.accounts.sign_in.sign_ins import SignedInPerson
+from nac.accounts.sign_in_errors import SecondFactorNeeded, SignOnNotProven
+from nac.accounts.sign_ons import repository as sign_ons
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import PermissionLevel
+from nac.core.audit import service as audit
+from nac.kit.errors import Conflict, InvalidInput
+from nac.kit.ids import MspId, TenantId
+from nac.models import Person, SignIn, SignInRule
+
+
+def get_rule(session: Session, *, owner: Owner, lock: bool = False) -> SignInRule:
+    """The owner's rules, or the default. `lock` locks them until the transaction ends."""
+    if lock:
+        sign_ons.lock_owner(session, owner)
+    row = session.scalar(select(SignInRule).where(owner.owns(SignInRule)).execution_options(populate_existing=True))
+    return row if row is not None else SignInRule(two_factors=False, sign_on_only=False, **owner.columns())
+
+
+def get_local_email(session: Session, row: SignInRule) -> str | None:
+    """Address of the member who can sign in without single sign-on; None without one."""
+    return session.scalar(select(Person.email).where(Person.id == row.local_person_id)) if row.local_person_id else None
+
+
+def _get_or_create(session: Session, owner: Owner) -> SignInRule:
+    """Create the rules if they do not exist, and lock them."""
+    session.execute(insert(SignInRule).values(**owner.columns()).on_conflict_do_nothing())
+    query = select(SignInRule).where(owner.owns(SignInRule)).with_for_update()
+    return session.scalars(query.execution_options(populate_existing=True)).one()
+
+
+def update_rule(
+    session: Session,
+    *,
+    actor: str,
+    owner: Owner,
+    two_factors: bool,
+    by: SignedInPerson | None,
+    sign_on_only: bool | None = None,
+    local_account: str | None = None,
+) -> SignInRule:
+    """Change the rules. `by` is the caller's sign-in, None for a token. `local_account` "" removes it; None keeps.
+
+    Raises SecondFactorNeeded if the caller would lose access, and SignOnNotProven if all members could.
+    """
+    if two_factors and by is not None and not by.has_two_factors:
+        raise SecondFactorNeeded("You would lose access yourself.", remedy="Sign in with two factors first.")
+    sign_ons.lock_owner(session, owner)
+    row = _get_or_create(session, owner)
+    before = _audit_values(session, row)
+    if local_account is not None:
+        row.local_person_id = _require_local_account(session, owner, local_account) if local_account else None
+    if sign_on_only and not row.sign_on_only:
+        _require_proven(session, owner)
+    row.two_factors = two_factors
+    row.sign_on_only = row.sign_on_only if sign_on_only is None else sign_on_only
+    session.flush()
+    after = _audit_values(session, row)
+    if before != after:
+        action, where = "sign-in-rules.change", owner.columns()
+        audit.append(session, actor=actor, action=action, target="sign-in", before=before, after=after, **where)
+    return row
+
+
+def _audit_values(session: Session, row: SignInRule) -> dict[str, Any]:
+    email = get_local_email(session, row)
+    return {"two_factors": row.two_factors, "sign_on_only": row.sign_on_only, "local_account": email}
+
+
+def _require_local_account(session: Session, owner: Owner, email: str) -> UUID:
+    """Id of a member who has signed in and has two factors. Raises InvalidInput."""
+    found = members.get_by_email(session, owner=owner, email=email.strip().lower())
+    if found is None or found.membership.accepted_at is None:
+        raise InvalidInput("This is not a member who has signed in.", place="local_account")
+    if not session.scalar(select(func.has_two_factors(found.person.id))):
+        remedy = "The person must add an authenticator app or a passkey first."
+        raise InvalidInput("This account has only one factor.", place="local_account", remedy=remedy)
+    return found.person.id
+
+
+def _require_proven(session: Session, owner: Owner) -> None:
+    """Require that a manager of members has signed in with the provider's current settings. Raises SignOnNotProven."""
+    if owner.level is PermissionLevel.PLATFORM:
+        raise InvalidInput("The platform has no single sign-on.", place="sign_on_only")
+    sign_on = sign_ons.get(session, owner)
+    if sign_on is None:
+        raise Conflict("Single sign-on is not set up.", place="sign_on_only", remedy="Set it up first.")
+    managers = members.lock_managing_people(session, owner=owner)
+    came = select(SignIn.person_id).where(SignIn.sign_on_id == sign_on.id, SignIn.created_at >= sign_on.updated_at)
+    if managers.isdisjoint(session.scalars(came)):
+        raise SignOnNotProven(
+            place="sign_on_only", remedy="Sign in with it as a member who can manage members, then try again."
+        )
+
+
+def wants_two_factors(session: Session, *, msp_id: MspId | None, tenant_id: TenantId | None) -> bool:
+    """Whether the platform, the MSP or the tenant requires two factors. Works in any scope."""
+    return repository.wants_two_factors(session, msp_id, tenant_id)

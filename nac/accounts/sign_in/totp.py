@@ -1,0 +1,81 @@
+"""Codes of an authenticator app (RFC 6238): six digits, 30 s, SHA-1, which all apps support. Each works once."""
+
+import hmac
+from datetime import datetime
+from uuid import UUID
+
+import pyotp
+from sqlalchemy.orm import Session
+
+from nac.accounts.sign_in import repository
+from nac.accounts.sign_in_errors import SignInRefused, TotpIsThere
+from nac.core.audit import service as audit
+from nac.kit.errors import NotFound
+from nac.kit.sealing import Seal, Unseal
+from nac.models import Person, Totp
+
+_ISSUER = "Admit"
+_STEP_SECONDS = 30
+# Tolerated steps, for inaccurate clocks and the time to type (RFC 6238 5.2).
+_WINDOW = 1
+
+
+def create_totp(session: Session, *, person: Person, seal: Seal) -> pyotp.TOTP:
+    """Create a secret, which `confirm` activates. Use in PersonScope. Raises TotpIsThere."""
+    row = repository.get_totp(session, person.id)
+    if row is not None and row.confirmed_at is not None:
+        raise TotpIsThere(remedy="Remove it first.")
+    totp = pyotp.TOTP(pyotp.random_base32(), name=person.email, issuer=_ISSUER)
+    sealed = seal(totp.secret.encode(), _context(person.id))
+    if row is None:
+        session.add(Totp(person_id=person.id, secret_sealed=sealed))
+    else:
+        row.secret_sealed, row.last_step = sealed, 0
+    session.flush()
+    return totp
+
+
+def confirm_totp(session: Session, *, actor: str, person: Person, code: str, unseal: Unseal, now: datetime) -> None:
+    row = repository.get_totp(session, person.id)
+    if row is None:
+        raise NotFound("No authenticator app is being added.", remedy="Start again.")
+    if row.confirmed_at is not None:
+        raise TotpIsThere(remedy="Remove it first.")
+    if not _use_matching_step(session, row, code, unseal, now):
+        raise SignInRefused("Wrong code.", place="code", remedy="Check the clock of the device.")
+    session.refresh(row)
+    row.confirmed_at = now
+    session.flush()
+    audit.append(session, actor=actor, action="totp.add", target=person.email)
+
+
+def use_totp_code(session: Session, *, person_id: UUID, code: str, unseal: Unseal, now: datetime) -> bool:
+    """Use a code. Returns whether it is current and unused. Use in PersonScope."""
+    row = repository.get_totp(session, person_id)
+    return row is not None and row.confirmed_at is not None and _use_matching_step(session, row, code, unseal, now)
+
+
+def delete_totp(session: Session, *, actor: str, person: Person) -> None:
+    row = repository.get_totp(session, person.id)
+    if row is None:
+        return
+    session.delete(row)
+    session.flush()
+    if row.confirmed_at is not None:
+        audit.append(session, actor=actor, action="totp.remove", target=person.email)
+
+
+def _use_matching_step(session: Session, row: Totp, code: str, unseal: Unseal, now: datetime) -> bool:
+    totp = pyotp.TOTP(unseal(row.secret_sealed, _context(row.person_id)).decode())
+    typed = "".join(code.split()).encode(errors="replace")
+    this = int(now.timestamp()) // _STEP_SECONDS
+    steps = [
+        step
+        for step in range(this - _WINDOW, this + _WINDOW + 1)
+        if hmac.compare_digest(totp.at(step * _STEP_SECONDS).encode(), typed)
+    ]
+    return bool(steps) and repository.use_totp_step(session, row.person_id, max(steps))
+
+
+def _context(person_id: UUID) -> str:
+    return f"totp:{person_id}"

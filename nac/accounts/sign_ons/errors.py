@@ -1,0 +1,53 @@
+"""Errors of single sign-on. Pages can show their codes; docs/how-to/sign-in.md lists them."""
+
+from nac.kit.errors import AdmitError, Unavailable
+
+
+class ProviderUnavailable(Unavailable):
+    """The provider is unavailable or sent an invalid response."""
+
+
+class ProviderRefused(AdmitError):
+    """Single sign-on failed."""
+
+    status = 403
+
+
+class ProviderDenied(ProviderRefused):
+    """The provider denied access, or you did not consent."""
+
+
+class ClientRefused(ProviderRefused):
+    """The provider rejected Admit's request."""
+
+
+class CodeRefused(ProviderRefused):
+    """The provider rejected its own code."""
+
+
+class WrongProvider(ProviderRefused):
+    """The response comes from another provider."""
+
+
+class IdTokenNotValid(ProviderRefused):
+    """The provider's id_token is invalid."""
+
+
+class EmailMissing(ProviderRefused):
+    """The provider sent no e-mail address."""
+
+
+class EmailNotVerified(ProviderRefused):
+    """The provider did not verify the e-mail address."""
+
+
+class NoMemberHere(ProviderRefused):
+    """You are not a member here."""
+
+
+class OwnerSuspended(ProviderRefused):
+    """The MSP of this provider is suspended."""
+
+
+class AnotherSubject(ProviderRefused):
+    """The provider used another account for this person before."""

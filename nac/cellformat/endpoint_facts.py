@@ -1,0 +1,64 @@
+"""Attributes of conditions that describe a device regardless of approval: vendor, profile, posture.
+
+The module reads only what a policy needs. The worker uses the same table for groups by rule.
+"""
+
+from collections.abc import Callable, Mapping
+
+from nac.cellformat.packet_values import Values
+from nac.cellformat.replica.records import EndpointRecord
+
+# Names of values from an MDM, a scanner or a script.
+POSTURE_PREFIXES = ("mdm.", "posture.")
+
+_DAY_SECONDS = 86_400
+
+
+def _first_seen_age(endpoint: EndpointRecord, now_seconds: int) -> int | None:
+    return max(0, now_seconds - endpoint.first_seen) // _DAY_SECONDS if endpoint.first_seen else None
+
+
+# (record, epoch seconds) -> value; None or "" if unknown.
+_FACT_READERS: Mapping[str, Callable[[EndpointRecord, int], str | int | None]] = {
+    "endpoint.vendor": lambda endpoint, _: endpoint.vendor,
+    "endpoint.profile": lambda endpoint, _: endpoint.profile,
+    "endpoint.profile.confidence": lambda endpoint, _: endpoint.confidence or None,
+    "endpoint.os": lambda endpoint, _: endpoint.os,
+    "endpoint.first_seen_age": _first_seen_age,
+}
+FACT_NAMES = frozenset(_FACT_READERS)
+# Attributes that change with time.
+TIME_DEPENDENT_FACTS = frozenset(("endpoint.first_seen_age",))
+
+
+def is_endpoint_attribute(name: str) -> bool:
+    """Return whether this module provides the engine's attribute `name`."""
+    return name in _FACT_READERS or name.startswith(POSTURE_PREFIXES)
+
+
+def get_endpoint_value(endpoint: EndpointRecord, name: str, now_seconds: int) -> Values:
+    """Return the engine's attribute `name`; () if unknown or expired."""
+    find = _FACT_READERS.get(name)
+    if find is not None:
+        found = find(endpoint, now_seconds)
+        return () if found in (None, "") else (found,)
+    stored = endpoint.posture.get(name)
+    if stored is None:
+        return ()
+    value, until = stored
+    return () if 0 < until <= now_seconds else (value,)
+
+
+def build_device_facts(endpoint: EndpointRecord, now_seconds: int, *, known: bool) -> dict[str, Values]:
+    """Return all attributes of a device with a record; `known` if it is approved."""
+    facts = {
+        name: found
+        for name in (*FACT_NAMES, *endpoint.posture)
+        if (found := get_endpoint_value(endpoint, name, now_seconds))
+    }
+    if groups := endpoint.groups + endpoint.rule_groups if known else endpoint.rule_groups:
+        facts["endpoint.group"] = groups
+    if known:
+        facts["endpoint.name"] = (endpoint.name,)
+        facts |= {f"endpoint.attribute.{name}": (value,) for name, value in endpoint.attributes.items()}
+    return facts

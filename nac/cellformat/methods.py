@@ -1,0 +1,77 @@
+"""Authentication methods and TLS versions that a tenant can offer, by their names in policies and logs."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from nac.engine.attributes import ATTRIBUTE_CATALOGUE
+from nac.kit.errors import InvalidInput
+
+METHODS = ATTRIBUTE_CATALOGUE["method"].choices
+TLS_VERSIONS = ("1.2", "1.3")
+
+# Methods that are not offered by default, with a warning for the tenant.
+METHOD_RISKS = {
+    "peap-mschapv2": (
+        "An attacker who imitates the network can test PEAP passwords offline, unless every device"
+        " verifies the server's certificate and name. Most do not. Prefer EAP-TLS, or EAP-TTLS with a"
+        " profile that verifies them."
+    ),
+    "mschapv1": "MS-CHAP version 1 does not authenticate the server, and its DES keys can be broken within hours.",
+}
+DEFAULT_METHODS = tuple(name for name in METHODS if name not in METHOD_RISKS)
+DEFAULT_TLS_VERSIONS = TLS_VERSIONS
+
+# Names for several methods.
+_METHOD_FAMILIES = {"eap-ttls": ("eap-ttls-pap", "eap-ttls-mschapv2")}
+
+
+class MethodOffer(NamedTuple):
+    """Settings of a tenant; None leaves a value unchanged."""
+
+    methods: tuple[str, ...] | None
+    tls_versions: tuple[str, ...] | None
+
+
+def parse_offer(*, methods: str | None, tls_versions: str | None) -> MethodOffer:
+    """Parse "eap-tls,mab" and "1.2,1.3"; "eap-ttls" means both inner methods.
+
+    Raises InvalidInput with all unknown names.
+    """
+    mistakes: list[InvalidInput] = []
+    names = (
+        None
+        if methods is None
+        else [name for word in _split_words(methods) for name in _METHOD_FAMILIES.get(word, (word,))]
+    )
+    offer = MethodOffer(
+        _pick_known(names, METHODS, "methods", mistakes),
+        _pick_known(
+            None if tls_versions is None else _split_words(tls_versions), TLS_VERSIONS, "tls_versions", mistakes
+        ),
+    )
+    if len(mistakes) > 1:
+        raise InvalidInput(" ".join(map(str, mistakes)))
+    if mistakes:
+        raise mistakes[0]
+    return offer
+
+
+def list_risks(methods: Iterable[str]) -> list[str]:
+    """Return the warnings for methods."""
+    return [METHOD_RISKS[method] for method in methods if method in METHOD_RISKS]
+
+
+def _split_words(text: str) -> list[str]:
+    return [word for word in (part.strip().lower() for part in text.split(",")) if word]
+
+
+def _pick_known(
+    asked: Sequence[str] | None, known: Sequence[str], place: str, mistakes: list[InvalidInput]
+) -> tuple[str, ...] | None:
+    if asked is None:
+        return None
+    unknown = [word for word in asked if word not in known]
+    if unknown or not asked:
+        what = f"Unknown: {', '.join(map(repr, unknown))}." if unknown else "At least one is required."
+        mistakes.append(InvalidInput(what, place=place, remedy=f"Use one or more of: {', '.join(known)}."))
+    return tuple(choice for choice in known if choice in asked)

@@ -1,0 +1,125 @@
+"""Attributes of conditions that depend only on the packet: `radius.<Name>`, and values derived from some.
+
+The module reads only what a policy needs, for every packet; the agent reads all of them for the decision log. Both use
+this table, so a replay sees the same values as the decision.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Protocol
+
+from nac.kit.mac import called_station_ssid, is_random_mac
+
+Pairs = tuple[tuple[str, str], ...]
+Values = tuple[str | int | bool, ...]
+
+# Names of credentials, including vendors' own. They are hidden from rules and logs. EAP-Key-Name only identifies a key.
+# The raw names are User-Password, CHAP-Password and undecodable Microsoft attributes.
+_CREDENTIAL = re.compile(
+    r"passw|passphrase|secret|psk|pmk|msk|token|eapol|md5-?key|-pass$|mmgpass|-rk$|key(-\d+)?$|keys$|(^|-)otp(-|$)"
+    # Interception by order of a court, which vendors hide on the wire as they do secrets.
+    r"|-li-|-med-(dev|ip|port)|patron"
+    r"|^chap-|^ms-chap|^arap-|^digest-response$|^attr-(2|3|26\.311)(\.|$)",
+    re.IGNORECASE,
+)
+# Attributes of transport or of radiusd, useless to rules and the decision log.
+_PRIVATE = frozenset(
+    (
+        "EAP-Message",
+        "Message-Authenticator",
+        "State",
+        "Proxy-State",
+        "Module-Failure-Message",
+        "EAP-Type",
+        "EAP-Session-Resumed",
+    )
+)
+_OWN_PREFIXES = ("Admit-", "TLS-", "Tmp-")
+_PREFIX = "radius."
+# Limits the cache, because an attacker can invent names.
+_MAX_NAMES = 5_000
+
+
+class Packet(Protocol):
+    """`pairs` in order, and values parsed from them ("" if missing)."""
+
+    @property
+    def pairs(self) -> Pairs: ...
+    @property
+    def mac(self) -> str: ...
+    @property
+    def nas_identifier(self) -> str: ...
+    @property
+    def nas_address(self) -> str: ...
+
+
+@lru_cache(maxsize=_MAX_NAMES)
+def is_recordable(name: str) -> bool:
+    """Return whether the attribute can be stored: it comes from the packet and is not a credential."""
+    return not name.startswith("Admit-") and _CREDENTIAL.search(name) is None
+
+
+@lru_cache(maxsize=_MAX_NAMES)
+def is_visible(name: str) -> bool:
+    """Return whether rules and the decision log see the attribute."""
+    return is_recordable(name) and name not in _PRIVATE and not name.startswith(_OWN_PREFIXES)
+
+
+def visible_pairs(pairs: Pairs) -> Pairs:
+    """Return the attributes that rules and the decision log see."""
+    return tuple([pair for pair in pairs if is_visible(pair[0])])
+
+
+def get_values(pairs: Pairs, name: str) -> tuple[str, ...]:
+    """Return all values of an attribute, in order."""
+    return tuple([value for found, value in pairs if found == name])
+
+
+def _ssid(packet: Packet) -> str:
+    called = get_values(packet.pairs, "Called-Station-Id")
+    return called_station_ssid(called[0]) if called else ""
+
+
+_DERIVED: Mapping[str, Callable[[Packet], Values]] = {
+    "mac": lambda packet: (packet.mac,),
+    "mac.random": lambda packet: (is_random_mac(packet.mac),) if packet.mac else (),
+    "ssid": lambda packet: (_ssid(packet),),
+    "nas.identifier": lambda packet: (packet.nas_identifier,),
+    "nas.address": lambda packet: (packet.nas_address,),
+    "nas.port_type": lambda packet: get_values(packet.pairs, "NAS-Port-Type"),
+}
+
+
+def is_packet_attribute(name: str) -> bool:
+    """Return whether this module provides the engine's attribute `name`."""
+    return name in _DERIVED or name.startswith(_PREFIX)
+
+
+def packet_attribute_name(name: str) -> str:
+    """Return the packet's attribute behind the engine's attribute `name`; "" if it is derived."""
+    return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else ""
+
+
+def packet_value(packet: Packet, name: str) -> Values:
+    """Return the engine's attribute `name`; () if the packet lacks it or rules must not see it."""
+    derived = _DERIVED.get(name)
+    if derived is not None:
+        found = derived(packet)
+        return () if found == ("",) else found
+    attribute = name.removeprefix(_PREFIX)
+    return get_values(packet.pairs, attribute) if is_visible(attribute) else ()
+
+
+def packet_values(packet: Packet) -> dict[str, Values]:
+    """Return all attributes of the packet."""
+    values: dict[str, Values] = {}
+    for name, value in packet.pairs:
+        if is_visible(name):
+            key = _PREFIX + name
+            values[key] = (*values[key], value) if key in values else (value,)
+    for name in _DERIVED:
+        found = packet_value(packet, name)
+        if found:
+            values[name] = found
+    return values

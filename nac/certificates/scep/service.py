@@ -1,0 +1,228 @@
+"""SCEP requests: decryption, checks, and a certificate or a failure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import cast
+from uuid import UUID
+
+from cryptography import x509
+from sqlalchemy.orm import Session
+
+from nac.certificates import repository as certificates
+from nac.certificates.enrolment.certificate_enrolment import enrol, renew, require_renewable, resolve_names
+from nac.certificates.enrolment.secret_text import EnrolmentSecretText
+from nac.certificates.issuance import ClientProfile, issue_client
+from nac.certificates.scep import repository
+from nac.certificates.scep.errors import ScepMessageDamaged, ScepRefused
+from nac.certificates.scep.webhook_client import Permit
+from nac.certificates.signing import SigningContext
+from nac.kit.ids import TenantId
+from nac.models import Certificate, EnrolmentSecret, ScepTransaction
+from pki import scep
+from pki.cms_envelopes import Envelope, Recipient, find_recipient, open_envelope, read_envelope
+from pki.errors import AlgorithmRefused, KeyNotAllowed, PkiError
+from pki.keys import is_same_public_key, public_key_digest
+from pki.signing_requests import SigningRequest, read_signing_request
+
+# One message for all failures between envelope and inner signature. Otherwise an attacker could learn about a captured
+# envelope by modifying it.
+_UNREADABLE_ENVELOPE = "The envelope cannot be decrypted or has no valid certificate request."
+
+
+@dataclass(frozen=True, slots=True)
+class AddressedMessage:
+    """A verified message and the registration authority that responds to it."""
+
+    message: scep.ScepRequest
+    responder: scep.ScepResponder
+    envelope: Envelope
+    recipient: Recipient
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedMessage:
+    """Content of the envelope of a PKCSReq or RenewalReq."""
+
+    message: scep.ScepRequest
+    # PKCS#10, DER.
+    certificate_request: bytes
+    signing_request: SigningRequest
+    challenge: str = field(repr=False)
+
+    @property
+    def public_key_sha256(self) -> bytes:
+        return public_key_digest(self.signing_request.public_key)
+
+
+def build_scep_url(public_url: str, slug: str) -> str:
+    """Return the enrolment URL of a tenant."""
+    return f"{public_url}/scep/{slug}"
+
+
+def read_message(data: bytes) -> scep.ScepRequest:
+    """Parse a message. Raises ScepMessageDamaged if no SCEP response is possible."""
+    try:
+        return scep.read_request(data)
+    except PkiError as exc:
+        raise ScepMessageDamaged(str(exc), place="message") from exc
+
+
+def address_message(message: scep.ScepRequest, responders: Sequence[scep.ScepResponder]) -> AddressedMessage:
+    """Verify the message and find the responder that it is encrypted to. Raises ScepRefused."""
+    try:
+        message.require_proven()
+        envelope = read_envelope(message.envelope)
+        for responder in responders:
+            if recipient := find_recipient(envelope, responder.certificate):
+                return AddressedMessage(message, responder, envelope, recipient)
+    except AlgorithmRefused as exc:
+        raise ScepRefused("badAlg", str(exc)) from exc
+    except PkiError as exc:
+        raise ScepRefused("badMessageCheck", str(exc)) from exc
+    raise ScepRefused(
+        "badMessageCheck", "The envelope is for another registration authority. Fetch the current one with GetCACert."
+    )
+
+
+def open_message(addressed: AddressedMessage) -> OpenedMessage:
+    """Open a PKCSReq or RenewalReq. Raises ScepRefused."""
+    message = addressed.message
+    try:
+        content = open_envelope(addressed.envelope, addressed.recipient, addressed.responder.key)
+        signing_request = read_signing_request(content)
+        challenge = scep.read_challenge(content)
+    except (AlgorithmRefused, KeyNotAllowed) as exc:
+        raise ScepRefused("badAlg", str(exc)) from exc
+    except PkiError as exc:
+        raise ScepRefused("badMessageCheck", _UNREADABLE_ENVELOPE) from exc
+    first = message.message_type == "PKCSReq"
+    if first and not is_same_public_key(signing_request.public_key, message.signer.public_key()):
+        # A copied envelope, or a renewal sent as a first enrolment.
+        raise ScepRefused("badMessageCheck", "The message is not signed with the key of its certificate request.")
+    return OpenedMessage(message, content, signing_request, challenge)
+
+
+def find_issued_certificate(
+    session: Session, *, tenant_id: TenantId, opened: OpenedMessage, renews_id: UUID | None = None
+) -> x509.Certificate | None:
+    """Return the certificate of an earlier identical request. Raises ScepRefused if it is no longer valid.
+
+    Locks the key until the transaction ends.
+    """
+    if not certificates.is_key_certified(session, tenant_id, opened.public_key_sha256):
+        return None
+    row = repository.find_certificate(
+        session,
+        tenant_id,
+        transaction_id=opened.message.transaction_id,
+        public_key_sha256=opened.public_key_sha256,
+        renews_id=renews_id,
+    )
+    return None if row is None else _require_usable(row)
+
+
+def _require_usable(row: Certificate) -> x509.Certificate:
+    if row.status != "valid" or row.certificate_der is None:
+        raise ScepRefused("badRequest", f"The certificate of this transaction is {row.status}. Enrol with a new key.")
+    return x509.load_der_x509_certificate(row.certificate_der)
+
+
+def poll_certificate(session: Session, *, tenant_id: TenantId, message: scep.ScepRequest) -> x509.Certificate:
+    """Return the certificate of a transaction to the holder of its key (CertPoll, RFC 8894 3.3.3). Raises
+    ScepRefused."""
+    row = repository.find_newest_certificate(
+        session,
+        tenant_id,
+        transaction_id=message.transaction_id,
+        public_key_sha256=public_key_digest(message.signer.public_key()),
+    )
+    if row is None:
+        raise ScepRefused("badCertId", "This transaction has no certificate.")
+    return _require_usable(row)
+
+
+def is_own_challenge(challenge: str) -> bool:
+    """Whether the challenge has Admit's format; others are for the tenant's webhook."""
+    return EnrolmentSecretText.parse(challenge) is not None
+
+
+def split_challenge(challenge: str) -> tuple[str, str]:
+    """Split an Admit challenge into name and secret. Another challenge yields empty strings, which are safe to log."""
+    token = EnrolmentSecretText.parse(challenge)
+    return (token.public_id, token.secret) if token else ("", "")
+
+
+def enrol_with_secret(
+    session: Session,
+    *,
+    actor: str,
+    opened: OpenedMessage,
+    secret: EnrolmentSecret,
+    signing: SigningContext,
+    now: datetime,
+) -> x509.Certificate:
+    """Enrol with a challenge redeemed in this transaction. Raises NameRefused, DuplicateKey or CertificateRefused."""
+    issued = enrol(session, actor=actor, secret=secret, request=opened.signing_request, signing=signing, now=now)
+    _record_transaction(session, secret.tenant_id, opened, issued.serial, renews_id=None)
+    return issued.certificate
+
+
+def enrol_with_permit(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    opened: OpenedMessage,
+    permit: Permit,
+    profile: str,
+    signing: SigningContext,
+    now: datetime,
+) -> x509.Certificate:
+    """Enrol with the webhook's permission. Raises NameRefused, DuplicateKey or CertificateRefused."""
+    common_name, sans = resolve_names(permit, opened.signing_request)
+    issued = issue_client(
+        session,
+        actor=actor,
+        tenant_id=tenant_id,
+        profile=cast(ClientProfile, profile),
+        common_name=common_name,
+        sans=sans,
+        public_key=opened.signing_request.public_key,
+        signing=signing,
+        now=now,
+    )
+    _record_transaction(session, tenant_id, opened, issued.serial, renews_id=None)
+    return issued.certificate
+
+
+def require_renewable_certificate(
+    session: Session, *, tenant_id: TenantId, opened: OpenedMessage, now: datetime
+) -> Certificate:
+    """Return the certificate that signed the request, if it can be renewed. Raises RenewalRefused."""
+    return require_renewable(session, tenant_id=tenant_id, shown=opened.message.signer, now=now)
+
+
+def renew_certificate(
+    session: Session, *, actor: str, opened: OpenedMessage, old: Certificate, signing: SigningContext, now: datetime
+) -> x509.Certificate:
+    """Renew `old`. Raises NameRefused, RenewalKeepsKey, DuplicateKey or CertificateRefused."""
+    issued = renew(session, actor=actor, old=old, request=opened.signing_request, signing=signing, now=now)
+    _record_transaction(session, old.tenant_id, opened, issued.serial, renews_id=old.id)
+    return issued.certificate
+
+
+def _record_transaction(
+    session: Session, tenant_id: TenantId, opened: OpenedMessage, serial: bytes, *, renews_id: UUID | None
+) -> None:
+    row = certificates.get_by_serial(session, tenant_id, serial)
+    assert row is not None
+    session.add(
+        ScepTransaction(
+            tenant_id=tenant_id,
+            transaction_id=opened.message.transaction_id,
+            certificate_id=row.id,
+            renews_id=renews_id,
+        )
+    )
+    session.flush()

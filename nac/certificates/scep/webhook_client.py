@@ -1,0 +1,203 @@
+"""The tenant's server that checks SCEP challenges and receives outcomes (contract: docs/how-to/scep.md).
+
+Uses HTTPS, only permitted addresses, and no redirects. Each body is signed, so that the server can verify the sender.
+"""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+
+from nac.certificates.scep.settings import WebhookSettings
+from nac.kit.clock import epoch_seconds
+from nac.kit.errors import Unavailable
+from nac.kit.outbound.http_client import FetchFailed, HttpClient
+from nac.kit.outbound.reach import OutboundReach
+from nac.kit.outbound.tls import tls_context
+from nac.kit.outbound.transport import OutboundTransport
+from pki.errors import NameNotAllowed
+from pki.names import San, parse_san
+from pki.signing_requests import SigningRequest
+
+SIGNATURE_HEADER = "Admit-Signature"
+_VERSION = 1
+_MAX_RESPONSE_BYTES = 64 * 1024
+_MAX_TEXT = 200
+_MAX_WAITING = 4
+# Connection, response headers, response body.
+_STEPS = 3
+_PLACE = "SCEP webhook"
+
+
+class WebhookUnavailable(Unavailable):
+    """The SCEP webhook does not respond correctly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    settings: WebhookSettings
+    # Permitted addresses, within the networks of the settings.
+    reach: OutboundReach
+    secret: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookEnrolment:
+    """The enrolment that the webhook decides."""
+
+    tenant: str
+    transaction_id: str
+    # PKCS#10, DER.
+    certificate_request: bytes = field(repr=False)
+    # Address of the device.
+    address: str
+
+    def members(self, event: str) -> dict[str, object]:
+        return {
+            "version": _VERSION,
+            "event": event,
+            "tenant": self.tenant,
+            "transaction_id": self.transaction_id,
+            "certificate_request": base64.b64encode(self.certificate_request).decode(),
+            "caller": {"product": "Admit", "protocol": "scep", "address": self.address},
+        }
+
+
+class WebhookResponse(msgspec.Struct, frozen=True):
+    """The webhook's response; unknown members are ignored."""
+
+    decision: Literal["allow", "deny"]
+    reason: str = ""
+    common_name: str = ""
+    sans: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """Permitted names of the certificate."""
+
+    common_name: str | None
+    sans: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    reason: str
+
+
+class _ConcurrencyLimit:
+    """Limits concurrent webhook requests per tenant, so that a slow server does not block other tenants."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def one(self, tenant: str) -> Iterator[None]:
+        """Take a place. Raises WebhookUnavailable if the limit is reached."""
+        with self._lock:
+            if self._taken[tenant] >= self._most:
+                raise WebhookUnavailable(f"{self._most} enrolments are already waiting for its response.", place=_PLACE)
+            self._taken[tenant] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._taken[tenant] -= 1
+                # Drops zero counts.
+                self._taken += Counter()
+
+
+_concurrency_limit = _ConcurrencyLimit(_MAX_WAITING)
+
+
+def ask_webhook(
+    webhook: Webhook, enrolment: WebhookEnrolment, challenge: str, request: SigningRequest
+) -> Permit | Denial:
+    """Ask the webhook. Raises WebhookUnavailable without a valid response."""
+    members = enrolment.members("validate") | {
+        "challenge": challenge,
+        "common_name": request.common_name,
+        "sans": [str(item) for item in request.sans],
+    }
+    try:
+        with _concurrency_limit.one(enrolment.tenant):
+            body = _post(webhook, members)
+        answer = msgspec.json.decode(body, type=WebhookResponse)
+        sans = tuple(map(parse_san, answer.sans))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, NameNotAllowed) as exc:
+        raise WebhookUnavailable(f"Invalid response: {exc}", place=_PLACE) from exc
+    if answer.decision == "deny":
+        return Denial(answer.reason[:_MAX_TEXT])
+    if not answer.common_name and not sans:
+        raise WebhookUnavailable("It permits the enrolment without a name.", place=_PLACE)
+    return Permit(answer.common_name or None, _san_texts(sans))
+
+
+def _san_texts(sans: tuple[San, ...]) -> tuple[str, ...]:
+    return tuple(map(str, sans))
+
+
+def notify_issued(webhook: Webhook, enrolment: WebhookEnrolment, certificate: x509.Certificate) -> None:
+    """Report an issued certificate. Raises WebhookUnavailable."""
+    # Intune identifies certificates by SHA-1 thumbprint; Admit does not rely on it.
+    sha1 = certificate.fingerprint(hashes.SHA1())  # noqa: S303
+    members = enrolment.members("issued") | {
+        "serial_number": f"{certificate.serial_number:x}",
+        "thumbprint_sha1": sha1.hex(),
+        "thumbprint_sha256": certificate.fingerprint(hashes.SHA256()).hex(),
+        "not_after": _format_time(certificate.not_valid_after_utc),
+        "issuer": certificate.issuer.rfc4514_string(),
+    }
+    _post(webhook, members)
+
+
+def notify_failed(webhook: Webhook, enrolment: WebhookEnrolment, *, code: str, detail: str) -> None:
+    """Report a failure after a permission. Raises WebhookUnavailable."""
+    _post(webhook, enrolment.members("failed") | {"code": code, "detail": detail[:_MAX_TEXT]})
+
+
+def _format_time(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def sign_body(secret: bytes, body: bytes, *, at: int) -> str:
+    """Return the signature header: epoch seconds, and the hexadecimal HMAC-SHA-256 of seconds, a dot and the body."""
+    return f"t={at},v1={hmac.new(secret, f'{at}.'.encode() + body, hashlib.sha256).hexdigest()}"
+
+
+def _post(webhook: Webhook, members: Mapping[str, object]) -> bytes:
+    body = msgspec.json.encode(members)
+    try:
+        return asyncio.run(_send(webhook, body))
+    except FetchFailed as exc:
+        # The URL may contain a secret, and this message is logged.
+        raise WebhookUnavailable(f"The request failed: {exc.why}", place=_PLACE) from exc
+
+
+async def _send(webhook: Webhook, body: bytes) -> bytes:
+    settings = webhook.settings
+    headers = {
+        "Content-Type": "application/json",
+        SIGNATURE_HEADER: sign_body(webhook.secret, body, at=epoch_seconds()),
+    }
+    async with OutboundTransport(webhook.reach, tls=tls_context(settings.ca_certificate), connections=1) as transport:
+        web = HttpClient(
+            transport,
+            step_seconds=settings.timeout_seconds,
+            total_seconds=_STEPS * settings.timeout_seconds,
+            redirects_most=0,
+        )
+        return await web.fetch(settings.url, most_bytes=_MAX_RESPONSE_BYTES, body=body, headers=headers)

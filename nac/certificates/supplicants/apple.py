@@ -1,0 +1,88 @@
+"""Configuration profiles (.mobileconfig) of iOS, iPadOS and macOS (Apple, Profile-Specific Payload Keys)."""
+
+import plistlib
+from typing import Any
+
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from nac.certificates.supplicants.network import SupplicantNetwork
+from pki.names import read_common_name
+
+_EAP_TLS = 13
+_PREFIX = "admit"
+
+
+def build_mobileconfig(
+    network: SupplicantNetwork,
+    *,
+    identity: bytes | None = None,
+    password: str = "",
+    name: str = "",
+    connect: bool = True,
+) -> bytes:
+    """Return a profile with the network and its roots. With `identity` (PKCS#12, `password`), it includes the device's
+    certificate `name`.
+
+    Without `connect` it has only the roots and the certificate. A profile with an identity is as secret as its key.
+    Without one, the device management that deploys the profile adds it.
+    """
+    roots = [_root_payload(network, number) for number in range(len(network.anchors))]
+    payloads = list(roots)
+    link: dict[str, Any] = {}
+    if identity is not None:
+        held = _build_payload(network, "com.apple.security.pkcs12", f"identity {name}", name or "Identity")
+        held |= {"PayloadContent": identity, "Password": password, "PayloadCertificateFileName": "identity.p12"}
+        payloads.append(held)
+        link["PayloadCertificateUUID"] = held["PayloadUUID"]
+    link["EAPClientConfiguration"] = {
+        "AcceptEAPTypes": [_EAP_TLS],
+        "PayloadCertificateAnchorUUID": [root["PayloadUUID"] for root in roots],
+        "TLSTrustedServerNames": list(network.server_names),
+        "TLSMinimumVersion": "1.2",
+        "TLSMaximumVersion": "1.3",
+    }
+    if connect:
+        payloads.append((_wifi_payload(network) if network.ssid else _wired_payload(network)) | link)
+    profile = _build_payload(network, "Configuration", "profile", network.title) | {
+        "PayloadOrganization": network.organisation,
+        "PayloadDescription": f"Connects to {network.title} with a certificate.",
+        "PayloadContent": payloads,
+    }
+    return plistlib.dumps(profile, sort_keys=False)
+
+
+def _build_payload(network: SupplicantNetwork, kind: str, part: str, title: str) -> dict[str, Any]:
+    identifier = str(network.stable_uuid(part)).upper()
+    return {
+        "PayloadType": kind,
+        "PayloadVersion": 1,
+        "PayloadIdentifier": f"{_PREFIX}.{identifier.lower()}",
+        "PayloadUUID": identifier,
+        "PayloadDisplayName": title,
+    }
+
+
+def _root_payload(network: SupplicantNetwork, number: int) -> dict[str, Any]:
+    certificate = network.anchors[number]
+    der = certificate.public_bytes(Encoding.DER)
+    title = read_common_name(certificate.subject) or certificate.subject.rfc4514_string()
+    # By serial number, so that the payload stays the same when another root is added.
+    payload = _build_payload(network, "com.apple.security.root", f"root {certificate.serial_number:x}", title)
+    return payload | {"PayloadContent": der, "PayloadCertificateFileName": f"root-{number + 1}.cer"}
+
+
+def _wifi_payload(network: SupplicantNetwork) -> dict[str, Any]:
+    return _build_payload(network, "com.apple.wifi.managed", "wifi", network.ssid) | {
+        "SSID_STR": network.ssid,
+        "HIDDEN_NETWORK": False,
+        "AutoJoin": True,
+        # Includes WPA3 if the network offers it.
+        "EncryptionType": "WPA2",
+    }
+
+
+def _wired_payload(network: SupplicantNetwork) -> dict[str, Any]:
+    # Only macOS supports it.
+    return _build_payload(network, "com.apple.firstactiveethernet.managed", "wired", network.title) | {
+        "Interface": "FirstActiveEthernet"
+    }

@@ -1,0 +1,87 @@
+"""A tenant's network settings for devices, with checks that every format can contain them."""
+
+import re
+from dataclasses import dataclass
+from uuid import UUID, uuid5
+
+from cryptography import x509
+
+from nac.kit.errors import InvalidInput
+
+# IEEE 802.11-2020 9.4.2.2.
+_SSID_OCTETS = 32
+_PATH = re.compile(r"/[A-Za-z0-9/._+@~=,-]+")
+
+
+class InvalidNetwork(InvalidInput):
+    """The network settings are invalid."""
+
+
+@dataclass(frozen=True, slots=True)
+class SupplicantNetwork:
+    """EAP-TLS to the servers in `server_names`, trusted by `anchors`. Create it with `describe_network`."""
+
+    tenant_id: UUID
+    organisation: str
+    # "" for a wired network.
+    ssid: str
+    # Roots: during a rollover the old and the new one.
+    anchors: tuple[x509.Certificate, ...]
+    # DNS names; the server's certificate has one of them.
+    server_names: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        return self.ssid or f"{self.organisation} (wired)"
+
+    def stable_uuid(self, part: str) -> UUID:
+        """Return the same UUID at each export, so that a new file replaces the settings of an older one."""
+        return uuid5(self.tenant_id, f"{self.ssid}\0{part}")
+
+
+def require_network(network: SupplicantNetwork) -> SupplicantNetwork:
+    require_ssid(network.ssid)
+    if not network.anchors or not network.server_names:
+        raise InvalidNetwork(
+            "The tenant has no root or no server certificate with a DNS name.",
+            place="server",
+            remedy="Check ./admit ca list and ./admit cert list.",
+        )
+    return network
+
+
+def require_ssid(ssid: str) -> str:
+    """Check an SSID; "" means a wired network."""
+    if len(ssid.encode()) > _SSID_OCTETS or not ssid.isprintable():
+        raise InvalidNetwork(f"Invalid SSID {ssid!r}.", place="ssid", remedy="Use up to 32 octets of printable text.")
+    return ssid
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityFiles:
+    """Absolute paths of a Linux device's identity."""
+
+    anchors: str
+    certificate: str
+    key: str
+
+
+def require_files(files: IdentityFiles) -> IdentityFiles:
+    """Check that the paths need no quoting in any configuration file."""
+    for path in (files.anchors, files.certificate, files.key):
+        if not _PATH.fullmatch(path):
+            raise InvalidNetwork(
+                f"Invalid path {path!r}.",
+                place="path",
+                remedy="Use an absolute path of letters, digits and /._+@~=,-",
+            )
+    return files
+
+
+def require_identity(identity: str) -> str:
+    """Check the name in the device's first packet (RFC 3748 5.1). Only its certificate counts."""
+    if not identity or len(identity.encode()) > 253 or not identity.isprintable() or identity != identity.strip():
+        raise InvalidNetwork(
+            f"Invalid identity {identity!r}.", place="identity", remedy="Use 1 to 253 octets of printable text."
+        )
+    return identity

@@ -1,0 +1,101 @@
+"""Creates network settings for a tenant's devices from its current certificates."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from cryptography import x509
+from sqlalchemy.orm import Session
+
+from nac.certificates import repository
+from nac.certificates import service as certificates
+from nac.certificates.server_names import SERVER_PROFILE
+from nac.certificates.supplicants import android, apple, linux, windows
+from nac.certificates.supplicants.network import (
+    IdentityFiles,
+    SupplicantNetwork,
+    require_files,
+    require_identity,
+    require_network,
+)
+from nac.kit.errors import NotFound
+from nac.kit.ids import TenantId
+from nac.models import Tenant
+from pki.bundles import certificates_pem
+from pki.names import read_sans
+
+# File names in an export.
+_ANCHORS, _CERTIFICATE, _KEY = "ca.pem", "device.pem", "device.key"
+
+
+def describe_network(
+    session: Session, *, tenant_id: TenantId, now: datetime, ssid: str = "", server_names: Sequence[str] = ()
+) -> SupplicantNetwork:
+    """Return the network, wired without an SSID. Adds `server_names` to those of the tenant's certificates."""
+    tenant = session.get(Tenant, tenant_id)
+    if tenant is None:
+        raise NotFound("The tenant does not exist.", place="tenant")
+    own = certificates.list_own_authority_certificates(session, tenant_id=tenant_id)
+    names = (*_presented_names(session, tenant_id, now), *(name.lower() for name in server_names))
+    return require_network(
+        SupplicantNetwork(
+            tenant_id=tenant_id,
+            organisation=tenant.name,
+            ssid=ssid,
+            anchors=tuple(item for item in own if item.issuer == item.subject and now <= item.not_valid_after_utc),
+            server_names=tuple(dict.fromkeys(names)),
+        )
+    )
+
+
+def _presented_names(session: Session, tenant_id: TenantId, now: datetime) -> list[str]:
+    """Return the DNS names of all certificates that the cell can present now or later: those with a stored key."""
+    rows = repository.list_usable_by_profile(session, tenant_id, SERVER_PROFILE, now)
+    loaded = [x509.load_der_x509_certificate(row.certificate_der) for row in rows if row.certificate_der is not None]
+    return [item.value for certificate in loaded for item in read_sans(certificate) if item.kind == "dns"]
+
+
+def anchors_pem(network: SupplicantNetwork) -> bytes:
+    return certificates_pem(network.anchors)
+
+
+def _export_apple(network: SupplicantNetwork, identity: str, folder: str) -> dict[str, bytes]:
+    return {"admit.mobileconfig": apple.build_mobileconfig(network)}
+
+
+def _export_windows(network: SupplicantNetwork, identity: str, folder: str) -> dict[str, bytes]:
+    roots = {f"root-{number}.cer": certificates_pem([root]) for number, root in enumerate(network.anchors, start=1)}
+    notes = windows.render_instructions(network, profile="admit.xml", roots=list(roots))
+    return {"admit.xml": windows.build_profile_xml(network).encode(), "README.txt": notes.encode()} | roots
+
+
+def _export_wpa_supplicant(network: SupplicantNetwork, identity: str, folder: str) -> dict[str, bytes]:
+    text = linux.render_wpa_supplicant(network, identity=identity, files=_identity_files(folder))
+    return {"wpa_supplicant.conf": text.encode(), _ANCHORS: anchors_pem(network)}
+
+
+def _export_network_manager(network: SupplicantNetwork, identity: str, folder: str) -> dict[str, bytes]:
+    text = linux.render_network_manager(network, identity=identity, files=_identity_files(folder))
+    return {"admit.nmconnection": text.encode(), _ANCHORS: anchors_pem(network)}
+
+
+def _export_android(network: SupplicantNetwork, identity: str, folder: str) -> dict[str, bytes]:
+    notes = android.render_instructions(network, identity=identity, anchors=_ANCHORS)
+    return {"README.txt": notes.encode(), _ANCHORS: anchors_pem(network)}
+
+
+EXPORTERS: Mapping[str, Callable[[SupplicantNetwork, str, str], dict[str, bytes]]] = {
+    "apple": _export_apple,
+    "windows": _export_windows,
+    "wpa_supplicant": _export_wpa_supplicant,
+    "networkmanager": _export_network_manager,
+    "android": _export_android,
+}
+
+
+def export_files(network: SupplicantNetwork, *, form: str, identity: str, folder: str) -> dict[str, bytes]:
+    """Return files by name, for devices with their identity in `folder` as device.pem and device.key."""
+    return EXPORTERS[form](network, require_identity(identity), folder)
+
+
+def _identity_files(folder: str) -> IdentityFiles:
+    return require_files(IdentityFiles(*(f"{folder.rstrip('/')}/{name}" for name in (_ANCHORS, _CERTIFICATE, _KEY))))

@@ -1,0 +1,163 @@
+"""The audit log. Each change writes its entry in the same transaction."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
+
+from sqlalchemy import Table, insert
+from sqlalchemy.orm import Session
+
+from nac.core.access.owners import Owner
+from nac.core.audit import repository
+from nac.core.audit.repository import ORDERS as ORDERS
+from nac.core.audit.repository import AuditEntryFilter
+from nac.kit.db.base import TenantOwned
+from nac.kit.db.bounded_search import BoundedPage
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import NotFound
+from nac.kit.ids import MspId, TenantId
+from nac.models import AuditEntry, AuditSeal, Tenant
+
+_ORIGIN_KEY = "admit.origin"
+_BATCH_SIZE = 1_000
+
+
+class AuditEntryNotFound(NotFound):
+    """The audit entry does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOrigin:
+    """Address and id of a request."""
+
+    address: str | None
+    request_id: str
+
+
+def set_origin(session: Session, origin: RequestOrigin) -> None:
+    """Set the origin of the session's entries."""
+    session.info[_ORIGIN_KEY] = origin
+
+
+def get_origin(session: Session) -> RequestOrigin | None:
+    return cast("RequestOrigin | None", session.info.get(_ORIGIN_KEY))
+
+
+# A statement, because the session does not need the entry as an object.
+_INSERT_ENTRY = insert(cast(Table, AuditEntry.__table__)).inline()
+
+
+def append(
+    session: Session,
+    *,
+    actor: str,
+    action: str,
+    target: str,
+    tenant_id: TenantId | None = None,
+    msp_id: MspId | None = None,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> None:
+    """Add an entry. `action` is noun.verb; `target` is a name for people. Never put secrets in `before` or `after`."""
+    # Write the change before its entry.
+    session.flush()
+    values = {
+        "actor": actor,
+        "action": action,
+        "target": target,
+        "tenant_id": tenant_id,
+        "msp_id": msp_id,
+        "before": before and dict(before),
+        "after": after and dict(after),
+    } | _origin_columns(session)
+    session.execute(_INSERT_ENTRY, {name: value for name, value in values.items() if value is not None})
+
+
+def append_many(session: Session, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Add many entries. Each has arguments of `append` by name; all have the same names."""
+    session.flush()
+    session.execute(_INSERT_ENTRY, [{**entry, **_origin_columns(session)} for entry in entries])
+
+
+def append_in_batches(
+    session: Session, entries: Sequence[Mapping[str, Any]], tell: Callable[[int], None] = lambda done: None
+) -> None:
+    """Add any number of entries in parts. `tell` receives the number written."""
+    for start in range(0, len(entries), _BATCH_SIZE):
+        append_many(session, entries[start : start + _BATCH_SIZE])
+        tell(min(start + _BATCH_SIZE, len(entries)))
+
+
+def _origin_columns(session: Session) -> dict[str, Any]:
+    origin = get_origin(session)
+    return {"address": origin.address, "request_id": origin.request_id} if origin else {}
+
+
+RowT = TypeVar("RowT")
+
+
+def _tenant_column(row: TenantOwned) -> Mapping[str, Any]:
+    return {"tenant_id": row.tenant_id}
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecorder(Generic[RowT]):
+    """`append` for rows of one noun; they belong to a tenant by default."""
+
+    noun: str
+    # Name of a row for people.
+    name: Callable[[RowT], str]
+    owner: Callable[[Any], Mapping[str, Any]] = _tenant_column
+
+    def __call__(
+        self,
+        session: Session,
+        actor: str,
+        row: RowT,
+        verb: str,
+        *,
+        before: Mapping[str, Any] | None = None,
+        after: Mapping[str, Any] | None = None,
+    ) -> None:
+        append(
+            session,
+            actor=actor,
+            action=f"{self.noun}.{verb}",
+            target=self.name(row),
+            before=before,
+            after=after,
+            **self.owner(row),
+        )
+
+
+def tenant_recorder(noun: str) -> AuditRecorder[Tenant]:
+    """Recorder for changes of a tenant as a whole."""
+    return AuditRecorder(
+        noun, lambda tenant: tenant.slug, lambda tenant: {"tenant_id": tenant.id, "msp_id": tenant.msp_id}
+    )
+
+
+def list_entries(
+    session: Session, *, tenant_id: TenantId | None = None, before_id: int | None = None, limit: int = 100
+) -> Sequence[AuditEntry]:
+    """List entries, newest first, of one tenant or all in scope. `before_id` is the last id of the previous page."""
+    return repository.list_entries(session, tenant_id=tenant_id, before_id=before_id, limit=limit)
+
+
+def search_entries(
+    session: Session, *, owner: Owner, wanted: AuditEntryFilter, span: PageSpan | None = None
+) -> BoundedPage[AuditEntry]:
+    """Search entries of the owner; the platform has all."""
+    return repository.search_entries(session, owner=owner, wanted=wanted, span=span or ORDERS.first())
+
+
+def require_entry(session: Session, *, owner: Owner, entry_id: int) -> AuditEntry:
+    entry = repository.get(session, owner=owner, entry_id=entry_id)
+    if entry is None:
+        raise AuditEntryNotFound(place="entry")
+    return entry
+
+
+def seals_by_entry_id(session: Session, entries: Sequence[AuditEntry]) -> dict[int, AuditSeal]:
+    """Seals by id of their entries. Waiting entries have none."""
+    return {seal.entry_id: seal for seal in repository.list_seals(session, [entry.id for entry in entries])}

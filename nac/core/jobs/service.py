@@ -1,0 +1,188 @@
+"""Background jobs: start, list, cancel and retry.
+
+The request's transaction writes the job with its input (an outbox). The worker takes it within a second
+(`nac.core.jobs.runner`).
+"""
+
+import json
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy.orm import Session
+
+from nac.core.access.grants import require_permissions as require_permission
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import Permission
+from nac.core.audit import service as audit
+from nac.core.jobs import repository
+from nac.core.jobs.repository import ORDERS as ORDERS
+from nac.kit.clock import utc_now
+from nac.kit.db.bounded_search import BoundedPage
+from nac.kit.db.quotas import lock_quota
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import Conflict, InvalidInput, NotFound
+from nac.kit.sealing import Seal, Unseal
+from nac.models import Job
+
+STATES = ("queued", "running", "done", "failed", "cancelled")
+_OPEN = ("queued", "running")
+# Queued and running jobs of one owner.
+MAX_WAITING = 20
+MAX_INPUT_BYTES = 32 * 1024 * 1024
+RETENTION = timedelta(days=30)
+
+
+class JobNotFound(NotFound):
+    """The job does not exist."""
+
+
+def start_job(
+    session: Session,
+    *,
+    actor: str,
+    owner: Owner,
+    kind: str,
+    title: str,
+    input: Mapping[str, Any],  # noqa: A002 -- what it is
+    needs: Collection[Permission],
+    seal: Seal,
+    total: int = 0,
+) -> Job:
+    """Create a job, which starts after the commit. Use in the scope of the owner.
+
+    Check permissions before the call; a retry checks all of `needs`. `kind` selects the worker's handler. `input` is
+    its JSON and may contain secrets. `title` is for people.
+    Raises Conflict if too many jobs wait, and InvalidInput if the input is too large.
+    """
+    _require_room(session, owner)
+    plain = json.dumps(input, separators=(",", ":")).encode()
+    if len(plain) > MAX_INPUT_BYTES:
+        raise InvalidInput(f"The input has more than {MAX_INPUT_BYTES} bytes.", remedy="Send it in several parts.")
+    job_id = uuid4()
+    origin = audit.get_origin(session)
+    job = Job(
+        id=job_id,
+        kind=kind,
+        title=title,
+        total=total,
+        input_sealed=seal(zlib.compress(plain, 1), _context(job_id)),
+        asked_by=actor,
+        needs=sorted(needs),
+        address=origin.address if origin else None,
+        request_id=origin.request_id if origin else None,
+        **owner.columns(),
+    )
+    session.add(job)
+    session.flush()
+    session.refresh(job)
+    _audit(session, actor, job, "start", {"kind": kind, "title": title})
+    return job
+
+
+def _require_room(session: Session, owner: Owner) -> None:
+    lock_quota(session, "jobs", owner)
+    if repository.count_waiting(session, owner) >= MAX_WAITING:
+        raise Conflict(f"The limit of {MAX_WAITING} open jobs is reached.", remedy="Wait for them or cancel one.")
+
+
+def open_input(job: Job, unseal: Unseal) -> dict[str, Any]:
+    if job.input_sealed is None:
+        return {}
+    given: dict[str, Any] = json.loads(zlib.decompress(unseal(job.input_sealed, _context(job.id))))
+    return given
+
+
+def _context(job_id: UUID) -> str:
+    return f"job:{job_id}"
+
+
+def list_jobs(
+    session: Session,
+    *,
+    owner: Owner,
+    states: Sequence[str] = (),
+    kind: str = "",
+    span: PageSpan | None = None,
+) -> Sequence[Job]:
+    """List jobs, newest first by default. `states` filters by state."""
+    return repository.search(session, owner, states=states, kind=kind, span=span or ORDERS.first(), in_full=True).rows
+
+
+def search_jobs(
+    session: Session, *, owner: Owner, states: Sequence[str], kind: str, span: PageSpan
+) -> BoundedPage[Job]:
+    """As `list_jobs`, within the time of one response (nac.kit.db.bounded_search)."""
+    return repository.search(session, owner, states=states, kind=kind, span=span)
+
+
+def require_job(session: Session, *, owner: Owner, job_id: UUID, lock: bool = False) -> Job:
+    job = repository.get(session, owner, job_id, lock=lock)
+    if job is None:
+        raise JobNotFound("This job does not exist.", place="job")
+    return job
+
+
+def cancel_job(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> Job:
+    """Cancel a job. A running one stops at its next step; earlier transactions stay.
+
+    Raises JobNotFound, and Conflict if it has ended.
+    """
+    job = require_job(session, owner=owner, job_id=job_id, lock=True)
+    if job.state not in _OPEN:
+        raise Conflict(f"The job is already {job.state}.", place="job")
+    if not job.is_cancelled:
+        job.is_cancelled = True
+        if job.state == "queued":
+            job.state, job.ended_at, job.input_sealed = "cancelled", utc_now(), None
+        session.flush()
+        _audit(session, actor, job, "cancel", {"state": job.state})
+    return job
+
+
+def retry_job(
+    session: Session, *, actor: str, owner: Owner, job_id: UUID, held: Collection[Permission] | None = None
+) -> Job:
+    """Retry a failed job from its last progress. `held` are the caller's permissions, None for all.
+
+    Raises JobNotFound and Conflict, and PermissionMissing if the caller could not have started it.
+    """
+    job = require_job(session, owner=owner, job_id=job_id, lock=True)
+    if held is not None:
+        _require_may_start(job, held)
+    if job.state != "failed":
+        raise Conflict(f"The job is {job.state}. Only failed jobs can be retried.", place="job")
+    _require_room(session, owner)
+    job.state, job.ended_at, job.due_at = "queued", None, utc_now()
+    job.failures, job.lapses, job.is_cancelled, job.problem = 0, 0, False, None
+    session.flush()
+    _audit(session, actor, job, "retry", {"state": job.state})
+    return job
+
+
+def _require_may_start(job: Job, held: Collection[Permission]) -> None:
+    if job.needs is None:
+        raise Conflict("An earlier version started the job without its permissions.", remedy="Start a new job.")
+    if not set(job.needs) <= set(Permission):
+        raise Conflict("The job needs a permission that no longer exists.", remedy="Start a new job.")
+    for needed in job.needs:
+        require_permission(held, Permission(needed))
+
+
+def prune(session: Session) -> None:
+    """Delete jobs that ended more than KEPT ago. Use as admit_worker, in PlatformScope."""
+    repository.delete_ended(session, before=utc_now() - RETENTION)
+
+
+def _audit(session: Session, actor: str, job: Job, verb: str, after: Mapping[str, str]) -> None:
+    audit.append(
+        session,
+        actor=actor,
+        action=f"job.{verb}",
+        target=str(job.id),
+        after=after,
+        msp_id=job.msp_id,
+        tenant_id=job.tenant_id,
+    )

@@ -1,0 +1,58 @@
+"""Outbox of mails: a mail is queued in the transaction of its cause, and the worker sends it."""
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from uuid import uuid4
+
+from sqlalchemy.orm import Session
+
+from nac.core.mail import repository
+from nac.core.mail.rendering import render
+from nac.kit.clock import utc_now
+from nac.kit.ids import TenantId
+from nac.kit.sealing import Seal
+from nac.kit.validation import require_email
+from nac.models.mail import mail_context
+
+# Maximum mails to one address within a day, from all callers. Admit does not send more.
+MAX_PER_DAY = 20
+_DAY = timedelta(days=1)
+
+TemplateValue = str | int | bool
+
+
+def queue_mail(
+    session: Session,
+    *,
+    key: str,
+    template: str,
+    recipient: str,
+    values: Mapping[str, TemplateValue],
+    seal: Seal,
+    tenant_id: TenantId | None = None,
+) -> bool:
+    """Queue a mail, once for each `key`. Returns False if the address is over its daily limit.
+
+    Use in PlatformScope or the tenant's scope. `values` are the template's and may be secret.
+    Raises InvalidInput if the address is invalid, and jinja2.UndefinedError if a value is missing.
+    """
+    recipient = require_email(recipient, place="recipient")
+    # Template errors reach the caller, not the worker.
+    render(template, values)
+    if repository.count_since(session, recipient, utc_now() - _DAY) >= MAX_PER_DAY:
+        return False
+    mail_id = uuid4()
+    sealed = seal(json.dumps(dict(values)).encode(), mail_context(mail_id))
+    repository.create(
+        session,
+        {
+            "id": mail_id,
+            "tenant_id": tenant_id,
+            "key": key,
+            "template": template,
+            "recipient": recipient,
+            "values_sealed": sealed,
+        },
+    )
+    return True

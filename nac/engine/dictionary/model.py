@@ -1,0 +1,118 @@
+"""Attributes of radiusd's dictionaries, and checks of values in replies."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nac.engine.dictionary.reply_rules import require_replyable
+from nac.engine.dictionary.value_checks import count_data_bytes, require_value
+
+
+@dataclass(frozen=True, slots=True)
+class VendorFormat:
+    """Layout of a vendor's attributes in Vendor-Specific (RFC 2865 5.26 suggests 1 and 1)."""
+
+    name: str
+    type_bytes: int = 1
+    length_bytes: int = 1
+    # WiMAX: one more octet marks values that continue in the next attribute.
+    continuation: bool = False
+
+    def header_bytes(self) -> int:
+        return self.type_bytes + self.length_bytes + self.continuation
+
+
+@dataclass(frozen=True, slots=True)
+class DictionaryAttribute:
+    """`name` as in the file; the rest from radiusd's lookup by number, which it uses for parsing and encoding."""
+
+    name: str
+    vendor: int
+    number: int
+    type: str
+    tagged: bool = False
+    # 0 none, 1 as User-Password, 2 as Tunnel-Password, 3 Ascend's.
+    encrypt: int = 0
+    # Length of "octets[n]"; 0 for any length.
+    length: int = 0
+    # Part of a TLV or of RFC 6929's extended space. `number` is meaningless then.
+    nested: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary:
+    """All attributes of a radiusd by lower-case name (radiusd ignores case), their values and vendors."""
+
+    attributes: Mapping[str, DictionaryAttribute]
+    vendors: Mapping[int, VendorFormat]
+    # (vendor, number) -> name in lower case -> value.
+    values: Mapping[tuple[int, int], Mapping[str, int]]
+
+    def knows(self, attribute: str) -> bool:
+        return attribute.lower() in self.attributes
+
+    def check(self, attribute: str, value: str, tag: int | None) -> None:
+        """Raise ValueError unless radiusd accepts this value in a reply. The message is for the author of the policy.
+
+        radiusd replaces a value that it cannot parse by zero and accepts the device, so this check must be complete. It
+        is stricter where radiusd is too lenient: "3600s" as the name of a value, 4294967296 as 0, a host name as an
+        address.
+        """
+        found = self._require(attribute)
+        require_replyable(found.name, found.vendor, found.number, found.type, found.encrypt, nested=found.nested)
+        if tag is not None and not found.tagged:
+            raise ValueError(f"{found.name} does not allow a tag")
+        require_value(found.name, found.type, value, self.values.get((found.vendor, found.number), {}), found.length)
+        self._require_fit(found, value, tag)
+
+    def encoded_bytes(self, attribute: str, value: str, tag: int | None) -> int:
+        """Return the octets of the attribute in a packet, including headers, for a checked pair."""
+        found = self._require(attribute)
+        return 2 + self._vendor_header(found) + self._payload(found, value, tag)
+
+    def _require(self, name: str) -> DictionaryAttribute:
+        found = self.attributes.get(name.lower())
+        if found is None:
+            raise ValueError(f"unknown attribute {name!r} in radiusd's dictionaries{self._suggestion(name)}")
+        return found
+
+    def _suggestion(self, name: str) -> str:
+        # Comparing all 8,000 names takes 50 ms. Most typos keep the first letters and nearly the length.
+        start, length = name[:2].lower(), len(name)
+        names = [other for other in self.attributes if other.startswith(start) and abs(len(other) - length) <= 2]
+        close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.75)
+        return f"; did you mean {self.attributes[close[0]].name}?" if close else ""
+
+    def _vendor_header(self, found: DictionaryAttribute) -> int:
+        if not found.vendor:
+            return 0
+        return 4 + self.vendors.get(found.vendor, VendorFormat("")).header_bytes()
+
+    def _payload(self, found: DictionaryAttribute, value: str, tag: int | None) -> int:
+        size = count_data_bytes(found.type, value)
+        if found.encrypt == 2:
+            # RFC 2868 3.5: tag, two octets of salt, then length and value in blocks of 16.
+            return found.tagged + 2 + (size + 1 + 15) // 16 * 16
+        if found.encrypt == 3:
+            return 16
+        return size + bool(found.tagged and tag and found.type == "string")
+
+    def _require_fit(self, found: DictionaryAttribute, value: str, tag: int | None) -> None:
+        room = 253 - self._vendor_header(found)
+        if found.encrypt == 3 and count_data_bytes(found.type, value) > 16:
+            raise ValueError(f"{found.name} can have at most 16 octets")
+        if self._payload(found, value, tag) > room:
+            raise ValueError(
+                f"too long: {found.name} has room for {room} octets, including encryption and tag (RFC 2865 5)"
+            )
+        if not found.tagged:
+            return
+        # RFC 2868 3: a first octet up to 0x1F is read as the tag; a tagged integer has 24 bits.
+        if found.type == "string" and not found.encrypt and value[0] <= "\x1f":
+            raise ValueError(f"{found.name} cannot start with a control character, which would be read as a tag")
+        if found.type == "integer" and self._integer(found, value) > 0xFFFFFF:
+            raise ValueError(f"{found.name} can be at most 16777215 because of its tag (RFC 2868 3)")
+
+    def _integer(self, found: DictionaryAttribute, value: str) -> int:
+        named = self.values.get((found.vendor, found.number), {}).get(value.lower())
+        return int(value, 0) if named is None or value.isdigit() else named

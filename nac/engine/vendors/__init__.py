@@ -1,0 +1,39 @@
+"""NAS vendors: data files (`*.toml`, see docs/reference/vendors.md) that map results to attributes.
+
+`find_vendor(nas.vendor).render(results)` returns the attributes, or what the vendor does not support. Only the standard
+library is imported: radiusd's module, the API and the worker use it through `nac.engine`.
+"""
+
+from nac.engine.vendors.catalogue import DEFAULT_VENDOR, all_vendors, find_vendor, known_vendor, vendor_name
+from nac.engine.vendors.recipe import Recipe, RecipeStep
+from nac.engine.vendors.results import (
+    NEUTRAL_KEYS,
+    POOL_KEYS,
+    DownloadableAcl,
+    PoolAssignment,
+    ReplyAttribute,
+    ReplyPair,
+    Results,
+)
+from nac.engine.vendors.vendor import AttributeTemplate, Rendering, Vendor, VendorRefusal
+
+__all__ = [
+    "DEFAULT_VENDOR",
+    "NEUTRAL_KEYS",
+    "POOL_KEYS",
+    "AttributeTemplate",
+    "DownloadableAcl",
+    "PoolAssignment",
+    "Recipe",
+    "RecipeStep",
+    "Rendering",
+    "ReplyAttribute",
+    "ReplyPair",
+    "Results",
+    "Vendor",
+    "VendorRefusal",
+    "all_vendors",
+    "find_vendor",
+    "known_vendor",
+    "vendor_name",
+]

@@ -1,0 +1,106 @@
+"""Parses the table `coa` of a vendor file."""
+
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from nac.engine.vendors.recipe import (
+    IDENTIFYING_ATTRIBUTES,
+    REQUEST_KINDS,
+    SETBACKS,
+    STATION_FORMS,
+    Recipe,
+    RecipeStep,
+    RequestPacket,
+    Setback,
+)
+
+_KEYS = ("port", "identify", "station", *REQUEST_KINDS)
+_STEP_KEYS = ("send", "attributes", "next_on")
+_MAX_STEPS = 4
+# Receives the place in the file and the mistake.
+AddMistake = Callable[[str, str], None]
+
+
+def read_recipe(table: object, add: AddMistake) -> dict[str, object]:
+    """Return the fields of `Recipe` in the table; `inherit` adds missing ones. Passes every mistake to `add`."""
+    if not isinstance(table, dict):
+        add("coa", "must be a table")
+        return {}
+    for unknown in table.keys() - set(_KEYS):
+        add(f"coa.{unknown}", f"unknown key; use one of: {', '.join(_KEYS)}")
+    fields: dict[str, object] = {}
+    if "port" in table:
+        fields["port"] = table["port"]
+        if type(table["port"]) is not int or not 1 <= table["port"] <= 65535:
+            add("coa.port", "must be a number from 1 to 65535")
+    if "identify" in table:
+        fields["identify"] = _read_names(table["identify"], "coa.identify", IDENTIFYING_ATTRIBUTES, add)
+        if not fields["identify"]:
+            add("coa.identify", f"must contain at least one of: {', '.join(IDENTIFYING_ATTRIBUTES)}")
+    if "station" in table:
+        fields["station"] = table["station"]
+        if table["station"] not in STATION_FORMS:
+            add("coa.station", f"must be one of: {', '.join(STATION_FORMS)}")
+    fields["steps"] = {kind: _read_steps(table[kind], f"coa.{kind}", add) for kind in REQUEST_KINDS if kind in table}
+    return fields
+
+
+def build_recipe(said: Mapping[str, object], default: Mapping[str, object]) -> Recipe:
+    """Return the recipe, with missing fields from the default."""
+    steps = {
+        **cast("dict[str, tuple[RecipeStep, ...]]", default["steps"]),
+        **cast("dict[str, tuple[RecipeStep, ...]]", said["steps"]),
+    }
+    whole = {**default, **said}
+    return Recipe(
+        cast(int, whole["port"]), cast("tuple[str, ...]", whole["identify"]), cast(str, whole["station"]), steps
+    )
+
+
+def list_missing_keys(default: Mapping[str, object]) -> list[str]:
+    """Return the fields that the default lacks."""
+    steps = cast("dict[str, object]", default.get("steps", {}))
+    return [key for key in ("port", "identify", "station") if key not in default] + [
+        k for k in REQUEST_KINDS if k not in steps
+    ]
+
+
+def _read_names(value: object, place: str, allowed: tuple[str, ...], add: AddMistake) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        add(place, f"must be a list of: {', '.join(allowed)}")
+        return ()
+    for unknown in [name for name in value if name not in allowed]:
+        add(place, f"unknown value {unknown!r}; use one of: {', '.join(allowed)}")
+    return tuple(name for name in value if name in allowed)
+
+
+def _read_steps(value: object, place: str, add: AddMistake) -> tuple[RecipeStep, ...]:
+    if not isinstance(value, list) or not 1 <= len(value) <= _MAX_STEPS:
+        add(place, f"must be a list of 1 to {_MAX_STEPS} steps")
+        return ()
+    steps = tuple(_read_step(entry, f"{place}[{index}]", add) for index, entry in enumerate(value))
+    for index, step in enumerate(steps):
+        is_last = index == len(steps) - 1
+        if is_last and step.next_on:
+            add(f"{place}[{index}].next_on", "is not allowed in the last step")
+        if not is_last and not step.next_on:
+            add(f"{place}[{index}].next_on", "is required, because further steps follow")
+    return steps
+
+
+def _read_step(entry: object, place: str, add: AddMistake) -> RecipeStep:
+    if not isinstance(entry, dict):
+        add(place, "must be a table with send")
+        return RecipeStep("disconnect")
+    for unknown in entry.keys() - set(_STEP_KEYS):
+        add(f"{place}.{unknown}", f"unknown key; use one of: {', '.join(_STEP_KEYS)}")
+    send = entry.get("send")
+    if send not in ("disconnect", "coa"):
+        add(f"{place}.send", 'must be "disconnect" or "coa"')
+        send = "disconnect"
+    attributes = entry.get("attributes", {})
+    if not isinstance(attributes, dict) or not all(isinstance(text, str) and text for text in attributes.values()):
+        add(f"{place}.attributes", "must be a table of attributes and text values")
+        attributes = {}
+    next_on = _read_names(entry.get("next_on", []), f"{place}.next_on", SETBACKS, add)
+    return RecipeStep(cast(RequestPacket, send), tuple(attributes.items()), cast("tuple[Setback, ...]", next_on))

@@ -1,0 +1,1 @@
+"""Devices and users of a tenant: endpoints, groups, profiling, users, identity sources."""

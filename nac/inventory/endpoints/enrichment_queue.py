@@ -1,0 +1,56 @@
+"""The worker's queue: addresses whose vendor, profile or groups by rule can have changed."""
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from sqlalchemy import Function, func, insert, select, text
+from sqlalchemy.orm import Session
+
+from nac.kit.db import force_ctid_scan
+from nac.kit.ids import TenantId
+from nac.models import EndpointWork
+
+# Queue length per tenant above which cells stop adding sightings (radius/agent/sightings.py). Changes by people are
+# always added.
+MAX_WAITING = 100_000
+_TENANTS_SQL = text("SELECT tenants_with_endpoint_work()")
+_OLDEST_SQL = text("SELECT ctid::text FROM endpoint_work WHERE tenant_id = :tenant ORDER BY id LIMIT :limit")
+_TAKE_SQL = text(
+    "DELETE FROM endpoint_work WHERE tenant_id = :tenant AND ctid = ANY (CAST(:places AS tid[])) "
+    "RETURNING replace(mac::text, ':', '')"
+)
+
+
+def enqueue(session: Session, *, tenant_id: TenantId, macs: Iterable[str]) -> None:
+    """Queue addresses. The worker processes them within a second of the commit."""
+    rows = [{"tenant_id": tenant_id, "mac": mac} for mac in macs]
+    if rows:
+        session.execute(insert(EndpointWork), rows)
+
+
+def list_tenants(session: Session) -> Sequence[UUID]:
+    """Return tenants with queued work. Needs role admit_worker."""
+    return session.scalars(_TENANTS_SQL).all()
+
+
+def try_lock_queue(session: Session, *, tenant_id: TenantId) -> bool:
+    """Lock the tenant's queue until the transaction ends. Return False if another worker has it."""
+    return bool(session.scalar(select(func.pg_try_advisory_xact_lock(*_lock_key(tenant_id)))))
+
+
+def lock_queue(session: Session, *, tenant_id: TenantId) -> None:
+    """Wait for the tenant's queue and lock it until the transaction ends."""
+    session.execute(select(func.pg_advisory_xact_lock(*_lock_key(tenant_id))))
+
+
+def _lock_key(tenant_id: TenantId) -> tuple[Function[int], Function[int]]:
+    return func.hashtext("endpoint_work"), func.hashtext(str(tenant_id))
+
+
+def take_batch(session: Session, *, tenant_id: TenantId, limit: int) -> set[str]:
+    """Remove and return the oldest addresses. Addresses queued meanwhile stay."""
+    places = session.scalars(_OLDEST_SQL, {"tenant": tenant_id, "limit": limit}).all()
+    if not places:
+        return set()
+    with force_ctid_scan(session):
+        return set(session.scalars(_TAKE_SQL, {"tenant": tenant_id, "places": places}))

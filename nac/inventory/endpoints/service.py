@@ -1,0 +1,336 @@
+"""Endpoints of a tenant: devices identified by MAC address. Groups: `nac.inventory.groups`."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from nac.core.audit import service as audit
+from nac.engine import ComparisonTrace
+from nac.inventory.endpoints import enrichment_queue, repository
+from nac.inventory.endpoints.repository import ORDERS as ORDERS
+from nac.inventory.endpoints.repository import EndpointCriteria, EndpointView, EndpointWithSighting
+from nac.inventory.endpoints.rule_conditions import compile_rule, explain_membership
+from nac.inventory.groups import ENDPOINT_GROUPS
+from nac.inventory.holder_certificates import require_no_good_certificates
+from nac.inventory.profiling.classifier import load_packaged_profiles
+from nac.kit.db.bounded_search import BoundedPage
+from nac.kit.db.sort_orders import PageSpan, SortKey
+from nac.kit.errors import AlreadyExists, InvalidInput, NotFound
+from nac.kit.ids import TenantId
+from nac.kit.mac import display_mac, is_random_mac
+from nac.kit.validation import require_future, require_mac, require_name
+from nac.models import Endpoint, EndpointEvidence
+from nac.models.endpoint import EndpointStatus
+from nac.sessions.coa_requests import request_queue
+from nac.tenancy import trial_limits
+
+__all__ = [
+    "EndpointCriteria",
+    "EndpointNotFound",
+    "EndpointWithSighting",
+    "RandomAddress",
+    "create_endpoint",
+    "list_endpoints",
+    "require_by_mac",
+]
+
+# Policies read them as endpoint.attribute.<key>.
+_ATTRIBUTE_KEY = re.compile(r"[a-z0-9_-]{1,63}")
+_MAX_NOTES = 2_000
+_MAX_ATTRIBUTE = 255
+
+
+_audit: audit.AuditRecorder[Endpoint] = audit.AuditRecorder("endpoint", lambda endpoint: display_mac(endpoint.mac))
+
+
+class EndpointNotFound(NotFound):
+    """The endpoint does not exist."""
+
+
+class RandomAddress(InvalidInput):
+    """The address is random: the device invented it and can change it at any time."""
+
+
+def require_not_random(macs: Iterable[str], *, allow_random: bool, place: str = "mac") -> None:
+    """Raise RandomAddress for locally administered addresses (IEEE 802c), unless `allow_random` is set."""
+    if allow_random:
+        return
+    made_up = [mac for mac in macs if is_random_mac(mac)]
+    if made_up:
+        examples = ", ".join(display_mac(mac) for mac in made_up[:5]) + (" ..." if len(made_up) > 5 else "")
+        raise RandomAddress(
+            f"{len(made_up)} of the addresses {'is' if len(made_up) == 1 else 'are'} random ({examples})."
+            " Devices change such addresses, and approval would admit any device that uses the same one.",
+            place=place,
+            remedy="Turn off the private address on the device for this network, or set allow_random (--allow-random).",
+        )
+
+
+def create_endpoint(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    mac: str,
+    name: str = "",
+    groups: Iterable[str] = (),
+    valid_until: datetime | None = None,
+    attributes: Mapping[str, str] | None = None,
+    owner: str = "",
+    notes: str = "",
+    allow_random: bool = False,
+) -> Endpoint:
+    """Approve a device, new or discovered. The approval ends at `valid_until` (aware), or never if None."""
+    mac = require_mac(mac)
+    require_not_random([mac], allow_random=allow_random)
+    endpoint = repository.get_by_mac(session, tenant_id, mac, lock=True)
+    if endpoint is not None and endpoint.status in ("active", "blocked"):
+        raise AlreadyExists(f"Endpoint {display_mac(mac)} already exists.", place="mac")
+    values: dict[str, Any] = {
+        "name": require_name(name) if name else "",
+        "valid_until": require_future(valid_until),
+        "attributes": require_attributes(attributes or {}),
+        "owner": require_name(owner, place="owner") if owner else "",
+        "notes": require_notes(notes),
+        "status": "active",
+    }
+    if endpoint is None:
+        endpoint = Endpoint(tenant_id=tenant_id, mac=mac)
+        session.add(endpoint)
+    for column, value in values.items():
+        setattr(endpoint, column, value)
+    trial_limits.require_endpoint_limit(session, tenant_id=tenant_id)
+    groups = sorted(groups)
+    ENDPOINT_GROUPS.assign(session, tenant_id=tenant_id, member_id=endpoint.id, names=groups)
+    enrichment_queue.enqueue(session, tenant_id=tenant_id, macs=[mac])
+    after = {"name": endpoint.name, "groups": groups, "valid_until": valid_until and valid_until.isoformat()}
+    _audit(session, actor, endpoint, "add", after=after)
+    return endpoint
+
+
+class Unset:
+    """Type of `UNSET`: leave the value unchanged, where None has another meaning."""
+
+
+UNSET = Unset()
+
+
+def update_endpoint(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    mac: str,
+    name: str | None = None,
+    owner: str | None = None,
+    notes: str | None = None,
+    groups: Iterable[str] | None = None,
+    valid_until: datetime | Unset | None = UNSET,
+    attributes: Mapping[str, str | None] | None = None,
+    profile: str | None = None,
+) -> Endpoint:
+    """Change the values that are not None or UNSET. An attribute of None is deleted. `profile` "" restores the detected
+    one.
+    """
+    endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
+    changed: dict[str, Any] = {}
+    if name is not None:
+        changed["name"] = require_name(name) if name else ""
+    if owner is not None:
+        changed["owner"] = require_name(owner, place="owner") if owner else ""
+    if notes is not None:
+        changed["notes"] = require_notes(notes)
+    if not isinstance(valid_until, Unset):
+        changed["valid_until"] = require_future(valid_until)
+    if attributes is not None:
+        merged = {**endpoint.attributes, **attributes}
+        changed["attributes"] = require_attributes({key: text for key, text in merged.items() if text is not None})
+    if profile is not None:
+        changed["set_profile"] = _require_profile(profile)
+    before = {column: _to_json_value(getattr(endpoint, column)) for column in changed}
+    for column, value in changed.items():
+        setattr(endpoint, column, value)
+    session.flush()
+    if groups is not None:
+        update_groups(session, actor=actor, tenant_id=tenant_id, mac=mac, groups=groups)
+    enrichment_queue.enqueue(session, tenant_id=tenant_id, macs=[endpoint.mac])
+    after = {column: _to_json_value(value) for column, value in changed.items()}
+    if before != after:
+        _audit(session, actor, endpoint, "set", before=before, after=after)
+    return endpoint
+
+
+def delete_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> None:
+    """Delete an endpoint. A later sighting discovers it again. Raises InUse while it has valid certificates."""
+    endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
+    require_no_good_certificates(
+        session,
+        endpoint,
+        remedy=f"Revoke its certificates first: ./admit cert revoke --all-of-endpoint {display_mac(endpoint.mac)}",
+    )
+    session.delete(endpoint)
+    session.flush()
+    repository.delete_sightings(session, tenant_id, endpoint.mac)
+    _audit(session, actor, endpoint, "remove", before={"name": endpoint.name, "status": endpoint.status})
+
+
+def block_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
+    """Reject the endpoint until it is unblocked, regardless of policy, and end its live sessions (RFC 5176)."""
+    endpoint = _change_status(session, actor, tenant_id, mac, "blocked", "block")
+    request_queue.queue_block_disconnects(session, tenant_id=tenant_id, macs=[endpoint.mac], asked_by=actor)
+    return endpoint
+
+
+def unblock_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
+    """Unblock an endpoint and withdraw requests to end its sessions. Raises InvalidInput unless it is blocked."""
+    endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
+    if endpoint.status not in ("active", "blocked"):
+        raise InvalidInput(
+            f"{display_mac(endpoint.mac)} is {endpoint.status}, not blocked.",
+            place="mac",
+            remedy="Approve it: ./admit endpoint classify --approve",
+        )
+    endpoint = _change_status(session, actor, tenant_id, mac, "active", "unblock")
+    request_queue.withdraw_block_disconnects(session, tenant_id=tenant_id, macs=[endpoint.mac])
+    return endpoint
+
+
+def update_groups(session: Session, *, actor: str, tenant_id: TenantId, mac: str, groups: Iterable[str]) -> Endpoint:
+    """Replace the groups of an endpoint, except groups by rule."""
+    endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
+    found = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id], by_rule=False)
+    before = tuple(sorted(found.get(endpoint.id, ())))
+    after = ENDPOINT_GROUPS.assign(session, tenant_id=tenant_id, member_id=endpoint.id, names=groups)
+    if after != before:
+        _audit(session, actor, endpoint, "set-groups", before={"groups": before}, after={"groups": after})
+    return endpoint
+
+
+def list_endpoints(
+    session: Session, *, tenant_id: TenantId, wanted: EndpointCriteria | None = None, span: PageSpan | None = None
+) -> Sequence[EndpointWithSighting]:
+    """List endpoints with their sightings."""
+    return repository.list_page(session, tenant_id, wanted or EndpointCriteria(), span=span or ORDERS.first())
+
+
+def search_endpoints(
+    session: Session, *, tenant_id: TenantId, wanted: EndpointCriteria, span: PageSpan | None = None
+) -> BoundedPage[EndpointWithSighting]:
+    """Like `list_endpoints`, within the time limit of one response (nac.kit.db.bounded_search)."""
+    return repository.search_endpoints(session, tenant_id, wanted, span=span or ORDERS.first())
+
+
+def search_endpoint_views(
+    session: Session, *, tenant_id: TenantId, wanted: EndpointCriteria, span: PageSpan | None = None
+) -> BoundedPage[EndpointView]:
+    """Like `search_endpoints`, with the columns of lists."""
+    return repository.search_views(session, tenant_id, wanted, span=span or ORDERS.first())
+
+
+def require_endpoint_view(session: Session, *, tenant_id: TenantId, mac: str) -> EndpointView:
+    """Return one endpoint with the columns of lists. Raises EndpointNotFound."""
+    mac = require_mac(mac)
+    found = repository.list_views(session, tenant_id, EndpointCriteria(macs=(mac,)), span=ORDERS.first(1))
+    if not found:
+        raise _not_found_error(mac)
+    return found[0]
+
+
+def _not_found_error(mac: str) -> EndpointNotFound:
+    return EndpointNotFound(
+        f"Endpoint {display_mac(mac)} does not exist.", place="mac", remedy="List endpoints: ./admit endpoint list"
+    )
+
+
+def require_with_sighting(session: Session, *, tenant_id: TenantId, mac: str) -> EndpointWithSighting:
+    """Return one endpoint with its sighting. Raises EndpointNotFound."""
+    mac = require_mac(mac)
+    found = repository.list_page(session, tenant_id, EndpointCriteria(macs=(mac,)), span=ORDERS.first(1))
+    if not found:
+        raise _not_found_error(mac)
+    return found[0]
+
+
+def parse_after_key(mac: str) -> SortKey | None:
+    """Return the key after which `list_endpoints` continues; None for ""."""
+    return (require_mac(mac, place="after"),) if mac else None
+
+
+def require_by_mac(session: Session, *, tenant_id: TenantId, mac: str, lock: bool = False) -> Endpoint:
+    mac = require_mac(mac)
+    endpoint = repository.get_by_mac(session, tenant_id, mac, lock=lock)
+    if endpoint is None:
+        raise _not_found_error(mac)
+    return endpoint
+
+
+def list_evidence(session: Session, *, tenant_id: TenantId, mac: str) -> Sequence[EndpointEvidence]:
+    return repository.list_evidence(session, tenant_id, require_mac(mac))
+
+
+def explain_rule_memberships(
+    session: Session, *, tenant_id: TenantId, endpoint: Endpoint
+) -> dict[str, tuple[ComparisonTrace, ...]]:
+    """Return the endpoint's groups by rule, with the comparisons that match."""
+    groups = ENDPOINT_GROUPS.list_for_member(session, tenant_id=tenant_id, member_id=endpoint.id)
+    return {
+        group.name: explain_membership(compile_rule(group.rule), endpoint) for group in groups if group.rule is not None
+    }
+
+
+def require_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
+    if bad := [key for key in attributes if not _ATTRIBUTE_KEY.fullmatch(key)]:
+        raise InvalidInput(
+            f"Invalid attribute names: {', '.join(map(repr, bad))}.",
+            place="attributes",
+            remedy="Use 1 to 63 characters of a-z, 0-9, _ and -.",
+        )
+    if bad := [key for key, text in attributes.items() if len(text) > _MAX_ATTRIBUTE or not _is_storable(text)]:
+        raise InvalidInput(
+            f"Invalid values of attributes: {', '.join(map(repr, bad))}.",
+            place="attributes",
+            remedy=f"Use up to {_MAX_ATTRIBUTE} characters, without NUL.",
+        )
+    return dict(attributes)
+
+
+def _is_storable(text: str) -> bool:
+    """PostgreSQL stores neither NUL nor lone surrogates."""
+    return "\0" not in text and text == text.encode("utf-8", "ignore").decode()
+
+
+def require_notes(text: str) -> str:
+    if len(text) > _MAX_NOTES or not _is_storable(text):
+        raise InvalidInput(
+            "The notes are too long or contain invalid characters.",
+            place="notes",
+            remedy=f"Use up to {_MAX_NOTES} characters, without NUL.",
+        )
+    return text
+
+
+def _require_profile(name: str) -> str:
+    titles = load_packaged_profiles().titles
+    if name and name not in titles:
+        raise InvalidInput(
+            f"Unknown profile {name!r}.", place="profile", remedy=f"Use one of: {', '.join(sorted(titles))}."
+        )
+    return name
+
+
+def _to_json_value(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _change_status(
+    session: Session, actor: str, tenant_id: TenantId, mac: str, to: EndpointStatus, verb: str
+) -> Endpoint:
+    endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
+    if endpoint.status != to:
+        before, endpoint.status = endpoint.status, to
+        session.flush()
+        _audit(session, actor, endpoint, verb, before={"status": before}, after={"status": to})
+    return endpoint

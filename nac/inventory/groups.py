@@ -1,0 +1,338 @@
+"""Groups of endpoints and of users: the same rules for two pairs of tables.
+
+Groups must be created before use. Policies contain a group's name, so it cannot be renamed while one does.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from uuid import UUID
+
+from sqlalchemy import ARRAY, ColumnElement, Uuid, delete, func, literal, select
+from sqlalchemy.dialects.postgresql import insert as insert_or_skip
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from nac.core.audit import service as audit
+from nac.engine.references import ReferenceKind
+from nac.kit.db.array_membership import in_array
+from nac.kit.db.quotas import lock_quota
+from nac.kit.db.sort_orders import PageSpan, SortOrders
+from nac.kit.db.text_search import contains_text
+from nac.kit.errors import AlreadyExists, Conflict, InUse, NotFound
+from nac.kit.ids import TenantId
+from nac.kit.validation import parse_id, require_name
+from nac.models import EndpointGroup, EndpointGroupMember, UserGroup, UserGroupMember
+from nac.tenancy.policy_references import require_renamable, require_unreferenced
+
+# Maximum groups per tenant and kind, and new groups per request.
+MAX_GROUPS = 5_000
+MAX_NEW_GROUPS = 1_000
+_PAIRS_PER_STATEMENT = 50_000
+
+GroupT = TypeVar("GroupT", EndpointGroup, UserGroup)
+
+
+class UnknownGroup(NotFound):
+    """The group does not exist."""
+
+
+class TooManyGroups(Conflict):
+    """The tenant would exceed its maximum number of groups."""
+
+
+class GroupByRule(Conflict):
+    """A rule sets the members of this group."""
+
+
+def is_by_rule(group: EndpointGroup | UserGroup) -> bool:
+    return isinstance(group, EndpointGroup) and group.rule is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Groups(Generic[GroupT]):
+    """The groups of one kind."""
+
+    # Kind in policies; also the command, and the prefix of audit actions.
+    kind: ReferenceKind
+    group: type[GroupT]
+    membership: type[EndpointGroupMember] | type[UserGroupMember]
+    member_column: InstrumentedAttribute[UUID]
+
+    @property
+    def _listed(self) -> str:
+        return f"List groups: ./admit {self.kind} list"
+
+    def create(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> GroupT:
+        name = require_name(name)
+        lock_quota(session, f"{self.kind}s", tenant_id)
+        self._require_room(session, tenant_id, 1)
+        if self._get(session, tenant_id, name) is not None:
+            raise AlreadyExists(f"Group {name!r} already exists.", place="name")
+        group = self.group(tenant_id=tenant_id, name=name)
+        session.add(group)
+        session.flush()
+        audit.append(session, actor=actor, action=f"{self.kind}.create", target=name, tenant_id=tenant_id)
+        return group
+
+    def create_many(self, session: Session, *, actor: str, tenant_id: TenantId, names: Collection[str]) -> None:
+        """Create groups with valid names; groups that exist by now are skipped. Raises TooManyGroups."""
+        if not names:
+            return
+        lock_quota(session, f"{self.kind}s", tenant_id)
+        self.require_creatable(session, tenant_id=tenant_id, names=names)
+        adding = insert_or_skip(self.group).on_conflict_do_nothing().returning(self.group.name)
+        made = session.scalars(adding, [{"tenant_id": tenant_id, "name": name} for name in names])
+        entry = {"actor": actor, "action": f"{self.kind}.create", "tenant_id": tenant_id}
+        audit.append_in_batches(session, [entry | {"target": name} for name in made])
+
+    def require_creatable(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
+        """Raise TooManyGroups if there are too many now. To create them, lock the quota first."""
+        if len(names) > MAX_NEW_GROUPS:
+            raise TooManyGroups(
+                f"{len(names)} new groups exceed the limit.",
+                place="groups",
+                remedy=f"Create at most {MAX_NEW_GROUPS} groups at once.",
+            )
+        if names:
+            self._require_room(session, tenant_id, len(names))
+
+    def _require_room(self, session: Session, tenant_id: TenantId, more: int) -> None:
+        there = session.scalars(select(func.count()).where(self.group.tenant_id == tenant_id)).one()
+        if there + more > MAX_GROUPS:
+            raise TooManyGroups(
+                f"The tenant has {there} groups; the maximum is {MAX_GROUPS}.",
+                place="groups",
+                remedy=f"Delete groups that you no longer need (maximum {MAX_GROUPS}).",
+            )
+
+    def rename(self, session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str) -> GroupT:
+        """Rename a group; its members stay.
+
+        Raises InUse while a published policy or a draft refers to it, or matches part of its name: policies are never
+        rewritten automatically. Also raises InUse while the tenant follows a template with the group, because a
+        roll-out would create it again without members.
+        """
+        group = self.require(session, tenant_id=tenant_id, name=name)
+        new_name = require_name(new_name)
+        if new_name == name:
+            return group
+        if self._get(session, tenant_id, new_name) is not None:
+            raise AlreadyExists(f"Group {new_name!r} already exists.", place="name")
+        require_renamable(session, tenant_id=tenant_id, kind=self.kind, name=name, new_name=new_name, place="name")
+        self._require_not_in_template(session, name)
+        group.name = new_name
+        session.flush()
+        audit.append(
+            session,
+            actor=actor,
+            action=f"{self.kind}.rename",
+            target=new_name,
+            tenant_id=tenant_id,
+            before={"name": name},
+            after={"name": new_name},
+        )
+        return group
+
+    def _require_not_in_template(self, session: Session, name: str) -> None:
+        kind = self.kind.removesuffix("-group")
+        if session.scalar(select(func.template_has_group(kind, name))):
+            raise InUse(
+                f"The tenant's template contains group {name!r}.",
+                place="name",
+                remedy=f"Roll out a version without it, or make group:{kind}/{name} an override of the tenant.",
+            )
+
+    def remove(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
+        """Delete a group; its members stay. Raises InUse while a published policy or a draft refers to it."""
+        group = self.require(session, tenant_id=tenant_id, name=name)
+        count = self._count_members(session, group)
+        require_unreferenced(
+            session,
+            tenant_id=tenant_id,
+            kind=self.kind,
+            name=name,
+            place="group",
+            also=f"It has {count} member{'' if count == 1 else 's'}.",
+        )
+        session.delete(group)
+        session.flush()
+        audit.append(session, actor=actor, action=f"{self.kind}.remove", target=name, tenant_id=tenant_id)
+
+    def require(self, session: Session, *, tenant_id: TenantId, name: str) -> GroupT:
+        """Return a group, locked until the transaction ends. Raises UnknownGroup."""
+        group = self._get(session, tenant_id, name, lock=True)
+        if group is None:
+            raise UnknownGroup(f"Group {name!r} does not exist.", place="group", remedy=self._listed)
+        return group
+
+    def list_for_member(self, session: Session, *, tenant_id: TenantId, member_id: UUID) -> Sequence[GroupT]:
+        query = (
+            select(self.group)
+            .join(self.membership, self.group.id == self.membership.group_id)
+            .where(self.membership.tenant_id == tenant_id, self.member_column == member_id)
+            .order_by(self.group.name)
+        )
+        return session.scalars(query).all()
+
+    def list_all(self, session: Session, *, tenant_id: TenantId) -> Sequence[GroupT]:
+        query = select(self.group).where(self.group.tenant_id == tenant_id).order_by(self.group.name)
+        return session.scalars(query).all()
+
+    @property
+    def orders(self) -> SortOrders:
+        return SortOrders({"name": (self.group.name,)})
+
+    def list_page(
+        self, session: Session, *, tenant_id: TenantId, span: PageSpan | None = None, text: str = ""
+    ) -> Sequence[GroupT]:
+        """List groups; `text` is part of the name."""
+        query = (span or self.orders.first()).of(select(self.group).where(self.group.tenant_id == tenant_id))
+        return session.scalars(query.where(contains_text(text, self.group.name)) if text else query).all()
+
+    def require_by_key(self, session: Session, *, tenant_id: TenantId, key: str, lock: bool = False) -> GroupT:
+        """Return a group by id or name. Raises UnknownGroup."""
+        group = None
+        if (group_id := parse_id(key)) is not None:
+            query = select(self.group).where(self.group.tenant_id == tenant_id, self.group.id == group_id)
+            group = session.scalar(query.with_for_update() if lock else query)
+        if group is None:
+            group = self._get(session, tenant_id, key, lock=lock)
+        if group is None:
+            raise UnknownGroup(f"Group {key!r} does not exist.", place="group")
+        return group
+
+    def names_of(
+        self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], by_rule: bool = True
+    ) -> Mapping[UUID, tuple[str, ...]]:
+        """Return sorted names by member; members without groups are missing. Omits groups by rule unless `by_rule`."""
+        query = (
+            select(self.member_column, self.group.name)
+            .join(self.group, self.group.id == self.membership.group_id)
+            .where(self.membership.tenant_id == tenant_id, in_array(self.member_column, member_ids))
+            .order_by(self.group.name)
+        )
+        if not by_rule and issubclass(self.group, EndpointGroup):
+            query = query.where(EndpointGroup.rule.is_(None))
+        names: defaultdict[UUID, list[str]] = defaultdict(list)
+        for member_id, name in session.execute(query):
+            names[member_id].append(name)
+        return {member_id: tuple(found) for member_id, found in names.items()}
+
+    def assign(
+        self, session: Session, *, tenant_id: TenantId, member_id: UUID, names: Iterable[str]
+    ) -> tuple[str, ...]:
+        """Replace the member's groups; return them. Groups by rule stay; `names` can include those that it is in.
+
+        Raises UnknownGroup with all unknown names, and GroupByRule.
+        """
+        present = set(session.scalars(select(self.membership.group_id).where(self.member_column == member_id)))
+        named, by_rule = self._named(session, tenant_id, set(names), held=present)
+        known = set(named.values())
+        present -= by_rule
+        if gone := present - known:
+            session.execute(
+                delete(self.membership).where(self.member_column == member_id, self.membership.group_id.in_(gone))
+            )
+        for group_id in known - present:
+            session.add(self.membership(tenant_id=tenant_id, group_id=group_id, **{self.member_column.key: member_id}))
+        session.flush()
+        return tuple(sorted(named))
+
+    def join(
+        self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], names: Iterable[str]
+    ) -> None:
+        """Add all members to these groups. Raises like `assign`."""
+        self.join_each(session, tenant_id=tenant_id, members=dict.fromkeys(names, member_ids))
+
+    def join_each(self, session: Session, *, tenant_id: TenantId, members: Mapping[str, Collection[UUID]]) -> None:
+        """Like `join`, with members by group name. Uses the same number of statements for any number of groups."""
+        known, _ = self._named(session, tenant_id, set(members))
+        columns = ["tenant_id", self.member_column.key, "group_id"]
+        pairs = [(member_id, known[name]) for name, joining in members.items() for member_id in joining]
+        for start in range(0, len(pairs), _PAIRS_PER_STATEMENT):
+            member_ids, group_ids = zip(*pairs[start : start + _PAIRS_PER_STATEMENT], strict=True)
+            rows = select(
+                literal(tenant_id, Uuid()), func.unnest(_uuid_array(member_ids)), func.unnest(_uuid_array(group_ids))
+            )
+            session.execute(insert_or_skip(self.membership).from_select(columns, rows).on_conflict_do_nothing())
+
+    def leave_all(self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID]) -> None:
+        """Remove the members from all groups except groups by rule."""
+        _, by_rule = self._named(session, tenant_id, set())
+        if member_ids:
+            session.execute(
+                delete(self.membership).where(
+                    self.membership.tenant_id == tenant_id,
+                    self.member_column == func.any(_uuid_array(member_ids)),
+                    self.membership.group_id.not_in(by_rule),
+                )
+            )
+
+    def leave(
+        self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], names: Iterable[str]
+    ) -> None:
+        """Remove the members from these groups. Raises like `assign`."""
+        known, _ = self._named(session, tenant_id, set(names))
+        if member_ids and known:
+            session.execute(
+                delete(self.membership).where(
+                    self.membership.tenant_id == tenant_id,
+                    self.member_column == func.any(_uuid_array(member_ids)),
+                    self.membership.group_id.in_(known.values()),
+                )
+            )
+
+    def keep(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
+        """Prevent renaming and deletion of these groups until the transaction ends. Call it before changing members: a
+        deletion locks the group first, then its members.
+        """
+        if names:
+            query = select(self.group.id).where(self.group.tenant_id == tenant_id, in_array(self.group.name, names))
+            session.execute(query.order_by(self.group.id).with_for_update(read=True, key_share=True))
+
+    def _named(
+        self, session: Session, tenant_id: TenantId, wanted: set[str], *, held: Collection[UUID] = ()
+    ) -> tuple[dict[str, UUID], set[UUID]]:
+        """Return ids of these groups by name, and of all groups by rule. Ignores groups by rule in `held`. Prevents
+        deletion (`keep`).
+
+        Raises UnknownGroup and GroupByRule.
+        """
+        self.keep(session, tenant_id=tenant_id, names=wanted)
+        groups = self.list_all(session, tenant_id=tenant_id)
+        by_rule = {group.id: group.name for group in groups if is_by_rule(group)}
+        wanted = wanted - {name for group_id, name in by_rule.items() if group_id in held}
+        known = {group.name: group.id for group in groups if group.name in wanted}
+        if missing := sorted(wanted - known.keys()):
+            raise UnknownGroup(
+                f"Unknown groups: {', '.join(repr(name) for name in missing)}.",
+                place="groups",
+                remedy=f"Create them first: ./admit {self.kind} add. {self._listed}",
+            )
+        if ruled := sorted(wanted & set(by_rule.values())):
+            raise GroupByRule(
+                f"A rule sets the members of {', '.join(map(repr, ruled))}.",
+                place="groups",
+                remedy="Change the rule, or use a group without one.",
+            )
+        return known, set(by_rule)
+
+    def _get(self, session: Session, tenant_id: TenantId, name: str, *, lock: bool = False) -> GroupT | None:
+        query = select(self.group).where(self.group.tenant_id == tenant_id, self.group.name == name)
+        return session.scalar(query.with_for_update() if lock else query)
+
+    def _count_members(self, session: Session, group: GroupT) -> int:
+        query = select(func.count()).where(
+            self.membership.tenant_id == group.tenant_id, self.membership.group_id == group.id
+        )
+        return session.scalars(query).one()
+
+
+def _uuid_array(ids: Collection[UUID]) -> ColumnElement[Sequence[UUID]]:
+    """Return the ids as one parameter: imports exceed the 65,535 parameters of a statement."""
+    return literal(list(ids), ARRAY(Uuid()))
+
+
+ENDPOINT_GROUPS = Groups("endpoint-group", EndpointGroup, EndpointGroupMember, EndpointGroupMember.endpoint_id)
+USER_GROUPS = Groups("user-group", UserGroup, UserGroupMember, UserGroupMember.user_id)

@@ -1,0 +1,42 @@
+"""Valid certificates of an endpoint or user that is about to be deleted."""
+
+from collections.abc import Collection
+from uuid import UUID
+
+from sqlalchemy import ARRAY, ColumnElement, Uuid, func, literal, select
+from sqlalchemy.orm import Session
+
+from nac.kit.clock import utc_now
+from nac.kit.errors import InUse
+from nac.kit.ids import TenantId
+from nac.models import Certificate, Endpoint, User
+
+
+def require_no_good_certificates(session: Session, holder: Endpoint | User, *, remedy: str) -> None:
+    """Raise InUse if the holder has valid certificates. The caller has locked `holder`."""
+    issued_to = Certificate.endpoint_id if isinstance(holder, Endpoint) else Certificate.user_id
+    query = select(func.count()).where(
+        Certificate.tenant_id == holder.tenant_id,
+        issued_to == holder.id,
+        *_good_clauses(),
+    )
+    if count := session.scalar(query):
+        raise InUse(f"It has certificates that are not revoked: {count}.", place="certificates", remedy=remedy)
+
+
+def find_holders_with_certificates(
+    session: Session, *, tenant_id: TenantId, endpoint_ids: Collection[UUID]
+) -> set[UUID]:
+    """Return the endpoints with valid certificates. The caller has locked them."""
+    is_requested = func.any(literal(list(endpoint_ids), ARRAY(Uuid())))
+    query = select(Certificate.endpoint_id).where(
+        Certificate.tenant_id == tenant_id, Certificate.endpoint_id == is_requested, *_good_clauses()
+    )
+    return {endpoint_id for endpoint_id in session.scalars(query) if endpoint_id is not None}
+
+
+def _good_clauses() -> tuple[ColumnElement[bool], ...]:
+    return (
+        Certificate.status.in_(("intended", "valid", "suspended")),
+        Certificate.not_after > utc_now(),
+    )

@@ -1,0 +1,248 @@
+"""Identity sources of a tenant: directories and providers that know users. Queried in order of position, then name."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from nac.core.audit import service as audit
+from nac.inventory.identity_sources import repository
+from nac.inventory.identity_sources.settings import (
+    SECRET_BOUND_SETTINGS,
+    SETTINGS_BY_KIND,
+    LdapSettings,
+    OidcSettings,
+    SettingsRefused,
+    list_hosts,
+    read_settings,
+)
+from nac.kit.clock import utc_now
+from nac.kit.db.quotas import lock_quota
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import AlreadyExists, Conflict, InvalidInput, NotFound
+from nac.kit.ids import TenantId
+from nac.kit.outbound.reach import PLATFORM_REMEDY as REACH_REMEDY
+from nac.kit.outbound.reach import OutboundReach, is_address
+from nac.kit.sealing import Seal
+from nac.kit.validation import require_slug
+from nac.models import IdentitySource
+
+MAX_SOURCES = 20
+DEFAULT_POSITION = 100
+_MAX_SECRET_OCTETS = 1_024
+_audit: audit.AuditRecorder[IdentitySource] = audit.AuditRecorder("identity-source", lambda source: source.name)
+
+
+class IdentitySourceNotFound(NotFound):
+    """The identity source does not exist."""
+
+
+class InvalidIdentitySource(InvalidInput):
+    """The settings of the identity source are invalid."""
+
+
+def create_source(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    name: str,
+    kind: str,
+    settings: Mapping[str, Any],
+    secret: str | None,
+    seal: Seal,
+    reach: OutboundReach,
+    position: int = DEFAULT_POSITION,
+    enabled: bool = True,
+) -> IdentitySource:
+    """Create an identity source. `secret` is the password of bind_dn or the client secret.
+
+    Raises InvalidIdentitySource with every mistake.
+    """
+    name = require_slug(name, place="name")
+    if repository.get_by_name(session, tenant_id, name):
+        raise AlreadyExists(f"Identity source {name!r} already exists.", place="name")
+    lock_quota(session, "identity-sources", tenant_id)
+    if len(repository.list_all(session, tenant_id)) >= MAX_SOURCES:
+        raise Conflict(f"A tenant can have at most {MAX_SOURCES} identity sources.")
+    source_id = uuid4()
+    source = IdentitySource(
+        id=source_id,
+        tenant_id=tenant_id,
+        name=name,
+        kind=kind,
+        position=_require_position(position),
+        enabled=enabled,
+        settings=_normalise_settings(kind, settings, reach),
+        secret_sealed=None if secret is None else _seal_secret(source_id, secret, seal),
+    )
+    _require_secret(source)
+    session.add(source)
+    session.flush()
+    _audit(session, actor, source, "add", after=describe(source))
+    return source
+
+
+def update_source(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    name: str,
+    seal: Seal,
+    reach: OutboundReach,
+    settings: Mapping[str, Any] | None = None,
+    secret: str | None = None,
+    position: int | None = None,
+    enabled: bool | None = None,
+) -> IdentitySource:
+    """Change an identity source. `settings` override single settings; None restores a default."""
+    source = require_by_name(session, tenant_id=tenant_id, name=name)
+    before = describe(source)
+    if settings:
+        merged = {key: value for key, value in ({**source.settings, **settings}).items() if value is not None}
+        _require_secret_again(source, merged, secret)
+        source.settings = _normalise_settings(source.kind, merged, reach)
+    if secret is not None:
+        source.secret_sealed = _seal_secret(source.id, secret, seal)
+    if position is not None:
+        source.position = _require_position(position)
+    if enabled is not None:
+        source.enabled = enabled
+    _require_secret(source)
+    if secret is None and describe(source) == before:
+        return source
+    # Cells must drop cached results even if only the secret changes.
+    source.updated_at = utc_now()
+    session.flush()
+    after = describe(source) | ({"secret": "changed"} if secret is not None else {})
+    _audit(session, actor, source, "change", before=before, after=after)
+    return source
+
+
+def _require_secret_again(source: IdentitySource, settings: Mapping[str, Any], secret: str | None) -> None:
+    """Require the secret again if its destination changes. Otherwise a person who cannot read it could redirect it."""
+    changed = sorted(name for name in SECRET_BOUND_SETTINGS if settings.get(name) != source.settings.get(name))
+    if changed and source.secret_sealed is not None and secret is None:
+        raise InvalidIdentitySource(
+            f"{', '.join(changed)}: the stored secret is for the current destination only.",
+            place="secret",
+            remedy="Enter the secret again.",
+        )
+
+
+def delete_source(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
+    source = require_by_name(session, tenant_id=tenant_id, name=name)
+    session.delete(source)
+    session.flush()
+    _audit(session, actor, source, "remove", before=describe(source))
+
+
+def list_sources(session: Session, *, tenant_id: TenantId) -> Sequence[IdentitySource]:
+    """List sources in the order in which they are queried."""
+    return repository.list_all(session, tenant_id)
+
+
+def list_page(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    span: PageSpan,
+    text: str = "",
+    kind: str = "",
+    enabled: bool | None = None,
+) -> Sequence[IdentitySource]:
+    """List sources; `text` is part of the name."""
+    return repository.list_page(session, tenant_id, span=span, text=text, kind=kind, enabled=enabled)
+
+
+def require_by_name(session: Session, *, tenant_id: TenantId, name: str) -> IdentitySource:
+    source = repository.get_by_name(session, tenant_id, name)
+    if source is None:
+        raise IdentitySourceNotFound(
+            f"Identity source {name!r} does not exist.",
+            place="name",
+            remedy="List identity sources: ./admit identity-source list",
+        )
+    return source
+
+
+def describe(source: IdentitySource) -> dict[str, Any]:
+    """Return the values that can be shown and logged."""
+    return {
+        "name": source.name,
+        "kind": source.kind,
+        "position": source.position,
+        "enabled": source.enabled,
+        "secret": "set" if source.secret_sealed else "none",
+        "settings": source.settings,
+    }
+
+
+def secret_context(source_id: UUID) -> str:
+    return f"identity-source:{source_id}"
+
+
+def _normalise_settings(kind: str, settings: Mapping[str, Any], reach: OutboundReach) -> dict[str, Any]:
+    """Return the settings in normalized form, as JSON values."""
+    read = _parse_settings(kind, settings)
+    _require_reach(read, reach)
+    understood: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(read))
+    return {name: understood[name] for name in settings}
+
+
+def check_source(source: IdentitySource) -> None:
+    """Check a source from another installation, except its secret and reach, which each login checks. Raises
+    InvalidInput.
+    """
+    require_slug(source.name, place="name")
+    _require_position(source.position)
+    _parse_settings(source.kind, source.settings)
+
+
+def _parse_settings(kind: str, settings: Mapping[str, Any]) -> LdapSettings | OidcSettings:
+    if kind not in SETTINGS_BY_KIND:
+        raise InvalidIdentitySource(
+            f"Unknown kind of source {kind!r}.", place="kind", remedy=f"Use {' or '.join(SETTINGS_BY_KIND)}."
+        )
+    try:
+        return read_settings(kind, settings)
+    except SettingsRefused as exc:
+        listed = "; ".join(f"{place}: {what}" for place, what in exc.mistakes)
+        raise InvalidIdentitySource(
+            listed + ".", place="settings", remedy="docs/how-to/identity-sources.md lists all settings."
+        ) from exc
+
+
+def _require_reach(settings: LdapSettings | OidcSettings, reach: OutboundReach) -> None:
+    """Check literal addresses. Each login checks the addresses of names."""
+    whys = [why for host in list_hosts(settings) if is_address(host) and (why := reach.why_not(host))]
+    if whys:
+        raise InvalidIdentitySource("; ".join(whys) + ".", place="settings", remedy=REACH_REMEDY)
+
+
+def _require_secret(source: IdentitySource) -> None:
+    if source.settings.get("bind_dn") and source.secret_sealed is None:
+        raise InvalidIdentitySource(
+            "The account bind_dn needs a password.",
+            place="secret",
+            remedy="Set it as secret (--secret-file FILE).",
+        )
+
+
+def _require_position(position: int) -> int:
+    if not 1 <= position <= 1000:
+        raise InvalidIdentitySource(f"Invalid position {position}.", place="position", remedy="Use 1 to 1000.")
+    return position
+
+
+def _seal_secret(source_id: UUID, secret: str, seal: Seal) -> bytes:
+    if not secret or "\0" in secret or len(secret.encode()) > _MAX_SECRET_OCTETS:
+        raise InvalidIdentitySource(
+            "The secret is empty or too long, or contains NUL.",
+            place="secret",
+            remedy=f"Use 1 to {_MAX_SECRET_OCTETS} octets.",
+        )
+    return seal(secret.encode(), secret_context(source_id))

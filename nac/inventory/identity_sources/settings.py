@@ -1,0 +1,219 @@
+"""Settings of an identity source: the stored document, with complete validation."""
+
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from nac.inventory.identity_sources.ldap.filters import InvalidLdapFilter, LdapFilter
+from nac.kit.outbound.tls import tls_context
+
+# Time limit of one login, all sources together. radiusd gives up a second later.
+MAX_LOGIN_SECONDS = 9.0
+MAX_SOURCE_SECONDS = 8.0
+_MAX_CONNECTIONS = 64
+# With the connections, a tenant's share of the verifier (radius/verifier/server.py).
+_MAX_WAITING = 448
+_DAY_SECONDS = 24 * 3600
+# Maximum entries of a list: names and groups are compared with all of them while other requests wait.
+_MAX_LISTED = 100
+USER_PLACEHOLDERS = frozenset({"user", "name"})
+GROUP_PLACEHOLDERS = USER_PLACEHOLDERS | {"dn"}
+# Settings that decide where the secret is sent and who could read it in transit.
+SECRET_BOUND_SETTINGS = ("allow_unencrypted", "ca_certificate", "issuer", "start_tls", "token_endpoint", "urls")
+
+
+class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of every kind."""
+
+    # Realms of the names that this source handles: the part after @ or before a backslash; "" for names without realm.
+    # Empty: all names.
+    realms: tuple[str, ...] = ()
+    # PEM of the authorities trusted for the server certificate; "" for those of the system.
+    ca_certificate: str = ""
+    time_limit_seconds: float = 3.0
+    # Maximum concurrent logins, and how many more can wait.
+    connections: int = 8
+    waiting: int = 64
+    # Lifetime of a right password and the user's data in the cache.
+    cache_seconds: int = 300
+    # How long a wrong password is rejected from the cache, so that a device does not lock its user out.
+    refused_seconds: int = 10
+    # Number of consecutive failures that open the breaker, and how long it stays open.
+    breaker_failures: int = 5
+    breaker_seconds: int = 15
+    # Groups to keep, as shell patterns; empty: all.
+    only_groups: tuple[str, ...] = ()
+    # Name of a user attribute in policies -> its name at the source.
+    attributes: dict[str, str] = {}
+
+
+class LdapSettings(SourceSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    # Tried in order until one accepts the connection.
+    urls: tuple[str, ...] = ()
+    start_tls: bool = False
+    # Allow passwords in the clear on the network.
+    allow_unencrypted: bool = False
+    # Account that searches for users; its password is the source's secret. "" for anonymous.
+    bind_dn: str = ""
+    # Bind as this name without a search first, such as "{user}@corp.example".
+    direct_bind: str = ""
+    base_dn: str = ""
+    user_filter: str = "(uid={user})"
+    # Attribute with the directory's spelling of the user's name.
+    name_attribute: str = "uid"
+    # nested: like search, with Active Directory's rule for groups within groups.
+    groups: Literal["none", "memberof", "search", "nested"] = "memberof"
+    # "": same as base_dn.
+    group_base_dn: str = ""
+    group_filter: str = "(member={dn})"
+    group_name: str = "cn"
+
+
+class OidcSettings(SourceSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    issuer: str = ""
+    # "": from the issuer's discovery document.
+    token_endpoint: str = ""
+    jwks_uri: str = ""
+    client_id: str = ""
+    scope: str = "openid profile"
+    # User name in the token request.
+    username: str = "{name}"
+    # Claim that must name the requested user; "" to trust the provider without it.
+    name_claim: str = "preferred_username"
+    groups_claim: str = "groups"
+
+
+SETTINGS_BY_KIND: dict[str, type[LdapSettings | OidcSettings]] = {"ldap": LdapSettings, "oidc": OidcSettings}
+S = TypeVar("S", bound=SourceSettings)
+
+
+class SettingsRefused(ValueError):
+    """Invalid settings; `mistakes` are (field, description)."""
+
+    def __init__(self, mistakes: list[tuple[str, str]]) -> None:
+        self.mistakes = mistakes
+        super().__init__("; ".join(f"{place}: {what}" for place, what in mistakes))
+
+
+def read_settings(kind: str, document: Mapping[str, Any]) -> LdapSettings | OidcSettings:
+    """Parse settings. Raises SettingsRefused with every mistake, and ValueError for an unknown kind."""
+    settings_type = SETTINGS_BY_KIND.get(kind)
+    if settings_type is None:
+        raise ValueError(f"unknown kind of source {kind!r}; use one of: {', '.join(SETTINGS_BY_KIND)}")
+    mistakes: list[tuple[str, str]] = []
+    known = {field.name: field.type for field in msgspec.structs.fields(settings_type)}
+    values = {}
+    for name, value in document.items():
+        if name not in known:
+            mistakes.append((name, f"unknown setting; use one of: {', '.join(sorted(known))}"))
+            continue
+        try:
+            values[name] = msgspec.convert(value, known[name])
+        except msgspec.ValidationError as exc:
+            mistakes.append((name, str(exc)))
+    settings = settings_type(**values)
+    broken = {place for place, _ in mistakes}
+    found = _common_mistakes(settings) + (
+        _ldap_mistakes(settings) if isinstance(settings, LdapSettings) else _oidc_mistakes(settings)
+    )
+    # Invalid values were replaced by defaults, so their further mistakes do not count.
+    mistakes += [(place, what) for place, what in found if place not in broken]
+    if mistakes:
+        raise SettingsRefused(mistakes)
+    return settings
+
+
+def _common_mistakes(settings: SourceSettings) -> list[tuple[str, str]]:
+    found = []
+    for name, low, high in (
+        ("time_limit_seconds", 0.1, MAX_SOURCE_SECONDS),
+        ("connections", 1, _MAX_CONNECTIONS),
+        ("waiting", 0, _MAX_WAITING),
+        ("cache_seconds", 0, _DAY_SECONDS),
+        ("refused_seconds", 0, 300),
+        ("breaker_failures", 1, 1_000),
+        ("breaker_seconds", 1, 3600),
+    ):
+        if not low <= getattr(settings, name) <= high:
+            found.append((name, f"must be between {low:g} and {high:g}"))
+    for name in ("realms", "only_groups", "attributes"):
+        if len(getattr(settings, name)) > _MAX_LISTED:
+            found.append((name, f"can have at most {_MAX_LISTED} entries"))
+    if settings.ca_certificate and (trouble := _error_text(lambda: tls_context(settings.ca_certificate))):
+        found.append(("ca_certificate", f"invalid PEM certificates: {trouble}"))
+    for name in settings.attributes:
+        if not name.isidentifier():
+            found.append(("attributes", f"{name!r} cannot be used as user.attribute.{name}"))
+    return found
+
+
+def _ldap_mistakes(settings: LdapSettings) -> list[tuple[str, str]]:
+    found = []
+    if not settings.urls:
+        found.append(("urls", "required, such as ldaps://ldap.example.net"))
+    for url in settings.urls:
+        parts = _split_url(url)
+        if parts is None or parts[0] not in ("ldap", "ldaps"):
+            found.append(("urls", f"{url!r} must be ldaps://host or ldap://host, with an optional port"))
+        elif parts[0] == "ldap" and not (settings.start_tls or settings.allow_unencrypted):
+            found.append(("urls", f"{url} sends passwords in the clear; use ldaps://, start_tls or allow_unencrypted"))
+        elif parts[0] == "ldaps" and settings.start_tls:
+            found.append(("start_tls", f"not allowed with {url}, which is already encrypted"))
+    if not settings.base_dn:
+        found.append(("base_dn", "required: the entry above all users, such as ou=people,dc=example,dc=net"))
+    if settings.direct_bind and "{user}" not in settings.direct_bind and "{name}" not in settings.direct_bind:
+        found.append(("direct_bind", "must contain {user} or {name}"))
+    if "=" in settings.direct_bind or "," in settings.direct_bind:
+        found.append(("direct_bind", "must be a login name such as {user}@corp.example; remove it to search first"))
+    if "{user}" not in settings.user_filter and "{name}" not in settings.user_filter:
+        found.append(("user_filter", "must contain {user} or {name}; otherwise it matches everyone"))
+    for name, placeholders in (("user_filter", USER_PLACEHOLDERS), ("group_filter", GROUP_PLACEHOLDERS)):
+        if trouble := _error_text(lambda: LdapFilter(getattr(settings, name), placeholders=placeholders)):  # noqa: B023 -- called at once
+            found.append((name, trouble))
+    return found
+
+
+def _oidc_mistakes(settings: OidcSettings) -> list[tuple[str, str]]:
+    found = []
+    for name in ("issuer", "token_endpoint", "jwks_uri"):
+        url = getattr(settings, name)
+        parts = _split_url(url)
+        if (url or name == "issuer") and (parts is None or parts[0] != "https"):
+            found.append((name, f"{url!r} must be an https:// address"))
+    if not settings.client_id:
+        found.append(("client_id", "required: identifies Admit at the provider"))
+    if "openid" not in settings.scope.split():
+        found.append(("scope", "must contain openid; otherwise there is no id_token"))
+    if "{user}" not in settings.username and "{name}" not in settings.username:
+        found.append(("username", "must contain {user} or {name}"))
+    return found
+
+
+def list_hosts(settings: LdapSettings | OidcSettings) -> list[str]:
+    """Return the host names of the settings."""
+    if isinstance(settings, LdapSettings):
+        urls = settings.urls
+    else:
+        urls = tuple(filter(None, (settings.issuer, settings.token_endpoint, settings.jwks_uri)))
+    return [urlsplit(url).hostname or "" for url in urls]
+
+
+def _split_url(url: str) -> tuple[str, str] | None:
+    """Return scheme and host; None if the URL is not that of a server."""
+    try:
+        parts = urlsplit(url)
+        alone = parts.hostname and parts.port != 0 and not parts.username
+    except ValueError:
+        return None
+    return (parts.scheme, parts.hostname or "") if alone else None
+
+
+def _error_text(check: Callable[[], object]) -> str:
+    try:
+        check()
+    except (InvalidLdapFilter, ssl.SSLError, ValueError) as exc:
+        return str(exc) or type(exc).__name__
+    return ""

@@ -1,0 +1,44 @@
+"""The interface of identity sources."""
+
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from itertools import islice
+from typing import Protocol
+
+from nac.cellformat.identity_names import UserName
+from nac.inventory.identity_sources.faults import TooManyGroups
+from nac.inventory.identity_sources.settings import LdapSettings, OidcSettings
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
+
+# Per user, including the directory's own limit. They are compared with `only_groups` while other tenants wait.
+MAX_GROUPS = 2_000
+# Receives each step of a login as text for administrators.
+StepLog = Callable[[str], None]
+
+
+def discard_step(step: str) -> None:
+    """Ignore the steps of a login."""
+
+
+class SourceClient(Protocol):
+    """A source with its open connections."""
+
+    @property
+    def settings(self) -> LdapSettings | OidcSettings: ...
+
+    async def verify(self, name: UserName, password: bytes, tell: StepLog = discard_step) -> VerificationResult:
+        """Verify a password and identify the user. Raises SourceFault if the source cannot decide.
+
+        Run it under a time limit. A cancellation closes the connections in use.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+def filter_groups(groups: Iterable[str], only: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the groups that match `only`, each once and in order. Raises TooManyGroups."""
+    distinct = dict.fromkeys(islice((group for group in groups if group), MAX_GROUPS + 1))
+    if len(distinct) > MAX_GROUPS:
+        raise TooManyGroups(f"more than {MAX_GROUPS} groups")
+    return tuple(group for group in distinct if not only or any(fnmatchcase(group, pattern) for pattern in only))

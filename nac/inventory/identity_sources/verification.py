@@ -1,0 +1,62 @@
+"""Verifies a password at an identity source within its time limit."""
+
+import asyncio
+from collections.abc import Iterable
+
+import msgspec
+
+from nac.cellformat.identity_names import UserName
+from nac.inventory.identity_sources.directory import LdapDirectory
+from nac.inventory.identity_sources.faults import SourceFault
+from nac.inventory.identity_sources.provider import OidcProvider
+from nac.inventory.identity_sources.settings import LdapSettings, read_settings
+from nac.inventory.identity_sources.source_client import SourceClient, StepLog, discard_step
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
+from nac.kit.outbound.reach import OutboundReach
+
+# Codes of nac.engine.reasons for faults of the source, not of the user.
+SOURCE_FAULT_REASONS = frozenset({"directory-unavailable", "directory-refused", "directory-slow"})
+_MAX_TEXT = 300
+
+
+def build_source_client(
+    name: str, kind: str, document: dict[str, object], secret: bytes, reach: OutboundReach
+) -> SourceClient:
+    """Create a source. Raises SettingsRefused or ValueError if the document is invalid."""
+    settings = read_settings(kind, document)
+    if isinstance(settings, LdapSettings):
+        return LdapDirectory(name, settings, secret, reach)
+    return OidcProvider(name, settings, secret, reach)
+
+
+async def verify_password(
+    source: SourceClient, name: UserName, password: bytes, *, source_name: str, tell: StepLog = discard_step
+) -> VerificationResult:
+    """Return the answer of the source within its time limit. Never raises for faults of a server."""
+    limit = source.settings.time_limit_seconds
+    try:
+        async with asyncio.timeout(limit):
+            answer = await source.verify(name, password, tell)
+    except TimeoutError:
+        tell(f"no answer within {limit:g} s")
+        return VerificationResult("directory-slow", f"no answer within {limit:g} s", source_name)
+    except SourceFault as exc:
+        tell(str(exc))
+        answer = VerificationResult(exc.reason, str(exc), source_name)
+    return msgspec.structs.replace(
+        answer,
+        detail=_clean_text(answer.detail),
+        name=_clean_text(answer.name),
+        groups=_clean_texts(answer.groups),
+        attributes={name: _clean_texts(values) for name, values in answer.attributes.items()},
+    )
+
+
+def _clean_texts(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(_clean_text, texts))
+
+
+def _clean_text(text: str) -> str:
+    """Replace unprintable characters and truncate. Texts of a server enter logs and a database that tenants share."""
+    text = text[:_MAX_TEXT]
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)

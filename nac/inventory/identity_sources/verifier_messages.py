@@ -1,0 +1,97 @@
+"""Messages between radiusd's module and the verifier, besides name and password.
+
+The module sends the attributes of the request; the verifier sends its answer. Both are JSON, deflated, in base64, in
+several Reply-Message attributes, on loopback. radiusd's module imports this file, so it has few imports.
+"""
+
+import zlib
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from collections.abc import Sequence
+
+import msgspec
+
+from nac.cellformat.packet_values import Pairs
+
+# RFC 2865 5: 253 octets per value; 3: 4,096 per packet, of which header and signatures take about 80.
+_ATTRIBUTE_OCTETS = 253
+MAX_RESULT_OCTETS = 15 * _ATTRIBUTE_OCTETS
+# Leaves room for the name, the password and a few attributes of radiusd.
+MAX_PAIRS_OCTETS = 12 * _ATTRIBUTE_OCTETS
+_TOO_LONG = "-"
+# Maximum inflated size of an answer: some thousands of groups.
+_MAX_INFLATED = 1 << 20
+
+
+class VerificationResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    # A code of nac.engine.reasons; "" if the password is right.
+    reason: str = ""
+    detail: str = ""
+    # Name of the identity source that knows the user; "" for the tenant's own users.
+    source: str = ""
+    # The name as the source spells it.
+    name: str = ""
+    groups: tuple[str, ...] = ()
+    # By the name that policies use (user.attribute.<name>).
+    attributes: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def verified(self) -> bool:
+        return not self.reason
+
+
+class ResultTooLong(ValueError):
+    """The groups and attributes do not fit in one RADIUS packet."""
+
+
+class UnreadableResult(ValueError):
+    """The text is not an answer of the verifier."""
+
+
+class UnreadablePairs(ValueError):
+    """The text does not contain the attributes of a request."""
+
+
+_decode_json_result = msgspec.json.Decoder(VerificationResult).decode
+_decode_json_pairs = msgspec.json.Decoder(tuple[tuple[str, str], ...]).decode
+_encode_json = msgspec.json.Encoder().encode
+
+
+def encode_result(answer: VerificationResult) -> list[bytes]:
+    """Return the values of the Reply-Message attributes. Raises AnswerTooLong."""
+    text = b64encode(zlib.compress(_encode_json(answer), 9))
+    if len(text) > MAX_RESULT_OCTETS:
+        raise ResultTooLong(f"{len(text)} octets; the maximum is {MAX_RESULT_OCTETS}")
+    return [text[at : at + _ATTRIBUTE_OCTETS] for at in range(0, len(text), _ATTRIBUTE_OCTETS)]
+
+
+def decode_result(pieces: Sequence[str]) -> VerificationResult:
+    """Decode an answer. Raises AnswerUnreadable."""
+    try:
+        return _decode_json_result(_inflate("".join(pieces)))
+    except (NotBase64, ValueError, zlib.error) as exc:
+        raise UnreadableResult(str(exc)) from exc
+
+
+def encode_pairs(pairs: Pairs) -> list[str]:
+    """Return the values of the Reply-Message attributes. decode_pairs rejects the result if the request is too long."""
+    text = b64encode(zlib.compress(_encode_json(pairs), 1)).decode()
+    if len(text) > MAX_PAIRS_OCTETS:
+        return [_TOO_LONG]
+    return [text[at : at + _ATTRIBUTE_OCTETS] for at in range(0, len(text), _ATTRIBUTE_OCTETS)]
+
+
+def decode_pairs(pieces: Sequence[bytes]) -> Pairs:
+    """Decode the attributes of a request. Raises PairsUnreadable."""
+    try:
+        return _decode_json_pairs(_inflate(b"".join(pieces)))
+    except (NotBase64, ValueError, zlib.error) as exc:
+        raise UnreadablePairs(str(exc)) from exc
+
+
+def _inflate(text: str | bytes) -> bytes:
+    inflating = zlib.decompressobj()
+    plain = inflating.decompress(b64decode(text, validate=True), _MAX_INFLATED)
+    if not inflating.eof:
+        raise ValueError("truncated or too long")
+    return plain

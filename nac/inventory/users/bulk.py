@@ -1,0 +1,313 @@
+"""Bulk import of users: compares rows with the stored users, then stores all of them."""
+
+import os
+import re
+import secrets
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import insert
+from sqlalchemy.orm import Session
+
+from nac.cellformat.replica.records import nt_hash_context
+from nac.core.audit import service as audit
+from nac.inventory.groups import USER_GROUPS
+from nac.inventory.users import repository, service
+from nac.kit.bulk_rows import (
+    EXISTING_REMEDY,
+    InputLine,
+    OnExisting,
+    PlannedRow,
+    RowMistake,
+    RowReader,
+    parse_expiry,
+    read_groups,
+)
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import TenantId
+from nac.kit.passwords import compute_nt_hash, hash_password
+from nac.kit.reserved_names import require_not_reserved
+from nac.kit.sealing import Seal
+from nac.models import User
+
+# Hashing takes about 20 ms of one core per user.
+MAX_ROWS = 10_000
+COLUMNS = ("name", "password", "nt_hash", "groups", "valid_until", "disabled")
+_INSERT_BATCH = 5_000
+_NT_HASH = re.compile(r"[0-9a-fA-F]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class UserBulkOptions:
+    make_groups: bool = False
+    existing: OnExisting = "refuse"
+    # Also store passwords for these methods. PAP always works.
+    chap: bool = False
+    mschap: bool = False
+
+
+@dataclass(slots=True)
+class _UserRow:
+    number: int
+    name: str = ""
+    password: str | None = field(default=None, repr=False)
+    # True if the row has a password or NT hash, even an invalid one.
+    has_password: bool = False
+    # Replaces the password, which is then unknown: only MS-CHAP works.
+    nt_hash: str | None = field(default=None, repr=False)
+    # None if not set; an existing user then keeps the value.
+    groups: tuple[str, ...] | None = None
+    valid_until: datetime | None = None
+    disabled: bool | None = None
+
+
+@dataclass(slots=True)
+class UserBulkPlan:
+    """The planned change of each row. Must not be stored if it has mistakes."""
+
+    mistakes: list[RowMistake]
+    missing_groups: tuple[str, ...]
+    planned: list[PlannedRow]
+    fresh: list[_UserRow]
+    changed: list[_UserRow]
+    # Users by name.
+    known: Mapping[str, User]
+    groups: Mapping[UUID, tuple[str, ...]]
+    options: UserBulkOptions
+
+
+def plan_users(
+    session: Session, *, tenant_id: TenantId, lines: Iterable[InputLine], options: UserBulkOptions
+) -> UserBulkPlan:
+    """Plan the changes. Locks the users until the transaction ends."""
+    reader = RowReader()
+    rows = _read_rows(lines, reader)
+    known = repository.lock_names(session, tenant_id, sorted({row.name for row in rows if row.name}))
+    ids = [user.id for user in known.values()]
+    groups = USER_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=ids)
+    missing = _missing_groups(session, tenant_id, rows, reader, options)
+    made = UserBulkPlan(reader.mistakes, missing, [], [], [], known, groups, options)
+    for row in rows:
+        if row.name:
+            _plan_row(made, row)
+    return made
+
+
+def _read_rows(lines: Iterable[InputLine], reader: RowReader) -> list[_UserRow]:
+    rows: list[_UserRow] = []
+    first: dict[str, int] = {}
+    for line in lines:
+        if len(rows) == MAX_ROWS:
+            reader.wrong(line, "", f"The import has more than {MAX_ROWS} users.", "Import them in several parts.")
+            break
+        row = _UserRow(line.number)
+        if not line.values.get("name"):
+            reader.wrong(line, "name", "The name is missing.", "Set a name for each user.")
+        row.has_password = bool(line.values.get("password") or line.values.get("nt_hash"))
+        for name, read, kind in _FIELDS:
+            reader.take(line, row, name, read, kind)
+        if row.name in first:
+            reader.add_duplicate(line.number, "name", repr(row.name), before=first[row.name])
+        elif row.name:
+            first[row.name] = line.number
+        rows.append(row)
+    return rows
+
+
+def _read_password(text: str) -> str:
+    service.require_password(text)
+    return text
+
+
+def _read_nt_hash(text: str) -> str:
+    if not _NT_HASH.fullmatch(text):
+        # The detail omits the value: an NT hash is as good as a password.
+        raise InvalidInput("Invalid NT hash.", remedy="Use 32 hex digits.")
+    return text.lower()
+
+
+_FIELDS: tuple[tuple[str, Callable[[Any], object], type], ...] = (
+    ("name", service.require_user_name, str),
+    ("password", _read_password, str),
+    ("nt_hash", _read_nt_hash, str),
+    ("groups", read_groups, list),
+    ("valid_until", parse_expiry, str),
+    ("disabled", bool, bool),
+)
+
+
+def _missing_groups(
+    session: Session, tenant_id: TenantId, rows: Iterable[_UserRow], reader: RowReader, options: UserBulkOptions
+) -> tuple[str, ...]:
+    lines = reader.lines_naming((row.number, row.groups or ()) for row in rows)
+    USER_GROUPS.keep(session, tenant_id=tenant_id, names=lines.keys())
+    missing = sorted(lines.keys() - {group.name for group in USER_GROUPS.list_all(session, tenant_id=tenant_id)})
+    if not options.make_groups:
+        for name in missing:
+            remedy = (
+                "Create it with ./admit user-group add, or set make_groups (--make-groups) to create all"
+                " missing groups."
+            )
+            reader.add_mistake_in_lines(lines[name], "groups", f"Unknown group {name!r}.", remedy)
+    return tuple(missing)
+
+
+def _plan_row(made: UserBulkPlan, row: _UserRow) -> None:
+    user = made.known.get(row.name)
+    if user is None:
+        try:
+            require_not_reserved("user", row.name)
+        except InvalidInput as exc:
+            made.mistakes.append(RowMistake(row.number, exc.place, exc.detail, exc.remedy))
+        if not row.has_password:
+            made.mistakes.append(
+                RowMistake(row.number, "password", "The password is missing.", "Set a password for each new user.")
+            )
+        made.fresh.append(row)
+        made.planned.append(PlannedRow(row.number, row.name, "add"))
+    elif made.options.existing == "refuse":
+        made.mistakes.append(RowMistake(row.number, "name", f"User {row.name!r} already exists.", EXISTING_REMEDY))
+    elif made.options.existing == "keep":
+        made.planned.append(PlannedRow(row.number, row.name, "keep"))
+    elif not row.has_password and _describe_after(made, user, row) == _describe_before(made, user):
+        made.planned.append(PlannedRow(row.number, row.name, "same"))
+    else:
+        made.changed.append(row)
+        made.planned.append(PlannedRow(row.number, row.name, "change"))
+
+
+def _describe_before(made: UserBulkPlan, user: User) -> dict[str, Any]:
+    return {
+        "groups": list(made.groups.get(user.id, ())),
+        "valid_until": user.valid_until and user.valid_until.isoformat(),
+        "disabled": user.disabled,
+    }
+
+
+def _describe_after(made: UserBulkPlan, user: User, row: _UserRow) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    if row.groups is not None:
+        changes["groups"] = list(row.groups)
+    if row.valid_until is not None:
+        changes["valid_until"] = row.valid_until.isoformat()
+    if row.disabled is not None:
+        changes["disabled"] = row.disabled
+    return _describe_before(made, user) | changes
+
+
+def store_users(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    plan: UserBulkPlan,
+    seal: Seal,
+    tell: Callable[[int], None] = lambda done: None,
+) -> None:
+    """Store the plan, with an audit entry for each row. Calls `tell` with the number of hashed passwords."""
+    USER_GROUPS.create_many(session, actor=actor, tenant_id=tenant_id, names=plan.missing_groups)
+    rows = plan.fresh + plan.changed
+    columns = dict(zip((row.name for row in rows), _hash_rows(rows, plan, seal, tell), strict=True))
+    values = [{"tenant_id": tenant_id, **columns[row.name], **_plain_columns(row)} for row in plan.fresh]
+    for start in range(0, len(values), _INSERT_BATCH):
+        session.execute(insert(User), values[start : start + _INSERT_BATCH])
+    entries = [_audit_entry(tenant_id, actor, row, columns[row.name]) for row in plan.fresh]
+    for row in plan.changed:
+        entries.append(_update_row(plan, row, columns[row.name], actor))
+    session.flush()
+    replaced = [plan.known[row.name].id for row in plan.changed if row.groups is not None]
+    USER_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=replaced)
+    _join_groups(session, tenant_id, rows, {name: each["id"] for name, each in columns.items()})
+    audit.append_in_batches(session, entries)
+
+
+def _hash_rows(
+    rows: Sequence[_UserRow], plan: UserBulkPlan, seal: Seal, tell: Callable[[int], None]
+) -> list[dict[str, Any]]:
+    """Return the id of each row, and the password columns if it has a password."""
+    # For users with only an NT hash: a random password that nobody knows, so PAP always fails.
+    unknown = hash_password(secrets.token_hex(32)) if any(row.nt_hash for row in rows) else ""
+    stored: list[dict[str, Any]] = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        hashes = pool.map(lambda row: hash_password(row.password) if row.password is not None else unknown, rows)
+        for row, password_hash in zip(rows, hashes, strict=True):
+            known = plan.known.get(row.name)
+            values: dict[str, Any] = {"id": uuid4() if known is None else known.id}
+            if row.password is not None or row.nt_hash is not None:
+                values |= {
+                    "password_hash": password_hash,
+                    **_seal_passwords(values["id"], row, known, plan.options, seal),
+                }
+            stored.append(values)
+            tell(len(stored))
+    return stored
+
+
+def _seal_passwords(
+    user_id: UUID, row: _UserRow, known: User | None, options: UserBulkOptions, seal: Seal
+) -> dict[str, bytes | None]:
+    for_chap = options.chap or (known is not None and known.password_sealed is not None)
+    for_mschap = options.mschap or (known is not None and known.nt_hash_sealed is not None)
+    found = row.nt_hash
+    if found is None and for_mschap and row.password is not None:
+        found = compute_nt_hash(row.password)
+    sealed_password = for_chap and row.password is not None
+    return {
+        "password_sealed": seal((row.password or "").encode(), f"user:{user_id}") if sealed_password else None,
+        "nt_hash_sealed": seal(found.encode(), nt_hash_context(user_id)) if found else None,
+    }
+
+
+def _plain_columns(row: _UserRow) -> dict[str, Any]:
+    return {"name": row.name, "valid_until": row.valid_until, "disabled": bool(row.disabled)}
+
+
+def _update_row(plan: UserBulkPlan, row: _UserRow, columns: Mapping[str, Any], actor: str) -> dict[str, Any]:
+    """Apply the row and return its audit entry."""
+    user = plan.known[row.name]
+    before, after = _describe_before(plan, user), _describe_after(plan, user, row)
+    for name, value in columns.items():
+        setattr(user, name, value)
+    if row.valid_until is not None:
+        user.valid_until = row.valid_until
+    if row.disabled is not None:
+        user.disabled = row.disabled
+    password = {"password": "another"} if "password_hash" in columns else {}
+    return {
+        "actor": actor,
+        "action": "user.change",
+        "target": user.name,
+        "tenant_id": user.tenant_id,
+        "before": before,
+        "after": after | password,
+    }
+
+
+def _audit_entry(tenant_id: TenantId, actor: str, row: _UserRow, columns: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "actor": actor,
+        "action": "user.create",
+        "target": row.name,
+        "tenant_id": tenant_id,
+        "before": {},
+        "after": {
+            "groups": list(row.groups or ()),
+            "chap": columns["password_sealed"] is not None,
+            "mschap": columns["nt_hash_sealed"] is not None,
+            "disabled": bool(row.disabled),
+            "valid_until": row.valid_until and row.valid_until.isoformat(),
+        },
+    }
+
+
+def _join_groups(session: Session, tenant_id: TenantId, rows: Iterable[_UserRow], ids: Mapping[str, UUID]) -> None:
+    members: defaultdict[str, list[UUID]] = defaultdict(list)
+    for row in rows:
+        for name in row.groups or ():
+            members[name].append(ids[row.name])
+    USER_GROUPS.join_each(session, tenant_id=tenant_id, members=members)

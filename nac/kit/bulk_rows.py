@@ -1,0 +1,206 @@
+"""Helpers for bulk changes by file or request: all rows are stored, or none and every mistake is reported."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
+
+from nac.kit.errors import AdmitError, InvalidInput, SeveralMistakes
+from nac.kit.validation import require_future, require_name
+
+# Maximum mistakes in a report of one file or request.
+MAX_REPORTED = 200
+# A row can name a hundred groups, and a file has 100,000 rows. Beyond this number, only one mistake per row and field
+# is kept.
+_MAX_LINE_MISTAKES = 10_000
+# More than twice the maximum groups of a tenant and a file.
+_MAX_NAMED_GROUPS = 15_000
+
+# Handling of rows for existing objects: report a mistake, update the object, or keep it unchanged.
+OnExisting = Literal["refuse", "update", "keep"]
+RowAction = Literal["add", "change", "same", "keep"]
+EXISTING_REMEDY = (
+    "Set existing to update (--existing update, or --update) to change it, or to keep to leave it unchanged."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InputLine:
+    """A line of a file, or an item of a list; `number` starts from 1."""
+
+    number: int
+    values: Mapping[str, Any]
+
+
+class RowMistake(NamedTuple):
+    number: int
+    field: str
+    detail: str
+    remedy: str = ""
+    # An earlier line with the same key; without that line, this one is right.
+    beside: int = 0
+
+    @property
+    def in_line(self) -> str:
+        return f"line {self.number}: {self.field}" if self.field else f"line {self.number}" if self.number else ""
+
+    @property
+    def in_list(self) -> str:
+        """Path in a request body with `items`, which starts from 0."""
+        return f"items[{self.number - 1}]" + (f".{self.field}" if self.field else "")
+
+    def sentence(self, place: Callable[["RowMistake"], str] | None = None) -> str:
+        """Return the detail with a reference to the other row. `place` formats it; None for a line of a file."""
+        if not self.beside:
+            return self.detail
+        meant = RowMistake(self.beside, "", "")
+        return f"{self.detail} See {place(meant) if place else meant.in_line}."
+
+    @property
+    def message(self) -> str:
+        return f"{self.sentence()} {self.remedy}".rstrip()
+
+
+def select_reported(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
+    """Return at most MOST_TOLD mistakes by row. If there are more, different ones come first."""
+    found = sorted(mistakes)
+    if len(found) <= MAX_REPORTED:
+        return found
+    seen: set[tuple[str, str]] = set()
+    is_again = []
+    for each in found:
+        is_again.append((each.field, each.detail) in seen)
+        seen.add((each.field, each.detail))
+    of_all = sorted(zip(is_again, found, strict=True))
+    return sorted(each for _, each in of_all[:MAX_REPORTED])
+
+
+class RowsRefused(SeveralMistakes):
+    """Some rows are invalid. Nothing was stored."""
+
+    def __init__(self, mistakes: Iterable[RowMistake], *, place: Callable[[RowMistake], str]) -> None:
+        found = list(mistakes)
+        reported = [
+            InvalidInput(each.sentence(place), place=place(each), remedy=each.remedy) for each in select_reported(found)
+        ]
+        super().__init__(reported)
+        self.count = len(found)
+
+
+class PlannedRow(NamedTuple):
+    """The planned action for a row."""
+
+    number: int
+    name: str
+    action: RowAction
+
+
+def require_no_mistakes(mistakes: Sequence[RowMistake], *, place: Callable[[RowMistake], str]) -> None:
+    """Raise RowsRefused if there are mistakes."""
+    if mistakes:
+        raise RowsRefused(mistakes, place=place)
+
+
+ProgressCallback = Callable[[int], None]
+
+
+def ignore_progress(done: int) -> None:
+    """Ignore the progress."""
+
+
+def split_progress(tell: ProgressCallback, rows: int) -> tuple[ProgressCallback, ProgressCallback]:
+    """Return two progress functions, for storing rows and for their audit entries, which take as long. Each step counts
+    half.
+    """
+    return (lambda stored: tell(stored // 2)), (lambda noted: tell((rows + noted) // 2))
+
+
+class RowReader:
+    """Reads the values of lines and collects their mistakes."""
+
+    def __init__(self) -> None:
+        self.mistakes: list[RowMistake] = []
+        self._lines_wrong: set[tuple[int, str]] = set()
+        self._in_lines = 0
+
+    def wrong(self, line: InputLine, field: str, detail: str, remedy: str = "") -> None:
+        self.mistakes.append(RowMistake(line.number, field, detail, remedy))
+
+    def add_duplicate(self, number: int, field: str, what: str, *, before: int) -> None:
+        detail = f"Another row already has {what}."
+        self.mistakes.append(RowMistake(number, field, detail, "Remove one of them.", before))
+
+    def add_mistake_in_lines(self, lines: Iterable[int], field: str, detail: str, remedy: str) -> None:
+        """Add a mistake to each line. If there are very many, only to lines without one in this field."""
+        for number in lines:
+            if self._in_lines < _MAX_LINE_MISTAKES or (number, field) not in self._lines_wrong:
+                self.mistakes.append(RowMistake(number, field, detail, remedy))
+                self._lines_wrong.add((number, field))
+                self._in_lines += 1
+
+    @staticmethod
+    def lines_naming(rows: Iterable[tuple[int, Iterable[str]]]) -> dict[str, list[int]]:
+        """Return line numbers by group name. Raises InvalidInput."""
+        lines: dict[str, list[int]] = {}
+        for number, names in rows:
+            for name in names:
+                lines.setdefault(name, []).append(number)
+            if len(lines) > _MAX_NAMED_GROUPS:
+                raise InvalidInput(
+                    f"The rows contain more than {_MAX_NAMED_GROUPS} groups.",
+                    place="groups",
+                    remedy="Check that the column is right, and remove values that are not groups.",
+                )
+        return lines
+
+    @contextmanager
+    def noted(self, line: InputLine, field: str = "") -> Iterator[None]:
+        """Convert errors in this block to mistakes of this field, or of the error's own."""
+        try:
+            yield
+        except SeveralMistakes as several:
+            for each in several.mistakes:
+                self.wrong(line, field or each.place, each.detail, each.remedy)
+        except AdmitError as exc:
+            self.wrong(line, field or exc.place, exc.detail, exc.remedy)
+
+    def take(self, line: InputLine, row: object, field: str, read: Callable[[Any], object], kind: type = str) -> None:
+        """Parse a value into `row`. A missing value leaves the field unchanged."""
+        value = line.values.get(field)
+        if value is None:
+            return
+        if not isinstance(value, kind):
+            self.wrong(line, field, *WRONG_TYPE[kind])
+            return
+        with self.noted(line, field):
+            setattr(row, field, read(value))
+
+
+# Detail and remedy by type.
+WRONG_TYPE: Mapping[type, tuple[str, str]] = {
+    str: ("The value must be text.", "Write it in quotes."),
+    bool: ("The value must be yes or no.", "Write true or false, without quotes; in CSV yes or no."),
+    list: ("The value must be a list of names.", 'Write it as ["one", "two"]; in CSV as one;two.'),
+    dict: ("The value must be an object with text values.", 'Write it as {"key": "text"}.'),
+}
+
+
+def read_groups(names: list[Any]) -> tuple[str, ...]:
+    if not all(isinstance(name, str) for name in names):
+        detail, remedy = WRONG_TYPE[list]
+        raise InvalidInput(detail, remedy=remedy)
+    return tuple(sorted({require_name(name) for name in names}))
+
+
+def parse_expiry(text: str) -> datetime | None:
+    """Parse an ISO 8601 time, UTC by default; "" for none."""
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as exc:
+        raise InvalidInput(
+            f"Invalid date {text!r}.", remedy="Use a date such as 2027-01-31 or 2027-01-31T18:00+01:00."
+        ) from exc
+    return require_future(moment if moment.tzinfo else moment.replace(tzinfo=UTC))

@@ -1,0 +1,69 @@
+"""Access to PostgreSQL: engines, scopes, transactions, schema version."""
+
+import gc
+
+from nac.kit.db.driver import driver_connection
+from nac.kit.db.engine import MAX_CONNECTIONS, get_process_engine, make_engine, set_process_engine
+from nac.kit.db.planner_hints import force_ctid_scan, force_index_order
+from nac.kit.db.schema import require_current_schema
+from nac.kit.db.scope import (
+    AuthorityScope,
+    CellScope,
+    CredentialScope,
+    EnrolmentScope,
+    MspScope,
+    PersonScope,
+    PlatformScope,
+    Scope,
+    TenantScope,
+)
+from nac.kit.db.session import (
+    become_person,
+    commit_intent,
+    continue_in_scope,
+    enter_msp,
+    enter_person,
+    enter_platform,
+    enter_tenant,
+    lock_row,
+    session_scope,
+    set_for_transaction,
+)
+from nac.kit.db.timeouts import BoundedConnection, connect, limit_waiting
+
+# The default of 700 is a hundredth of the objects for one response, and imports create no garbage: early collections
+# take a fifth of a process's start.
+gc.set_threshold(20_000)
+
+__all__ = [
+    "MAX_CONNECTIONS",
+    "AuthorityScope",
+    "BoundedConnection",
+    "CellScope",
+    "CredentialScope",
+    "EnrolmentScope",
+    "MspScope",
+    "PersonScope",
+    "PlatformScope",
+    "Scope",
+    "TenantScope",
+    "become_person",
+    "commit_intent",
+    "connect",
+    "continue_in_scope",
+    "driver_connection",
+    "enter_msp",
+    "enter_person",
+    "enter_platform",
+    "enter_tenant",
+    "force_ctid_scan",
+    "force_index_order",
+    "get_process_engine",
+    "limit_waiting",
+    "lock_row",
+    "make_engine",
+    "require_current_schema",
+    "session_scope",
+    "set_for_transaction",
+    "set_process_engine",
+]

@@ -1,0 +1,160 @@
+"""Database engines, one per process and role."""
+
+import select
+from collections.abc import Sequence
+from time import monotonic
+from typing import Any
+
+import psycopg
+from psycopg import Column
+from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy.engine import Dialect, ExceptionContext
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from nac.kit.db.timeouts import STATEMENT_SECONDS, BoundedConnection, BoundedPool, ServerSilent, connect
+from nac.kit.errors import InvalidInput
+
+_USED_AT = "admit.used_at"
+_FRESH_SECONDS = 0.5
+_POOL_SIZE = 5
+# Default maximum of connections per engine.
+MAX_CONNECTIONS = 2 * _POOL_SIZE
+_MAX_DESCRIPTIONS = 2_000
+_descriptions: dict[tuple[object, ...], list[Column] | None] = {}
+_process_engine: Engine | None = None
+
+
+def make_engine(
+    url: str,
+    *,
+    pool_size: int = _POOL_SIZE,
+    application_name: str = "admit",
+    settings: Sequence[str] = (),
+    wait_seconds: float = 30,
+    keeps_all: bool = False,
+    statement_seconds: float = STATEMENT_SECONDS,
+) -> Engine:
+    """Return an engine for `url` ("postgresql://role@/database?host=/path/to/socket/directory"), without connecting
+    yet.
+
+    `settings` ("name=value") are PostgreSQL settings of each connection. At most twice `pool_size` connections are
+    open; if all are in use, callers wait up to `wait_seconds`. Half of them are kept open, or all with `keeps_all`. A
+    statement fails after `statement_seconds` without an answer, unless a `wait_budget` applies.
+    """
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "postgresql":
+        raise InvalidInput(
+            f"Unsupported database {parsed.get_backend_name()}.", place="database URL", remedy="Use postgresql://"
+        )
+    engine = create_engine(
+        parsed.set(drivername="postgresql+psycopg"),
+        pool_size=2 * pool_size if keeps_all else pool_size,
+        max_overflow=0 if keeps_all else pool_size,
+        poolclass=BoundedPool,
+        # The last used connection has warm caches and needs no ping.
+        pool_use_lifo=True,
+        pool_timeout=wait_seconds,
+        native_inet_types=False,
+        connect_args={
+            "application_name": application_name,
+            "options": _connection_options(parsed, settings),
+            "cursor_factory": _Cursor,
+        },
+    )
+    _limit_waiting(engine, statement_seconds)
+    _ping_idle_connections(engine)
+    # A thousand inserted rows per statement, also for rows that triggers add.
+    engine.dialect.use_insertmanyvalues_wo_returning = True
+    return engine
+
+
+class _Cursor(psycopg.Cursor[Any]):
+    """Caches column descriptions by result type. SQLAlchemy requests them after each statement, and creating them is
+    slow.
+    """
+
+    @property
+    def description(self) -> list[Column] | None:
+        result = self.pgresult
+        if result is None or not result.nfields:
+            return super().description
+        kinds = tuple(
+            (result.fname(n), result.ftype(n), result.fmod(n), result.fsize(n)) for n in range(result.nfields)
+        )
+        found = _descriptions.get(kinds)
+        if found is None:
+            found = super().description
+            if len(_descriptions) >= _MAX_DESCRIPTIONS:
+                _descriptions.clear()
+            _descriptions[kinds] = found
+        return found
+
+
+def _limit_waiting(engine: Engine, statement_seconds: float) -> None:
+    @event.listens_for(engine, "do_connect")
+    def open_bounded(
+        dialect: Dialect, record: ConnectionPoolEntry, arguments: list[Any], parameters: dict[str, Any]
+    ) -> BoundedConnection:
+        return connect(*arguments, statement_seconds=statement_seconds, **parameters)
+
+    @event.listens_for(engine, "handle_error")
+    def keep_others(context: ExceptionContext) -> None:
+        """Keep other connections after a slow statement. A ping detects broken ones."""
+        if isinstance(context.original_exception, ServerSilent):
+            context.invalidate_pool_on_disconnect = False
+
+
+def _ping_idle_connections(engine: Engine) -> None:
+    """Ping a connection before use, so that a restart of PostgreSQL does not fail requests.
+
+    A recently used connection needs no ping, which would be every fifth round trip, unless the server has sent
+    something since.
+    """
+
+    @event.listens_for(engine, "checkin")
+    def note(connection: object, record: ConnectionPoolEntry) -> None:
+        record.info[_USED_AT] = monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def ping(connection: DBAPIConnection, record: ConnectionPoolEntry, proxy: object) -> None:
+        used_at = record.info.get(_USED_AT)
+        if used_at is None or (monotonic() - used_at < _FRESH_SECONDS and not _has_pending_data(connection)):
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as exc:
+            # The pool opens a new one.
+            raise DisconnectionError from exc
+
+
+def _has_pending_data(connection: DBAPIConnection) -> bool:
+    """Return whether an idle connection has data to read: a notice, a shutdown message, or the end."""
+    try:
+        poller = select.poll()
+        poller.register(connection.fileno(), select.POLLIN)
+        return bool(poller.poll(0))
+    except (psycopg.Error, OSError):
+        return True
+
+
+def _connection_options(url: URL, settings: Sequence[str]) -> str:
+    """Return the options of `url`, without JIT: wrong estimates for unanalysed tables can make it compile for half a
+    second.
+    """
+    asked = url.query.get("options", ())
+    ours = [f"-c {setting}" for setting in ("jit=off", *settings)]
+    return " ".join([*ours, *([asked] if isinstance(asked, str) else asked)])
+
+
+def set_process_engine(engine: Engine | None) -> None:
+    """Set the process's default engine for `session_scope`."""
+    global _process_engine
+    _process_engine = engine
+
+
+def get_process_engine() -> Engine:
+    if _process_engine is None:
+        raise RuntimeError("no database engine: call nac.kit.db.use_engine(make_engine(url)) at process start")
+    return _process_engine

@@ -1,0 +1,103 @@
+"""Translates driver errors into errors of nac.kit.errors."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from psycopg import errors as pg
+from sqlalchemy.exc import DBAPIError
+
+from nac.kit.db.constraints import TABLE_LABELS, UNIQUE_CONFLICTS, find_referenced_noun
+from nac.kit.db.timeouts import ServerSilent
+from nac.kit.errors import (
+    AdmitError,
+    AlreadyExists,
+    Conflict,
+    DatabaseSilent,
+    DatabaseUnavailable,
+    HeldUp,
+    InUse,
+    InvalidInput,
+    Overtaken,
+    ScopeViolation,
+    TookTooLong,
+)
+
+_log = logging.getLogger(__name__)
+_RELOAD_REMEDY = "Reload and try again."
+_SILENT_REMEDY = "Try again in a few seconds. The change may have been stored: reload before you repeat it."
+
+
+def translate_error(exc: DBAPIError) -> AdmitError:
+    """Return the error for a driver error. Names of constraints are only logged."""
+    cause = exc.orig
+    match cause:
+        case pg.UniqueViolation():
+            return _unique_error(cause)
+        case pg.ForeignKeyViolation():
+            return _reference_error(cause)
+        case pg.CheckViolation() | pg.NotNullViolation() | pg.DataError():
+            return _value_error(cause)
+        case pg.InsufficientPrivilege():
+            return ScopeViolation(str(cause).splitlines()[0])
+        case pg.LockNotAvailable():
+            return HeldUp(remedy="Try again in a few seconds. The list of jobs shows long operations.")
+        case pg.DeadlockDetected() | pg.SerializationFailure():
+            return Overtaken(remedy="Try again.")
+        case pg.QueryCanceled():
+            return TookTooLong(remedy="Try again later, or request less data.")
+        case ServerSilent():
+            return DatabaseSilent(str(cause), remedy=_SILENT_REMEDY)
+        case pg.OperationalError():
+            return DatabaseUnavailable(str(cause).splitlines()[0], remedy="Check that PostgreSQL is running.")
+        case _:
+            return AdmitError(str(cause).splitlines()[0])
+
+
+@contextmanager
+def report_missing_at(place: str) -> Iterator[None]:
+    """Report references to missing rows in this block at `place`, such as a list of rows or a file."""
+    try:
+        yield
+    except DBAPIError as exc:
+        if not (isinstance(exc.orig, pg.ForeignKeyViolation) and _is_reference_missing(exc.orig)):
+            raise
+        refused = _reference_error(exc.orig)
+        refused.place = place
+        raise refused from exc
+
+
+def _unique_error(cause: pg.Error) -> AlreadyExists:
+    taken = UNIQUE_CONFLICTS.get(cause.diag.constraint_name or "")
+    if taken is None:
+        _log.warning("constraint %s rejected a change", cause.diag.constraint_name)
+        return AlreadyExists("The object already exists.", place=cause.diag.table_name or "", remedy=_RELOAD_REMEDY)
+    return AlreadyExists(taken.detail, place=taken.place, remedy=taken.remedy)
+
+
+def _reference_error(cause: pg.Error) -> AdmitError:
+    """Return the error for deleting a row in use, or for referring to a deleted row."""
+    _log.info("constraint %s rejected a change", cause.diag.constraint_name)
+    if _is_reference_missing(cause):
+        named = find_referenced_noun(cause.diag.constraint_name or "")
+        what, place = ("something", "") if named is None else (named.what, named.place)
+        return Conflict(f"The request refers to {what} that does not exist.", place=place, remedy=_RELOAD_REMEDY)
+    table = cause.diag.table_name or "another object"
+    referring = TABLE_LABELS.get(table, table.replace("_", " "))
+    return InUse(f"The object is still in use by: {referring}.", remedy="Change or delete those first.")
+
+
+def _is_reference_missing(cause: pg.Error) -> bool:
+    """Only the message distinguishes the two cases."""
+    return (cause.diag.message_primary or "").startswith("insert or update")
+
+
+def _value_error(cause: pg.Error) -> InvalidInput:
+    """Return the error for a value that our own checks missed."""
+    refused_by, table = cause.diag.constraint_name or cause.diag.column_name, cause.diag.table_name or ""
+    if refused_by:
+        _log.warning("constraint %s of %s rejected a change", refused_by, table)
+        # A check's name usually contains its column.
+        place = f"{table}.{refused_by.removeprefix(f'ck_{table}_')}"
+        return InvalidInput("The database rejects a value.", place=place)
+    return InvalidInput(f"The database rejects a value: {str(cause).splitlines()[0]}.")

@@ -1,0 +1,81 @@
+"""Scopes: the rows that a transaction can see. Policies of the migrations read these settings."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from nac.kit.ids import CellId, MspId, TenantId
+
+
+@dataclass(frozen=True, slots=True)
+class TenantScope:
+    tenant_id: TenantId
+
+    def settings(self) -> dict[str, str]:
+        return {"admit.tenant_id": str(self.tenant_id)}
+
+
+@dataclass(frozen=True, slots=True)
+class MspScope:
+    msp_id: MspId
+
+    def settings(self) -> dict[str, str]:
+        return {"admit.msp_id": str(self.msp_id)}
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformScope:
+    def settings(self) -> dict[str, str]:
+        return {"admit.platform": "on"}
+
+
+@dataclass(frozen=True, slots=True)
+class CellScope:
+    cell_id: CellId
+
+    def settings(self) -> dict[str, str]:
+        return {"admit.cell_id": str(self.cell_id)}
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorityScope:
+    """A certificate authority found by its name: read access to its row and those of its certificates."""
+
+    authority_id: UUID
+
+    def settings(self) -> dict[str, str]:
+        return {"admit.authority_id": str(self.authority_id)}
+
+
+@dataclass(frozen=True, slots=True)
+class EnrolmentScope:
+    """An enrolment secret found by its public id: read access to its row."""
+
+    public_id: str
+
+    def settings(self) -> dict[str, str]:
+        return {"admit.enrolment_id": self.public_id}
+
+
+@dataclass(frozen=True, slots=True)
+class PersonScope:
+    """An administrator: the account, its memberships and its sign-ins."""
+
+    person_id: UUID
+
+    def settings(self) -> dict[str, str]:
+        return {"admit.person_id": str(self.person_id)}
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialScope:
+    """An API token or sign-in found by its public id: its row."""
+
+    public_id: str
+
+    def settings(self) -> dict[str, str]:
+        return {"admit.credential_id": self.public_id}
+
+
+Scope = (
+    TenantScope | MspScope | PlatformScope | CellScope | AuthorityScope | EnrolmentScope | PersonScope | CredentialScope
+)

@@ -1,0 +1,219 @@
+"""Transactions. The only module that commits."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, cast
+from uuid import UUID
+
+import psycopg
+from psycopg.generators import execute
+from psycopg.pq import Escaping, ExecStatus, TransactionStatus
+from sqlalchemy import Connection, Engine, Select, bindparam, column, event, func, select, table
+from sqlalchemy.exc import DBAPIError, InvalidRequestError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.orm import Session, SessionTransaction
+
+from nac.kit.db.engine import get_process_engine
+from nac.kit.db.error_translation import translate_error
+from nac.kit.db.scope import CredentialScope, MspScope, PlatformScope, Scope
+from nac.kit.db.timeouts import ServerSilent
+from nac.kit.errors import ConnectionsInUse, NotFound, ScopeViolation
+from nac.kit.ids import MspId, TenantId
+
+_SETTINGS_KEY = "admit.settings"
+_TENANTS_TABLE = table("tenants", column("id"))
+_MSPS_TABLE = table("msps", column("id"))
+
+
+@lru_cache
+def _settings_query(number: int) -> Select[Any]:
+    """Return a query that sets `number` settings. Cached, because every transaction begins with it."""
+    return select(
+        *(func.set_config(bindparam(f"name_{index}"), bindparam(f"value_{index}"), True) for index in range(number))
+    )
+
+
+def _apply_settings(connection: Connection, settings: Mapping[str, str | None]) -> None:
+    values: dict[str, str | None] = {}
+    for index, (name, value) in enumerate(settings.items()):
+        values[f"name_{index}"], values[f"value_{index}"] = name, value
+    connection.execute(_settings_query(len(settings)), values)
+
+
+@event.listens_for(Session, "after_begin")
+def _scope_transaction(session: Session, transaction: SessionTransaction, connection: Connection) -> None:
+    settings = session.info.get(_SETTINGS_KEY)
+    if settings:
+        _send_settings(connection, cast("dict[str, str]", settings))
+
+
+def _send_settings(connection: Connection, settings: Mapping[str, str | None]) -> None:
+    """Set settings of the transaction, None for the connection's default; begin it if needed.
+
+    Sends one message instead of two, without the overhead of SQLAlchemy statements.
+    """
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    begins = driver.pgconn.transaction_status == TransactionStatus.IDLE
+    # SQLAlchemy resets the isolation level with its own statement if it was changed.
+    is_usual = driver.isolation_level in (None, psycopg.IsolationLevel.READ_COMMITTED)
+    try:
+        is_set = (is_usual or not begins) and _try_send_settings(driver, settings, begins=begins)
+    except ServerSilent as exc:
+        connection.invalidate(exc)
+        raise OperationalError(None, None, exc, connection_invalidated=True) from exc
+    if not is_set:
+        _apply_settings(connection, settings)
+
+
+def _try_send_settings(connection: psycopg.Connection, settings: Mapping[str, str | None], *, begins: bool) -> bool:
+    """Return False on failure. The next statement then raises the error through SQLAlchemy."""
+    escaping = Escaping(connection.pgconn)
+    commands = [b"BEGIN ISOLATION LEVEL READ COMMITTED"] if begins else []
+    for name, value in settings.items():
+        quoted = b"DEFAULT" if value is None else escaping.escape_literal(value.encode())
+        commands.append(b"SET LOCAL %s = %s" % (name.encode(), quoted))
+    try:
+        connection.pgconn.send_query(b"; ".join(commands))
+        results = connection.wait(execute(connection.pgconn))
+        return all(result.status == ExecStatus.COMMAND_OK for result in results)
+    except ServerSilent:
+        raise
+    except psycopg.OperationalError:
+        return False
+
+
+def _plan_settings(scope: Scope, by_key: bool) -> dict[str, str]:
+    """Return plan settings. Lookups by key use one generic plan per connection and an index. Planning would take
+    several times as long, and the plan stays right while tables grow.
+    """
+    if by_key:
+        return {"plan_cache_mode": "auto", "enable_seqscan": "off"}
+    return {"plan_cache_mode": "auto"} if isinstance(scope, CredentialScope) else {}
+
+
+def set_for_transaction(session: Session, **settings: str) -> None:
+    """Set PostgreSQL settings until the transaction ends or changes them."""
+    _send_settings(session.connection(), settings)
+
+
+@contextmanager
+def session_scope(
+    scope: Scope, *, engine: Engine | None = None, is_snapshot: bool = False, by_key: bool = False
+) -> Iterator[Session]:
+    """Open a session that sees the rows of `scope`. Commits at exit, rolls back on errors.
+
+    Driver errors become errors of `nac.kit.errors`. `is_snapshot`: all reads see the same moment. `by_key`: queries
+    look up few rows by an index.
+    """
+    chosen = engine or get_process_engine()
+    if is_snapshot:
+        chosen = chosen.execution_options(isolation_level="REPEATABLE READ")
+    try:
+        with Session(chosen, expire_on_commit=False, info={"scope": scope}) as session:
+            session.info[_SETTINGS_KEY] = scope.settings() | _plan_settings(scope, by_key)
+            _ensure_connection(session)
+            yield session
+            session.commit()
+    except DBAPIError as exc:
+        # Also an error of the rollback, if the connection broke.
+        raise translate_error(exc) from exc
+    except PoolTimeout as exc:
+        raise ConnectionsInUse(remedy="Try again in a few seconds.") from exc
+
+
+def _ensure_connection(session: Session) -> None:
+    """Begin the transaction. Retries once if an idle connection was cut, because nothing has been done yet."""
+    try:
+        session.connection()
+    except DBAPIError as exc:
+        if not exc.connection_invalidated:
+            raise
+        session.rollback()
+        session.connection()
+
+
+def commit_intent(session: Session) -> None:
+    """Commit the intent of an irreversible operation, so that it is recorded even if the operation fails.
+
+    Commits all changes so far. The scope continues in a new transaction, but locks do not, so earlier checks must be
+    repeated. Call it directly before the operation.
+    """
+    try:
+        session.commit()
+    except DBAPIError as exc:
+        raise translate_error(exc) from exc
+
+
+def lock_row(session: Session, row: object) -> None:
+    """Lock and refresh a row until the transaction ends. Raises NotFound if it was deleted."""
+    try:
+        session.refresh(row, with_for_update=True)
+    except InvalidRequestError as exc:
+        raise NotFound("The object was deleted meanwhile.") from exc
+
+
+def enter_tenant(session: Session, tenant_id: TenantId) -> None:
+    """Give a platform or MSP session access to the rows of one visible tenant."""
+    if not isinstance(session.info.get("scope"), PlatformScope | MspScope):
+        raise ScopeViolation("Only a platform or MSP scope can enter a tenant.")
+    session.flush()
+    # Row-level security decides whether this scope sees the tenant.
+    if session.scalar(select(_TENANTS_TABLE.c.id).where(_TENANTS_TABLE.c.id == tenant_id)) is None:
+        raise NotFound("The tenant does not exist.")
+    session.info[_SETTINGS_KEY] = session.info[_SETTINGS_KEY] | {"admit.tenant_id": str(tenant_id)}
+    _apply_settings(session.connection(), session.info[_SETTINGS_KEY])
+
+
+def enter_msp(session: Session, msp_id: MspId) -> None:
+    """Give a platform session access to the rows of one MSP."""
+    if not isinstance(session.info.get("scope"), PlatformScope):
+        raise ScopeViolation("Only the platform can enter an MSP.")
+    session.flush()
+    session.info[_SETTINGS_KEY] = session.info[_SETTINGS_KEY] | {"admit.msp_id": str(msp_id)}
+    _apply_settings(session.connection(), session.info[_SETTINGS_KEY])
+
+
+def enter_person(session: Session, person_id: UUID) -> None:
+    """Give a platform session access to an account. The API has checked the caller."""
+    if not isinstance(session.info.get("scope"), PlatformScope):
+        raise ScopeViolation("Only the platform can enter an account.")
+    session.flush()
+    session.info[_SETTINGS_KEY] = session.info[_SETTINGS_KEY] | {"admit.person_id": str(person_id)}
+    _apply_settings(session.connection(), session.info[_SETTINGS_KEY])
+
+
+def enter_platform(session: Session, *, msp_id: MspId | None = None, tenant_id: TenantId | None = None) -> None:
+    """Give an MSP's or tenant's session access to platform rows, such as slots of cells.
+
+    The caller must have checked permissions. Row-level security ensures that the MSP or tenant is the session's own.
+    """
+    session.flush()
+    row, wanted = (_TENANTS_TABLE, tenant_id) if msp_id is None else (_MSPS_TABLE, msp_id)
+    if session.scalar(select(row.c.id).where(row.c.id == wanted)) is None:
+        raise NotFound("The tenant or MSP does not exist.")
+    session.info[_SETTINGS_KEY] = session.info[_SETTINGS_KEY] | {"admit.platform": "on"}
+    _apply_settings(session.connection(), session.info[_SETTINGS_KEY])
+
+
+def become_person(session: Session, person_id: UUID) -> None:
+    """Give a session that verified a person's credential access as that person."""
+    if not isinstance(session.info.get("scope"), CredentialScope):
+        raise ScopeViolation("Only a credential scope can become a person.")
+    session.flush()
+    session.info[_SETTINGS_KEY] = session.info[_SETTINGS_KEY] | {"admit.person_id": str(person_id)}
+    _apply_settings(session.connection(), session.info[_SETTINGS_KEY])
+
+
+def continue_in_scope(session: Session, scope: Scope, *, by_key: bool = False) -> None:
+    """Continue a session that verified a credential in the caller's scope. The credential's rows are no longer visible.
+
+    `by_key` is as for `session_scope`.
+    """
+    if not isinstance(session.info.get("scope"), CredentialScope):
+        raise ScopeViolation("Only a credential scope can be replaced.")
+    session.expunge_all()
+    before = session.info[_SETTINGS_KEY]
+    session.info["scope"], session.info[_SETTINGS_KEY] = scope, scope.settings() | _plan_settings(scope, by_key)
+    _send_settings(session.connection(), dict.fromkeys(before) | session.info[_SETTINGS_KEY])

@@ -1,0 +1,150 @@
+"""HTTP requests to tenants' servers, with responses limited in size and time."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final, NamedTuple
+from urllib.parse import urljoin
+
+import httpx
+
+from nac.kit.outbound.reach import AddressRefused
+from nac.kit.outbound.tls import describe_tls_error
+from nac.kit.validation import is_web_address
+
+# ValueError: an invalid name (idna) or redirect target (urllib).
+_FAILURES: Final = (TimeoutError, httpx.HTTPError, httpx.InvalidURL, AddressRefused, ValueError)
+_REDIRECTS = (301, 302, 303, 307, 308)
+# For a response whose body is ignored.
+_BODY_SECONDS = 1.0
+
+
+class FetchFailed(Exception):
+    """The response is missing or unusable. The message is for administrators.
+
+    `why` omits the URL, which can contain a secret. `is_slow`: the server possibly received the request and needs more
+    time. `refused` is the body of a 4xx response.
+    """
+
+    def __init__(self, url: str, why: str, *, is_slow: bool = False, refused: bytes | None = None) -> None:
+        self.why = why
+        self.is_slow = is_slow
+        self.refused = refused
+        super().__init__(f"{url}: {why}")
+
+
+def build_client(transport: httpx.AsyncBaseTransport, *, seconds: float) -> httpx.AsyncClient:
+    """Return a client with `transport` as the only way out: no proxies, no automatic redirects."""
+    return httpx.AsyncClient(
+        transport=transport,
+        timeout=seconds,
+        trust_env=False,
+        follow_redirects=False,
+        # Compressed data could exceed the size limit when inflated.
+        headers={"Accept-Encoding": "identity"},
+    )
+
+
+async def read_body(response: httpx.Response, *, most_bytes: int) -> bytes:
+    """Return the body of a streamed response. Raises FetchFailed if it is too long or compressed."""
+    url = str(response.url)
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise FetchFailed(url, "Unsupported content encoding in the response.")
+    found = bytearray()
+    async for part in response.aiter_raw():
+        found += part
+        if len(found) > most_bytes:
+            raise FetchFailed(url, f"The response has more than {most_bytes} bytes.")
+    return bytes(found)
+
+
+class HttpResponse(NamedTuple):
+    """A response without its body."""
+
+    status: int
+    headers: Mapping[str, str]
+
+
+class HttpClient:
+    """HTTP client. `step_seconds` limits connecting, sending and each read; `total_seconds` the whole request."""
+
+    def __init__(
+        self,
+        transport: httpx.AsyncBaseTransport,
+        *,
+        step_seconds: float = 15.0,
+        total_seconds: float = 15.0,
+        redirects_most: int = 3,
+    ) -> None:
+        self._transport = transport
+        self._step_seconds = step_seconds
+        self._total_seconds = total_seconds
+        self._redirects_most = redirects_most
+
+    async def fetch(
+        self, url: str, *, most_bytes: int, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> bytes:
+        """Return the body of a 200 response to GET, or to POST if there is a body. Raises FetchFailed."""
+        try:
+            async with asyncio.timeout(self._total_seconds):
+                return await self._follow(url, most_bytes, body, headers)
+        except _FAILURES as exc:
+            raise self._failed(url, exc) from exc
+
+    async def post(self, url: str, *, body: bytes, headers: Mapping[str, str], most_bytes: int) -> HttpResponse:
+        """Return the response to a POST, whatever its status, without redirects. Raises FetchFailed if there is none.
+
+        Reads up to `most_bytes` of the body, so that the connection can be reused.
+        """
+        if not is_web_address(url):
+            raise FetchFailed(url[:200], "Invalid URL.")
+        client = build_client(self._transport, seconds=self._step_seconds)
+        try:
+            async with (
+                asyncio.timeout(self._total_seconds),
+                client.stream("POST", url, content=body, headers=headers) as response,
+            ):
+                with suppress(FetchFailed, httpx.HTTPError, TimeoutError):
+                    async with asyncio.timeout(_BODY_SECONDS):
+                        await read_body(response, most_bytes=most_bytes)
+                return HttpResponse(response.status_code, response.headers)
+        except _FAILURES as exc:
+            raise self._failed(url, exc) from exc
+
+    def _failed(self, url: str, exc: Exception) -> FetchFailed:
+        match exc:
+            case httpx.ConnectTimeout():
+                return FetchFailed(url, f"No connection within {self._step_seconds:g} s.")
+            case httpx.TimeoutException():
+                return FetchFailed(url, f"No response within {self._step_seconds:g} s.", is_slow=True)
+            case TimeoutError():
+                return FetchFailed(url, f"No response within {self._total_seconds:g} s.", is_slow=True)
+            case _:
+                return FetchFailed(url, _error_text(exc))
+
+    async def _follow(self, url: str, most_bytes: int, body: bytes | None, headers: Mapping[str, str] | None) -> bytes:
+        # One client per request, so that no cookies are kept. It is not closed, because the caller owns the transport.
+        client = build_client(self._transport, seconds=self._step_seconds)
+        method = "GET" if body is None else "POST"
+        for _ in range(self._redirects_most + 1):
+            if not is_web_address(url):
+                raise FetchFailed(url[:200], "Invalid URL.")
+            async with client.stream(method, url, content=body, headers=headers) as response:
+                if response.status_code == httpx.codes.OK:
+                    return await read_body(response, most_bytes=most_bytes)
+                if response.status_code not in _REDIRECTS or not self._redirects_most:
+                    refused = await read_body(response, most_bytes=most_bytes) if response.is_client_error else None
+                    raise FetchFailed(url, f"The server returned status {response.status_code}.", refused=refused)
+                url = urljoin(url, response.headers.get("Location", ""))
+        raise FetchFailed(url, f"The server sent more than {self._redirects_most} redirects.")
+
+
+def _error_text(exc: BaseException) -> str:
+    """Return a TLS failure in words. The libraries' messages name functions of OpenSSL."""
+    cause: BaseException | None = exc
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return describe_tls_error(cause)
+        cause = cause.__cause__ or cause.__context__
+    return str(exc) or type(exc).__name__

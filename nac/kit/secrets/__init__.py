@@ -1,0 +1,24 @@
+"""Encryption of stored secrets with a key outside the database. Depends only on `cryptography`."""
+
+from nac.kit.secrets.errors import (
+    KeyFileRefused,
+    SealedForAnotherKey,
+    SealedValueMalformed,
+    SealedValueRefused,
+    SecretsError,
+)
+from nac.kit.secrets.keys import KeyEncryptionKey, MasterKeyFile, RawKey
+from nac.kit.secrets.sealer import Sealer, rewrap
+
+__all__ = [
+    "KeyEncryptionKey",
+    "KeyFileRefused",
+    "MasterKeyFile",
+    "RawKey",
+    "SealedForAnotherKey",
+    "SealedValueMalformed",
+    "SealedValueRefused",
+    "Sealer",
+    "SecretsError",
+    "rewrap",
+]

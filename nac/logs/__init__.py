@@ -1,0 +1,1 @@
+"""Events, feeds, retention and exports of the logs."""

@@ -1,0 +1,68 @@
+"""Parts that several kinds of events share."""
+
+from typing import TypeVar
+from uuid import UUID
+
+from nac.kit.mac import normalise_mac
+from nac.logs.events.document import (
+    ECS_VERSION,
+    Client,
+    Ecs,
+    Ingress,
+    Interface,
+    Named,
+    Observer,
+    Organization,
+    Part,
+    Server,
+    User,
+)
+from nac.logs.events.event_values import EventTenant, clip_count, clip_text, format_address, format_mac, format_uuid
+
+P = TypeVar("P", bound=Part)
+
+ECS = Ecs(version=ECS_VERSION)
+
+
+def none_if_empty(part: P) -> P | None:
+    """Return the part, or None if it is empty."""
+    return None if part == type(part)() else part
+
+
+def organization(tenant: EventTenant) -> Organization:
+    return Organization(id=tenant.id, name=tenant.slug)
+
+
+def is_user_name(name: str, digits: str | None) -> bool:
+    """Whether the name is a user's; False if it is the device's MAC address in any notation."""
+    return bool(name) and (not digits or normalise_mac(name) != digits)
+
+
+def user(name: str, digits: str | None) -> User | None:
+    """Return the user; `digits` of the MAC address."""
+    return User(name=clip_text(name)) if is_user_name(name, digits) else None
+
+
+def client(digits: str | None, *, ip: str | None = None, octets: int | None = None) -> Client | None:
+    """Return the device; `digits` of the MAC address."""
+    return none_if_empty(Client(mac=format_mac(digits or None), ip=format_address(ip), bytes=clip_count(octets)))
+
+
+def server(octets: int | None) -> Server | None:
+    return none_if_empty(Server(bytes=clip_count(octets)))
+
+
+def observer(name: str, ip: str | None, port: str) -> Observer | None:
+    known = format_address(ip)
+    if not (name or known or port):
+        return None
+    return Observer(
+        type="nas",
+        name=clip_text(name),
+        ip=(known,) if known else (),
+        ingress=Ingress(interface=Interface(name=clip_text(port))) if port else None,
+    )
+
+
+def build_named(id_: UUID | str | None, name: str = "") -> Named | None:
+    return none_if_empty(Named(id=format_uuid(id_), name=clip_text(name)))

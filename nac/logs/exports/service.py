@@ -1,0 +1,170 @@
+"""Exports of logs to files. The worker writes them; the job's row has the progress."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy.orm import Session
+
+from nac.core.audit import service as audit
+from nac.kit.clock import utc_now
+from nac.kit.db.quotas import lock_quota
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import Conflict, InvalidInput, MistakeCollector, NotFound
+from nac.kit.ids import TenantId
+from nac.logs.exports import repository
+from nac.logs.exports.repository import ORDERS as ORDERS
+from nac.logs.log_tables import EXPORTED_LOGS
+from nac.models import ExportJob
+from nac.models.export import EXPORT_FORMATS, EXPORT_STATES
+
+MAX_DAYS = 3_660
+# Per tenant, except exports before deletion: pending ones, and those with files.
+MAX_WAITING = 20
+MAX_KEPT = 200
+MAKE_ROOM_REMEDY = "Delete an export: ./admit export remove"
+_LIST_REMEDY = "List exports: ./admit export list"
+
+
+class ExportNotFound(NotFound):
+    """The export does not exist."""
+
+
+class ExportFileNotFound(NotFound):
+    """The file of the export does not exist."""
+
+
+def start_export(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    log: str,
+    since: datetime,
+    until: datetime,
+    format: str,  # noqa: A002 -- as it is called everywhere
+    most_bytes: int = 0,
+) -> ExportJob:
+    """Start an export of rows from `since` to before `until` (aware), at most until tomorrow.
+
+    `most_bytes` is the maximum total size of the tenant's exports; 0 for no limit. Raises InvalidInput with every
+    mistake, and Conflict if too many are pending.
+    """
+    mistakes = MistakeCollector()
+    with mistakes.noted():
+        _require_one_of(log, EXPORTED_LOGS, "log")
+    with mistakes.noted():
+        _require_one_of(format, EXPORT_FORMATS, "format")
+    until = min(until, utc_now() + timedelta(days=1))
+    with mistakes.noted():
+        if not since < until:
+            raise InvalidInput("The export ends before it begins.", place="until", remedy="Use a later time.")
+        if until - since > timedelta(days=MAX_DAYS):
+            raise InvalidInput(
+                f"The export covers more than {MAX_DAYS} days.", place="since", remedy="Use a later time."
+            )
+    mistakes.refuse()
+    lock_quota(session, "exports", tenant_id)
+    if repository.count_waiting(session, tenant_id) >= MAX_WAITING:
+        raise Conflict(
+            f"The tenant already has {MAX_WAITING} pending exports, the maximum.",
+            remedy="Wait until they end, or cancel one.",
+        )
+    kept = repository.sum_kept(session, tenant_id)
+    if kept.jobs >= MAX_KEPT:
+        raise Conflict(f"The tenant already has files of {MAX_KEPT} exports, the maximum.", remedy=MAKE_ROOM_REMEDY)
+    if most_bytes and kept.bytes >= most_bytes:
+        raise Conflict(
+            f"The tenant's exports have {kept.bytes} bytes; the maximum is {most_bytes}.", remedy=MAKE_ROOM_REMEDY
+        )
+    job = ExportJob(
+        tenant_id=tenant_id, log=log, since=since, until=until, done_until=since, format=format, asked_by=actor
+    )
+    session.add(job)
+    session.flush()
+    session.refresh(job)
+    after = {"log": log, "since": since.isoformat(), "until": until.isoformat(), "format": format}
+    _audit(session, actor, job, "start", after)
+    return job
+
+
+def _require_one_of(value: str, allowed: Sequence[str], place: str) -> None:
+    if value not in allowed:
+        raise InvalidInput(f"Invalid {place} {value!r}.", place=place, remedy=f"Use one of: {', '.join(allowed)}.")
+
+
+def list_exports(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    states: Sequence[str] = (),
+    span: PageSpan | None = None,
+) -> Sequence[ExportJob]:
+    """List exports, newest first by default; `states` filters by state."""
+    for state in states:
+        _require_one_of(state, EXPORT_STATES, "state")
+    return repository.list_page(session, tenant_id, states=states, span=span or ORDERS.first())
+
+
+def require_export(session: Session, *, tenant_id: TenantId, job_id: int, lock: bool = False) -> ExportJob:
+    """Return an export. Raises ExportNotFound."""
+    job = (repository.lock_job if lock else repository.get)(session, tenant_id, job_id)
+    if job is None:
+        raise ExportNotFound(f"Export {job_id} does not exist.", place="export", remedy=_LIST_REMEDY)
+    return job
+
+
+def cancel_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
+    """Cancel an export and delete its files. Raises ExportNotFound, or Conflict if it has ended or a deletion waits for
+    it.
+    """
+    job = require_export(session, tenant_id=tenant_id, job_id=job_id, lock=True)
+    if job.standing and repository.has_export_order(session, tenant_id, job.log):
+        raise Conflict(
+            f"Export {job_id} is required before its day is deleted.",
+            place="export",
+            remedy="Turn off required exports: ./admit retention set --export none",
+        )
+    if job.state not in ("queued", "running"):
+        raise Conflict(f"Export {job_id} is already {job.state}.", place="export")
+    # After the end of the standing export, no deletion waits for it. A new one exports the day again.
+    job.state, job.standing, job.ended_at = "cancelled", False, utc_now()
+    session.flush()
+    _audit(session, actor, job, "cancel", {"state": job.state})
+    return job
+
+
+def delete_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
+    """Give up the files of an ended export; the worker deletes them within an hour.
+
+    Raises ExportNotFound, or Conflict if it has no files, or if rows are deleted because of them.
+    """
+    job = require_export(session, tenant_id=tenant_id, job_id=job_id, lock=True)
+    if job.state not in ("done", "failed"):
+        raise Conflict(f"Export {job_id} is {job.state} and has no files to delete.", place="export")
+    if job.asked_by == repository.RETENTION_ACTOR:
+        raise Conflict(
+            f"Export {job_id} is required: the rows of its day are deleted because it has them.",
+            place="export",
+            remedy="The files are deleted automatically after their retention.",
+        )
+    job.state = "pruned" if job.state == "done" else "cancelled"
+    session.flush()
+    _audit(session, actor, job, "remove", {"state": job.state})
+    return job
+
+
+def retry_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
+    """Resume a failed export, or skip the delay of the next attempt. Raises ExportNotFound and Conflict."""
+    job = require_export(session, tenant_id=tenant_id, job_id=job_id, lock=True)
+    if job.state != "failed" and not (job.state == "queued" and job.failures):
+        raise Conflict(f"Export {job_id} is {job.state} and cannot be retried.", place="export")
+    job.state, job.ended_at, job.failures, job.due_at = "queued", None, 0, utc_now()
+    session.flush()
+    _audit(session, actor, job, "retry", {"state": job.state})
+    return job
+
+
+def _audit(session: Session, actor: str, job: ExportJob, verb: str, after: dict[str, str]) -> None:
+    audit.append(
+        session, actor=actor, action=f"export.{verb}", target=str(job.id), tenant_id=job.tenant_id, after=after
+    )

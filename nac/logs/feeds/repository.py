@@ -1,0 +1,50 @@
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import func, select, text
+from sqlalchemy.orm import Session
+
+from nac.kit.db.sort_orders import PageSpan, SortOrders
+from nac.kit.db.text_search import contains_text
+from nac.kit.ids import TenantId
+from nac.models import Feed
+
+ORDERS = SortOrders({"name": (Feed.slug,), "kind": (Feed.kind, Feed.slug), "created_at": (Feed.created_at, Feed.id)})
+_BACKLOG_SQL = text("""
+SELECT coalesce(sum(m.events), 0)::bigint, min(m.at), coalesce(bool_or(m.events IS NULL), false)
+FROM feed_marks m JOIN feeds f ON f.id = :feed
+WHERE m.tenant_id = :tenant AND feed_wants(f, m) AND NOT feed_has(f, m)
+""")
+
+
+class FeedBacklog(NamedTuple):
+    # Without replays; a partly sent range counts in full.
+    events: int
+    # Time of the first one.
+    since: datetime | None
+    replays: bool
+
+
+def get_by_slug(session: Session, tenant_id: TenantId, slug: str, *, lock: bool = False) -> Feed | None:
+    query = select(Feed).where(Feed.tenant_id == tenant_id, Feed.slug == slug)
+    return session.scalar(query.with_for_update() if lock else query)
+
+
+def list_all(session: Session, tenant_id: TenantId) -> Sequence[Feed]:
+    return session.scalars(select(Feed).where(Feed.tenant_id == tenant_id).order_by(Feed.slug)).all()
+
+
+def list_page(session: Session, tenant_id: TenantId, *, span: PageSpan, text: str, kind: str) -> Sequence[Feed]:
+    query = select(Feed).where(Feed.tenant_id == tenant_id)
+    if text:
+        query = query.where(contains_text(text, Feed.slug))
+    return session.scalars(span.of(query.where(Feed.kind == kind) if kind else query)).all()
+
+
+def count_feeds(session: Session, tenant_id: TenantId) -> int:
+    return session.scalar(select(func.count()).where(Feed.tenant_id == tenant_id)) or 0
+
+
+def get_backlog(session: Session, feed: Feed) -> FeedBacklog:
+    return FeedBacklog(*session.execute(_BACKLOG_SQL, {"feed": feed.id, "tenant": feed.tenant_id}).one())

@@ -1,0 +1,69 @@
+"""Secret parts of a feed's settings: the webhook URL, which may contain a key, and the headers. Both are sealed; the
+readable settings have a short form.
+"""
+
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import msgspec
+
+from nac.kit.ids import TenantId
+from nac.kit.secrets import Sealer
+from nac.logs.feeds.settings import AnyFeedSettings, WebhookSettings, parse_settings
+from nac.models import Feed
+
+# Placeholder for a header's value.
+_SEALED_TEXT = "(sealed)"
+
+
+class PrivateSettings(msgspec.Struct, frozen=True):
+    url: str
+    headers: dict[str, str]
+
+
+def seal_context(tenant_id: TenantId, feed_id: UUID) -> str:
+    """Return the context of its secrets."""
+    return f"feed:{tenant_id}:{feed_id}"
+
+
+def store_settings(feed: Feed, settings: AnyFeedSettings, sealer: Sealer) -> None:
+    """Store the settings in the row, which has its ids."""
+    feed.settings = _shorten_secrets(msgspec.json.decode(msgspec.json.encode(settings)))
+    if isinstance(settings, WebhookSettings):
+        private = msgspec.json.encode(PrivateSettings(settings.url, settings.headers))
+        feed.private_sealed = sealer.seal(private, _private_context(feed))
+
+
+def open_settings(feed: Feed, sealer: Sealer) -> AnyFeedSettings:
+    """Return the settings with their secret parts. Raises SecretsError."""
+    settings = parse_settings(feed.kind, feed.settings)
+    if feed.private_sealed is None:
+        return settings
+    private = msgspec.json.decode(sealer.open(feed.private_sealed, _private_context(feed)), type=PrivateSettings)
+    return msgspec.structs.replace(settings, **msgspec.structs.asdict(private))
+
+
+def visible_settings(feed: Feed) -> dict[str, Any]:
+    """Return the settings without secrets, for display and the audit log."""
+    return _shorten_secrets(feed.settings)
+
+
+def _shorten_secrets(document: dict[str, Any]) -> dict[str, Any]:
+    if "url" not in document:
+        return document
+    return document | {
+        "url": shorten_url(document["url"]),
+        "headers": dict.fromkeys(document.get("headers", {}), _SEALED_TEXT),
+    }
+
+
+def shorten_url(url: str) -> str:
+    """Return scheme, host and port, with dots for the rest."""
+    parts = urlsplit(url)
+    is_all = parts.path in ("", "/") and not parts.query
+    return f"{parts.scheme}://{parts.netloc}/" + ("" if is_all else "...")
+
+
+def _private_context(feed: Feed) -> str:
+    return f"{seal_context(feed.tenant_id, feed.id)}:private"

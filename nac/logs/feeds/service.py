@@ -1,0 +1,372 @@
+"""Service for feeds: add, change, test, pause, resume, replay, remove."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+from uuid import uuid4
+
+import msgspec
+from sqlalchemy import insert
+from sqlalchemy.orm import Session
+
+from nac.core.audit.service import AuditRecorder
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import MistakeCollector
+from nac.kit.ids import TenantId
+from nac.kit.outbound.reach import OutboundReach
+from nac.kit.secrets import Sealer
+from nac.kit.validation import is_https_address, require_slug
+from nac.logs.events.event_values import EventTenant
+from nac.logs.events.feed import build_feed_tested
+from nac.logs.feeds import repository, sealed_settings
+from nac.logs.feeds.errors import FeedExists, FeedNotFound, FeedUnreachable, InvalidFeed, ReplayUnderWay, TooManyFeeds
+from nac.logs.feeds.event_sources import list_source_names
+from nac.logs.feeds.repository import FeedBacklog
+from nac.logs.feeds.sealed_settings import seal_context
+from nac.logs.feeds.sender import SendFailed
+from nac.logs.feeds.sender_factory import build_reach, build_sender
+from nac.logs.feeds.settings import (
+    AnyFeedSettings,
+    SyslogSettings,
+    WebhookSettings,
+    find_mistakes,
+    get_host,
+    parse_settings,
+)
+from nac.logs.feeds.signature import generate_secret
+from nac.models import Feed, FeedMark
+
+MAX_FEEDS = 20
+MAX_REPLAY_DAYS = 400
+_BEHIND_AFTER = timedelta(minutes=1)
+_MAX_ROW_ID = 2**63 - 1
+_HEADERS_REMEDY = "Set the headers for the new server, or reset them."
+_record: AuditRecorder[Feed] = AuditRecorder("feed", lambda feed: feed.slug)
+
+FeedState = Literal["ok", "behind", "failing", "paused"]
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedFeed:
+    feed: Feed
+    # Secret of a webhook, the only copy.
+    secret: str | None
+
+
+def create_feed(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    slug: str,
+    settings: AnyFeedSettings,
+    client_key: str = "",
+    sealer: Sealer,
+    reach: OutboundReach,
+) -> CreatedFeed:
+    """Create a feed that sends events from now on. Raises InvalidFeed or SeveralMistakes, FeedExists, TooManyFeeds."""
+    mistakes = MistakeCollector()
+    with mistakes.noted():
+        require_slug(slug, place="name")
+    _collect_mistakes(mistakes, settings, client_key)
+    mistakes.refuse()
+    _require_reach(settings, reach, tenant_id)
+    if repository.get_by_slug(session, tenant_id, slug) is not None:
+        raise FeedExists(f"Feed {slug!r} already exists.", place="name", remedy="Remove it, or use another name.")
+    if repository.count_feeds(session, tenant_id) >= MAX_FEEDS:
+        raise TooManyFeeds(f"The tenant has {MAX_FEEDS} feeds, the maximum.", remedy="Remove a feed first.")
+    secret = generate_secret() if isinstance(settings, WebhookSettings) else None
+    feed_id, kept = uuid4(), secret or client_key
+    feed = Feed(
+        id=feed_id,
+        tenant_id=tenant_id,
+        slug=slug,
+        kind="webhook" if isinstance(settings, WebhookSettings) else "syslog",
+        sources=list_source_names(settings.kinds, settings.outcomes),
+        secret_sealed=sealer.seal(kept.encode(), seal_context(tenant_id, feed_id)) if kept else None,
+    )
+    sealed_settings.store_settings(feed, settings, sealer)
+    session.add(feed)
+    session.flush()
+    _record(session, actor, feed, "add", after=_audit_values(feed))
+    return CreatedFeed(feed, secret)
+
+
+def require_valid_feed(feed: Feed, sealer: Sealer) -> None:
+    """Check an imported feed. Raises InvalidFeed or SeveralMistakes."""
+    try:
+        settings = sealed_settings.open_settings(feed, sealer)
+    except (KeyError, ValueError) as exc:
+        raise InvalidFeed(f"{exc}.", place="settings", remedy="See docs/how-to/feeds.md.") from exc
+    mistakes = MistakeCollector()
+    with mistakes.noted():
+        require_slug(feed.slug, place="name")
+    _collect_mistakes(mistakes, settings, _open_client_key(feed, sealer))
+    mistakes.refuse()
+    if feed.sources != list_source_names(settings.kinds, settings.outcomes):
+        raise InvalidFeed("The sources do not match the kinds and outcomes.", place="sources")
+
+
+def _open_client_key(feed: Feed, sealer: Sealer) -> str:
+    if feed.kind == "webhook" or feed.secret_sealed is None:
+        return ""
+    return sealer.open(feed.secret_sealed, seal_context(feed.tenant_id, feed.id)).decode()
+
+
+def _collect_mistakes(mistakes: MistakeCollector, settings: AnyFeedSettings, client_key: str) -> None:
+    for place, what in find_mistakes(settings, client_key=client_key):
+        with mistakes.noted():
+            raise InvalidFeed(f"{what}.", place=place, remedy="See docs/how-to/feeds.md.")
+
+
+def _require_reach(settings: AnyFeedSettings, reach: OutboundReach, tenant_id: TenantId) -> None:
+    """Check a literal address like the sender; names are resolved only by the sender."""
+    refusal = build_reach(settings, reach=reach, tenant_id=tenant_id).find_literal_refusal(get_host(settings))
+    if refusal is not None:
+        place = "url" if isinstance(settings, WebhookSettings) else "host"
+        raise InvalidFeed(f"{refusal.why}.", place=place, remedy=refusal.remedy)
+
+
+def _audit_values(feed: Feed) -> dict[str, object]:
+    """Return the feed for the audit log."""
+    return {"kind": feed.kind, **sealed_settings.visible_settings(feed)}
+
+
+def update_feed(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    slug: str,
+    changes: Mapping[str, Any],
+    reset: Sequence[str] = (),
+    sealer: Sealer,
+    reach: OutboundReach,
+    now: datetime,
+) -> Feed:
+    """Change settings by name, and reset those in `reset` to their defaults. Waiting events are sent with the new
+    settings at once.
+
+    Raises InvalidFeed or SeveralMistakes. Headers must be set again for another server.
+    """
+    if not (changes or reset):
+        raise InvalidFeed(
+            "No change is specified.", place="settings", remedy="Name at least one setting. `feed show` lists them."
+        )
+    feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
+    before = sealed_settings.open_settings(feed, sealer)
+    settings, mistakes = _apply_changes(before, changes, reset), MistakeCollector()
+    _collect_mistakes(mistakes, settings, _open_client_key(feed, sealer))
+    if isinstance(settings, WebhookSettings) and isinstance(before, WebhookSettings):
+        # Invalid URLs are reported above.
+        known = is_https_address(settings.url)
+        moves = (
+            known
+            and sealed_settings.shorten_url(settings.url).split("/")[:3]
+            != sealed_settings.shorten_url(before.url).split("/")[:3]
+        )
+        if moves and settings.headers and "headers" not in changes:
+            with mistakes.noted():
+                raise InvalidFeed("The headers belong to the former server.", place="headers", remedy=_HEADERS_REMEDY)
+    mistakes.refuse()
+    if settings == before:
+        return feed
+    if (get_host(settings), settings.networks) != (get_host(before), before.networks):
+        _require_reach(settings, reach, tenant_id)
+    audited = _audit_values(feed)
+    sealed_settings.store_settings(feed, settings, sealer)
+    feed.sources = list_source_names(settings.kinds, settings.outcomes)
+    feed.attempts, feed.next_attempt_at = 0, now
+    session.flush()
+    names = (
+        {name for name, value in _audit_values(feed).items() if audited.get(name) != value}
+        | changes.keys()
+        | set(reset)
+    )
+    after = {name: value for name, value in _audit_values(feed).items() if name in names}
+    _record(session, actor, feed, "set", before={name: audited.get(name) for name in after}, after=after)
+    return feed
+
+
+def rename_feed(session: Session, *, actor: str, tenant_id: TenantId, slug: str, new_slug: str) -> Feed:
+    """Rename a feed; waiting events are not affected. Raises InvalidFeed or FeedExists."""
+    feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
+    if new_slug == slug:
+        return feed
+    require_slug(new_slug, place="name")
+    if repository.get_by_slug(session, tenant_id, new_slug) is not None:
+        raise FeedExists(f"Feed {new_slug!r} already exists.", place="name", remedy="Use another name.")
+    feed.slug = new_slug
+    session.flush()
+    _record(session, actor, feed, "rename", before={"name": slug}, after={"name": new_slug})
+    return feed
+
+
+def _apply_changes(before: AnyFeedSettings, changes: Mapping[str, Any], reset: Sequence[str]) -> AnyFeedSettings:
+    fields = {field.name: field for field in msgspec.structs.fields(before)}
+    mistakes = MistakeCollector()
+    for name in (*changes, *reset):
+        with mistakes.noted():
+            if name not in fields or (name in reset and fields[name].required) or name == "client_certificate":
+                raise InvalidFeed(
+                    f"Setting {name} of this feed cannot be {'reset' if name in reset else 'set'}.",
+                    place=name,
+                    remedy="See `feed show`. Set certificate and key with `feed rotate-secret`.",
+                )
+    mistakes.refuse()
+    usual = {name: _default_value(fields[name]) for name in reset}
+    return msgspec.structs.replace(before, **usual | dict(changes))
+
+
+def _default_value(field: msgspec.structs.FieldInfo) -> Any:  # noqa: ANN401 -- of the setting's type
+    return field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+
+
+def list_feeds(session: Session, *, tenant_id: TenantId) -> Sequence[Feed]:
+    return repository.list_all(session, tenant_id)
+
+
+def list_page(
+    session: Session, *, tenant_id: TenantId, span: PageSpan, text: str = "", kind: str = ""
+) -> Sequence[Feed]:
+    """List one page; `text` is a part of the name."""
+    return repository.list_page(session, tenant_id, span=span, text=text, kind=kind)
+
+
+def require_feed(session: Session, *, tenant_id: TenantId, slug: str, lock: bool = False) -> Feed:
+    feed = repository.get_by_slug(session, tenant_id, slug, lock=lock)
+    if feed is None:
+        raise FeedNotFound(f"Unknown feed {slug!r}.", remedy="List feeds: ./admit feed list")
+    return feed
+
+
+def get_backlog(session: Session, feed: Feed) -> FeedBacklog:
+    return repository.get_backlog(session, feed)
+
+
+def get_state(feed: Feed, waiting: FeedBacklog, *, now: datetime) -> FeedState:
+    if feed.status == "paused":
+        return "paused"
+    if feed.failing_since is not None:
+        return "failing"
+    return "behind" if waiting.since is not None and now - waiting.since > _BEHIND_AFTER else "ok"
+
+
+def send_test_event(feed: Feed, *, tenant_slug: str, reach: OutboundReach, sealer: Sealer, now: datetime) -> str:
+    """Send a test event at once, over the same path. Returns its id. Raises FeedUnreachable."""
+    event = build_feed_tested(feed.slug, now=now, tenant=EventTenant(str(feed.tenant_id), tenant_slug))
+
+    async def send() -> None:
+        sender = build_sender(feed, reach=reach, sealer=sealer, now=now)
+        try:
+            await sender.send([event])
+            await sender.close()
+        finally:
+            await sender.drop()
+
+    try:
+        asyncio.run(send())
+    except SendFailed as exc:
+        raise FeedUnreachable(str(exc), place=feed.slug) from exc
+    return event.event.id
+
+
+def pause_feed(session: Session, *, actor: str, tenant_id: TenantId, slug: str, because: str = "") -> Feed:
+    """Pause the feed. Waiting events are kept for a week."""
+    feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
+    feed.status, feed.paused_because = "paused", because
+    session.flush()
+    _record(session, actor, feed, "pause", after={"because": because})
+    return feed
+
+
+def resume_feed(session: Session, *, actor: str, tenant_id: TenantId, slug: str, now: datetime) -> Feed:
+    """Resume the feed at once, also after failures."""
+    feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
+    feed.status, feed.paused_because, feed.attempts, feed.next_attempt_at = "active", "", 0, now
+    session.flush()
+    _record(session, actor, feed, "resume")
+    return feed
+
+
+def replay_feed(
+    session: Session, *, actor: str, tenant_id: TenantId, slug: str, since: datetime, until: datetime, now: datetime
+) -> Feed:
+    """Send the logged events of a period again, after those that wait. Their ids stay the same."""
+    feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
+    until = min(until, now)
+    if since >= until:
+        raise InvalidFeed("The period is empty.", place="from", remedy="Use a time in the past.")
+    if until - since > timedelta(days=MAX_REPLAY_DAYS):
+        raise InvalidFeed(
+            f"The period is longer than {MAX_REPLAY_DAYS} days.", place="from", remedy="Use a later time."
+        )
+    if repository.get_backlog(session, feed).replays:
+        raise ReplayUnderWay(
+            "A replay is already running.", place=slug, remedy="Wait until `feed show` has none (`replays`)."
+        )
+    session.execute(insert(FeedMark), list(_iter_mark_ranges(feed, since, until)))
+    _record(session, actor, feed, "replay", after={"from": since.isoformat(), "until": until.isoformat()})
+    return feed
+
+
+def _iter_mark_ranges(feed: Feed, since: datetime, until: datetime) -> Iterator[dict[str, object]]:
+    """Yield ranges day by day, so that events of different kinds are roughly in order."""
+    while since < until:
+        end = min(since + timedelta(days=1), until)
+        for source in feed.sources:
+            yield {
+                "tenant_id": feed.tenant_id,
+                "feed_id": feed.id,
+                "source": source,
+                "first_at": since,
+                # The next range begins one microsecond later.
+                "last_at": end if end == until else end - timedelta(microseconds=1),
+                "first_row": 0,
+                "last_row": _MAX_ROW_ID,
+            }
+        since = end
+
+
+def rotate_secret(
+    session: Session, *, actor: str, tenant_id: TenantId, slug: str, sealer: Sealer, keep: timedelta, now: datetime
+) -> str:
+    """Create a new secret for a webhook and return the only copy. For the time `keep` the old one signs, too."""
+    feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
+    if feed.kind != "webhook":
+        raise InvalidFeed("The feed is not a webhook.", place="name", remedy="Set the new client certificate and key.")
+    secret = generate_secret()
+    feed.former_secret_sealed, feed.former_secret_until = (feed.secret_sealed, now + keep) if keep else (None, None)
+    feed.secret_sealed = sealer.seal(secret.encode(), seal_context(tenant_id, feed.id))
+    session.flush()
+    _record(session, actor, feed, "rotate-secret")
+    return secret
+
+
+def update_client_certificate(
+    session: Session, *, actor: str, tenant_id: TenantId, slug: str, certificate: str, key: str, sealer: Sealer
+) -> Feed:
+    """Change the client certificate of a syslog feed."""
+    feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
+    settings = parse_settings(feed.kind, feed.settings)
+    if not isinstance(settings, SyslogSettings):
+        raise InvalidFeed("A webhook has no client certificate.", place="name", remedy="Leave out certificate and key.")
+    settings = msgspec.structs.replace(settings, client_certificate=certificate)
+    mistakes = MistakeCollector()
+    _collect_mistakes(mistakes, settings, key)
+    mistakes.refuse()
+    sealed_settings.store_settings(feed, settings, sealer)
+    feed.secret_sealed = sealer.seal(key.encode(), seal_context(tenant_id, feed.id))
+    session.flush()
+    _record(session, actor, feed, "rotate-secret")
+    return feed
+
+
+def delete_feed(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
+    """Delete the feed and its waiting events."""
+    feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
+    session.delete(feed)
+    session.flush()
+    _record(session, actor, feed, "remove", before=_audit_values(feed))

@@ -1,0 +1,223 @@
+"""Settings of feeds, stored as one document and checked as a whole."""
+
+import re
+import socket
+import ssl
+from collections.abc import Iterable, Iterator
+from ipaddress import ip_network
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+from nac.kit.outbound.reach import is_address
+from nac.kit.outbound.tls import tls_context
+from nac.kit.validation import is_https_address
+from nac.logs.feeds.event_sources import EVENT_KINDS, list_kinds_without_events
+
+# RFC 5424 6.2.1
+FACILITIES = {
+    "kern": 0,
+    "user": 1,
+    "mail": 2,
+    "daemon": 3,
+    "auth": 4,
+    "syslog": 5,
+    "lpr": 6,
+    "news": 7,
+    "uucp": 8,
+    "cron": 9,
+    "authpriv": 10,
+    "ftp": 11,
+    "ntp": 12,
+    "audit": 13,
+    "alert": 14,
+    "clock": 15,
+    **{f"local{number}": 16 + number for number in range(8)},
+}
+SEVERITIES = {
+    name: number for number, name in enumerate(("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"))
+}
+OUTCOMES = ("success", "failure", "unknown")
+# Reserved for documentation (RFC 5612); set your own number.
+DOCUMENTATION_ENTERPRISE = 32473
+_MIN_TIMEOUT_SECONDS, _MAX_TIMEOUT_SECONDS = 1.0, 10.0
+_MAX_NETWORKS = 50
+# RFC 5424 6.2.5 and 6.2.4
+_APP_NAME = re.compile(r"[!-~]{1,48}")
+_HOSTNAME = re.compile(r"[!-~]{1,255}")
+# RFC 9110 5.6.2 and 5.5
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
+_HEADER_VALUE = re.compile(r"[!-~]([ -~]{0,4094}[!-~])?")
+_MAX_HEADERS = 10
+# Headers that Admit or the connection sets.
+_RESERVED_HEADERS = {
+    *("host", "content-type", "content-length", "content-encoding", "user-agent", "accept", "accept-encoding"),
+    *("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "expect", "http2-settings"),
+    *("webhook-id", "webhook-timestamp", "webhook-signature"),
+}
+_DNS_NAME = re.compile(
+    r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*\.?", re.I
+)
+
+
+class FeedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of both kinds."""
+
+    # Kinds of events, see docs/reference/events.md.
+    kinds: tuple[str, ...] = EVENT_KINDS
+    # Values of `event.outcome`; empty: all.
+    outcomes: tuple[str, ...] = ()
+    # Permitted networks of the host, as CIDR; empty: those of the platform (ADMIT_OUTBOUND_NETWORKS).
+    networks: tuple[str, ...] = ()
+    # PEM of the authorities for the server certificate; "" for those of the system.
+    ca_certificate: str = ""
+    # Per step: connection, TLS, response to a batch.
+    timeout_seconds: float = 5.0
+
+
+class SyslogSettings(FeedSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    host: str
+    # RFC 5425 4.1
+    port: int = 6514
+    facility: str = "authpriv"
+    app_name: str = "admit"
+    # Name of the sender; "" for the machine's name.
+    hostname: str = ""
+    enterprise: int = DOCUMENTATION_ENTERPRISE
+    # "kind" or "kind.outcome" -> name of the severity; the longer key wins.
+    severities: dict[str, str] = {}
+    # True: the message begins with a byte order mark and is UTF-8. False: ASCII with JSON escapes.
+    bom: bool = False
+    # PEM of the client certificate with its chain; the key is the feed's secret.
+    client_certificate: str = ""
+
+
+class WebhookSettings(FeedSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    url: str
+    # Maximum events per request.
+    batch: int = 100
+    # Sent with each request, such as Authorization.
+    headers: dict[str, str] = {}
+
+
+AnyFeedSettings = SyslogSettings | WebhookSettings
+_SETTINGS_TYPES: dict[str, type[AnyFeedSettings]] = {"syslog": SyslogSettings, "webhook": WebhookSettings}
+
+
+def parse_settings(kind: Literal["syslog", "webhook"] | str, document: dict[str, Any]) -> AnyFeedSettings:
+    return msgspec.convert(document, _SETTINGS_TYPES[kind])
+
+
+def find_mistakes(settings: AnyFeedSettings, *, client_key: str = "") -> list[tuple[str, str]]:
+    """Return (field, message) for each mistake."""
+    special = (
+        _syslog_mistakes(settings, client_key) if isinstance(settings, SyslogSettings) else _webhook_mistakes(settings)
+    )
+    return [*special, *_common_mistakes(settings)]
+
+
+def _common_mistakes(settings: FeedSettings) -> Iterator[tuple[str, str]]:
+    yield from _unknown_values("kinds", settings.kinds, EVENT_KINDS)
+    if not settings.kinds:
+        yield "kinds", f"must have at least one of {', '.join(EVENT_KINDS)}"
+    yield from _unknown_values("outcomes", settings.outcomes, OUTCOMES)
+    known = [kind for kind in settings.kinds if kind in EVENT_KINDS]
+    if (
+        known
+        and set(settings.outcomes) <= set(OUTCOMES)
+        and list_kinds_without_events(known, settings.outcomes) == known
+    ):
+        yield "outcomes", f"nothing would be sent: no event of {', '.join(known)} has such an outcome"
+    if not _MIN_TIMEOUT_SECONDS <= settings.timeout_seconds <= _MAX_TIMEOUT_SECONDS:
+        yield "timeout_seconds", f"must be between {_MIN_TIMEOUT_SECONDS:g} and {_MAX_TIMEOUT_SECONDS:g}"
+    if len(settings.networks) > _MAX_NETWORKS:
+        yield "networks", f"must have at most {_MAX_NETWORKS} entries"
+    for text in settings.networks:
+        try:
+            ip_network(text)
+        except ValueError as exc:
+            yield "networks", f"{exc}; write it as 10.1.0.0/16"
+    if settings.ca_certificate:
+        try:
+            tls_context(settings.ca_certificate)
+        except (ssl.SSLError, ValueError) as exc:
+            yield "ca_certificate", f"not a valid PEM certificate: {exc}"
+
+
+def _unknown_values(place: str, given: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, str]]:
+    choices = tuple(known)
+    for text in given:
+        if text not in choices:
+            yield place, f"{text!r} must be one of {', '.join(choices)}"
+
+
+def _syslog_mistakes(settings: SyslogSettings, client_key: str) -> Iterator[tuple[str, str]]:
+    if not is_address(settings.host) and not _DNS_NAME.fullmatch(settings.host):
+        yield "host", f"{settings.host[:100]!r} is not a host name or address"
+    if not 1 <= settings.port <= 65535:
+        yield "port", "must be between 1 and 65535"
+    yield from _unknown_values("facility", [settings.facility], FACILITIES)
+    if not _APP_NAME.fullmatch(settings.app_name):
+        yield "app_name", "must be 1 to 48 printable ASCII characters without spaces"
+    if settings.hostname and not _HOSTNAME.fullmatch(settings.hostname):
+        yield "hostname", "must be up to 255 printable ASCII characters without spaces"
+    # RFC 5424 7.2.2: a private enterprise number of IANA.
+    if not 1 <= settings.enterprise <= 2**32 - 1:
+        yield "enterprise", "must be an IANA private enterprise number"
+    yield from _unknown_values("severities", settings.severities.values(), SEVERITIES)
+    events = (*EVENT_KINDS, *(f"{kind}.{outcome}" for kind in EVENT_KINDS for outcome in OUTCOMES))
+    yield from _unknown_values("severities", settings.severities, events)
+    if bool(settings.client_certificate) != bool(client_key):
+        yield "client_certificate", "certificate and key are required together"
+    elif client_key:
+        yield from _key_pair_mistakes(settings.client_certificate, client_key)
+
+
+def _key_pair_mistakes(certificate: str, key: str) -> Iterator[tuple[str, str]]:
+    try:
+        certified = x509.load_pem_x509_certificates(certificate.encode())[0].public_key()
+    except (ValueError, UnsupportedAlgorithm) as exc:
+        yield "client_certificate", f"not a valid PEM certificate: {exc}"
+        return
+    try:
+        public = load_pem_private_key(key.encode(), password=None).public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        yield "client_key", "not a PEM private key without a password"
+        return
+    form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    if public.public_bytes(*form) != certified.public_bytes(*form):
+        yield "client_key", "the key does not belong to the certificate"
+
+
+def _webhook_mistakes(settings: WebhookSettings) -> Iterator[tuple[str, str]]:
+    # Not quoted, because it may contain a key.
+    if not is_https_address(settings.url):
+        yield "url", "must be https://host, optionally with a path"
+    if not 1 <= settings.batch <= 500:
+        yield "batch", "must be between 1 and 500"
+    if len(settings.headers) > _MAX_HEADERS:
+        yield "headers", f"must have at most {_MAX_HEADERS} entries"
+    if len({name.lower() for name in settings.headers}) < len(settings.headers):
+        yield "headers", "must have each name only once"
+    for name, value in settings.headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            yield "headers", "a name must have up to 64 letters, digits and hyphens (RFC 9110 5.6.2)"
+        elif name.lower() in _RESERVED_HEADERS:
+            yield "headers", f"Admit sets {name}"
+        elif not _HEADER_VALUE.fullmatch(value):
+            yield "headers", f"{name} must be up to 4096 printable ASCII characters, without spaces around them"
+
+
+def get_host(settings: AnyFeedSettings) -> str:
+    """Return the host of the destination: a name or an address."""
+    return settings.host if isinstance(settings, SyslogSettings) else urlsplit(settings.url).hostname or ""
+
+
+def get_hostname(settings: SyslogSettings) -> str:
+    """Return the HOSTNAME of messages (RFC 5424 6.2.4)."""
+    name = settings.hostname or socket.gethostname()
+    return name if _HOSTNAME.fullmatch(name) else "-"

@@ -1,0 +1,75 @@
+"""Shortening of events for a receiver's limit. The result still matches the schema and names omitted members."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from nac.logs.events.document import Event, to_json
+
+# Optional members, in the order of removal.
+_DISPENSABLE = (
+    "admit.before",
+    "admit.after",
+    "admit.detail",
+    "tls",
+    "x509",
+    "rule",
+    "observer",
+    "user",
+    "admit.session",
+)
+# Minimum characters per text in the shortest form; anything shorter breaks fixed formats.
+_MIN_CHARACTERS = 64
+
+
+def shorten_event(event: Event, *, most: int, encoded: Callable[[bytes], bytes] = bytes) -> bytes:
+    """Encode the event in at most `most` octets (counted after `encoded`): first without optional members, then with
+    only required ones."""
+    whole = to_json(event)
+    if len(text := encoded(whole)) <= most:
+        return text
+    members: dict[str, Any] = msgspec.json.decode(whole)
+    left_out: list[str] = []
+    for place in _DISPENSABLE:
+        *above, name = place.split(".")
+        holder = members[above[0]] if above else members
+        part = event.admit if above else event
+        if name in _required_names(part) or holder.pop(name, None) is None:
+            continue
+        left_out.append(place)
+        text = encoded(msgspec.json.encode(members | {"left_out": left_out}))
+        if len(text) <= most:
+            return text
+    return encoded(msgspec.json.encode(_minimal_event(event) | {"left_out": ["*"]}))
+
+
+def _minimal_event(event: Event) -> dict[str, Any]:
+    """Return required members, tenant and outcome; only the id is not cut."""
+    kept = _required_members(event)
+    kept["event"] |= {"id": event.event.id, "outcome": event.event.outcome}
+    return kept | ({"organization": _required_members(event.organization)} if event.organization else {})
+
+
+def _required_members(part: Struct) -> dict[str, Any]:
+    """Return required members, with texts cut."""
+    config = part.__struct_config__
+    tag = {config.tag_field: config.tag} if config.tag_field else {}
+    required = _required_names(part)
+    members = [(field.encode_name, getattr(part, field.name)) for field in msgspec.structs.fields(part)]
+    return tag | {name: _cut_text(value) for name, value in members if name in required}
+
+
+def _required_names(part: Struct) -> set[str]:
+    return {field.encode_name for field in msgspec.structs.fields(part) if field.required}
+
+
+def _cut_text(value: object) -> object:
+    match value:
+        case Struct():
+            return _required_members(value)
+        case str() if len(value) > _MIN_CHARACTERS:
+            return value[: _MIN_CHARACTERS - 3] + "..."
+        case _:
+            return value

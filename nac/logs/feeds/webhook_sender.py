@@ -1,0 +1,124 @@
+"""Webhooks: batches of events by HTTPS POST, signed with Standard Webhooks and confirmed by the status."""
+
+import hashlib
+import ssl
+from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from itertools import accumulate, takewhile
+
+from nac.kit.clock import epoch_seconds
+from nac.kit.outbound.http_client import FetchFailed, HttpClient, HttpResponse
+from nac.kit.outbound.reach import OutboundReach
+from nac.kit.outbound.tls import tls_context
+from nac.kit.outbound.transport import OutboundTransport
+from nac.logs.events.document import Event
+from nac.logs.feeds.sender import SendFailed
+from nac.logs.feeds.settings import WebhookSettings
+from nac.logs.feeds.shortened_events import shorten_event
+from nac.logs.feeds.signature import build_signature_headers
+
+_MAX_RESPONSE_BYTES = 16 * 1024
+# Body size without wrapper: the usual default of collectors. Long events make batches smaller.
+MAX_OCTETS = 1 << 20
+# Maximum Retry-After.
+_MAX_RETRY_AFTER_SECONDS = 3600
+_TYPE = "admit.events"
+# Upper bound of the wrapper around events.
+_HEAD_OCTETS = 256
+_MARGIN_SECONDS = 0.5
+# Statuses that do not depend on the events (RFC 9110 15.5, 15.6).
+_UNRELATED_STATUSES = {401, 403, 404, 405, 407, 408, 421, 423, 424, 425, 426, 429, 502, 503, 504, 511}
+
+
+class WebhookSender:
+    is_confirmed = True
+
+    def __init__(self, settings: WebhookSettings, *, reach: OutboundReach, feed: str, secrets: Sequence[str]) -> None:
+        """`feed` is the feed's id; `secrets` like in `signed_headers`."""
+        self.most_events = settings.batch
+        self._settings = settings
+        self._feed = feed
+        self._secrets = secrets
+        self._transport = OutboundTransport(reach, tls=_cached_tls_context(settings.ca_certificate), connections=1)
+        seconds = settings.timeout_seconds
+        # Only the total time bounds the close of a connection attempt; TCP and TLS have their own time within it.
+        self._web = HttpClient(self._transport, step_seconds=seconds, total_seconds=2 * seconds + _MARGIN_SECONDS)
+
+    async def send(self, events: Sequence[Event]) -> None:
+        body, message_id = self.body(events), self.message_id(events)
+        headers = {
+            **self._settings.headers,
+            "Content-Type": "application/json",
+            "User-Agent": "Admit",
+            **build_signature_headers(self._secrets, message_id=message_id, at=epoch_seconds(), body=body),
+        }
+        try:
+            answer = await self._web.post(
+                self._settings.url, body=body, headers=headers, most_bytes=_MAX_RESPONSE_BYTES
+            )
+        except FetchFailed as exc:
+            # The URL may contain a secret.
+            raise SendFailed(exc.why, is_slow=exc.is_slow) from exc
+        _require_accepted(answer)
+
+    def fitting(self, events: Sequence[Event]) -> int:
+        most = MAX_OCTETS - _HEAD_OCTETS
+        ends = accumulate(len(_shorten(event)) + 1 for event in events)
+        return max(1, sum(1 for _ in takewhile(lambda end: end <= most, ends)))
+
+    def body(self, events: Sequence[Event]) -> bytes:
+        """Return the body (Standard Webhooks): type, timestamp, data."""
+        head = b'{"type":"%b","timestamp":"%b","data":{"events":[' % (_TYPE.encode(), events[-1].timestamp.encode())
+        return head + b",".join(map(_shorten, events)) + b"]}}"
+
+    def message_id(self, events: Sequence[Event]) -> str:
+        """Return the message id; equal for a repeated batch."""
+        digest = hashlib.sha256(self._feed.encode())
+        for event in events:
+            digest.update(event.event.id.encode() + b"\0")
+        return f"msg_{digest.hexdigest()[:32]}"
+
+    async def close(self) -> None:
+        await self._transport.aclose()
+
+    async def drop(self) -> None:
+        await self._transport.aclose()
+
+
+def _shorten(event: Event) -> bytes:
+    return shorten_event(event, most=MAX_OCTETS - _HEAD_OCTETS - 1)
+
+
+def _require_accepted(answer: HttpResponse) -> None:
+    status = answer.status
+    if 200 <= status < 300:
+        return
+    if status == 410:
+        raise SendFailed("The server responded with status 410 (Gone). The feed is paused.", is_gone=True)
+    if 300 <= status < 400:
+        raise SendFailed(f"The server responded with status {status}. Redirects are not followed.")
+    raise SendFailed(
+        f"The server responded with status {status}.",
+        retry_after_seconds=_retry_after(answer.headers),
+        is_too_much=status == 413,
+        is_refused=status not in _UNRELATED_STATUSES,
+    )
+
+
+def _retry_after(headers: Mapping[str, str]) -> int | None:
+    """Return Retry-After (RFC 9110 10.2.3), bounded; None if it is missing or invalid."""
+    text = headers.get("Retry-After", "").strip()
+    if text.isascii() and text.isdigit():
+        seconds = int(text[:9])
+    else:
+        try:
+            seconds = int(parsedate_to_datetime(text).timestamp()) - epoch_seconds()
+        except (ValueError, OverflowError):
+            return None
+    return min(max(0, seconds), _MAX_RETRY_AFTER_SECONDS)
+
+
+@lru_cache(maxsize=64)
+def _cached_tls_context(ca_certificate: str) -> ssl.SSLContext:
+    return tls_context(ca_certificate)

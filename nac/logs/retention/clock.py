@@ -1,0 +1,101 @@
+"""The time for deletions: the database's clock, unless it jumps."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Engine, func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from nac.core.alarms import service as alarms
+from nac.core.audit import service as audit
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, session_scope
+from nac.logs.retention.terms import NOTICE_PERIOD
+from nac.models import RetentionClock
+
+# Retention runs every few minutes. After a longer gap, no worker ran or the clock was set.
+MAX_GAP = timedelta(days=1)
+# Maximum difference between the worker's clock, which exports use, and the database's.
+MAX_CLOCK_SKEW = timedelta(minutes=5)
+CLOCKS_DIFFER, CLOCK_JUMPED = "retention-clocks-differ", "retention-clock-jumped"
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    now: datetime
+    # If false, nothing must be deleted because of its age.
+    is_trusted: bool
+
+
+def read_clock(*, engine: Engine | None = None) -> ClockReading:
+    """Return the time, checked at each turn of retention. Alarms report why a clock is not trusted. Needs role
+    admit_worker.
+    """
+    with session_scope(PlatformScope(), engine=engine) as session:
+        now = _database_now(session)
+        row = session.scalar(select(RetentionClock).with_for_update())
+        if row is None:
+            session.execute(insert(RetentionClock).values(seen_at=now).on_conflict_do_nothing())
+            return ClockReading(now, _clocks_agree(session, now))
+        if now - row.seen_at > MAX_GAP:
+            alarms.raise_alarm(
+                session,
+                code=CLOCK_JUMPED,
+                detail=(
+                    f"The clock changed from {row.seen_at:%Y-%m-%d %H:%M} to {now:%Y-%m-%d %H:%M} UTC"
+                    " between two turns of retention: it was set, or no worker ran. Nothing is deleted"
+                    f" for {NOTICE_PERIOD.days} days. If the time is right, run ./admit retention trust-clock"
+                ),
+                now=now,
+            )
+            row.doubted_until = now + NOTICE_PERIOD
+        elif row.doubted_until is not None and not now < row.doubted_until <= now + NOTICE_PERIOD:
+            # The waiting time is over, or the clock was set back.
+            row.doubted_until = None
+        if row.doubted_until is None:
+            alarms.clear_alarm(session, code=CLOCK_JUMPED)
+        row.seen_at = now
+        agrees = _clocks_agree(session, now)
+        return ClockReading(now, agrees and row.doubted_until is None)
+
+
+def is_clock_trusted(session: Session) -> bool:
+    """Return whether the last turn of retention trusted the clock and it has not jumped since."""
+    now = _database_now(session)
+    row = session.scalar(select(RetentionClock))
+    return row is None or (
+        row.doubted_until is None and now - row.seen_at <= MAX_GAP and abs(utc_now() - now) <= MAX_CLOCK_SKEW
+    )
+
+
+def trust_clock(session: Session, *, actor: str) -> None:
+    """Confirm the clock after a jump, so that the next turn deletes again. Needs the platform's scope."""
+    row = session.scalar(select(RetentionClock).with_for_update())
+    if row is not None and row.doubted_until is not None:
+        audit.append(
+            session,
+            actor=actor,
+            action="retention.trust-clock",
+            target="clock",
+            before={"doubted_until": row.doubted_until.isoformat()},
+        )
+        row.doubted_until = None
+
+
+def _clocks_agree(session: Session, now: datetime) -> bool:
+    apart = utc_now() - now
+    if abs(apart) <= MAX_CLOCK_SKEW:
+        alarms.clear_alarm(session, code=CLOCKS_DIFFER)
+        return True
+    detail = (
+        f"The clocks of the worker and the database differ by {abs(apart)}. Nothing is deleted."
+        " Synchronize both with a time service."
+    )
+    alarms.raise_alarm(session, code=CLOCKS_DIFFER, detail=detail, now=now)
+    return False
+
+
+def _database_now(session: Session) -> datetime:
+    now: datetime = session.scalars(select(func.clock_timestamp())).one()
+    return now

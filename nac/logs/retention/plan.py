@@ -1,0 +1,216 @@
+"""The effective retention of a tenant's logs: settings within the platform's limits, budget, holds and exports.
+
+Days are UTC days. With N days, rows from before the UTC midnight N days ago are deleted, so every row is kept for at
+least N times 24 hours.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from sqlalchemy.orm import Session
+
+from nac.kit.ids import TenantId
+from nac.logs.exports import standing_exports
+from nac.logs.log_tables import DEFAULT_LIMITS, LOG_NAMES, LogLimits, LogName
+from nac.logs.retention import budget, repository
+from nac.logs.retention.terms import NOTICE_PERIOD, LogTerms, WantedTerms
+from nac.models import LogSize, RetentionHold, RetentionNotice, RetentionSetting
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPlan:
+    log: LogName
+    today: date
+    limits: LogLimits
+    # The chosen value. `terms` contain the value in force.
+    days: int
+    # None for no budget.
+    bytes: int | None
+    terms: LogTerms
+    # Whether they differ from the stored ones.
+    has_new_terms: bool
+    # The tenant's own settings, if any.
+    chosen: RetentionSetting | None
+    # Estimated bytes and rows by day.
+    sizes: Mapping[date, int]
+    rows: Mapping[date, int]
+    # Days before this one are deleted; because of their age, those before `oldest`.
+    keep_from: date
+    # The same once all chosen settings are in force.
+    wanted_from: date
+    holds: Sequence[RetentionHold]
+    # Exported days; None if no export is required.
+    released: frozenset[date] | None
+    notices: Mapping[str, RetentionNotice]
+
+    @property
+    def oldest(self) -> date:
+        return self.today - self.terms.days * _DAY
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(self.sizes.values())
+
+    @property
+    def export_format(self) -> str | None:
+        return self.chosen.export_format if self.chosen else None
+
+    def gives_up(self, day: date) -> bool:
+        """Return whether the rows of the day must be deleted now."""
+        return (
+            day < self.keep_from
+            and not any(hold_covers_day(hold, self.log, day) for hold in self.holds)
+            and (self.released is None or day in self.released)
+        )
+
+    def is_lost(self, day: date) -> bool:
+        """Return whether the day is kept now, but not once all chosen settings are in force."""
+        in_force = any(hold_covers_day(hold, self.log, day) for hold in self.holds if hold.cleared_at is None)
+        kept = day >= self.keep_from or any(hold_covers_day(hold, self.log, day) for hold in self.holds)
+        return kept and not in_force and day < self.wanted_from
+
+    def is_early(self, day: date) -> bool:
+        """Return whether the day is deleted because of the budget, before its time."""
+        return day >= self.oldest
+
+
+@dataclass(frozen=True, slots=True)
+class TenantPlan:
+    tenant_id: TenantId
+    time_zone: ZoneInfo
+    logs: Mapping[LogName, LogPlan]
+
+
+def load_plan(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    now: datetime,
+    limits: Mapping[LogName, LogLimits],
+    danger: bool = False,
+    instead: Mapping[LogName, RetentionSetting] | None = None,
+) -> TenantPlan:
+    """Return the tenant's plan at `now` (aware). `danger` applies budgets without warning; `instead` overrides
+    settings.
+
+    Needs the tenant's scope.
+    """
+    today = now.astimezone(UTC).date()
+    stored = {setting.log: setting for setting in repository.list_settings(session, tenant_id)}
+    keeping = repository.list_holds_that_keep(session, tenant_id, now)
+    notices = repository.list_notices(session, tenant_id)
+    sizes = repository.list_sizes(session, tenant_id)
+    known = repository.get_terms(session, tenant_id)
+    plans = {}
+    for log in LOG_NAMES:
+        chosen = (instead or {}).get(log, stored.get(log))
+        wanted = _wanted_terms(limits[log], chosen)
+        # Without stored terms, the stored settings have always been in force.
+        terms = known.get(log, LogTerms.begin(_wanted_terms(limits[log], stored.get(log)))).advance(wanted, now)
+        plans[log] = _build_plan(
+            log,
+            today,
+            now,
+            limits[log],
+            chosen,
+            wanted,
+            terms,
+            is_new=known.get(log) != terms,
+            sizes=[size for size in sizes if size.log == log],
+            holds=[hold for hold in keeping if hold.log in (None, log)],
+            released=standing_exports.list_exported_days(session, tenant_id, log) if terms.export else None,
+            notices={notice.kind: notice for notice in notices if notice.log == log},
+            danger=danger,
+        )
+    return TenantPlan(tenant_id, ZoneInfo(repository.get_time_zone(session, tenant_id)), plans)
+
+
+def load_limits(session: Session) -> dict[LogName, LogLimits]:
+    """Return the platform's limits. Works in any scope."""
+    own = {
+        row.log: LogLimits(row.floor_days, row.default_days, row.ceiling_days, row.ceiling_bytes)
+        for row in repository.list_limits(session)
+    }
+    return {log: own.get(log, DEFAULT_LIMITS[log]) for log in LOG_NAMES}
+
+
+def effective_days(limits: LogLimits, setting: RetentionSetting | None) -> int:
+    days = setting.days if setting and setting.days is not None else limits.default_days
+    return max(limits.floor_days, min(days, limits.ceiling_days))
+
+
+def effective_bytes(limits: LogLimits, setting: RetentionSetting | None) -> int | None:
+    given = [each for each in (setting.bytes if setting else None, limits.ceiling_bytes) if each is not None]
+    return min(given, default=None)
+
+
+def _wanted_terms(limits: LogLimits, setting: RetentionSetting | None) -> WantedTerms:
+    return WantedTerms(
+        days=effective_days(limits, setting),
+        floor=limits.floor_days,
+        bytes=effective_bytes(limits, setting),
+        export=setting is not None and setting.export_format is not None,
+    )
+
+
+def hold_covers_day(hold: RetentionHold, log: str, day: date) -> bool:
+    return (
+        hold.log in (None, log)
+        and (hold.first_day is None or hold.first_day <= day)
+        and (hold.last_day is None or day <= hold.last_day)
+    )
+
+
+def _build_plan(
+    log: LogName,
+    today: date,
+    now: datetime,
+    limits: LogLimits,
+    setting: RetentionSetting | None,
+    wanted: WantedTerms,
+    terms: LogTerms,
+    *,
+    is_new: bool,
+    sizes: Sequence[LogSize],
+    holds: Sequence[RetentionHold],
+    released: frozenset[date] | None,
+    notices: Mapping[str, RetentionNotice],
+    danger: bool,
+) -> LogPlan:
+    by_day = {size.day: size.bytes for size in sizes}
+
+    def first_kept(days: int, floor: int, most: int | None) -> date:
+        keep_from = today - days * _DAY
+        if most is None:
+            return keep_from
+        fitting = budget.first_kept_day(by_day, since=keep_from, budget=most)
+        return max(keep_from, min(fitting, today - floor * _DAY))
+
+    warned = notices.get("budget")
+    is_warned = warned is not None and now - warned.since >= NOTICE_PERIOD
+    in_force = terms.bytes if is_warned else None
+    return LogPlan(
+        log=log,
+        today=today,
+        limits=limits,
+        days=wanted.days,
+        bytes=wanted.bytes,
+        terms=terms,
+        has_new_terms=is_new,
+        chosen=setting,
+        sizes=by_day,
+        rows={size.day: size.rows for size in sizes},
+        keep_from=first_kept(terms.days, terms.floor, wanted.bytes if danger else in_force),
+        wanted_from=first_kept(wanted.days, wanted.floor, wanted.bytes),
+        holds=holds,
+        released=released,
+        notices=notices,
+    )
+
+
+def midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)

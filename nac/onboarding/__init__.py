@@ -1,0 +1,1 @@
+"""New and leaving tenants: trials, self-tests, snippets, templates, tenant files, imports, purges."""

@@ -1,0 +1,122 @@
+"""The parsed content of an import file: lines of endpoints, NASes and users, mistakes and notes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nac.kit.bulk_rows import InputLine, RowMistake
+from nac.kit.errors import InvalidInput
+
+MAX_FILE_BYTES = 16 * 1024 * 1024
+# Rows of all kinds. The limit of users is lower (nac.inventory.users.bulk).
+MAX_LINES = 100_000
+# Including empty lines and comments.
+_MAX_TEXT_LINES = 20 * MAX_LINES
+# Nonempty cells, or JSON lists, objects and their members. Each needs a multiple of its characters in memory.
+MAX_VALUES = 20 * MAX_LINES
+# Maximum notes in a report, besides mistakes.
+MAX_NOTES = 1_000
+_MAX_EXCERPT_LENGTH = 80
+
+
+class ImportNote(NamedTuple):
+    """A row or value that was skipped or needs manual work, and why."""
+
+    line: int
+    text: str
+
+
+class Unreadable(InvalidInput):
+    """The file cannot be read in this format."""
+
+    # 0 if no line is known.
+    line = 0
+
+
+@dataclass(slots=True)
+class ImportDocument:
+    endpoints: list[InputLine] = field(default_factory=list)
+    nases: list[InputLine] = field(default_factory=list)
+    users: list[InputLine] = field(default_factory=list)
+    mistakes: list[RowMistake] = field(default_factory=list)
+    notes: list[ImportNote] = field(default_factory=list)
+    # Number of all notes, including those beyond MOST_NOTES.
+    noted: int = 0
+
+    def __len__(self) -> int:
+        return len(self.endpoints) + len(self.nases) + len(self.users)
+
+    def note(self, line: int, text: str) -> None:
+        self.noted += 1
+        if len(self.notes) < MAX_NOTES:
+            self.notes.append(ImportNote(line, text))
+
+    def without(self, mistakes: Sequence[RowMistake]) -> "ImportDocument":
+        """Return a copy without the lines of these mistakes, which become notes. Mistakes without a line stay."""
+        gone = {each.number for each in mistakes if each.number}
+        left = ImportDocument(mistakes=[each for each in mistakes if not each.number])
+        for name in ("endpoints", "nases", "users"):
+            setattr(left, name, [line for line in getattr(self, name) if line.number not in gone])
+        for each in mistakes:
+            if each.number:
+                message = f"{each.field}: {each.message}" if each.field else each.message
+                left.note(each.number, f"was skipped: {message}")
+        for note in self.notes:
+            left.note(*note)
+        left.noted += self.noted - len(self.notes)
+        return left
+
+    def wrong(self, line: int, field: str, detail: str, remedy: str = "") -> None:
+        if len(self.mistakes) >= MAX_LINES:
+            raise unreadable_at(
+                line, f"The file has more than {MAX_LINES} mistakes.", "Check that the format is right."
+            )
+        self.mistakes.append(RowMistake(line, field, detail, remedy))
+
+
+def unreadable_at(line: int, detail: str, remedy: str = "") -> Unreadable:
+    """Return an error to raise. Lines after this one cannot be interpreted reliably."""
+    refused = Unreadable(detail, place=f"line {line}" if line else "file", remedy=remedy)
+    refused.line = line
+    return refused
+
+
+def too_many_values_at(line: int) -> Unreadable:
+    """Return an error to raise."""
+    return unreadable_at(line, f"The file has more than {MAX_VALUES} values.", "Split it into several files.")
+
+
+def decode_text(content: bytes, document: ImportDocument) -> str:
+    """Decode UTF-8 or UTF-16 with a byte order mark, or plain UTF-8; otherwise Windows-1252. Raises Unreadable."""
+    if len(content) > MAX_FILE_BYTES:
+        raise unreadable_at(0, f"The file has more than {MAX_FILE_BYTES} bytes.", "Split it into several files.")
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        text = _decode_as(content, "utf-16")
+    elif b"\0" in content:
+        raise unreadable_at(0, "The file is not text.", "Save it as UTF-8.")
+    else:
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as exc:
+            line = content.count(b"\n", 0, exc.start) + 1
+            text = _decode_as(content, "cp1252")
+            document.note(line, "is not UTF-8: the file was read as Windows-1252; check its accented letters")
+    if text.count("\n") + text.count("\r") > _MAX_TEXT_LINES:
+        raise unreadable_at(0, f"The file has more than {_MAX_TEXT_LINES} lines.", "Split it into several files.")
+    if "\0" in text:
+        raise unreadable_at(
+            text.count("\n", 0, text.index("\0")) + 1, "The file contains NUL.", "Save it as UTF-8 text."
+        )
+    return text
+
+
+def _decode_as(content: bytes, encoding: str) -> str:
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as exc:
+        raise unreadable_at(0, "The file is not valid text.", "Save it as UTF-8.") from exc
+
+
+def excerpt(text: str) -> str:
+    """Return text of a file shortened and printable, for messages."""
+    return repr(text[:_MAX_EXCERPT_LENGTH])[1:-1] + ("..." if len(text) > _MAX_EXCERPT_LENGTH else "")

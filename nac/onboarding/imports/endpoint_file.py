@@ -1,0 +1,65 @@
+"""Import of endpoints from CSV with a header line or from JSON lines. All rows are stored, or none.
+
+Columns: `endpoints.bulk.COLUMNS`; only `mac` is required. CSV separates groups by semicolons and has a column
+"attribute.<key>" per attribute. JSON has a list of groups and an object of attributes.
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from nac.engine import DocumentMistake
+from nac.inventory.endpoints import bulk
+from nac.kit.bulk_rows import MAX_REPORTED
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import TenantId
+from nac.onboarding.imports import admit_csv
+from nac.onboarding.imports.document import MAX_LINES, ImportDocument, Unreadable
+
+# Rows that are read, checked and stored in one transaction.
+MAX_ROWS = MAX_LINES
+
+
+class InvalidFile(InvalidInput):
+    """The file has mistakes. Nothing was stored."""
+
+    def __init__(self, mistakes: list[DocumentMistake]) -> None:
+        more = len(mistakes) - MAX_REPORTED
+        shown = [str(mistake) for mistake in mistakes[:MAX_REPORTED]] + ([f"and {more} more"] if more > 0 else [])
+        count = f"{len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''}; nothing was stored"
+        super().__init__("\n  ".join([count, *shown]), place="file")
+        self.mistakes = tuple(mistakes)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointImportResult:
+    added: int
+    changed: int
+    groups_made: tuple[str, ...]
+
+
+def import_endpoints(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    text: str,
+    make_groups: bool = False,
+    allow_random: bool = False,
+    update: bool = False,
+) -> EndpointImportResult:
+    """Approve or block the endpoints of a file. `update` changes endpoints that exist; otherwise they are mistakes.
+
+    Raises InvalidFile with every mistake and its line.
+    """
+    document = ImportDocument()
+    try:
+        admit_csv.read_endpoints(text.removeprefix("\ufeff"), document)
+    except Unreadable as exc:
+        raise InvalidFile([DocumentMistake(exc.place, f"{exc.detail} {exc.remedy}".rstrip())]) from exc
+    options = bulk.EndpointBulkOptions(make_groups, allow_random, "update" if update else "refuse")
+    plan = bulk.plan_endpoints(session, tenant_id=tenant_id, lines=document.endpoints, options=options)
+    if mistakes := sorted(document.mistakes + plan.mistakes):
+        raise InvalidFile([DocumentMistake(each.in_line, each.message) for each in mistakes])
+    bulk.store_endpoints(session, actor=actor, tenant_id=tenant_id, plan=plan)
+    return EndpointImportResult(len(plan.fresh), len(plan.planned) - len(plan.fresh), plan.missing_groups)

@@ -1,0 +1,70 @@
+"""Creates complete tenants, across modules that do not depend on each other."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from nac.certificates.authorities import complete_tenant_authorities, create_tenant_authorities
+from nac.certificates.signing import SigningContext
+from nac.kit.clock import utc_now
+from nac.kit.db import enter_tenant
+from nac.kit.errors import AlreadyExists, Conflict, NotFound
+from nac.kit.ids import MspId, TenantId
+from nac.models import Tenant
+from nac.onboarding.standard_policy import assign_standard_policy
+from nac.tenancy.tenants import service as tenants
+
+
+def provision_tenant(
+    session: Session,
+    *,
+    actor: str,
+    slug: str,
+    msp_id: MspId,
+    signing: SigningContext,
+    name: str = "",
+    server_names: Sequence[str] = (),
+    label: str = "",
+    has_policy: bool = False,
+    note: Callable[[UUID], None] = lambda tenant_id: None,
+) -> Tenant:
+    """Create a tenant with slot, first site, authorities and server certificate. Needs PlatformScope; enters the
+    tenant.
+
+    It denies everything until a policy is assigned; `has_policy` assigns the standard one. `label` selects the cell.
+    `note` gets the tenant's id before the first commit, for `finish_tenant` if this process dies.
+    """
+    tenant = tenants.create_tenant(session, actor=actor, slug=slug, msp_id=msp_id, name=name, label=label)
+    note(tenant.id)
+    if has_policy:
+        assign_standard_policy(session, actor=actor, tenant_id=tenant.id)
+    # Last, because it commits in between. If the process dies, the worker completes it.
+    create_tenant_authorities(
+        session, actor=actor, tenant_id=tenant.id, signing=signing, now=utc_now(), server_names=server_names
+    )
+    return tenant
+
+
+def finish_tenant(
+    session: Session, *, actor: str, tenant_id: TenantId | None, signing: SigningContext
+) -> Tenant | None:
+    """Complete a tenant whose `provision_tenant` was interrupted; None if the tenant no longer exists.
+
+    Needs PlatformScope; enters the tenant. Raises Conflict while it is being deleted.
+    """
+    if tenant_id is None:
+        return None
+    try:
+        enter_tenant(session, tenant_id)
+    except NotFound:
+        return None
+    if tenants.require_tenant(session, tenant_id=tenant_id).status == "deleting":
+        raise Conflict(
+            "The tenant created with this key is being deleted.", remedy="Restore the tenant, or use another key."
+        )
+    # The worker may have completed it meanwhile.
+    with suppress(AlreadyExists):
+        complete_tenant_authorities(session, actor=actor, tenant_id=tenant_id, signing=signing, now=utc_now())
+    return tenants.require_tenant(session, tenant_id=tenant_id)

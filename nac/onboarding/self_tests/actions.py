@@ -1,0 +1,127 @@
+"""Carries out the checks of a self-test as a NAS: sends packets to the tenant's ports and reads the responses."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cryptography import x509
+
+from nac.cellformat.self_test_ticket import LIFETIME_SECONDS, NAS_IDENTIFIER, Ticket, encode_ticket
+from nac.kit.mac import display_mac
+from nac.onboarding.self_tests.board import Observation
+from nac.onboarding.self_tests.radius_client import (
+    AttributePair,
+    AttributeType,
+    PacketCode,
+    RadiusServer,
+    encode_attributes,
+)
+from nac.onboarding.self_tests.supplicant import DeviceIdentity, Supplicant, device_context, run_conversation
+
+# In addition to the server's reject delay.
+PATIENCE_SECONDS = 8.0
+# A response to a wrong secret would come at once.
+_SILENCE_SECONDS = 3.0
+_ETHERNET, _CALL_CHECK, _FRAMED, _START = 15, 10, 2, 1
+
+
+@dataclass(frozen=True, slots=True)
+class RadiusTarget:
+    host: str
+    auth_port: int
+    acct_port: int
+    secret: bytes = field(repr=False)
+    # The tenant's key, known to the cell; signs tickets.
+    tenant_key: bytes = field(repr=False)
+    reject_delay_seconds: float
+    # The trust settings of a device.
+    root: x509.Certificate
+    server_name: str
+
+    @property
+    def patience_seconds(self) -> float:
+        return self.reject_delay_seconds + PATIENCE_SECONDS
+
+    def server(self, *, secret: bytes = b"", patience_seconds: float = 0) -> RadiusServer:
+        return RadiusServer(
+            self.host,
+            self.auth_port,
+            secret or self.secret,
+            patience_seconds=patience_seconds or self.patience_seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedDevice:
+    """A simulated device."""
+
+    mac: str
+    # Mark of the check.
+    mark: str
+    known: bool = False
+    group: str = ""
+
+    def pairs(self, tenant_key: bytes, now_seconds: int) -> dict[AttributeType, Any]:
+        ticket = Ticket(self.mac, self.mark, now_seconds + LIFETIME_SECONDS, self.known, self.group)
+        return {
+            AttributeType.CALLING_STATION_ID: display_mac(self.mac).upper().replace(":", "-"),
+            AttributeType.NAS_IDENTIFIER: NAS_IDENTIFIER,
+            AttributeType.NAS_PORT_TYPE: _ETHERNET,
+            AttributeType.NAS_PORT_ID: encode_ticket(ticket, tenant_key),
+            **({AttributeType.CONNECT_INFO: self.group} if self.group else {}),
+        }
+
+
+DeviceAction = Callable[[RadiusTarget, int], Observation]
+
+
+def build_mab_action(device: PlayedDevice, *, secret: bytes = b"", tenant_key: bytes = b"") -> DeviceAction:
+    """Return a MAB check. `secret` and `tenant_key` override the right ones."""
+
+    def act(target: RadiusTarget, now_seconds: int) -> Observation:
+        pairs = device.pairs(tenant_key or target.tenant_key, now_seconds)
+        pairs |= {AttributeType.USER_NAME: device.mac, AttributeType.SERVICE_TYPE: _CALL_CHECK}
+        started = time.perf_counter()
+        with target.server(secret=secret, patience_seconds=_SILENCE_SECONDS if secret else 0) as server:
+            reply = server.ask(PacketCode.ACCESS_REQUEST, encode_attributes(pairs), password=device.mac.encode())
+        return Observation(reply, _milliseconds(started))
+
+    return act
+
+
+def build_eap_tls_action(device: PlayedDevice, identity: DeviceIdentity) -> DeviceAction:
+    def act(target: RadiusTarget, now_seconds: int) -> Observation:
+        context = device_context(identity, root=target.root, server_name=target.server_name)
+        supplicant = Supplicant(context, identity.name, server_name=target.server_name)
+        pairs: tuple[AttributePair, ...] = encode_attributes(
+            device.pairs(target.tenant_key, now_seconds)
+            | {AttributeType.USER_NAME: identity.name, AttributeType.SERVICE_TYPE: _FRAMED}
+        )
+        started = time.perf_counter()
+        with target.server() as server:
+            conversation = run_conversation(server, supplicant, pairs)
+        return Observation(conversation.reply, _milliseconds(started), conversation.complaint)
+
+    return act
+
+
+def build_accounting_action(device: PlayedDevice) -> DeviceAction:
+    def act(target: RadiusTarget, now_seconds: int) -> Observation:
+        pairs = device.pairs(target.tenant_key, now_seconds) | {
+            AttributeType.USER_NAME: device.mac,
+            AttributeType.ACCT_STATUS_TYPE: _START,
+            AttributeType.ACCT_SESSION_ID: device.mark,
+        }
+        started = time.perf_counter()
+        with RadiusServer(
+            target.host, target.acct_port, target.secret, patience_seconds=target.patience_seconds
+        ) as server:
+            reply = server.ask(PacketCode.ACCOUNTING_REQUEST, encode_attributes(pairs))
+        return Observation(reply, _milliseconds(started))
+
+    return act
+
+
+def _milliseconds(started: float) -> int:
+    return round((time.perf_counter() - started) * 1000)

@@ -1,0 +1,90 @@
+"""Result of a self-test: for each check what was sent, expected and received, and why."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from nac.engine.reasons import get_reason
+from nac.models import AuthLog
+from nac.onboarding.self_tests.radius_client import PacketCode, RadiusReply
+
+SILENCE = "silence"
+_REPLY_WORDS: dict[int, str] = {
+    PacketCode.ACCESS_ACCEPT: "permit",
+    PacketCode.ACCESS_REJECT: "reject",
+    PacketCode.ACCOUNTING_RESPONSE: "acknowledged",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BoardRow:
+    name: str
+    sent: str
+    expected: str
+    got: str
+    # Reason for the expectation.
+    because: str
+    # The cell's decision: reason code, and its title with advice for a reject.
+    reason: str
+    why: str
+    rule: str
+    milliseconds: int
+    ok: bool
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the NAS and the simulated device observed."""
+
+    reply: RadiusReply | None
+    milliseconds: int
+    # Reason why the device rejects the server; "" if it does not.
+    complaint: str = ""
+
+
+def describe_reply(reply: RadiusReply | None) -> str:
+    if reply is None:
+        return SILENCE
+    verdict = _REPLY_WORDS.get(reply.code, f"code {reply.code}")
+    return f"{verdict} VLAN {reply.vlan}" if reply.vlan else verdict
+
+
+def compare_reply(
+    *,
+    name: str,
+    sent: str,
+    expected: str,
+    because: str,
+    reasons: frozenset[str],
+    seen: Observation,
+    decision: AuthLog | None,
+    is_logged: bool,
+) -> BoardRow:
+    """Compare a result with the expectation. Empty `reasons` allow all; `is_logged` requires a decision in the log."""
+    got = describe_reply(seen.reply)
+    if seen.complaint and got.startswith("permit"):
+        got = f"{got}, but the device rejects the server: {seen.complaint}"
+    code = decision.reason if decision else ""
+    ok = got == expected and (decision is not None) == is_logged and (not reasons or code in reasons)
+    reason = get_reason(code) if code else None
+    why = " ".join(part for part in ((decision.detail if decision else ""), seen.complaint) if part)
+    if reason is not None:
+        why = " ".join(part for part in (f"{reason.title}.", "" if ok else reason.advice, why) if part)
+    elif got == SILENCE and expected != SILENCE:
+        why = "No response. Check that the cell and its radiusd are running: ./admit status."
+    elif is_logged:
+        why = "The cell responded, but its log has no entry. Check that its journal is shipped: ./admit status."
+    return BoardRow(
+        name=name,
+        sent=sent,
+        expected=expected,
+        got=got,
+        because=because,
+        reason=code,
+        why=why,
+        rule=decision.rule_name if decision else "",
+        milliseconds=seen.milliseconds,
+        ok=ok,
+    )

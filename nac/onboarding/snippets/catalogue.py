@@ -1,0 +1,86 @@
+"""Configuration templates, one file each in `templates`: TOML header, a line `+++`, Jinja2 text."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from nac.engine.vendors.catalogue import all_vendors
+
+_FOLDER = Path(__file__).parent / "templates"
+_SEPARATOR = "\n+++\n"
+
+AccessKind = Literal["wired", "wireless", "both"]
+SnippetKind = Literal["commands", "file", "steps"]
+# plain: a blank ends the value; double and single: the value is in such quotation marks.
+Quoting = Literal["plain", "double", "single"]
+Feature = Literal["dot1x", "mab", "accounting", "coa", "vlan"]
+FEATURES: tuple[Feature, ...] = get_args(Feature)
+
+
+class TemplatesDamaged(Exception):
+    """Template headers have mistakes; `mistakes` lists each with its file."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("; ".join(mistakes))
+
+
+@dataclass(frozen=True, slots=True)
+class SnippetTemplate:
+    id: str
+    title: str
+    # Vendor in nac.engine.vendors whose recipe ends sessions.
+    vendor: str
+    access: AccessKind
+    kind: SnippetKind
+    versions: str
+    features: tuple[Feature, ...]
+    quoting: Quoting
+    # Start of a comment line; "" for prose.
+    comment: str
+    # Whether requests have a Message-Authenticator, and what to do otherwise.
+    message_authenticator: str
+    text: str
+
+
+@cache
+def load_templates() -> Mapping[str, SnippetTemplate]:
+    """Return all templates by id. Raises TemplatesDamaged."""
+    mistakes: list[str] = []
+    found = {
+        file.stem: _parse_template(file.stem, file.read_text(), mistakes) for file in sorted(_FOLDER.glob("*.txt"))
+    }
+    if mistakes:
+        raise TemplatesDamaged(mistakes)
+    return {name: template for name, template in found.items() if template is not None}
+
+
+def _parse_template(name: str, content: str, mistakes: list[str]) -> SnippetTemplate | None:
+    head, rule, text = content.partition(_SEPARATOR)
+    try:
+        written: dict[str, Any] = tomllib.loads(head)
+    except tomllib.TOMLDecodeError as exc:
+        mistakes.append(f"{name}: {exc}")
+        return None
+    if not rule:
+        mistakes.append(f"{name}: missing line +++")
+    known: dict[str, tuple[str, ...]] = {
+        "vendor": tuple(all_vendors()),
+        "access": get_args(AccessKind),
+        "kind": get_args(SnippetKind),
+        "quoting": get_args(Quoting),
+    }
+    for key, values in known.items():
+        if written.get(key) not in values:
+            mistakes.append(f"{name}: {key} must be one of {', '.join(values)}")
+    if wrong := set(written.get("features", ())).difference(FEATURES):
+        mistakes.append(f"{name}: unknown feature {', '.join(sorted(wrong))}")
+    written["features"] = tuple(written.get("features", ()))
+    try:
+        return SnippetTemplate(id=name, text=text, **written)
+    except TypeError as exc:
+        mistakes.append(f"{name}: {exc}")
+        return None

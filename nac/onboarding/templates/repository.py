@@ -1,0 +1,136 @@
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import Row, case, distinct, func, or_, select
+from sqlalchemy.orm import Session
+
+from nac.cellformat.self_test_ticket import NAS_IDENTIFIER as SELF_TEST_NAS
+from nac.kit.db.sort_orders import PageSpan, SortOrders
+from nac.kit.db.text_search import contains_text
+from nac.kit.ids import MspId, TenantId
+from nac.models import AuthLog, Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion, Tenant
+from nac.onboarding.templates.reject_rates import DeviceCounts
+
+FOLLOWER_ORDERS = SortOrders(
+    {
+        "slug": (Tenant.slug,),
+        "name": (Tenant.name, Tenant.slug),
+        "version": (TemplateTenant.version, Tenant.slug),
+        "applied_at": (TemplateTenant.applied_at, Tenant.slug),
+    }
+)
+TEMPLATE_ORDERS = SortOrders(
+    {
+        "slug": (Template.slug,),
+        "name": (Template.name, Template.slug),
+        "created_at": (Template.created_at, Template.slug),
+        "updated_at": (Template.updated_at, Template.slug),
+    }
+)
+VERSION_ORDERS = SortOrders({"number": (TemplateVersion.number,)}, default="-number")
+ROLLOUT_ORDERS = SortOrders({"created_at": (Rollout.created_at, Rollout.id)}, default="-created_at")
+
+
+def get_by_slug(session: Session, msp_id: MspId, slug: str, *, lock: bool = False) -> Template | None:
+    query = select(Template).where(Template.msp_id == msp_id, Template.slug == slug)
+    if lock:
+        query = query.with_for_update()
+    return session.scalar(query.execution_options(populate_existing=True))
+
+
+def list_all(session: Session, msp_id: MspId) -> Sequence[Template]:
+    return session.scalars(select(Template).where(Template.msp_id == msp_id).order_by(Template.slug)).all()
+
+
+def list_page(session: Session, msp_id: MspId, *, span: PageSpan, text: str) -> Sequence[Template]:
+    query = select(Template).where(Template.msp_id == msp_id)
+    if text:
+        query = query.where(contains_text(text, Template.slug, Template.name))
+    return session.scalars(span.of(query)).all()
+
+
+def get_version(session: Session, template: Template, number: int) -> TemplateVersion | None:
+    return session.get(TemplateVersion, (template.id, number))
+
+
+def list_versions(session: Session, template: Template, *, span: PageSpan) -> Sequence[TemplateVersion]:
+    return session.scalars(span.of(select(TemplateVersion).where(TemplateVersion.template_id == template.id))).all()
+
+
+def list_versions_to_come(session: Session, template: Template) -> Sequence[TemplateVersion]:
+    """Return the newest version, and those of active roll-outs."""
+    under_way = select(Rollout.version).where(Rollout.template_id == template.id, Rollout.state == "running")
+    row = TemplateVersion
+    wanted = or_(row.number == template.newest, row.number.in_(under_way))
+    return session.scalars(select(row).where(row.template_id == template.id, wanted).order_by(row.number)).all()
+
+
+def list_followers(
+    session: Session,
+    template: Template,
+    *,
+    span: PageSpan | None = None,
+    only: Collection[TenantId] | None = None,
+) -> Sequence[Row[TemplateTenant, Tenant]]:
+    """Return followers; all of them by slug without `span`, limited to `only` if set."""
+    query = (
+        select(TemplateTenant, Tenant)
+        .join(Tenant, Tenant.id == TemplateTenant.tenant_id)
+        .where(TemplateTenant.template_id == template.id)
+    )
+    if only is not None:
+        query = query.where(Tenant.id.in_(only))
+    query = FOLLOWER_ORDERS[FOLLOWER_ORDERS.default].apply_to(query) if span is None else span.of(query)
+    return session.execute(query.execution_options(populate_existing=True)).all()
+
+
+def lock_follower(session: Session, msp_id: MspId, tenant_id: TenantId) -> TemplateTenant | None:
+    query = select(TemplateTenant).where(TemplateTenant.msp_id == msp_id, TemplateTenant.tenant_id == tenant_id)
+    return session.scalar(query.with_for_update().execution_options(populate_existing=True))
+
+
+def get_rollout(session: Session, msp_id: MspId, rollout_id: UUID, *, lock: bool = False) -> Rollout | None:
+    query = select(Rollout).where(Rollout.msp_id == msp_id, Rollout.id == rollout_id)
+    if lock:
+        query = query.with_for_update()
+    return session.scalar(query.execution_options(populate_existing=True))
+
+
+def is_rollout_open(session: Session, template: Template) -> bool:
+    wanted = Rollout.template_id == template.id, Rollout.state.in_(("running", "rolling-back"))
+    return session.scalar(select(Rollout.id).where(*wanted).limit(1)) is not None
+
+
+def lock_running(session: Session, msp_id: MspId) -> Sequence[Rollout]:
+    query = select(Rollout).where(Rollout.msp_id == msp_id, Rollout.state.in_(("running", "rolling-back")))
+    query = query.order_by(Rollout.id).with_for_update()
+    return session.scalars(query.execution_options(populate_existing=True)).all()
+
+
+def list_rollouts(session: Session, template: Template, *, span: PageSpan) -> Sequence[Rollout]:
+    return session.scalars(span.of(select(Rollout).where(Rollout.template_id == template.id))).all()
+
+
+def list_rollout_tenants(session: Session, rollout: Rollout) -> Sequence[Row[RolloutTenant, Tenant]]:
+    """Return the tenants of a roll-out by stage and slug."""
+    query = (
+        select(RolloutTenant, Tenant)
+        .join(Tenant, Tenant.id == RolloutTenant.tenant_id)
+        .where(RolloutTenant.rollout_id == rollout.id)
+        .order_by(RolloutTenant.stage, Tenant.slug)
+    )
+    return session.execute(query.execution_options(populate_existing=True)).all()
+
+
+def count_devices(session: Session, tenant_id: TenantId, since: datetime, until: datetime) -> DeviceCounts:
+    """Count devices from `since` to before `until`, except rejections of a suspended tenant and self-tests.
+
+    Needs a scope that sees the tenant's rows.
+    """
+    device = func.coalesce(func.cast(AuthLog.mac, AuthLog.identity.type), AuthLog.identity)
+    query = select(func.count(distinct(case((~AuthLog.permitted, device)))), func.count(distinct(device)))
+    query = query.where(AuthLog.tenant_id == tenant_id, AuthLog.at >= since, AuthLog.at < until)
+    query = query.where(AuthLog.nas_identifier != SELF_TEST_NAS)
+    row = session.execute(query.where(AuthLog.reason != "tenant-suspended")).one()
+    return DeviceCounts(int(row[0]), int(row[1]))

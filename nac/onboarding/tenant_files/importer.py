@@ -1,0 +1,277 @@
+"""Creates a tenant from a file, completely or not at all. Needs PlatformScope.
+
+Every id is replaced by a new one derived from the new tenant's. So no row of a file can be, or refer to, another
+tenant's row. Authorities can keep their ids, which certificates contain (`keeps_authorities`); the database rejects the
+import if one exists here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any, Final
+from uuid import UUID, uuid5
+
+from cryptography import x509
+from sqlalchemy import Table, Text, cast, func, insert, select, text
+from sqlalchemy.orm import Session
+
+from nac.certificates.authorities import create_tenant_authorities
+from nac.certificates.signing import SigningContext
+from nac.core.audit import service as audit
+from nac.kit.clock import utc_now
+from nac.kit.db import enter_tenant, set_for_transaction
+from nac.kit.db.error_translation import report_missing_at
+from nac.kit.db.table_statistics import GROWING_TABLES, analyse_if_grown
+from nac.kit.errors import AlreadyExists, InvalidInput
+from nac.kit.ids import MspId, TenantId
+from nac.kit.passwords import require_stored_hash
+from nac.kit.secrets import Sealer
+from nac.kit.validation import RADIUS_SECRET, require_name, require_slug
+from nac.models import Tenant
+from nac.onboarding.tenant_files import tables
+from nac.onboarding.tenant_files.content_checks import check_contents, check_row
+from nac.onboarding.tenant_files.reader import TableRow, TenantFile, TenantFileRefused
+from nac.tenancy.cells import service as cells
+from nac.tenancy.msps import service as msps
+from nac.tenancy.tenants import repository
+from pki.errors import PkiError
+from pki.keys import is_same_public_key, load_key
+
+_BATCH_ROWS = 500
+_BATCH_BYTES = 4 << 20
+_AUTHORITY_TABLE = "certificate_authorities"
+# The tenants of a cell share one configuration, which a single invalid secret would break.
+_RADIUS_SECRETS: Final = {"nases": "secret_sealed", "secret_rotations": "next_sealed"}
+_MAX_AUTHORITIES = 5_000
+_MAX_AUTHORITY_BYTES = 16 << 20
+# A large table. The references to renewed certificates are checked after the last row.
+_DEFERRED_TABLE = "certificates"
+_DEFER_CONSTRAINT = text("SET CONSTRAINTS fk_certificates_tenant_id_renews_id DEFERRED")
+_CHECK_CONSTRAINT = text("SET CONSTRAINTS fk_certificates_tenant_id_renews_id IMMEDIATE")
+
+
+@dataclass(slots=True)
+class TenantImportResult:
+    tenant: Tenant
+    # Number of rows by table.
+    rows: dict[str, int] = field(default_factory=dict)
+    # Notes for the administrator.
+    notes: list[str] = field(default_factory=list)
+
+
+def import_tenant(
+    session: Session,
+    source: IO[bytes],
+    *,
+    actor: str,
+    slug: str,
+    msp_id: MspId,
+    signing: SigningContext,
+    passphrase: str = "",
+    label: str = "",
+    keeps_authorities: bool = False,
+    tell: Callable[[int, int], None] = lambda done, total: None,
+    note: Callable[[TenantImportResult], None] = lambda done: None,
+) -> TenantImportResult:
+    """Create a tenant from a file and enter it. Calls `tell` with done and total rows; an error it raises stops the
+    import.
+
+    `note` is called when everything exists except authorities that the file lacks. These are signed last, after a
+    commit, or by the worker if that fails (`create_tenant_authorities`). Raises TenantFileRefused, PassphraseRefused,
+    NoFreeSlot or AlreadyExists.
+    """
+    file = TenantFile(source, passphrase=passphrase)
+    # Cached plans of foreign keys and triggers, made for empty tables, would scan the tables for each row.
+    set_for_transaction(session, plan_cache_mode="force_custom_plan")
+    require_slug(slug)
+    msps.require_active(session, msp_id=msp_id)
+    if repository.get_by_slug(session, slug):
+        raise AlreadyExists(f"Tenant {slug!r} already exists.", place="slug")
+    settings = file.settings()
+    settings["name"] = require_name(str(settings.get("name") or slug))
+    tenant = Tenant(slug=slug, msp_id=msp_id, **settings)
+    session.add(tenant)
+    session.flush()
+    enter_tenant(session, tenant.id)
+    slot = cells.assign_slot(session, tenant_id=tenant.id, label=label)
+    done = TenantImportResult(tenant)
+    taker = _TableImporter(session, file, tenant.id, signing.sealer, keeps_authorities=keeps_authorities)
+    for table in tables.content_tables():
+        done.rows[table.name] = taker.take(table, tell=lambda rows: tell(sum(done.rows.values()) + rows, file.count))
+    if not done.rows["sites"]:
+        raise TenantFileRefused("The file has no site.", place="sites")
+    tenant.default_site_id = taker.new_id("sites", file.default_site_id)
+    with report_missing_at("sites"):
+        session.flush()
+    check_contents(session, actor=actor, tenant=tenant, sealer=signing.sealer)
+    if not file.has_secrets:
+        done.notes.append(
+            "The file has no secrets. The authorities are new, so devices need new certificates. Set"
+            " passwords of users again, and the secrets of NASes, identity sources, feeds and webhooks."
+        )
+    if (secret := file.radius_secret()) is not None:
+        slot.secret_sealed = signing.sealer.seal(_require_radius_secret(secret), cells.slot_secret_context(slot))
+        done.notes.append("The RADIUS secret is that of the file. The cell applies it within 30 seconds.")
+    else:
+        done.notes.append("The RADIUS secret is new.")
+    if done.rows["feeds"]:
+        done.notes.append("The feeds are paused. Resume those that should send from here.")
+    done.notes.append("Configure the new address and ports on the NASes.")
+    audit.append(
+        session,
+        actor=actor,
+        action="tenant.import",
+        target=slug,
+        tenant_id=tenant.id,
+        msp_id=msp_id,
+        after={"rows": sum(done.rows.values()), "of": str(file.tenant_id), "secrets": file.has_secrets},
+    )
+    note(done)
+    if not file.has_secrets:
+        create_tenant_authorities(session, actor=actor, tenant_id=tenant.id, signing=signing, now=utc_now())
+    return done
+
+
+class _TableImporter:
+    def __init__(
+        self, session: Session, file: TenantFile, tenant_id: TenantId, sealer: Sealer, *, keeps_authorities: bool
+    ) -> None:
+        self._session = session
+        self._file = file
+        self._tenant_id = tenant_id
+        self._sealer = sealer
+        self._kept = {_AUTHORITY_TABLE} if keeps_authorities else set()
+        self._snapshot = session.scalar(select(cast(func.pg_current_snapshot(), Text)))
+
+    def new_id(self, table: str, old: UUID) -> UUID:
+        return old if table in self._kept else uuid5(self._tenant_id, str(old))
+
+    def take(self, table: Table, *, tell: Callable[[int], None]) -> int:
+        """Insert the rows of a table; return their number. Authorities follow the ones that signed them."""
+        shape = _TableShape.of(table)
+        parents = [column for column, referred in shape.references.items() if referred == table.name]
+        if table.name == _DEFERRED_TABLE:
+            parents = []
+            self._session.execute(_DEFER_CONSTRAINT)
+        waiting: list[dict[str, Any]] = []
+        count = size = 0
+        for row in self._file.rows(table):
+            waiting.append(self._values(shape, row))
+            size += row.size_bytes
+            count += 1
+            tell(count)
+            # Tables with references between their rows are read completely, others in batches.
+            if parents and (count > _MAX_AUTHORITIES or size > _MAX_AUTHORITY_BYTES):
+                raise TenantFileRefused("The file has too many rows for this table.", place=table.name)
+            if not parents and (len(waiting) == _BATCH_ROWS or size > _BATCH_BYTES):
+                self._insert(shape, waiting)
+                waiting, size = [], 0
+        for batch in _order_by_generation(waiting, parents):
+            self._insert(shape, batch)
+            tell(count)
+        if table.name == _DEFERRED_TABLE:
+            with report_missing_at(_DEFERRED_TABLE):
+                self._session.execute(_CHECK_CONSTRAINT)
+        return count
+
+    def _insert(self, shape: "_TableShape", rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows:
+            for referred in GROWING_TABLES.intersection(shape.references.values()):
+                analyse_if_grown(self._session, referred)
+            with report_missing_at(shape.table.name):
+                self._session.execute(insert(shape.table).inline(), rows)
+
+    def _values(self, shape: "_TableShape", row: TableRow) -> dict[str, Any]:
+        table = shape.table
+        values = {**row.values, "tenant_id": self._tenant_id, **tables.RESET_VALUES.get(table.name, {})}
+        if "id" in values:
+            values["id"] = self.new_id(table.name, values["id"])
+        for column, referred in shape.references.items():
+            if values.get(column) is not None:
+                values[column] = self.new_id(referred, values[column])
+        try:
+            _check_values(table, row)
+        except (ValueError, PkiError) as exc:
+            raise TenantFileRefused(f"{exc}", place=table.name) from exc
+        for name, context in shape.sealed.items():
+            plain = row.secrets.get(name)
+            values[name] = (
+                None if plain is None else self._sealer.seal(plain, context(self._tenant_id, values.get("id")))
+            )
+        for name in shape.hashed:
+            values[name] = require_stored_hash(
+                row.secrets.get(name, tables.HASH_COLUMNS[f"{table.name}.{name}"].encode())
+            )
+        if table.name == "feeds":
+            values["done"] = self._snapshot
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class _TableShape:
+    """Properties of a table, computed once for all rows."""
+
+    table: Table
+    references: Mapping[str, str]
+    sealed: Mapping[str, tables.SealContext]
+    hashed: Sequence[str]
+
+    @classmethod
+    def of(cls, table: Table) -> "_TableShape":
+        return cls(table, _find_references(table), tables.sealed_columns(table), tables.hashed_columns(table))
+
+
+def _find_references(table: Table) -> dict[str, str]:
+    """Return columns with ids of rows in the file, and the tables of these rows."""
+    found = {}
+    for constraint in table.foreign_key_constraints:
+        for column, key in zip(constraint.columns, constraint.elements, strict=True):
+            if key.column.name == "id" and constraint.referred_table.name in tables.CONTENT_TABLES:
+                found[column.name] = constraint.referred_table.name
+    return found
+
+
+def _order_by_generation(rows: list[dict[str, Any]], parents: Sequence[str]) -> list[list[dict[str, Any]]]:
+    """Group rows so that each follows those it refers to. Raises TenantFileRefused for cycles."""
+    if not parents:
+        return [rows]
+    there: set[object] = set()
+    batches = []
+    while rows:
+        own = {row["id"] for row in rows} | there
+        ready = [row for row in rows if all(row.get(each) in there or row.get(each) not in own for each in parents)]
+        if not ready:
+            raise TenantFileRefused("Rows refer to each other in a cycle.", place="file")
+        batches.append(ready)
+        there |= {row["id"] for row in ready}
+        rows = [row for row in rows if row["id"] not in there]
+    return batches
+
+
+def _check_values(table: Table, row: TableRow) -> None:
+    """Check what the database does not: values that affect more than the tenant's own rows. Raises ValueError or
+    PkiError.
+    """
+    radius_secret = row.secrets.get(_RADIUS_SECRETS.get(table.name, ""))
+    if radius_secret is not None:
+        _require_radius_secret(radius_secret.decode("ascii", "replace"))
+    if table.name == _AUTHORITY_TABLE:
+        _check_authority(row)
+    check_row(table.name, row.values)
+
+
+def _check_authority(row: TableRow) -> None:
+    """Require a key that matches the certificate. Never accept a reference to a key in the platform's token."""
+    plain = row.secrets.get("key_sealed")
+    row.values["key_store"] = "sealed"
+    if plain is None:
+        return
+    key = load_key(plain)
+    certificate = x509.load_der_x509_certificate(row.values["certificate_der"])
+    if not is_same_public_key(key.public_key(), certificate.public_key()):
+        raise ValueError("the key of an authority does not match its certificate")
+
+
+def _require_radius_secret(text: str) -> bytes:
+    if not RADIUS_SECRET.fullmatch(text):
+        raise InvalidInput("The file contains an invalid RADIUS secret.", place="secrets")
+    return text.encode()

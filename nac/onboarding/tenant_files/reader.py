@@ -1,0 +1,294 @@
+"""Reads untrusted tenant files. Every length is bounded, and no content is used as a path.
+
+The whole file and its checksums are verified before any row is returned.
+"""
+
+import hashlib
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
+from typing import IO, Any
+from uuid import UUID
+
+from sqlalchemy import Table
+
+from nac.kit.db.base import Base
+from nac.kit.db.schema import list_revisions
+from nac.kit.errors import InvalidInput
+from nac.onboarding.tenant_files import tables
+from nac.onboarding.tenant_files.file_key import SALT_BYTES, FileKey, PassphraseRefused
+from nac.onboarding.tenant_files.values import ColumnReader, build_reader
+from nac.onboarding.tenant_files.writer import FORMAT, MANIFEST, VERSION, encode_signed_part, secret_place
+
+MAX_FILE_BYTES = 512 << 20
+MAX_UNPACKED_BYTES = 4 << 30
+# JSON lines usually compress to a tenth.
+MAX_RATIO = 200
+MAX_ROWS = 10_000_000
+_MAX_MANIFEST_BYTES = 1 << 20
+_MAX_LINE_BYTES = 8 << 20
+# Per row: each object, list and number needs a multiple of its characters in memory.
+_MAX_VALUES = 200_000
+_CHUNK_BYTES = 1 << 16
+# Maximum of one read by zipfile. The list of entries is one read; ours has 3 KB.
+_MAX_PIECE_BYTES = 1 << 17
+# Errors of zipfile for invalid data.
+_ZIP_ERRORS = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError),
+    *(ValueError, LookupError, OverflowError),
+)
+
+
+class TenantFileRefused(InvalidInput):
+    """The file is not a tenant file, or is damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    # By column, without tenant_id.
+    values: dict[str, Any]
+    # Decrypted values of sealed columns.
+    secrets: dict[str, bytes]
+    # Size of the row in the file.
+    size_bytes: int
+
+
+class _BoundedFile:
+    """A file whose reads are bounded: zipfile reads as much as the archive claims, and needs a multiple in memory."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._source = source
+        self.seek = source.seek
+        self.tell = source.tell
+        self.seekable = source.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        most = _MAX_PIECE_BYTES + 1
+        piece = self._source.read(most if size < 0 else min(size, most))
+        if len(piece) == most:
+            raise TenantFileRefused("The archive's list of entries is too long.", place="file")
+        return piece
+
+
+class TenantFile:
+    """A verified tenant file. Raises TenantFileRefused and PassphraseRefused."""
+
+    def __init__(self, source: IO[bytes], *, passphrase: str = "") -> None:
+        size = source.seek(0, 2)
+        if size > MAX_FILE_BYTES:
+            raise TenantFileRefused(f"The file has {size} bytes; the maximum is {MAX_FILE_BYTES}.", place="file")
+        try:
+            self._archive = zipfile.ZipFile(_BoundedFile(source))
+        except _ZIP_ERRORS as exc:
+            raise TenantFileRefused("The file is not a zip archive, or is truncated.", place="file") from exc
+        self._sizes = self._require_entries()
+        self.manifest = self._read_manifest()
+        self._key = self._read_key(passphrase)
+        self._verify(size)
+
+    @property
+    def has_secrets(self) -> bool:
+        return self._key is not None
+
+    @property
+    def tenant_id(self) -> UUID:
+        """The tenant's id in the original installation."""
+        return _parse_uuid(self.manifest["tenant"].get("id"), "id")
+
+    @property
+    def default_site_id(self) -> UUID:
+        return _parse_uuid(self.manifest["tenant"].get("default_site"), "default_site")
+
+    @property
+    def count(self) -> int:
+        """Total number of rows that `rows` returns."""
+        files: Mapping[str, Any] = self.manifest["files"]
+        return sum(told["rows"] for name, told in files.items() if name.startswith("tables/"))
+
+    def settings(self) -> dict[str, Any]:
+        """Return the columns of the tenant's own row."""
+        given = self.manifest["settings"]
+        unknown = given.keys() - set(tables.TENANT_COLUMNS)
+        if unknown:
+            raise TenantFileRefused(f"Unknown setting {sorted(unknown)[0][:40]!r}.", place="settings")
+        columns = Base.metadata.tables["tenants"].c
+        try:
+            return {name: build_reader(columns[name])(value) for name, value in given.items()}
+        except ValueError as exc:
+            raise TenantFileRefused(f"{exc}.", place="settings") from exc
+
+    def radius_secret(self) -> str | None:
+        sealed = self.manifest["secrets"].get("radius_secret") if self._key is not None else None
+        if sealed is None or self._key is None:
+            return None
+        try:
+            return self._key.open(sealed, "radius-secret").decode("ascii")
+        except ValueError as exc:
+            raise TenantFileRefused("The RADIUS secret cannot be decrypted.", place="secrets") from exc
+
+    def rows(self, table: Table) -> Iterator[TableRow]:
+        name = f"tables/{table.name}.jsonl"
+        if name not in self.manifest["files"]:
+            return
+        readers = {column.name: build_reader(column) for column in tables.stored_columns(table)}
+        hidden = frozenset((*tables.sealed_columns(table), *tables.hashed_columns(table)))
+        for number, line in enumerate(self._lines(name), 1):
+            try:
+                if sum(map(line.count, (b",", b"[", b"{"))) > _MAX_VALUES:
+                    raise ValueError(f"more than {_MAX_VALUES} values")
+                row = self._row(table.name, json.loads(line), len(line), readers, hidden)
+            except (ValueError, RecursionError) as exc:
+                why = "invalid JSON" if isinstance(exc, json.JSONDecodeError | RecursionError) else str(exc)
+                raise TenantFileRefused(f"Row {number}: {why}.", place=table.name) from exc
+            yield row
+
+    def _row(
+        self,
+        table: str,
+        document: Any,  # noqa: ANN401 -- whatever a file holds
+        size_bytes: int,
+        readers: Mapping[str, ColumnReader],
+        hidden: Set[str],
+    ) -> TableRow:
+        if not isinstance(document, dict):
+            raise ValueError("not a JSON object")
+        unknown = document.keys() - readers.keys()
+        if unknown:
+            raise ValueError(f"unknown column {sorted(unknown)[0][:40]!r}")
+        secrets: dict[str, bytes] = {}
+        values = {name: readers[name](value) for name, value in document.items() if name not in hidden}
+        row_id = values.get("id")
+        for name in hidden & document.keys():
+            if document[name] is not None and self._key is not None:
+                secrets[name] = self._key.open(document[name], secret_place(table, name, row_id))
+        return TableRow(values, secrets, size_bytes)
+
+    def _require_entries(self) -> dict[str, int]:
+        known = {MANIFEST}
+        known |= {f"tables/{name}.jsonl" for name in tables.CONTENT_TABLES} | {
+            f"logs/{name}.jsonl" for name in tables.LOG_TABLES
+        }
+        sizes: dict[str, int] = {}
+        for entry in self._archive.infolist():
+            if entry.filename not in known:
+                raise TenantFileRefused(f"Unexpected entry {entry.filename[:80]!r} in the archive.", place="file")
+            if entry.filename in sizes:
+                raise TenantFileRefused(f"Duplicate entry {entry.filename} in the archive.", place="file")
+            if entry.flag_bits & 1 or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise TenantFileRefused(f"Unsupported compression or encryption of {entry.filename}.", place="file")
+            sizes[entry.filename] = entry.file_size
+        if MANIFEST not in sizes:
+            raise TenantFileRefused("The archive has no manifest.", place="file")
+        return sizes
+
+    def _read_manifest(self) -> dict[str, Any]:
+        text = b"".join(self._chunks(MANIFEST, _MAX_MANIFEST_BYTES))
+        try:
+            manifest = json.loads(text)
+        except (ValueError, RecursionError) as exc:
+            raise TenantFileRefused("The manifest is not valid JSON.", place=MANIFEST) from exc
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise TenantFileRefused("The file is not a tenant file.", place=MANIFEST)
+        if manifest.get("version") != VERSION:
+            raise TenantFileRefused(
+                f"Unsupported format version {str(manifest.get('version'))[:20]}; this installation reads {VERSION}.",
+                place=MANIFEST,
+                remedy="Import it in an installation that supports this version.",
+            )
+        schema = manifest.get("schema")
+        if not isinstance(schema, str) or schema not in list_revisions():
+            raise TenantFileRefused(
+                "A newer version of Admit wrote the file.", place=MANIFEST, remedy="Upgrade this installation first."
+            )
+        kinds = {"tenant": dict, "settings": dict, "files": dict}
+        if any(not isinstance(manifest.get(name), kind) for name, kind in kinds.items()):
+            raise TenantFileRefused("The manifest is incomplete.", place=MANIFEST)
+        if not isinstance(manifest.get("secrets"), dict | None):
+            raise TenantFileRefused("The manifest is incomplete.", place=MANIFEST)
+        return manifest
+
+    def _read_key(self, passphrase: str) -> FileKey | None:
+        told = self.manifest["secrets"]
+        if told is None:
+            return None
+        if not passphrase:
+            raise PassphraseRefused(
+                "The file contains secrets and needs a passphrase.",
+                place="passphrase",
+                remedy="Enter the passphrase of the file.",
+            )
+        try:
+            salt = bytes.fromhex(told.get("salt"))
+        except (TypeError, ValueError):
+            salt = b""
+        if len(salt) != SALT_BYTES:
+            raise TenantFileRefused("The manifest is incomplete.", place=MANIFEST)
+        key = FileKey.make(passphrase, salt)
+        if self.manifest.get("signature") != key.sign(encode_signed_part(self.manifest)):
+            raise PassphraseRefused(
+                "The passphrase is wrong, or the file was changed.",
+                place="passphrase",
+                remedy="Enter the passphrase of the file.",
+            )
+        return key
+
+    def _verify(self, size: int) -> None:
+        files: Mapping[str, Any] = self.manifest["files"]
+        if files.keys() != self._sizes.keys() - {MANIFEST}:
+            raise TenantFileRefused("The entries of the archive differ from the manifest.", place=MANIFEST)
+        total = rows = 0
+        for told in files.values():
+            if not isinstance(told, dict) or not all(_is_number(told.get(each)) for each in ("rows", "bytes")):
+                raise TenantFileRefused("The manifest is incomplete.", place=MANIFEST)
+            total, rows = total + told["bytes"], rows + told["rows"]
+        if total > min(MAX_UNPACKED_BYTES, MAX_RATIO * size + _MAX_MANIFEST_BYTES) or rows > MAX_ROWS:
+            raise TenantFileRefused("The uncompressed file is too large.", place="file")
+        for name, told in files.items():
+            self._verify_entry(name, told)
+
+    def _verify_entry(self, name: str, told: Mapping[str, Any]) -> None:
+        digest, lines, length, last = hashlib.sha256(), 0, 0, b"\n"
+        for chunk in self._chunks(name, told["bytes"]):
+            digest.update(chunk)
+            lines += chunk.count(b"\n")
+            length += len(chunk)
+            last = chunk[-1:]
+        if digest.hexdigest() != told.get("sha256") or length != told["bytes"]:
+            raise TenantFileRefused("Wrong checksum.", place=name)
+        if lines != told["rows"] or last != b"\n":
+            raise TenantFileRefused("The number of rows differs from the manifest.", place=name)
+
+    def _chunks(self, name: str, most: int) -> Iterator[bytes]:
+        """Yield at most `most` bytes, whatever the archive claims."""
+        left = most
+        try:
+            with self._archive.open(name) as entry:
+                while chunk := entry.read(min(_CHUNK_BYTES, left + 1)):
+                    left -= len(chunk)
+                    if left < 0:
+                        raise TenantFileRefused("The entry is longer than in the manifest.", place=name)
+                    yield chunk
+        except _ZIP_ERRORS as exc:
+            raise TenantFileRefused("The entry is damaged or truncated.", place=name) from exc
+
+    def _lines(self, name: str) -> Iterator[bytes]:
+        rest = b""
+        for chunk in self._chunks(name, self.manifest["files"][name]["bytes"]):
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from lines
+            if len(rest) > _MAX_LINE_BYTES:
+                raise TenantFileRefused("A row is too long.", place=name)
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _parse_uuid(value: object, place: str) -> UUID:
+    try:
+        return UUID(value) if isinstance(value, str) else UUID("")
+    except ValueError as exc:
+        raise TenantFileRefused("The manifest is incomplete.", place=place) from exc

@@ -1,0 +1,264 @@
+"""Sign-up for a trial: request, and confirmation by a mailed link. Use in PlatformScope.
+
+Responses do not reveal whether an address is known. The password is chosen after the link is opened: otherwise an
+attacker could choose it for an account that the owner of the address confirms.
+"""
+
+import hashlib
+import ipaddress
+import re
+import secrets
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import uuid4
+
+from sqlalchemy.orm import Session
+
+from nac.accounts.people import service as people
+from nac.core.audit import service as audit
+from nac.core.mail import service as mail
+from nac.kit import validation
+from nac.kit.clock import utc_now
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import AdmitError, InvalidInput, NotFound
+from nac.kit.ids import TenantId
+from nac.kit.sealing import Seal
+from nac.kit.settings import TrialSettings
+from nac.kit.validation import MAX_MAILED_CHARACTERS, is_mailable_name, require_name
+from nac.models import SignUp, Trial
+from nac.models.trial import TrialState
+from nac.onboarding.trials import repository
+from nac.onboarding.trials.mail_domains import PUBLIC_DOMAINS
+from nac.onboarding.trials.repository import ORDERS as ORDERS
+
+ACTOR = "system:trials"
+LINK_LIFETIME = timedelta(hours=24)
+# Maximum links to one address in a day.
+MAX_LINKS = 3
+# Retention of sign-ups, which contain addresses of people who may never confirm.
+SIGN_UP_RETENTION = timedelta(days=30)
+_DAY = timedelta(days=1)
+# Factor between requests and confirmations in the limits: a request costs only a mail.
+_SIGN_UPS_PER_CONFIRMED = 10
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+_SLUG_WORD = re.compile(r"[a-z0-9]+")
+_MAX_SLUG_CHARACTERS = 40
+_SLUG_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
+
+
+class TrialsNotOffered(NotFound):
+    """This installation has no sign-up."""
+
+
+class TooManySignUps(AdmitError):
+    """Too many recent sign-ups."""
+
+    status = 429
+    retry_after_seconds = 3_600
+
+
+class LinkRefused(AdmitError):
+    """The link is invalid."""
+
+    status = 410
+
+
+class NoTrialLeft(AdmitError):
+    """No trial is available."""
+
+    status = 503
+    retry_after_seconds = 86_400
+
+
+class TrialNotFound(NotFound):
+    """The tenant is not a trial."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignUpContext:
+    """Settings of the installation for sign-ups."""
+
+    terms: TrialSettings
+    portal_url: str
+    seal: Seal
+
+    def require_offered(self) -> None:
+        if not self.terms.offered:
+            raise TrialsNotOffered(remedy="Ask the operator of this installation for a tenant.")
+
+
+def request_sign_up(
+    session: Session, desk: SignUpContext, *, email: str, organisation: str, address: str | None
+) -> None:
+    """Mail a link, or a notice that the account exists. Raises InvalidInput, TooManySignUps and TrialsNotOffered."""
+    desk.require_offered()
+    email, organisation = validation.require_email(email), _require_organisation(organisation)
+    now = utc_now()
+    domain, source = email.rpartition("@")[2], _source_address(address)
+    repository.lock_sign_ups(session)
+    _require_room(session, desk.terms, domain, source)
+    is_known = people.has_account(session, email=email)
+    token = secrets.token_urlsafe(32)
+    row = SignUp(
+        id=uuid4(),
+        email=email,
+        domain=domain,
+        organisation=organisation,
+        token_sha256=None if is_known else _hash_token(token),
+        from_address=source,
+        expires_at=now + LINK_LIFETIME,
+        state="known" if is_known else "asked",
+    )
+    asked_before = repository.count_sign_ups(session, now - _DAY, SignUp.email == email)
+    session.add(row)
+    session.flush()
+    if asked_before >= MAX_LINKS:
+        return
+    link = {
+        "organisation": organisation,
+        "link": f"{desk.portal_url}/sign-up/{token}",
+        "until": f"{row.expires_at:%Y-%m-%d %H:%M}",
+    }
+    mail.queue_mail(
+        session,
+        key=f"sign-up:{row.id}",
+        template="sign-up-known" if is_known else "sign-up-confirm",
+        recipient=email,
+        values={"portal_url": desk.portal_url} if is_known else link,
+        seal=desk.seal,
+    )
+
+
+def require_open_sign_up(session: Session, desk: SignUpContext, *, token: str) -> SignUp:
+    """Check a link without using it. Raises LinkRefused."""
+    desk.require_offered()
+    return _require_sign_up(session, token, lock=False)
+
+
+def confirm_sign_up(session: Session, desk: SignUpContext, *, token: str, password: str, name: str = "") -> SignUp:
+    """Use the link and set the password. Then `nac.onboarding.trials.provisioning` creates the tenant.
+
+    Raises LinkRefused, InvalidInput, and NoTrialLeft, after which the link still works.
+    """
+    desk.require_offered()
+    row = _require_sign_up(session, token, lock=True)
+    people.require_password(password, email=row.email)
+    repository.lock_sign_ups(session)
+    _require_room_to_confirm(session, desk.terms, row.domain)
+    if repository.count_open(session) >= desk.terms.most:
+        raise NoTrialLeft(remedy="Try again tomorrow. The link works until it expires.")
+    if people.has_account(session, email=row.email):
+        # Created by another link or an invitation in the meantime.
+        raise LinkRefused("This address already has an account.", remedy="Sign in.")
+    row.person_id = people.get_or_create_person(session, email=row.email)
+    if name.strip():
+        people.rename_person(session, actor=ACTOR, person_id=row.person_id, name=name)
+    people.set_password(session, actor=ACTOR, person_id=row.person_id, password=password)
+    row.state, row.confirmed_at, row.token_sha256 = "provisioning", utc_now(), None
+    row.slug = _generate_slug(row.organisation)
+    # The request creates the tenant now; the worker retries if that fails.
+    row.due_at, row.attempts = utc_now() + timedelta(minutes=2), 1
+    session.flush()
+    audit.append(session, actor=ACTOR, action="sign-up.confirm", target=row.email, after={"tenant": row.slug})
+    return row
+
+
+def find_trial(session: Session, *, tenant_id: TenantId) -> Trial | None:
+    """The tenant's trial, or None. Works in the scope of the tenant too."""
+    return repository.get(session, tenant_id)
+
+
+def require_trial(session: Session, *, tenant_id: TenantId, lock: bool = False) -> Trial:
+    row = repository.get(session, tenant_id, lock=lock)
+    if row is None:
+        raise TrialNotFound(place="tenant")
+    return row
+
+
+def list_trials(
+    session: Session, *, span: PageSpan | None = None, text: str = "", states: Collection[TrialState] = ()
+) -> Sequence[Trial]:
+    """List trials. `text` is a part of the organisation or address."""
+    return repository.list_page(session, span=span or ORDERS.first(), text=text, states=states)
+
+
+def slugs_by_tenant(session: Session, rows: Sequence[Trial]) -> dict[TenantId, str]:
+    """Slugs of the trials' tenants."""
+    return repository.slugs_by_tenant(session, [row.tenant_id for row in rows])
+
+
+def _require_sign_up(session: Session, token: str, *, lock: bool) -> SignUp:
+    row = repository.get_by_token(session, _hash_token(token), lock=lock) if _TOKEN.fullmatch(token) else None
+    if row is None or row.state != "asked" or row.expires_at <= utc_now():
+        raise LinkRefused("The link was used already, or it expired.", remedy="Sign up again.")
+    return row
+
+
+def _require_room(session: Session, terms: TrialSettings, domain: str, source: str | None) -> None:
+    since = utc_now() - _DAY
+    # Requests without a valid address count as one source.
+    of_source = repository.count_sign_ups(session, since, SignUp.from_address.is_not_distinct_from(source))
+    full = (
+        of_source >= terms.a_day_of_address,
+        _is_organisation_domain(domain)
+        and repository.count_sign_ups(session, since, SignUp.domain == domain)
+        >= terms.a_day_of_domain * _SIGN_UPS_PER_CONFIRMED,
+        repository.count_sign_ups(session, since) >= terms.a_day * _SIGN_UPS_PER_CONFIRMED,
+    )
+    if any(full):
+        raise TooManySignUps(remedy="Try again tomorrow.")
+    _require_room_to_confirm(session, terms, domain)
+
+
+def _require_room_to_confirm(session: Session, terms: TrialSettings, domain: str) -> None:
+    """Check the limits of confirmed sign-ups. Requests have higher limits, because anyone can make them."""
+    since = utc_now() - _DAY
+    of_domain = (
+        repository.count_confirmed(session, since, SignUp.domain == domain) if _is_organisation_domain(domain) else 0
+    )
+    if of_domain >= terms.a_day_of_domain or repository.count_confirmed(session, since) >= terms.a_day:
+        raise TooManySignUps(remedy="Try again tomorrow.")
+
+
+def _is_organisation_domain(domain: str) -> bool:
+    """Whether the domain belongs to an organisation and is not public."""
+    return domain not in PUBLIC_DOMAINS
+
+
+def _require_organisation(text: str) -> str:
+    """Check the name. A mail shows it to an unverified address, so it must not contain a message or link."""
+    name = require_name(text, place="organisation")
+    if not is_mailable_name(name):
+        raise InvalidInput(
+            "Invalid name of an organisation.",
+            place="organisation",
+            remedy=f"Use at most {MAX_MAILED_CHARACTERS} characters and no URL.",
+        )
+    return name
+
+
+def _source_address(address: str | None) -> str | None:
+    """Source of a request: the /64 network for IPv6, because one person can use all of it. None if invalid."""
+    try:
+        found = ipaddress.ip_address((address or "").partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.ip_network((found, 64), strict=False).network_address)
+    return str(found)
+
+
+def _generate_slug(organisation: str) -> str:
+    """Slug from the organisation's name, with a random suffix."""
+    # Strip accents: Söhne becomes sohne.
+    plain = unicodedata.normalize("NFKD", organisation).encode("ascii", "ignore").decode()
+    words = "-".join(_SLUG_WORD.findall(plain.lower()))[:_MAX_SLUG_CHARACTERS].strip("-")
+    return f"{words or 'trial'}-{''.join(secrets.choice(_SLUG_LETTERS) for _ in range(6))}"
+
+
+def _hash_token(token: str) -> bytes:
+    return hashlib.sha256(b"admit sign-up\0" + token.encode()).digest()

@@ -1,0 +1,230 @@
+"""Service for requests to NASes about live sessions (RFC 5176): disconnect, reauthenticate, bounce, change.
+
+The result comes later, in the request's row.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict, Unpack, cast
+
+from sqlalchemy.orm import Session
+
+from nac.core.audit import service as audit
+from nac.engine.dictionary import from_json
+from nac.kit.clock import utc_now
+from nac.kit.db.bounded_search import BoundedPage
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import Conflict, InvalidInput, MistakeCollector, NotFound
+from nac.kit.ids import TenantId
+from nac.kit.validation import require_mac
+from nac.models import CoaRequest
+from nac.models.coa_request import COA_STATES, CoaKind
+from nac.sessions import service as sessions
+from nac.sessions.coa_requests import repository, request_queue
+from nac.sessions.coa_requests.repository import ORDERS as ORDERS
+from nac.sessions.coa_requests.request_queue import WAITING_STATES
+from nac.tenancy.cells import service as cells
+from nac.tenancy.nases import service as nases
+
+# Per call. Narrow the filter for more.
+MAX_SESSIONS = 1_000
+
+
+class CoaRequestNotFound(NotFound):
+    """The request to a NAS does not exist."""
+
+
+class NoLiveSession(Conflict):
+    """No live session matches."""
+
+
+def create_requests(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    kind: CoaKind,
+    row: int | None = None,
+    mac: str = "",
+    user: str = "",
+    nas: str = "",
+    attributes: Sequence[Mapping[str, Any]] = (),
+) -> Sequence[CoaRequest]:
+    """Queue a request for each matching live session: `row` its id, `mac` in any notation, `nas` a registered name.
+
+    `attributes` of a change: mappings of attribute, value and optionally tag. Returns the requests, including those
+    that waited already.
+
+    Raises InvalidInput without a filter, or for an attribute that the cell's dictionaries do not know. Raises
+    NoLiveSession if no session matches. Raises Conflict if the queue is full or more than MOST_SESSIONS sessions
+    match.
+    """
+    if row is None and not (mac or user or nas):
+        raise InvalidInput("A session is required.", place="session", remedy="Set its id, a MAC, a user or a NAS.")
+    if (kind == "change") != bool(attributes):
+        raise InvalidInput("Only a change has attributes, and needs at least one.", place="attributes")
+    _require_sendable(session, tenant_id, attributes)
+    rows = _find_session_rows(session, tenant_id, row=row, mac=mac, user=user, nas=nas)
+    ids = request_queue.queue_session_requests(
+        session,
+        tenant_id=tenant_id,
+        rows=rows,
+        kind=kind,
+        reason=request_queue.REQUESTED_REASON,
+        asked_by=actor,
+        attributes=attributes,
+    )
+    requests = repository.list_by_ids(session, tenant_id, ids)
+    after = {"kind": kind, "requests": [request.id for request in requests]}
+    filters = {"session": row, "mac": mac, "user": user, "nas": nas}
+    target = ", ".join(f"{name} {value}" for name, value in filters.items() if value)
+    audit.append(session, actor=actor, action=f"session.{kind}", target=target, tenant_id=tenant_id, after=after)
+    return requests
+
+
+def _find_session_rows(
+    session: Session, tenant_id: TenantId, *, row: int | None, mac: str, user: str, nas: str
+) -> Sequence[int]:
+    if row is not None:
+        # Distinguishes an unknown session from an ended one.
+        sessions.get_session(session, tenant_id=tenant_id, row=row)
+    found = sessions.list_sessions(
+        session, tenant_id=tenant_id, row=row, mac=mac, user=user, nas=nas, limit=MAX_SESSIONS + 1
+    )
+    rows = [shown.row.id for shown in found]
+    if not rows:
+        raise NoLiveSession("No live session matches.", place="session", remedy="List sessions: ./admit session list")
+    if len(rows) > MAX_SESSIONS:
+        raise Conflict(f"More than {MAX_SESSIONS} sessions match.", place="session", remedy="Narrow the filter.")
+    return rows
+
+
+def _require_sendable(session: Session, tenant_id: TenantId, attributes: Sequence[Mapping[str, Any]]) -> None:
+    if not attributes:
+        return
+    content = cells.load_dictionary(session, tenant_id=tenant_id)
+    if content is None:
+        raise Conflict("The cell has not uploaded its attribute dictionaries.", remedy="Try again when the cell is up.")
+    dictionary = from_json(content)
+    mistakes = MistakeCollector()
+    for index, each in enumerate(attributes):
+        with mistakes.noted():
+            try:
+                dictionary.check(str(each["attribute"]), str(each["value"]), each.get("tag"))
+            except (KeyError, ValueError) as exc:
+                raise InvalidInput(str(exc), place=f"attributes[{index}]") from exc
+    mistakes.refuse()
+
+
+class CoaRequestFilter(TypedDict, total=False):
+    """Filters, all of which must match."""
+
+    states: Sequence[str]
+    # Id of a session.
+    row: int | None
+    # In any notation.
+    mac: str
+    user: str
+    # Registered name, or identifier of an unregistered NAS.
+    nas: str
+    reason: str
+    # Re-decision that caused it.
+    redecision: int | None
+
+
+def list_requests(
+    session: Session, *, tenant_id: TenantId, span: PageSpan | None = None, **wanted: Unpack[CoaRequestFilter]
+) -> Sequence[CoaRequest]:
+    """List requests, newest first unless `span` differs. Raises InvalidInput, or NasNotFound for an unknown NAS."""
+    return _search_requests(session, tenant_id, span or ORDERS.first(), in_full=True, **wanted).rows
+
+
+def search_requests(
+    session: Session, *, tenant_id: TenantId, span: PageSpan, **wanted: Unpack[CoaRequestFilter]
+) -> BoundedPage[CoaRequest]:
+    """Search like `list_requests`, within the time of one response (nac.kit.db.bounded_search)."""
+    return _search_requests(session, tenant_id, span, in_full=False, **wanted)
+
+
+def _search_requests(
+    session: Session, tenant_id: TenantId, span: PageSpan, *, in_full: bool, **wanted: Unpack[CoaRequestFilter]
+) -> BoundedPage[CoaRequest]:
+    states, mac, nas = wanted.get("states", ()), wanted.get("mac", ""), wanted.get("nas", "")
+    if unknown := [state for state in states if state not in COA_STATES]:
+        raise InvalidInput(f"Unknown state {unknown[0]!r}.", place="state", remedy=f"Use {', '.join(COA_STATES)}.")
+    columns: dict[str, Any] = {
+        "session_row": wanted.get("row"),
+        "mac": mac and require_mac(mac),
+        "reason": wanted.get("reason"),
+        "redecision_id": wanted.get("redecision"),
+    }
+    equal = {name: value for name, value in columns.items() if value not in (None, "")}
+
+    def page(said: str = "") -> BoundedPage[CoaRequest]:
+        user = wanted.get("user", "")
+        return repository.search_requests(
+            session, tenant_id, states=states, equal=equal, user=user, nas_said=said, span=span, in_full=in_full
+        )
+
+    if not nas:
+        return page()
+    try:
+        equal["nas_id"] = nases.require_nas(session, tenant_id=tenant_id, reference=nas).id
+    except nases.NasNotFound:
+        found = page(nas)
+        if not found.rows and found.searched is None and span.after is None:
+            raise
+        return found
+    return page()
+
+
+def require_request(session: Session, *, tenant_id: TenantId, request_id: int) -> CoaRequest:
+    """Find a request. Raises CoaRequestNotFound."""
+    requests = repository.list_by_ids(session, tenant_id, [request_id])
+    if not requests:
+        raise _not_found_error(request_id)
+    return requests[0]
+
+
+def retry_request(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
+    """Queue the same request again and return it. Raises CoaRequestNotFound, NoLiveSession if its session has ended,
+    and Conflict if it still waits or succeeded."""
+    request = require_request(session, tenant_id=tenant_id, request_id=request_id)
+    if request.state in (*WAITING_STATES, "acknowledged"):
+        raise Conflict(f"Request {request_id} cannot be retried. Its state is {request.state}.", place="request")
+    requests = create_requests(
+        session,
+        actor=actor,
+        tenant_id=tenant_id,
+        kind=cast(CoaKind, request.kind),
+        row=request.session_row,
+        attributes=request.attributes,
+    )
+    return requests[0]
+
+
+def withdraw_request(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
+    """Withdraw a request: no further packet is sent. Raises CoaRequestNotFound, or Conflict if it has ended."""
+    request = repository.lock_request(session, tenant_id, request_id)
+    if request is None:
+        raise _not_found_error(request_id)
+    if request.state not in WAITING_STATES:
+        raise Conflict(f"Request {request_id} has ended. Its state is {request.state}.", place="request")
+    before, request.state = request.state, "withdrawn"
+    request.ended_at, request.detail = utc_now(), f"Withdrawn by {actor}."
+    session.flush()
+    audit.append(
+        session,
+        actor=actor,
+        action="coa.withdraw",
+        target=str(request.id),
+        tenant_id=tenant_id,
+        before={"state": before},
+        after={"state": request.state},
+    )
+    return request
+
+
+def _not_found_error(request_id: int) -> CoaRequestNotFound:
+    return CoaRequestNotFound(
+        f"Unknown request {request_id}.", place="request", remedy="List requests: ./admit coa list"
+    )

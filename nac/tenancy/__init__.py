@@ -1,0 +1,1 @@
+"""MSPs, tenants, sites, cells, NASes and rotations of their secrets."""

@@ -1,0 +1,107 @@
+"""Managed service providers. Use in PlatformScope, except where stated."""
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy.orm import Session
+
+from nac.core.audit import service as audit
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import AlreadyExists, Forbidden, InvalidInput, NotFound
+from nac.kit.ids import MspId
+from nac.kit.validation import require_name, require_slug
+from nac.models import Msp
+from nac.tenancy.msps import repository
+from nac.tenancy.msps.repository import ORDERS as ORDERS
+
+DELETION_DAYS = (1, 365)
+
+
+class MspNotFound(NotFound):
+    """The MSP does not exist."""
+
+
+class MspSuspended(Forbidden):
+    """The MSP is suspended."""
+
+
+def create_msp(session: Session, *, actor: str, slug: str, name: str = "") -> Msp:
+    require_slug(slug)
+    if repository.get_by_slug(session, slug):
+        raise AlreadyExists(f"MSP {slug!r} already exists.", place="slug")
+    msp = Msp(slug=slug, name=require_name(name or slug))
+    session.add(msp)
+    session.flush()
+    audit.append(session, actor=actor, action="msp.create", target=slug, msp_id=msp.id, after={"name": msp.name})
+    return msp
+
+
+def require_by_slug(session: Session, *, slug: str) -> Msp:
+    msp = repository.get_by_slug(session, slug)
+    if msp is None:
+        raise MspNotFound(f"Unknown MSP {slug!r}.", place="msp", remedy="List MSPs with: ./admit msp list")
+    return msp
+
+
+def list_msps(
+    session: Session, *, span: PageSpan | None = None, text: str = "", statuses: Collection[str] = ()
+) -> Sequence[Msp]:
+    """List MSPs; all without `span`. `text` is a part of slug or name; `statuses` filters by status."""
+    return repository.list_page(session, span=span or ORDERS.first(1_000_000), text=text, statuses=statuses)
+
+
+def list_visible(
+    session: Session,
+    *,
+    only: Collection[MspId] | None,
+    span: PageSpan,
+    text: str = "",
+    statuses: Collection[str] = (),
+    has_two_factors: bool,
+) -> Sequence[Msp]:
+    """List MSPs; `only` limits to these, None for all. Use in any scope that sees them.
+
+    Without `has_two_factors`, MSPs that require two factors are left out.
+    """
+    return repository.list_page(
+        session, span=span, text=text, statuses=statuses, only=only, has_two_factors=has_two_factors
+    )
+
+
+def require_msp(session: Session, *, msp_id: MspId, lock: bool = False) -> Msp:
+    """MSP with this id. Use in any scope that sees it. Raises MspNotFound."""
+    msp = session.get(Msp, msp_id, with_for_update=lock, populate_existing=lock)
+    if msp is None:
+        raise MspNotFound
+    return msp
+
+
+def require_active(session: Session, *, msp_id: MspId) -> None:
+    """Lock the MSP against suspension and deletion until the transaction ends. Raises MspNotFound and MspSuspended."""
+    msp = session.get(Msp, msp_id, with_for_update={"read": True}, populate_existing=True)
+    if msp is None:
+        raise MspNotFound
+    if msp.status != "active":
+        raise MspSuspended(place="msp", remedy="Resume it first.")
+
+
+def update_msp(
+    session: Session, *, actor: str, msp_id: MspId, name: str | None = None, deletion_days: int | None = None
+) -> Msp:
+    """Change an MSP. Tenants that are being deleted keep their date."""
+    msp = require_msp(session, msp_id=msp_id, lock=True)
+    wanted: dict[str, object] = {} if name is None else {"name": require_name(name)}
+    if deletion_days is not None:
+        least, most = DELETION_DAYS
+        if not least <= deletion_days <= most:
+            remedy = f"Use {least} to {most}."
+            raise InvalidInput(f"Invalid number of days {deletion_days}.", place="deletion_days", remedy=remedy)
+        wanted["deletion_days"] = deletion_days
+    before = {key: getattr(msp, key) for key in wanted}
+    if before != wanted:
+        for key, value in wanted.items():
+            setattr(msp, key, value)
+        session.flush()
+        audit.append(
+            session, actor=actor, action="msp.set", target=msp.slug, msp_id=msp.id, before=before, after=wanted
+        )
+    return msp

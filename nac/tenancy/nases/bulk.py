@@ -1,0 +1,236 @@
+"""Bulk import of NASes: compares rows with the stored NASes, then stores all of them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from nac.core.audit import service as audit
+from nac.kit.bulk_rows import (
+    EXISTING_REMEDY,
+    WRONG_TYPE,
+    InputLine,
+    OnExisting,
+    PlannedRow,
+    ProgressCallback,
+    RowMistake,
+    RowReader,
+    ignore_progress,
+    split_progress,
+)
+from nac.kit.errors import InvalidInput
+from nac.kit.ids import TenantId
+from nac.kit.reserved_names import require_not_reserved
+from nac.kit.sealing import Seal
+from nac.models import Nas
+from nac.tenancy.nases import mab, repository, service
+from nac.tenancy.policy_references import list_referenced_names
+from nac.tenancy.sites import service as sites
+
+FLAGS = ("require_message_authenticator", "behind_nat", "signs_coa_answers", "mab_by_name")
+# Never returned.
+SECRETS = ("secret", "mab_password_text")
+_TEXT_FIELDS = ("name", "identifier", "address", "vendor", "mab_password", *SECRETS)
+# NASes between two progress reports.
+_BATCH_ROWS = 1_000
+_PLAIN_FIELDS = ("name", "identifier", "address", "vendor", "mab_password", *FLAGS)
+COLUMNS = ("name", "site", "identifier", "address", "vendor", "mab_password", *SECRETS, *FLAGS)
+MAX_ROWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class NasBulkOptions:
+    existing: OnExisting = "refuse"
+
+
+@dataclass(slots=True)
+class NasBulkPlan:
+    """The planned change of each row. Must not be stored if it has mistakes."""
+
+    mistakes: list[RowMistake]
+    planned: list[PlannedRow]
+    fresh: list[Nas]
+    # Each stored NAS, its new state, and its new SECRETS.
+    changed: list[tuple[Nas, Nas, dict[str, str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _ExistingNases:
+    """The stored objects of the tenant."""
+
+    by_key: Mapping[tuple[str, str], Nas]
+    sites: Mapping[str, UUID]
+    default_site: UUID
+    # Number of NASes by name.
+    names: Counter[str]
+    # Names that policies refer to.
+    named: Callable[[], frozenset[str]]
+
+
+def plan_nases(
+    session: Session, *, tenant_id: TenantId, lines: Iterable[InputLine], options: NasBulkOptions, seal: Seal
+) -> NasBulkPlan:
+    """Plan the changes. A row matches a NAS by identifier or address. Locks all NASes until the transaction ends."""
+    reader = RowReader()
+    made = NasBulkPlan(reader.mistakes, [], [], [])
+    lines = list(lines)
+    if not lines:
+        return made
+    known = repository.lock_all(session, tenant_id)
+    there = _ExistingNases(
+        {key: nas for nas in known for key in _lookup_keys(nas.identifier, nas.address)},
+        {site.slug: site.id for site in sites.list_sites(session, tenant_id=tenant_id)},
+        sites.require_default(session, tenant_id=tenant_id).id,
+        Counter(nas.name for nas in known),
+        cache(lambda: list_referenced_names(session, tenant_id=tenant_id, kind="nas")),
+    )
+    first: dict[tuple[str, str], int] = {}
+    for count, line in enumerate(lines):
+        if count == MAX_ROWS:
+            reader.wrong(line, "", f"The import has more than {MAX_ROWS} NASes.", "Import them in several parts.")
+            break
+        given = _read_values(line, reader, there)
+        if given is None:
+            continue
+        keys = _lookup_keys(given.get("identifier"), given.get("address"))
+        for field, key in keys:
+            if (field, key) in first:
+                reader.add_duplicate(line.number, field, key, before=first[field, key])
+            first.setdefault((field, key), line.number)
+        _plan_row(made, reader, line, given, there, options, (tenant_id, seal))
+    return made
+
+
+def _lookup_keys(identifier: str | None, address: str | None) -> list[tuple[str, str]]:
+    host = address and (service.parse_host(address.strip()) or address)
+    return [(field, key) for field, key in (("identifier", identifier), ("address", host)) if key]
+
+
+def _read_values(line: InputLine, reader: RowReader, there: _ExistingNases) -> dict[str, Any] | None:
+    before = len(reader.mistakes)
+    given: dict[str, Any] = {}
+    for name in (*_TEXT_FIELDS, "site", *FLAGS):
+        value = line.values.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, bool if name in FLAGS else str):
+            reader.wrong(line, name, *WRONG_TYPE[bool if name in FLAGS else str])
+            continue
+        given[name] = value
+    if "name" not in line.values:
+        reader.wrong(line, "name", "The name is missing.", "Set a name for each NAS.")
+    if (slug := given.pop("site", None)) is not None:
+        given["site_id"] = there.sites.get(slug)
+        if given["site_id"] is None:
+            reader.wrong(line, "site", f"Site {slug[:63]!r} does not exist.", "Create it first: ./admit site add.")
+    return given if len(reader.mistakes) == before else None
+
+
+def _plan_row(
+    made: NasBulkPlan,
+    reader: RowReader,
+    line: InputLine,
+    given: Mapping[str, Any],
+    there: _ExistingNases,
+    options: NasBulkOptions,
+    of: tuple[TenantId, Seal],
+) -> None:
+    tenant_id, seal = of
+    keys = _lookup_keys(given.get("identifier"), given.get("address"))
+    meant = list({there.by_key[key].id: there.by_key[key] for key in keys if key in there.by_key}.values())
+    if len(meant) > 1:
+        reader.wrong(
+            line,
+            "",
+            "The identifier and the address belong to two different NASes.",
+            "Remove one of them from the row.",
+        )
+    elif not meant:
+        with reader.noted(line):
+            require_not_reserved("nas", given["name"])
+            made.fresh.append(
+                service.build_nas(tenant_id=tenant_id, seal=seal, **{"site_id": there.default_site, **given})
+            )
+            made.planned.append(PlannedRow(line.number, made.fresh[-1].name, "add"))
+    elif options.existing == "refuse":
+        reader.wrong(line, "", f"NAS {meant[0].name!r} already exists.", EXISTING_REMEDY)
+    elif options.existing == "keep":
+        made.planned.append(PlannedRow(line.number, meant[0].name, "keep"))
+    else:
+        with reader.noted(line):
+            now = meant[0]
+            if given["name"] != now.name:
+                require_not_reserved("nas", given["name"])
+                _require_not_in_policies(now.name, there)
+            stored = {name: getattr(now, name) for name in (*_PLAIN_FIELDS, "site_id")}
+            wanted = service.build_nas(
+                tenant_id=tenant_id,
+                seal=seal,
+                kept_secret=now.secret_sealed,
+                kept_mab_password=now.mab_password_sealed,
+                **{**stored, **given},
+            )
+            secrets = {name: given[name] for name in SECRETS if name in given}
+            same = not secrets and service.describe(wanted) == service.describe(now)
+            made.planned.append(PlannedRow(line.number, now.name, "same" if same else "change"))
+            if not same:
+                made.changed.append((now, wanted, secrets))
+
+
+def _require_not_in_policies(name: str, there: _ExistingNases) -> None:
+    """Raise InvalidInput if a policy refers to this name and no other NAS has it."""
+    there.names[name] -= 1
+    if not there.names[name] and name in there.named():
+        raise InvalidInput(f"Policies refer to {name!r}.", place="name", remedy="Remove it from the policies first.")
+
+
+def store_nases(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    plan: NasBulkPlan,
+    seal: Seal,
+    tell: ProgressCallback = ignore_progress,
+) -> None:
+    """Store the plan, with an audit entry for each row. Calls `tell` with the number of rows done."""
+    tell_stored, tell_noted = split_progress(tell, len(plan.fresh) + len(plan.changed))
+    for start in range(0, len(plan.fresh), _BATCH_ROWS):
+        part = plan.fresh[start : start + _BATCH_ROWS]
+        session.add_all(part)
+        session.flush()
+        tell_stored(start + len(part))
+    entries = [_audit_entry(actor, nas, "add", {}, service.describe(nas)) for nas in plan.fresh]
+    for nas, wanted, secrets in plan.changed:
+        before = service.describe(nas)
+        for name in (*_PLAIN_FIELDS, "site_id"):
+            if name != "mab_password":
+                setattr(nas, name, getattr(wanted, name))
+        # Sealed for the id of the stored row.
+        mab.set_mab_password(nas, form=wanted.mab_password, text=secrets.get("mab_password_text"), seal=seal)
+        if "secret" in secrets:
+            nas.secret_sealed = service.seal_secret(nas, secrets["secret"], seal)
+        after = service.describe(nas)
+        differing = [name for name in after if after[name] != before[name]]
+        shown = [{name: state[name] for name in differing} for state in (before, after)]
+        changed = service.describe_changed_secrets(secrets.get("secret"), secrets.get("mab_password_text"))
+        entries.append(_audit_entry(actor, nas, "set", shown[0], shown[1] | changed))
+    session.flush()
+    audit.append_in_batches(session, entries, tell_noted)
+
+
+def _audit_entry(
+    actor: str, nas: Nas, verb: str, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        "actor": actor,
+        "action": f"nas.{verb}",
+        "target": nas.name,
+        "tenant_id": nas.tenant_id,
+        "before": dict(before),
+        "after": dict(after),
+    }

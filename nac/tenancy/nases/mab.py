@@ -1,0 +1,58 @@
+"""The password that a NAS sends for MAC addresses (MAB)."""
+
+from typing import Literal, get_args
+
+from nac.cellformat.replica.records import mab_password_context
+from nac.kit.errors import InvalidInput
+from nac.kit.sealing import Seal
+from nac.models import Nas
+
+# The MAC address, a fixed text, the RADIUS secret, or no password.
+MabPassword = Literal["mac", "fixed", "secret", "empty"]
+MAB_PASSWORD_FORMS: tuple[str, ...] = get_args(MabPassword)
+# RFC 2865 5.2.
+_MAX_OCTETS = 128
+
+
+def set_mab_password(nas: Nas, *, form: str | None, text: str | None, seal: Seal) -> None:
+    """Set the form and text of the MAB password. None leaves them unchanged. Raises InvalidInput."""
+    if form is None and text is None:
+        return
+    form = require_mab_password_form(nas.mab_password if form is None else form)
+    if form != "fixed" and text is not None:
+        raise InvalidInput(
+            "Only a fixed MAB password has a text.",
+            place="mab_password_text",
+            remedy="Set mab_password to fixed, or remove the text.",
+        )
+    if form == "fixed" and text is None and nas.mab_password_sealed is None:
+        raise InvalidInput(
+            "A fixed MAB password needs a text.",
+            place="mab_password_text",
+            remedy="Set the text that the NAS sends.",
+        )
+    nas.mab_password = form
+    if form != "fixed":
+        nas.mab_password_sealed = None
+    elif text is not None:
+        nas.mab_password_sealed = seal(_require_text(text).encode(), mab_password_context(nas.id))
+
+
+def require_mab_password_form(form: str) -> str:
+    if form not in MAB_PASSWORD_FORMS:
+        raise InvalidInput(
+            f"Unknown MAB password {form[:40]!r}.",
+            place="mab_password",
+            remedy=f"Use one of: {', '.join(MAB_PASSWORD_FORMS)}.",
+        )
+    return form
+
+
+def _require_text(text: str) -> str:
+    if not text or not text.isprintable() or len(text.encode()) > _MAX_OCTETS:
+        raise InvalidInput(
+            "Invalid text of a MAB password.",
+            place="mab_password_text",
+            remedy=f"Use 1 to {_MAX_OCTETS} octets of printable text.",
+        )
+    return text

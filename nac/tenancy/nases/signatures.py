@@ -1,0 +1,94 @@
+"""Tracks whether a NAS that is exempt from Message-Authenticator sends it now.
+
+Only requests without EAP count: those with EAP always have one (RFC 3579 3.2).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.orm import Session
+
+from nac.kit.ids import TenantId
+from nac.models import Nas, NasSignature
+
+# A NAS that signed every request for this time no longer needs its exemption.
+SAFE_AFTER = timedelta(days=7)
+# After the end of an exemption, warn about unsigned requests for this time.
+RECENT_WINDOW = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class SigningHistory:
+    """Requests seen from an exempt NAS."""
+
+    last_unsigned_at: datetime | None
+    # Time of the first signed request after the last unsigned one.
+    signs_since: datetime | None
+    last_signed_at: datetime | None
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether the exemption can be turned off."""
+        if self.signs_since is None or self.last_signed_at is None:
+            return False
+        return self.last_signed_at - self.signs_since >= SAFE_AFTER
+
+    def __str__(self) -> str:
+        if self.signs_since is None:
+            return f"unsigned requests, the last at {_format_minute(self.last_unsigned_at)}"
+        return f"signs since {_format_minute(self.signs_since)}{', safe to enforce' if self.is_safe else ''}"
+
+
+def _format_minute(moment: datetime | None) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else "an unknown time"
+
+
+def is_safe_to_enforce() -> ColumnElement[bool]:
+    """Return `Signing.is_safe` as SQL over NasSignature."""
+    return NasSignature.last_signed_at - NasSignature.signs_since >= SAFE_AFTER
+
+
+def find_signing_histories(
+    session: Session, *, tenant_id: TenantId, nases: Iterable[Nas]
+) -> Mapping[UUID, SigningHistory]:
+    """Return by id the NASes that are exempt and sent requests. Queries nothing if none is exempt."""
+    return _find(session, tenant_id, [nas.id for nas in nases if not nas.require_message_authenticator])
+
+
+def get_signing_history(session: Session, nas: Nas) -> SigningHistory | None:
+    """Return the record of a NAS, even if its exemption was turned off. A NAS without an address has none."""
+    return _find(session, nas.tenant_id, [nas.id]).get(nas.id) if nas.address else None
+
+
+def list_signing_notes(nas: Nas, signing: SigningHistory | None, *, now: datetime) -> list[str]:
+    """Return notes for a person who can turn the exemption off or has done so."""
+    if signing is None:
+        return []
+    if not nas.require_message_authenticator:
+        if not signing.is_safe:
+            return []
+        return [
+            f"it has sent Message-Authenticator with every request since {_format_minute(signing.signs_since)}:"
+            " turn off its exemption (require_message_authenticator: true, or ./admit nas set"
+            " --with-message-authenticator)"
+        ]
+    unsigned = signing.last_unsigned_at
+    if unsigned is None or now - unsigned > RECENT_WINDOW:
+        return []
+    return [
+        f"it sent a request without Message-Authenticator at {_format_minute(unsigned)}; Admit ignores such"
+        " requests (to exempt it again: require_message_authenticator: false, or ./admit nas set"
+        " --without-message-authenticator)"
+    ]
+
+
+def _find(session: Session, tenant_id: TenantId, ids: list[UUID]) -> Mapping[UUID, SigningHistory]:
+    if not ids:
+        return {}
+    row = NasSignature
+    query = select(row.nas_id, row.last_unsigned_at, row.signs_since, row.last_signed_at)
+    found = session.execute(query.where(row.tenant_id == tenant_id, row.nas_id.in_(ids)))
+    return {nas_id: SigningHistory(*times) for nas_id, *times in found}

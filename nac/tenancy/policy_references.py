@@ -1,0 +1,97 @@
+"""Policies that refer to a group or site. The object must not be removed, or rules would silently stop matching."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Row, select
+from sqlalchemy.orm import Session
+
+from nac.engine import references
+from nac.engine.references import ReferenceKind, distinguishes_names
+from nac.kit.errors import InUse
+from nac.kit.ids import TenantId
+from nac.models import Policy, PolicyVersion
+
+
+@dataclass(frozen=True, slots=True)
+class ReferringVersion:
+    slug: str
+    number: int
+    # published | draft
+    status: str
+
+    def __str__(self) -> str:
+        return f"{self.slug} version {self.number} ({self.status})"
+
+
+def list_referring_versions(
+    session: Session, *, tenant_id: TenantId, kind: ReferenceKind, name: str
+) -> tuple[ReferringVersion, ...]:
+    """Return published versions and drafts with this name; superseded ones are checked on rollback."""
+    return _filter_current_versions(session, tenant_id, lambda document: _refers_to(document, kind, name))
+
+
+def list_referenced_names(session: Session, *, tenant_id: TenantId, kind: ReferenceKind) -> frozenset[str]:
+    """Return names of this kind in published policies and drafts."""
+    rows = _list_current_versions(session, tenant_id)
+    return frozenset(each.name for _, version in rows for each in references(version.document) if each.kind == kind)
+
+
+def require_renamable(
+    session: Session, *, tenant_id: TenantId, kind: ReferenceKind, name: str, new_name: str, place: str
+) -> None:
+    """Raise InUse if a policy uses the name, or has a condition that would treat the new name differently."""
+    versions = _filter_current_versions(
+        session,
+        tenant_id,
+        lambda document: _refers_to(document, kind, name) or distinguishes_names(document, kind, name, new_name),
+    )
+    if versions:
+        raise InUse(
+            f"Policies use the name {name!r} or treat {new_name!r} differently: {_join_versions(versions)}.",
+            place=place,
+            remedy="Remove it from them first, or choose another name.",
+        )
+
+
+def require_unreferenced(
+    session: Session, *, tenant_id: TenantId, kind: ReferenceKind, name: str, place: str, also: str = ""
+) -> None:
+    """Raise InUse with every referring policy; `also` is a sentence about further effects of the removal.
+
+    The caller has locked the row, so no policy with this name can be saved meanwhile (`repository.known_names`).
+    """
+    if versions := list_referring_versions(session, tenant_id=tenant_id, kind=kind, name=name):
+        raise InUse(
+            f"Policies use {name!r}: {_join_versions(versions)}.{also and ' ' + also}",
+            place=place,
+            remedy="Remove it from them first: ./admit policy show, save and, if published, publish.",
+        )
+
+
+def _refers_to(document: object, kind: ReferenceKind, name: str) -> bool:
+    return any(found.kind == kind and found.name == name for found in references(document))
+
+
+def _join_versions(versions: Sequence[ReferringVersion]) -> str:
+    return ", ".join(map(str, versions))
+
+
+def _filter_current_versions(
+    session: Session, tenant_id: TenantId, refers: Callable[[object], bool]
+) -> tuple[ReferringVersion, ...]:
+    return tuple(
+        ReferringVersion(slug, version.number, version.status)
+        for slug, version in _list_current_versions(session, tenant_id)
+        if refers(version.document)
+    )
+
+
+def _list_current_versions(session: Session, tenant_id: TenantId) -> Sequence[Row[str, PolicyVersion]]:
+    """Return published versions and drafts with the slugs of their policies, by slug and number."""
+    return session.execute(
+        select(Policy.slug, PolicyVersion)
+        .join(Policy, (Policy.tenant_id == PolicyVersion.tenant_id) & (Policy.id == PolicyVersion.policy_id))
+        .where(PolicyVersion.tenant_id == tenant_id, PolicyVersion.status.in_(("published", "draft")))
+        .order_by(Policy.slug, PolicyVersion.number)
+    ).all()

@@ -1,0 +1,298 @@
+"""Rotations of a tenant's secret, or of a NAS's own. Need PlatformScope or TenantScope unless noted otherwise.
+
+From `begin` on, radiusd accepts both secrets from every NAS and answers with the one that it used
+(radius/module/secret_lookup.py). `finish` keeps only the new one, `cancel` only the old one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+from uuid import UUID, uuid4
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from nac.cellformat.replica.records import rotation_context
+from nac.core.audit.service import tenant_recorder
+from nac.kit.clock import utc_now
+from nac.kit.db import TenantScope, enter_tenant
+from nac.kit.errors import Conflict, InvalidInput, NotFound
+from nac.kit.ids import TenantId
+from nac.kit.sealing import Unseal
+from nac.kit.secrets import Sealer
+from nac.models import Nas, SecretRotation, Tenant
+from nac.models.secret_rotation import ROTATION_END_ACTIONS, RotationEndAction
+from nac.tenancy.cells import repository as slots
+from nac.tenancy.cells import service as cells
+from nac.tenancy.nases import service as nases
+from nac.tenancy.secret_rotations import repository
+from nac.tenancy.secret_rotations.repository import RotationNas
+from nac.tenancy.tenants.service import RESTORED_ROTATION, TenantNotFound
+
+MIN_WINDOW, DEFAULT_WINDOW, MAX_WINDOW = timedelta(hours=1), timedelta(days=7), timedelta(days=30)
+# Maximum NASes named in a message.
+_MAX_NAMED = 5
+_audit = tenant_recorder("secret")
+
+
+class RotationNotFound(NotFound):
+    """The secret has no rotation."""
+
+
+class NasesLeftBehind(Conflict):
+    """NASes still use the secret that would stop working."""
+
+
+@dataclass(frozen=True, slots=True)
+class RotationStatus:
+    rotation: SecretRotation
+    # The NAS with its own secret; None for the tenant's secret.
+    nas: Nas | None
+    # Number of NASes by state: unseen, old, new, back.
+    counts: dict[str, int]
+
+
+def start_rotation(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    sealer: Sealer,
+    nas: str = "",
+    secret: str | None = None,
+    hours: int | None = None,
+    at_end: RotationEndAction = "finish",
+) -> RotationStatus:
+    """Begin a rotation. `nas` is as for nases.require_nas, "" for the tenant's secret. Without `secret`, one is
+    generated.
+
+    Raises Conflict if a rotation is in progress.
+    """
+    tenant = _enter(session, tenant_id)
+    if tenant.status == "deleting":
+        raise Conflict(f"Tenant {tenant.slug!r} is being deleted.", place="status", remedy="Restore it first.")
+    found = _require_own(session, tenant_id, nas)
+    nas_id = found.id if found else None
+    if repository.find_running(session, tenant_id, nas_id) is not None:
+        raise Conflict(
+            "This secret already has a rotation in progress.", place="rotation", remedy="Finish or cancel it first."
+        )
+    lasts = DEFAULT_WINDOW if hours is None else timedelta(hours=hours)
+    if not MIN_WINDOW <= lasts <= MAX_WINDOW:
+        raise InvalidInput("The window must be between 1 and 720 hours.", place="hours")
+    if at_end not in ROTATION_END_ACTIONS:
+        raise InvalidInput(f"Invalid at_end {at_end!r}: use finish or wait.", place="at_end")
+    following = cells.generate_secret() if secret is None else nases.require_secret(secret)
+    if following.encode() in {
+        _open_secret_in_force(session, tenant_id, None, sealer),
+        _open_secret_in_force(session, tenant_id, found, sealer),
+    }:
+        raise InvalidInput(
+            "This secret is already in force.",
+            place="secret",
+            remedy="Use another secret, or leave it empty to generate one.",
+        )
+    rotation_id, now = uuid4(), utc_now()
+    rotation = SecretRotation(
+        id=rotation_id,
+        tenant_id=tenant_id,
+        nas_id=nas_id,
+        next_sealed=sealer.seal(following.encode(), rotation_context(rotation_id)),
+        at_end=at_end,
+        ends_at=now + lasts,
+        started_by=actor,
+        created_at=now,
+    )
+    session.add(rotation)
+    session.flush()
+    # A tenant that is moving must wait until the other cell accepts both secrets.
+    cells.mark_slot_not_ready(session, tenant_id=tenant_id)
+    after = {"of": found.name if found else "tenant", "ends_at": rotation.ends_at.isoformat(), "at_end": at_end}
+    _audit(session, actor, tenant, "begin-rotation", after=after)
+    return _build_status(session, rotation, found)
+
+
+def finish_rotation(
+    session: Session, *, actor: str, tenant_id: TenantId, sealer: Sealer, nas: str = "", leave_behind: bool = False
+) -> RotationStatus:
+    """Keep only the new secret. Raises NasesLeftBehind if NASes still use the old one, unless `leave_behind`."""
+    tenant = _enter(session, tenant_id)
+    rotation, found = _require_running(session, tenant_id, nas)
+    if not leave_behind:
+        _require_none_left_behind(session, rotation, "old", "back")
+    _put_secret_in_force(session, rotation, found, sealer)
+    return _end_rotation(session, actor, tenant, rotation, found, "finished")
+
+
+def cancel_rotation(
+    session: Session, *, actor: str, tenant_id: TenantId, nas: str = "", leave_behind: bool = False
+) -> RotationStatus:
+    """Keep only the old secret. Raises NasesLeftBehind if NASes already use the new one, unless `leave_behind`."""
+    tenant = _enter(session, tenant_id)
+    rotation, found = _require_running(session, tenant_id, nas)
+    if not leave_behind:
+        _require_none_left_behind(session, rotation, "new")
+    return _end_rotation(session, actor, tenant, rotation, found, "cancelled")
+
+
+def require_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> RotationStatus:
+    """Return the last rotation. Works in any scope that sees the tenant."""
+    status = _find_last(session, tenant_id, nas)
+    if status is None:
+        raise RotationNotFound(place="rotation")
+    return status
+
+
+def lock_last_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> RotationStatus | None:
+    """Return the last rotation or None. No rotation begins or ends until the transaction ends."""
+    _enter(session, tenant_id)
+    return _find_last(session, tenant_id, nas)
+
+
+def _find_last(session: Session, tenant_id: TenantId, nas: str) -> RotationStatus | None:
+    found = _find_nas(session, tenant_id, nas)
+    rotation = repository.find_last(session, tenant_id, found.id if found else None)
+    return None if rotation is None else _build_status(session, rotation, found)
+
+
+def list_page(
+    session: Session, *, tenant_id: TenantId, nas: str = "", state: str = "", after: str = "", limit: int = 1000
+) -> Sequence[RotationNas]:
+    """Return the affected NASes by key. Works in any scope that sees the tenant."""
+    status = require_status(session, tenant_id=tenant_id, nas=nas)
+    return repository.list_page(session, status.rotation, state=state, after=after, limit=limit)
+
+
+def open_next_secret(session: Session, *, tenant_id: TenantId, nas: Nas | None, unseal: Unseal) -> str:
+    """Return the next secret. Raises RotationNotFound without a rotation. Works in any scope that sees the tenant."""
+    nas_id = nas.id if nas is not None and nas.secret_sealed is not None else None
+    rotation = repository.find_running(session, tenant_id, nas_id)
+    if rotation is None or rotation.next_sealed is None:
+        raise RotationNotFound(
+            "The secret has no rotation in progress.", place="next", remedy="Begin a rotation first."
+        )
+    return unseal(rotation.next_sealed, rotation_context(rotation.id)).decode()
+
+
+def finish_expired_rotation(
+    session: Session, *, actor: str, tenant_id: TenantId, rotation_id: UUID, sealer: Sealer
+) -> None:
+    """Finish a rotation whose window is over. The audit log records how many NASes still use the old secret.
+
+    A rotation of a tenant that is being deleted is extended: nobody can change its NASes meanwhile.
+    """
+    tenant = _enter(session, tenant_id)
+    rotation = repository.lock_rotation(session, tenant_id, rotation_id)
+    if rotation is None or rotation.state != "running" or rotation.ends_at > utc_now() or rotation.at_end != "finish":
+        return
+    if tenant.status == "deleting":
+        rotation.ends_at = utc_now() + RESTORED_ROTATION
+        return
+    found = session.get(Nas, rotation.nas_id) if rotation.nas_id else None
+    _put_secret_in_force(session, rotation, found, sealer)
+    _end_rotation(session, actor, tenant, rotation, found, "finished")
+
+
+RotationStage = Literal["preparing", "open", "overdue", "finished", "cancelled"]
+
+
+def get_stage(rotation: SecretRotation, now: datetime) -> RotationStage:
+    """Return the stage. preparing: radiusd does not accept the new secret yet. overdue: the window is over, and a
+    person must finish.
+    """
+    if rotation.state == "finished":
+        return "finished"
+    if rotation.state == "cancelled":
+        return "cancelled"
+    if rotation.opened_at is None:
+        return "preparing"
+    return "overdue" if rotation.ends_at <= now else "open"
+
+
+def _enter(session: Session, tenant_id: TenantId) -> Tenant:
+    if not isinstance(session.info["scope"], TenantScope):
+        enter_tenant(session, tenant_id)
+    tenant = session.scalar(select(Tenant).where(Tenant.id == tenant_id).with_for_update())
+    if tenant is None:
+        raise TenantNotFound
+    return tenant
+
+
+def _find_nas(session: Session, tenant_id: TenantId, nas: str) -> Nas | None:
+    return nases.require_nas(session, tenant_id=tenant_id, reference=nas) if nas else None
+
+
+def _require_own(session: Session, tenant_id: TenantId, nas: str) -> Nas | None:
+    found = _find_nas(session, tenant_id, nas)
+    if found is not None and found.secret_sealed is None:
+        raise Conflict(
+            f"NAS {found.name!r} uses the tenant's secret.", place="nas", remedy="Rotate the tenant's secret."
+        )
+    return found
+
+
+def _require_running(session: Session, tenant_id: TenantId, nas: str) -> tuple[SecretRotation, Nas | None]:
+    found = _find_nas(session, tenant_id, nas)
+    rotation = repository.find_running(session, tenant_id, found.id if found else None)
+    if rotation is None or (rotation := repository.lock_rotation(session, tenant_id, rotation.id)) is None:
+        raise RotationNotFound("The secret has no rotation in progress.", place="rotation")
+    return rotation, found
+
+
+def _require_none_left_behind(session: Session, rotation: SecretRotation, *states: str) -> None:
+    left = [
+        each
+        for state in states
+        for each in repository.list_page(session, rotation, state=state, after="", limit=_MAX_NAMED + 1)
+    ]
+    if not left:
+        return
+    named = ", ".join(each.name or each.key for each in left[:_MAX_NAMED])
+    more = " and others" if len(left) > _MAX_NAMED else ""
+    raise NasesLeftBehind(
+        f"NASes still use the secret that would stop working: {named}{more}.",
+        place="leave_behind",
+        remedy="Change it on these NASes first, or set leave_behind.",
+    )
+
+
+def _open_secret_in_force(session: Session, tenant_id: TenantId, nas: Nas | None, sealer: Sealer) -> bytes:
+    if nas is not None and nas.secret_sealed is not None:
+        return sealer.open(nas.secret_sealed, nases.secret_context(nas))
+    slot = cells.require_slot(session, tenant_id=tenant_id)
+    return sealer.open(slot.secret_sealed, cells.slot_secret_context(slot))
+
+
+def _put_secret_in_force(session: Session, rotation: SecretRotation, nas: Nas | None, sealer: Sealer) -> None:
+    assert rotation.next_sealed is not None
+    secret = sealer.open(rotation.next_sealed, rotation_context(rotation.id))
+    if nas is not None:
+        # Skipped if the NAS has returned to the tenant's secret meanwhile.
+        if nas.secret_sealed is not None:
+            nas.secret_sealed = sealer.seal(secret, nases.secret_context(nas))
+        return
+    # Includes the slot of the cell that the tenant is moving to.
+    for slot in slots.list_slots_held_for(session, rotation.tenant_id):
+        slot.secret_sealed = sealer.seal(secret, cells.slot_secret_context(slot))
+
+
+def _end_rotation(
+    session: Session,
+    actor: str,
+    tenant: Tenant,
+    rotation: SecretRotation,
+    nas: Nas | None,
+    to: Literal["finished", "cancelled"],
+) -> RotationStatus:
+    counts = repository.count_by_state(session, rotation)
+    rotation.state, rotation.next_sealed = to, None
+    rotation.ended_at, rotation.ended_by = utc_now(), actor
+    session.flush()
+    verb = {"finished": "finish-rotation", "cancelled": "cancel-rotation"}[to]
+    _audit(session, actor, tenant, verb, after={"of": nas.name if nas else "tenant", "nases": counts})
+    return RotationStatus(rotation, nas, counts)
+
+
+def _build_status(session: Session, rotation: SecretRotation, nas: Nas | None) -> RotationStatus:
+    return RotationStatus(rotation, nas, repository.count_by_state(session, rotation))

@@ -1,0 +1,152 @@
+"""Sites of a tenant: locations of NASes, each with a policy."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from nac.core.audit import service as audit
+from nac.core.locking import lock_with_namesakes
+from nac.engine.time_windows import parse_time_zone
+from nac.kit.clock import utc_now
+from nac.kit.db.sort_orders import PageSpan
+from nac.kit.errors import AlreadyExists, InUse, InvalidInput, NotFound
+from nac.kit.ids import TenantId
+from nac.kit.validation import require_name, require_slug
+from nac.models import Site, Tenant
+from nac.tenancy.policy_references import require_unreferenced
+from nac.tenancy.sites import repository
+from nac.tenancy.sites.repository import ORDERS as ORDERS
+
+# Sessions of a removed NAS never get a Stop. NASes usually report live sessions at least hourly.
+_SILENCE_LIMIT = timedelta(days=1)
+
+
+class SiteNotFound(NotFound):
+    """The site does not exist."""
+
+
+def create_site(
+    session: Session, *, actor: str, tenant_id: TenantId, slug: str, name: str = "", time_zone: str = "UTC"
+) -> Site:
+    """Create a site. It has no policy and denies everything until one is assigned."""
+    require_slug(slug)
+    if repository.get_by_slug(session, tenant_id, slug):
+        raise AlreadyExists(f"Site {slug!r} already exists.", place="slug")
+    site = Site(tenant_id=tenant_id, slug=slug, name=require_name(name or slug), time_zone=require_time_zone(time_zone))
+    session.add(site)
+    session.flush()
+    after = {"name": site.name, "time_zone": time_zone}
+    audit.append(session, actor=actor, action="site.add", target=slug, tenant_id=tenant_id, after=after)
+    return site
+
+
+def require_not_in_policies(session: Session, site: Site, namesakes: Sequence[Site], *, place: str) -> None:
+    """Raise InUse if a policy refers to the name and no other site has it."""
+    if not namesakes:
+        require_unreferenced(session, tenant_id=site.tenant_id, kind="site", name=site.name, place=place)
+
+
+def make_default(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> Site:
+    """Make a site the default: requests of unregistered NASes belong to it."""
+    site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
+    tenant = session.get_one(Tenant, tenant_id)
+    if tenant.default_site_id == site.id:
+        return site
+    before = {"default_site_id": tenant.default_site_id and str(tenant.default_site_id)}
+    tenant.default_site_id = site.id
+    session.flush()
+    audit.append(
+        session,
+        actor=actor,
+        action="site.make-default",
+        target=slug,
+        tenant_id=tenant_id,
+        before=before,
+        after={"default_site_id": str(site.id)},
+    )
+    return site
+
+
+def delete_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
+    """Delete a site.
+
+    Raises InUse for the default site, a site with NASes, pools or live sessions, or if a policy refers to its name.
+    """
+    site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
+    namesakes = lock_with_namesakes(session, site)
+    if session.get_one(Tenant, tenant_id).default_site_id == site.id:
+        raise InUse(
+            f"Site {slug!r} is the default site of unregistered NASes.",
+            place="site",
+            remedy="Make another site the default first: ./admit site make-default",
+        )
+    if count := repository.count_nases(session, tenant_id, site.id):
+        raise InUse(
+            f"Site {slug!r} has {count} NAS{'es' if count > 1 else ''}.",
+            place="site",
+            remedy="Delete them first, or move them to another site: ./admit nas list, ./admit nas remove",
+        )
+    if count := repository.count_pools(session, tenant_id, site.id):
+        raise InUse(
+            f"Site {slug!r} has {count} address pool{'s' if count > 1 else ''}.",
+            place="site",
+            remedy="Delete them first: ./admit pool list, ./admit pool remove",
+        )
+    if count := repository.count_live_sessions(session, tenant_id, site.id, heard_since=utc_now() - _SILENCE_LIMIT):
+        raise InUse(
+            f"Site {slug!r} has {count} live session{'s' if count > 1 else ''}.",
+            place="site",
+            remedy="Wait until the sessions end. A session without reports counts as ended after a day.",
+        )
+    require_not_in_policies(session, site, namesakes, place="site")
+    session.delete(site)
+    session.flush()
+    audit.append(
+        session, actor=actor, action="site.remove", target=slug, tenant_id=tenant_id, before={"name": site.name}
+    )
+
+
+def list_sites(session: Session, *, tenant_id: TenantId) -> Sequence[Site]:
+    """List all sites by slug."""
+    return repository.list_all(session, tenant_id)
+
+
+def list_page(
+    session: Session, *, tenant_id: TenantId, span: PageSpan, text: str = "", policy_id: UUID | None = None
+) -> Sequence[Site]:
+    """List sites; `text` is part of the slug or name, and `policy_id` the policy assigned to the site."""
+    return repository.list_page(session, tenant_id, span=span, text=text, policy_id=policy_id)
+
+
+def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str) -> Site:
+    site = repository.get_by_slug(session, tenant_id, slug)
+    if site is None:
+        raise SiteNotFound(f"Site {slug!r} does not exist.", place="site", remedy="List sites: ./admit site list")
+    return site
+
+
+def get_default(session: Session, *, tenant_id: TenantId) -> Site | None:
+    """Return the site of unregistered NASes."""
+    site_id = session.get_one(Tenant, tenant_id).default_site_id
+    return None if site_id is None else session.get_one(Site, site_id)
+
+
+def require_default(session: Session, *, tenant_id: TenantId) -> Site:
+    site = get_default(session, tenant_id=tenant_id)
+    if site is None:
+        raise SiteNotFound(
+            "The tenant has no default site.", place="site", remedy="Choose one: ./admit site make-default"
+        )
+    return site
+
+
+def require_time_zone(name: str) -> str:
+    try:
+        parse_time_zone(name)
+    except ValueError as exc:
+        raise InvalidInput(
+            f"Unknown time zone {name!r}.", place="time_zone", remedy="Use an IANA name, such as Europe/Berlin."
+        ) from exc
+    return name

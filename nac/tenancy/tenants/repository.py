@@ -1,0 +1,134 @@
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from sqlalchemy import Select, and_, delete, exists, func, or_, select, update
+from sqlalchemy.orm import Session
+
+from nac.core.access.grants import TenantReach
+from nac.kit.db.array_membership import in_array
+from nac.kit.db.sort_orders import PageSpan, SortOrders
+from nac.kit.db.text_search import contains_text
+from nac.kit.ids import MspId, TenantId
+from nac.models import (
+    Certificate,
+    CertificateAuthority,
+    EndpointEvidence,
+    EndpointSighting,
+    EndpointWork,
+    ExternalCertificate,
+    PolicyHits,
+    RadiusSession,
+    RetentionHold,
+    SecretRotation,
+    Tenant,
+)
+
+ORDERS = SortOrders(
+    {
+        "slug": (Tenant.slug,),
+        "name": (Tenant.name, Tenant.id),
+        "status": (Tenant.status, Tenant.id),
+        "created_at": (Tenant.created_at, Tenant.id),
+    }
+)
+
+
+def get_by_slug(session: Session, slug: str) -> Tenant | None:
+    return session.scalar(select(Tenant).where(Tenant.slug == slug))
+
+
+def lock_tenant(session: Session, tenant_id: TenantId) -> Tenant | None:
+    return session.scalar(
+        select(Tenant).where(Tenant.id == tenant_id).with_for_update().execution_options(populate_existing=True)
+    )
+
+
+def get(session: Session, tenant_id: TenantId) -> Tenant | None:
+    return session.get(Tenant, tenant_id, populate_existing=True)
+
+
+def list_page(
+    session: Session,
+    *,
+    span: PageSpan,
+    only: Collection[TenantId] | None,
+    text: str,
+    statuses: Collection[str],
+) -> Sequence[Tenant]:
+    query = span.of(select(Tenant))
+    if only is not None:
+        query = query.where(in_array(Tenant.id, only))
+    return session.scalars(_narrow(query, text, statuses)).all()
+
+
+def list_visible(
+    session: Session,
+    reach: TenantReach,
+    *,
+    span: PageSpan,
+    msp_id: MspId | None,
+    text: str,
+    statuses: Collection[str],
+    has_two_factors: bool,
+) -> Sequence[Tenant]:
+    query = span.of(select(Tenant))
+    if not reach.everything:
+        of_msp = or_(in_array(Tenant.msp_id, reach.msps), in_array(Tenant.id, reach.chosen))
+        stands = ~func.is_suspended_msp(Tenant.msp_id)
+        query = query.where(or_(in_array(Tenant.id, reach.tenants), and_(of_msp, stands)))
+    if not has_two_factors:
+        query = query.where(~func.wants_two_factors(Tenant.msp_id, Tenant.id))
+    if msp_id is not None:
+        query = query.where(Tenant.msp_id == msp_id)
+    return session.scalars(_narrow(query, text, statuses)).all()
+
+
+def _narrow(query: Select[Tenant], text: str, statuses: Collection[str]) -> Select[Tenant]:
+    if text:
+        query = query.where(contains_text(text, Tenant.slug, Tenant.name))
+    return query.where(Tenant.status.in_(statuses)) if statuses else query
+
+
+def list_due(session: Session, *, now: datetime, limit: int) -> Sequence[Tenant]:
+    """Return tenants due for purging."""
+    return session.scalars(select(Tenant).where(Tenant.purge_at <= now).order_by(Tenant.purge_at).limit(limit)).all()
+
+
+def filter_existing(session: Session, tenant_ids: Collection[TenantId]) -> set[TenantId]:
+    return set(session.scalars(select(Tenant.id).where(in_array(Tenant.id, tenant_ids))))
+
+
+def has_complete_authorities(session: Session, tenant_id: TenantId) -> bool:
+    """Whether the tenant once had its own authority and a server certificate for EAP, whatever their status."""
+    authority = exists().where(CertificateAuthority.tenant_id == tenant_id, CertificateAuthority.kind != "external")
+    server = exists().where(
+        Certificate.tenant_id == tenant_id,
+        Certificate.profile == "eap-server",
+        Certificate.key_sealed.is_not(None),
+    )
+    return bool(session.scalar(select(authority & server)))
+
+
+def has_hold(session: Session, tenant_id: TenantId) -> bool:
+    """Whether a legal hold keeps logs of the tenant. Works in the tenant's scope."""
+    in_force = select(RetentionHold.id).where(RetentionHold.tenant_id == tenant_id, RetentionHold.cleared_at.is_(None))
+    return session.scalar(in_force.limit(1)) is not None
+
+
+def extend_rotations(session: Session, tenant_id: TenantId, *, until: datetime) -> None:
+    """Let no secret rotation of the tenant end before `until`. Needs the tenant's scope."""
+    session.execute(
+        update(SecretRotation)
+        .where(SecretRotation.tenant_id == tenant_id, SecretRotation.state == "running", SecretRotation.ends_at < until)
+        .values(ends_at=until)
+    )
+
+
+def delete_tenant_rows(session: Session, tenant_id: TenantId) -> None:
+    """Delete the tenant and its rows, except logs, which are deleted later in batches."""
+    for unreferenced in (
+        *(RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits),
+        ExternalCertificate,
+    ):
+        session.execute(delete(unreferenced).where(unreferenced.tenant_id == tenant_id))
+    session.execute(delete(Tenant).where(Tenant.id == tenant_id))

@@ -1,0 +1,30 @@
+"""Limits of tenants on trial. Services check them; cells do not."""
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from nac.kit.errors import Conflict
+from nac.kit.ids import TenantId
+from nac.models import Endpoint, Trial
+
+
+class TrialLimitReached(Conflict):
+    """The limit of the trial is reached."""
+
+
+def require_endpoint_limit(session: Session, *, tenant_id: TenantId) -> None:
+    """Check the limit after devices were approved and before the commit. Raises TrialLimitReached."""
+    session.flush()
+    query = select(Trial.most_endpoints).where(Trial.tenant_id == tenant_id, Trial.state != "converted")
+    # Lock, so that concurrent transactions cannot exceed the limit together.
+    most = session.scalar(query.with_for_update())
+    if most is None:
+        return
+    approved = select(Endpoint.id).where(Endpoint.tenant_id == tenant_id, Endpoint.status.in_(("active", "blocked")))
+    found = session.scalars(select(func.count()).select_from(approved.limit(most + 1).subquery())).one()
+    if found > most:
+        raise TrialLimitReached(
+            f"The trial is limited to {most} devices.",
+            place="mac",
+            remedy="Remove some, or ask the platform's operator to convert the trial.",
+        )
