@@ -12,10 +12,9 @@ from nac.kit.ids import CellId
 from nac.kit.secrets import Sealer
 from nac.kit.settings import Settings
 from radius.agent import radiusd_process
-from radius.agent.cell_identity import read_identity
 from radius.agent.configuration_source import ConfigurationSource, SlotRow
 from radius.agent.generation import Generations
-from radius.agent.paths import CellPaths
+from radius.agent.paths import CellPaths, read_identity
 from radius.agent.probe import is_serving
 
 _POLL_SECONDS = 0.2

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nac.kit.clock import utc_now
+from nac.kit.db import driver_connection
 
 # Seconds that the alarm of an event stays after the last one: a person sees it the next day, too.
 EVENT_ALARM_SECONDS = 24 * 3600.0
@@ -120,3 +121,11 @@ class Alarms:
     def _make_room(self) -> None:
         if len(self._told) < MAX_ACTIVE_ALARMS:
             self._crowded_since = None
+
+
+__all__ = ["driver_connection", "first_error_line"]
+
+
+def first_error_line(exc: BaseException) -> str:
+    """The first line of an error's message, without the statement that the driver adds."""
+    return (str(exc).strip().splitlines() or [type(exc).__name__])[0]

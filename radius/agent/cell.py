@@ -23,7 +23,6 @@ from nac.kit.settings import Settings
 from nac.tenancy.cells import service as cells
 from radius.agent import radiusd_process
 from radius.agent.alarms import Alarms
-from radius.agent.cell_identity import read_identity, write_identity
 from radius.agent.claims_directory import ClaimsDirectory
 from radius.agent.coa_queue import CoaQueue
 from radius.agent.coa_sender import CoaSender
@@ -35,7 +34,7 @@ from radius.agent.journal_shipper import Shipper, shipping_engine
 from radius.agent.live_feed import LiveFeed
 from radius.agent.live_notes import LiveNotes
 from radius.agent.maintenance import CellMaintenance
-from radius.agent.paths import CellPaths
+from radius.agent.paths import CellPaths, read_identity, write_identity
 from radius.agent.pool_maintenance import PoolMaintenance
 from radius.agent.radiusd import Radiusd
 from radius.agent.radiusd_configuration import RenderError

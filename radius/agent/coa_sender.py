@@ -8,11 +8,12 @@ import logging
 import math
 import random
 import select
+import socket
 import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import psycopg
 from sqlalchemy import Engine
@@ -25,13 +26,11 @@ from nac.kit.db import connect
 from nac.kit.errors import AdmitError, Unavailable
 from nac.kit.outbound.reach import DEFAULT_REACH, OutboundReach
 from radius import wire
-from radius.agent.alarms import Alarms
+from radius.agent.alarms import Alarms, first_error_line
 from radius.agent.coa_limits import MAX_IN_FLIGHT, MAX_TAKEN_PER_TENANT, ConcurrencyLimits
 from radius.agent.coa_packet import DiscardedResponse, parse_response
 from radius.agent.coa_queue import ClaimedRequest, CoaQueue, CoaResult
-from radius.agent.coa_sockets import Sockets, open_sockets
 from radius.agent.coa_transmission import CannotSend, CoaTransmission, Pacing, find_peer, make_result, nas_reach
-from radius.agent.database_driver import first_error_line
 
 # Responses to read before other work.
 MAX_READ = 256
@@ -332,3 +331,22 @@ class CoaSender:
 
 def _due_at(flight: CoaTransmission) -> float:
     return flight.due
+
+
+Sockets = dict[socket.AddressFamily, socket.socket]
+
+
+@contextmanager
+def open_sockets(address: str) -> Iterator[Sockets]:
+    """Sockets on the address that NASes know; one of each family if the cell listens on all. Raises OSError."""
+    every = address in ("0.0.0.0", "::")  # noqa: S104  # compared, not bound
+    with ExitStack() as stack:
+        sockets: Sockets = {}
+        for family in (socket.AF_INET, socket.AF_INET6):
+            if every or (family == socket.AF_INET6) == (":" in address):
+                sockets[family] = bound = stack.enter_context(socket.socket(family, socket.SOCK_DGRAM))
+                if family == socket.AF_INET6:
+                    bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                bound.setblocking(False)
+                bound.bind(("::" if family == socket.AF_INET6 else "0.0.0.0", 0) if every else (address, 0))  # noqa: S104
+        yield sockets

@@ -7,9 +7,11 @@ import os
 import secrets
 import shutil
 import socket
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -28,7 +30,6 @@ from radius.agent.radiusd_configuration import (
     python_path,
     render_configuration,
 )
-from radius.agent.source_version import running_version
 from radius.agent.tls_material import key_algorithm
 from radius.module.settings import ModuleSettings
 
@@ -357,3 +358,26 @@ def require_free_ports(facts: GenerationFacts) -> None:
             raise PortTaken(
                 f"UDP port {port} of {address} is in use ({exc.strerror}). Free it, or choose others with --first-port"
             ) from exc
+
+
+CHECKOUT = Path(__file__).resolve().parent.parent.parent
+# Folders that radiusd reads, or whose modules its interpreter may import.
+_LOADED_FOLDERS = ("radius/raddb", "radius/module", "nac", "pki")
+
+
+@cache
+def running_version() -> str:
+    """Version of the tree at the first call of this process."""
+    return checkout_version(CHECKOUT)
+
+
+def checkout_version(checkout: Path) -> str:
+    """Hash of all files that radiusd may have read, and of the interpreter."""
+    digest = hashlib.sha256(sys.version.encode())
+    for folder in _LOADED_FOLDERS:
+        for path in sorted((checkout / folder).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                content = path.read_bytes()
+                digest.update(f"\n{path.relative_to(checkout)} {len(content)}\n".encode())
+                digest.update(content)
+    return digest.hexdigest()

@@ -10,8 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from nac.kit.db import CellScope, session_scope
 from nac.kit.errors import AdmitError
 from nac.kit.ids import CellId
-from radius.agent.alarms import Alarms
-from radius.agent.database_driver import driver_connection, first_error_line
+from radius.agent.alarms import Alarms, driver_connection, first_error_line
 from radius.agent.journal_shipper import shipping_engine
 from radius.agent.replay import replay
 from radius.agent.streams import AccountingStream, AuthStream, Stream

@@ -19,8 +19,7 @@ from nac.kit.db import CellScope, make_engine, session_scope
 from nac.kit.errors import AdmitError, CellTaken
 from nac.kit.ids import CellId
 from nac.tenancy.cells.service import SHIPPING_LOCK
-from radius.agent.alarms import Alarms
-from radius.agent.database_driver import driver_connection, first_error_line
+from radius.agent.alarms import Alarms, driver_connection, first_error_line
 from radius.agent.quarantine import RejectedRecord, quarantine_records
 from radius.agent.streams import StrayRecord, Stream, StreamBatch
 

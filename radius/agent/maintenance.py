@@ -21,9 +21,12 @@ from radius.agent import radiusd_process
 from radius.agent.alarms import Alarms
 from radius.agent.certificate_reload import CertificateReload
 from radius.agent.configuration_source import ConfigurationSource, SlotRow
-from radius.agent.dropped_sources import UNFINISHED_LOGINS, UNSIGNED_REQUESTS, WRONG_SECRET, DroppedSources
-from radius.agent.endpoint_backlog import EndpointBacklog
-from radius.agent.exemption_alarms import update_exemption_alarms
+from radius.agent.dropped_sources import (
+    UNFINISHED_LOGINS,
+    UNSIGNED_REQUESTS,
+    WRONG_SECRET,
+    DroppedSources,
+)
 from radius.agent.generation import Generations
 from radius.agent.hang_watch import HangWatch
 from radius.agent.library_corrections import alarm_uncorrected_libraries
@@ -34,8 +37,12 @@ from radius.agent.paths import CellPaths
 from radius.agent.probe import get_statistics
 from radius.agent.radiusd import Radiusd
 from radius.agent.radiusd_log import LogFollower
-from radius.agent.redecision_alarms import update_redecision_alarms
-from radius.agent.rotation_alarms import update_rotation_alarms
+from radius.agent.rotation_alarms import (
+    EndpointBacklog,
+    update_exemption_alarms,
+    update_redecision_alarms,
+    update_rotation_alarms,
+)
 from radius.agent.status import release_cell, report_status, status_document, write_status
 from radius.agent.tls_material import TlsMaterialStore
 from radius.agent.tls_session_store import TlsSessionStore

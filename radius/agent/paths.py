@@ -1,10 +1,14 @@
 """Files and directories of a cell."""
 
 import hashlib
+import json
 import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+
+from nac.kit.ids import CellId
+from radius.agent.small_files import write_small_file
 
 
 @dataclass(frozen=True)
@@ -121,3 +125,15 @@ class CellPaths:
         found = self.sessions.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
             raise PermissionError(f"{self.sessions} belongs to another user or is a link. Remove it.")
+
+
+def read_identity(paths: CellPaths) -> CellId | None:
+    try:
+        return CellId(int(json.loads(paths.identity.read_text())["cell_id"]))
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def write_identity(paths: CellPaths, cell_id: CellId) -> None:
+    if read_identity(paths) != cell_id:
+        write_small_file(paths.identity, json.dumps({"cell_id": cell_id}).encode())

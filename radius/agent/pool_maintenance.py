@@ -15,9 +15,8 @@ from nac.kit.db import CellScope, session_scope
 from nac.kit.errors import AdmitError
 from nac.kit.ids import CellId
 from radius.agent import pool_leases
-from radius.agent.alarms import Alarms
+from radius.agent.alarms import Alarms, driver_connection, first_error_line
 from radius.agent.claims_directory import ClaimsDirectory
-from radius.agent.database_driver import driver_connection, first_error_line
 
 STEP_SECONDS = 1.0
 # Interval while no pool exists.

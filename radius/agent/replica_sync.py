@@ -27,8 +27,7 @@ from nac.kit.clock import epoch_microseconds, epoch_seconds
 from nac.kit.db import CellScope, connect, session_scope
 from nac.kit.errors import AdmitError, NotFound
 from nac.kit.ids import CellId
-from radius.agent.alarms import Alarms
-from radius.agent.database_driver import driver_connection, first_error_line
+from radius.agent.alarms import Alarms, driver_connection, first_error_line
 from radius.agent.replica_loader import ReplicaLoader, TenantKey
 from radius.agent.replica_pools import ClaimsFileLookup, no_claims_file
 from radius.agent.session_counts import SESSION_NOUN as SESSION

@@ -1,19 +1,23 @@
-"""Alarms about NASes that still use the old secret, from a day before its end."""
+"""Alarms about tenants of a cell: secrets still in use, failing re-decisions, unneeded exemptions, waiting changes."""
 
 import shlex
+import time
+from collections.abc import Callable, Collection
 from datetime import timedelta
+from itertools import groupby
 
 from sqlalchemy import Engine, case, func, or_, select
 
 from nac.kit.clock import utc_now
 from nac.kit.db import CellScope, session_scope
 from nac.kit.ids import CellId
-from nac.models import Nas, SecretRotation, SecretSighting, Tenant
+from nac.models import EndpointWork, Nas, NasSignature, RedecisionFailure, SecretRotation, SecretSighting, Slot, Tenant
+from nac.tenancy.nases.signatures import SAFE_AFTER, is_safe_to_enforce
 from radius.agent.alarms import Alarms
 
 # Or half of the window, if shorter.
 NOTICE_PERIOD = timedelta(days=1)
-_CODE = "secret-rotation-ends:"
+_ROTATION_CODE = "secret-rotation-ends:"
 
 
 def update_rotation_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
@@ -36,16 +40,16 @@ def update_rotation_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> N
     )
     with session_scope(CellScope(cell_id), engine=engine) as session:
         rows = session.execute(query).all()
-    told = set()
+    raised = set()
     for rotation_id, slug, nas, number, ends_at, at_end, began, count in rows:
         is_over = ends_at <= now
         is_near = ends_at - now <= min(NOTICE_PERIOD, (ends_at - began) / 2)
         if not (is_near and count) and not (is_over and at_end == "wait"):
             continue
-        code = f"{_CODE}{rotation_id}"
+        code = f"{_ROTATION_CODE}{rotation_id}"
         whose = f"NAS {nas} of tenant {slug}" if nas else f"tenant {slug}"
         named = f"-t {slug}" + (f" --nas {shlex.quote(nas)}" if nas else "")
-        told.add(code)
+        raised.add(code)
         ends = "was due to end at" if is_over else "ends at"
         alarms.tell_of_row(
             code,
@@ -54,6 +58,109 @@ def update_rotation_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> N
             f"reveal {named}), then run: ./admit secret-rotation finish {named}",
             tenant=number,
         )
+    _clear_others(alarms, _ROTATION_CODE, raised)
+
+
+# Ignore single failures: the worker retries after a second.
+MIN_FAILURES = 3
+_REDECISION_CODE = "redecision-fails:"
+
+
+def update_redecision_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
+    """Raise and clear the alarms. Raises AdmitError if the database does not respond."""
+    failing = (
+        select(Tenant.slug, Tenant.number, RedecisionFailure.since, RedecisionFailure.detail)
+        .join(Tenant, Tenant.id == RedecisionFailure.tenant_id)
+        .where(RedecisionFailure.times >= MIN_FAILURES)
+        .order_by(Tenant.slug)
+    )
+    with session_scope(CellScope(cell_id), engine=engine) as session:
+        rows = session.execute(failing).all()
+    raised = {f"{_REDECISION_CODE}{slug}" for slug, _, _, _ in rows}
+    _clear_others(alarms, _REDECISION_CODE, raised)
+    for slug, number, since, detail in rows:
+        alarms.tell_of_row(
+            f"{_REDECISION_CODE}{slug}",
+            f"Re-decisions of tenant {slug} fail since {since:%Y-%m-%d %H:%M} UTC: {detail} Changes, such as of a "
+            "policy, reach live sessions only when they authenticate again. See: ./admit logs worker",
+            tenant=number,
+        )
+
+
+_EXEMPTION_CODE = "exemption-unneeded:"
+_MAX_NAMED = 3
+
+
+def update_exemption_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
+    """Raise and clear the alarms. Raises AdmitError if the database does not respond."""
+    query = (
+        select(Tenant.slug, Tenant.number, Nas.name)
+        .join(Slot, Slot.tenant_id == Tenant.id)
+        .join(Nas, Nas.tenant_id == Tenant.id)
+        .join(NasSignature, NasSignature.nas_id == Nas.id)
+        .where(Slot.cell_id == cell_id, Nas.require_message_authenticator.is_(False), is_safe_to_enforce())
+        .order_by(Tenant.slug, Nas.name)
+    )
+    with session_scope(CellScope(cell_id), engine=engine) as session:
+        rows = session.execute(query).all()
+    raised = set()
+    for (slug, number), group in groupby(rows, key=lambda row: (row.slug, row.number)):
+        names = [row.name for row in group]
+        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+        code = f"{_EXEMPTION_CODE}{slug}"
+        raised.add(code)
+        alarms.tell_of_row(
+            code,
+            f"{', '.join(names[:_MAX_NAMED])}{more} of tenant {slug} no longer need their exemption: they have sent a "
+            f"Message-Authenticator with every request for {SAFE_AFTER.days} days. Turn the exemption off: ./admit "
+            f"nas set NAS -t {slug} --with-message-authenticator (all NASes: ./admit nas list -t {slug})",
+            tenant=number,
+        )
+    _clear_others(alarms, _EXEMPTION_CODE, raised)
+
+
+# The worker looks every second. A large import or a new rule takes longer, but its oldest change progresses.
+ALARM_AFTER_SECONDS = 60.0
+# Limit of counting; such a backlog takes long even if it shrinks.
+MAX_COUNTED = 100_000
+_ALARM = "endpoints-waiting"
+
+
+class EndpointBacklog:
+    def __init__(
+        self, engine: Engine, cell_id: CellId, alarms: Alarms, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        # Waiting changes of this cell's tenants.
+        self.count = 0
+        self._engine = engine
+        self._cell_id = cell_id
+        self._alarms = alarms
+        self._clock = clock
+        self._oldest: int | None = None
+        self._since = 0.0
+
+    def look(self) -> None:
+        """Raise or clear the alarm. Raises AdmitError if the database does not respond."""
+        some = select(EndpointWork.id).order_by(EndpointWork.id).limit(MAX_COUNTED).subquery()
+        with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+            oldest, self.count = session.execute(select(func.min(some.c.id), func.count())).one()
+        if oldest != self._oldest:
+            self._oldest, self._since = oldest, self._clock()
+        waits = self._clock() - self._since if oldest is not None else 0.0
+        if waits < ALARM_AFTER_SECONDS and self.count < MAX_COUNTED:
+            self._alarms.clear(_ALARM)
+            return
+        many = "or more " if self.count == MAX_COUNTED else ""
+        self._alarms.tell(
+            _ALARM,
+            f"Changes of devices are not processed: {self.count} {many}changes wait, "
+            f"the first for {waits:.0f} s. Groups by rule, vendors and profiles are out of date. "
+            "See: ./admit logs worker",
+        )
+
+
+def _clear_others(alarms: Alarms, prefix: str, raised: Collection[str]) -> None:
+    """Clear alarms whose code begins with `prefix`, except the raised ones."""
     for alarm in alarms.standing():
-        if alarm.code.startswith(_CODE) and alarm.code not in told:
+        if alarm.code.startswith(prefix) and alarm.code not in raised:
             alarms.clear(alarm.code)

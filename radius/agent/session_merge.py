@@ -3,16 +3,19 @@
 Only the shipper of a cell writes the sessions of its tenants, so it may write what it has read.
 """
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 
 from radius.agent.copy_format import copy_rows
 from radius.agent.nas_restarts import NO_SITE
 from radius.agent.session_batch import CLOCK_TOLERANCE_SECONDS, SAME_START_SECONDS, SessionBatch, SessionKey
-from radius.agent.session_ends import SessionIdentity
-from radius.agent.session_refusals import StartedSession
-from radius.agent.session_successors import SUPERSEDED, end_superseded_sessions
+from radius.agent.session_ends import SessionIdentity, end_statement
+
+# Tenant, MAC address and Class.
+StartedSession = tuple[str, str, str]
 
 SESSION_UPDATES_TABLE = """
 CREATE TEMPORARY TABLE shipped_stays (
@@ -268,3 +271,79 @@ def merge_sessions(cursor: psycopg.Cursor, batch: SessionBatch) -> MergeResult:
         if not waiting:
             return MergeResult(begun, end_superseded_sessions(cursor, doubtful))
         cursor.execute("DELETE FROM shipped_stays WHERE number <> ALL (%s)", (waiting,))
+
+
+_END_REFUSED = "SELECT end_refused_sessions(%s::uuid[], %s::macaddr[], %s::text[])"
+
+
+def end_refused_sessions(cursor: psycopg.Cursor, begun: Sequence[StartedSession]) -> None:
+    """End sessions whose device was blocked or whose certificate was revoked before they began.
+
+    At that time there was no session to end. Runs in the transaction that stores them, so exactly once.
+    """
+    if begun:
+        cursor.execute(_END_REFUSED, tuple(map(list, zip(*begun, strict=True))))
+
+
+SUPERSEDED = "superseded"
+# NASes at two sites may identify themselves equally.
+_END_SUPERSEDED = end_statement(
+    """
+    SELECT known.place, known.updated_at AS ended_at, '' AS cause, '{:superseded}'::text[] AS flag,
+        known.settled_seconds, known.settled_input, known.settled_output
+    FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[]) AS begun (tenant_id, nas_key, session_id, mac_key)
+    CROSS JOIN LATERAL (
+        SELECT s.ctid AS place, s.updated_at, s.settled_seconds, s.settled_input, s.settled_output
+        FROM sessions s
+        WHERE s.tenant_id = begun.tenant_id AND s.nas_key = begun.nas_key AND s.session_id = begun.session_id
+            AND s.mac_key = begun.mac_key AND s.stopped_at IS NULL
+            AND EXISTS (
+                SELECT FROM sessions n
+                WHERE n.tenant_id = s.tenant_id AND n.nas_key = s.nas_key AND n.session_id = s.session_id
+                    AND n.mac_key = s.mac_key AND n.started_at > s.started_at
+                    AND n.started_at >= s.updated_at - interval '2 seconds'
+                    AND (n.site_id = s.site_id OR n.site_id IS NULL OR s.site_id IS NULL)
+            -- Its turn to be ended has not come yet (nas_restarts.py).
+            ) AND NOT EXISTS (
+                SELECT FROM nas_restarts r
+                WHERE r.tenant_id = s.tenant_id AND r.nas_key = s.nas_key AND r.ended_session IS NOT NULL
+                    AND (r.site_id = s.site_id OR r.site_id = :nowhere OR s.site_id IS NULL)
+                    AND s.started_at < r.restarted_at AND s.updated_at <= r.restarted_at + interval '2 seconds'
+            )
+        -- Not to be joined in another order.
+        OFFSET 0
+    ) known
+    """.replace(":superseded", SUPERSEDED).replace(":nowhere", NO_SITE)
+)
+
+
+def end_superseded_sessions(cursor: psycopg.Cursor, keys: Collection[SessionKey]) -> list[SessionIdentity]:
+    """End sessions of these keys whose NAS began another one of the same device with the same id: the Stop was lost.
+
+    Mostly the NAS restarted without a report. The order of records does not matter: a report after the start of the
+    other session shows that both continue, and makes an ended one live again.
+
+    Skips sessions without an Acct-Session-Id, because several may have none.
+    """
+    if not keys:
+        return []
+    return cursor.execute(_END_SUPERSEDED.encode(), tuple(map(list, zip(*keys, strict=True)))).fetchall()
+
+
+_SECOND = 1_000_000
+_RECALL = "SELECT recall_sessions(%s::uuid[], %s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::timestamptz[])"
+
+
+def recall_sessions(cursor: psycopg.Cursor, batch: SessionBatch) -> None:
+    """Move sessions that a batch may update back from the history. Session maintenance moves them away again.
+
+    Only quarantined records need it: the shipper itself works by the time of the journal.
+    """
+    near = timedelta(seconds=SAME_START_SECONDS)
+    updates = []
+    for key, stay in batch.keyed_updates():
+        began = datetime.fromtimestamp(stay.started_at / _SECOND, UTC)
+        earliest = "-infinity" if stay.start_unknown else (began - near).isoformat()
+        updates.append((*key, earliest, (began + near).isoformat()))
+    if updates:
+        cursor.execute(_RECALL, tuple(map(list, zip(*updates, strict=True))))

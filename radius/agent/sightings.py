@@ -17,8 +17,8 @@ from nac.cellformat.packet_values import Pairs, get_values
 from nac.inventory.endpoints.enrichment_queue import MAX_WAITING
 from nac.inventory.profiling.evidence import Evidence, filter_evidence_pairs, read_evidence
 from nac.kit.mac import called_station_ssid
-from radius.agent.accounting_parser import ParsedAccounting
-from radius.agent.copy_format import copy_line
+from radius.agent.accounting_parser import ParsedAccounting, shorten_key
+from radius.agent.copy_format import copy_line, copy_rows, host_address
 
 QUIET_MICROSECONDS = 60_000_000
 # Frequent Interim-Updates add nothing: sessions show who is present.
@@ -243,3 +243,123 @@ def _sighting_line(seen: Sighting) -> str:
         seen.identity,
         "" if seen.permitted is None else "t" if seen.permitted else "f",
     )
+
+
+class SignatureSightings:
+    """Whether exempt NASes send Message-Authenticator: one row for each, written once a minute."""
+
+    def __init__(self) -> None:
+        # By tenant and source address, in epoch microseconds: the last unsigned request, the first signed one after
+        # it, and the last signed one. 0 for none.
+        self._seen: dict[tuple[str, str], tuple[int, int, int]] = {}
+
+    def add(self, record: AuthRecord) -> None:
+        if not record.signature:
+            return
+        which, source = record.signature
+        key = record.tenant_id, source
+        unsigned, since, signed = self._seen.get(key, (0, 0, 0))
+        if which == "unsigned":
+            unsigned = max(unsigned, record.at)
+        else:
+            signed = max(signed, record.at)
+            since = min(since or record.at, record.at)
+        self._seen[key] = unsigned, since if since > unsigned else 0, signed
+
+    def write(self, cursor: psycopg.Cursor) -> None:
+        lines = (
+            copy_line(tenant, host_address(source), *(str(at) if at else "" for at in times))
+            for (tenant, source), times in self._seen.items()
+        )
+        if copy_rows(cursor, _COPY_SIGNATURES, lines):
+            cursor.execute(_MERGE_SIGNATURES)
+
+
+SIGNATURES_TABLE = """
+CREATE TEMPORARY TABLE shipped_signatures (
+    tenant_id uuid, source inet, unsigned_at bigint, signs_since bigint, signed_at bigint
+) ON COMMIT DELETE ROWS
+"""
+_COPY_SIGNATURES = "COPY shipped_signatures FROM STDIN (NULL '')"
+# Written once a minute and at each change. A late batch (radius/agent/replay.py) may make `signs_since` later than it
+# was, never earlier.
+_MERGE_SIGNATURES = """
+INSERT INTO nas_signatures AS known (nas_id, tenant_id, last_unsigned_at, signs_since, last_signed_at)
+SELECT n.id, n.tenant_id, to_timestamp(s.unsigned_at / 1e6), to_timestamp(s.signs_since / 1e6),
+    to_timestamp(s.signed_at / 1e6)
+FROM shipped_signatures s JOIN nases n ON n.tenant_id = s.tenant_id AND n.address = s.source
+WHERE NOT n.require_message_authenticator
+ORDER BY n.id
+ON CONFLICT (nas_id) DO UPDATE SET
+    last_unsigned_at = greatest(known.last_unsigned_at, excluded.last_unsigned_at),
+    last_signed_at = greatest(known.last_signed_at, excluded.last_signed_at),
+    signs_since = (
+        SELECT min(t.at) FROM (VALUES (known.signs_since), (excluded.signs_since)) t (at)
+        WHERE t.at > coalesce(greatest(known.last_unsigned_at, excluded.last_unsigned_at), '-infinity')
+    )
+WHERE excluded.last_unsigned_at
+        >= coalesce(known.signs_since, known.last_unsigned_at + interval '1 minute', '-infinity')
+    OR excluded.last_signed_at >= known.last_signed_at + interval '1 minute'
+    OR (known.signs_since IS NULL AND excluded.signs_since > coalesce(known.last_unsigned_at, '-infinity'))
+"""
+
+
+# Limit of NASes for a rotation: invented names must not fill the table.
+MAX_NASES = 20_000
+
+# Rotation, NAS and secret ("old" or "new").
+SecretSightingKey = tuple[str, str, str]
+
+
+class SecretSightings:
+    """Which secret a NAS used during a rotation: one row for each NAS, written at most once a batch."""
+
+    def __init__(self) -> None:
+        # Time of the last request in epoch microseconds, with the NAS's tenant, id and source address.
+        self._seen: dict[SecretSightingKey, tuple[int, str, str, str]] = {}
+
+    def add(self, record: AuthRecord | AccountingRecord, identifier: str) -> None:
+        if not record.proof:
+            return
+        rotation, which, source = record.proof
+        nas_key = record.nas_id or shorten_key(f"{identifier}|{record.nas_address}")
+        key = (rotation, nas_key, which)
+        if key not in self._seen or self._seen[key][0] < record.at:
+            self._seen[key] = (record.at, record.tenant_id, record.nas_id, source)
+
+    def write(self, cursor: psycopg.Cursor) -> None:
+        lines = (
+            copy_line(rotation, nas_key, which, str(at), tenant, nas, host_address(source))
+            for (rotation, nas_key, which), (at, tenant, nas, source) in self._seen.items()
+        )
+        if copy_rows(cursor, _COPY_SECRETS, lines):
+            cursor.execute(_MERGE_SECRETS, {"most": MAX_NASES})
+
+
+def get_nas_identifier(record: AccountingRecord) -> str:
+    return next((value for name, value in record.attributes if name == "NAS-Identifier"), "")
+
+
+SECRETS_TABLE = """
+CREATE TEMPORARY TABLE shipped_secrets (
+    rotation_id uuid, nas_key text, which text, at bigint, tenant_id uuid, nas_id uuid, source inet
+) ON COMMIT DELETE ROWS
+"""
+_COPY_SECRETS = "COPY shipped_secrets FROM STDIN (NULL '')"
+# Ordered by key, so that the two streams do not deadlock.
+_MERGE_SECRETS = """
+INSERT INTO secret_sightings AS known (rotation_id, nas_key, tenant_id, nas_id, source, old_at, new_at, new_since)
+SELECT s.rotation_id, s.nas_key, r.tenant_id, (array_agg(s.nas_id ORDER BY s.at DESC))[1],
+    (array_agg(s.source ORDER BY s.at DESC))[1],
+    to_timestamp(max(s.at) FILTER (WHERE s.which = 'old')::float8 / 1e6),
+    to_timestamp(max(s.at) FILTER (WHERE s.which = 'new')::float8 / 1e6),
+    to_timestamp(min(s.at) FILTER (WHERE s.which = 'new')::float8 / 1e6)
+FROM shipped_secrets s JOIN secret_rotations r ON r.id = s.rotation_id AND r.tenant_id = s.tenant_id
+WHERE (SELECT count(*) FROM secret_sightings o WHERE o.rotation_id = s.rotation_id) < %(most)s
+GROUP BY s.rotation_id, s.nas_key, r.tenant_id
+ORDER BY s.rotation_id, s.nas_key
+ON CONFLICT (rotation_id, nas_key) DO UPDATE SET
+    nas_id = excluded.nas_id, source = excluded.source,
+    old_at = greatest(known.old_at, excluded.old_at), new_at = greatest(known.new_at, excluded.new_at),
+    new_since = least(known.new_since, excluded.new_since)
+"""

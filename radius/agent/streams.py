@@ -20,13 +20,9 @@ from radius.agent import (
     nas_restarts,
     pool_leases,
     pool_sessions,
-    secret_sightings,
     session_counts,
     session_merge,
-    session_recall,
-    session_refusals,
     sightings,
-    signature_sightings,
 )
 from radius.agent.accounting_parser import ParsedAccounting, accounting_line, accounting_record, parse_accounting
 from radius.agent.conversations import OpenConversations
@@ -34,13 +30,19 @@ from radius.agent.copy_format import copy_rows
 from radius.agent.external_certificates import ExternalCertificates
 from radius.agent.hits import HitCounts
 from radius.agent.live_feed import EventFactory, LiveBatch, LiveFeed
-from radius.agent.secret_sightings import SecretSightings, get_nas_identifier
 from radius.agent.session_batch import SessionBatch
 from radius.agent.session_counts import count_keys
 from radius.agent.session_ends import SessionIdentity
 from radius.agent.session_maintenance import SessionMaintenance
-from radius.agent.sightings import ACCOUNTING_QUIET_MICROSECONDS, QUIET_MICROSECONDS, RecentSightings, SightingBatch
-from radius.agent.signature_sightings import SignatureSightings
+from radius.agent.sightings import (
+    ACCOUNTING_QUIET_MICROSECONDS,
+    QUIET_MICROSECONDS,
+    RecentSightings,
+    SecretSightings,
+    SightingBatch,
+    SignatureSightings,
+    get_nas_identifier,
+)
 
 _decode = msgspec.msgpack.Decoder(AnyRecord).decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -105,8 +107,8 @@ class AuthStream(_LiveStream):
         sightings.SIGHTINGS_TABLE,
         sightings.EVIDENCE_TABLE,
         hits.HITS_TABLE,
-        secret_sightings.SECRETS_TABLE,
-        signature_sightings.SIGNATURES_TABLE,
+        sightings.SECRETS_TABLE,
+        sightings.SIGNATURES_TABLE,
     )
 
     def __init__(self, live: LiveFeed | None = None) -> None:
@@ -225,7 +227,7 @@ class AccountingStream(_LiveStream):
         nas_restarts.RESTARTS_TABLE,
         sightings.SIGHTINGS_TABLE,
         sightings.EVIDENCE_TABLE,
-        secret_sightings.SECRETS_TABLE,
+        sightings.SECRETS_TABLE,
     )
 
     def __init__(
@@ -315,7 +317,7 @@ class AccountingBatch:
             self.keeping = self.keeping.heard(now)
 
     def recall(self, cursor: psycopg.Cursor) -> None:
-        session_recall.recall_sessions(cursor, self._sessions)
+        session_merge.recall_sessions(cursor, self._sessions)
 
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None:
         if copy_rows(
@@ -327,7 +329,7 @@ class AccountingBatch:
         if nas_restarts.record_restarts(cursor, self._sessions):
             self.keeping = replace(self.keeping, ending=True)
         merged = session_merge.merge_sessions(cursor, self._sessions)
-        session_refusals.end_refused_sessions(cursor, merged.begun)
+        session_merge.end_refused_sessions(cursor, merged.begun)
         pool_sessions.reclaim_addresses(cursor, cell_id, self._sessions.list_ongoing(), now=self._now)
         write_sightings(cursor, self.sightings)
         self._secrets.write(cursor)

@@ -8,9 +8,8 @@ from nac.pools.claims import ClaimsFile
 from nac.pools.service import PoolOptions, create_pool
 from radius.agent import pool_leases, pool_sessions
 from radius.agent.accounting_parser import parse_accounting
-from radius.agent.alarms import Alarms
+from radius.agent.alarms import Alarms, driver_connection
 from radius.agent.claims_directory import ClaimsDirectory
-from radius.agent.database_driver import driver_connection
 from radius.agent.pool_maintenance import PoolMaintenance
 from radius.module.open_pool import OpenPool
 from tests.agent.journal_records import accounting

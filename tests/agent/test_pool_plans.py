@@ -8,7 +8,7 @@ import pytest
 from nac.kit.clock import epoch_microseconds
 from nac.kit.db import CellScope, session_scope
 from radius.agent import pool_leases, pool_sessions
-from radius.agent.database_driver import driver_connection
+from radius.agent.alarms import driver_connection
 from radius.agent.pool_leases import to_datetime, use_ordered_index
 from tests.agent.pool_cell import POOL
 

@@ -12,8 +12,7 @@ from nac.kit.clock import utc_now
 from nac.kit.ids import CellId
 from nac.kit.secrets import MasterKeyFile, Sealer
 from nac.kit.settings import Settings, load_settings
-from radius.agent.cell_identity import write_identity
-from radius.agent.paths import CellPaths
+from radius.agent.paths import CellPaths, write_identity
 from tests.factories.tenancy import make_cell
 from tests.postgres import Database
 

@@ -16,7 +16,7 @@ from nac.pools.service import (
     update_pool,
 )
 from radius.agent import pool_leases
-from radius.agent.database_driver import driver_connection
+from radius.agent.alarms import driver_connection
 from tests.factories.tenancy import ACTOR, make_cell, make_platform, make_tenant
 from tests.row_snapshots import snapshotted
 
