@@ -11,7 +11,7 @@ from cli.files import make_folder
 from cli.layout import Layout
 from nac.kit.db.server_settings import compute_server_settings
 from nac.kit.private_files import write_private
-from radius.agent.memory import available_bytes
+from radius.agent.radiusd.memory import available_bytes
 
 BINARIES = Path("/usr/lib/postgresql/15/bin")
 SUPERUSER = "postgres"

@@ -11,11 +11,11 @@ from nac.kit.errors import Unavailable
 from nac.kit.ids import CellId
 from nac.kit.secrets import Sealer
 from nac.kit.settings import Settings
-from radius.agent import radiusd_process
-from radius.agent.configuration_source import ConfigurationSource, SlotRow
-from radius.agent.generation import Generations
 from radius.agent.paths import CellPaths, read_identity
-from radius.agent.probe import is_serving
+from radius.agent.radiusd import process
+from radius.agent.radiusd.configuration_source import ConfigurationSource, SlotRow
+from radius.agent.radiusd.generation import Generations
+from radius.agent.radiusd.probe import is_serving
 
 _POLL_SECONDS = 0.2
 _ANSWER_SECONDS = 1.0
@@ -52,7 +52,7 @@ def wait_until_in_force(settings: Settings, sealer: Sealer, *, cell_id: CellId, 
 
 
 def _is_in_force(paths: CellPaths, generations: Generations, slots: Sequence[SlotRow]) -> bool:
-    running = radiusd_process.load_running(paths.running)
+    running = process.load_running(paths.running)
     generation = Generations.read(running.config_directory) if running else None
     if generation is None or not generations.is_in_force(generation.facts, slots):
         return False

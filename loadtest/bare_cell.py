@@ -35,11 +35,11 @@ from nac.cellformat.replica.records import (
 from nac.cellformat.replica.store import ReplicaWriter, WriteBatch
 from nac.kit.settings import load_settings
 from pki.signatures import public_key_der
-from radius.agent import radiusd_process
-from radius.agent.configuration_source import SlotRow
-from radius.agent.generation import Generations
 from radius.agent.paths import CellPaths
-from radius.agent.tls_material import ServerCertificate, TenantMaterial, TlsMaterialStore
+from radius.agent.radiusd import process
+from radius.agent.radiusd.configuration_source import SlotRow
+from radius.agent.radiusd.generation import Generations
+from radius.agent.radiusd.tls_material import ServerCertificate, TenantMaterial, TlsMaterialStore
 
 NAME = "cell alone"
 _CLIENTS_PER_TENANT = 4
@@ -88,7 +88,7 @@ class BareCell:
         serials = {number: authority.server_serial for number, authority in enumerate(self._authorities)}
         generation = self._generations.make(self._slots, serials, status_port=self._status_port)
         start = perf_counter()
-        self._running = radiusd_process.start(generation.directory, self._paths.radiusd_log)
+        self._running = process.start(generation.directory, self._paths.radiusd_log)
         try:
             self._wait(start)
         except BenchError:
@@ -98,7 +98,7 @@ class BareCell:
         return self
 
     def __exit__(self, *_: object) -> None:
-        radiusd_process.stop(self._running)
+        process.stop(self._running)
         shutil.rmtree(self._paths.sessions, ignore_errors=True)
 
     @property
@@ -130,7 +130,7 @@ class BareCell:
         with RadiusClient(timeout_seconds=0.05, tries=1) as client:
             for number in range(len(self._slots)):
                 while not _is_answering(client, self._target(number)):
-                    if perf_counter() - start > _START_SECONDS or not radiusd_process.is_alive(self._running):
+                    if perf_counter() - start > _START_SECONDS or not process.is_alive(self._running):
                         log = self._paths.radiusd_log.read_text(errors="replace").splitlines()[-10:]
                         raise BenchError("the cell's radiusd does not respond\n" + "\n".join(log))
 

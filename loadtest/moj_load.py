@@ -22,7 +22,7 @@ from nac.models import Endpoint, Nas, Policy, PolicyVersion, Site
 from nac.policies.document_checks import require_dictionary
 from nac.tenancy.cells import service as cells
 from radius.agent.alarms import Alarms, driver_connection
-from radius.agent.replica_loader import ReplicaLoader, TenantKey
+from radius.agent.replica.loader import ReplicaLoader, TenantKey
 from radius.module.policies import CompiledPolicies
 
 _LIVE_SECONDS = 180

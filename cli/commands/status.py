@@ -16,7 +16,7 @@ from cli.programs import PROGRAM_NAMES
 from cli.supervisor import ProgramState, Supervisor
 from nac.kit.clock import epoch_microseconds
 from nac.kit.settings import Settings
-from radius.agent.probe import STATISTICS
+from radius.agent.radiusd.probe import STATISTICS
 
 _LINE = 100
 

@@ -21,7 +21,7 @@ from cli.demo.tools import (
     tls_supplicant,
 )
 from nac.kit.mac import display_mac
-from radius.agent.conversations import ABANDONED_AFTER_MICROSECONDS
+from radius.agent.shipping.conversations import ABANDONED_AFTER_MICROSECONDS
 
 # Seconds beyond the reject delay after which silence is certain.
 _SILENCE_SECONDS = 1

@@ -14,7 +14,7 @@ from loadtest.carrier.shipping import WORKS, run_turns, start_contenders
 from loadtest.micro.journal_records import RECORDS_PER_SESSION
 from loadtest.processes import BenchError
 from nac.kit.errors import AdmitError
-from radius.agent.streams import AccountingStream
+from radius.agent.shipping.streams import AccountingStream
 
 _LEVELS = "0,250k,500k,1M,2M,4M"
 

@@ -6,10 +6,10 @@ import msgspec
 
 from nac.cellformat.journal.records import AccountingRecord
 from radius.agent.accounting_parser import ParsedAccounting
-from radius.agent.live_feed import LiveBatch
-from radius.agent.session_maintenance import SessionMaintenance
-from radius.agent.sightings import SightingBatch
-from radius.agent.streams import AccountingBatch, AccountingStream, accounting_event
+from radius.agent.sessions.maintenance import SessionMaintenance
+from radius.agent.shipping.live_feed import LiveBatch
+from radius.agent.shipping.sightings import SightingBatch
+from radius.agent.shipping.streams import AccountingBatch, AccountingStream, accounting_event
 
 # all: as in Admit. chosen: attributes without a column. none: only columns. no log: only sessions and usage.
 LogDetail = Literal["all", "chosen", "none", "no log"]

@@ -17,7 +17,7 @@ from nac.kit.db import TenantScope, make_engine, session_scope
 from nac.kit.db.server_settings import compute_server_settings
 from nac.kit.ids import TenantId
 from nac.sessions import service as sessions
-from radius.agent.memory import available_bytes
+from radius.agent.radiusd.memory import available_bytes
 from tests.postgres import Cluster
 
 KINDS = ("user", "mac", "nas", "address")

@@ -26,9 +26,9 @@ from nac.cellformat.journal.segment import JournalWriter
 from nac.kit.clock import epoch_microseconds
 from nac.kit.db.server_settings import compute_server_settings
 from radius.agent.alarms import Alarms
-from radius.agent.journal_shipper import Shipper, shipping_engine
-from radius.agent.memory import available_bytes
-from radius.agent.streams import AccountingStream
+from radius.agent.radiusd.memory import available_bytes
+from radius.agent.shipping.shipper import Shipper, shipping_engine
+from radius.agent.shipping.streams import AccountingStream
 from tests.postgres import Cluster, Database
 
 # New sessions that begin, report three times and end; or reports of existing sessions.

@@ -28,7 +28,7 @@ from nac.kit.secrets import RawKey, Sealer
 from nac.logs.feeds import service
 from nac.logs.feeds.delivery import DeliveryContext, deliver_feed
 from nac.logs.feeds.settings import AnyFeedSettings, SyslogSettings, WebhookSettings
-from radius.agent.streams import AuthStream
+from radius.agent.shipping.streams import AuthStream
 from tests.feeds.certificates import Pair, self_signed, server_context
 from tests.postgres import Cluster, Database
 

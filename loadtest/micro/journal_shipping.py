@@ -25,9 +25,9 @@ from nac.cellformat.journal.segment import JournalWriter
 from nac.kit.ids import CellId
 from nac.logs.events.live_stream import connect_redis, interest_key
 from radius.agent.alarms import Alarms
-from radius.agent.journal_shipper import Shipper, shipping_engine
-from radius.agent.live_feed import LiveFeed
-from radius.agent.streams import AccountingStream, AuthStream, Stream
+from radius.agent.shipping.live_feed import LiveFeed
+from radius.agent.shipping.shipper import Shipper, shipping_engine
+from radius.agent.shipping.streams import AccountingStream, AuthStream, Stream
 from tests.postgres import Cluster, Database
 from tests.redis_server import RedisServer
 

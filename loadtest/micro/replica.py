@@ -13,7 +13,7 @@ from loadtest.micro.journal_shipping import make_cell
 from nac.cellformat.replica.store import ReplicaReader, ReplicaWriter
 from nac.kit.db import make_engine
 from radius.agent.alarms import Alarms
-from radius.agent.replica_sync import ReplicaSync
+from radius.agent.replica.sync import ReplicaSync
 from tests.postgres import Cluster
 
 _ENDPOINTS = """

@@ -12,7 +12,7 @@ from loadtest import processes
 from loadtest.peers.freeradius import RADDB
 from loadtest.processes import BenchError
 from nac.kit.db.server_settings import compute_server_settings
-from radius.agent.memory import available_bytes
+from radius.agent.radiusd.memory import available_bytes
 
 # As Admit's own cluster is set; fsync and synchronous_commit are on by default, here and there.
 SCHEMA = RADDB / "mods-config/sql/main/postgresql/schema.sql"

@@ -1,7 +1,7 @@
 """Pages of sessions: live ones first, then ended ones, the latest end first.
 
 Sessions are in three places: `sessions` has live and recently ended ones, some only presumed ended
-(radius/agent/session_maintenance.py); `session_history` has the rest. Each is queried by index for its own page, and
+(radius/agent/sessions/maintenance.py); `session_history` has the rest. Each is queried by index for its own page, and
 the pages are merged.
 """
 

@@ -13,9 +13,9 @@ from nac.kit.errors import AdmitError
 from nac.kit.secrets import SecretsError
 from nac.kit.settings import SettingsError, load_settings
 from radius.agent.cell import CellAgent, CellCannotServe
-from radius.agent.generation import PortTaken
-from radius.agent.radiusd_configuration import RenderError
-from radius.agent.radiusd_process import RadiusdError
+from radius.agent.radiusd.configuration import RenderError
+from radius.agent.radiusd.generation import PortTaken
+from radius.agent.radiusd.process import RadiusdError
 
 REQUIRED_SETTINGS = ("DATABASE_CELL_URL", "MASTER_KEY_FILE")
 

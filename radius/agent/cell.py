@@ -21,27 +21,27 @@ from nac.kit.ids import CellId, TenantId
 from nac.kit.secrets import MasterKeyFile, Sealer, SecretsError
 from nac.kit.settings import Settings
 from nac.tenancy.cells import service as cells
-from radius.agent import radiusd_process
 from radius.agent.alarms import Alarms
-from radius.agent.claims_directory import ClaimsDirectory
-from radius.agent.coa_queue import CoaQueue
-from radius.agent.coa_sender import CoaSender
-from radius.agent.configuration_source import ConfigurationSource
-from radius.agent.generation import Generation, Generations
+from radius.agent.coa.queue import CoaQueue
+from radius.agent.coa.sender import CoaSender
 from radius.agent.handover import HandoverShipper
-from radius.agent.hang_watch import run_watchdog
-from radius.agent.journal_shipper import Shipper, shipping_engine
-from radius.agent.live_feed import LiveFeed
-from radius.agent.live_notes import LiveNotes
 from radius.agent.maintenance import CellMaintenance
 from radius.agent.paths import CellPaths, read_identity, write_identity
-from radius.agent.pool_maintenance import PoolMaintenance
-from radius.agent.radiusd import Radiusd
-from radius.agent.radiusd_configuration import RenderError
-from radius.agent.replica_sync import ReplicaSync, open_replica
-from radius.agent.streams import AccountingStream, AuthStream, Stream
-from radius.agent.tls_material import TlsMaterialStore
-from radius.agent.verifier_process import VerifierProcess
+from radius.agent.pools.claims_directory import ClaimsDirectory
+from radius.agent.pools.maintenance import PoolMaintenance
+from radius.agent.radiusd import process
+from radius.agent.radiusd.configuration import RenderError
+from radius.agent.radiusd.configuration_source import ConfigurationSource
+from radius.agent.radiusd.generation import Generation, Generations
+from radius.agent.radiusd.hang_watch import run_watchdog
+from radius.agent.radiusd.replacement import Radiusd
+from radius.agent.radiusd.tls_material import TlsMaterialStore
+from radius.agent.radiusd.verifier_process import VerifierProcess
+from radius.agent.replica.sync import ReplicaSync, open_replica
+from radius.agent.shipping.live_feed import LiveFeed
+from radius.agent.shipping.live_notes import LiveNotes
+from radius.agent.shipping.shipper import Shipper, shipping_engine
+from radius.agent.shipping.streams import AccountingStream, AuthStream, Stream
 
 log = logging.getLogger(__name__)
 
@@ -170,7 +170,7 @@ class CellAgent:
                 session,
                 cell_id=cell_id,
                 content=to_json(self._dictionary()),
-                server_version=radiusd_process.installed_version(),
+                server_version=process.installed_version(),
             )
         write_identity(self._paths, cell_id)
         return cell_id
@@ -249,7 +249,7 @@ class CellAgent:
             generation = self._generations.create_checked(
                 directory.slots(count=count), self._serials, status_port=self._settings.cell_ports.stop
             )
-        except (RenderError, radiusd_process.RadiusdError, OSError) as exc:
+        except (RenderError, process.RadiusdError, OSError) as exc:
             if self._generations.newest() is None:
                 raise
             log.exception("the new configuration fails; starting the previous one")
@@ -377,7 +377,7 @@ class CellAgent:
 
 
 def require_supported_version() -> None:
-    found = radiusd_process.installed_version()
+    found = process.installed_version()
     if found not in SUPPORTED_VERSIONS and not _is_newer_supported(found):
         raise CellCannotServe(
             f"FreeRADIUS {found} is not supported. Install {' or '.join(SUPPORTED_VERSIONS)} (or 3.2.11 and later) "

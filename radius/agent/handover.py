@@ -11,9 +11,9 @@ from nac.kit.db import CellScope, session_scope
 from nac.kit.errors import AdmitError
 from nac.kit.ids import CellId
 from radius.agent.alarms import Alarms, driver_connection, first_error_line
-from radius.agent.journal_shipper import shipping_engine
 from radius.agent.replay import replay
-from radius.agent.streams import AccountingStream, AuthStream, Stream
+from radius.agent.shipping.shipper import shipping_engine
+from radius.agent.shipping.streams import AccountingStream, AuthStream, Stream
 
 POLL_SECONDS = 2.0
 _WAITING_STREAMS = "SELECT DISTINCT stream FROM quarantined_records WHERE cell_id = %s AND handed_over"

@@ -17,35 +17,35 @@ from nac.cellformat.replica.files import ReplicaDamaged
 from nac.kit.errors import AdmitError, CellTaken
 from nac.kit.ids import CellId, SlotNumber
 from nac.kit.settings import Settings
-from radius.agent import radiusd_process
 from radius.agent.alarms import Alarms
-from radius.agent.certificate_reload import CertificateReload
-from radius.agent.configuration_source import ConfigurationSource, SlotRow
-from radius.agent.dropped_sources import (
+from radius.agent.paths import CellPaths
+from radius.agent.radiusd import process
+from radius.agent.radiusd.certificate_reload import CertificateReload
+from radius.agent.radiusd.configuration_source import ConfigurationSource, SlotRow
+from radius.agent.radiusd.dropped_sources import (
     UNFINISHED_LOGINS,
     UNSIGNED_REQUESTS,
     WRONG_SECRET,
     DroppedSources,
 )
-from radius.agent.generation import Generations
-from radius.agent.hang_watch import HangWatch
-from radius.agent.library_corrections import alarm_uncorrected_libraries
-from radius.agent.memory import limit_bytes
-from radius.agent.memory_watch import MemoryWatch
-from radius.agent.packet_limit import PacketLimitWatch
-from radius.agent.paths import CellPaths
-from radius.agent.probe import get_statistics
-from radius.agent.radiusd import Radiusd
-from radius.agent.radiusd_log import LogFollower
-from radius.agent.rotation_alarms import (
+from radius.agent.radiusd.generation import Generations
+from radius.agent.radiusd.hang_watch import HangWatch
+from radius.agent.radiusd.library_corrections import alarm_uncorrected_libraries
+from radius.agent.radiusd.log import LogFollower
+from radius.agent.radiusd.memory import limit_bytes
+from radius.agent.radiusd.memory_watch import MemoryWatch
+from radius.agent.radiusd.packet_limit import PacketLimitWatch
+from radius.agent.radiusd.probe import get_statistics
+from radius.agent.radiusd.replacement import Radiusd
+from radius.agent.radiusd.tls_material import TlsMaterialStore
+from radius.agent.radiusd.tls_session_store import TlsSessionStore
+from radius.agent.status import release_cell, report_status, status_document, write_status
+from radius.agent.tenant_alarms import (
     EndpointBacklog,
     update_exemption_alarms,
     update_redecision_alarms,
     update_rotation_alarms,
 )
-from radius.agent.status import release_cell, report_status, status_document, write_status
-from radius.agent.tls_material import TlsMaterialStore
-from radius.agent.tls_session_store import TlsSessionStore
 
 log = logging.getLogger(__name__)
 
@@ -319,7 +319,7 @@ class CellMaintenance:
 
     def _write_status(self) -> None:
         running, generation = self._radiusd.running, self._radiusd.generation
-        serving = running is not None and radiusd_process.is_alive(running)
+        serving = running is not None and process.is_alive(running)
         counters = Counter({f"radiusd_log_{name}": count for name, count in self._log_counts.items()})
         counters["endpoints_waiting"] = self._waiting.count
         counters["radiusd_restarts"] = self._radiusd.restarts

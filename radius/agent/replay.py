@@ -17,9 +17,9 @@ from nac.kit.errors import AdmitError
 from nac.kit.ids import CellId
 from nac.kit.settings import Settings, SettingsError, load_settings
 from radius.agent.alarms import driver_connection, first_error_line
-from radius.agent.journal_shipper import is_data_fault, list_cell_tenants, shipping_engine
 from radius.agent.paths import CellPaths, read_identity
-from radius.agent.streams import AccountingStream, AuthStream, Stream, StreamBatch
+from radius.agent.shipping.shipper import is_data_fault, list_cell_tenants, shipping_engine
+from radius.agent.shipping.streams import AccountingStream, AuthStream, Stream, StreamBatch
 
 BATCH_RECORDS = 500
 

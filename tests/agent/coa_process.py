@@ -7,8 +7,8 @@ from typing import Literal
 
 from nac.kit.db import make_engine
 from nac.kit.ids import CellId
-from radius.agent.coa_queue import CoaQueue
-from radius.agent.coa_sender import CoaSender
+from radius.agent.coa.queue import CoaQueue
+from radius.agent.coa.sender import CoaSender
 from tests.agent.nas_simulator import OpenSealer, make_sender
 
 

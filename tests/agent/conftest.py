@@ -16,12 +16,12 @@ from nac.cellformat.replica.store import ReplicaWriter
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.ids import CellId, TenantId
 from nac.kit.settings import load_settings
-from radius.agent import radiusd_process
 from radius.agent.alarms import Alarms
-from radius.agent.generation import Generations
 from radius.agent.paths import CellPaths
-from radius.agent.radiusd import Radiusd
-from radius.agent.replica_sync import ReplicaSync
+from radius.agent.radiusd import process
+from radius.agent.radiusd.generation import Generations
+from radius.agent.radiusd.replacement import Radiusd
+from radius.agent.replica.sync import ReplicaSync
 from tests.agent.journal_records import Clock, Journal
 from tests.agent.pool_cell import PoolCell
 from tests.factories.tenancy import Platform, make_platform, make_tenant
@@ -144,9 +144,7 @@ def adopted_radiusd(folder: Path, listen_address: str = "127.0.0.1") -> Iterator
         paths = CellPaths(settings.cell_dir)
         generations = Generations(settings, paths)
         directory = generations.newest().directory
-        radiusd_process.save_running(
-            paths.running, radiusd_process.RunningRadiusd(cell.pid, radiusd_process.start_ticks(cell.pid), directory)
-        )
+        process.save_running(paths.running, process.RunningRadiusd(cell.pid, process.start_ticks(cell.pid), directory))
         radiusd = Radiusd(paths, generations)
         assert radiusd.adopt()
         yield radiusd

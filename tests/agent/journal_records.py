@@ -5,8 +5,8 @@ from dataclasses import replace
 from nac.cellformat.journal.records import AccountingRecord, AuthRecord, CertificateSentRecord
 from nac.cellformat.journal.segment import JournalWriter
 from radius.agent.alarms import Alarms
-from radius.agent.journal_shipper import Shipper, shipping_engine
-from radius.agent.streams import AccountingStream, AuthStream
+from radius.agent.shipping.shipper import Shipper, shipping_engine
+from radius.agent.shipping.streams import AccountingStream, AuthStream
 
 SECOND = 1_000_000
 # Far from the current day's partition, so tests do not depend on the date. Rows go to the default partition.

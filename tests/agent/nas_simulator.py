@@ -11,9 +11,9 @@ from hashlib import md5
 
 from nac.kit.outbound.reach import DEFAULT_REACH
 from radius.agent.alarms import Alarms
-from radius.agent.coa_queue import CoaQueue
-from radius.agent.coa_sender import CoaSender
-from radius.agent.coa_transmission import Pacing
+from radius.agent.coa.queue import CoaQueue
+from radius.agent.coa.sender import CoaSender
+from radius.agent.coa.transmission import Pacing
 from tests.factories.dictionary import installed_dictionary
 
 SECRET = b"a secret of the tenant"

@@ -6,11 +6,11 @@ from nac.kit.clock import epoch_microseconds
 from nac.kit.db import CellScope, session_scope
 from nac.pools.claims import ClaimsFile
 from nac.pools.service import PoolOptions, create_pool
-from radius.agent import pool_leases, pool_sessions
 from radius.agent.accounting_parser import parse_accounting
 from radius.agent.alarms import Alarms, driver_connection
-from radius.agent.claims_directory import ClaimsDirectory
-from radius.agent.pool_maintenance import PoolMaintenance
+from radius.agent.pools import leases, sessions
+from radius.agent.pools.claims_directory import ClaimsDirectory
+from radius.agent.pools.maintenance import PoolMaintenance
 from radius.module.open_pool import OpenPool
 from tests.agent.journal_records import accounting
 
@@ -111,7 +111,7 @@ class PoolCell:
         if taken is None:
             return None
         if journalled:
-            given = pool_leases.AddressAssignment(str(self.tenant.id), record.pool_id, taken.number, mac, self.now)
+            given = leases.AddressAssignment(str(self.tenant.id), record.pool_id, taken.number, mac, self.now)
             self.journal.append((self.now, lambda: self._give(given)))
         self.now += 1_000
         return taken.address
@@ -126,7 +126,7 @@ class PoolCell:
 
     def _give(self, given):
         with session_scope(CellScope(self.cell_id), engine=self.engine) as session:
-            self.conflicts += pool_leases.record_assignments(driver_connection(session).cursor(), self.cell_id, [given])
+            self.conflicts += leases.record_assignments(driver_connection(session).cursor(), self.cell_id, [given])
 
     # -- the NAS
 
@@ -143,7 +143,7 @@ class PoolCell:
         record = accounting(self.tenant, "Start", at=at, session=f"s{at}", station=mac, Framed_IP_Address=address or "")
         with session_scope(CellScope(self.cell_id), engine=self.engine) as session:
             cursor = driver_connection(session).cursor()
-            pool_sessions.reclaim_addresses(cursor, self.cell_id, [parse_accounting(record)], now=at)
+            sessions.reclaim_addresses(cursor, self.cell_id, [parse_accounting(record)], now=at)
 
     def stops(self, mac):
         at = self.now

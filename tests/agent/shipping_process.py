@@ -6,26 +6,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nac.kit.ids import CellId
-from radius.agent import journal_shipper
 from radius.agent.alarms import Alarms
-from radius.agent.live_feed import LiveFeed
-from radius.agent.streams import AccountingStream
+from radius.agent.shipping import shipper as journal_shipping
+from radius.agent.shipping.live_feed import LiveFeed
+from radius.agent.shipping.streams import AccountingStream
 
 
 def ship_until_killed(url: str, cell_id: CellId, journal: Path, *told: str, tell: Callable[[str], object]) -> None:
     """`tell` is called with "ready"."""
     # Small batches: most kills then interrupt a transaction.
-    journal_shipper.MAX_RECORDS = 40
+    journal_shipping.MAX_RECORDS = 40
     feed = None
     if told:
         feed = LiveFeed(told[0], lambda: {told[1]: "alpha"}, cell="cell-1")
         threading.Thread(target=feed.run, args=(threading.Event(),), daemon=True).start()
     stream = AccountingStream(live=feed)
-    shipper = journal_shipper.Shipper(
+    shipper = journal_shipping.Shipper(
         stream,
         cell_id=cell_id,
         host="127.0.0.1",
-        engine=journal_shipper.shipping_engine(url, stream),
+        engine=journal_shipping.shipping_engine(url, stream),
         journal=journal,
         alarms=Alarms(),
     )

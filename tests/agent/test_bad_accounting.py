@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from nac.kit.db import TenantScope, session_scope
 from nac.sessions.usage import USAGE_DIMENSIONS, list_usage
-from radius.agent import session_batch
 from radius.agent.accounting_parser import parse_accounting
+from radius.agent.sessions import batch as session_batches
 from tests.agent.journal_records import AT, SECOND, accounting
 from tests.agent.test_session_keeping import interim, usage
 from tests.agent.test_sessions import life, sessions
@@ -179,14 +179,14 @@ def test_simultaneous_starts_of_a_batch_lose_nothing(owner, alpha, journal):
 
 def test_thousands_of_sessions_with_one_id_need_few_queries(alpha, monkeypatch):
     looks = []
-    is_of = session_batch.SessionUpdate.is_of
+    is_of = session_batches.SessionUpdate.is_of
 
     def counted(stay, usage, started_at, *, known):
         looks.append(stay)
         return is_of(stay, usage, started_at, known=known)
 
-    monkeypatch.setattr(session_batch.SessionUpdate, "is_of", counted)
-    batch = session_batch.SessionBatch()
+    monkeypatch.setattr(session_batches.SessionUpdate, "is_of", counted)
+    batch = session_batches.SessionBatch()
     for number in range(3_000):
         at = AT + number * 301 * SECOND
         batch.add(parse_accounting(accounting(alpha, "Stop", at=at, seconds=0 if number % 2 else None)))

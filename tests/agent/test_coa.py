@@ -12,8 +12,8 @@ import pytest
 
 from nac.engine.vendors import RecipeStep, find_vendor
 from nac.kit.outbound.reach import OutboundReach
-from radius.agent import coa_transmission
-from radius.agent.coa_queue import MAX_TAKINGS
+from radius.agent.coa import transmission
+from radius.agent.coa.queue import MAX_TAKINGS
 from tests.agent.coa_process import send_and_die
 from tests.agent.nas_simulator import (
     COA_ACK,
@@ -385,7 +385,7 @@ def test_request_waits_if_all_identifiers_are_in_use(owner, alpha, nas, sender, 
 def test_recipe_continues_if_the_first_step_times_out(owner, alpha, nas, sender, monkeypatch):
     steps = (RecipeStep("disconnect", (), ("unanswered",)), RecipeStep("coa", (("Session-Timeout", "1"),)))
     recipe = replace(find_vendor("").recipe, steps={"disconnect": steps})
-    monkeypatch.setattr(coa_transmission, "find_vendor", lambda _: replace(find_vendor(""), recipe=recipe))
+    monkeypatch.setattr(transmission, "find_vendor", lambda _: replace(find_vendor(""), recipe=recipe))
     request = ask(owner, add_session(owner, alpha, nas.address))
     packets = [nas.request() for _ in range(4)]
     assert [packet[0] for packet in packets] == [40, 40, 40, 43]

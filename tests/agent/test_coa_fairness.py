@@ -4,15 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from radius.agent import coa_sender, coa_transmission
-from radius.agent.coa_limits import (
+from radius.agent.coa import sender as coa_sender
+from radius.agent.coa import transmission
+from radius.agent.coa.limits import (
     MAX_PER_NAS,
     MAX_PER_TENANT,
     MAX_PER_TENANT_WITH_SILENT,
     MAX_SILENT_PER_TENANT,
     ConcurrencyLimits,
 )
-from radius.agent.coa_queue import CoaQueue
+from radius.agent.coa.queue import CoaQueue
 from tests.agent.nas_simulator import (
     COA_ACK,
     DISCONNECT_ACK,
@@ -208,13 +209,13 @@ def test_block_without_any_response_ends_as_unanswered(owner, alpha, queue):
     assert outcome(owner, request, "state", "detail") == ("unanswered", "No answer.")
 
 
-@pytest.mark.parametrize("broken", ["make_packet", "go_on", "peer_of"])
+@pytest.mark.parametrize("broken", ["make_packet", "go_on", "find_peer"])
 def test_failing_request_ends_without_others(owner, alpha, nas, cell_engine, platform, monkeypatch, broken):
     def fail(*_, **__):
         raise KeyError("a row that nobody thought of")
 
     bad_address = own_address()
-    where = coa_sender if broken == "peer_of" else coa_transmission.CoaTransmission
+    where = coa_sender if broken == "find_peer" else transmission.CoaTransmission
     real = getattr(where, broken)
 
     def spoilt(first, *more, **named):

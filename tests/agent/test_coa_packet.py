@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nac.engine.vendors import RecipeStep, find_vendor
 from radius import wire
-from radius.agent.coa_packet import (
+from radius.agent.coa.packet import (
     CoaResponse,
     DiscardedResponse,
     SessionIdentifiers,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nac.kit.outbound.reach import OutboundReach
-from radius.agent.coa_queue import CoaQueue
+from radius.agent.coa.queue import CoaQueue
 from tests.agent.nas_simulator import (
     SECRET,
     SOURCE,

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from radius.agent.coa_queue import CoaQueue
+from radius.agent.coa.queue import CoaQueue
 from tests.agent.nas_simulator import add_session, add_vendor_nas, ask
 
 

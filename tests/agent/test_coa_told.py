@@ -8,7 +8,7 @@ from nac.logs.events import coa
 from nac.logs.events.document import to_json
 from nac.logs.events.event_values import EventTenant
 from nac.models import CoaRequest
-from radius.agent.coa_queue import MAX_TAKINGS, CoaQueue
+from radius.agent.coa.queue import MAX_TAKINGS, CoaQueue
 from tests.agent.nas_simulator import (
     DISCONNECT_NAK,
     OpenSealer,

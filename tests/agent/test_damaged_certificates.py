@@ -6,11 +6,11 @@ import pytest
 
 from nac.kit.ids import SlotNumber
 from nac.kit.settings import load_settings
-from radius.agent.configuration_source import SlotRow
-from radius.agent.generation import Generations
 from radius.agent.paths import CellPaths
-from radius.agent.radiusd_configuration import RenderError
-from radius.agent.tls_material import TlsMaterialStore
+from radius.agent.radiusd.configuration import RenderError
+from radius.agent.radiusd.configuration_source import SlotRow
+from radius.agent.radiusd.generation import Generations
+from radius.agent.radiusd.tls_material import TlsMaterialStore
 
 SERIAL = "0a"
 

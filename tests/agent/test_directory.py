@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from nac.kit.db import CellScope, session_scope
 from nac.kit.validation import RADIUS_SECRET
 from nac.models import CertificateAuthority, Slot, Tenant
-from radius.agent.configuration_source import ConfigurationSource, SlotRow
+from radius.agent.radiusd.configuration_source import ConfigurationSource, SlotRow
 from tests.factories.certificates import SEALER, certify
 from tests.factories.tenancy import Platform
 

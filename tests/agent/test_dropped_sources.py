@@ -8,8 +8,14 @@ from nac.kit.clock import utc_now
 from nac.kit.errors import DatabaseUnavailable
 from nac.kit.request_sources import DEMO_ADDRESS
 from radius.agent.alarms import Alarms
-from radius.agent.dropped_sources import ALARM_SECONDS, LOG_SECONDS, UNSIGNED_REQUESTS, WRONG_SECRET, DroppedSources
-from radius.agent.rotation_alarms import update_rotation_alarms
+from radius.agent.radiusd.dropped_sources import (
+    ALARM_SECONDS,
+    LOG_SECONDS,
+    UNSIGNED_REQUESTS,
+    WRONG_SECRET,
+    DroppedSources,
+)
+from radius.agent.tenant_alarms import update_rotation_alarms
 
 
 def test_wrong_secret_raises_an_alarm_until_it_stops(cell_engine, platform, alpha):

@@ -11,8 +11,8 @@ from nac.cellformat.replica.records import ExternalStatusRecord, IssuerRecord
 from nac.kit.clock import utc_now
 from pki.openssl_names import subject_line
 from pki.signatures import public_key_der
-from radius.agent import external_certificates
-from radius.agent.external_certificates import ExternalCertificates
+from radius.agent.shipping import external_certificates
+from radius.agent.shipping.external_certificates import ExternalCertificates
 from tests.agent.journal_records import AT, SECOND, auth
 from tests.certificates.uploads import authority
 from tests.run_depth import examples

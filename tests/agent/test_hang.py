@@ -5,10 +5,10 @@ import signal
 import subprocess
 import sys
 
-from radius.agent import radiusd_process
 from radius.agent.alarms import Alarms
-from radius.agent.hang_watch import RADIUSD_SILENCE_SECONDS, HangWatch
-from radius.agent.probe import is_serving
+from radius.agent.radiusd import process
+from radius.agent.radiusd.hang_watch import RADIUSD_SILENCE_SECONDS, HangWatch
+from radius.agent.radiusd.probe import is_serving
 from tests.replica.reader_process import ROOT
 
 
@@ -30,7 +30,7 @@ def test_hanging_radiusd_is_killed_and_restarted(radiusd, clock):
     assert (radiusd.running, alarms.standing()) == (hung, [])
     clock.now = RADIUSD_SILENCE_SECONDS
     watch.look(answers=False)
-    assert not radiusd_process.is_alive(hung)
+    assert not process.is_alive(hung)
     radiusd.tick()
     assert _answers(radiusd)
     assert [alarm.code for alarm in alarms.standing()] == ["radiusd-hung"]
@@ -48,12 +48,12 @@ def test_radiusd_that_writes_or_answers_at_times_is_kept(radiusd, clock):
     for second in range(4 * int(RADIUSD_SILENCE_SECONDS)):
         clock.now += 1.0
         watch.look(answers=second % 15 == 0)
-    assert radiusd_process.is_alive(busy)
+    assert process.is_alive(busy)
 
 
 _ONE_THREAD_TAKES_ALL = """
 import ctypes, threading
-from radius.agent import hang_watch
+from radius.agent.radiusd import hang_watch
 
 hang_watch.WATCHDOG_INTERVAL_SECONDS, hang_watch.AGENT_HANG_SECONDS = 0.1, 1.0
 threading.Thread(target=hang_watch.run_watchdog, args=(threading.Event(),), daemon=True).start()

@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from radius.agent.streams import AuthStream
+from radius.agent.shipping.streams import AuthStream
 from tests.agent.journal_records import AT, SECOND, auth, drain
 
 POLICY = "00000000-0000-4000-8000-000000000001"

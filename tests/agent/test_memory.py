@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pytest
 
 from nac.kit.settings import load_settings
-from radius.agent import memory
-from radius.agent.memory import HALF_OPEN_BYTES, MAX_SESSIONS, MIN_SESSIONS
+from radius.agent.radiusd import memory
+from radius.agent.radiusd.memory import HALF_OPEN_BYTES, MAX_SESSIONS, MIN_SESSIONS
 
 GIGABYTE = 1 << 30
 

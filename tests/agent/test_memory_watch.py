@@ -2,11 +2,15 @@
 
 import pytest
 
-from radius.agent import radiusd_process
 from radius.agent.alarms import Alarms
-from radius.agent.memory import get_process_memory
-from radius.agent.memory_watch import ABOVE_LIMIT_SECONDS, MIN_EXCHANGE_INTERVAL_SECONDS, MemoryWatch
-from radius.agent.probe import is_serving
+from radius.agent.radiusd import process
+from radius.agent.radiusd.memory import get_process_memory
+from radius.agent.radiusd.memory_watch import (
+    ABOVE_LIMIT_SECONDS,
+    MIN_EXCHANGE_INTERVAL_SECONDS,
+    MemoryWatch,
+)
+from radius.agent.radiusd.probe import is_serving
 from tests.polling import until
 
 
@@ -44,9 +48,9 @@ def test_radiusd_above_the_limit_is_replaced_once(radiusd, watch, clock):
     clock.now = ABOVE_LIMIT_SECONDS
     hard.look()
     assert radiusd.running.pid != old.pid
-    assert radiusd_process.is_alive(radiusd.running)
+    assert process.is_alive(radiusd.running)
     # It answers what it has received, then exits.
-    until(lambda: radiusd.tick() or not radiusd_process.is_alive(old), "its end")
+    until(lambda: radiusd.tick() or not process.is_alive(old), "its end")
     assert radiusd.renewals == 1
     assert codes() == {"memory-high", "memory-exchange"}
     status = radiusd.generation.facts.status

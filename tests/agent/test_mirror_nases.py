@@ -9,7 +9,7 @@ from nac.kit.db import TenantScope, session_scope
 from nac.kit.secrets import MasterKeyFile, Sealer
 from nac.tenancy.nases import service as nases
 from radius.agent.alarms import Alarms
-from radius.agent.replica_sync import ReplicaSync
+from radius.agent.replica.sync import ReplicaSync
 from radius.module.mab import expected_password
 from radius.module.request import AccessRequest
 from tests.agent.mirrored_rows import add_site

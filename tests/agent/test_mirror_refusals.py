@@ -5,7 +5,7 @@ import json
 import pytest
 
 from nac.cellformat.replica import record_builder as compiling
-from radius.agent import replica_pools
+from radius.agent.replica import pools
 from tests.agent.mirrored_rows import (
     add_authority,
     add_certificate,
@@ -87,7 +87,7 @@ def test_feed_continues_after_any_unreadable_row(owner, alpha, replica, monkeypa
     )
     for name in ("policy", "site", "nas", "user", "certificate", "identity_source"):
         monkeypatch.setattr(compiling, f"{name}_record", broken)
-    monkeypatch.setattr(replica_pools, "put_pool", broken)
+    monkeypatch.setattr(pools, "put_pool", broken)
     add_endpoint(owner, alpha, MAC)
     replica.catch_up()
     with replica.view as view:

@@ -1,7 +1,7 @@
 """The alarm for packets over a tenant's rate limit."""
 
 from radius.agent.alarms import Alarms
-from radius.agent.packet_limit import ALARM_SECONDS, MIN_DROPPED, MINUTE_SECONDS, PacketLimitWatch
+from radius.agent.radiusd.packet_limit import ALARM_SECONDS, MIN_DROPPED, MINUTE_SECONDS, PacketLimitWatch
 
 
 def codes(alarms):

@@ -14,8 +14,8 @@ from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import InvalidInput
 from nac.pools.extent import MAX_ADDRESSES
 from nac.pools.service import PoolOptions, create_pool, update_pool
-from radius.agent import pool_leases, pool_sessions
 from radius.agent.accounting_parser import parse_accounting
+from radius.agent.pools import leases, sessions
 from tests.agent.journal_records import accounting
 from tests.factories.tenancy import ACTOR
 
@@ -68,7 +68,7 @@ def test_blocks_are_leased_assigned_and_reaped_concurrently(database, app_engine
             failures.append(exc)
 
     def one_turn(cursor, cell_id, chance, now, mac):
-        pool_leases.refill_stock(cursor, cell_id, str(pool), wanted=chance.randrange(1, 40), grant=now)
+        leases.refill_stock(cursor, cell_id, str(pool), wanted=chance.randrange(1, 40), grant=now)
         cursor.connection.commit()
         ready = cursor.execute(
             "SELECT number, grant_number FROM pool_addresses WHERE cell_id = %s AND state = 'stock' AND number < %s "
@@ -80,14 +80,14 @@ def test_blocks_are_leased_assigned_and_reaped_concurrently(database, app_engine
             fresh = [each for each in ready if not given[each]]
             given.update(fresh)
         claims = [
-            pool_leases.AddressAssignment(str(alpha.id), str(pool), taken, f"{mac[:10]}{place:02x}", now)
+            leases.AddressAssignment(str(alpha.id), str(pool), taken, f"{mac[:10]}{place:02x}", now)
             for place, (taken, _) in enumerate(fresh)
         ]
         chance.shuffle(claims)
-        twice = pool_leases.record_assignments(cursor, cell_id, claims)
+        twice = leases.record_assignments(cursor, cell_id, claims)
         assert twice == 0
         cursor.connection.commit()
-        pool_leases.end_leases(cursor, cell_id, [str(alpha.id)], since=now, now=now + 700 * SECOND, clock=now)
+        leases.end_leases(cursor, cell_id, [str(alpha.id)], since=now, now=now + 700 * SECOND, clock=now)
 
     def tell():
         """Sessions with unassigned addresses begin and end: each is stored and published in one transaction."""
@@ -100,7 +100,7 @@ def test_blocks_are_leased_assigned_and_reaped_concurrently(database, app_engine
                     cursor.execute(BEGIN, (alpha.id, f"s{turn}", mac, mac, address))
                     said = accounting(alpha, "Start", station=mac, Framed_IP_Address=address)
                     cell_id = cell_ids[turn % CELLS]
-                    pool_sessions.reclaim_addresses(
+                    sessions.reclaim_addresses(
                         cursor, cell_id, [parse_accounting(said)], now=clock + turn * 13 * SECOND
                     )
                     connection.commit()  # house: allow commit -- the test's own connection
@@ -148,9 +148,9 @@ def test_locked_rows_are_skipped(database, alpha, pool, cell_ids, owner):
         cursor = connection.cursor()
         cursor.execute("SET lock_timeout = '2s'")
         now = epoch_microseconds()
-        assert pool_leases.refill_stock(cursor, cell_ids[0], str(pool), wanted=100, grant=now) == 10
+        assert leases.refill_stock(cursor, cell_ids[0], str(pool), wanted=100, grant=now) == 10
         cursor.execute("UPDATE pool_addresses SET state = 'leased', until = to_timestamp(0) WHERE number >= 500")
-        assert pool_leases.end_leases(cursor, cell_ids[0], [str(alpha.id)], since=now, now=now, clock=now) == 10
+        assert leases.end_leases(cursor, cell_ids[0], [str(alpha.id)], since=now, now=now, clock=now) == 10
         connection.rollback()
 
 

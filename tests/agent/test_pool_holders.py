@@ -5,7 +5,7 @@ import pytest
 from nac.kit.errors import InUse
 from nac.pools import extent
 from nac.pools.service import release_address
-from radius.agent.pool_leases import RECHECK_SECONDS
+from radius.agent.pools.leases import RECHECK_SECONDS
 from tests.agent.journal_records import accounting
 from tests.agent.pool_cell import ANNA, BEN, CLEO, DORA, EVE, later
 

@@ -1,6 +1,6 @@
 import pytest
 
-from radius.agent.pool_maintenance import MAX_REST_SECONDS, STEP_SECONDS, step_pause_seconds
+from radius.agent.pools.maintenance import MAX_REST_SECONDS, STEP_SECONDS, step_pause_seconds
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 
 from nac.kit.clock import epoch_microseconds
 from nac.kit.db import CellScope, session_scope
-from radius.agent import pool_leases, pool_sessions
 from radius.agent.alarms import driver_connection
-from radius.agent.pool_leases import to_datetime, use_ordered_index
+from radius.agent.pools import leases, sessions
+from radius.agent.pools.leases import to_datetime, use_ordered_index
 from tests.agent.pool_cell import POOL
 
 SECOND = 1_000_000
@@ -81,11 +81,11 @@ def test_queries_never_join_quadratically_with_old_statistics(crowd, owner):
     later = {"now": to_datetime(now + 7200 * SECOND)}
     owner.execute("UPDATE pool_addresses SET state = 'free', cell_id = NULL WHERE number >= %s", (DEVICES - ASKED,))
     for name, statement, way, more in (
-        ("ended", pool_leases._MARK_ENDED_SESSIONS, lambda _: nullcontext(), {}),
-        ("reap", pool_leases._END_LEASES, use_ordered_index, later),
-        ("give", pool_leases._RECORD_ASSIGNMENTS, use_ordered_index, {}),
-        ("hear", pool_sessions._RECLAIM, use_ordered_index, {}),
-        ("refill", pool_leases._REFILL, use_ordered_index, {}),
+        ("ended", leases._MARK_ENDED_SESSIONS, lambda _: nullcontext(), {}),
+        ("reap", leases._END_LEASES, use_ordered_index, later),
+        ("give", leases._RECORD_ASSIGNMENTS, use_ordered_index, {}),
+        ("hear", sessions._RECLAIM, use_ordered_index, {}),
+        ("refill", leases._REFILL, use_ordered_index, {}),
     ):
         with session_scope(CellScope(crowd.cell_id), engine=crowd.engine) as session:
             cursor = driver_connection(session).cursor()

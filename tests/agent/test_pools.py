@@ -3,7 +3,7 @@
 from sqlalchemy import event
 
 from nac.pools.service import delete_pool, release_address, rename_pool, update_pool
-from radius.agent.pool_leases import RECHECK_SECONDS
+from radius.agent.pools.leases import RECHECK_SECONDS
 from tests.agent.pool_cell import ANNA, BEN, CLEO, DORA, EVE, POOL, SECOND, later
 
 

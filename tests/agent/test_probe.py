@@ -6,7 +6,7 @@ import threading
 import time
 
 from loadtest.packet import ACCESS_REJECT
-from radius.agent import probe
+from radius.agent.radiusd import probe
 
 SECRET = "secret-of-the-probe"
 

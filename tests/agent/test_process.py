@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from radius.agent import radiusd_process
+from radius.agent.radiusd import process
 from tests.polling import until
 
 _FIRST_THREAD_ENDS_FIRST = """
@@ -19,12 +19,12 @@ def test_process_with_only_its_main_thread_dead_is_alive():
     """The kernel ends the threads of a killed process one by one, and its ports stay in use until the last one."""
     child = subprocess.Popen([sys.executable, "-c", _FIRST_THREAD_ENDS_FIRST], stdout=subprocess.PIPE, text=True)
     try:
-        running = radiusd_process.RunningRadiusd(child.pid, radiusd_process.start_ticks(child.pid), Path("/nowhere"))
+        running = process.RunningRadiusd(child.pid, process.start_ticks(child.pid), Path("/nowhere"))
         assert child.stdout.readline() == "two threads\n"
         until(lambda: ") Z " in Path(f"/proc/{child.pid}/stat").read_text(), "the first thread has ended")
-        assert radiusd_process.is_alive(running)
+        assert process.is_alive(running)
         child.kill()
-        until(lambda: not radiusd_process.is_alive(running), "its end")
+        until(lambda: not process.is_alive(running), "its end")
     finally:
         child.kill()
         child.communicate()

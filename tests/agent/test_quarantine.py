@@ -15,10 +15,10 @@ from radius.agent.accounting_parser import parse_accounting
 from radius.agent.cell_identity import write_identity
 from radius.agent.paths import CellPaths
 from radius.agent.replay import ReplayResult, replay_cell
-from radius.agent.session_batch import SessionBatch
-from radius.agent.session_maintenance import SETTLED_SECONDS
 from radius.agent.session_recall import recall_sessions
-from radius.agent.streams import AccountingStream, AuthStream
+from radius.agent.sessions.batch import SessionBatch
+from radius.agent.sessions.maintenance import SETTLED_SECONDS
+from radius.agent.shipping.streams import AccountingStream, AuthStream
 from tests.agent.journal_records import AT, SECOND, accounting, auth, certificate_sent, drain, later
 from tests.agent.test_sessions import life
 from tests.factories.rows import make_row
@@ -129,7 +129,7 @@ def test_agent_killed_after_commit_sets_nothing_aside_twice(owner, alpha, journa
 
 
 def test_full_quarantine_stops_and_reports_the_loss(owner, alpha, journal, monkeypatch):
-    monkeypatch.setattr("radius.agent.quarantine.MAX_RECORDS", 3)
+    monkeypatch.setattr("radius.agent.shipping.quarantine.MAX_RECORDS", 3)
     journal.ship(*(auth(alpha, at=AT + number, tenant_id="") for number in range(5)))
     journal.ship(auth(alpha, at=AT + 9))
     assert (len(quarantined(owner)), count(owner, "auth_log")) == (3, 1)

@@ -5,7 +5,7 @@ import threading
 from nac.cellformat.replica import files, keys
 from nac.cellformat.replica.files import CURRENT
 from radius.agent.alarms import Alarms
-from radius.agent.replica_sync import open_replica
+from radius.agent.replica.sync import open_replica
 from tests.agent.conftest import Replica
 from tests.agent.mirrored_rows import add_endpoint
 from tests.polling import until
@@ -31,7 +31,7 @@ def test_replica_that_cannot_follow_is_rebuilt(replica, alpha, monkeypatch):
     before = files.current_generation(directory)
     with replica.writer._environment.begin(write=True) as transaction:
         transaction.put(keys.pack_slot(alpha.slot), b"\xc1", db=replica.writer._databases["slots"])
-    monkeypatch.setattr("radius.agent.replica_sync.SERVER_CERTIFICATE_SECONDS", 0.0)
+    monkeypatch.setattr("radius.agent.replica.sync.SERVER_CERTIFICATE_SECONDS", 0.0)
     replica.sync.rebuild_wanted.set()
     stop = threading.Event()
     thread = threading.Thread(target=replica.sync.run, args=(stop,))

@@ -12,9 +12,9 @@ import pytest
 
 from cli.layout import CHECKOUT
 from nac.kit.secrets import MasterKeyFile
-from radius.agent import radiusd_process
 from radius.agent.__main__ import main
 from radius.agent.paths import CellPaths
+from radius.agent.radiusd import process
 from tests.forked_processes import run_forked
 from tests.ports import free_row
 from tests.startup_refusal import assert_one_sentence, occupied_port
@@ -44,7 +44,7 @@ def run_agent(database, tmp_path):
 
         def agent() -> int:
             # The only place that names the agent's radiusd.
-            radiusd_process.RADIUSD_PROGRAM = str(radiusd or radiusd_process.RADIUSD_PROGRAM)
+            process.RADIUSD_PROGRAM = str(radiusd or process.RADIUSD_PROGRAM)
             return main()
 
         return run_forked(agent, {"PATH": os.environ["PATH"], **settings})

@@ -5,9 +5,9 @@ import ssl
 
 import pytest
 
-from radius.agent import radiusd_process
 from radius.agent.paths import CellPaths
-from radius.agent.tls_material import ServerCertificate, TenantMaterial, TlsMaterialStore
+from radius.agent.radiusd import process
+from radius.agent.radiusd.tls_material import ServerCertificate, TenantMaterial, TlsMaterialStore
 
 
 def baked_key(paths):
@@ -22,7 +22,7 @@ def test_radiusd_restarts_after_its_baked_tenant_left(radiusd, tmp_path):
     TlsMaterialStore(paths).clear(0)
     assert not key.exists()
     assert radiusd.renew(is_quiet=lambda _: True) == ""
-    assert radiusd_process.is_alive(radiusd.running)
+    assert process.is_alive(radiusd.running)
     assert key.readlink() == paths.placeholder
 
 

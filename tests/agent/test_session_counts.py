@@ -2,8 +2,8 @@
 
 import pytest
 
-from radius.agent import session_counts
-from radius.agent.streams import AccountingStream
+from radius.agent.sessions import counts as live_counts
+from radius.agent.shipping.streams import AccountingStream
 from tests.agent.conftest import Replica
 from tests.agent.journal_records import AT, SECOND, accounting, drain
 from tests.agent.mirrored_rows import add_policy, publish
@@ -103,8 +103,8 @@ def test_restarted_agent_counts_live_sessions(owner, alpha, platform, cell_engin
 
 
 def test_missed_changes_are_fixed_by_a_recount(owner, alpha, replica, ship, monkeypatch):
-    monkeypatch.setattr(session_counts, "RECOUNT_SECONDS", 0.0)
-    monkeypatch.setattr(session_counts, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(live_counts, "RECOUNT_SECONDS", 0.0)
+    monkeypatch.setattr(live_counts, "SETTLE_SECONDS", 0.0)
     add_policy(owner, alpha, ASKS)
     replica.catch_up()
     ship(accounting(alpha, "Start", session="s1"), accounting(alpha, "Accounting-On", at=AT + SECOND))

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace as replaced
 
 from nac.kit.db import CellScope, driver_connection, session_scope
-from radius.agent import nas_restarts, session_maintenance
-from radius.agent.session_maintenance import MIN_SILENCE_SECONDS, PASS_SECONDS, SETTLED_SECONDS, STALE_SECONDS
-from radius.agent.streams import AccountingStream
+from radius.agent.sessions import maintenance, nas_restarts
+from radius.agent.sessions.maintenance import MIN_SILENCE_SECONDS, PASS_SECONDS, SETTLED_SECONDS, STALE_SECONDS
+from radius.agent.shipping.streams import AccountingStream
 from tests.agent.journal_records import AT, SECOND, accounting, drain, later
 from tests.agent.test_sessions import life, sessions
 
@@ -169,13 +169,13 @@ class TestHistory:
         assert sessions(owner) == []
 
     def test_many_sessions_are_moved_in_limited_batches(self, owner, alpha, journal, monkeypatch):
-        monkeypatch.setattr(session_maintenance, "MAX_MOVED", 3)
+        monkeypatch.setattr(maintenance, "MAX_MOVED", 3)
         journal.ship(*(record for number in range(8) for record in life(alpha, session=f"s{number}")))
         later(journal, 1_801 + SETTLED_SECONDS + PASS_SECONDS)
         assert len(kept(owner)) == 8
 
     def test_large_table_is_scanned_in_slices(self, owner, alpha, journal, monkeypatch):
-        monkeypatch.setattr(session_maintenance, "SLICE_ROWS", 3)
+        monkeypatch.setattr(maintenance, "SLICE_ROWS", 3)
         journal.ship(*(accounting(alpha, "Start", session=f"s{number}") for number in range(8)))
         now = SILENT_SECONDS + PASS_SECONDS
         for seconds in (0, 1, 2, PASS_SECONDS + 2, PASS_SECONDS + 3):
@@ -191,7 +191,7 @@ class TestHistory:
         given = {"tenant": str(alpha.id), "rows": 100, "first_start": "infinity", "first_id": 99, "last_id": 0}
         given |= {"last_start": "-infinity", "now": "2100-01-01", "heard_since": "2000-01-01", "least": 60}
         with session_scope(CellScope(journal.acct._cell_id), engine=journal.acct._engine) as session:
-            for statement in (session_maintenance._SLICE_END, session_maintenance._END_SILENT):
+            for statement in (maintenance._SLICE_END, maintenance._END_SILENT):
                 connection = driver_connection(session)
                 plan = [line for (line,) in connection.execute(f"EXPLAIN ANALYZE {statement}", given)]
                 (read,) = (line for line in plan if re.search(r"Scan (using|on) ix_sessions_live", line))

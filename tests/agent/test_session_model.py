@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from msgspec.structs import replace
 
-from radius.agent import nas_restarts
-from radius.agent.streams import AccountingBatch, AccountingStream
+from radius.agent.sessions import nas_restarts
+from radius.agent.shipping.streams import AccountingBatch, AccountingStream
 from tests.agent.journal_records import AT, SECOND, accounting, drain
 from tests.run_depth import examples
 

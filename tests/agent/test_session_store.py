@@ -8,7 +8,7 @@ import pytest
 
 from radius.agent.alarms import Alarms
 from radius.agent.paths import CellPaths
-from radius.agent.tls_session_store import LIFETIME_SECONDS, TlsSessionStore, delete_old_sessions
+from radius.agent.radiusd.tls_session_store import LIFETIME_SECONDS, TlsSessionStore, delete_old_sessions
 
 PAGE = 4096
 

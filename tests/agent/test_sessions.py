@@ -2,8 +2,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from radius.agent.nas_restarts import RESTARTS_END
-from radius.agent.session_merge import SESSION_UPDATES_MERGE
+from radius.agent.sessions.merge import SESSION_UPDATES_MERGE
+from radius.agent.sessions.nas_restarts import RESTARTS_END
 from tests.agent.journal_records import AT, SECOND, accounting
 from tests.run_depth import examples
 

@@ -14,7 +14,7 @@ from nac.cellformat.journal.reader import JournalReader, SegmentPosition
 from nac.cellformat.journal.segment import JournalWriter, list_segments, segment_path
 from nac.kit.clock import utc_now
 from nac.kit.errors import CellTaken, Unavailable
-from radius.agent.streams import AccountingStream, AuthStream
+from radius.agent.shipping.streams import AccountingStream, AuthStream
 from tests.agent.journal_records import AT, SECOND, accounting, auth, certificate_sent, drain
 from tests.agent.shipping_process import ship_until_killed
 from tests.forked_processes import forked
@@ -286,7 +286,7 @@ def test_finished_conversation_is_not_abandoned(owner, alpha, journal):
 
 def test_old_backlog_uses_its_own_time(owner, alpha, journal, monkeypatch):
     """An agent was down for minutes: the end is in the next batch, not in the past."""
-    monkeypatch.setattr("radius.agent.journal_shipper.MAX_RECORDS", 1)
+    monkeypatch.setattr("radius.agent.shipping.shipper.MAX_RECORDS", 1)
     journal.clock.now = AT + 600 * SECOND
     journal.auth._limit = 1
     journal.ship(
@@ -312,7 +312,7 @@ def test_killed_agent_reports_abandoned_conversations_once(owner, alpha, journal
 
 
 def test_flood_of_half_open_conversations_is_limited(owner, alpha, journal, monkeypatch):
-    monkeypatch.setattr("radius.agent.conversations.MAX_OPEN_CONVERSATIONS", 5)
+    monkeypatch.setattr("radius.agent.shipping.conversations.MAX_OPEN_CONVERSATIONS", 5)
     journal.ship(*(certificate_sent(alpha, f"c{number}", identity=f"i{number}") for number in range(8)))
     assert journal.auth._stream.forgotten_conversations == 3
     journal.clock.now = AT + 60 * SECOND
@@ -373,7 +373,7 @@ def test_repeatedly_killed_shipper_ships_every_record_once(owner, database, alph
 
 
 def test_lag_and_backlog_are_counted(alpha, journal, monkeypatch):
-    monkeypatch.setattr("radius.agent.journal_shipper.MAX_RECORDS", 1)
+    monkeypatch.setattr("radius.agent.shipping.shipper.MAX_RECORDS", 1)
     journal.auth._limit = 1
     journal.clock.now = AT + 10 * SECOND
     journal.write(auth(alpha), auth(alpha, at=AT + 1))

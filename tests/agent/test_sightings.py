@@ -1,8 +1,8 @@
 """Sightings: every seen address is stored once. Only changes are queued for the worker."""
 
-from radius.agent import sightings as under_test
-from radius.agent.sightings import ACCOUNTING_QUIET_MICROSECONDS
-from radius.agent.streams import AccountingStream, AuthStream
+from radius.agent.shipping import sightings as under_test
+from radius.agent.shipping.sightings import ACCOUNTING_QUIET_MICROSECONDS
+from radius.agent.shipping.streams import AccountingStream, AuthStream
 from tests.agent.journal_records import AT, SECOND, accounting, auth, drain
 
 MAC = "aa:bb:cc:dd:ee:ff"

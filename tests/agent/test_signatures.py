@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from radius.agent.alarms import Alarms
-from radius.agent.rotation_alarms import update_exemption_alarms
+from radius.agent.tenant_alarms import update_exemption_alarms
 from tests.agent.journal_records import AT, SECOND, auth
 from tests.agent.mirrored_rows import add_nas
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from radius.agent.generation import CHECKOUT, checkout_version, running_version
+from radius.agent.radiusd.generation import CHECKOUT, checkout_version, running_version
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from nac.certificates.service import build_pem_files, issue_client, issue_server
 from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope
 from pki.bundles import certificates_pem
-from radius.agent import replica_sync
+from radius.agent.replica import sync
 from tests.agent.cell_process import RunningCell, RunningTenant, running_cell, running_tenant
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Cluster, Database, Engines
@@ -188,7 +188,7 @@ def test_renewed_server_certificate_is_used_from_its_start_day(alpha: Alpha) -> 
     # It starts in two weeks.
     assert device.visit(alpha.tenant) == before
     alpha.change_unnoticed("UPDATE certificates SET present_from = now() WHERE present_from IS NOT NULL")
-    alpha.cell.wait(lambda: device.visit(alpha.tenant)[1][0] == serial, 3 * replica_sync.SERVER_CERTIFICATE_SECONDS)
+    alpha.cell.wait(lambda: device.visit(alpha.tenant)[1][0] == serial, 3 * sync.SERVER_CERTIFICATE_SECONDS)
     admitted, shown = device.visit(alpha.tenant)
     assert (admitted, shown[0] != before[1][0], shown[1:]) == (True, True, before[1][1:])
     assert alpha.cell.radiusds == started

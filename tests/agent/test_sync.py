@@ -368,7 +368,7 @@ def test_lost_report_does_not_reload_everything(owner, alpha, replica, monkeypat
 
 
 def test_too_many_changes_reload_everything(owner, alpha, replica, monkeypatch):
-    monkeypatch.setattr("radius.agent.replica_sync.MAX_CHANGES", 3)
+    monkeypatch.setattr("radius.agent.replica.sync.MAX_CHANGES", 3)
     replica.catch_up()
     for number in range(5):
         add_endpoint(owner, alpha, f"{number:012x}")
@@ -454,7 +454,7 @@ def test_position_advances_without_changes(owner, alpha, replica, platform, monk
     replica.catch_up()
     (before,) = owner.execute("SELECT replica_position FROM cells").fetchone()
     owner.execute("UPDATE tenants SET name = name WHERE id = %s", (alpha.id,))
-    monkeypatch.setattr("radius.agent.replica_sync.ADVANCE_SECONDS", 0.0)
+    monkeypatch.setattr("radius.agent.replica.sync.ADVANCE_SECONDS", 0.0)
     assert not replica.sync.catch_up()
     assert owner.execute("SELECT replica_position <> %s FROM cells", (before,)).fetchone() == (True,)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cli.demo.tools import RadiusServer
-from radius.agent import port_takeover, radiusd_process
 from radius.agent.paths import CellPaths
-from radius.agent.probe import is_serving
-from radius.agent.radiusd import Radiusd
+from radius.agent.radiusd import port_takeover, process
+from radius.agent.radiusd.probe import is_serving
+from radius.agent.radiusd.replacement import Radiusd
 from tests.agent.steady_load import PATIENCE_SECONDS, Load
 from tests.polling import until
 
@@ -46,7 +46,7 @@ def test_replacement_under_load_drops_nothing(radiusd):
         until_then = time.monotonic()
         time.sleep(PATIENCE_SECONDS + 0.2)
     assert len(set(pids)) == 3
-    assert radiusd_process.start_ticks(pids[0]) == -1
+    assert process.start_ticks(pids[0]) == -1
     figures = load.figures(server, since, until_then)
     assert figures.sent > 200
     assert figures.dropped == 0
@@ -54,7 +54,7 @@ def test_replacement_under_load_drops_nothing(radiusd):
     opened = [each.readlink() for each in Path(f"/proc/{pids[-1]}/fd").iterdir()]
     assert sorted(path.parent.name for path in opened if path.suffix == ".journal") == ["acct", "auth"]
     # The replaced one exits after it has answered what it received.
-    until(lambda: radiusd.tick() or radiusd_process.start_ticks(pids[1]) == -1, "its end")
+    until(lambda: radiusd.tick() or process.start_ticks(pids[1]) == -1, "its end")
     assert is_served(radiusd)
 
 
@@ -77,7 +77,7 @@ def test_radiusd_that_keeps_its_ports_is_stopped_first(radiusd, monkeypatch, fai
 
     monkeypatch.setattr(port_takeover, "run_port_step", refuse)
     assert exchange(radiusd) == ""
-    assert not radiusd_process.is_alive(old)
+    assert not process.is_alive(old)
     assert is_served(radiusd)
 
 
@@ -104,10 +104,10 @@ def test_radiusd_left_midway_by_an_agent_is_ended_by_the_next(radiusd, tmp_path)
     old = radiusd.running
     assert exchange(radiusd) == ""
     new = radiusd.running
-    assert radiusd_process.is_alive(old)
+    assert process.is_alive(old)
     after = Radiusd(paths, radiusd._generations)
     assert after.adopt()
-    assert (after.running.pid, radiusd_process.is_alive(old)) == (new.pid, False)
+    assert (after.running.pid, process.is_alive(old)) == (new.pid, False)
     assert is_served(after)
     assert not paths.twins.exists()
     # The successor restarts automatically on the ports it took over.

@@ -13,9 +13,9 @@ from loadtest.packet import NAS_IDENTIFIER, USER_NAME, Secret, access_request, a
 from nac.cellformat.replica.store import ReplicaWriter
 from nac.kit.secrets import MasterKeyFile
 from radius.agent.alarms import Alarms
-from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths
-from radius.agent.verifier_process import VerifierProcess
+from radius.agent.radiusd.generation import verifier_secret
+from radius.agent.radiusd.verifier_process import VerifierProcess
 from radius.verifier.agent_messages import SourceTrouble, VerifierReport
 from tests.polling import until
 from tests.verifier.verifier_server import kept_verifier
@@ -68,9 +68,9 @@ _AGENT = """
 import sys, threading
 from pathlib import Path
 from radius.agent.alarms import Alarms
-from radius.agent.generation import verifier_secret
+from radius.agent.radiusd.generation import verifier_secret
 from radius.agent.paths import CellPaths
-from radius.agent.verifier_process import VerifierProcess
+from radius.agent.radiusd.verifier_process import VerifierProcess
 VerifierProcess(int(sys.argv[1]), CellPaths(Path(sys.argv[2])), Alarms()).run(threading.Event())
 """
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from radius.agent import rotation_alarms
+from radius.agent import tenant_alarms
 from radius.agent.alarms import Alarms
-from radius.agent.rotation_alarms import ALARM_AFTER_SECONDS, EndpointBacklog
+from radius.agent.tenant_alarms import ALARM_AFTER_SECONDS, EndpointBacklog
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_work_in_progress_is_no_alarm(owner, alpha, watch, alarms, clock):
 
 
 def test_work_over_the_counting_limit_is_an_alarm_at_once(owner, alpha, watch, alarms, monkeypatch):
-    monkeypatch.setattr(rotation_alarms, "MAX_COUNTED", 2)
+    monkeypatch.setattr(tenant_alarms, "MAX_COUNTED", 2)
     for _ in range(3):
         wait(owner, alpha)
     watch.look()

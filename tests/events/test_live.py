@@ -17,7 +17,7 @@ import redis
 from sqlalchemy import select
 
 import nac.logs.events.live_stream
-import radius.agent.live_feed
+import radius.agent.shipping.live_feed
 from nac.inventory.endpoints import service as endpoints
 from nac.kit.db import TenantScope, session_scope
 from nac.logs.events import accounting as accounting_events
@@ -36,9 +36,9 @@ from nac.logs.events.live_stream import (
 )
 from nac.models import AccountingLog, AuthLog
 from nac.sessions.decisions.recorded_requests import to_microseconds
-from radius.agent.live_feed import MAX_WAITING, LiveFeed
-from radius.agent.live_notes import LiveNotes
-from radius.agent.streams import AccountingStream, AuthStream
+from radius.agent.shipping.live_feed import MAX_WAITING, LiveFeed
+from radius.agent.shipping.live_notes import LiveNotes
+from radius.agent.shipping.streams import AccountingStream, AuthStream
 from tests import run_depth
 from tests.agent.journal_records import AT, Journal, accounting, auth
 from tests.polling import until
@@ -47,7 +47,12 @@ from tests.replica.reader_process import ROOT
 
 # Shorter than in production, to save waiting time.
 QUICK = {
-    radius.agent.live_feed: {"ASK_SECONDS": 0.1, "RETRY_SECONDS": 0.1, "TIMEOUT_SECONDS": 0.3, "PER_SECOND": 20_000},
+    radius.agent.shipping.live_feed: {
+        "LISTENER_POLL_SECONDS": 0.1,
+        "RETRY_SECONDS": 0.1,
+        "TIMEOUT_SECONDS": 0.3,
+        "EVENTS_PER_SECOND": 20_000,
+    },
     nac.logs.events.live_stream: {
         "INTEREST_SECONDS": 3,
         "SILENT_SECONDS": 2.0,
@@ -263,7 +268,7 @@ def test_redis_that_rejects_writes_is_logged_once(alpha, own_redis, caplog):
         client.set(interest_key(alpha.id), "1")
         until(lambda: feed.counters["entries"], "the agent knows that somebody listens")
         refuse(own_redis)
-        with caplog.at_level("INFO", logger="radius.agent.live_feed"):
+        with caplog.at_level("INFO", logger="radius.agent.shipping.live_feed"):
             until(lambda: feed.counters["failures"] > 5, "it was tried several times")
             assert [record.levelname for record in caplog.records] == ["WARNING"]
             accept(own_redis)
@@ -291,7 +296,9 @@ def test_unwritable_key_does_not_block_others(platform, database, tmp_path, alph
         client.delete(events_key(alpha.id))
         until(lambda: client.exists(events_key(alpha.id)), "it goes on")
         client.delete(events_key(alpha.id), interest_key(alpha.id))
-    assert [record.levelname for record in caplog.records if record.name == "radius.agent.live_feed"] == ["WARNING"]
+    assert [record.levelname for record in caplog.records if record.name == "radius.agent.shipping.live_feed"] == [
+        "WARNING"
+    ]
     assert listener.left_out == 0
 
 
@@ -324,7 +331,7 @@ def test_notes_by_others_are_received_while_listening(app_engine, cell_engine, p
 def test_notes_of_one_tenant_are_limited_and_counted(
     app_engine, cell_engine, owner, platform, alpha, bravo, monkeypatch
 ):
-    monkeypatch.setattr("radius.agent.live_notes.MAX_NOTES", 10)
+    monkeypatch.setattr("radius.agent.shipping.live_notes.MAX_NOTES", 10)
     feed = feed_of(None, alpha, bravo)
     feed.wanted = frozenset([str(alpha.id), str(bravo.id)])
     notes = LiveNotes(cell_engine, platform.cell_id, feed)

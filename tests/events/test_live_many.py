@@ -9,8 +9,8 @@ import redis
 from nac.kit.clock import utc_now
 from nac.logs.events import feed as feed_events
 from nac.logs.events.live_stream import MAX_ENTRIES, MAX_ENTRY_BYTES, events_key, interest_key
-from radius.agent import live_feed
-from radius.agent.live_feed import MAX_KEPT_ENTRIES, MIN_KEPT_ENTRIES, LiveFeed, LiveItem
+from radius.agent.shipping import live_feed
+from radius.agent.shipping.live_feed import MAX_KEPT_ENTRIES, MIN_KEPT_ENTRIES, LiveFeed, LiveItem
 from tests.redis_server import RedisServer
 
 # Slots of the largest cell.

@@ -2,8 +2,8 @@
 
 import pytest
 
-from radius.agent.live_feed import MAX_WAITING, MAX_WAITING_BYTES, LiveFeed
-from radius.agent.streams import AuthStream
+from radius.agent.shipping.live_feed import MAX_WAITING, MAX_WAITING_BYTES, LiveFeed
+from radius.agent.shipping.streams import AuthStream
 
 
 @pytest.fixture

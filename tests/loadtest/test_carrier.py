@@ -11,7 +11,7 @@ from loadtest.carrier.__main__ import main
 from loadtest.carrier.preload import split_sessions
 from loadtest.processes import BenchError
 from loadtest.tally import RunResult
-from radius.agent.streams import AccountingStream
+from radius.agent.shipping.streams import AccountingStream
 from tests.agent.conftest import Tenant
 from tests.agent.journal_records import Journal, accounting, drain
 from tests.factories.tenancy import make_platform, make_tenant

@@ -15,8 +15,8 @@ from nac.pools.service import (
     release_address,
     update_pool,
 )
-from radius.agent import pool_leases
 from radius.agent.alarms import driver_connection
+from radius.agent.pools import leases
 from tests.factories.tenancy import ACTOR, make_cell, make_platform, make_tenant
 from tests.row_snapshots import snapshotted
 
@@ -61,14 +61,11 @@ def test_cell_leases_addresses_only_of_its_tenants(cell_engine, owner_engine, tw
     with session_scope(CellScope(alphas_cell), engine=cell_engine) as session:
         cursor = driver_connection(session).cursor()
         leased = [
-            pool_leases.refill_stock(cursor, alphas_cell, pools[tenant.id], wanted=4, grant=1)
-            for tenant in (alpha, bravo)
+            leases.refill_stock(cursor, alphas_cell, pools[tenant.id], wanted=4, grant=1) for tenant in (alpha, bravo)
         ]
-        given = [
-            pool_leases.AddressAssignment(str(tenant.id), pools[tenant.id], 0, ANNA, 10) for tenant in (alpha, bravo)
-        ]
-        pool_leases.record_assignments(cursor, alphas_cell, given)
-        pool_leases.end_leases(cursor, alphas_cell, [str(bravo.id)], since=0, now=10**16, clock=10**16)
+        given = [leases.AddressAssignment(str(tenant.id), pools[tenant.id], 0, ANNA, 10) for tenant in (alpha, bravo)]
+        leases.record_assignments(cursor, alphas_cell, given)
+        leases.end_leases(cursor, alphas_cell, [str(bravo.id)], since=0, now=10**16, clock=10**16)
         cursor.execute("SELECT clear_away_pools()")
     assert leased == [4, 0]
     states = "SELECT tenant_id, state FROM pool_addresses WHERE number = 0"
@@ -82,8 +79,8 @@ def test_record_with_a_foreign_pool_changes_nothing(cell_engine, owner_engine, t
         pools = dict(connection.exec_driver_sql("SELECT tenant_id, id::text FROM pools").all())
     with session_scope(CellScope(alphas_cell), engine=cell_engine) as session:
         cursor = driver_connection(session).cursor()
-        forged = pool_leases.AddressAssignment(str(bravo.id), pools[alpha.id], 0, ANNA, 10)
-        assert pool_leases.record_assignments(cursor, alphas_cell, [forged]) == 0
+        forged = leases.AddressAssignment(str(bravo.id), pools[alpha.id], 0, ANNA, 10)
+        assert leases.record_assignments(cursor, alphas_cell, [forged]) == 0
     with owner_engine.connect() as connection:
         leased = "SELECT count(*) FROM pool_addresses WHERE state = 'leased'"
         assert connection.exec_driver_sql(leased).scalar_one() == 0

@@ -16,10 +16,9 @@ from nac.cellformat.journal.records import AccountingRecord, AnyRecord, AuthReco
 from nac.cellformat.methods import DEFAULT_TLS_VERSIONS
 from nac.cellformat.replica.store import ReplicaWriter
 from nac.kit.secrets import MasterKeyFile, Sealer
-from radius.agent import probe, radiusd_process
-from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths
-from radius.agent.radiusd_configuration import (
+from radius.agent.radiusd import probe, process
+from radius.agent.radiusd.configuration import (
     CellConfig,
     NasClient,
     SlotConfig,
@@ -27,7 +26,8 @@ from radius.agent.radiusd_configuration import (
     python_path,
     render_configuration,
 )
-from radius.agent.tls_material import TenantMaterial, TlsMaterialStore
+from radius.agent.radiusd.generation import verifier_secret
+from radius.agent.radiusd.tls_material import TenantMaterial, TlsMaterialStore
 from radius.module.settings import ModuleSettings
 from tests.ports import free_row
 from tests.radius.tenants import Authorities, Tenant, der
@@ -86,7 +86,7 @@ class StandaloneCell:
     free_slot: SlotConfig
     replica: ReplicaWriter
     sealer: Sealer
-    running: radiusd_process.RunningRadiusd
+    running: process.RunningRadiusd
     auth: JournalTail
     acct: JournalTail
 
@@ -133,7 +133,7 @@ class StandaloneCell:
         return self.paths.radiusd_log.read_text(errors="replace")
 
     def is_alive(self) -> bool:
-        return radiusd_process.is_alive(self.running)
+        return process.is_alive(self.running)
 
 
 def _matching(records, kind, wanted):
@@ -189,11 +189,11 @@ def running_cell(plan: Plan) -> Iterator[StandaloneCell]:
         at_end.callback(lambda: [journals.remove(tail) for tail in tails])
         generation = paths.generations / "1"
         render_configuration(config, generation)
-        radiusd_process.check_configuration(generation)
-        running = radiusd_process.start(generation, paths.radiusd_log)
+        process.check_configuration(generation)
+        running = process.start(generation, paths.radiusd_log)
         cell = StandaloneCell(paths, config, tenants, config.slots[-1], replica, sealer, running, *tails)
         # A test may have started another one in its place.
-        at_end.callback(lambda: radiusd_process.stop(cell.running))
+        at_end.callback(lambda: process.stop(cell.running))
         cell.restore_replica()
         assert probe.is_serving(LOOPBACK, status_port, STATUS_SECRET, seconds=20), cell.log()
         yield cell

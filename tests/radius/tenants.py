@@ -33,7 +33,7 @@ from pki.keys import PrivateKey, generate_key, key_pem
 from pki.names import San, parse_san, subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial
-from radius.agent.tls_material import ServerCertificate
+from radius.agent.radiusd.tls_material import ServerCertificate
 from tests.radius.pbkdf2_hashes import earlier_hash
 from tests.radius.trusted_authorities import put_trusted
 

@@ -3,7 +3,7 @@
 import pytest
 
 from loadtest.packet import ACCESS_CHALLENGE, ACCESS_REJECT, NAS_IDENTIFIER, attribute
-from radius.agent.memory import get_process_memory
+from radius.agent.radiusd.memory import get_process_memory
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.standalone import Plan, running_cell
 from tests.radius.supplicant import new_mac

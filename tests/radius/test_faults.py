@@ -9,7 +9,7 @@ import pytest
 from loadtest import packet
 from loadtest.packet import ACCT_SESSION_ID, ACCT_STATUS_TYPE, CALLING_STATION_ID, USER_NAME
 from nac.cellformat.replica.records import PolicyRecord, SiteRecord
-from radius.agent import probe
+from radius.agent.radiusd import probe
 from tests.polling import until
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.nas import SILENCE_SECONDS, Nas, joined, mab

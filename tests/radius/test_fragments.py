@@ -17,7 +17,7 @@ from pki.keys import key_pem
 from pki.names import subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial
-from radius.agent.tls_material import TenantMaterial, TlsMaterialStore
+from radius.agent.radiusd.tls_material import TenantMaterial, TlsMaterialStore
 from tests.radius.supplicant import TLS_1_2, TLS_1_3, eap_tls
 from tests.radius.tenants import ClientFiles, der
 from tests.radius.trusted_authorities import put_trusted

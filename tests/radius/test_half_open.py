@@ -2,7 +2,7 @@
 
 import pytest
 
-from radius.agent.memory import HALF_OPEN_BYTES, get_process_memory
+from radius.agent.radiusd.memory import HALF_OPEN_BYTES, get_process_memory
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.standalone import Plan, running_cell
 from tests.radius.test_conversations import UNTIL_OUR_CERTIFICATE

@@ -9,7 +9,7 @@ from loadtest import packet
 from loadtest.packet import ACCT_STATUS_TYPE, CALLING_STATION_ID, USER_NAME, attribute
 from nac.cellformat.replica import keys
 from nac.cellformat.replica.records import NasRecord
-from radius.agent import probe
+from radius.agent.radiusd import probe
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.nas import SILENCE_SECONDS, Nas, joined, mab, radclient
 from tests.radius.standalone import FREE_SLOT, FREE_SLOT_SECRET, LOOPBACK

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from radius.agent import radiusd_log
-from radius.agent.radiusd_log import LogFollower
+from radius.agent.radiusd import log
+from radius.agent.radiusd.log import LogFollower
 
 STAMP = b"Sat Nov 21 04:03:28 2026 : Info: "
 LINES = {
@@ -95,7 +95,7 @@ def test_truncated_log_is_read_from_its_start(path, counters):
 
 
 def test_large_log_is_truncated_and_its_end_is_kept(path, counters, monkeypatch):
-    monkeypatch.setattr(radiusd_log, "MAX_LOG_BYTES", 1_000)
+    monkeypatch.setattr(log, "MAX_LOG_BYTES", 1_000)
     follower = LogFollower(path, counters)
     with path.open("ab", buffering=0) as radiusd:
         for number in range(100):
@@ -110,13 +110,13 @@ def test_large_log_is_truncated_and_its_end_is_kept(path, counters, monkeypatch)
 
 
 def test_flood_between_two_reads_is_counted_in_full(path, counters, monkeypatch):
-    monkeypatch.setattr(radiusd_log, "MAX_LOG_BYTES", 2_000)
-    monkeypatch.setattr(radiusd_log, "READ_BYTES", 1_000)
+    monkeypatch.setattr(log, "MAX_LOG_BYTES", 2_000)
+    monkeypatch.setattr(log, "READ_BYTES", 1_000)
     follower = LogFollower(path, counters)
     path.write_bytes(b"admit: not-ready slot=1\n" * 1_000)
     heard = sum(len(follower.poll()) for _ in range(50))
     assert counters["not_ready"] == 1_000
-    assert heard == radiusd_log.MAX_LINES
+    assert heard == log.MAX_LINES
 
 
 def append(path, data):

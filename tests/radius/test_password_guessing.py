@@ -7,7 +7,7 @@ import pytest
 
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_CHALLENGE, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME, attribute
 from nac.cellformat.methods import METHODS
-from radius.agent import probe, radiusd_process
+from radius.agent.radiusd import probe, process
 from tests.radius.inner_mschap import mschap_answer, open_mschap, result_tlv, say_eap
 from tests.radius.nas import Nas
 from tests.radius.standalone import LOOPBACK, STATUS_SECRET
@@ -106,8 +106,8 @@ def test_known_station_of_a_user_survives_a_restart(cell, limits, user):
     limits(user=2)
     known = new_mac()
     assert pap(cell.alpha, user, PASSWORD, mac=known) == ACCESS_ACCEPT
-    radiusd_process.stop(cell.running)
-    cell.running = radiusd_process.start(cell.running.config_directory, cell.paths.radiusd_log)
+    process.stop(cell.running)
+    cell.running = process.start(cell.running.config_directory, cell.paths.radiusd_log)
     assert probe.is_serving(LOOPBACK, cell.config.status_port, STATUS_SECRET, seconds=20)
     for _ in range(2):
         assert pap(cell.alpha, user, "wrong") == ACCESS_REJECT

@@ -12,13 +12,13 @@ SOURCE = Path(__file__).resolve().parents[2]
 FILES = sorted(
     path
     for folder in ("radius/module", "radius/agent", "radius/verifier", "nac/engine", "nac/inventory/identity_sources")
-    for path in (SOURCE / folder).glob("*.py")
+    for path in (SOURCE / folder).rglob("*.py")
 )
 # Calls whose argument at that place is a reason.
 _CALLS = {"Outcome": 1, "Failure": 0, "Decision": 1, "Ruling": 1, "VerificationResult": 0, "NoAddress": 0}
 _METHODS = {"refused": 0, "unasked": 1}
 # Functions of the module that return a reason, or "" for none.
-_RETURNING = {"refusal", "check_certificate", "_standing", "_status", "_external_status"}
+_RETURNING = {"refusal", "check_certificate", "_check_authority", "_check_status", "_check_external_status"}
 # f"certificate-{status}": what CertificateRecord.status may be beside valid.
 _STATUSES = ("revoked", "suspended")
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from radius.agent import radiusd_process
 from radius.agent.paths import CellPaths
-from radius.agent.radiusd_configuration import (
+from radius.agent.radiusd import process
+from radius.agent.radiusd.configuration import (
     RADDB,
     CellConfig,
     NasClient,
@@ -20,8 +20,8 @@ from radius.agent.radiusd_configuration import (
     python_path,
     render_configuration,
 )
-from radius.agent.radiusd_process import RadiusdError
-from radius.agent.tls_material import TlsMaterialStore
+from radius.agent.radiusd.process import RadiusdError
+from radius.agent.radiusd.tls_material import TlsMaterialStore
 from radius.module.settings import ModuleSettings, load_settings
 
 SECRET = "a.b_c:d/e+f=g@h!i#j*k,l;m?n~o^p-q"
@@ -116,7 +116,7 @@ def test_nas_is_a_client_by_address_without_its_name(config, tmp_path):
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::1", "::"])  # noqa: S104
 def test_radiusd_accepts_the_configuration(config, tmp_path, address, monkeypatch):
     render_configuration(replace(config, listen_address=address), tmp_path / "1")
-    radiusd_process.check_configuration(tmp_path / "1")
+    process.check_configuration(tmp_path / "1")
 
 
 def test_radiusd_rejects_a_broken_configuration(config, tmp_path):
@@ -124,17 +124,17 @@ def test_radiusd_rejects_a_broken_configuration(config, tmp_path):
     servers = tmp_path / "1" / "slots" / "servers"
     servers.write_text(servers.read_text() + "\nserver broken {\n\tauthorize {\n\t\tno_such_module\n\t}\n}\n")
     with pytest.raises(RadiusdError, match="no_such_module"):
-        radiusd_process.check_configuration(tmp_path / "1")
+        process.check_configuration(tmp_path / "1")
 
 
 def test_radiusd_warns_only_of_clients_without_a_secret(config, tmp_path, capfd):
     """A warning at each start would teach people to overlook warnings."""
     render_configuration(config, tmp_path / "1")
     done = subprocess.run(
-        [radiusd_process.RADIUSD_PROGRAM, "-C", "-x", "-d", str(tmp_path / "1"), "-n", "radiusd", "-l", "stdout"],
+        [process.RADIUSD_PROGRAM, "-C", "-x", "-d", str(tmp_path / "1"), "-n", "radiusd", "-l", "stdout"],
         capture_output=True,
         text=True,
-        env=radiusd_process.radiusd_environment(tmp_path / "1"),
+        env=process.radiusd_environment(tmp_path / "1"),
         check=True,
     )
     warnings = [line for line in done.stdout.splitlines() if re.search(r"warn|deprecat|insecure", line, re.IGNORECASE)]
@@ -143,9 +143,7 @@ def test_radiusd_warns_only_of_clients_without_a_secret(config, tmp_path, capfd)
 
 def test_module_finds_its_settings(config, tmp_path, monkeypatch):
     render_configuration(config, tmp_path / "1")
-    monkeypatch.setenv(
-        "ADMIT_MODULE_SETTINGS", radiusd_process.radiusd_environment(tmp_path / "1")["ADMIT_MODULE_SETTINGS"]
-    )
+    monkeypatch.setenv("ADMIT_MODULE_SETTINGS", process.radiusd_environment(tmp_path / "1")["ADMIT_MODULE_SETTINGS"])
     assert load_settings() == config.module
 
 
@@ -200,7 +198,7 @@ def test_slot_uses_its_tenants_tls_versions(config, tmp_path, versions, least, m
     assert (f'tls_min_version = "{least}"' in of_first, f'tls_max_version = "{most}"' in of_first) == (True, True)
     assert 'tls_min_version = "1.2"' in of_second
     assert 'tls_max_version = "1.3"' in of_second
-    radiusd_process.check_configuration(tmp_path / "1")
+    process.check_configuration(tmp_path / "1")
 
 
 def test_static_files_are_linked(config, tmp_path):
@@ -211,7 +209,7 @@ def test_static_files_are_linked(config, tmp_path):
 
 def test_radiusd_version_returns_the_modules_result():
     """3.2.9 and 3.2.10 drop the values that Python returns unless run with -X."""
-    assert radiusd_process.installed_version() in ("3.2.7", "3.2.8")
+    assert process.installed_version() in ("3.2.7", "3.2.8")
 
 
 def test_reversed_tls_versions_are_still_a_range(config, tmp_path):

@@ -11,8 +11,8 @@ from loadtest import packet
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
 from nac.cellformat.replica import keys
 from nac.cellformat.replica.records import NasRecord, SecretRecord
-from radius.agent import probe, radiusd_process
-from radius.agent.radiusd_log import LogFollower
+from radius.agent.radiusd import probe, process
+from radius.agent.radiusd.log import LogFollower
 from radius.module.addresses import packed_address
 from tests.polling import next_second
 from tests.radius.nas import CHAP_CHALLENGE, CHAP_PASSWORD, SILENCE_SECONDS, Nas, mab
@@ -142,8 +142,8 @@ def test_new_radiusd_knows_which_nases_have_changed(cell):
     recorded = packet.access_request(9, os.urandom(16), attributes, old, password)
     assert is_answered(cell, SWITCH, NEW)
     assert any(SWITCH in line for line in (cell.paths.root / "changed-over").read_text().splitlines())
-    radiusd_process.stop(cell.running)
-    cell.running = radiusd_process.start(cell.running.config_directory, cell.paths.radiusd_log)
+    process.stop(cell.running)
+    cell.running = process.start(cell.running.config_directory, cell.paths.radiusd_log)
     assert probe.is_serving(LOOPBACK, cell.config.status_port, STATUS_SECRET, seconds=20)
     next_second()
     Nas(cell.alpha, SWITCH, "").exchange(recorded, seconds=SILENCE_SECONDS)

@@ -9,7 +9,7 @@ from loadtest.packet import ACCESS_REJECT
 from nac.cellformat.replica.records import CertificateRecord, ExternalStatusRecord, SlotRecord
 from nac.cellformat.replica.store import ReplicaWriter
 from pki.openssl_names import subject_line
-from radius.agent.tls_material import TenantMaterial, TlsMaterialStore
+from radius.agent.radiusd.tls_material import TenantMaterial, TlsMaterialStore
 from radius.module import trust
 from radius.module.tls_sessions import certificate_attributes
 from radius.module.trust import check_certificate, find_issuer

@@ -4,7 +4,7 @@ import pytest
 
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, USER_NAME
 from radius.agent.alarms import Alarms
-from radius.agent.library_corrections import (
+from radius.agent.radiusd.library_corrections import (
     CORRECTIONS,
     DISTRIBUTION_FOLDER,
     alarm_uncorrected_libraries,

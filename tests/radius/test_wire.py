@@ -10,7 +10,7 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import CALLING_STATION_ID, MESSAGE_AUTHENTICATOR, SERVICE_TYPE, USER_NAME, attribute
-from radius.agent import probe
+from radius.agent.radiusd import probe
 from tests.radius.nas import SILENCE_SECONDS, Nas, mab, radclient
 from tests.radius.standalone import LOOPBACK, OLD_NAS, OWN_SECRET, OWN_SECRET_NAS, STATUS_SECRET
 from tests.radius.supplicant import eap_tls

@@ -5,7 +5,7 @@ import pytest
 from nac.kit.db import set_process_engine
 from nac.redecisions import live_sessions, repository, runner
 from radius.agent.alarms import Alarms
-from radius.agent.rotation_alarms import MIN_FAILURES, update_redecision_alarms
+from radius.agent.tenant_alarms import MIN_FAILURES, update_redecision_alarms
 from tests.redecisions.conftest import by_group, document
 from worker.jobs import redecisions
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from radius.agent.alarms import Alarms
 from radius.agent.paths import CellPaths
-from radius.agent.verifier_process import VerifierProcess
+from radius.agent.radiusd.verifier_process import VerifierProcess
 from radius.verifier.server import VerifierServer, VerifyLogin, listen
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Converts database rows to replica records; radius/agent/replica_loader.py has the queries."""
+"""Converts database rows to replica records; radius/agent/replica/loader.py has the queries."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -10,7 +10,7 @@ from nac.kit.db import force_ctid_scan
 from nac.kit.ids import TenantId
 from nac.models import EndpointWork
 
-# Queue length per tenant above which cells stop adding sightings (radius/agent/sightings.py). Changes by people are
+# Queue length per tenant above which cells stop adding sightings (shipping/sightings.py). Changes by people are
 # always added.
 MAX_WAITING = 100_000
 _TENANTS_SQL = text("SELECT tenants_with_endpoint_work()")

@@ -1,0 +1,1 @@
+"""Sends CoA and Disconnect requests to NASes (RFC 5176)."""

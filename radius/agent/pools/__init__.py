@@ -1,0 +1,1 @@
+"""Leases addresses of pools to the cell and turns claims into leases."""

@@ -1,0 +1,279 @@
+"""Keeps pool addresses ready in the cell before devices come, and returns them after devices have left."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+import psycopg
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from nac.kit.clock import epoch_microseconds
+from nac.kit.db import CellScope, session_scope
+from nac.kit.errors import AdmitError
+from nac.kit.ids import CellId
+from radius.agent.alarms import Alarms, driver_connection, first_error_line
+from radius.agent.pools import leases
+from radius.agent.pools.claims_directory import ClaimsDirectory
+
+STEP_SECONDS = 1.0
+# Interval while no pool exists.
+IDLE_SECONDS = 3.0
+WITHDRAW_SECONDS = 15.0
+COMPARE_SECONDS = 30.0
+ALARM_SECONDS = 5.0
+# Between the claim of an address and its record in the journal.
+SETTLE_SECONDS = 2
+# Shares of the stock: below the first one, lease more; below the second, raise an alarm.
+REFILL_SHARE = 0.5
+LOW_SHARE = 0.2
+# Checking half a million ready addresses takes 1 to 2 s, so the work gets at most a third of the time.
+REST_SHARE = 2.0
+MAX_REST_SECONDS = 10.0
+_MAX_BACKOFF_SECONDS = 5.0
+_SECOND = 1_000_000
+
+_POOLS = """
+SELECT p.id::text, p.tenant_id::text, t.number, t.slug, p.name, p.stock, p.removing,
+    coalesce(most.number, -1) + 1, ready.count,
+    EXISTS (
+        SELECT FROM pool_addresses a
+        WHERE a.pool_id = p.id AND a.state = 'free' AND NOT a.leaving AND a.reserved_for IS NULL
+    )
+FROM pools p JOIN tenants t ON t.id = p.tenant_id
+LEFT JOIN LATERAL (SELECT max(a.number) AS number FROM pool_addresses a WHERE a.pool_id = p.id) most ON true
+CROSS JOIN LATERAL (
+    SELECT count(*) FROM (
+        SELECT FROM pool_addresses a
+        WHERE a.pool_id = p.id AND a.cell_id = %(cell)s AND a.state = 'stock' AND NOT a.leaving
+            AND a.reserved_for IS NULL LIMIT p.stock
+    ) a
+) ready
+"""
+_READY = """
+SELECT a.number, a.grant_number FROM pool_addresses a
+WHERE a.pool_id = %(pool)s AND a.cell_id = %(cell)s AND a.state = 'stock' AND NOT a.leaving
+    AND a.reserved_for IS NULL
+ORDER BY a.mac IS NOT NULL, a.until NULLS FIRST, a.number LIMIT %(most)s
+"""
+_NOTIFY_POOLS = "SELECT tell_pool_changes(%s::uuid[])"
+
+
+def step_pause_seconds(took: float) -> float:
+    """Seconds until the next step, after one that took so many."""
+    return min(max(STEP_SECONDS, REST_SHARE * took), MAX_REST_SECONDS)
+
+
+class PoolRow(NamedTuple):
+    id: str
+    tenant_id: str
+    tenant_number: int
+    tenant: str
+    name: str
+    stock: int
+    removing: bool
+    # Number of its addresses, from 0.
+    numbers: int
+    ready: int
+    # Whether more addresses can be made ready.
+    has_free: bool
+
+
+class PoolMaintenance:
+    """`shipped_until` returns how far both journal streams are in the database, and `read_at` the age of the replica,
+    both in epoch microseconds."""
+
+    def __init__(
+        self,
+        cell_id: CellId,
+        engine: Engine,
+        claims: ClaimsDirectory,
+        *,
+        alarms: Alarms,
+        shipped_until: Callable[[], int],
+        read_at: Callable[[], int],
+        given_twice: Callable[[], int] = int,
+        clock: Callable[[], int] = epoch_microseconds,
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self._cell_id = cell_id
+        self._engine = engine
+        self._claims = claims
+        self._alarms = alarms
+        self._shipped_until = shipped_until
+        self._read_at = read_at
+        self._given_twice = given_twice
+        self._clock = clock
+        self._reaped_until = 0
+        self._compared_until = 0
+        # Time of the last committed check for addresses that had left their pool, and when the replica followed.
+        self._left_until: int | None = None
+        self._heard_at: int | None = None
+        self._due = {"withdraw": 0.0, "compare": 0.0, "alarms": 0.0}
+        self._pools: dict[str, PoolRow] = {}
+        # Numbers and grants last seen ready, by pool.
+        self._offered: dict[str, dict[int, int]] = {}
+        self._alarmed: set[str] = set()
+
+    def run(self, stop: threading.Event) -> None:
+        backoff = 0.0
+        while not stop.is_set():
+            began = time.monotonic()
+            try:
+                self.step()
+                backoff = 0.0
+                self._alarms.clear("pools")
+            except (psycopg.Error, SQLAlchemyError, AdmitError, OSError) as exc:
+                backoff = min(max(0.5, backoff * 2), _MAX_BACKOFF_SECONDS)
+                self.counters["failures"] += 1
+                self._alarms.tell("pools", f"No new pool addresses can be made ready: {first_error_line(exc)}")
+            self.check_stock()
+            took = time.monotonic() - began
+            stop.wait(backoff or (step_pause_seconds(took) if self._pools else IDLE_SECONDS))
+
+    def step(self) -> None:
+        """Do all work once. Raises errors of the database and the disk."""
+        with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+            cursor = driver_connection(session).cursor()
+            self._pools = {row[0]: PoolRow(*row) for row in cursor.execute(_POOLS.encode(), {"cell": self._cell_id})}
+            lost = self._keep(cursor) if self._pools else []
+        if self._left_until is None:
+            self._left_until = self._clock()
+        # It is committed that none of their addresses is ready.
+        self._create_claim_files(lost)
+        self._refill()
+        self._offered = {pool_id: self._offered[pool_id] for pool_id in self._offered.keys() & self._pools.keys()}
+        self._claims.remove_other_files(set(self._pools))
+
+    def _keep(self, cursor: psycopg.Cursor) -> list[str]:
+        """Pools that need a new claim file and have no ready addresses any more."""
+        tenants = sorted({pool.tenant_id for pool in self._pools.values()})
+        now = self._clock()
+        shipped = self._settled_until(now)
+        lost = [pool_id for pool_id in self._pools if self._claims.is_lost(pool_id)]
+        if self._is_due("compare", COMPARE_SECONDS):
+            self._compare(cursor, shipped, [pool_id for pool_id in self._pools if pool_id not in lost])
+        self.counters["looked_at"] += leases.end_leases(
+            cursor,
+            self._cell_id,
+            tenants,
+            since=self._reaped_until or shipped,
+            now=shipped,
+            clock=now,
+            # A pool waits only for its own file: creating pools endlessly delays no others.
+            young=[pool_id for pool_id in self._pools if self._claims.made_at(pool_id) >= shipped],
+        )
+        self._reaped_until = shipped
+        if self._is_due("withdraw", WITHDRAW_SECONDS) or lost:
+            self.counters["withdrawn"] += leases.withdraw_stock(cursor, self._cell_id, tenants, now=now, lost=lost)
+            self._delete_departed(cursor, now, shipped)
+        return [pool_id for pool_id in lost if not leases.has_stock(cursor, pool_id)]
+
+    def _delete_departed(self, cursor: psycopg.Cursor, now: int, shipped: int) -> None:
+        """Remove addresses that have left their pool, once the module knows and all earlier claims are stored.
+
+        Until then the module may have assigned one to its former device.
+        """
+        if self._left_until is None:
+            return
+        if self._heard_at is None and self._left_until <= self._read_at():
+            self._heard_at = now
+        if self._heard_at is not None and self._heard_at <= shipped:
+            leases.delete_departed(cursor, until=self._left_until)
+            self._left_until = self._heard_at = None
+
+    def _compare(self, cursor: psycopg.Cursor, shipped: int, pool_ids: list[str]) -> None:
+        """Store claims of radiusd whose decisions did not arrive."""
+        until = shipped // _SECOND
+        for pool_id in pool_ids:
+            recent = [
+                (number, claim)
+                for number, claim in self._claims.read(pool_id, since=self._compared_until)
+                if claim.at < until
+            ]
+            found = leases.list_unrecorded_claims(cursor, pool_id, recent) if recent else []
+            self.counters["untold"] += len(found)
+            leases.record_assignments(cursor, self._cell_id, found)
+        self._compared_until = max(self._compared_until, until)
+
+    def _create_claim_files(self, lost: list[str]) -> None:
+        for pool in self._pools.values():
+            if pool.id in lost:
+                self._claims.make(pool.id, max(1, pool.numbers))
+            elif pool.numbers and not self._claims.is_lost(pool.id):
+                self._claims.make_room(pool.id, pool.numbers)
+        if lost:
+            with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+                driver_connection(session).execute(_NOTIFY_POOLS, (lost,))
+
+    def _settled_until(self, now: int) -> int:
+        """Time up to which all claims are stored in the database."""
+        return min(now, self._shipped_until()) - SETTLE_SECONDS * _SECOND
+
+    def _refill(self) -> None:
+        # Grants are numbered by such a time, so that the module recognizes later claims; see ADR 0011.
+        settled = self._settled_until(self._clock())
+        for pool in self._pools.values():
+            if pool.removing or self._claims.is_lost(pool.id) or settled <= self._claims.made_at(pool.id):
+                continue
+            is_low = pool.ready < REFILL_SHARE * pool.stock and pool.has_free
+            wanted = pool.stock - pool.ready if is_low else 0
+            if not wanted and self._is_offer_current(pool):
+                continue
+            with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+                cursor = driver_connection(session).cursor()
+                leased = 0
+                if wanted:
+                    leased = leases.refill_stock(cursor, self._cell_id, pool.id, wanted=wanted, grant=settled)
+                    self.counters["refilled"] += leased
+                if leased or not self._is_offer_current(pool):
+                    given = {"pool": pool.id, "cell": self._cell_id, "most": pool.stock}
+                    self._offered[pool.id] = dict(cursor.execute(_READY.encode(), given).fetchall())
+
+    def _is_offer_current(self, pool: PoolRow) -> bool:
+        """Whether the pool is unchanged since the last look, by its number of ready addresses."""
+        return pool.id in self._offered and len(self._offered[pool.id]) == pool.ready
+
+    def check_stock(self) -> None:
+        """Raise alarms for pools that run out. Works without the database."""
+        if not self._is_due("alarms", ALARM_SECONDS):
+            return
+        alarmed = set()
+        for pool_id, offered in self._offered.items():
+            pool = self._pools.get(pool_id)
+            if pool is None or pool.removing:
+                continue
+            left = self._count_left(pool_id, offered)
+            if left < LOW_SHARE * min(pool.stock, pool.numbers):
+                code = f"pool-low-{pool_id}"
+                what = f"Pool {pool.name} of tenant {pool.tenant} has {left} addresses left in this cell."
+                remedy = "Make it larger (./admit pool set), or shorten its quarantine."
+                detail = f"{what} Without addresses, devices get none. {remedy}"
+                if self._alarms.tell_of_row(code, detail, tenant=pool.tenant_number):
+                    alarmed.add(code)
+        for code in self._alarmed - alarmed:
+            self._alarms.clear(code)
+        self._alarmed = alarmed
+        if self._given_twice():
+            self._alarms.tell_event(
+                "addresses-twice",
+                f"{self._given_twice()} pool addresses were assigned while another device had them. Either a NAS "
+                "reports sessions later than the pool's grace and quarantine together, or files of the cell or its "
+                "database were restored from an earlier state.",
+            )
+
+    def _count_left(self, pool_id: str, offered: dict[int, int]) -> int:
+        try:
+            taken = self._claims.grants(pool_id, offered)
+        except OSError:
+            return 0
+        return sum(taken.get(number) != grant for number, grant in offered.items())
+
+    def _is_due(self, chore: str, seconds: float) -> bool:
+        now = time.monotonic()
+        if now < self._due[chore]:
+            return False
+        self._due[chore] = now + seconds
+        return True

@@ -1,0 +1,67 @@
+"""Takes back pool addresses that late accounting reports as in use.
+
+A lease ends if no session holds it. A session that arrives later takes the address back in the transaction that stores
+the session. So either the code that makes addresses ready sees the session, or the session finds the row.
+"""
+
+from collections.abc import Iterable
+
+import psycopg
+
+from nac.kit.ids import CellId
+from radius.agent.accounting_parser import ParsedAccounting
+from radius.agent.pools.leases import RECHECK_SECONDS, to_datetime, use_ordered_index
+
+_TENANTS_WITH_POOLS = "SELECT DISTINCT tenant_id::text FROM pools"
+# A session without an address holds the last one of its device, so the MAC address is looked up, too.
+_RECLAIM = """
+WITH told AS MATERIALIZED (
+    SELECT *
+    FROM unnest(%(tenants)s::uuid[], %(macs)s::macaddr[], %(addresses)s::inet[]) AS told (tenant_id, mac, address)
+), found AS MATERIALIZED (
+    SELECT a.pool_id, a.number FROM told
+    JOIN pool_addresses a ON a.tenant_id = told.tenant_id AND a.address = told.address WHERE a.state <> 'leased'
+    UNION
+    SELECT a.pool_id, a.number FROM told
+    JOIN pool_addresses a ON a.tenant_id = told.tenant_id AND a.mac = told.mac WHERE a.state <> 'leased'
+), locked AS MATERIALIZED (
+    SELECT a.pool_id, a.number, a.tenant_id, a.address, a.mac, p.kind
+    FROM found JOIN pool_addresses a USING (pool_id, number) JOIN pools p ON p.id = a.pool_id
+    WHERE a.state <> 'leased'
+    ORDER BY a.pool_id, a.number FOR UPDATE OF a
+)
+UPDATE pool_addresses a SET
+    state = 'leased', cell_id = %(cell)s, mac = coalesce(held.mac, a.mac), released = false,
+    until = %(now)s + interval '1 second' * %(look)s
+FROM locked l CROSS JOIN LATERAL (
+    SELECT h.mac FROM pool_address_holders(l.tenant_id, l.kind, l.address, l.mac) h LIMIT 1
+) held
+WHERE a.pool_id = l.pool_id AND a.number = l.number
+"""
+
+
+def reclaim_addresses(cursor: psycopg.Cursor, cell_id: CellId, heard: Iterable[ParsedAccounting], *, now: int) -> int:
+    """Take back the addresses of these sessions, after the sessions of a batch are stored. Returns their number.
+
+    `now` is how far the journal was read (epoch microseconds).
+    """
+    with_pools = {row[0] for row in cursor.execute(_TENANTS_WITH_POOLS)}
+    told = [
+        (usage.tenant_id, usage.mac or None, address or None)
+        for usage in heard
+        if usage.tenant_id in with_pools
+        for address in {usage.framed_ip, usage.framed_prefix, usage.delegated_prefix}
+    ]
+    if not told:
+        return 0
+    tenants, macs, addresses = map(list, zip(*told, strict=True))
+    given = {
+        "tenants": tenants,
+        "macs": macs,
+        "addresses": addresses,
+        "cell": cell_id,
+        "now": to_datetime(now),
+        "look": RECHECK_SECONDS,
+    }
+    with use_ordered_index(cursor):
+        return cursor.execute(_RECLAIM.encode(), given).rowcount

@@ -1,0 +1,224 @@
+"""Renders `radius/raddb` and the slots of a cell into one generation of radiusd's configuration."""
+
+import ipaddress
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from nac.cellformat.methods import DEFAULT_TLS_VERSIONS
+from nac.kit.listen_addresses import bound_addresses
+from nac.kit.validation import RADIUS_SECRET
+from radius.agent.radiusd.library_corrections import DISTRIBUTION_FOLDER, write_corrected_libraries
+from radius.agent.radiusd.memory import MAX_SESSIONS
+from radius.module.settings import UNSIGNED_SUFFIX, ModuleSettings
+
+RADDB = Path(__file__).resolve().parents[2] / "raddb"
+# Rendered once; files in templates/ are rendered for each slot.
+_RENDERED_FILES = ("radiusd.conf",)
+# radiusd's timeout for the verifier, whose own limit is MAX_LOGIN_SECONDS (identity_sources/settings.py). It is the
+# maximum for proxy_dedup_window.
+VERIFIER_WINDOW_SECONDS = 10
+# A lookup is valid for a second: radiusd has no shorter time, and none per packet.
+_DYNAMIC_CLIENTS = "\t\tdynamic_clients = admit_secret\n\t\tlifetime = 1\n\t\trate_limit = no\n"
+_LISTENER = re.compile(r"^\tlisten \{\n.*?^\t\}\n", re.MULTILINE | re.DOTALL)
+_PLACEHOLDER = re.compile(r"@\{(\w+)\}")
+
+
+class RenderError(Exception):
+    """A value that radiusd's configuration cannot hold. The message names the place and the remedy."""
+
+
+@dataclass(frozen=True)
+class NasClient:
+    """A NAS with its own secret or exemption, identified by address."""
+
+    name: str
+    address: str
+    secret: str
+    require_message_authenticator: bool
+
+
+@dataclass(frozen=True)
+class SlotConfig:
+    number: int
+    auth_port: int
+    acct_port: int
+    secret: str
+    # PEM of key, certificate and chain to load; a placeholder for a free slot.
+    server_certificate: Path
+    # Serial (hex) of that certificate, "" for the placeholder.
+    server_serial: str = ""
+    nas_clients: Sequence[NasClient] = field(default=())
+    # TLS versions of nac.cellformat.methods, lowest first.
+    tls_versions: Sequence[str] = DEFAULT_TLS_VERSIONS
+    # Whether the module looks up the secret of each source and whether it must sign (radius/module/secret_lookup.py).
+    uses_secret_lookup: bool = False
+
+
+@dataclass(frozen=True)
+class VerifierConfig:
+    """Address of the agent's process on loopback that verifies slow passwords."""
+
+    port: int
+    secret: str
+
+
+@dataclass(frozen=True)
+class CellConfig:
+    listen_address: str
+    # Port for the agent's status requests, on loopback.
+    status_port: int
+    status_secret: str
+    reject_delay_seconds: float
+    threads: int
+    python_path: Sequence[Path]
+    state_directory: Path
+    tls_directory: Path
+    cache_directory: Path
+    module: ModuleSettings
+    slots: Sequence[SlotConfig]
+    verifier: VerifierConfig
+    # Maximum EAP conversations of one slot at a time.
+    max_sessions: int = MAX_SESSIONS
+    # Maximum Access-Requests of a slot; half as many Accounting-Requests. radiusd drops more before a thread sees
+    # them. 0 for no limit.
+    max_packets_per_second: int = 0
+
+
+def render_configuration(config: CellConfig, target: Path) -> None:
+    """Write a complete configuration directory, readable only by us. `target` must not exist."""
+    target.mkdir(mode=0o700, parents=True)
+    for entry in RADDB.iterdir():
+        if entry.name in _RENDERED_FILES or entry.name in ("templates", "README.md"):
+            continue
+        (target / entry.name).symlink_to(entry)
+    values = {
+        "config_directory": str(target),
+        "state_directory": str(config.state_directory),
+        "library_path": f"{target / 'lib'}:{DISTRIBUTION_FOLDER}",
+        "python_path": ":".join(str(path) for path in config.python_path),
+        "reject_delay_seconds": str(config.reject_delay_seconds),
+        "threads": str(config.threads),
+        "status_port": str(config.status_port),
+        "status_secret": config.status_secret,
+        "verifier_port": str(config.verifier.port),
+        "verifier_secret": _checked_secret(config.verifier.secret, "the verifier"),
+        "verifier_window_seconds": str(VERIFIER_WINDOW_SECONDS),
+    }
+    for name in _RENDERED_FILES:
+        _write(target / name, fill_placeholders((RADDB / name).read_text(), values))
+    write_corrected_libraries(target / "lib")
+    _write(target / "module.json", msgspec.json.encode(config.module).decode())
+    (target / "slots").mkdir(mode=0o700)
+    for template, name in (("eap", "eap"), ("slot", "servers"), ("end", "end")):
+        text = (RADDB / "templates" / template).read_text()
+        text = _with_listeners(text, bound_addresses(config.listen_address)[1:])
+        _write(
+            target / "slots" / name,
+            "\n".join(fill_placeholders(text, _slot_values(config, slot)) for slot in config.slots),
+        )
+
+
+def _with_listeners(template: str, more: Sequence[str]) -> str:
+    """Repeat each listener for each of these addresses."""
+
+    def copies(found: re.Match[str]) -> str:
+        placed = (
+            fill_placeholders(found[0], _PartialValues(address_family=_address_keyword(each), listen_address=each))
+            for each in more
+        )
+        return "\n".join((found[0], *placed))
+
+    return _LISTENER.sub(copies, template)
+
+
+class _PartialValues(dict[str, str]):
+    """Values of a template; unknown names stay placeholders."""
+
+    def __missing__(self, name: str) -> str:
+        return f"@{{{name}}}"
+
+
+def _address_keyword(address: str) -> str:
+    return "ipv6addr" if ":" in address else "ipaddr"
+
+
+def fill_placeholders(template: str, values: Mapping[str, str]) -> str:
+    """Replace each `@{name}`. Raises KeyError for a name without a value."""
+    return _PLACEHOLDER.sub(lambda found: values[found[1]], template)
+
+
+def _slot_values(config: CellConfig, slot: SlotConfig) -> dict[str, str]:
+    name = f"slot-{slot.number}"
+    return {
+        "slot": str(slot.number),
+        "secret": _checked_secret(slot.secret, f"slot {slot.number}"),
+        "auth_port": str(slot.auth_port),
+        "acct_port": str(slot.acct_port),
+        "address_family": _address_keyword(config.listen_address),
+        "listen_address": config.listen_address,
+        "server_certificate": str(slot.server_certificate),
+        "ca_directory": str(config.tls_directory / name / "ca"),
+        "max_sessions": str(config.max_sessions),
+        "packet_limit": _packet_limit(config.max_packets_per_second),
+        # An Accounting-Request takes half the time.
+        "acct_packet_limit": _packet_limit(2 * config.max_packets_per_second),
+        "tls_min_version": min(slot.tls_versions),
+        "tls_max_version": max(slot.tls_versions),
+        "cache_directory": str(config.cache_directory / name),
+        "lookup": _DYNAMIC_CLIENTS if slot.uses_secret_lookup else "",
+        "nas_clients": ""
+        if slot.uses_secret_lookup
+        else "".join(_nas_client(slot, number, client) for number, client in enumerate(slot.nas_clients)),
+    }
+
+
+def _packet_limit(max_packets_per_second: int) -> str:
+    if not max_packets_per_second:
+        return ""
+    return f"\t\tlimit {{\n\t\t\tmax_pps = {max_packets_per_second}\n\t\t}}\n"
+
+
+def _nas_client(slot: SlotConfig, number: int, client: NasClient) -> str:
+    address = ipaddress.ip_address(client.address)
+    exempt = "" if client.require_message_authenticator else UNSIGNED_SUFFIX
+    return (
+        f"\tclient {slot.number}_nas{number} {{\n"
+        f"\t\t{_address_keyword(str(address))} = {address}\n"
+        f'\t\tsecret = "{_checked_secret(client.secret, f"NAS {client.name!r}")}"\n'
+        f"\t\tshortname = slot-{slot.number}{exempt}\n"
+        "\t\trequire_message_authenticator = no\n"
+        "\t\tlimit_proxy_state = no\n"
+        "\t}\n"
+    )
+
+
+def _checked_secret(secret: str, where: str) -> str:
+    if not RADIUS_SECRET.fullmatch(secret):
+        raise RenderError(
+            f"the secret of {where} must be 16 to 128 letters, digits or . _ : / + = @ ! # * , ; ? ~ ^ -; change it"
+        )
+    return secret
+
+
+def _write(path: Path, text: str) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def python_path() -> list[Path]:
+    """Paths of this source tree and its packages, for radiusd's interpreter."""
+    site_packages = (
+        Path(sys.prefix) / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    )
+    return [RADDB.parent.parent, site_packages]
+
+
+def delete_configuration(target: Path) -> None:
+    shutil.rmtree(target)

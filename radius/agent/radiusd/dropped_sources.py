@@ -1,0 +1,159 @@
+"""Alarms and log lines about NASes whose requests are dropped or whose devices fill the table, with the remedy."""
+
+import logging
+import time
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy import Engine, and_, or_, select
+
+from nac.kit.clock import utc_now
+from nac.kit.db import CellScope, session_scope
+from nac.kit.ids import CellId
+from nac.kit.request_sources import DEMO_ADDRESS
+from nac.models import SelfTest, Slot, Tenant
+from radius.agent.alarms import Alarms
+
+log = logging.getLogger(__name__)
+
+# An alarm stands for so long after the last such packet.
+ALARM_SECONDS = 600.0
+# Between two log lines about one address.
+LOG_SECONDS = 60.0
+# Addresses in a sentence, and kept for a slot.
+_MAX_NAMED, _MAX_KEPT = 3, 100
+# For all slots, while the database does not respond.
+_MAX_WAITING = 1_000
+# Self-tests use wrong secrets, too, and radiusd may log them late. Real NASes repeat.
+_AFTER_SELF_TESTS = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class DropCause:
+    """Why requests are dropped or conversations ended."""
+
+    # Key of radius.agent.radiusd.log.SOURCE_PATTERNS.
+    log_name: str
+    # Prefix of the alarm's code, before the tenant's slug.
+    code: str
+    # With `named` for addresses and `slug` for the tenant.
+    detail: str
+
+
+WRONG_SECRET = DropCause(
+    "wrong_secret",
+    "wrong-secret:",
+    "Packets from {named} to tenant {slug} use another RADIUS secret and are not answered. Enter the tenant's secret "
+    "there. To read it: POST /v1/tenants/{slug}/radius-secret/reveal, or during a rotation "
+    "./admit secret-rotation reveal -t {slug}",
+)
+UNSIGNED_REQUESTS = DropCause(
+    "unsigned",
+    "unsigned-requests:",
+    "Access-Requests from {named} to tenant {slug} carry no Message-Authenticator and are not answered. Turn it on "
+    "there or update the device (settings by vendor: ./admit snippet show SNIPPET -t {slug}). If the device cannot "
+    "send it, exempt its address: ./admit nas add NAME -t {slug} --address ADDRESS "
+    "--without-message-authenticator (a registered one: ./admit nas set), or require_message_authenticator: false in "
+    "/v1/tenants/{slug}/nases. An exempt device is open to forgery (BlastRADIUS). No exemption covers requests with "
+    "Proxy-State: the proxy must send Message-Authenticator.",
+)
+UNFINISHED_LOGINS = DropCause(
+    "conversations_full",
+    "unfinished-logins:",
+    "Devices behind {named} begin EAP logins at tenant {slug} and do not finish them. Admit ends the oldest ones "
+    "(reason too-many-conversations), so that others can log in. Look there for a device that retries endlessly. "
+    "./admit decisions -t {slug} --reason conversation-abandoned lists devices that left after the server "
+    "certificate. Devices that left earlier appear only in the log of the switch or access point.",
+)
+
+
+@dataclass(slots=True)
+class _DroppedSource:
+    heard_at: float
+    logged_at: float = float("-inf")
+
+
+class DroppedSources:
+    def __init__(
+        self,
+        engine: Engine,
+        cell_id: CellId,
+        alarms: Alarms,
+        cause: DropCause,
+        take: Callable[[], Set[tuple[int, str]]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`take` returns slots and addresses since its last call."""
+        self._engine, self._cell_id, self._alarms = engine, cell_id, alarms
+        self._cause = cause
+        self._take = take
+        self._clock = clock
+        # By slot and address.
+        self._seen: dict[int, dict[str, _DroppedSource]] = {}
+        self._heard: set[tuple[int, str]] = set()
+
+    def tell(self) -> None:
+        """Raise and clear the alarms. Raises AdmitError if the database does not respond."""
+        now = self._clock()
+        for slot, address in self._take():
+            if len(self._heard) < _MAX_WAITING and address != str(DEMO_ADDRESS):
+                self._heard.add((slot, address))
+        tested = self._slots_under_test() if self._heard else set()
+        # Kept until here, because the database may not have responded.
+        heard, self._heard = self._heard, set()
+        for slot, address in heard:
+            if slot in tested:
+                continue
+            seen = self._seen.setdefault(slot, {})
+            if address in seen:
+                seen[address].heard_at = now
+            elif len(seen) < _MAX_KEPT:
+                seen[address] = _DroppedSource(now)
+        for slot, seen in list(self._seen.items()):
+            self._seen[slot] = {address: each for address, each in seen.items() if now - each.heard_at < ALARM_SECONDS}
+            if not self._seen[slot]:
+                del self._seen[slot]
+        told = self._raise_alarms(now) if self._seen else set()
+        for alarm in self._alarms.standing():
+            if alarm.code.startswith(self._cause.code) and alarm.code not in told:
+                self._alarms.clear(alarm.code)
+
+    def _slots_under_test(self) -> set[int]:
+        test = SelfTest
+        now = utc_now()
+        # A running test renews `due_at`; an older one has died.
+        is_done = and_(test.state == "running", test.due_at > now - _AFTER_SELF_TESTS)
+        is_near = or_(is_done, test.ended_at > now - _AFTER_SELF_TESTS)
+        query = select(Slot.number).join(test, test.tenant_id == Slot.tenant_id)
+        with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+            return set(session.scalars(query.where(Slot.cell_id == self._cell_id, is_near)))
+
+    def _raise_alarms(self, now: float) -> set[str]:
+        query = (
+            select(Slot.number, Tenant.slug, Tenant.number)
+            .join(Tenant, Tenant.id == Slot.tenant_id)
+            .where(Slot.cell_id == self._cell_id)
+        )
+        with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+            tenants = {int(slot): (slug, number) for slot, slug, number in session.execute(query)}
+        told: set[str] = set()
+        for slot, seen in self._seen.items():
+            if slot not in tenants:
+                continue
+            slug, number = tenants[slot]
+            code = f"{self._cause.code}{slug}"
+            told.add(code)
+            named = ", ".join(sorted(seen)[:_MAX_NAMED]) + (" and others" if len(seen) > _MAX_NAMED else "")
+            self._alarms.tell_of_row(code, self._detail(named, slug), tenant=number)
+            self._log(seen, slug, now)
+        return told
+
+    def _log(self, seen: dict[str, _DroppedSource], slug: str, now: float) -> None:
+        for address, source in sorted(seen.items()):
+            if source.heard_at == now and now - source.logged_at >= LOG_SECONDS:
+                source.logged_at = now
+                log.warning("%s", self._detail(address, slug))
+
+    def _detail(self, named: str, slug: str) -> str:
+        return self._cause.detail.format(named=named, slug=slug)

@@ -1,0 +1,65 @@
+"""Ends a hanging radiusd, and this agent if one of its threads blocks all others.
+
+Both were seen only with damaged files. A supervisor restarts a process that has ended, but not one that hangs.
+"""
+
+import faulthandler
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from radius.agent.alarms import Alarms
+from radius.agent.radiusd.replacement import Radiusd
+
+log = logging.getLogger(__name__)
+
+# Seconds of unanswered Status-Server requests while the journal does not grow.
+RADIUSD_SILENCE_SECONDS = 20.0
+WATCHDOG_INTERVAL_SECONDS = 1.0
+# Longer than any call that holds the interpreter lock.
+AGENT_HANG_SECONDS = 30.0
+
+
+class HangWatch:
+    def __init__(
+        self,
+        radiusd: Radiusd,
+        alarms: Alarms,
+        *,
+        journal_size: Callable[[], int],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._radiusd = radiusd
+        self._alarms = alarms
+        self._journal_size = journal_size
+        self._clock = clock
+        self._silent_since: float | None = None
+        # Process id and journal bytes when the silence began.
+        self._seen = (0, 0)
+
+    def look(self, *, answers: bool) -> None:
+        """Call about once a second with whether radiusd just answered Status-Server (RFC 5997)."""
+        running = self._radiusd.running
+        if answers or running is None:
+            self._silent_since = None
+            return
+        seen = running.pid, self._journal_size()
+        if self._silent_since is None or seen != self._seen:
+            self._silent_since, self._seen = self._clock(), seen
+        elif self._clock() - self._silent_since >= RADIUSD_SILENCE_SECONDS:
+            self._silent_since = None
+            log.error("radiusd %d does not respond; restarting it", running.pid)
+            self._alarms.tell_event(
+                "radiusd-hung", f"radiusd did not respond for {RADIUSD_SILENCE_SECONDS:.0f} s: restarted."
+            )
+            self._radiusd.stop_hung(running)
+
+
+def run_watchdog(stop: threading.Event) -> None:
+    """Watch that all threads of this process run. If they do not, prints their tracebacks and ends the process."""
+    try:
+        while not stop.wait(WATCHDOG_INTERVAL_SECONDS):
+            faulthandler.dump_traceback_later(AGENT_HANG_SECONDS, exit=True)
+    finally:
+        faulthandler.cancel_dump_traceback_later()

@@ -1,0 +1,113 @@
+"""Memory use of radiusd, its limit, and the number of half-open handshakes that fit."""
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from nac.kit.settings import Settings
+
+# Bytes of one EAP-TLS conversation whose device went silent after the certificate, measured by
+# tests/radius/test_half_open.py. radiusd keeps it for 30 s (radius/raddb/templates/eap).
+HALF_OPEN_BYTES = 330_000
+# Bounds for one tenant: more could take too much memory, fewer would delay its devices in a busy hour.
+MAX_SESSIONS = 1024
+MIN_SESSIONS = 256
+# The alarm comes at this share of the limit at which radiusd restarts.
+ALARM_SHARE = 0.7
+
+_CGROUP_ROOT = Path("/sys/fs/cgroup")
+_PROC = Path("/proc")
+_libc = ctypes.CDLL(None)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessMemory:
+    """Memory of one process. `anonymous_bytes` are its own; the kernel can drop the rest of `resident_bytes`."""
+
+    resident_bytes: int
+    anonymous_bytes: int
+
+
+def get_process_memory(pid: int) -> ProcessMemory | None:
+    """Memory of a process; None if it does not exist."""
+    try:
+        fields = _read_kilobytes(_PROC / str(pid) / "status")
+    except OSError:
+        return None
+    # A zombie has none.
+    if "VmRSS" not in fields:
+        return None
+    return ProcessMemory(fields["VmRSS"] << 10, fields["RssAnon"] << 10)
+
+
+def proportional_bytes(pid: int) -> int:
+    """PSS: resident memory, with this process's part of shared pages; 0 if unavailable.
+
+    Expensive, because the kernel walks all pages: do not call it each second.
+    """
+    try:
+        with _as_real_group():
+            return _read_kilobytes(_PROC / str(pid) / "smaps_rollup").get("Pss", 0) << 10
+    except OSError:
+        return 0
+
+
+@contextmanager
+def _as_real_group() -> Iterator[None]:
+    """Set this thread's group to our real one. The kernel shows memory only to the same user and group, and radiusd
+    has that group (`radius.agent.radiusd.process.child_group_id`; ptrace(2), setfsgid(2))."""
+    _libc.setfsgid(os.getgid())
+    try:
+        yield
+    finally:
+        _libc.setfsgid(os.getegid())
+
+
+def limit_bytes(settings: Settings) -> int:
+    """Memory limit of radiusd: the setting, by default half of the machine's or container's memory."""
+    return settings.cell_memory_bytes or available_bytes() // 2
+
+
+def available_bytes(proc: Path = _PROC, cgroups: Path = _CGROUP_ROOT) -> int:
+    """Memory of the machine or, if less, of our control groups (v2 and v1)."""
+    limits = [_read_kilobytes(proc / "meminfo")["MemTotal"] << 10]
+    for line in _read_lines(proc / "self" / "cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            limits += _cgroup_limits(cgroups, path, "memory.max")
+        elif "memory" in controllers.split(","):
+            limits += _cgroup_limits(cgroups / "memory", path, "memory.limit_in_bytes")
+    return min(limits)
+
+
+def max_sessions(limit: int, slots: int) -> int:
+    """Conversations of one tenant at a time, so that those of all tenants fit into `limit` bytes."""
+    return max(MIN_SESSIONS, min(MAX_SESSIONS, limit // (slots * HALF_OPEN_BYTES)))
+
+
+def _cgroup_limits(root: Path, path: str, name: str) -> list[int]:
+    """Limits of the group and its parents. In a container the path may name an invisible group."""
+    group = root / path.lstrip("/")
+    around = [group, *group.parents]
+    texts = [line for each in around if each.is_relative_to(root) for line in _read_lines(each / name)]
+    return [int(text) for text in texts if text.isdecimal()]
+
+
+def _read_kilobytes(path: Path) -> dict[str, int]:
+    """Values of lines such as "VmRSS:     123 kB"."""
+    found = {}
+    for line in path.read_text().splitlines():
+        words = line.split()
+        if len(words) == 3 and words[2] == "kB":
+            found[words[0].rstrip(":")] = int(words[1])
+    return found
+
+
+def _read_lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []

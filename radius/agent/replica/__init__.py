@@ -1,0 +1,1 @@
+"""Fills the replica from PostgreSQL and follows its changes."""

@@ -1,0 +1,1 @@
+"""Merges accounting into sessions and ends silent ones."""

@@ -1,0 +1,289 @@
+"""Sessions from accounting records: Start, Interim-Update and Stop in any order, each any number of times.
+
+Every record gives the start of its session: its time minus Acct-Session-Time. Records of one NAS, session id and MAC
+address whose starts differ by at most `SAME_START_SECONDS` are one session. The record with the longest session time is
+the latest and gives the end. Of each counter the largest value counts, because counters only grow (RFC 2866 5.3). So
+neither the order of arrival nor repetition matters.
+
+A record that began after a Stop and reports more than it belongs to another session with the same id. `SessionUpdates`
+applies these rules to a batch, and STAYS_MERGE (session_merge.py) to the stored sessions.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+
+from radius.agent.accounting_parser import RESTART_STATUS_TYPES, ParsedAccounting, format_optional_number
+from radius.agent.copy_format import copy_line
+from radius.agent.sessions.counts import count_keys
+
+_SECOND = 1_000_000
+# A NAS that repeats a record without its delay shifts its start by the length of the outage.
+SAME_START_SECONDS = 300
+_SAME_START = SAME_START_SECONDS * _SECOND
+# Tolerance between the times of two records.
+CLOCK_TOLERANCE_SECONDS = 30
+_CLOCK_TOLERANCE = CLOCK_TOLERANCE_SECONDS * _SECOND
+# Flags that only several records together show; docs/reference/accounting.md explains them.
+COUNTERS_BACKWARDS = "counters-backwards"
+STOPPED_TWICE = "stopped-twice"
+_NO_FAULTS: frozenset[str] = frozenset()
+
+# Fields that keep their last value until another is reported.
+_PERSISTENT_FIELDS = (
+    "identity",
+    "nas_port",
+    "framed_ip",
+    "framed_ipv6",
+    "framed_prefix",
+    "delegated_prefix",
+    "class_",
+    "cui",
+)
+
+SessionKey = tuple[str, str, str, str]
+
+
+@dataclass(slots=True)
+class SessionUpdate:
+    """Data of one session in a batch."""
+
+    latest: ParsedAccounting
+    started_at: int
+    # No record has the session time yet: only an earlier one can tell the start.
+    start_unknown: bool
+    has_start: bool
+    progress: int
+    stopped: bool
+    faults: frozenset[str] = _NO_FAULTS
+
+    def add(self, usage: ParsedAccounting, started_at: int, *, known: bool) -> None:
+        if known and self.start_unknown:
+            self.started_at, self.start_unknown = min(started_at, self.latest.event_at), False
+        if usage.faults:
+            self.faults |= frozenset(usage.faults)
+        if usage.status_type == "Start":
+            self.has_start = True
+            # A Start later than the session's progress arrived late.
+            if started_at <= self.latest.event_at:
+                self.started_at = started_at
+        elif usage.event_at < self.started_at:
+            self.started_at = started_at
+        self.progress = _elapsed_seconds(self.latest, self.started_at)
+        stopped = usage.status_type == "Stop"
+        progress = _elapsed_seconds(usage, self.started_at)
+        is_apart = progress != self.progress
+        # Without a session time, nothing shows that the session continued after its Stop.
+        is_late = self.stopped and not stopped and usage.session_seconds is None
+        if stopped and self.stopped and is_apart:
+            self.faults |= {STOPPED_TWICE}
+        older, newer = (usage, self.latest) if is_late or self._is_later(progress, stopped) else (self.latest, usage)
+        if newer is usage:
+            self.progress, self.stopped, self.latest = progress, stopped, usage
+        if _fill_missing(newer, older) and is_apart:
+            self.faults |= {COUNTERS_BACKWARDS}
+
+    def _is_later(self, progress: int, stopped: bool) -> bool:
+        """Whether the known data is later than a record with this progress."""
+        return self.progress > progress or (self.progress == progress and self.stopped and not stopped)
+
+    def is_of(self, usage: ParsedAccounting, started_at: int, *, known: bool) -> bool:
+        """Whether a record with this start, if known, belongs to this session."""
+        ended_at = max(self.latest.event_at, self.started_at)
+        if not known:
+            is_near = self.start_unknown or self.started_at <= started_at + _SAME_START
+            return is_near and not (self.stopped and usage.event_at > ended_at + _SAME_START)
+        if started_at - self.started_at > _SAME_START or (
+            not self.start_unknown and self.started_at - started_at > _SAME_START
+        ):
+            return False
+        if self.stopped and started_at > ended_at + _CLOCK_TOLERANCE:
+            return not (
+                usage.status_type == "Start" or _exceeds(usage, usage.session_seconds, self.latest, self.progress)
+            )
+        if (
+            usage.status_type == "Stop"
+            and not self.start_unknown
+            and self.started_at > usage.event_at + _CLOCK_TOLERANCE
+        ):
+            return not (self.has_start or _exceeds(self.latest, self.progress, usage, usage.session_seconds))
+        return True
+
+
+def _exceeds(usage: ParsedAccounting, seconds: int | None, other: ParsedAccounting, other_seconds: int | None) -> bool:
+    pairs = (
+        (seconds, other_seconds),
+        (usage.input_octets, other.input_octets),
+        (usage.output_octets, other.output_octets),
+    )
+    return any(mine is not None and theirs is not None and mine > theirs for mine, theirs in pairs)
+
+
+def _fill_missing(newer: ParsedAccounting, older: ParsedAccounting) -> bool:
+    """Copy values that a NAS reported earlier but omits in a Stop. Returns whether a counter ran backwards."""
+    backwards = False
+    for counter in ("input_octets", "output_octets"):
+        told, before = getattr(newer, counter), getattr(older, counter)
+        if before is not None and (told is None or told < before):
+            backwards |= told is not None
+            setattr(newer, counter, before)
+    for field in _PERSISTENT_FIELDS:
+        if not getattr(newer, field):
+            setattr(newer, field, getattr(older, field))
+    return backwards
+
+
+def _elapsed_seconds(usage: ParsedAccounting, started_at: int) -> int:
+    """Session time in seconds, as far as the NAS reports it. A late Start still counts as 0."""
+    if usage.status_type == "Start":
+        return 0
+    if usage.session_seconds is not None:
+        return usage.session_seconds
+    return max(0, usage.event_at - started_at) // _SECOND
+
+
+_start_of = attrgetter("started_at")
+
+
+class SessionUpdates:
+    """Stays of a batch with one key, by kind, ordered by start: a NAS may use one key for all sessions."""
+
+    __slots__ = ("_known", "_unknown")
+
+    def __init__(self) -> None:
+        self._known: list[SessionUpdate] = []
+        self._unknown: list[SessionUpdate] = []
+
+    def __iter__(self) -> Iterator[SessionUpdate]:
+        yield from self._known
+        yield from self._unknown
+
+    def put(self, stay: SessionUpdate) -> None:
+        stays = self._unknown if stay.start_unknown else self._known
+        stays.insert(bisect_right(stays, stay.started_at, key=_start_of), stay)
+
+    def remove_update(self, stay: SessionUpdate) -> None:
+        stays = self._unknown if stay.start_unknown else self._known
+        place = bisect_left(stays, stay.started_at, key=_start_of)
+        while stays[place] is not stay:
+            place += 1
+        del stays[place]
+
+    def find(self, usage: ParsedAccounting, started_at: int, restarted_at: int, *, known: bool) -> SessionUpdate | None:
+        """The session of a record; the nearest start if several match."""
+        fitting = (
+            stay
+            for stay in self._near(started_at, known=known)
+            # A restarted NAS may reuse session ids.
+            if not stay.started_at < restarted_at <= started_at and stay.is_of(usage, started_at, known=known)
+        )
+        return min(fitting, key=lambda stay: abs(stay.started_at - started_at), default=None)
+
+    def _near(self, started_at: int, *, known: bool) -> Iterator[SessionUpdate]:
+        """Candidates by start, without a scan: there may be thousands."""
+        last = bisect_right(self._known, started_at + _SAME_START, key=_start_of)
+        if known:
+            yield from self._known[bisect_left(self._known, started_at - _SAME_START, key=_start_of) : last]
+        else:
+            yield from self._known[max(0, last - 1) : last]
+        place = bisect_left(self._unknown, started_at - _SAME_START, key=_start_of)
+        yield from self._unknown[max(0, place - 1) : place + 2]
+
+
+class SessionBatch:
+    """Collapses the records of a batch, so that each session is written once."""
+
+    def __init__(self) -> None:
+        self._stays: dict[SessionKey, SessionUpdates] = {}
+        # The last restart of each site, by tenant and NAS.
+        self._restarts: dict[tuple[str, str], dict[str, int]] = {}
+
+    def add(self, usage: ParsedAccounting) -> None:
+        if usage.status_type in RESTART_STATUS_TYPES:
+            restarts = self._restarts.setdefault((usage.tenant_id, usage.nas_key), {})
+            restarts[usage.site_id] = max(usage.event_at, restarts.get(usage.site_id, 0))
+            return
+        if usage.status_type not in ("Start", "Interim-Update", "Stop"):
+            return
+        seconds = 0 if usage.status_type == "Start" else usage.session_seconds
+        known = seconds is not None
+        started_at = usage.event_at - (seconds or 0) * _SECOND
+        stays = self._stays.setdefault(
+            (usage.tenant_id, usage.nas_key, usage.session_id, usage.mac_key), SessionUpdates()
+        )
+        stay = stays.find(usage, started_at, self._restarted_at(usage), known=known)
+        if stay is not None:
+            stays.remove_update(stay)
+            stay.add(usage, started_at, known=known)
+        else:
+            stopped = usage.status_type == "Stop"
+            started = usage.status_type == "Start"
+            faults = frozenset(usage.faults) if usage.faults else _NO_FAULTS
+            stay = SessionUpdate(
+                usage, started_at, not known, started, _elapsed_seconds(usage, started_at), stopped, faults
+            )
+        stays.put(stay)
+
+    def _restarted_at(self, usage: ParsedAccounting) -> int:
+        """Time of the last restart of its NAS in the batch; 0 if none."""
+        restarts = self._restarts.get((usage.tenant_id, usage.nas_key), {})
+        fitting = (at for site, at in restarts.items() if site in ("", usage.site_id) or not usage.site_id)
+        return max(fitting, default=0)
+
+    def keyed_updates(self) -> Iterator[tuple[SessionKey, SessionUpdate]]:
+        return ((key, stay) for key, stays in self._stays.items() for stay in stays)
+
+    def session_lines(self) -> Iterable[str]:
+        every = (stay for stays in self._stays.values() for stay in stays)
+        return [_session_line(number, stay) for number, stay in enumerate(every)]
+
+    def changed_counts(self, tenants: frozenset[str]) -> list[tuple[str, str]]:
+        """Tenant and key of each count that a start or an end changes."""
+        changing = (stay for stays in self._stays.values() for stay in stays if stay.has_start or stay.stopped)
+        named = ((stay.latest.tenant_id, stay.latest.mac or None, stay.latest.identity) for stay in changing)
+        return count_keys(named, tenants) if tenants else []
+
+    def list_ongoing(self) -> list[ParsedAccounting]:
+        """The last record of each session that has not stopped."""
+        return [stay.latest for stays in self._stays.values() for stay in stays if not stay.stopped]
+
+    def restart_lines(self) -> Iterable[str]:
+        return [
+            copy_line(tenant, key, site, str(at))
+            for (tenant, key), sites in self._restarts.items()
+            for site, at in sites.items()
+        ]
+
+
+def _session_line(number: int, stay: SessionUpdate) -> str:
+    usage = stay.latest
+    return copy_line(
+        str(number),
+        usage.tenant_id,
+        usage.nas_key,
+        usage.session_id,
+        usage.mac_key,
+        str(stay.started_at),
+        "t" if stay.start_unknown else "f",
+        "t" if stay.has_start else "f",
+        "" if stay.start_unknown else str(stay.progress),
+        "t" if stay.stopped else "f",
+        f"{{{','.join(sorted(stay.faults))}}}",
+        str(usage.event_at),
+        usage.site_id,
+        usage.nas_id,
+        usage.nas_address,
+        usage.nas_port,
+        usage.mac,
+        usage.identity,
+        usage.framed_ip,
+        usage.framed_ipv6,
+        usage.framed_prefix,
+        usage.delegated_prefix,
+        usage.class_,
+        usage.cui,
+        format_optional_number(usage.input_octets),
+        format_optional_number(usage.output_octets),
+        usage.terminate_cause if stay.stopped else "",
+    )

@@ -1,0 +1,1 @@
+"""Ships the journal to PostgreSQL, with its effects, and publishes live events."""

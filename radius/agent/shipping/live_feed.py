@@ -1,0 +1,309 @@
+"""Sends live events of shipped records over Redis while clients watch (nac.logs.events.live_stream is the other end).
+
+Shippers hand over committed records and continue at once; a separate thread creates and sends the events. The queue
+between them drops the oldest of the tenant with the most. Redis may hang, fail or lose data: events are then left out
+and counted. Watchers detect gaps by the numbers in the entries.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from typing import NamedTuple
+
+import psycopg
+import redis
+
+from nac.logs.events import coa
+from nac.logs.events.document import Event, to_json
+from nac.logs.events.event_values import EventTenant
+from nac.logs.events.live_stream import (
+    MAX_ENTRIES,
+    MAX_ENTRY_BYTES,
+    MAX_ENTRY_EVENTS,
+    RETENTION_SECONDS,
+    StreamFields,
+    build_entry,
+    connect_redis,
+    events_key,
+    interest_key,
+)
+from nac.models import CoaRequest
+from radius.agent.shipping.fair_queue import FairQueue
+
+log = logging.getLogger(__name__)
+
+# Maximum of queued events, of all tenants.
+MAX_WAITING = 1_000
+MAX_WAITING_BYTES = 8 << 20
+# Events per second: more would take processor time from the shippers. BURST may come at once.
+EVENTS_PER_SECOND, BURST_EVENTS = 2_000, 500
+MAX_EVENTS_PER_PASS = 200
+# Approximate bytes of a row of coa_requests.
+_REQUEST_BYTES = 1_000
+# Interval to read the watched tenants and to announce this cell to the watchers.
+LISTENER_POLL_SECONDS = 1.0
+# Without a response for this time, no tenant counts as watched.
+LAPSE_SECONDS = 10.0
+RETRY_SECONDS = TIMEOUT_SECONDS = 1.0
+# Entries of all watched tenants of a cell, of ENTRY_BYTES each (100 MB). With more than fifty tenants each has fewer,
+# so that all have some. A cell's slots are limited so that each has at least LEAST_KEPT.
+MAX_KEPT_ENTRIES = 50 * MAX_ENTRIES
+MIN_KEPT_ENTRIES = 8
+_RESERVE_NUMBERS = "SELECT array_agg(nextval(%s::regclass)) FROM generate_series(1, %s)"
+
+# Creates the event of a journal record from its bytes, whether it was stored cleaned, and the id of its row.
+EventFactory = Callable[[bytes, bool, int, EventTenant], Event]
+
+
+class LiveItem(NamedTuple):
+    tenant_id: str
+    # Bytes in memory.
+    size: int
+    event: Callable[[EventTenant], Event]
+
+
+class LiveBatch:
+    """Records of a shipped batch to send live: noted on reading, numbered on writing.
+
+    Holds bytes instead of objects: thousands of long-lived objects cost the garbage collector more than parsing the
+    sent ones again.
+    """
+
+    def __init__(self, make: EventFactory, sequence: str, wanted: frozenset[str]) -> None:
+        """`sequence` is that of the log's ids."""
+        self.wanted = wanted
+        # Counts by tenant, including records that are not kept.
+        self.noted: Counter[str] = Counter()
+        self.told: list[LiveItem] = []
+        self._make = make
+        self._sequence = sequence
+        self._kept: FairQueue[tuple[int, str, bytes, bool]] = FairQueue(most=MAX_WAITING, most_bytes=MAX_WAITING_BYTES)
+
+    def note(self, place: int, tenant_id: str, payload: bytes, *, cleaned: bool) -> None:
+        """Note a record. `place` is the position of its row in the batch."""
+        self.noted[tenant_id] += 1
+        self._kept.put(tenant_id, len(payload), (place, tenant_id, payload, cleaned))
+
+    def take_numbers(self, cursor: psycopg.Cursor) -> dict[int, int]:
+        """Reserve ids by place for the rows with an event, because event ids contain them."""
+        if not self._kept:
+            return {}
+        row = cursor.execute(_RESERVE_NUMBERS, (self._sequence, len(self._kept))).fetchone()
+        assert row is not None
+        numbers: list[int] = row[0]
+        kept = sorted(self._kept)
+        self.told = [
+            LiveItem(tenant_id, len(payload), partial(self._make, payload, cleaned, number))
+            for (_, tenant_id, payload, cleaned), number in zip(kept, numbers, strict=True)
+        ]
+        return {place: number for (place, *_), number in zip(kept, numbers, strict=True)}
+
+
+class _QueuedItem(NamedTuple):
+    # Position among the tenant's events, in order of shipping.
+    number: int
+    told: LiveItem
+
+
+class _StreamEntry(NamedTuple):
+    key: str
+    fields: StreamFields
+    events: int
+
+
+class LiveFeed:
+    def __init__(self, url: str, tenants: Callable[[], Mapping[str, str]], *, cell: str) -> None:
+        """`url` of Redis; `tenants` returns the slugs of the cell's tenants by id."""
+        self.counters: Counter[str] = Counter()
+        # Tenants with a watcher.
+        self.wanted: frozenset[str] = frozenset()
+        self._client = connect_redis(url, timeout_seconds=TIMEOUT_SECONDS)
+        self._tenants = tenants
+        self._name = cell
+        self._filled = threading.Condition()
+        self._waiting: FairQueue[_QueuedItem] = FairQueue(most=MAX_WAITING, most_bytes=MAX_WAITING_BYTES)
+        # New whenever watching begins: no numbers were assigned in between.
+        self._writers: dict[str, str] = {}
+        # Number of each tenant's next event.
+        self._next: Counter[str] = Counter()
+        self._unsent: list[_StreamEntry] = []
+        # Maximum entries of a tenant's stream.
+        self._kept = MAX_ENTRIES
+        # Tenants whose stream Redis refuses; already logged.
+        self._refused: set[str] = set()
+        self._ask_at = self._answered_at = self._credited_at = time.monotonic()
+        self._credit: float = BURST_EVENTS
+        self._in_trouble = False
+
+    def offer(self, told: Sequence[LiveItem], noted: Mapping[str, int] | None = None) -> None:
+        """Queue events without waiting. `noted` counts events by tenant, if more than `told`."""
+        if not (told or noted):
+            return
+        kept = Counter(each.tenant_id for each in told)
+        with self._filled:
+            for tenant_id, number in (noted or kept).items():
+                self._next[tenant_id] += number - kept[tenant_id]
+                self.counters["left_out"] += number - kept[tenant_id]
+            for each in told:
+                waiting = _QueuedItem(self._next[each.tenant_id], each)
+                self._next[each.tenant_id] += 1
+                self.counters["left_out"] += self._waiting.put(each.tenant_id, each.size, waiting)
+            self._filled.notify()
+
+    def offer_requests(self, ended: Sequence[CoaRequest]) -> None:
+        self.offer(
+            [
+                LiveItem(str(each.tenant_id), _REQUEST_BYTES, _request_event(each))
+                for each in ended
+                if str(each.tenant_id) in self.wanted
+            ]
+        )
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            try:
+                pause = self._step()
+            except (redis.RedisError, OSError) as exc:
+                self._trouble(exc)
+                pause = RETRY_SECONDS
+            stop.wait(pause)
+        self._client.close()
+
+    def _step(self) -> float:
+        """Poll or send, whichever is due. Returns the seconds to sleep."""
+        now = time.monotonic()
+        if now >= self._ask_at:
+            self._ask(now)
+        self._credit = min(BURST_EVENTS, self._credit + (now - self._credited_at) * EVENTS_PER_SECOND)
+        self._credited_at = now
+        if self._credit < 1:
+            return 1 / EVENTS_PER_SECOND
+        if not self._unsent:
+            taken = self._take(min(MAX_EVENTS_PER_PASS, int(self._credit)), self._ask_at - now)
+            self._credit -= len(taken)
+            self._unsent = list(self._entries(taken))
+        if self._unsent:
+            self._send()
+        return 0.0
+
+    def _trouble(self, exc: Exception) -> None:
+        self.counters["failures"] += 1
+        if not self._in_trouble:
+            self._in_trouble = True
+            log.warning("no live events until Redis responds: %s", exc)
+        self._client.connection_pool.disconnect()
+        if time.monotonic() - self._answered_at > LAPSE_SECONDS:
+            self._forget()
+
+    def _forget(self) -> None:
+        self.wanted = frozenset()
+        self.counters["left_out"] += sum(each.events for each in self._unsent)
+        self._unsent = []
+        with self._filled:
+            self.counters["left_out"] += len(self._waiting)
+            self._waiting.clear()
+
+    def _ask(self, now: float) -> None:
+        ids = sorted(self._tenants())
+        asked = self._client.mget([interest_key(tenant_id) for tenant_id in ids]) if ids else []
+        listened = [tenant_id for tenant_id, found in zip(ids, asked, strict=True) if found is not None]
+        wanted = frozenset(listened)
+        self._kept = max(MIN_KEPT_ENTRIES, min(MAX_ENTRIES, MAX_KEPT_ENTRIES // max(1, len(wanted))))
+        for tenant_id in wanted - self.wanted:
+            self._writers[tenant_id] = f"{self._name}-{os.urandom(4).hex()}"
+        self.wanted = wanted
+        with self._filled:
+            here = [(tenant_id, self._next_number(tenant_id)) for tenant_id in self.wanted]
+        if not self._unsent:
+            self._unsent = [
+                _StreamEntry(events_key(tenant_id), build_entry(self._writers[tenant_id], number, ()), 0)
+                for tenant_id, number in here
+            ]
+            self._send()
+        self._ask_at, self._answered_at = now + LISTENER_POLL_SECONDS, now
+
+    def _next_number(self, tenant_id: str) -> int:
+        """Number of the tenant's next event to send."""
+        oldest = self._waiting.oldest(tenant_id)
+        return oldest.number if oldest else self._next[tenant_id]
+
+    def _take(self, most: int, patience: float) -> list[_QueuedItem]:
+        with self._filled:
+            self._filled.wait_for(lambda: len(self._waiting), timeout=max(0.0, patience))
+            return self._waiting.take(most)
+
+    def _entries(self, taken: list[_QueuedItem]) -> Iterator[_StreamEntry]:
+        """Entries by tenant, each without a gap in its numbers."""
+        slugs = self._tenants()
+        taken.sort(key=lambda each: each.told.tenant_id)
+        for tenant_id, group in groupby(taken, lambda each: each.told.tenant_id):
+            if tenant_id not in self.wanted or tenant_id not in slugs:
+                continue
+            writer, first, lines, size = self._writers[tenant_id], 0, list[bytes](), 0
+            for number, told in group:
+                line = self._made(told, EventTenant(tenant_id, slugs[tenant_id]))
+                full = len(lines) == MAX_ENTRY_EVENTS or size + len(line) > MAX_ENTRY_BYTES
+                if lines and (full or not line or number != first + len(lines)):
+                    yield _StreamEntry(events_key(tenant_id), build_entry(writer, first, lines), len(lines))
+                    lines, size = [], 0
+                if line:
+                    first = first if lines else number
+                    lines.append(line)
+                    size += len(line)
+            if lines:
+                yield _StreamEntry(events_key(tenant_id), build_entry(writer, first, lines), len(lines))
+
+    def _made(self, told: LiveItem, tenant: EventTenant) -> bytes:
+        """The event as bytes; b"" if it cannot be created. Its number then shows the gap."""
+        try:
+            return to_json(told.event(tenant))
+        except Exception:  # house-rule: a record that our code cannot handle does not stop the others
+            log.exception("cannot create an event")
+            self.counters["left_out"] += 1
+            return b""
+
+    def _send(self) -> None:
+        """Send entries. Entries may be repeated: watchers recognize them by number."""
+        with self._client.pipeline(transaction=False) as pipeline:
+            for each in self._unsent:
+                pipeline.xadd(each.key, each.fields, maxlen=self._kept, approximate=False)
+                pipeline.expire(each.key, RETENTION_SECONDS)
+            answers = pipeline.execute(raise_on_error=False)[::2]
+        refused = []
+        for each, answer in zip(self._unsent, answers, strict=True):
+            if _is_key_refused(answer):
+                refused.append((each, answer))
+            elif isinstance(answer, Exception):
+                raise answer
+        for each, answer in refused:
+            self._refuse(each, answer)
+        self._refused -= {each.key for each in self._unsent} - {each.key for each, _ in refused}
+        self.counters["entries"] += len(self._unsent) - len(refused)
+        self._unsent = []
+        if self._in_trouble:
+            self._in_trouble = False
+            log.info("Redis responds: live events resume")
+
+    def _refuse(self, refused: _StreamEntry, why: object) -> None:
+        """Skip the stream of one tenant and continue with the others."""
+        self.counters["left_out"] += refused.events
+        self.counters["failures"] += 1
+        if refused.key not in self._refused:
+            self._refused.add(refused.key)
+            log.warning("no live events in %s: %s", refused.key, why)
+
+
+def _is_key_refused(answer: object) -> bool:
+    """Whether Redis refuses only this key: it has another type, or the ACL forbids it."""
+    return isinstance(answer, redis.exceptions.NoPermissionError) or (
+        isinstance(answer, redis.ResponseError) and str(answer).startswith("WRONGTYPE")
+    )
+
+
+def _request_event(request: CoaRequest) -> Callable[[EventTenant], Event]:
+    return lambda tenant: coa.from_request(request, tenant=tenant)
