@@ -177,3 +177,10 @@ def test_named_files_exist(page):
     named = re.findall(r"`((?:api|cli|docs|migrations|nac|pki|radius|tests|worker)/[\w./-]*)[`:]", text)
     assert len(named) > 2
     assert [path for path in named if not (CHECKOUT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "internals").glob("*.md")), ids=lambda page: page.name)
+def test_modules_named_without_a_folder_exist(page):
+    named = set(re.findall(r"`((?:[a-z]\w*/)*\w+\.py)`", page.read_text(encoding="utf-8")))
+    modules = {f"/{path.relative_to(CHECKOUT).as_posix()}" for path in CHECKOUT.glob("[a-z]*/**/*.py")}
+    assert [name for name in named if not any(module.endswith(f"/{name}") for module in modules)] == []

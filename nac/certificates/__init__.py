@@ -1,8 +1,8 @@
 """A tenant's authorities and the certificates they issue.
 
-own authorities   authorities, hierarchy, rollover, offline; signing (access to their keys)
-certificates      profiles, holders, issuing, renewal, leftovers, expiry, export (files for devices); repository (rows)
-status            service (one certificate), revoking (many), status (effects of a change)
-public            publication (lists, signers), responder (OCSP) with lookup and feed, public (URLs in certificates)
-external          external (authorities that a tenant uploaded), external_status (their status, fetched by the worker)
+Own authorities: `authorities`, `hierarchy`, `rollover`, `offline_root`; `signing` opens their keys.
+Certificates: `profiles`, `holders`, `issuance`, `server_renewal`, `expiry`, `certificate_files`; `repository` has rows.
+Status: `service` changes one certificate, `bulk_revocation` many; `status_changes` has the effects.
+Public: `publication` (CRLs, OCSP signers), `ocsp_responder`, `status_lookup`, `status_listener`, `public_lookups`.
+Authorities of customers: `external_authorities`; `external_status` is fetched by the worker.
 """
