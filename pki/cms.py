@@ -6,29 +6,30 @@ Envelopes are in `pki.cms_envelopes`. Reading proves nothing: call `verify_signa
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
-from asn1crypto import algos, cms, core
-from asn1crypto import x509 as asn1_x509
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.asn1 import TLV, Null, SetOf, decode_der, encode_der
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 
+from pki import cms_structures as structures
 from pki import der
+from pki.ber import convert_to_der
 from pki.errors import AlgorithmRefused, CmsDamaged, DerDamaged, KeyNotAllowed, SignatureRefused
 from pki.keys import require_acceptable
+from pki.openssl_names import canonicalize_name
 
 # A request with its envelope has 2 to 5 kB, plus the signer's chain.
 MAX_MESSAGE_BYTES = 64 * 1024
 _MAX_CERTIFICATES = 10
 _MAX_ATTRIBUTES = 32
-_SET_OF, _IMPLICIT_SET = 0x31, 0xA0
 
-_DATA = "1.2.840.113549.1.7.1"
 _CONTENT_TYPE = "1.2.840.113549.1.9.3"
 _MESSAGE_DIGEST = "1.2.840.113549.1.9.4"
-_RSA = "1.2.840.113549.1.1.1"
+_RSA = structures.RSA_ENCRYPTION.dotted_string
 # By object identifier; SHA-1 and MD5 are rejected.
 _DIGESTS: Mapping[str, tuple[str, hashes.HashAlgorithm]] = {
     "2.16.840.1.101.3.4.2.1": ("sha256", hashes.SHA256()),
@@ -41,6 +42,8 @@ _SIGNATURES: Mapping[str, str] = {
     "1.2.840.113549.1.1.12": "2.16.840.1.101.3.4.2.2",
     "1.2.840.113549.1.1.13": "2.16.840.1.101.3.4.2.3",
 }
+_DATA_OCTETS = der.read_element(encode_der(structures.DATA))[0].content
+_Content = TypeVar("_Content")
 
 
 @contextmanager
@@ -90,61 +93,63 @@ def read_signed(data: bytes) -> SignedData:
     if len(data) > MAX_MESSAGE_BYTES:
         raise CmsDamaged(f"The message has {len(data)} bytes; the maximum is {MAX_MESSAGE_BYTES}.")
     with translate_parse_errors("no SignedData by one signer"):
-        signed = load_content(data, "signed_data")
-        [signer_info] = signed["signer_infos"]
-        if len(signed["certificates"]) > _MAX_CERTIFICATES or len(signer_info["signed_attrs"]) > _MAX_ATTRIBUTES:
+        signed = decode_content(data, structures.SIGNED_DATA, structures.SignedData)
+        [signer_info] = signed.signer_infos.as_list()
+        certificates, attributes = signed.certificates or [], signer_info.signed_attributes
+        if len(certificates) > _MAX_CERTIFICATES or len(attributes) > _MAX_ATTRIBUTES:
             raise ValueError("too many parts")
-        attributes = signer_info["signed_attrs"]
-        stood = attributes.dump()
-        if not stood or stood[0] != _IMPLICIT_SET:
-            raise ValueError("no signed attributes")
-        encapsulated = signed["encap_content_info"]
-        if encapsulated["content_type"].dotted != _DATA:
+        if signed.encapsulated.content_type != structures.DATA:
             raise ValueError("the content has another type than data")
-        content = encapsulated["content"]
         return SignedData(
-            content=content.native or b"",
-            attributes=dict(_read_attribute(attribute) for attribute in attributes),
-            signer=_find_signer(signed["certificates"], signer_info["sid"]),
-            digest=signer_info["digest_algorithm"]["algorithm"].dotted,
-            signature_algorithm=signer_info["signature_algorithm"]["algorithm"].dotted,
-            signature=signer_info["signature"].native,
-            signed_bytes=bytes((_SET_OF,)) + stood[1:],
+            content=signed.encapsulated.content or b"",
+            attributes=dict(_read_attribute(attribute.parse(structures.Attribute)) for attribute in attributes),
+            signer=_find_signer(certificates, signer_info.sid),
+            digest=signer_info.digest_algorithm.algorithm.dotted_string,
+            signature_algorithm=signer_info.signature_algorithm.algorithm.dotted_string,
+            signature=signer_info.signature,
+            signed_bytes=der.encode(der.SET, b"".join(map(encode_der, attributes))),
         )
 
 
-def load_content(data: bytes, kind: str) -> core.Asn1Value:
-    """The content of a ContentInfo of that kind, without trailing data. Use inside `translate_parse_errors`."""
-    info = cms.ContentInfo.load(data, strict=True)
-    if info["content_type"].native != kind:
-        raise ValueError(f"no {kind}")
-    return info["content"]
+def decode_content(data: bytes, kind: x509.ObjectIdentifier, structure: type[_Content]) -> _Content:
+    """The content of a ContentInfo of that kind. Use inside `translate_parse_errors`."""
+    info = decode_der(structures.ContentInfo, convert_to_der(data))
+    if info.content_type != kind:
+        raise ValueError(f"the content type is not {kind.dotted_string}")
+    content: _Content = info.content.parse(structure)
+    return content
 
 
-def _read_attribute(attribute: cms.CMSAttribute) -> tuple[str, SignedAttribute]:
-    [value] = attribute["values"]
-    element, _ = der.read_element(value.dump())
-    return attribute["type"].dotted, SignedAttribute(element.tag, element.content)
+def _read_attribute(attribute: structures.Attribute) -> tuple[str, SignedAttribute]:
+    [value] = attribute.values.as_list()
+    return attribute.type.dotted_string, SignedAttribute(int.from_bytes(value.tag_bytes), bytes(value.data))
 
 
-def _find_signer(certificates: cms.CertificateSet, identifier: cms.SignerIdentifier) -> x509.Certificate:
+def _find_signer(certificates: Sequence[TLV], identifier: structures.CertificateIdentifier) -> x509.Certificate:
     for choice in certificates:
-        if choice.name != "certificate":
-            continue
-        certificate = choice.chosen
-        if identifier_matches(identifier, certificate):
-            return x509.load_der_x509_certificate(certificate.dump())
+        # Other tags are obsolete kinds (RFC 5652 10.2.2).
+        if choice.tag_bytes == bytes((der.SEQUENCE,)):
+            certificate = x509.load_der_x509_certificate(encode_der(choice))
+            if is_identified_by(certificate, identifier):
+                return certificate
     raise ValueError("the signer's certificate is missing")
 
 
-def identifier_matches(identifier: core.Choice, certificate: asn1_x509.Certificate) -> bool:
+def is_identified_by(certificate: x509.Certificate, identifier: structures.CertificateIdentifier) -> bool:
     """Whether a SignerIdentifier or RecipientIdentifier identifies this certificate."""
-    if identifier.name == "issuer_and_serial_number":
-        chosen = identifier.chosen
-        return bool(
-            chosen["issuer"] == certificate.issuer and chosen["serial_number"].native == certificate.serial_number
-        )
-    return certificate.key_identifier is not None and identifier.chosen.native == certificate.key_identifier
+    if isinstance(identifier, bytes):
+        return identifier == _read_key_identifier(certificate)
+    issuer, _ = der.read_names(certificate.tbs_certificate_bytes)
+    return identifier.serial_number == certificate.serial_number and (
+        canonicalize_name(encode_der(identifier.issuer)) == canonicalize_name(issuer)
+    )
+
+
+def _read_key_identifier(certificate: x509.Certificate) -> bytes | None:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
+    except x509.ExtensionNotFound:
+        return None
 
 
 def verify_signature(signed: SignedData) -> None:
@@ -166,8 +171,8 @@ def verify_signature(signed: SignedData) -> None:
     hasher = hashes.Hash(algorithm)
     hasher.update(signed.content)
     expected = {
-        _CONTENT_TYPE: SignedAttribute(der.OBJECT_IDENTIFIER, core.ObjectIdentifier(_DATA).contents),
-        _MESSAGE_DIGEST: SignedAttribute(0x04, hasher.finalize()),
+        _CONTENT_TYPE: SignedAttribute(der.OBJECT_IDENTIFIER, _DATA_OCTETS),
+        _MESSAGE_DIGEST: SignedAttribute(der.OCTET_STRING, hasher.finalize()),
     }
     if any(signed.attributes.get(oid) != value for oid, value in expected.items()):
         raise SignatureRefused("The signature is for other content.")
@@ -186,55 +191,58 @@ def _require_digest(dotted: str) -> tuple[str, hashes.HashAlgorithm]:
 def sign_content(
     content: bytes,
     *,
-    attributes: Mapping[str, core.Asn1Value],
+    attributes: Mapping[str, bytes],
     certificate: x509.Certificate,
     key: rsa.RSAPrivateKey,
     digest: str = "sha256",
 ) -> bytes:
     """A ContentInfo of SignedData with the signer's certificate. Empty content is omitted.
 
-    The signature algorithm is written as rsaEncryption, the only one that strict clients accept in a SignerInfo.
+    `attributes` are values in DER by dotted object identifier. The signature algorithm is written as rsaEncryption, the
+    only one that strict clients accept in a SignerInfo.
     """
-    algorithm = next(known for name, known in _DIGESTS.values() if name == digest)
+    dotted, algorithm = next((oid, known) for oid, (name, known) in _DIGESTS.items() if name == digest)
     hasher = hashes.Hash(algorithm)
     hasher.update(content)
-    every: dict[str, object] = {_CONTENT_TYPE: "data", _MESSAGE_DIGEST: hasher.finalize(), **attributes}
-    signed_attributes = cms.CMSAttributes(
-        [cms.CMSAttribute({"type": oid, "values": [value]}) for oid, value in every.items()]
+    every = {
+        _CONTENT_TYPE: encode_der(structures.DATA),
+        _MESSAGE_DIGEST: encode_der(hasher.finalize()),
+        **attributes,
+    }
+    # DER orders the members of a SET OF by their encoding (X.690 11.6).
+    signed_attributes = sorted(_encode_attribute(oid, value) for oid, value in every.items())
+    digest_algorithm = _build_algorithm(x509.ObjectIdentifier(dotted))
+    issuer, _ = der.read_names(certificate.tbs_certificate_bytes)
+    signer_info = structures.SignerInfo(
+        version=1,
+        sid=structures.IssuerAndSerialNumber(issuer=decode_der(TLV, issuer), serial_number=certificate.serial_number),
+        digest_algorithm=digest_algorithm,
+        signed_attributes=[decode_der(TLV, attribute) for attribute in signed_attributes],
+        signature_algorithm=_build_algorithm(structures.RSA_ENCRYPTION),
+        signature=key.sign(der.encode(der.SET, b"".join(signed_attributes)), padding.PKCS1v15(), algorithm),
+        unsigned_attributes=None,
     )
-    signer = asn1_certificate(certificate)
-    digest_algorithm = algos.DigestAlgorithm({"algorithm": digest})
-    signer_info = cms.SignerInfo(
-        {
-            "version": "v1",
-            "sid": cms.SignerIdentifier({"issuer_and_serial_number": issuer_and_serial(signer)}),
-            "digest_algorithm": digest_algorithm,
-            "signed_attrs": signed_attributes,
-            "signature_algorithm": algos.SignedDigestAlgorithm({"algorithm": "rsassa_pkcs1v15"}),
-            "signature": key.sign(signed_attributes.dump(), padding.PKCS1v15(), algorithm),
-        }
+    signed = structures.SignedData(
+        version=1,
+        digest_algorithms=SetOf([digest_algorithm]),
+        encapsulated=structures.EncapsulatedContentInfo(content_type=structures.DATA, content=content or None),
+        certificates=[decode_der(TLV, certificate.public_bytes(Encoding.DER))],
+        revocation_lists=None,
+        signer_infos=SetOf([signer_info]),
     )
-    encapsulated: dict[str, object] = {"content_type": "data"}
-    if content:
-        encapsulated["content"] = content
-    signed = cms.SignedData(
-        {
-            "version": "v1",
-            "digest_algorithms": [digest_algorithm],
-            "encap_content_info": encapsulated,
-            "certificates": [signer],
-            "signer_infos": [signer_info],
-        }
+    content_info = structures.ContentInfo(
+        content_type=structures.SIGNED_DATA, content=decode_der(TLV, encode_der(signed))
     )
-    return bytes(cms.ContentInfo({"content_type": "signed_data", "content": signed}).dump())
+    return encode_der(content_info)
 
 
-def asn1_certificate(certificate: x509.Certificate) -> asn1_x509.Certificate:
-    return asn1_x509.Certificate.load(certificate.public_bytes(Encoding.DER))
+def _encode_attribute(oid: str, value: bytes) -> bytes:
+    attribute = structures.Attribute(type=x509.ObjectIdentifier(oid), values=SetOf([decode_der(TLV, value)]))
+    return encode_der(attribute)
 
 
-def issuer_and_serial(certificate: asn1_x509.Certificate) -> cms.IssuerAndSerialNumber:
-    return cms.IssuerAndSerialNumber({"issuer": certificate.issuer, "serial_number": certificate.serial_number})
+def _build_algorithm(identifier: x509.ObjectIdentifier) -> structures.AlgorithmIdentifier:
+    return structures.AlgorithmIdentifier(algorithm=identifier, parameters=Null())
 
 
 def certificates_only(certificates: Sequence[x509.Certificate]) -> bytes:

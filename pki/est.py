@@ -2,10 +2,6 @@
 
 import base64
 import binascii
-from collections.abc import Sequence
-
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 
 from pki import der
 from pki.errors import RequestNotAllowed
@@ -43,35 +39,16 @@ def read_body(body: bytes) -> bytes:
         raise RequestNotAllowed("The body is not base64 (RFC 7030 4.2.1).") from exc
 
 
-def certificates_only(certificates: Sequence[x509.Certificate]) -> bytes:
-    """A certs-only PKCS#7 (RFC 5652, RFC 7030 4.1.3), DER."""
-    return pkcs7.serialize_certificates(list(certificates), Encoding.DER)
-
-
 def encode_key_attributes(kind: KeyKind) -> bytes:
     """CsrAttrs (RFC 7030 4.5.2) for a key of this kind and its hash, as DER."""
     if kind in _CURVES:
         curve, signature = _CURVES[kind]
-        key = _encode_attribute(_EC_PUBLIC_KEY, _encode_identifier(curve))
+        key = _encode_attribute(_EC_PUBLIC_KEY, der.object_identifier(curve))
     else:
-        bits = int(kind.removeprefix("rsa-"))
-        # A leading zero bit keeps the number positive (X.690 8.3).
-        key = _encode_attribute(_RSA_ENCRYPTION, der.encode(der.INTEGER, bits.to_bytes(bits.bit_length() // 8 + 1)))
+        key = _encode_attribute(_RSA_ENCRYPTION, der.integer(int(kind.removeprefix("rsa-"))))
         signature = _SHA256_WITH_RSA
-    return der.encode(der.SEQUENCE, key + _encode_identifier(signature))
+    return der.sequence(key, der.object_identifier(signature))
 
 
 def _encode_attribute(kind: str, value: bytes) -> bytes:
-    return der.encode(der.SEQUENCE, _encode_identifier(kind) + der.encode(der.SET, value))
-
-
-def _encode_identifier(dotted: str) -> bytes:
-    first, second, *rest = map(int, dotted.split("."))
-    return der.encode(der.OBJECT_IDENTIFIER, b"".join(map(_encode_base128, (40 * first + second, *rest))))
-
-
-def _encode_base128(arc: int) -> bytes:
-    octets = [arc & 0x7F]
-    while arc := arc >> 7:
-        octets.append(0x80 | arc & 0x7F)
-    return bytes(reversed(octets))
+    return der.sequence(der.object_identifier(kind), der.encode(der.SET, value))

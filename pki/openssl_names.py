@@ -163,18 +163,23 @@ def _fold(text: str) -> str:
     return "".join(folded)
 
 
-def compute_name_hash(name: x509.Name | bytes) -> str:
-    """X509_NAME_hash: 8 hex digits, the first four bytes of SHA-1 over the canonical name, as a little-endian number.
+def canonicalize_name(name: x509.Name | bytes) -> bytes:
+    """A name as OpenSSL compares it: equal bytes mean equal names.
 
-    Canonical: every string as UTF8String, ASCII in lower case, blanks trimmed and collapsed, no outer SEQUENCE.
+    Every string is a UTF8String, ASCII in lower case, blanks trimmed and collapsed. There is no outer SEQUENCE.
     """
     canonical = bytearray()
     for entries in _relative_names(name if isinstance(name, bytes) else name.public_bytes()):
         pairs = (der.encode(der.SEQUENCE, entry.type.encoded + _canonical_value(entry.value)) for entry in entries)
         # DER orders the members of a SET OF by their encoding (X.690 11.6).
         canonical += der.encode(der.SET, b"".join(sorted(pairs)))
+    return bytes(canonical)
+
+
+def compute_name_hash(name: x509.Name | bytes) -> str:
+    """X509_NAME_hash: 8 hex digits, the first four bytes of SHA-1 over the canonical name, in little-endian order."""
     # A file name, not a protection.
-    digest = hashlib.sha1(canonical, usedforsecurity=False).digest()
+    digest = hashlib.sha1(canonicalize_name(name), usedforsecurity=False).digest()
     return f"{int.from_bytes(digest[:4], 'little'):08x}"
 
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from asn1crypto import core
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import AttributeOID
@@ -40,7 +39,7 @@ _SENDER_NONCE, _RECIPIENT_NONCE, _TRANSACTION_ID = f"{_VERISIGN}.5", f"{_VERISIG
 _FAIL_INFO_TEXT = "1.3.6.1.5.5.7.24.1"
 
 _TEXTS = (der.PRINTABLE_STRING, der.UTF8_STRING, der.IA5_STRING)
-_OCTETS = (0x04,)
+_OCTETS = (der.OCTET_STRING,)
 _MAX_TRANSACTION_ID = 255
 _NONCE_BYTES, _MAX_NONCE_BYTES = 16, 64
 _MAX_CHALLENGE = 2048
@@ -134,36 +133,41 @@ def build_success(
     certificate of a message as theirs.
     """
     envelope = seal_envelope(cms.certificates_only([certificate]), request.signer, cipher)
-    return _build_reply(request, responder, envelope, {_PKI_STATUS: core.PrintableString(_SUCCESS)})
+    return _build_reply(request, responder, envelope, {_PKI_STATUS: _encode_text(_SUCCESS)})
 
 
 def build_failure(request: ScepRequest, fail_info: FailInfo, text: str, responder: ScepResponder) -> bytes:
     """A CertRep that rejects; `text` gives the reason (RFC 8894 3.2.1.4.6)."""
-    attributes: dict[str, core.Asn1Value] = {
-        _PKI_STATUS: core.PrintableString(_FAILURE),
-        _FAIL_INFO: core.PrintableString(_FAIL_INFOS[fail_info]),
-        _FAIL_INFO_TEXT: core.UTF8String(text[:_MAX_TEXT]),
+    attributes: dict[str, bytes] = {
+        _PKI_STATUS: _encode_text(_FAILURE),
+        _FAIL_INFO: _encode_text(_FAIL_INFOS[fail_info]),
+        _FAIL_INFO_TEXT: der.encode(der.UTF8_STRING, text[:_MAX_TEXT].encode()),
     }
     return _build_reply(request, responder, b"", attributes)
 
 
 def _build_reply(
-    request: ScepRequest, responder: ScepResponder, content: bytes, attributes: Mapping[str, core.Asn1Value]
+    request: ScepRequest, responder: ScepResponder, content: bytes, attributes: Mapping[str, bytes]
 ) -> bytes:
     try:
         digest = request.signed.digest_name
     except AlgorithmRefused:
         digest = "sha256"
-    common: dict[str, core.Asn1Value] = {
-        _MESSAGE_TYPE: core.PrintableString(_CERT_REP),
-        _TRANSACTION_ID: core.PrintableString(request.transaction_id),
-        _SENDER_NONCE: core.OctetString(secrets.token_bytes(_NONCE_BYTES)),
-        _RECIPIENT_NONCE: core.OctetString(request.sender_nonce),
+    common: dict[str, bytes] = {
+        _MESSAGE_TYPE: _encode_text(_CERT_REP),
+        _TRANSACTION_ID: _encode_text(request.transaction_id),
+        _SENDER_NONCE: der.encode(der.OCTET_STRING, secrets.token_bytes(_NONCE_BYTES)),
+        _RECIPIENT_NONCE: der.encode(der.OCTET_STRING, request.sender_nonce),
     }
     return cms.sign_content(
         content,
-        attributes=common | dict(attributes),
+        attributes={**common, **attributes},
         certificate=responder.certificate,
         key=responder.key,
         digest=digest,
     )
+
+
+def _encode_text(text: str) -> bytes:
+    """PrintableString. A client's transactionID is returned as received, also with characters outside this type."""
+    return der.encode(der.PRINTABLE_STRING, text.encode("ascii"))

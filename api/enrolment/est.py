@@ -21,7 +21,8 @@ from nac.certificates.errors import translate_pki_errors
 from nac.certificates.profiles import require_profile
 from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope
-from pki.est import MAX_BODY_OCTETS, certificates_only, encode_key_attributes, read_body
+from pki.cms import certificates_only
+from pki.est import MAX_BODY_OCTETS, encode_key_attributes, read_body
 from pki.signing_requests import SigningRequest, read_signing_request
 
 router = APIRouter(tags=["est"])

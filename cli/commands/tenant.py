@@ -211,7 +211,7 @@ def set_(
 ) -> None:
     """Update the tenant SLUG. Omitted settings do not change.
 
-    PEAP and MS-CHAPv1 are offered only if you list them, because an imitated network can recover passwords from them
+    PEAP is offered only if you list it, because an imitated network can recover passwords from it
     (docs/reference/methods.md).
     """
     silence = (silent_reports, silent_days)

@@ -16,7 +16,6 @@ METHOD_RISKS = {
         " verifies the server's certificate and name. Most do not. Prefer EAP-TLS, or EAP-TTLS with a"
         " profile that verifies them."
     ),
-    "mschapv1": "MS-CHAP version 1 does not authenticate the server, and its DES keys can be broken within hours.",
 }
 DEFAULT_METHODS = tuple(name for name in METHODS if name not in METHOD_RISKS)
 DEFAULT_TLS_VERSIONS = TLS_VERSIONS

@@ -68,7 +68,6 @@ _METHODS = (
     "peap-mschapv2",
     "pap",
     "chap",
-    "mschapv1",
     "mschapv2",
 )
 

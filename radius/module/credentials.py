@@ -1,6 +1,6 @@
 """How a device authenticates, and how radiusd must verify it. For first packets, also inside tunnels.
 
-Switches send MAB (radius.module.mab) with the MAC address as name, in any notation, by PAP, CHAP, MS-CHAP or EAP-MD5,
+Switches send MAB (radius.module.mab) with the MAC address as name, in any notation, by PAP, CHAP, MS-CHAPv2 or EAP-MD5,
 with or without Service-Type Call-Check. A name that is a MAC address is never a stored user, so neither passes as the
 other.
 """
@@ -48,8 +48,6 @@ _EAP_BEGUN = Credentials("eap")
 _PLAIN_SCHEMES = (
     ("User-Password", "pap", "pap"),
     ("CHAP-Password", "chap", "chap"),
-    # If both are present, rlm_mschap compares only this one.
-    ("MS-CHAP-Response", "mschapv1", "mschap"),
     ("MS-CHAP2-Response", "mschapv2", "mschap"),
 )
 _TTLS_SCHEMES = (
@@ -57,6 +55,7 @@ _TTLS_SCHEMES = (
     ("MS-CHAP2-Response", "eap-ttls-mschapv2", "mschap"),
     ("User-Password", "eap-ttls-pap", "pap"),
 )
+_MSCHAPV1_RESPONSE = "MS-CHAP-Response"
 _PEAP_SCHEMES = (("EAP-Message", "peap-mschapv2", "eap-mschap"),)
 _TUNNEL_SCHEMES = {"TTLS": (_TTLS_SCHEMES, "eap-ttls"), "PEAP": (_PEAP_SCHEMES, "peap")}
 # RFC 2865 5.2. radiusd drops more than 253 octets (diameter2vp in rlm_eap_ttls/ttls.c of 3.2.7).
@@ -70,6 +69,8 @@ def requested_method(request: AccessRequest) -> str:
     attributes = request.attributes
     if "EAP-Message" in attributes:
         return "eap"
+    if _MSCHAPV1_RESPONSE in attributes:
+        return "mschapv1"
     if normalise_mac(request.user_name):
         return "mab"
     return next((method for attribute, method, _ in _PLAIN_SCHEMES if attribute in attributes), "unknown")
@@ -88,6 +89,9 @@ def examine_first_packet(
     attributes = request.attributes
     if "EAP-Message" in attributes:
         return _EAP_BEGUN
+    if _MSCHAPV1_RESPONSE in attributes:
+        # Not supported, and rlm_mschap would compare this response even beside one of MS-CHAPv2.
+        return Credentials("mschapv1", reason="method-not-offered")
     mac = normalise_mac(request.user_name)
     if mac:
         if "mab" not in slot.methods:

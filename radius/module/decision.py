@@ -42,9 +42,9 @@ from radius.module.verifier_results import user_facts
 
 _TUNNEL_METHODS = frozenset((*TUNNELLED_METHODS, *UNFINISHED_TUNNELS))
 _TLS_METHODS = frozenset(("eap-tls", *_TUNNEL_METHODS))
-USER_METHODS = frozenset((*TUNNELLED_METHODS, "pap", "chap", "mschapv1", "mschapv2"))
+USER_METHODS = frozenset((*TUNNELLED_METHODS, "pap", "chap", "mschapv2"))
 # Methods whose failure without another cause means a wrong password.
-_PASSWORD_METHODS = ("mab", "pap", "chap", "mschapv1", "mschapv2", "eap-ttls-pap")
+_PASSWORD_METHODS = ("mab", "pap", "chap", "mschapv2", "eap-ttls-pap")
 
 # Otherwise a help desk approves an address that the device changes the next day.
 _RANDOM_MAC_DETAIL = "the device invented this address (random, private): turn that off for this network"

@@ -42,7 +42,7 @@ _PHRASES = (
     (
         re.compile(
             r"does not match .*known good|Cleartext password .* does not match|"
-            r"comparison failed|digests? do(es)? not match|password is incorrect|MS-CHAP2?-Response is incorrect",
+            r"comparison failed|digests? do(es)? not match|password is incorrect|MS-CHAP2-Response is incorrect",
             re.I,
         ),
         "wrong-password",

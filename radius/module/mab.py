@@ -1,6 +1,6 @@
 """MAC authentication bypass (MAB): checks the password that the switch sends with a MAC address.
 
-Switches send MAB by PAP, CHAP, MS-CHAP or EAP-MD5, with the address in any notation. The password does not prove a
+Switches send MAB by PAP, CHAP, MS-CHAPv2 or EAP-MD5, with the address in any notation. The password does not prove a
 device. It proves that the switch sent the request, not a person who typed a MAC address as a name.
 """
 
@@ -44,7 +44,7 @@ def challenge_auth_type(request: AccessRequest) -> str:
     attributes = request.attributes
     if "CHAP-Password" in attributes:
         return "CHAP"
-    return "MS-CHAP" if "MS-CHAP-Response" in attributes or "MS-CHAP2-Response" in attributes else ""
+    return "MS-CHAP" if "MS-CHAP2-Response" in attributes else ""
 
 
 def is_mac_password(request: AccessRequest, mac: str, nas: NasRecord | None) -> bool:

@@ -1,11 +1,11 @@
-"""Errors for devices that log in by MS-CHAP (RFC 2548 2.1.5, RFC 2759 6)."""
+"""Errors for devices that log in by MS-CHAPv2 (RFC 2548 2.1.5, RFC 2759 6)."""
 
 import secrets
 
 from radius.module.radiusd_api import AttributeUpdate
 from radius.module.request import AccessRequest
 
-_RESPONSES = {"mschapv1": ("MS-CHAP-Response", 8, "V=2"), "mschapv2": ("MS-CHAP2-Response", 16, "V=3 M={}")}
+_CHALLENGE_OCTETS = 16
 # ERROR_ACCT_DISABLED, ERROR_NO_DIALIN_PERMISSION. All others are ERROR_AUTHENTICATION_FAILURE, so that errors do not
 # reveal which names exist.
 _CODES = {"user-disabled": (647, "Account disabled")}
@@ -24,11 +24,10 @@ _FAILED, _NOT_PERMITTED = (691, "Authentication failed"), (649, "No permission t
 
 def make_error(request: AccessRequest, method: str, reason: str) -> tuple[AttributeUpdate, ...]:
     """MS-CHAP-Error for the reply, without a retry (R=0): every attempt is a new request."""
-    if method not in _RESPONSES:
+    if method != "mschapv2":
         return ()
-    attribute, challenge_octets, rest = _RESPONSES[method]
     # Hex; the first octet is the identifier for the response.
-    identifier = int(request.attributes.get(attribute, "0x00")[2:4] or "0", 16)
+    identifier = int(request.attributes.get("MS-CHAP2-Response", "0x00")[2:4] or "0", 16)
     code, message = _CODES.get(reason) or (_FAILED if reason in _PRE_POLICY_REASONS else _NOT_PERMITTED)
-    text = f"E={code} R=0 C={secrets.token_hex(challenge_octets)} {rest.format(message)}"
+    text = f"E={code} R=0 C={secrets.token_hex(_CHALLENGE_OCTETS)} V=3 M={message}"
     return (("MS-CHAP-Error", ":=", f"\\{identifier:03o}{text}"),)

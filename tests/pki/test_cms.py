@@ -2,23 +2,29 @@
 
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from pathlib import Path
 
 import pytest
-from asn1crypto import cms as asn1_cms
 from cryptography import x509
+from cryptography.hazmat.asn1 import TLV, SetOf, decode_der, encode_der
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.ciphers import algorithms
-from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs7
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pki import cms, scep
+from pki import cms, der, scep
+from pki import cms_structures as structures
 from pki.cms_envelopes import AES_128, AES_256, find_recipient, open_envelope, read_envelope, seal_envelope
 from pki.errors import AlgorithmRefused, CmsDamaged, EnvelopeRefused, PkiError, SignatureRefused
+from tests.pki.openssl import openssl
 from tests.run_depth import examples
 from tests.scep.client import CERT_POLL, Device, name_of, signing_request
 from tests.scep.mutations import mutations
+
+DES_EDE3_CBC = x509.ObjectIdentifier("1.2.840.113549.3.7")
+MESSAGE_DIGEST = "1.2.840.113549.1.9.4"
 
 
 @cache
@@ -90,29 +96,47 @@ def test_envelope_with_another_cipher_is_rejected():
     aes = builder.set_content_encryption_algorithm(algorithms.AES128).encrypt(Encoding.DER, [pkcs7.PKCS7Options.Binary])
     assert read_envelope(aes).cipher == AES_128
     with pytest.raises(AlgorithmRefused, match="AES-128-CBC or AES-256-CBC"):
-        read_envelope(with_cipher(aes, "tripledes_3key", bytes(8)))
+        read_envelope(with_cipher(aes, DES_EDE3_CBC, bytes(8)))
 
 
-def with_cipher(envelope: bytes, name: str, iv: bytes) -> bytes:
-    info = asn1_cms.ContentInfo.load(envelope)
-    info["content"]["encrypted_content_info"]["content_encryption_algorithm"] = {"algorithm": name, "parameters": iv}
-    return info.dump(force=True)
+def with_cipher(envelope: bytes, algorithm: x509.ObjectIdentifier, iv: bytes) -> bytes:
+    enveloped = decode_der(structures.ContentInfo, envelope).content.parse(structures.EnvelopedData)
+    enveloped.encrypted.algorithm = structures.AlgorithmIdentifier(
+        algorithm=algorithm, parameters=decode_der(TLV, encode_der(iv))
+    )
+    return wrap(structures.ENVELOPED_DATA, enveloped)
 
 
-@pytest.mark.parametrize("digest", ["sha1", "md5"])
-def test_weak_digest_is_rejected_despite_a_valid_signature(digest: str):
-    algorithm = {"sha1": hashes.SHA1(), "md5": hashes.MD5()}[digest]  # noqa: S303 -- to be refused
-    info = asn1_cms.ContentInfo.load(request())
-    [signer] = info["content"]["signer_infos"]
-    signer["digest_algorithm"] = {"algorithm": digest}
+def wrap(kind: x509.ObjectIdentifier, content: object) -> bytes:
+    return encode_der(structures.ContentInfo(content_type=kind, content=decode_der(TLV, encode_der(content))))
+
+
+def signed_data(message: bytes) -> structures.SignedData:
+    return decode_der(structures.ContentInfo, message).content.parse(structures.SignedData)
+
+
+@pytest.mark.parametrize(
+    ("dotted", "algorithm"),
+    [("1.3.14.3.2.26", hashes.SHA1()), ("1.2.840.113549.2.5", hashes.MD5())],  # noqa: S303 -- to be refused
+    ids=["sha1", "md5"],
+)
+def test_weak_digest_is_rejected_despite_a_valid_signature(dotted: str, algorithm: hashes.HashAlgorithm):
+    signed = signed_data(request())
+    [signer] = signed.signer_infos.as_list()
+    signer.digest_algorithm.algorithm = x509.ObjectIdentifier(dotted)
     hasher = hashes.Hash(algorithm)
-    hasher.update(info["content"]["encap_content_info"]["content"].native)
-    for attribute in signer["signed_attrs"]:
-        if attribute["type"].native == "message_digest":
-            attribute["values"] = [hasher.finalize()]
-    signed = b"\x31" + signer["signed_attrs"].dump(force=True)[1:]
-    signer["signature"] = device().key.sign(signed, padding.PKCS1v15(), algorithm)
-    message = scep.read_request(info.dump(force=True))
+    hasher.update(signed.encapsulated.content)
+    attributes = [
+        attribute
+        for attribute in map(encode_der, signer.signed_attributes)
+        if decode_der(structures.Attribute, attribute).type.dotted_string != MESSAGE_DIGEST
+    ]
+    digest = der.encode(der.SET, encode_der(hasher.finalize()))
+    attributes.append(der.sequence(der.object_identifier(MESSAGE_DIGEST), digest))
+    signer.signed_attributes = [decode_der(TLV, attribute) for attribute in attributes]
+    signer.signature = device().key.sign(der.encode(der.SET, b"".join(attributes)), padding.PKCS1v15(), algorithm)
+    signed.signer_infos = SetOf([signer])
+    message = scep.read_request(wrap(structures.SIGNED_DATA, signed))
     with pytest.raises(AlgorithmRefused, match="SHA-256"):
         message.require_proven()
     # The rejection itself uses a strong digest.
@@ -122,10 +146,10 @@ def test_weak_digest_is_rejected_despite_a_valid_signature(digest: str):
 
 
 def test_replaced_content_is_detected():
-    info = asn1_cms.ContentInfo.load(request())
-    info["content"]["encap_content_info"]["content"] = b"other"
+    signed = signed_data(request())
+    signed.encapsulated.content = b"other"
     with pytest.raises(SignatureRefused):
-        scep.read_request(info.dump(force=True)).require_proven()
+        scep.read_request(wrap(structures.SIGNED_DATA, signed)).require_proven()
 
 
 def test_signature_by_another_key_is_detected():
@@ -159,8 +183,7 @@ def test_deep_nesting_is_rejected(nesting: bytes):
 
 def test_chunks_of_indefinite_length_are_parsed():
     """As Bouncy Castle encodes content (X.690 8.1.3.6)."""
-    info = asn1_cms.ContentInfo.load(request())
-    content = info["content"]["encap_content_info"]["content"].native
+    content = signed_data(request()).encapsulated.content
     parts = [content[at : at + 500] for at in range(0, len(content), 500)]
     chunks = b"".join(b"\x04\x82" + len(part).to_bytes(2) + part for part in parts)
     plain = b"\x04\x82" + len(content).to_bytes(2) + content
@@ -178,6 +201,74 @@ def test_chunks_of_indefinite_length_are_parsed():
     encapsulated = b"\x30\x80" + data_type + octets + b"\0\0"
     whole = b"\x30\x80" + outer_type + b"\xa0\x80\x30\x80" + inner + encapsulated + tail + b"\0\0" * 3
     assert scep.read_challenge(read_whole(whole)) == "challenge"
+
+
+def test_members_in_any_order_are_parsed():
+    """Some clients do not sort the members of a SET OF, and sign them as sent."""
+    good = request()
+    signed = signed_data(good)
+    [signer] = signed.signer_infos.as_list()
+    attributes = [encode_der(attribute) for attribute in reversed(signer.signed_attributes)]
+    signer.signed_attributes = [decode_der(TLV, attribute) for attribute in attributes]
+    signed_bytes = der.encode(der.SET, b"".join(attributes))
+    signer.signature = device().key.sign(signed_bytes, padding.PKCS1v15(), hashes.SHA256())
+    signed.signer_infos = SetOf([signer])
+    authority = registration()[0].public_bytes(Encoding.DER)
+    signed.certificates = [*signed.certificates, decode_der(TLV, authority)]
+    for certificates in (signed.certificates, [*reversed(signed.certificates)]):
+        signed.certificates = certificates
+        assert scep.read_challenge(read_whole(wrap(structures.SIGNED_DATA, signed))) == "challenge"
+
+
+def certificate_with_key_identifier(key: rsa.RSAPrivateKey) -> x509.Certificate:
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder(name_of("x"), name_of("x"), key.public_key(), 1)
+    builder = builder.not_valid_before(now).not_valid_after(now + timedelta(1))
+    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    return builder.sign(key, hashes.SHA256())
+
+
+@pytest.mark.parametrize("options", [(), ("-keyid",), ("-stream",), ("-stream", "-keyid")], ids=" ".join)
+def test_openssl_message_is_parsed(options: tuple[str, ...], tmp_path: Path):
+    """Streams have indefinite lengths and chunks. A key identifier replaces issuer and serial number."""
+    key = device().key
+    certificate = certificate_with_key_identifier(key)
+    pem = tmp_path / "device.pem"
+    unencrypted = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    pem.write_bytes(certificate.public_bytes(Encoding.PEM) + unencrypted)
+
+    def run_cms(*arguments: str, data: bytes) -> bytes:
+        result = openssl("cms", "-binary", "-outform", "DER", *options, *arguments, data=data)
+        assert result.returncode == 0, result.stderr.decode()
+        assert (result.stdout[1] == 0x80) == ("-stream" in options)
+        return result.stdout
+
+    content = b"content " * 1000
+    signed = cms.read_signed(run_cms("-sign", "-nodetach", "-signer", str(pem), data=content))
+    cms.verify_signature(signed)
+    assert (signed.content, signed.signer) == (content, certificate)
+    sealed = run_cms("-encrypt", "-aes-256-cbc", "-recip", str(pem), data=content)
+    assert open_as_is(sealed, certificate, key) == content
+
+
+def open_as_is(data: bytes, certificate: x509.Certificate, key: rsa.RSAPrivateKey) -> bytes:
+    envelope = read_envelope(data)
+    recipient = find_recipient(envelope, certificate)
+    assert recipient is not None
+    assert find_recipient(envelope, registration()[0]) is None
+    return open_envelope(envelope, recipient, key)
+
+
+def test_issuer_with_another_string_type_is_equal():
+    """Some clients write the issuer as another string type or case than its certificate."""
+    signed = signed_data(request())
+    [signer] = signed.signer_infos.as_list()
+    name = encode_der(signer.sid.issuer)
+    other = name.replace(b"\x0c\x04SCEP", b"\x13\x04scep")
+    assert other != name
+    signer.sid.issuer = decode_der(TLV, other)
+    signed.signer_infos = SetOf([signer])
+    assert scep.read_request(wrap(structures.SIGNED_DATA, signed)).signer == device().identity
 
 
 @given(st.binary(max_size=400))

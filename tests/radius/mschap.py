@@ -17,19 +17,19 @@ def attributes_v2(name: str, password: str, *, identifier: int = 7, spoken: str 
 
 
 def attributes_v1(name: str, password: str, *, identifier: int = 7) -> tuple[str, str, str]:
-    """Name and attributes of MS-CHAPv1 (RFC 2548 2.1.3): the NT response counts."""
+    """Name and attributes of MS-CHAPv1 (RFC 2548 2.1.3), which is rejected."""
     challenge = os.urandom(8)
-    value = bytes((identifier, 1)) + bytes(24) + response_v1(challenge, password)
+    value = bytes((identifier, 1)) + bytes(24) + _response_v1(challenge, password)
     return name, f"MS-CHAP-Challenge=0x{challenge.hex()}", f"MS-CHAP-Response=0x{value.hex()}"
 
 
 def response_v2(challenge: bytes, peer_challenge: bytes, name: str, password: str) -> bytes:
     """NT-Response, 24 octets."""
     mixed = hashlib.sha1(peer_challenge + challenge + name.encode(), usedforsecurity=False).digest()[:8]
-    return response_v1(mixed, password)
+    return _response_v1(mixed, password)
 
 
-def response_v1(challenge: bytes, password: str) -> bytes:
+def _response_v1(challenge: bytes, password: str) -> bytes:
     """To a challenge of 8 octets."""
     key = bytes.fromhex(compute_nt_hash(password)) + bytes(5)
     return b"".join(

@@ -149,11 +149,10 @@ TABLE = [
         "pap: No password configured for the user.  Cannot do authentication",
     ),
     (("mschap: MS-CHAP2-Response is incorrect",), "wrong-password", "mschap: MS-CHAP2-Response is incorrect"),
-    (("mschap: MS-CHAP-Response is incorrect",), "wrong-password", "mschap: MS-CHAP-Response is incorrect"),
     (
-        ("mschap: MS-CHAP-Response has an invalid length",),
+        ("mschap: MS-CHAP2-Response has an invalid length",),
         "eap-failed",
-        "mschap: MS-CHAP-Response has an invalid length",
+        "mschap: MS-CHAP2-Response has an invalid length",
     ),
     # Nothing to go by
     ((), "eap-failed", ""),

@@ -6,7 +6,7 @@ import pytest
 from nac.cellformat.methods import METHODS
 from nac.cellformat.replica.records import UserRecord
 from nac.inventory.identity_sources.verifier_messages import VerificationResult
-from tests.radius.mschap import attributes_v1, attributes_v2
+from tests.radius.mschap import attributes_v2
 from tests.radius.nas import radclient
 from tests.radius.pbkdf2_hashes import earlier_hash
 from tests.radius.supplicant import PEAP, TTLS_EAP, TTLS_MSCHAPV2, TTLS_PAP, eap_password, eap_tls, new_mac
@@ -47,8 +47,6 @@ def ask(tenant, way, name, password=PASSWORD):
             lines = (f'User-Password="{password}"',)
         case "chap":
             lines = (f'CHAP-Password="{password}"',)
-        case "mschapv1":
-            lines = attributes_v1(name, password)[1:]
         case "mschapv2":
             # Devices leave the domain out of what they compute, but not the realm (RFC 2759 8.2).
             lines = attributes_v2(name, password, spoken=name.rpartition("\\")[2])[1:]
@@ -60,7 +58,7 @@ def ask(tenant, way, name, password=PASSWORD):
     return reply.code == "Access-Accept", reply.attributes.get("User-Name", "")
 
 
-PLAIN, TUNNELS = ("pap", "chap", "mschapv1", "mschapv2"), ("ttls-pap", "ttls-mschapv2", "ttls-eap", "peap")
+PLAIN, TUNNELS = ("pap", "chap", "mschapv2"), ("ttls-pap", "ttls-mschapv2", "ttls-eap", "peap")
 
 
 @pytest.mark.parametrize("way", PLAIN)

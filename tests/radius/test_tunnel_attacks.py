@@ -434,4 +434,4 @@ def test_user_blocked_midway_is_rejected_at_the_end(cell, replica, kind):
 
 def test_peap_is_off_unless_the_tenant_enables_it():
     assert "peap-mschapv2" not in DEFAULT_METHODS
-    assert set(METHODS) - set(DEFAULT_METHODS) == {"peap-mschapv2", "mschapv1"}
+    assert set(METHODS) - set(DEFAULT_METHODS) == {"peap-mschapv2"}

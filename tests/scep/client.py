@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from asn1crypto import core
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -15,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPri
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 from cryptography.x509.oid import AttributeOID
 
-from pki import cms
+from pki import cms, der
 from pki.cms_envelopes import AES_128, ContentCipher, find_recipient, open_envelope, read_envelope, seal_envelope
 
 PKCS_REQ, RENEWAL_REQ, CERT_POLL, GET_CERT, GET_CRL = "19", "17", "20", "21", "22"
@@ -71,8 +70,8 @@ def signing_request(
     return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.DER)
 
 
-def printable(text: str) -> core.PrintableString:
-    return core.PrintableString(text)
+def printable(text: str) -> bytes:
+    return der.encode(der.PRINTABLE_STRING, text.encode())
 
 
 @dataclass
@@ -96,17 +95,15 @@ class Device:
         *,
         kind: str = PKCS_REQ,
         cipher: ContentCipher = AES_128,
-        changes: Mapping[str, core.Asn1Value] | None = None,
+        changes: Mapping[str, bytes] | None = None,
     ) -> bytes:
         return self.signed(seal_envelope(content, authority, cipher), kind=kind, changes=changes)
 
-    def signed(
-        self, envelope: bytes, *, kind: str = PKCS_REQ, changes: Mapping[str, core.Asn1Value] | None = None
-    ) -> bytes:
-        attributes: dict[str, Any] = {
+    def signed(self, envelope: bytes, *, kind: str = PKCS_REQ, changes: Mapping[str, bytes] | None = None) -> bytes:
+        attributes: dict[str, bytes] = {
             f"{_OIDS}.2": printable(kind),
             f"{_OIDS}.7": printable(self.transaction_id),
-            f"{_OIDS}.5": core.OctetString(self.nonce),
+            f"{_OIDS}.5": der.encode(der.OCTET_STRING, self.nonce),
         }
         return cms.sign_content(
             envelope, attributes=attributes | dict(changes or {}), certificate=self.identity, key=self.key

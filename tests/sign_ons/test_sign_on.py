@@ -211,6 +211,14 @@ def test_response_is_bound_to_its_browser_and_provider(
     assert challenge == asked["code_challenge"]
 
 
+def test_endpoint_with_a_query_keeps_it(browser: MakeBrowser, set_up: SetUp, hostile: Hostile) -> None:
+    endpoint = f"{hostile.issuer}/authorize?tenant=a%26b&empty="
+    hostile.discovery = {"authorization_endpoint": endpoint}
+    asked = begin(browser(), set_up(MSP, hostile.issuer))
+    assert asked["at"].startswith(f"{endpoint}&response_type=code&client_id=admit&")
+    assert (asked["tenant"], asked["response_type"]) == ("a&b", "code")
+
+
 def test_provider_with_iss_support_must_send_it(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
     hostile.discovery = {"authorization_response_iss_parameter_supported": True}
     assert by_hostile(browser(), set_up(MSP, hostile.issuer), hostile).status_code == 403

@@ -6,16 +6,14 @@ import hmac
 import secrets
 import threading
 import time
-from base64 import b64encode
+from base64 import b64encode, urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from urllib.parse import quote_plus, urlsplit
+from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
 
 import msgspec
-from authlib.oauth2.rfc6749.parameters import prepare_grant_uri, prepare_token_request
-from authlib.oauth2.rfc7636 import create_s256_code_challenge
 
 from nac.accounts.sign_ons.errors import (
     ClientRefused,
@@ -123,18 +121,17 @@ class SignOnProvider:
         # Cached metadata needs no request and does not count as a response.
         metadata = _metadata_cache.get(self._key) or self._run(self._discover)
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
-        url = prepare_grant_uri(
-            metadata.authorization_endpoint,
-            self._settings.client_id,
-            "code",
-            redirect_uri=self._redirect_uri,
-            scope=self._settings.scope,
-            state=state,
-            nonce=nonce,
-            code_challenge=create_s256_code_challenge(verifier),
-            code_challenge_method="S256",
-        )
-        return StartedFlow(url, state, nonce, verifier)
+        parameters = {
+            "response_type": "code",
+            "client_id": self._settings.client_id,
+            "redirect_uri": self._redirect_uri,
+            "scope": self._settings.scope,
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": _compute_code_challenge(verifier),
+            "code_challenge_method": "S256",
+        }
+        return StartedFlow(_add_to_query(metadata.authorization_endpoint, parameters), state, nonce, verifier)
 
     def finish(self, returned: AuthorizationResponse, *, secret: str) -> ProviderIdentity:
         """Redeem the code and check the id_token. Raises ProviderRefused and as `begin`."""
@@ -186,18 +183,24 @@ class SignOnProvider:
         self, web: HttpClient, metadata: _Metadata, returned: AuthorizationResponse, secret: str
     ) -> tuple[str, str]:
         client_id = self._settings.client_id
-        form = {"code": returned.code, "code_verifier": returned.code_verifier}
+        form = {
+            "grant_type": "authorization_code",
+            "redirect_uri": self._redirect_uri,
+            "code": returned.code,
+            "code_verifier": returned.code_verifier,
+        }
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
         if secret and "client_secret_basic" in metadata.token_endpoint_auth_methods_supported:
             # Both are form-encoded, so that they contain no colon (RFC 6749 2.3.1).
             pair = f"{quote_plus(client_id)}:{quote_plus(secret)}"
             headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         else:
-            form |= {"client_id": client_id, "client_secret": secret}
-        body = prepare_token_request("authorization_code", "", self._redirect_uri, **form)
-        address = metadata.token_endpoint
+            form["client_id"] = client_id
+            if secret:
+                form["client_secret"] = secret
+        body, address = urlencode(form).encode(), metadata.token_endpoint
         try:
-            answer = await web.fetch(address, most_bytes=_MAX_RESPONSE_BYTES, body=body.encode(), headers=headers)
+            answer = await web.fetch(address, most_bytes=_MAX_RESPONSE_BYTES, body=body, headers=headers)
         except FetchFailed as exc:
             raise _token_refusal(exc) from exc
         found = _decode(answer, dict[str, Any], address)
@@ -250,6 +253,18 @@ class SignOnProvider:
             frozenset(each for each in listed if isinstance(each, str)),
             self._settings.counts_as_two or (isinstance(amr, list) and _TWO_FACTOR_AMR in amr),
         )
+
+
+def _compute_code_challenge(verifier: str) -> str:
+    """The S256 challenge (RFC 7636 4.2)."""
+    return urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+
+def _add_to_query(endpoint: str, parameters: Mapping[str, str]) -> str:
+    """The endpoint with more parameters. Its own ones stay (RFC 6749 3.1)."""
+    parts = urlsplit(endpoint)
+    query = urlencode([*parse_qsl(parts.query, keep_blank_values=True), *parameters.items()])
+    return parts._replace(query=query).geturl()
 
 
 def build_denial(error: str) -> AdmitError:

