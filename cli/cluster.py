@@ -9,7 +9,6 @@ from pathlib import Path
 from cli.errors import Refused
 from cli.files import make_folder
 from cli.layout import Layout
-from nac.kit.db.server_settings import compute_server_settings
 from nac.kit.private_files import write_private
 from radius.agent.radiusd.memory import available_bytes
 
@@ -84,6 +83,9 @@ def create(layout: Layout) -> None:
 
 def configure(layout: Layout) -> None:
     """Write the cluster's settings, which its next start reads."""
+    # Imported here because it loads the database libraries, which `status` does not need.
+    from nac.kit.db.server_settings import compute_server_settings
+
     owner = layout.database_account
     main = layout.postgres / "postgresql.conf"
     include = "include = 'admit.conf'\n"

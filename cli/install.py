@@ -40,16 +40,16 @@ def ensure_packages(
 ) -> None:
     """Install the missing packages. If `install` is False or root is unavailable, raise Refused with their names."""
     versions = installed_versions(packages)
-    wanted = list_missing(versions, packages)
-    if wanted:
+    missing = list_missing(versions, packages)
+    if missing:
         if not install:
             raise Refused(
-                f"These packages are missing: {_names(wanted)}.", remedy="Run ./admit up without --no-install."
+                f"These packages are missing: {_names(missing)}.", remedy="Run the command without --no-install."
             )
         if not is_root() and not shutil.which("sudo"):
-            raise Refused(f"These packages are missing: {_names(wanted)}.", remedy="Run ./admit up as root.")
-        _announce(progress, wanted)
-        _install(progress, wanted, log)
+            raise Refused(f"These packages are missing: {_names(missing)}.", remedy="Run the command as root.")
+        _announce(progress, missing)
+        _install(progress, missing, _freeradius_names(packages), versions.get("freeradius", ""), log)
         versions = installed_versions(packages)
         still = list_missing(versions, packages)
         if still:
@@ -69,35 +69,41 @@ def _summary(versions: dict[str, str]) -> str:
     return ", ".join(f"{label} {upstream_version(versions[name])}" for label, name in parts.items())
 
 
-def _announce(progress: Progress, wanted: list[Package]) -> None:
+def _freeradius_names(packages: Sequence[Package]) -> list[str]:
+    """All FreeRADIUS packages of `packages`: they depend on each other in one version."""
+    return [*(package.name for package in packages if package.freeradius), *FREERADIUS_COMPANIONS]
+
+
+def _announce(progress: Progress, missing: list[Package]) -> None:
     progress.note("Installing these missing Debian packages with apt, without starting their services:")
-    for package in wanted:
-        progress.note(f"  {package.name:<22} {package.why}")
+    for package in missing:
+        progress.note(f"  {package.name:<26} {package.why}")
 
 
-def _install(progress: Progress, wanted: list[Package], log: Path) -> None:
+def _install(
+    progress: Progress, missing: list[Package], freeradius_names: list[str], installed_freeradius: str, log: Path
+) -> None:
     with progress.step("apt", "package lists updated"):
         _apt(["update"], log)
-    version = ""
-    if any(package.freeradius for package in wanted):
-        version = _choose_freeradius() or _freeradius_from_backports(progress, log)
-    names = [f"{package.name}={version}" if package.freeradius else package.name for package in wanted]
-    if version:
-        names += [f"{name}={version}" for name in FREERADIUS_COMPANIONS]
-    with progress.step("apt", f"{len(wanted)} packages installed"), _no_services(), _no_system_cluster():
+    names = [package.name for package in missing if not package.freeradius]
+    if len(names) < len(missing):
+        version = _choose_freeradius(installed_freeradius) or _freeradius_from_backports(progress, log)
+        names += [f"{name}={version}" for name in freeradius_names]
+    with progress.step("apt", f"{len(missing)} packages installed"), _no_services(), _no_system_cluster():
         _apt(["install", "--yes", "--no-install-recommends", *names], log)
-    units = [package.unit for package in wanted if package.unit]
+    units = [package.unit for package in missing if package.unit]
     if units and shutil.which("systemctl"):
         # Otherwise the next boot of the machine would start them.
         _as_root(["systemctl", "disable", *units], log)
 
 
-def _choose_freeradius() -> str:
-    """Newest supported version in apt; "" if none."""
+def _choose_freeradius(installed: str = "") -> str:
+    """Installed version if apt has it and it is supported, otherwise the newest supported one; "" if none."""
     # "freeradius | 3.2.7+dfsg-1~bpo12+1 | source", newest first.
     listed = subprocess.run(["apt-cache", "madison", "freeradius"], capture_output=True, text=True, check=True).stdout
     versions = [line.split("|")[1].strip() for line in listed.splitlines() if line.count("|") == 2]
-    return next((version for version in versions if upstream_version(version) in SUPPORTED_FREERADIUS), "")
+    supported = [version for version in versions if upstream_version(version) in SUPPORTED_FREERADIUS]
+    return installed if installed in supported else next(iter(supported), "")
 
 
 def _freeradius_from_backports(progress: Progress, log: Path) -> str:

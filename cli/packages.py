@@ -20,24 +20,27 @@ class Package:
     unit: str = ""
 
 
+# What `up` installs.
 REQUIRED_PACKAGES = (
     Package("freeradius", "the RADIUS server", freeradius=True, unit="freeradius.service"),
     Package("freeradius-python3", "radiusd's module that calls Admit", freeradius=True),
-    Package("freeradius-utils", "radclient, for demo and tests", freeradius=True),
-    Package("freeradius-postgresql", "the benchmark's peer", freeradius=True),
-    Package("eapoltest", "an EAP supplicant, for demo and tests"),
-    Package("hostapd", "an 802.1X switch port, for tests", unit="hostapd.service"),
-    Package("wpasupplicant", "the device at that port, for tests", unit="wpa_supplicant.service"),
-    Package("iproute2", "network namespaces, for tests"),
-    Package("openssl", "an OCSP and CRL client, for demo and tests"),
+    Package("freeradius-utils", "radclient, for the demo", freeradius=True),
+    Package("eapoltest", "an EAP supplicant, for the demo"),
+    Package("openssl", "an OCSP and CRL client, for the demo"),
     Package("postgresql-15", "the database, as a private cluster"),
     Package("redis-server", "the broker of the worker's jobs", unit="redis-server.service"),
     Package("libjemalloc2", "radiusd's memory allocator"),
     Package("python3-venv", "creates the Python environment"),
 )
-# Additional packages of the tests.
+BENCH_PACKAGES = (
+    *REQUIRED_PACKAGES,
+    Package("freeradius-postgresql", "the SQL module of the benchmark's peer", freeradius=True),
+)
 TEST_PACKAGES = (
     *REQUIRED_PACKAGES,
+    Package("hostapd", "an 802.1X switch port, for tests", unit="hostapd.service"),
+    Package("wpasupplicant", "the device at that port, for tests", unit="wpa_supplicant.service"),
+    Package("iproute2", "network namespaces, for tests"),
     Package("slapd", "a directory server, for tests of identity sources", unit="slapd.service"),
     Package("ldap-utils", "a directory client, for tests"),
     Package("gnutls-bin", "an OCSP client, for tests"),

@@ -2,8 +2,14 @@
 
 import os
 import sys
+from contextlib import redirect_stdout
 
 import click
+
+from cli.install import ensure_packages
+from cli.layout import var_dir
+from cli.packages import BENCH_PACKAGES
+from cli.progress import Progress
 
 
 @click.command(
@@ -11,6 +17,10 @@ import click
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(arguments: tuple[str, ...]) -> None:
-    """Measure a cell and its peers, such as './admit bench quick'."""
+    """Measure a cell and its peers, such as './admit bench quick'. Installs missing packages first."""
+    if not {"-h", "--help"} & set(arguments):
+        # Standard output is for the results, which may be JSON.
+        with redirect_stdout(sys.stderr):
+            ensure_packages(Progress(), install=True, log=var_dir() / "log" / "install.log", packages=BENCH_PACKAGES)
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-P", "-m", "loadtest", *arguments])  # noqa: S606 -- no shell is the point

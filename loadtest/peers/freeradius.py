@@ -78,7 +78,7 @@ class FreeRadius:
         try:
             self._process = processes.start_process(command, owner=self._owner, output=run / "output")
         except FileNotFoundError as error:
-            raise BenchError("freeradius is not installed: apt install freeradius freeradius-postgresql") from error
+            raise BenchError("FreeRADIUS is not installed. Install it: ./admit bench") from error
         try:
             processes.wait_until(self._answers, f"peer {self.name}", seconds=30, process=self._process, log=log)
         except BenchError:
@@ -159,5 +159,5 @@ def version() -> str:
     try:
         output = subprocess.run(["freeradius", "-v"], capture_output=True, text=True, check=True).stdout
     except (FileNotFoundError, subprocess.CalledProcessError) as error:
-        raise BenchError("freeradius is not installed: apt install freeradius freeradius-postgresql") from error
+        raise BenchError("FreeRADIUS is not installed. Install it: ./admit bench") from error
     return output.partition("Version ")[2].split()[0].rstrip(",")

@@ -1,12 +1,15 @@
-"""A fake `dpkg-query` of the test reports what is installed."""
+"""Fake `dpkg-query`, `apt-cache` and `apt-get` of the test: what is installed, available and requested."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from cli.errors import Refused
 from cli.install import ensure_packages
-from cli.packages import REQUIRED_PACKAGES, TEST_PACKAGES
+from cli.layout import CHECKOUT
+from cli.packages import BENCH_PACKAGES, REQUIRED_PACKAGES, TEST_PACKAGES
 from cli.progress import Progress
 
 
@@ -39,14 +42,43 @@ def test_no_install_lists_all_missing_packages(machine, tmp_path: Path):
         ensure_packages(Progress(), install=False, log=tmp_path / "log")
 
 
-def test_only_tests_need_a_directory_server(machine, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("packages", "examples"),
+    [(TEST_PACKAGES, {"slapd", "hostapd", "iproute2"}), (BENCH_PACKAGES, {"freeradius-postgresql"})],
+    ids=["test", "bench"],
+)
+def test_development_packages_are_not_needed_to_run(machine, tmp_path: Path, packages, examples):
     machine()
-    more = [package.name for package in TEST_PACKAGES if package not in REQUIRED_PACKAGES]
-    assert {"slapd", "curl", "network-manager"} <= set(more)
+    ensure_packages(Progress(), install=False, log=tmp_path / "log")
+    more = [package.name for package in packages if package not in REQUIRED_PACKAGES]
+    assert examples <= set(more)
     with pytest.raises(Refused, match=rf"missing: {', '.join(more)}\."):
-        ensure_packages(Progress(), install=False, log=tmp_path / "log", packages=TEST_PACKAGES)
-    machine(**{name.replace("-", "_"): "1.0-1" for name in more})
-    ensure_packages(Progress(), install=False, log=tmp_path / "log", packages=TEST_PACKAGES)
+        ensure_packages(Progress(), install=False, log=tmp_path / "log", packages=packages)
+    machine(**{name.replace("-", "_"): "3.2.7-1" for name in more})
+    ensure_packages(Progress(), install=False, log=tmp_path / "log", packages=packages)
+
+
+@pytest.mark.parametrize(
+    ("available", "expected"), [(("3.2.8-2", "3.2.7+dfsg-1", "3.2.1-4"), "3.2.7+dfsg-1"), (("3.2.8-2",), "3.2.8-2")]
+)
+def test_freeradius_packages_have_one_version(
+    machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, available, expected
+):
+    machine()
+    lines = "".join(f"freeradius | {version} | source\n" for version in available)
+    for name, script in (("apt-cache", f"cat <<'END'\n{lines}END"), ("apt-get", f'echo "$@" >>{tmp_path}/requests')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr("cli.install.is_root", lambda: True)
+    monkeypatch.setattr("cli.install._POLICY", tmp_path / "policy-rc.d")
+    with pytest.raises(Refused, match="apt did not install freeradius-postgresql"):
+        ensure_packages(Progress(), install=True, log=tmp_path / "log", packages=BENCH_PACKAGES)
+    installed = (tmp_path / "requests").read_text().splitlines()[-1].split()
+    names = [package.name for package in BENCH_PACKAGES if package.freeradius]
+    siblings = [*names, "freeradius-common", "freeradius-config", "libfreeradius3"]
+    assert [word for word in installed if "=" in word and "::" not in word][-len(siblings) :] == [
+        f"{name}={expected}" for name in siblings
+    ]
 
 
 def test_old_freeradius_counts_as_missing(machine, tmp_path: Path):
@@ -59,3 +91,12 @@ def test_freeradius_that_drops_values_is_rejected_and_kept(machine, tmp_path: Pa
     machine(freeradius="3.2.10+dfsg-1")
     with pytest.raises(Refused, match=r"FreeRADIUS 3\.2\.10 drops values"):
         ensure_packages(Progress(), install=True, log=tmp_path / "log")
+
+
+def test_bench_keeps_standard_output_for_results(machine):
+    machine(freeradius_postgresql="3.2.7+dfsg-1")
+    command = [sys.executable, "-m", "cli", "bench", "cell", "--only", "nonsense"]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "FreeRADIUS 3.2.7, PostgreSQL 15.1" in done.stderr
+    assert "Invalid --only 'nonsense'" in done.stderr

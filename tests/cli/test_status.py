@@ -1,11 +1,14 @@
 """`./admit status` for a cell. `tests/whole/test_up.py` covers the processes."""
 
 import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
 
 from cli.commands.status import _show_cell
+from cli.layout import CHECKOUT
 from cli.procfs import started_at
 from nac.kit.clock import utc_now
 
@@ -41,3 +44,10 @@ def test_empty_counters_are_reported(capsys: pytest.CaptureFixture[str]) -> None
 def test_verifier_shows_its_memory_or_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     assert any(line.startswith(f"  verifier  pid {os.getpid()}, ") for line in shown(capsys, verifier_pid=os.getpid()))
     assert "  verifier  does not run" in shown(capsys)
+
+
+def test_status_loads_no_database_libraries() -> None:
+    libraries = {"cryptography", "psycopg", "sqlalchemy"}
+    code = f"import sys; import cli.commands.status; print(sys.modules.keys() & {libraries})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("set()\n", "")
