@@ -1,58 +1,84 @@
-"""Parses HTML forms: urlencoded, or multipart with a file (RFC 7578).
+"""Reads HTML forms with python-multipart: urlencoded, or multipart with files (RFC 7578).
 
-Untrusted callers send them, so the parser reads each byte at most twice. A mail parser could take seconds on comments,
-nested parts and headers.
+Strangers send them. The body arrives with a limit on size and time (`api.bodies`). A route parses it in its own
+thread, not in the event loop.
 """
 
-import re
-from typing import Final
-from urllib.parse import parse_qsl
+import logging
+from typing import Annotated, Final
+from urllib.parse import unquote_to_bytes
 
+from fastapi import Depends, Request
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import Field, File, FormParser, parse_options_header
+
+from api.bodies import require_bounded_body
+from api.json_input import accept_body
 from nac.kit.errors import InvalidInput
 
+_MAX_FORM_OCTETS = 8 * 1024
 _MAX_FIELDS = 20
 _URLENCODED = "application/x-www-form-urlencoded"
 _MULTIPART = "multipart/form-data"
-# RFC 2046 5.1.1, without spaces, which no browser uses.
-_BOUNDARY: Final = re.compile(r""";\s*boundary=("?)([0-9A-Za-z'()+_,./:=?-]{1,70})\1\s*(?:;|$)""", re.IGNORECASE)
-# RFC 7578 4.2. A quote in a name is %22 (HTML 4.10.21.8).
-_FIELD_NAME: Final = re.compile(
-    rb"""^content-disposition:\s*form-data\s*;(?:.*?;)??\s*name=("?)([^";\r\n]*)\1""", re.IGNORECASE | re.MULTILINE
-)
+# No file on disk: the body is in memory already.
+_PARSER_CONFIG: Final = {"MAX_MEMORY_FILE_SIZE": float("inf")}
+# Values of `openapi_extra` and of the parameter `body` of a route that takes a form.
+FORM_OPENAPI = accept_body(most_bytes=_MAX_FORM_OCTETS, media_type=_URLENCODED)
+FormBody = Annotated[bytes, Depends(require_bounded_body(_MAX_FORM_OCTETS))]
+
+# Its warnings quote headers of malformed forms, at the rate that strangers choose.
+logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 
 class FormUnreadable(InvalidInput):
     """The form cannot be read."""
 
 
+def read_fields(request: Request, body: bytes) -> dict[str, str]:
+    """Text fields by name. Raises FormUnreadable."""
+    fields = read_form(request.headers.get("content-type", ""), body)
+    return {name: value.decode("utf-8", "replace") for name, value in fields.items()}
+
+
 def read_form(content_type: str, body: bytes) -> dict[str, bytes]:
-    """Last value of each field, and the content of files, by name. Raises FormUnreadable."""
-    kind = content_type.partition(";")[0].strip().lower()
-    try:
-        if kind == _URLENCODED:
-            text = body.decode("ascii")
-            return {name: value.encode() for name, value in parse_qsl(text, max_num_fields=_MAX_FIELDS)}
-        if kind == _MULTIPART:
-            return _read_multipart(content_type, body)
-    except ValueError as exc:
-        raise FormUnreadable("The form cannot be read.") from exc
-    raise FormUnreadable(f"The Content-Type must be {_URLENCODED} or {_MULTIPART}.")
-
-
-def _read_multipart(content_type: str, body: bytes) -> dict[str, bytes]:
-    boundary = _BOUNDARY.search(content_type)
-    if boundary is None:
+    """Last value of each field, and the content of files, by name, without empty ones. Raises FormUnreadable."""
+    media_type, options = parse_options_header(content_type.encode("latin-1", "replace"))
+    kind, boundary = media_type.decode("latin-1"), options.get(b"boundary")
+    if kind not in (_URLENCODED, _MULTIPART):
+        raise FormUnreadable(f"The Content-Type must be {_URLENCODED} or {_MULTIPART}.")
+    if kind == _MULTIPART and not boundary:
         raise FormUnreadable("The Content-Type has no boundary.")
-    delimiter = b"\r\n--" + boundary[2].encode()
-    # Split at one delimiter more: the part after it must be the end.
-    _, *parts = (b"\r\n" + body).split(delimiter, _MAX_FIELDS + 1)
-    if not parts or not parts.pop().startswith(b"--"):
-        raise FormUnreadable("The form is incomplete.", remedy=f"Send at most {_MAX_FIELDS} fields.")
-    fields: dict[str, bytes] = {}
-    for part in parts:
-        head, blank, content = part.partition(b"\r\n\r\n")
-        name = _FIELD_NAME.search(head)
-        if name is None or not blank:
-            raise FormUnreadable("A part of the form cannot be read.")
-        fields[name[2].decode()] = content
-    return fields
+    fields: list[Field | File] = []
+    is_complete = False
+
+    def add(field: Field | File) -> None:
+        if len(fields) == _MAX_FIELDS:
+            raise FormUnreadable("The form has too many fields.", remedy=f"Send at most {_MAX_FIELDS} fields.")
+        fields.append(field)
+
+    def finish() -> None:
+        nonlocal is_complete
+        is_complete = True
+
+    try:
+        parser = FormParser(kind, add, add, finish, boundary, config=_PARSER_CONFIG)
+        parser.write(body)
+        parser.finalize()
+    except FormParserError as exc:
+        raise FormUnreadable("A part of the form cannot be read.") from exc
+    if not is_complete:
+        raise FormUnreadable("The form is incomplete.")
+    decode = _unquote if kind == _URLENCODED else bytes
+    values = ((decode(field.field_name or b""), decode(_read_value(field))) for field in fields)
+    return {name.decode("utf-8", "replace"): value for name, value in values if value}
+
+
+def _read_value(field: Field | File) -> bytes:
+    if isinstance(field, Field):
+        return field.value or b""
+    field.file_object.seek(0)
+    return field.file_object.read()
+
+
+def _unquote(octets: bytes) -> bytes:
+    return unquote_to_bytes(octets.replace(b"+", b" "))

@@ -5,13 +5,14 @@ from typing import Final
 
 from fastapi import FastAPI, Request, Response
 
-from api import browser_errors, errors, form_pages, openapi_route
+from api import browser_errors, errors, openapi_route
 from api.application import create_application
 from api.application_state import MAX_THREADS, prepare_read_threads, prepare_request_limit, prepare_signing
 from api.authentication import authenticate
 from api.change import IdempotentReplay, NotModified, render_not_modified, render_replay
 from api.credential_rate_limit import CredentialRateLimit
 from api.deprecation import DeprecationHeaders
+from api.error_pages import render_error_page
 from api.head_requests import HeadAsGet
 from api.json_input import JsonInput, list_body_rules
 from api.new_password import routes as new_password_pages
@@ -33,9 +34,7 @@ from nac.kit.settings import Settings, load_settings
 _CUSTOM_PLANS = "plan_cache_mode=force_custom_plan"
 _PAGE_MODULES = (sign_up_pages, new_password_pages, start_pages, factor_pages, tenant_pages)
 PAGE_ROUTES: Final = tuple(
-    limit_routes(
-        (route for pages in _PAGE_MODULES for route in pages.router.routes), refused=form_pages.render_error_page
-    )
+    limit_routes((route for pages in _PAGE_MODULES for route in pages.router.routes), refused=render_error_page)
 )
 _PAGE_INDEX = RouteIndex(PAGE_ROUTES)
 

@@ -4,7 +4,6 @@ import hmac
 import logging
 from dataclasses import dataclass
 from datetime import timedelta
-from html import escape
 from urllib.parse import urlencode, urlsplit
 from uuid import UUID
 
@@ -13,7 +12,7 @@ from fastapi.responses import RedirectResponse
 
 from api import cookies
 from api.errors import build_retry_headers, redact_error
-from api.links.pages import render_page
+from api.pages import render_page
 from api.request_ids import request_id_of
 from api.sign_in_flow import SignInFlow, require_active_person
 from nac.accounts.sign_in import attempts, sign_ins
@@ -71,13 +70,9 @@ def begin_sign_on(request: Request, desk: SignInFlow, sign_on_id: UUID, *, to: s
 
 def _render_confirmation(request: Request, row: SignOn) -> Response:
     """Ask for confirmation: any site can link here to sign its visitors in with its own provider."""
-    provider = escape(urlsplit(sign_ons.parse_settings(row).issuer).netloc)
-    again = escape(f"{request.url.path}?{request.url.query}")
-    body = f"<p>A page of another site wants to sign you in with <strong>{provider}</strong>.</p>"
-    button = f'<p><a class="button" href="{again}">Sign in with {provider}</a></p>'
-    return render_page(
-        "Sign in?", f'{body}{button}<p class="hint">If you did not expect this, close this page.</p>', 200
-    )
+    provider = urlsplit(sign_ons.parse_settings(row).issuer).netloc
+    again = f"{request.url.path}?{request.url.query}"
+    return render_page("sign-in/sign-on-confirmation.html", provider=provider, again=again)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +158,14 @@ def _handle_failure(request: Request, exc: AdmitError, on_error: str) -> Respons
         return RedirectResponse(f"{on_error}{query}", 303, {"Cache-Control": "no-store"})
     if "text/html" in request.headers.get("accept", ""):
         shown = redact_error(request, exc)
-        sentence = escape(f"{shown.detail} {shown.remedy}".strip())
-        hint = f'<p class="hint">{escape(exc.code)}, {escape(request_id_of(request))}</p>'
-        body = f'<p>{sentence}</p><p><a href="/sign-in">Sign in again</a></p>{hint}'
-        return render_page("You are not signed in", body, exc.status, build_retry_headers(exc))
+        return render_page(
+            "sign-in/sign-on-error.html",
+            status=exc.status,
+            headers=build_retry_headers(exc),
+            sentence=f"{shown.detail} {shown.remedy}".strip(),
+            code=exc.code,
+            request_id=request_id_of(request),
+        )
     raise exc
 
 

@@ -4,9 +4,9 @@ from typing import Final
 
 from fastapi import FastAPI
 
-from api import form_pages
 from api.application_state import MAX_LINK_REQUESTS, prepare_request_limit
 from api.browser_errors import BrowserErrorPages
+from api.error_pages import render_error_page_without_links
 from api.links import routes
 from api.route_index import RouteIndex
 from api.routes import add_routes
@@ -17,7 +17,7 @@ _PAGE_ROUTES: Final = tuple(
     limit_routes(
         routes.router.routes,
         whose=_LIMIT_NAME,
-        refused=form_pages.render_error_page_without_links,
+        refused=render_error_page_without_links,
         most_octets=routes.MAX_FORM_OCTETS,
     )
 )

@@ -5,12 +5,15 @@ from collections.abc import Mapping
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
-from api import cookies, form_pages
+from api import cookies
 from api.application_state import get_settings
+from api.error_pages import describe_error, render_error_page
+from api.forms import FORM_OPENAPI, FormBody, read_fields
+from api.pages import render_page
 from api.sign_in_flow import CompletedSignIn, SignInFlow
 from api.start import sign_in_pages
 from api.start.company_sign_on import find_company_sign_on
-from api.start.visitor import authenticate_visitor, record_csrf_token, render_page
+from api.start.visitor import authenticate_visitor, record_csrf_token, show_errors
 from nac.accounts.sign_in import accessible_places, sign_ins
 from nac.accounts.sign_in_errors import SignInRefused
 from nac.core.audit import service as audit
@@ -26,9 +29,25 @@ _COMPANY_PATH = "/sign-in/company"
 
 
 @router.get("/")
+@show_errors
 def show_places(request: Request, after: str = "") -> Response:
     """List the person's tenants. `after` is the last key of the previous page."""
-    return render_page(lambda: _list_places(request, after[:_MAX_KEY_CHARACTERS]))
+    asked = authenticate_visitor(request)
+    assert asked.signed_in is not None
+    with session_scope(PersonScope(asked.signed_in.person_id)) as session:
+        found = accessible_places.list_places(
+            session,
+            principal=asked.principal,
+            via=asked.signed_in.via,
+            after=after[:_MAX_KEY_CHARACTERS],
+            limit=_MAX_PLACES + 1,
+        )
+    return render_page(
+        "tenants.html",
+        tenants=[place for place in found[:_MAX_PLACES] if place.kind == "tenant"],
+        following=found[_MAX_PLACES - 1].key if len(found) > _MAX_PLACES else "",
+        csrf_token=asked.signed_in.csrf_token,
+    )
 
 
 @router.get("/sign-in")
@@ -44,13 +63,13 @@ async def show_passkey_script() -> Response:
 
 def render_request_error(exc: AdmitError, path: str, *, trials: bool) -> Response:
     """Show an error of a request that failed before its route ran."""
-    return _render_company_error(exc, trials=trials) if path == _COMPANY_PATH else form_pages.render_error_page(exc)
+    return _render_company_error(exc, trials=trials) if path == _COMPANY_PATH else render_error_page(exc)
 
 
 def _render_company_error(exc: AdmitError, *, trials: bool, name: str = "") -> Response:
     shown = name[:_MAX_SLUG_CHARACTERS]
     return sign_in_pages.render_sign_in(
-        trials=trials, company=shown, company_wrong=form_pages.describe_error(exc), status=exc.status
+        trials=trials, company=shown, company_wrong=describe_error(exc), status=exc.status
     )
 
 
@@ -62,22 +81,20 @@ def go_to_company(request: Request, name: str = "") -> Response:
     except AdmitError as exc:
         return _render_company_error(exc, trials=get_settings(request).trials.offered, name=name)
     # No redirect: `form-action 'self'` also blocks redirects of a form to other origins (CSP level 3, 6.4.2).
-    return sign_in_pages.render_company_sign_on(found)
+    return render_page("sign-in/company.html", provider=found.provider, begin=found.begin)
 
 
-@router.post("/sign-in", openapi_extra=form_pages.FORM_OPENAPI)
-def sign_in(request: Request, body: form_pages.FormBody) -> Response:
-    given: Mapping[str, str] = {}
+@router.post("/sign-in", openapi_extra=FORM_OPENAPI)
+def sign_in(request: Request, body: FormBody) -> Response:
+    fields: Mapping[str, str] = {}
     try:
-        given = form_pages.read_fields(request, body)
+        fields = read_fields(request, body)
         found = _open_flow(request, to := _redirect_to_places()).by_password(
-            given.get("email", ""), given.get("password", "")
+            fields.get("email", ""), fields.get("password", "")
         )
     except AdmitError as exc:
-        email, trials = given.get("email", ""), get_settings(request).trials.offered
-        return sign_in_pages.render_sign_in(
-            trials=trials, email=email, wrong=form_pages.describe_error(exc), status=exc.status
-        )
+        email, trials = fields.get("email", ""), get_settings(request).trials.offered
+        return sign_in_pages.render_sign_in(trials=trials, email=email, wrong=describe_error(exc), status=exc.status)
     return (
         to
         if isinstance(found, CompletedSignIn)
@@ -85,49 +102,36 @@ def sign_in(request: Request, body: form_pages.FormBody) -> Response:
     )
 
 
-@router.post("/sign-in/{method}", openapi_extra=form_pages.FORM_OPENAPI)
-def check_second_factor(method: str, request: Request, body: form_pages.FormBody) -> Response:
-    given: Mapping[str, str] = {}
+@router.post("/sign-in/{method}", openapi_extra=FORM_OPENAPI)
+def check_second_factor(method: str, request: Request, body: FormBody) -> Response:
+    fields: Mapping[str, str] = {}
     try:
-        given = form_pages.read_fields(request, body)
+        fields = read_fields(request, body)
         desk = _open_flow(request, to := _redirect_to_places())
         ways = {"totp": desk.by_totp, "recovery-code": desk.by_recovery_code}
         if method not in ways:
             raise SignInRefused(remedy="Start again.")
-        ways[method](given.get("challenge", ""), given.get("code", ""))
+        ways[method](fields.get("challenge", ""), fields.get("code", ""))
     except AdmitError as exc:
-        methods = (given.get("methods") or method).split() if given.get("challenge") else []
+        methods = (fields.get("methods") or method).split() if fields.get("challenge") else []
         return sign_in_pages.render_second_factor(
-            methods, challenge=given.get("challenge", ""), wrong=form_pages.describe_error(exc), status=exc.status
+            methods, challenge=fields.get("challenge", ""), wrong=describe_error(exc), status=exc.status
         )
     return to
 
 
-@router.post("/sign-out", openapi_extra=form_pages.FORM_OPENAPI)
-def sign_out(request: Request, body: form_pages.FormBody) -> Response:
-    def leave() -> Response:
-        record_csrf_token(request, form_pages.read_fields(request, body))
-        asked = authenticate_visitor(request)
-        assert asked.signed_in is not None
-        with session_scope(PersonScope(asked.signed_in.person_id)) as session:
-            audit.set_origin(session, asked.origin)
-            sign_ins.end_own(session, signed_in=asked.signed_in, sign_in_id=asked.signed_in.sign_in_id)
-        answer = RedirectResponse("/sign-in", 303)
-        cookies.clear_cookie(request, answer, cookies.SESSION_COOKIE)
-        return answer
-
-    return render_page(leave)
-
-
-def _list_places(request: Request, after: str) -> Response:
+@router.post("/sign-out", openapi_extra=FORM_OPENAPI)
+@show_errors
+def sign_out(request: Request, body: FormBody) -> Response:
+    record_csrf_token(request, read_fields(request, body))
     asked = authenticate_visitor(request)
     assert asked.signed_in is not None
     with session_scope(PersonScope(asked.signed_in.person_id)) as session:
-        found = accessible_places.list_places(
-            session, principal=asked.principal, via=asked.signed_in.via, after=after, limit=_MAX_PLACES + 1
-        )
-    following = found[_MAX_PLACES - 1].key if len(found) > _MAX_PLACES else ""
-    return sign_in_pages.render_places(found[:_MAX_PLACES], following=following, csrf_token=asked.signed_in.csrf_token)
+        audit.set_origin(session, asked.origin)
+        sign_ins.end_own(session, signed_in=asked.signed_in, sign_in_id=asked.signed_in.sign_in_id)
+    answer = RedirectResponse("/sign-in", 303)
+    cookies.clear_cookie(request, answer, cookies.SESSION_COOKIE)
+    return answer
 
 
 def _open_flow(request: Request, response: Response) -> SignInFlow:

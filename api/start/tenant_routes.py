@@ -6,11 +6,13 @@ from datetime import timedelta
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
-from api import cookies, form_pages
+from api import cookies
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.application_state import get_settings
+from api.error_pages import describe_error
+from api.forms import FORM_OPENAPI, FormBody, read_fields
 from api.start import tenant_pages as pages
-from api.start.visitor import open_tenant_access, record_csrf_token, render_page
+from api.start.visitor import open_tenant_access, record_csrf_token, show_errors
 from api.v1.endpoints import EndpointInput, create_endpoint
 from api.v1.radius_secret import RadiusSecretRequest, RadiusServer, reveal_secret
 from api.v1.self_tests import build_self_test
@@ -52,80 +54,73 @@ _STARTS_SELF_TESTS = ChangesTenant(Permission.POLICY_PUBLISH, Effect.RECORDS)
 
 
 @router.get("/start/{tenant}")
+@show_errors
 def show_tenant(request: Request, mac: str = "") -> Response:
     """Show the tenant. `mac` prefills the form that approves a device."""
-    return render_page(lambda: _render_page(request, pages.TenantPageInput(mac=mac[:_MAX_MAC_CHARACTERS])))
+    return _render_page(request, pages.TenantPageInput(mac=mac[:_MAX_MAC_CHARACTERS]))
 
 
-@router.post("/start/{tenant}/secret", openapi_extra=form_pages.FORM_OPENAPI)
-def show_secret(request: Request, body: form_pages.FormBody) -> Response:
-    def show() -> Response:
-        record_csrf_token(request, given := form_pages.read_fields(request, body))
-        snippet = given.get("snippet", "")[:_MAX_SNIPPET_CHARACTERS]
-        server = reveal_secret(
-            open_tenant_access(request, _REVEALS_SECRET), RadiusSecretRequest.model_validate({"snippet": snippet})
+@router.post("/start/{tenant}/secret", openapi_extra=FORM_OPENAPI)
+@show_errors
+def show_secret(request: Request, body: FormBody) -> Response:
+    record_csrf_token(request, fields := read_fields(request, body))
+    snippet = fields.get("snippet", "")[:_MAX_SNIPPET_CHARACTERS]
+    server = reveal_secret(
+        open_tenant_access(request, _REVEALS_SECRET), RadiusSecretRequest.model_validate({"snippet": snippet})
+    )
+    return _render_page(request, pages.TenantPageInput(server=server))
+
+
+@router.post("/start/{tenant}/device", openapi_extra=FORM_OPENAPI)
+@show_errors
+def create_device(request: Request, body: FormBody) -> Response:
+    record_csrf_token(request, fields := read_fields(request, body))
+    mac, name = fields.get("mac", ""), fields.get("name", "")
+    access = replace(open_tenant_access(request, _CREATES_ENDPOINTS), wait=True)
+    try:
+        if len(mac) > _MAX_MAC_CHARACTERS or len(name) > _MAX_NAME_CHARACTERS:
+            raise InvalidInput("The MAC address or name is too long.", place="mac")
+        made = create_endpoint(access, EndpointInput.model_validate({"mac": mac, "name": name}))
+    except RandomAddress as exc:
+        page_input = pages.TenantPageInput(mac=mac, name=name, wrong=_RANDOM_ADDRESS_SENTENCE)
+        return _render_page(request, page_input, status=exc.status)
+    except (InvalidInput, Conflict) as exc:
+        page_input = pages.TenantPageInput(mac=mac, name=name, wrong=describe_error(exc))
+        return _render_page(request, page_input, status=exc.status)
+    live = access.asked.response.headers["Admit-Live"] == "true"
+    return _render_page(request, pages.TenantPageInput(entered=made.mac, live=live))
+
+
+@router.post("/start/{tenant}/token", openapi_extra=FORM_OPENAPI)
+@show_errors
+def create_token(request: Request, body: FormBody) -> Response:
+    record_csrf_token(request, read_fields(request, body))
+    access = open_tenant_access(request, _CREATES_TOKENS)
+    with access.noted() as session:
+        made = tokens.create_token(
+            session,
+            actor=access.actor,
+            held=access.held,
+            owner=access.owner,
+            maker=access.principal.maker,
+            name="start page",
+            permissions=access.held & permissions_at(PermissionLevel.TENANT),
+            expires_at=utc_now() + _TOKEN_LIFETIME,
         )
-        return _render_page(request, pages.TenantPageInput(server=server))
-
-    return render_page(show)
+    return _render_page(request, pages.TenantPageInput(token=made.text))
 
 
-@router.post("/start/{tenant}/device", openapi_extra=form_pages.FORM_OPENAPI)
-def create_device(request: Request, body: form_pages.FormBody) -> Response:
-    def enter() -> Response:
-        record_csrf_token(request, given := form_pages.read_fields(request, body))
-        mac, name = given.get("mac", ""), given.get("name", "")
-        access = replace(open_tenant_access(request, _CREATES_ENDPOINTS), wait=True)
-        try:
-            if len(mac) > _MAX_MAC_CHARACTERS or len(name) > _MAX_NAME_CHARACTERS:
-                raise InvalidInput("The MAC address or name is too long.", place="mac")
-            made = create_endpoint(access, EndpointInput.model_validate({"mac": mac, "name": name}))
-        except RandomAddress as exc:
-            shown = pages.TenantPageInput(mac=mac, name=name, wrong=_RANDOM_ADDRESS_SENTENCE)
-            return _render_page(request, shown, status=exc.status)
-        except (InvalidInput, Conflict) as exc:
-            shown = pages.TenantPageInput(mac=mac, name=name, wrong=form_pages.describe_error(exc))
-            return _render_page(request, shown, status=exc.status)
-        live = access.asked.response.headers["Admit-Live"] == "true"
-        return _render_page(request, pages.TenantPageInput(entered=made.mac, live=live))
-
-    return render_page(enter)
+@router.post("/start/{tenant}/self-test", openapi_extra=FORM_OPENAPI)
+@show_errors
+def start_self_test(request: Request, body: FormBody) -> Response:
+    record_csrf_token(request, read_fields(request, body))
+    access = open_tenant_access(request, _STARTS_SELF_TESTS)
+    with access.noted() as session:
+        self_tests.start_self_test(session, actor=access.actor, tenant_id=access.tenant_id)
+    return RedirectResponse(request.url.path.removesuffix("/self-test"), 303)
 
 
-@router.post("/start/{tenant}/token", openapi_extra=form_pages.FORM_OPENAPI)
-def create_token(request: Request, body: form_pages.FormBody) -> Response:
-    def make() -> Response:
-        record_csrf_token(request, form_pages.read_fields(request, body))
-        access = open_tenant_access(request, _CREATES_TOKENS)
-        with access.noted() as session:
-            made = tokens.create_token(
-                session,
-                actor=access.actor,
-                held=access.held,
-                owner=access.owner,
-                maker=access.principal.maker,
-                name="start page",
-                permissions=access.held & permissions_at(PermissionLevel.TENANT),
-                expires_at=utc_now() + _TOKEN_LIFETIME,
-            )
-        return _render_page(request, pages.TenantPageInput(token=made.text))
-
-    return render_page(make)
-
-
-@router.post("/start/{tenant}/self-test", openapi_extra=form_pages.FORM_OPENAPI)
-def start_self_test(request: Request, body: form_pages.FormBody) -> Response:
-    def start() -> Response:
-        record_csrf_token(request, form_pages.read_fields(request, body))
-        access = open_tenant_access(request, _STARTS_SELF_TESTS)
-        with access.noted() as session:
-            self_tests.start_self_test(session, actor=access.actor, tenant_id=access.tenant_id)
-        return RedirectResponse(request.url.path.removesuffix("/self-test"), 303)
-
-    return render_page(start)
-
-
-def _render_page(request: Request, shown: pages.TenantPageInput, *, status: int = 200) -> Response:
+def _render_page(request: Request, page_input: pages.TenantPageInput, *, status: int = 200) -> Response:
     access = open_tenant_access(request, _READS_TENANT)
     assert access.asked.signed_in is not None
     with access.read() as session:
@@ -133,18 +128,18 @@ def _render_page(request: Request, shown: pages.TenantPageInput, *, status: int 
         found = self_tests.list_self_tests(session, tenant_id=access.tenant_id, span=self_tests.ORDERS.first(1))
         slot = cells.require_slot(session, tenant_id=access.tenant_id)
         address = cells.advertised_address(session, slot=slot, usual=get_settings(request).radius_host)
-        server = shown.server or RadiusServer(
+        server = page_input.server or RadiusServer(
             address=address, auth_port=slot.auth_port, acct_port=slot.acct_port, secret="", text=""
         )
         return pages.render_tenant(
-            replace(shown, server=server),
+            replace(page_input, server=server),
             slug=row.slug,
             name=row.name,
             status=status,
             state=row.status,
             trial=trials.find_trial(session, tenant_id=access.tenant_id),
             test=build_self_test(found[0]) if found else None,
-            asked=_list_recent_decisions(access) if Permission.LOG_READ in access.held else None,
+            decisions=_list_recent_decisions(access) if Permission.LOG_READ in access.held else None,
             csrf_token=access.asked.signed_in.csrf_token,
             held=access.held,
             snippets=list_templates(),

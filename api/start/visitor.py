@@ -1,18 +1,26 @@
 """Authentication of pages by the browser's cookie only; programs use the API."""
 
 from collections.abc import Callable, Mapping
+from functools import wraps
+from http import HTTPStatus
+from typing import ParamSpec
 
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
-from api import cookies, form_pages
+from api import cookies
 from api.access import Access, RequiresPermission
 from api.caller import Caller, NotSignedIn, authenticate_caller
-from nac.accounts.sign_in_errors import SecondFactorNeeded, SignInOver
+from api.error_pages import PageLink, build_error_page, render_error_page
+from nac.accounts.sign_in_errors import ConfirmationNeeded, SecondFactorNeeded, SignInOver
 from nac.kit.errors import AdmitError
 
-_FACTOR_LINK = form_pages.PageLink("/second-factor", "Second factor")
-_TENANTS_LINK = form_pages.PageLink("/", "All tenants")
+_FACTOR_LINK = PageLink("/second-factor", "Second factor")
+_SIGN_IN_LINK = PageLink("/sign-in", "Sign in again")
+_TENANTS_LINK = PageLink("/", "All tenants")
+# Another person may use the browser by now.
+_CONFIRMATION_SENTENCE = "Confirm that it is you: sign in again."
+Arguments = ParamSpec("Arguments")
 
 
 def authenticate_visitor(request: Request) -> Caller:
@@ -21,22 +29,32 @@ def authenticate_visitor(request: Request) -> Caller:
 
 
 def open_tenant_access(request: Request, requires: RequiresPermission) -> Access:
-    """Access to the tenant in the path. Raises TenantNotFound, Forbidden, SecondFactorNeeded and as `visitor`."""
+    """Access to the tenant in the path.
+
+    Raises TenantNotFound, Forbidden, SecondFactorNeeded, NotSignedIn and SignInOver.
+    """
     return requires.on_tenant(authenticate_visitor(request))
 
 
 def record_csrf_token(request: Request, fields: Mapping[str, str]) -> None:
-    """Note the form's CSRF token. Call this before `visitor` or `tenant`."""
+    """Note the form's CSRF token. Call this before `authenticate_visitor` or `open_tenant_access`."""
     cookies.note_csrf_token(request, fields.get("csrf_token", ""))
 
 
-def render_page(answer: Callable[[], Response]) -> Response:
-    """Response of `answer`, or the page of its error. Without a sign-in, redirects to `/sign-in`."""
-    try:
-        return answer()
-    except (NotSignedIn, SignInOver):
-        return RedirectResponse("/sign-in", 303)
-    except SecondFactorNeeded as exc:
-        return form_pages.render_error_page(exc, _FACTOR_LINK, _TENANTS_LINK)
-    except AdmitError as exc:
-        return form_pages.render_error_page(exc, _TENANTS_LINK)
+def show_errors(endpoint: Callable[Arguments, Response]) -> Callable[Arguments, Response]:
+    """Decorator of a page's endpoint: errors become pages. Without a sign-in, redirects to `/sign-in`."""
+
+    @wraps(endpoint)
+    def respond(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Response:
+        try:
+            return endpoint(*args, **kwargs)
+        except (NotSignedIn, SignInOver):
+            return RedirectResponse("/sign-in", 303)
+        except ConfirmationNeeded:
+            return build_error_page(_CONFIRMATION_SENTENCE, HTTPStatus.FORBIDDEN, (_SIGN_IN_LINK, _TENANTS_LINK))
+        except SecondFactorNeeded as exc:
+            return render_error_page(exc, _FACTOR_LINK, _TENANTS_LINK)
+        except AdmitError as exc:
+            return render_error_page(exc, _TENANTS_LINK)
+
+    return respond

@@ -13,13 +13,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 from fastapi import FastAPI
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from sqlalchemy import Engine, func, select
 
 from api.enrolment import main as enrolment_app
-from api.forms import FormUnreadable, read_form
-from api.links import pages
 from api.public import main as public
 from nac.certificates.enrolment import service as enrolment
 from nac.certificates.enrolment.secret_text import EnrolmentSecretText
@@ -67,7 +63,7 @@ def test_preview_changes_nothing_and_names_the_owner(client: httpx.Client, app_e
         reply = client.get(path(token))
         assert reply.status_code == 200
         assert_private(reply)
-        assert "Eve&#x27;s &lt;phone&gt;" in reply.text
+        assert "Eve&#39;s &lt;phone&gt;" in reply.text
         assert "You can use this link once" in reply.text
         assert token.secret not in reply.text
         assert "<script" not in reply.text
@@ -239,70 +235,9 @@ def test_links_use_plain_http_only_on_this_machine(public_url: str, leads_to: st
     assert found.link_url == leads_to
 
 
-def test_page_style_matches_its_content_security_policy():
-    reply = pages.render_link_error(404, "x")
-    style = re.search(rb"<style>(.*?)</style>", reply.body, re.DOTALL)
-    assert style is not None
-    assert style[1].decode() == pages._STYLE
-
-
-_TYPES = st.sampled_from(
-    ["multipart/form-data; boundary=b", "multipart/form-data", "application/x-www-form-urlencoded", "text/plain"]
-)
-_MULTIPART = (
-    b'--b\r\nContent-Disposition: form-data; name="form"\r\n\r\ncsr\r\n'
-    b'--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\n\0\xff\r\n--b--\r\n'
-)
-
-
-@given(_TYPES | st.text(), st.binary(max_size=300))
-def test_any_body_is_a_form_or_rejected(content_type: str, body: bytes):
-    _read(content_type, body)
-
-
-@given(st.integers(0, len(_MULTIPART) - 1), st.binary(max_size=3), st.integers(0, 5))
-@settings(suppress_health_check=[HealthCheck.too_slow])
-def test_damaged_form_is_parsed_or_rejected(at: int, put: bytes, cut: int):
-    _read("multipart/form-data; boundary=b", _MULTIPART[:at] + put + _MULTIPART[at + cut :])
-
-
-def _read(content_type: str, body: bytes) -> None:
-    try:
-        fields = read_form(content_type, body)
-    except FormUnreadable:
-        return
-    assert all(isinstance(name, str) and isinstance(value, bytes) for name, value in fields.items())
-
-
-def test_form_parts_are_read_unchanged():
-    assert read_form("multipart/form-data; boundary=b", _MULTIPART) == {"form": b"csr", "file": b"\0\xff"}
-    named = _MULTIPART.replace(b'"x"', b'"a; name=form"')
-    assert read_form('Multipart/Form-Data; charset=utf-8; Boundary="b"', named) == {"form": b"csr", "file": b"\0\xff"}
-
-
-def _part(head: bytes) -> bytes:
-    return b"--b\r\n" + head + b"\r\n\r\nx\r\n--b--"
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        _part(b"Content-Disposition: form-data" + b"(" * 60_000 + b"; name=a"),
-        b"".join(b"--b%d\nContent-Type:multipart/x;boundary=b%d\n\n" % (at, at + 1) for at in range(1_300)),
-        _part(b"Content-Type: message/rfc822\n\n" * 1_000),
-        b"--b\n\n" * 10_000,
-        b"--b\r\n\r\n\r\n" * 5_000,
-    ],
-    ids=["comments", "nested", "messages", "parts", "fields"],
-)
-def test_form_expensive_for_a_mail_parser_is_rejected(body: bytes):
-    with pytest.raises(FormUnreadable):
-        read_form("multipart/form-data; boundary=b", body)
-
-
 def test_stranger_with_an_expensive_form_gets_a_page(client: httpx.Client, app_engine: Engine, alpha: Certified):
     headers = {"Content-Type": "multipart/form-data; boundary=b"}
-    body = _part(b"Content-Disposition: form-data" + b"(" * 60_000 + b"; name=a")
+    body = b"--b\r\nContent-Disposition: form-data" + b"(" * 60_000 + b"; name=a\r\n\r\nx\r\n--b--"
     reply = client.post(path(link(app_engine, alpha)), content=body, headers=headers)
     assert reply.status_code == 400
     assert "A part of the form cannot be read." in reply.text

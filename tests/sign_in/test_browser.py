@@ -143,6 +143,12 @@ def test_sign_in_page_works_without_passkey_json_support(browser: Chromium, port
     assert page.run(f"{BUTTON} === null")
 
 
+def test_style_applies_under_the_security_policy(browser: Chromium, port: int) -> None:
+    page = browser.open(f"http://localhost:{port}/page")
+    go(page, port, "/sign-in")
+    assert page.run('getComputedStyle(document.querySelector("main")).borderRadius') == "8px"
+
+
 def test_page_signs_in_by_a_passkey(browser: Chromium, port: int, ann: Person) -> None:
     page = browser.open(f"http://localhost:{port}/page")
     key = page.plug_in(transport="internal", verifies=True)

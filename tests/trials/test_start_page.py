@@ -60,7 +60,7 @@ def test_device_is_admitted_by_its_address(start: Start):
     assert wrong.status_code == 422
     assert "Invalid MAC address" in wrong.text
     assert "<zz>" not in wrong.text
-    assert 'value="My &quot;printer&quot;"' in wrong.text
+    assert 'value="My &#34;printer&#34;"' in wrong.text
     made_up = start.post("device", mac="02:00:5e:00:53:77")
     assert (made_up.status_code, "This is a random address" in made_up.text, "allow_random" in made_up.text) == (
         422,
@@ -81,7 +81,7 @@ def test_device_is_admitted_by_its_address(start: Start):
 def test_link_prefills_the_address(start: Start):
     start.post("self-test")
     shown = start.api.get(start.path, params={"mac": '"><b>'})
-    assert 'value="&quot;&gt;&lt;b&gt;"' in shown.text
+    assert 'value="&#34;&gt;&lt;b&gt;"' in shown.text
     # Typed input would be lost.
     assert "refresh" not in shown.headers
 
@@ -172,7 +172,7 @@ def test_decisions_have_advice():
         state="active",
         trial=None,
         test=None,
-        asked=found,
+        decisions=found,
         csrf_token="",
         held=frozenset({Permission.ENDPOINT_MANAGE}),
         snippets=(),
@@ -181,4 +181,4 @@ def test_decisions_have_advice():
     assert "&lt;i&gt; at sw&lt;1&gt;" in shown
     assert "rejected: Unknown device" in shown
     assert 'href="/start/acme?mac=00:00:5e:00:53:77#device"' in shown
-    assert "00:00:5e:00:53:77 at sw&lt;1&gt;</td><td>admitted: Admitted by a rule" in shown
+    assert "00:00:5e:00:53:77 at sw&lt;1&gt;</td>\n<td>admitted: Admitted by a rule" in shown
