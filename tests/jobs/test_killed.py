@@ -25,6 +25,7 @@ from nac.onboarding.tenant_files.writer import write_tenant
 from tests.commit_kills import deaths
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform
+from tests.job_runs import run_next
 from tests.postgres import Database
 
 _ROWS = 1_500
@@ -40,7 +41,7 @@ def ends(
     def ends(handlers: Mapping[str, JobHandler], check: Callable[[], None]) -> Job:
         def work() -> None:
             engines = {"app_engine": make_engine(database.app_url), "engine": make_engine(database.worker_url)}
-            while runner.run_next(handlers, unseal=SEALER.open, **engines):
+            while run_next(handlers, unseal=SEALER.open, **engines):
                 pass
 
         for _ in deaths(work):

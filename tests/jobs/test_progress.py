@@ -13,6 +13,7 @@ from nac.models import Job
 from nac.onboarding.imports import jobs as imports
 from tests.factories.certificates import SEALER
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.job_runs import run_next
 from tests.row_snapshots import snapshotted
 
 _ROWS = 2_500
@@ -58,7 +59,7 @@ def test_bulk_changes_report_their_progress(
                 seal=SEALER.seal,
             ).id
         handlers = imports.build_handlers(lambda: SEALER.seal)
-        assert runner.run_next(handlers, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
+        assert run_next(handlers, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
         with Session(owner_engine) as session:
             job = session.get_one(Job, job_id)
             assert (job.state, job.done, job.total) == ("done", _ROWS, _ROWS), job.problem

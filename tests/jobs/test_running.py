@@ -25,6 +25,7 @@ from nac.kit.ids import TenantId
 from nac.models import AuditEntry, Job, Site
 from nac.tenancy.sites import service as sites
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.job_runs import run_next
 from tests.row_snapshots import snapshotted
 
 Start = Callable[..., UUID]
@@ -80,7 +81,7 @@ def job(app_engine: Engine, tenant_id: TenantId) -> Callable[[UUID], Job]:
 @pytest.fixture
 def work(worker_engine: Engine, app_engine: Engine) -> Callable[[JobHandler], bool]:
     def work(handler: JobHandler) -> bool:
-        return runner.run_next({"sites.make": handler}, unseal=unseal, app_engine=app_engine, engine=worker_engine)
+        return run_next({"sites.make": handler}, unseal=unseal, app_engine=app_engine, engine=worker_engine)
 
     return work
 
@@ -458,15 +459,36 @@ def test_owners_take_turns_within_limits(
     start(other)
     start(Owner())
 
-    def take() -> Owner | None:
+    def claim(most: int = runner.MAX_RUNNING) -> list[UUID]:
         with session_scope(PlatformScope(), engine=worker_engine) as session:
-            taken = repository.take_due(session, lease=runner.LEASE, most=runner.MAX_RUNNING)
-        return None if taken is None else taken.owner
+            return [each.id for each in repository.claim_due(session, resend_after=timedelta(0), most=most)]
 
-    first, second = take(), take()
-    assert first != second
-    assert {first, second} <= {Owner(tenant_id=tenant_id), other, Owner()}
-    assert take() is None
+    def take(job_id: UUID) -> Owner | None:
+        run = runner.take_job(job_id, unseal=unseal, app_engine=app_engine, engine=worker_engine)
+        return None if run is None else run.owner
+
+    assert len(claim()) == runner.MAX_RUNNING
+    # The messages are late, so the third owner's is sent too.
+    first, second, third = claim(most=30)
+    owners = {take(first), take(second)}
+    assert owners < {Owner(tenant_id=tenant_id), other, Owner()}
+    assert len(owners) == 2
+    assert (take(first), take(third)) == (None, None)
+    assert claim() == []
+
+
+def test_running_owner_runs_no_second_job(
+    app_engine: Engine, start: Start, worker_engine: Engine, work: Callable[[JobHandler], bool]
+) -> None:
+    _, second = start(), start()
+    taken: list[JobRun | None] = []
+
+    def take_second(*_: object) -> None:
+        taken.append(runner.take_job(second, unseal=unseal, app_engine=app_engine, engine=worker_engine))
+
+    assert work(SingleTransactionHandler(take_second))
+    assert taken == [None]
+    assert work(SingleTransactionHandler(lambda *_: None))
 
 
 def test_ended_jobs_are_deleted(

@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 
 from nac.core.access.owners import Owner
 from nac.core.access.permissions import Permission
-from nac.core.jobs import runner
 from nac.core.jobs import service as jobs
 from nac.kit.clock import utc_now
 from nac.kit.db import MspScope, TenantScope, session_scope
@@ -23,6 +22,7 @@ from nac.onboarding.templates import repository, rollouts, service
 from nac.onboarding.templates.rollouts import RolloutStage
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
+from tests.job_runs import run_next
 from tests.row_snapshots import snapshotted
 
 SLUGS = ("t0", "t1", "t2", "t3")
@@ -102,7 +102,7 @@ class Field:
 
     def work(self) -> None:
         """Run all due work."""
-        while runner.run_next(
+        while run_next(
             {rollouts.JOB_KIND: rollouts.ROLLOUT_HANDLER},
             unseal=lambda sealed, _: sealed,
             app_engine=self.app,

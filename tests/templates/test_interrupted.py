@@ -9,7 +9,6 @@ from sqlalchemy import text, update
 from sqlalchemy.orm import Session
 
 from nac.core.access.owners import Owner
-from nac.core.jobs import runner
 from nac.core.jobs import service as jobs
 from nac.kit.clock import utc_now
 from nac.kit.db import MspScope, PlatformScope, make_engine, session_scope
@@ -25,6 +24,7 @@ from nac.tenancy.tenants import service as tenants
 from tests.commit_kills import deaths
 from tests.factories.certificates import SIGNING
 from tests.factories.tenancy import ACTOR, make_cell
+from tests.job_runs import run_next
 from tests.postgres import Database
 from tests.templates.conftest import Field, document
 
@@ -246,7 +246,7 @@ def test_two_rollouts_of_two_templates_run_in_turns(field: Field) -> None:
     shop = field.roll_out(1, RolloutStage(5, tenants=["t2"]), RolloutStage(5, share=100), slug="shop")
     # One waits for its stage while the other runs.
     for rollout_id in (school, shop):
-        assert runner.run_next(
+        assert run_next(
             {rollouts.JOB_KIND: rollouts.ROLLOUT_HANDLER},
             unseal=lambda sealed, _: sealed,
             app_engine=field.app,

@@ -7,7 +7,6 @@ from sqlalchemy import Engine, func, select, update
 
 from cli.demo.tools import run_radclient
 from nac.core.access.permissions import Permission
-from nac.core.jobs import runner
 from nac.inventory.endpoints import service as endpoints
 from nac.kit.clock import utc_now
 from nac.kit.db import MspScope, TenantScope, session_scope
@@ -17,6 +16,7 @@ from nac.onboarding.templates import rollouts, service
 from nac.onboarding.templates.rollouts import RolloutStage
 from tests.agent.cell_process import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
+from tests.job_runs import run_next
 from tests.polling import until
 
 pytestmark = pytest.mark.early
@@ -64,7 +64,7 @@ def test_rollout_that_rejects_devices_is_rolled_back(
             connection.execute(update(Job).values(due_at=utc_now()))
         sealer = cell.signing.sealer
         handlers = {rollouts.JOB_KIND: rollouts.ROLLOUT_HANDLER}
-        while runner.run_next(handlers, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
+        while run_next(handlers, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
             pass
 
     def state() -> tuple[str, str]:

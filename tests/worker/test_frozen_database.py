@@ -3,8 +3,10 @@
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
+from uuid import uuid4
 
 import pytest
 
@@ -30,18 +32,17 @@ def _statement_deadline() -> Callable[[], object]:
     return job
 
 
-def _long_jobs_deadline() -> Callable[[], object]:
-    """A job with its own time budget."""
+def _client_jobs_deadline() -> Callable[[], object]:
+    """A job that a client starts, with its own time budget."""
     from worker import app
-    from worker.jobs import job_queue
+    from worker.jobs import client_jobs
 
-    pytest.MonkeyPatch().setattr(job_queue, "LONG_STATEMENT_SECONDS", _DEADLINE_SECONDS)
+    pytest.MonkeyPatch().setattr(client_jobs, "LONG_STATEMENT_SECONDS", _DEADLINE_SECONDS)
     app._create_process_engine()
-    job: Callable[[], object] = job_queue.run
-    return job
+    return partial(app.app.tasks["bulk.run"], str(uuid4()))
 
 
-@pytest.mark.parametrize("prepare", [_statement_deadline, _long_jobs_deadline])
+@pytest.mark.parametrize("prepare", [_statement_deadline, _client_jobs_deadline])
 def test_job_ends_while_database_hangs(
     database: Database, cluster: Cluster, tmp_path: Path, prepare: Callable[[], Callable[[], object]]
 ) -> None:

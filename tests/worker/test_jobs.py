@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -14,6 +15,8 @@ from sqlalchemy import Engine
 
 from api.main import create_app
 from nac.core.access.owners import Owner
+from nac.core.jobs import repository
+from nac.kit.db import PlatformScope, session_scope
 from nac.kit.ids import TenantId
 from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import make_token as make_token
@@ -132,3 +135,33 @@ FROM endpoints e
     assert query("SELECT count(*), count(DISTINCT mac) FROM endpoints") == [(10_001, 10_001)]
     told = query("SELECT count(*), count(DISTINCT target) FROM audit_log WHERE action = 'endpoint.add'")
     assert told == [(10_001, 10_001)]
+
+
+def test_retry_and_lost_message_run_the_job(
+    client: httpx.Client,
+    database: Database,
+    redis_server: RedisServer,
+    worker_engine: Engine,
+    query: Query,
+    tmp_path: Path,
+) -> None:
+    def claim_without_sending() -> list[UUID]:
+        with session_scope(PlatformScope(), engine=worker_engine) as session:
+            return [job.id for job in repository.claim_due(session, resend_after=timedelta(seconds=2), most=1)]
+
+    lost = put_endpoints(client, 1_001)
+    assert claim_without_sending() == [lost]
+    with worker(database, redis_server, tmp_path):
+        wait_for(lambda: query("SELECT 1 FROM jobs WHERE state = 'done'") != [], tmp_path, seconds=_PATIENCE)
+        assert query("SELECT takes FROM jobs") == [(1,)]
+        query("DELETE FROM jobs")
+        query("DELETE FROM endpoints")
+        query("ALTER TABLE endpoints RENAME TO endpoints_away")
+        failing = put_endpoints(client, 1_001)
+        wait_for(lambda: query("SELECT 1 FROM jobs WHERE failures = 1") != [], tmp_path, seconds=_PATIENCE)
+        query("ALTER TABLE endpoints_away RENAME TO endpoints")
+        # Only the message of Celery's retry can run it in time.
+        query("UPDATE jobs SET due_at = now() + interval '1 hour'")
+        wait_for(lambda: query("SELECT 1 FROM jobs WHERE state = 'done'") != [], tmp_path, seconds=_PATIENCE)
+    assert query("SELECT id, takes, failures FROM jobs") == [(failing, 2, 1)]
+    assert query("SELECT count(*) FROM endpoints") == [(1_001,)]

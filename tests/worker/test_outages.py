@@ -33,7 +33,7 @@ def test_jobs_waiting_for_redis_log_one_line_per_minute(caplog: pytest.LogCaptur
     app = Celery("test", broker="redis+socket:///nonexistent", set_as_current=False)
     app.conf.broker_transport_options = {"max_retries": 0}
     scheduler = Scheduler(app, lazy=True)
-    entry = ScheduleEntry(name="jobs.run", task="jobs.run", schedule=1, app=app)
+    entry = ScheduleEntry(name="worker.dispatch", task="worker.dispatch", schedule=1, app=app)
 
     def pass_on(times: int) -> list[str]:
         caplog.clear()
@@ -46,7 +46,7 @@ def test_jobs_waiting_for_redis_log_one_line_per_minute(caplog: pytest.LogCaptur
     logger.addFilter(filter_)
     try:
         [line] = pass_on(3)
-        assert "Due jobs are waiting: Couldn't apply scheduled task jobs.run" in line
+        assert "Due jobs are waiting: Couldn't apply scheduled task worker.dispatch" in line
         now = 59.0
         assert pass_on(1) == []
         now = 61.0

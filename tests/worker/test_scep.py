@@ -5,12 +5,11 @@ from datetime import timedelta
 from sqlalchemy import Engine, select
 
 from nac.certificates import repository as certificates
-from nac.certificates.scep.pruning import RETENTION
+from nac.certificates.scep.pruning import RETENTION, prune_transactions
 from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope, set_process_engine
 from nac.models import Certificate, ScepTransaction
 from tests.factories.certificates import Certified
-from worker.jobs.scep import prune_transactions
 
 
 def _transact(engine: Engine, tenant: Certified, age: timedelta) -> None:

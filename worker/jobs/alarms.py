@@ -11,7 +11,7 @@ from nac.kit.settings import load_settings
 from worker.constants import ALARMS_INTERVAL_SECONDS, ALARMS_KEY
 
 
-@shared_task(name="alarms.publish", ignore_result=True)
+@shared_task(name="alarms.publish")
 def publish() -> None:
     """Publish the standing alarms. They expire unless published again."""
     with session_scope(PlatformScope()) as session:

@@ -16,7 +16,7 @@ from nac.kit.settings import load_settings
 _TIME_BUDGET_SECONDS = 30.0
 
 
-@shared_task(name="audit.seal", ignore_result=True)
+@shared_task(name="audit.seal")
 def seal() -> None:
     until = time.monotonic() + _TIME_BUDGET_SECONDS
     while time.monotonic() < until:

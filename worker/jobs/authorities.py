@@ -25,7 +25,7 @@ _TENANT_BUDGET_SECONDS = 60.0
 _TIME_BUDGET_SECONDS = 200.0
 
 
-@shared_task(name="authorities.refresh_status", ignore_result=True)
+@shared_task(name="authorities.refresh_status")
 def refresh_status() -> None:
     """Fetch due statuses from the external authorities of all tenants, one run at a time."""
     with session_scope(PlatformScope()) as session:

@@ -12,10 +12,11 @@ from nac.certificates.authorities import finish_tenant_authorities
 from nac.certificates.signing import SigningContext
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, TenantScope, session_scope
-from nac.kit.errors import AdmitError, DatabaseUnavailable, Unavailable
+from nac.kit.errors import AdmitError, DatabaseUnavailable
 from nac.kit.ids import TenantId
 from nac.kit.settings import load_settings
 from nac.models import Tenant
+from worker.task_classes import UpkeepTask
 from worker.tenant_turns import iterate_tenants
 
 _log = logging.getLogger(__name__)
@@ -24,17 +25,13 @@ _ACTOR = "system:worker"
 _TIME_BUDGET_SECONDS = 60
 
 
-@shared_task(
-    name="certificates.renew", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
-)
+@shared_task(name="certificates.renew", base=UpkeepTask)
 def renew() -> None:
     """Renew issuing authorities and server certificates that expire soon."""
     _for_each_tenant(_renew, "cannot renew its certificates")
 
 
-@shared_task(
-    name="certificates.warn", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
-)
+@shared_task(name="certificates.warn", base=UpkeepTask)
 def warn() -> None:
     """Warn of certificates that expire soon."""
     _for_each_tenant(_warn, "cannot check its certificates")
@@ -110,7 +107,7 @@ def _list_tenants() -> Iterator[TenantId]:
     return (TenantId(tenant.id) for tenant in iterate_tenants() if tenant.status != "deleting")
 
 
-@shared_task(name="certificates.settle", ignore_result=True)
+@shared_task(name="certificates.settle")
 def settle() -> None:
     """Abandon interrupted signings; each is recorded in the audit log."""
     with session_scope(PlatformScope()) as session:
@@ -118,7 +115,7 @@ def settle() -> None:
     _for_each_tenant(_settle, "cannot abandon its interrupted signings", waiting)
 
 
-@shared_task(name="certificates.publish", ignore_result=True)
+@shared_task(name="certificates.publish")
 def publish() -> None:
     """Publish due revocation lists and OCSP signers of all authorities."""
     deadline = time.monotonic() + _TIME_BUDGET_SECONDS

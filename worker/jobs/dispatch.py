@@ -20,7 +20,7 @@ def list_waiting_jobs() -> Sequence[str]:
         return session.scalars(_WAITING, {"list_every": LIST_INTERVAL}).all()
 
 
-@shared_task(name="worker.look", ignore_result=True)
+@shared_task(name="worker.dispatch")
 def dispatch_waiting_jobs() -> None:
     """Start due jobs. The next run comes after they have started, because all share one queue."""
     for job in list_waiting_jobs():

@@ -9,15 +9,15 @@ from nac.inventory.endpoints.discovered_expiry import BATCH_SIZE, expire_discove
 from nac.inventory.endpoints.enrichment import enrich_batch
 from nac.inventory.endpoints.expiry import record_expired_approvals
 from nac.kit.db import PlatformScope, TenantScope, session_scope
-from nac.kit.errors import Unavailable
 from nac.kit.ids import TenantId
+from worker.task_classes import UpkeepTask
 from worker.tenant_turns import iterate_tenants, run_in_turns
 
 # After this time the rest continues a second later, so that no job occupies a worker for long.
 _TIME_BUDGET_SECONDS = 20
 
 
-@shared_task(name="endpoints.enrich", ignore_result=True)
+@shared_task(name="endpoints.enrich")
 def enrich() -> None:
     """Update discovered endpoints, vendors, profiles and groups by rule, for all tenants with changes."""
     deadline = time.monotonic() + _TIME_BUDGET_SECONDS
@@ -31,9 +31,7 @@ def enrich() -> None:
     )
 
 
-@shared_task(
-    name="endpoints.expire", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
-)
+@shared_task(name="endpoints.expire", base=UpkeepTask)
 def expire() -> None:
     """Delete discovered endpoints that were not seen for long."""
     for tenant in iterate_tenants():
@@ -41,7 +39,7 @@ def expire() -> None:
             continue
 
 
-@shared_task(name="endpoints.tell_expired", ignore_result=True)
+@shared_task(name="endpoints.tell_expired")
 def tell_expired() -> None:
     """Record approvals that have ended."""
     deadline = time.monotonic() + _TIME_BUDGET_SECONDS

@@ -6,17 +6,17 @@ from celery import shared_task
 
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
-from nac.kit.errors import Unavailable
 from nac.kit.settings import load_settings
 from nac.logs.exports import runner
 from nac.logs.exports.export_folder import ExportFolder
 from nac.logs.retention import clock
+from worker.task_classes import UpkeepTask
 
 # Below the soft time limit by more than a file takes; then another export has its turn.
 _TIME_BUDGET_SECONDS = 60
 
 
-@shared_task(name="exports.run", ignore_result=True)
+@shared_task(name="exports.run")
 def run() -> None:
     """Continue the next export."""
     settings = load_settings()
@@ -28,9 +28,7 @@ def run() -> None:
     runner.run_next_export(ExportFolder(settings.export_dir), limits)
 
 
-@shared_task(
-    name="exports.prune", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
-)
+@shared_task(name="exports.prune", base=UpkeepTask)
 def prune() -> None:
     """Delete files of expired exports, unless the clock is doubtful."""
     settings = load_settings()

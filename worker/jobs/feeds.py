@@ -1,4 +1,4 @@
-"""Feeds: delivery of events, and deletion of delivered ones."""
+"""Delivery of events to feeds."""
 
 import asyncio
 import socket
@@ -7,7 +7,6 @@ from functools import cache, partial
 from celery import shared_task
 
 from nac.kit.db import PlatformScope, session_scope
-from nac.kit.errors import Unavailable
 from nac.kit.secrets import MasterKeyFile, Sealer
 from nac.kit.settings import load_settings
 from nac.logs.feeds import delivery_turns
@@ -19,7 +18,7 @@ _FEED_BUDGET_SECONDS = 5.0
 _TIME_BUDGET_SECONDS = 120.0
 
 
-@shared_task(name="feeds.deliver", ignore_result=True)
+@shared_task(name="feeds.deliver")
 def deliver_all() -> None:
     """Send due events. Only one process of a worker does this at a time."""
     with session_scope(PlatformScope()) as session:
@@ -34,11 +33,3 @@ def deliver_all() -> None:
                 session, partial(deliver_feed, ways=ways, seconds=_FEED_BUDGET_SECONDS), seconds=_TIME_BUDGET_SECONDS
             )
         )
-
-
-@shared_task(name="feeds.prune", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5)
-def prune() -> None:
-    """Delete delivered events, and limit waiting ones."""
-    for step in (delivery_turns.fold_marks, delivery_turns.prune_marks):
-        with session_scope(PlatformScope()) as session:
-            step(session)

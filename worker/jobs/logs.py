@@ -9,17 +9,12 @@ from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.errors import Unavailable
 from nac.logs.log_tables import PARTITIONED_LOGS
+from worker.task_classes import UpkeepTask
 
 _DAYS_AHEAD = 7
 
 
-@shared_task(
-    name="logs.ensure_partitions",
-    autoretry_for=(Unavailable,),
-    retry_backoff=True,
-    retry_backoff_max=600,
-    max_retries=20,
-)
+@shared_task(name="logs.ensure_partitions", base=UpkeepTask, max_retries=20)
 def ensure_partitions() -> None:
     """Create missing daily partitions from yesterday to a week ahead."""
     create_partitions()

@@ -11,6 +11,7 @@ from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.errors import Conflict, Unavailable
 from nac.kit.ids import TenantId
 from nac.redecisions import completion, failures, runner
+from worker.task_classes import UpkeepTask
 from worker.tenant_turns import iterate_tenants, run_in_turns
 
 COLLECT = text("SELECT collect_redecision_marks()")
@@ -21,7 +22,7 @@ _TIME_BUDGET_SECONDS = 20
 _KEPT_DAYS = 30
 
 
-@shared_task(name="redecisions.advance", ignore_result=True)
+@shared_task(name="redecisions.advance")
 def advance() -> None:
     """Advance re-decisions of all tenants: decide sessions again, and queue requests to their NASes."""
     deadline = time.monotonic() + _TIME_BUDGET_SECONDS
@@ -54,7 +55,7 @@ def advance() -> None:
             failures.record_failure(session, tenant_id=tenant_id, detail=f"{type(exc).__name__}.")
 
 
-@shared_task(name="redecisions.clear_waiting", ignore_result=True)
+@shared_task(name="redecisions.clear_waiting")
 def clear_waiting() -> None:
     """Clear waiting approvals of sessions that have ended, for all tenants."""
     with session_scope(PlatformScope()) as session:
@@ -67,9 +68,7 @@ def clear_waiting() -> None:
     )
 
 
-@shared_task(
-    name="redecisions.prune", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
-)
+@shared_task(name="redecisions.prune", base=UpkeepTask)
 def prune() -> None:
     """Delete old re-decisions."""
     for tenant in iterate_tenants():

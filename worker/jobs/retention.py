@@ -2,20 +2,18 @@
 
 from celery import shared_task
 
-from nac.kit.errors import Unavailable
 from nac.kit.settings import load_settings
 from nac.logs.exports.export_folder import ExportFolder
 from nac.logs.retention import clock
 from nac.logs.retention.enforcement import enforce_retention
 from nac.logs.retention.row_deletion import DeletionWindow
+from worker.task_classes import UpkeepTask
 
 # After this time the rest follows in the next run, so that no job occupies a worker for long.
 _TIME_BUDGET_SECONDS = 120
 
 
-@shared_task(
-    name="retention.enforce", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
-)
+@shared_task(name="retention.enforce", base=UpkeepTask)
 def enforce() -> None:
     """Measure logs, warn, order exports, and delete expired days."""
     settings = load_settings()

@@ -7,7 +7,7 @@ from nac.kit.settings import load_settings
 from nac.tenancy.secret_rotations.expiry import finish_expired
 
 
-@shared_task(name="secret_rotations.finish", ignore_result=True)
+@shared_task(name="secret_rotations.finish")
 def finish() -> None:
     """Finish rotations that are due and set to end automatically."""
     settings = load_settings(required=("DATABASE_WORKER_URL", "MASTER_KEY_FILE"))

@@ -7,7 +7,7 @@ from nac.kit.settings import load_settings
 from nac.onboarding.self_tests import runner
 
 
-@shared_task(name="self_tests.run", ignore_result=True)
+@shared_task(name="self_tests.run")
 def run() -> None:
     settings = load_settings()
     platform = runner.SelfTestPlatform(

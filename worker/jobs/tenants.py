@@ -6,21 +6,19 @@ from celery import shared_task
 
 from nac.kit.clock import utc_now
 from nac.kit.db import limit_waiting
-from nac.kit.errors import Unavailable
 from nac.kit.secrets import MasterKeyFile, Sealer
 from nac.kit.settings import load_settings
 from nac.onboarding.log_purge import delete_logs as delete_logs_of_purged
 from nac.onboarding.tenant_files.file_jobs import get_folder
 from nac.onboarding.tenant_purge import delete_last_files, delete_old_files, purge_due
 from worker.constants import LONG_JOB_SECONDS, LONG_STATEMENT_SECONDS
+from worker.task_classes import UpkeepTask
 
 # Below the soft time limit; the rest follows an hour later.
 _TIME_BUDGET_SECONDS = 200
 
 
-@shared_task(
-    name="tenants.delete_logs", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
-)
+@shared_task(name="tenants.delete_logs", base=UpkeepTask)
 def delete_logs() -> None:
     """Delete the logs of purged tenants, in batches."""
     delete_logs_of_purged(seconds=_TIME_BUDGET_SECONDS)
@@ -29,8 +27,7 @@ def delete_logs() -> None:
 # The file of a large tenant takes longer than the usual limit, and would restart forever.
 @shared_task(
     name="tenants.purge",
-    autoretry_for=(Unavailable,),
-    retry_backoff=True,
+    base=UpkeepTask,
     max_retries=3,
     soft_time_limit=LONG_JOB_SECONDS,
     time_limit=LONG_JOB_SECONDS + 30,

@@ -8,7 +8,7 @@ from nac.onboarding.trials.lifecycle import TrialEnvironment, process_trials
 from nac.onboarding.trials.service import SignUpContext
 
 
-@shared_task(name="trials.keep", ignore_result=True)
+@shared_task(name="trials.keep")
 def keep() -> None:
     """Process unfinished tenants, reminders, limits and ends of trials."""
     settings = load_settings()

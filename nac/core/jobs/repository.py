@@ -12,22 +12,56 @@ from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.models import Job
 
 ORDERS = SortOrders({"created_at": (Job.created_at, Job.id)}, default="-created_at")
-_TAKE = text("SELECT id, msp_id, tenant_id FROM take_job(:lease, :most)")
+# The oldest due job of each owner that runs none, in random order: owners have the same chance, whatever they queue.
+# The outer condition is checked again if a worker renewed the row meanwhile.
+_CLAIM = text(
+    """
+UPDATE jobs j SET
+    state = 'queued', lapses = j.lapses + (j.state = 'running')::int, due_at = now() + :resend_after
+WHERE j.state IN ('queued', 'running') AND j.due_at <= now() AND j.id IN (
+    SELECT w.id FROM (
+        SELECT DISTINCT ON (q.msp_id, q.tenant_id) q.id FROM jobs q
+        WHERE q.state IN ('queued', 'running') AND q.due_at <= now() AND NOT EXISTS (
+            SELECT FROM jobs r WHERE r.state = 'running' AND r.due_at > now()
+                AND r.msp_id IS NOT DISTINCT FROM q.msp_id AND r.tenant_id IS NOT DISTINCT FROM q.tenant_id
+        )
+        ORDER BY q.msp_id, q.tenant_id, q.created_at, q.id
+    ) w
+    ORDER BY random()
+    LIMIT (SELECT greatest(:most - count(*), 0) FROM jobs r WHERE r.state = 'running' AND r.due_at > now())
+)
+RETURNING j.id, j.kind, j.failures
+"""
+)
+_TAKE = text(
+    """
+UPDATE jobs j SET
+    state = 'running', takes = j.takes + 1, due_at = now() + :lease, started_at = coalesce(j.started_at, now())
+WHERE j.id = :id AND j.state = 'queued'
+    AND (SELECT count(*) FROM jobs r WHERE r.state = 'running' AND r.due_at > now()) < :most
+    AND NOT EXISTS (
+        SELECT FROM jobs r WHERE r.state = 'running' AND r.due_at > now()
+            AND r.msp_id IS NOT DISTINCT FROM j.msp_id AND r.tenant_id IS NOT DISTINCT FROM j.tenant_id
+    )
+RETURNING j.*
+"""
+)
 
 
-class JobReference(NamedTuple):
+class DueJob(NamedTuple):
     id: UUID
-    owner: Owner
+    kind: str
+    failures: int
 
 
 def search(
     session: Session, owner: Owner, *, states: Sequence[str], kind: str, span: PageSpan, in_full: bool = False
 ) -> BoundedPage[Job]:
-    def told_apart(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- jobs, or an alias of them
+    def list_conditions(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- jobs, or an alias of them
         of_state = [each.state.in_(states)] if states else []
         return [*of_state, each.kind == kind] if kind else of_state
 
-    return search_bounded(session, Job, [owner.owns(Job)], told_apart, span, in_full=in_full)
+    return search_bounded(session, Job, [owner.owns(Job)], list_conditions, span, in_full=in_full)
 
 
 def get(session: Session, owner: Owner, job_id: UUID, *, lock: bool = False) -> Job | None:
@@ -42,10 +76,22 @@ def count_waiting(session: Session, owner: Owner) -> int:
     return session.scalars(query).one()
 
 
-def take_due(session: Session, *, lease: timedelta, most: int) -> JobReference | None:
-    """Lease the next job. Use as admit_worker, in PlatformScope."""
-    row = session.execute(_TAKE, {"lease": lease, "most": most}).one_or_none()
-    return None if row is None else JobReference(row.id, Owner(row.msp_id, row.tenant_id))
+def claim_due(session: Session, *, resend_after: timedelta, most: int) -> Sequence[DueJob]:
+    """Return the jobs to send to workers. They are due again after `resend_after`, unless a worker takes them.
+
+    A job whose worker lost its lease is queued again. Use as admit_worker, in PlatformScope.
+    """
+    rows = session.execute(_CLAIM, {"resend_after": resend_after, "most": most})
+    return [DueJob(row.id, row.kind, row.failures) for row in rows]
+
+
+def take(session: Session, job_id: UUID, *, lease: timedelta, most: int) -> Job | None:
+    """Lease a queued job, unless `most` jobs or another one of its owner run. Use as admit_worker, in PlatformScope."""
+    # One at a time, so that each sees what the others have taken.
+    session.execute(select(func.pg_advisory_xact_lock(func.hashtext("jobs.take"))))
+    values = {"id": job_id, "lease": lease, "most": most}
+    job: Job | None = session.scalar(select(Job).from_statement(_TAKE), values)
+    return job
 
 
 def delete_ended(session: Session, *, before: datetime) -> None:

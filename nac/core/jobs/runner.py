@@ -1,4 +1,4 @@
-"""Runs jobs. A worker leases a job for LEASE; if the worker dies, another one continues the job.
+"""Runs a job. A worker leases it for LEASE; if the worker dies, another one continues the job.
 
 Workers take jobs as admit_worker and run them as admit_app, with the caller's rights.
 
@@ -36,7 +36,6 @@ MAX_RUNNING = 2
 MAX_LAPSES = 4
 _PROGRESS_SECONDS = 1.0
 _PROGRESS_ROWS = 1_000
-_RETRY_AFTER = (timedelta(seconds=5), timedelta(seconds=30), timedelta(minutes=5))
 # The same code as in the API (api.errors).
 _NEVER_ENDS_PROBLEM = {
     "code": "job-never-ends",
@@ -70,20 +69,26 @@ class JobContinuation:
 class JobRun:
     """Input and state of a job, for its handler."""
 
-    id: UUID
-    owner: Owner
-    actor: str
-    input: Mapping[str, Any] = field(repr=False)
-    # Progress: the last value of `note_place`.
-    place: Mapping[str, Any]
+    job: Job
     unseal: Unseal = field(repr=False)
-    _takes: int
-    _origin: RequestOrigin | None
     engine: Engine
+    input: Mapping[str, Any] = field(default_factory=dict, repr=False)
     # Whether the job is one transaction, which rolls back if it does not finish.
     is_whole: bool = False
-    _told: float = 0.0
+    _reported_at: float = 0.0
     _reported_done: int = 0
+    id: UUID = field(init=False)
+    owner: Owner = field(init=False)
+    actor: str = field(init=False)
+    # Number of leases; a new one for each worker that continues the job.
+    takes: int = field(init=False)
+    # Progress: the last value of `save_place`.
+    place: Mapping[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        job = self.job
+        self.id, self.owner, self.actor = job.id, Owner(job.msp_id, job.tenant_id), job.asked_by
+        self.takes, self.place = job.takes, job.place
 
     @property
     def scope(self) -> Scope:
@@ -101,9 +106,10 @@ class JobRun:
 
     def tell(self, done: int, total: int | None = None) -> None:
         """Report the progress, visible at once. Call it often: it writes once a second and every thousand rows."""
-        if time.monotonic() - self._told < _PROGRESS_SECONDS and done < self._reported_done + _PROGRESS_ROWS:
+        now = time.monotonic()
+        if now - self._reported_at < _PROGRESS_SECONDS and done < self._reported_done + _PROGRESS_ROWS:
             return
-        self._told, self._reported_done = time.monotonic(), done
+        self._reported_at, self._reported_done = now, done
         with session_scope(self.scope, engine=self.engine) as session:
             self.hold(session, done=done, **({} if total is None else {"total": total}))
 
@@ -112,22 +118,18 @@ class JobRun:
         self.hold(session, place=dict(place), lapses=0)
         self.place = place
 
-    @property
-    def takes(self) -> int:
-        """Number of leases; a new one for each worker that continues the job."""
-        return self._takes
-
     @contextmanager
     def open_session(self, scope: Scope | None = None, *, is_snapshot: bool = False) -> Iterator[Session]:
         """Transaction in the owner's or another scope. Audit entries have the origin of the job's request."""
         with session_scope(scope or self.scope, engine=self.engine, is_snapshot=is_snapshot) as session:
-            if self._origin is not None:
-                audit.set_origin(session, self._origin)
+            if self.job.request_id is not None:
+                audit.set_origin(session, RequestOrigin(self.job.address, self.job.request_id))
             yield session
 
     def hold(self, session: Session, **values: object) -> None:
-        wanted = update(Job).where(self._is_mine()).values(due_at=utc_now() + LEASE, **values)
-        cancelled = session.scalar(wanted.returning(Job.is_cancelled))
+        """Renew the lease. Raises an error if another worker has the job, and JobCancelled."""
+        renewed = update(Job).where(self._is_mine()).values(due_at=utc_now() + LEASE, **values)
+        cancelled = session.scalar(renewed.returning(Job.is_cancelled))
         if cancelled is None:
             raise _JobTakenOver
         if cancelled:
@@ -138,7 +140,10 @@ class JobRun:
             raise _JobTakenOver
 
     def _is_mine(self) -> ColumnElement[bool]:
-        return and_(Job.id == self.id, Job.state == "running", Job.takes == self._takes)
+        return and_(Job.id == self.id, Job.state == "running", Job.takes == self.takes)
+
+    def __str__(self) -> str:
+        return f"job {self.id} ({self.job.kind})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +155,7 @@ class SingleTransactionHandler:
 
 @dataclass(frozen=True, slots=True)
 class MultiTransactionHandler:
-    """Handler that opens transactions (`Work.transaction`) and stores its progress in each. Returns result or GoOn."""
+    """Handler that opens transactions (`JobRun.transaction`) and stores its progress in each."""
 
     run: Callable[[JobRun], Mapping[str, Any] | JobContinuation | None]
 
@@ -158,71 +163,71 @@ class MultiTransactionHandler:
 JobHandler = SingleTransactionHandler | MultiTransactionHandler
 
 
-def run_next(
-    handlers: Mapping[str, JobHandler], *, unseal: Unseal, app_engine: Engine, engine: Engine | None = None
-) -> bool:
-    """Run the next job. Returns whether there was one. `engine` is that of admit_worker."""
+def take_job(job_id: UUID, *, unseal: Unseal, app_engine: Engine, engine: Engine | None = None) -> JobRun | None:
+    """Lease a queued job. Returns None if it must not run now. `engine` is that of admit_worker."""
     with session_scope(PlatformScope(), engine=engine) as session:
-        taken = repository.take_due(session, lease=LEASE, most=MAX_RUNNING)
-    if taken is None:
-        return False
-    with session_scope(PlatformScope(), engine=engine) as session:
-        job = repository.get(session, taken.owner, taken.id)
-    if job is None:
-        return True
-    origin = RequestOrigin(job.address, job.request_id) if job.request_id is not None else None
-    work = JobRun(job.id, taken.owner, job.asked_by, {}, job.place, unseal, job.takes, origin, app_engine)
+        job = repository.take(session, job_id, lease=LEASE, most=MAX_RUNNING)
+    return None if job is None else JobRun(job, unseal, app_engine)
+
+
+def execute_job(run: JobRun, handler: JobHandler) -> None:
+    """Run the job and record its end. Raises the errors after which it can be retried."""
     try:
-        _run(handlers, work, job)
+        _execute(run, handler)
     except _JobTakenOver:
-        _log.info("job %s (%s) was taken over by another worker", job.id, job.kind)
+        _log.info("%s was taken over by another worker", run)
     except JobCancelled:
-        _finish(work, state="cancelled")
-    except Overtaken as exc:
-        _postpone(work, job, exc)
-    except Unavailable as exc:
-        _log.warning("job %s (%s): %s", job.id, job.kind, exc)
-        _postpone(work, job, exc)
+        _finish(run, state="cancelled")
+    except (Overtaken, Unavailable):
+        raise
     except AdmitError as exc:
         if exc.status >= 500:
-            _log.exception("job %s (%s) failed", job.id, job.kind)
-            _postpone(work, job, exc)
-        else:
-            _finish(work, state="failed", problem=describe_problem(exc))
-    except Exception:  # house-rule: an error in one job does not stop the others
-        _log.exception("job %s (%s) failed", job.id, job.kind)
-        _postpone(work, job, None)
-    return True
+            raise
+        _finish(run, state="failed", problem=describe_problem(exc))
 
 
-def _run(handlers: Mapping[str, JobHandler], work: JobRun, job: Job) -> None:
+def postpone_job(run: JobRun, exc: Exception, *, after: timedelta) -> None:
+    """Queue the job again. Its problem tells clients why it waits."""
+    values = {"due_at": utc_now() + after, "failures": run.job.failures + 1, "problem": _describe(exc)}
+    _finish(run, state="queued", ended_at=None, **values)
+
+
+def fail_job(run: JobRun, exc: Exception) -> None:
+    _finish(run, state="failed", problem=_describe(exc))
+
+
+def _describe(exc: Exception) -> dict[str, Any]:
+    return describe_problem(exc) if isinstance(exc, AdmitError) else _INTERNAL_PROBLEM
+
+
+def _execute(run: JobRun, handler: JobHandler) -> None:
     # First: the previous worker may have reported progress that was rolled back.
-    work.is_whole = isinstance(handlers.get(job.kind), SingleTransactionHandler)
+    run.is_whole = isinstance(handler, SingleTransactionHandler)
+    job = run.job
     if job.is_cancelled:
         raise JobCancelled
     if job.lapses >= MAX_LAPSES:
-        _log.error("job %s (%s) lost its worker %d times without progress", job.id, job.kind, job.lapses)
-        _finish(work, state="failed", problem=_NEVER_ENDS_PROBLEM)
+        _log.error("%s lost its worker %d times without progress", run, job.lapses)
+        _finish(run, state="failed", problem=_NEVER_ENDS_PROBLEM)
         return
-    work.input = service.open_input(job, work.unseal)
-    handler = handlers[job.kind]
+    run.input = service.open_input(job, run.unseal)
     if isinstance(handler, SingleTransactionHandler):
         if job.done:
             # Progress of the previous worker, which was rolled back.
-            with work.open_session() as session:
-                work.hold(session, done=0)
-        with work.open_session() as session:
-            result = handler.run(session, work)
+            with run.open_session() as session:
+                run.hold(session, done=0)
+        with run.open_session() as session:
+            result = handler.run(session, run)
             session.flush()
-            work.hold(session)
+            run.hold(session)
             # Complete: short jobs report no progress.
-            work.end(session, done=func.greatest(Job.done, Job.total), **_done_values(result))
+            run.end(session, done=func.greatest(Job.done, Job.total), **_done_values(result))
         return
-    answer = handler.run(work)
+    answer = handler.run(run)
     if isinstance(answer, JobContinuation):
-        _finish(work, state="queued", due_at=utc_now() + answer.after, failures=0, lapses=0, ended_at=None)
+        _finish(run, state="queued", due_at=utc_now() + answer.after, failures=0, lapses=0, ended_at=None)
     else:
-        _finish(work, **_done_values(answer))
+        _finish(run, **_done_values(answer))
 
 
 def _done_values(result: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -235,25 +240,14 @@ def _done_values(result: Mapping[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def _finish(work: JobRun, *, state: str, **values: object) -> None:
+def _finish(run: JobRun, *, state: str, **values: object) -> None:
     values = {"state": state, "ended_at": utc_now(), **values}
     if state == "cancelled":
         values["input_sealed"] = None
-    if work.is_whole:
+    if run.is_whole:
         values["done"] = 0
     try:
-        with session_scope(work.scope, engine=work.engine) as session:
-            work.end(session, **values)
+        with session_scope(run.scope, engine=run.engine) as session:
+            run.end(session, **values)
     except _JobTakenOver:
-        _log.info("job %s was taken over by another worker", work.id)
-
-
-def _postpone(work: JobRun, job: Job, exc: AdmitError | None) -> None:
-    """Retry a few times, then fail. Unavailable services do not count: the job waits for them."""
-    problem = _INTERNAL_PROBLEM if exc is None else describe_problem(exc)
-    tried = job.failures
-    if tried >= len(_RETRY_AFTER) and not isinstance(exc, Unavailable):
-        _finish(work, state="failed", problem=problem)
-        return
-    after = _RETRY_AFTER[min(tried, len(_RETRY_AFTER) - 1)]
-    _finish(work, state="queued", due_at=utc_now() + after, failures=tried + 1, problem=problem, ended_at=None)
+        _log.info("%s was taken over by another worker", run)

@@ -1,7 +1,7 @@
 """Background jobs: start, list, cancel and retry.
 
-The request's transaction writes the job with its input (an outbox). The worker takes it within a second
-(`nac.core.jobs.runner`).
+The request's transaction writes the job with its input (an outbox). Within a second, the worker sends a Celery message
+for it (`worker.jobs.client_jobs`) and runs it (`nac.core.jobs.runner`).
 """
 
 import json
@@ -172,7 +172,7 @@ def _require_may_start(job: Job, held: Collection[Permission]) -> None:
 
 
 def prune(session: Session) -> None:
-    """Delete jobs that ended more than KEPT ago. Use as admit_worker, in PlatformScope."""
+    """Delete jobs that ended more than RETENTION ago. Use as admit_worker, in PlatformScope."""
     repository.delete_ended(session, before=utc_now() - RETENTION)
 
 

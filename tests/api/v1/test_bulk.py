@@ -10,13 +10,13 @@ from pydantic import ValidationError
 from sqlalchemy import Engine, func, select
 
 from api.v1.bulk import PutEndpoints
-from nac.core.jobs import runner
 from nac.inventory import groups as all_groups
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.ids import TenantId
 from nac.models import AuditEntry, Endpoint
 from nac.onboarding.imports import jobs
 from tests.factories.certificates import SEALER
+from tests.job_runs import run_next
 from tests.statements import counted
 
 TENANT = "/v1/tenants/alpha"
@@ -38,7 +38,7 @@ def work(worker_engine: Engine, app_engine: Engine) -> Callable[[], bool]:
 
     def work() -> bool:
         handlers = jobs.build_handlers(lambda: SEALER.seal)
-        return runner.run_next(handlers, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
+        return run_next(handlers, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
 
     return work
 

@@ -12,7 +12,6 @@ from sqlalchemy import Engine
 
 from nac.core.access.owners import Owner
 from nac.core.access.permissions import Permission
-from nac.core.jobs import runner
 from nac.core.jobs import service as jobs
 from nac.kit.db import MspScope, TenantScope, session_scope
 from nac.kit.ids import TenantId
@@ -20,6 +19,7 @@ from nac.kit.secrets import MasterKeyFile, Sealer
 from tests.api.v1.conftest import MakeToken
 from tests.enrolment.conftest import request_der
 from tests.factories.tenancy import Platform
+from tests.job_runs import run_next
 from worker.handlers import JOB_HANDLERS
 
 ALPHA = "/v1/tenants/alpha"
@@ -288,7 +288,7 @@ def test_drift_needs_the_permissions_to_read_it(
     started = api.post(f"{SCHOOL}/rollouts", json={"version": 1, "stages": _STAGES})
     assert started.status_code == 201, started.text
     sealer = Sealer(MasterKeyFile(next(tmp_path.rglob("*.key"))))
-    while runner.run_next(JOB_HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
+    while run_next(JOB_HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
         pass
     own = {"rules": [], "fallback": {"verdict": "permit", "vlan": "666"}}
     assert api.put(f"{ALPHA}/policies/open/draft", json=own).status_code == 200

@@ -9,13 +9,14 @@ from sqlalchemy import Engine
 from api.v1 import jobs as routes
 from nac.core.access.owners import Owner
 from nac.core.access.permissions import Permission
-from nac.core.jobs import runner, service
+from nac.core.jobs import service
 from nac.core.jobs.runner import SingleTransactionHandler
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.ids import TenantId
 from nac.models import Job
 from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import ACTOR
+from tests.job_runs import run_next
 
 JOBS = "/v1/tenants/alpha/jobs"
 NEEDS = (Permission.ENDPOINT_MANAGE, Permission.USER_MANAGE)
@@ -61,7 +62,7 @@ def test_job_is_cancelled_once_and_retried_after_failure(
     def refuse(*_: object) -> None:
         raise service.JobNotFound("It is gone.", remedy="Look elsewhere.")
 
-    assert runner.run_next(
+    assert run_next(
         {"bulk.run": SingleTransactionHandler(refuse)},
         unseal=lambda sealed, _: sealed,
         app_engine=app_engine,
@@ -101,7 +102,7 @@ def test_unknown_job_kind_fails_in_the_end(
     worker_engine: Engine, app_engine: Engine, tenant_id: TenantId, made: list[str]
 ) -> None:
     """After a downgrade the job is retried because a newer worker may be back by then."""
-    assert runner.run_next({}, unseal=lambda sealed, _: sealed, app_engine=app_engine, engine=worker_engine)
+    assert run_next({}, unseal=lambda sealed, _: sealed, app_engine=app_engine, engine=worker_engine)
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         rows: list[Job] = list(service.list_jobs(session, owner=Owner(tenant_id=tenant_id)))
     tried = [row for row in rows if row.takes]

@@ -9,13 +9,13 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from nac.core.jobs import runner
 from nac.kit.clock import utc_now
 from nac.kit.ids import TenantId
 from nac.models import AuthLog, PolicyHits
 from nac.policies import replay_jobs
 from tests.factories.certificates import SEALER
 from tests.factories.rows import make_row
+from tests.job_runs import run_next
 from tests.statements import counted
 from worker.handlers import JOB_HANDLERS
 
@@ -236,7 +236,7 @@ def test_long_replay_and_publication_are_jobs(
 
     def job(answer: httpx.Response) -> dict[str, Any]:
         assert answer.status_code == 202, answer.text
-        assert runner.run_next(JOB_HANDLERS, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
+        assert run_next(JOB_HANDLERS, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
         return api.get(answer.headers["location"]).json()
 
     replayed = job(api.post(f"{HERE}/policy-replays", json={"days": 7, "document": document("30")}))

@@ -3,9 +3,9 @@
 import httpx
 from sqlalchemy import Engine
 
-from nac.core.jobs import runner
 from nac.kit.secrets import MasterKeyFile, Sealer
 from tests.factories.tenancy import Platform
+from tests.job_runs import run_next
 from tests.templates.conftest import document
 from worker.handlers import JOB_HANDLERS
 
@@ -23,7 +23,7 @@ def test_version_is_rolled_out_to_a_tenant_and_reverted(
     sealer = Sealer(MasterKeyFile(next(tmp_path.rglob("*.key"))))
 
     def work() -> None:
-        while runner.run_next(JOB_HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
+        while run_next(JOB_HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
             pass
 
     assert api.post(T, json={"slug": "school", "name": "School"}).status_code == 201

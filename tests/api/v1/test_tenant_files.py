@@ -13,12 +13,13 @@ from sqlalchemy import Engine, Table, select, text
 
 from api.main import create_app
 from nac.core.jobs import runner
-from nac.core.jobs.runner import MultiTransactionHandler, run_next
+from nac.core.jobs.runner import MultiTransactionHandler
 from nac.kit.db import PlatformScope, session_scope
 from nac.models import AuditEntry, Job
 from nac.onboarding.tenant_files import file_jobs, writer
 from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.certificates import SEALER, SIGNING
+from tests.job_runs import run_next
 from tests.postgres import Database
 
 FILES = "/v1/msps/acme/tenant-files"

@@ -15,11 +15,11 @@ from tests.postgres import Database
 from worker.jobs import (
     audit,
     certificates,
+    client_jobs,
     dispatch,
     endpoints,
     exports,
     feeds,
-    job_queue,
     mail,
     redecisions,
     self_tests,
@@ -66,13 +66,13 @@ CASES: dict[str, tuple[Task, LiteralString, LiteralString]] = {
         " (gen_random_uuid(), 'y', 'x', 'x', 'queued', now() + interval '1 minute')",
     ),
     "a job": (
-        job_queue.run,
+        client_jobs.enqueue,
         "INSERT INTO jobs (kind, title, asked_by) VALUES ('x', 'x', 'x')",
         "INSERT INTO jobs (kind, title, asked_by, state, due_at) VALUES ('x', 'x', 'x', 'done', now()),"
         " ('x', 'x', 'x', 'running', now() + interval '1 minute')",
     ),
     "a job whose worker has died": (
-        job_queue.run,
+        client_jobs.enqueue,
         "INSERT INTO jobs (kind, title, asked_by, state) VALUES ('x', 'x', 'x', 'running')",
         "SELECT",
     ),

@@ -1,0 +1,58 @@
+"""Jobs that clients start: a task for each kind, and the task that sends their messages."""
+
+from datetime import timedelta
+from functools import cache
+from uuid import UUID
+
+from celery import current_app, shared_task
+from sqlalchemy import Engine
+
+from nac.core.jobs import repository, runner
+from nac.core.jobs.runner import JobHandler, JobRun, MultiTransactionHandler
+from nac.kit.db import PlatformScope, limit_waiting, make_engine, session_scope
+from nac.kit.secrets import MasterKeyFile, Sealer
+from nac.kit.settings import load_settings
+from worker.constants import LONG_STATEMENT_SECONDS, RESEND_SECONDS
+from worker.handlers import JOB_HANDLERS
+from worker.priority import lower_connection_priority
+from worker.task_classes import JobTask
+
+_UNKNOWN_KIND = "jobs.unknown"
+
+
+@shared_task(name="jobs.enqueue")
+def enqueue() -> None:
+    """Send a message for each due job, after the commit that created the job or its last attempt.
+
+    A lost message is sent again after RESEND_SECONDS, when it would expire.
+    """
+    with session_scope(PlatformScope()) as session:
+        due = repository.claim_due(session, resend_after=timedelta(seconds=RESEND_SECONDS), most=runner.MAX_RUNNING)
+    for job in due:
+        kind = job.kind if job.kind in JOB_HANDLERS else _UNKNOWN_KIND
+        current_app.tasks[kind].apply_async((str(job.id),), retries=job.failures, expires=RESEND_SECONDS)
+
+
+def _define_task(kind: str, handler: JobHandler) -> None:
+    @shared_task(name=kind, base=JobTask, bind=True, handler=handler)
+    def run(task: JobTask, job_id: str) -> None:
+        unseal = Sealer(MasterKeyFile(load_settings().master_key_file)).open
+        with limit_waiting(LONG_STATEMENT_SECONDS):
+            task.run_row(UUID(job_id), unseal=unseal, app_engine=_app_engine())
+
+
+def _reject_kind(run: JobRun) -> None:
+    """Handle a job of a newer version. It is retried, because a newer worker may be back by then."""
+    raise LookupError(f"{run} has an unknown kind")
+
+
+for _kind, _handler in {**JOB_HANDLERS, _UNKNOWN_KIND: MultiTransactionHandler(_reject_kind)}.items():
+    _define_task(_kind, _handler)
+
+
+@cache
+def _app_engine() -> Engine:
+    """Engine of this process, created after the fork."""
+    return lower_connection_priority(
+        make_engine(load_settings().database_url, pool_size=2, application_name="admit-jobs")
+    )

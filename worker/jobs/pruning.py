@@ -1,0 +1,43 @@
+"""Deletion of old rows. Each table has its own task, so that a failure of one does not stop the others."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from celery import shared_task
+from sqlalchemy.orm import Session
+
+from nac.accounts.sign_in import pruning as sign_in
+from nac.cellformat.replica.change_feed import prune_changes
+from nac.certificates.scep.pruning import prune_transactions
+from nac.core.idempotency import service as idempotency
+from nac.core.jobs import service as jobs
+from nac.core.mail import outbox
+from nac.kit.db import PlatformScope, session_scope
+from nac.logs.feeds.delivery_turns import fold_marks, prune_marks
+from nac.policies.hits import prune_hits
+from worker.task_classes import UpkeepTask
+
+
+def _run_steps(*steps: Callable[[Session], object]) -> Callable[[], None]:
+    """Return a function that runs each step in its own transaction."""
+
+    def run() -> None:
+        for step in steps:
+            with session_scope(PlatformScope()) as session:
+                step(session)
+
+    return run
+
+
+_PRUNERS: Final[Mapping[str, Callable[[], object]]] = {
+    "api.prune_answers": _run_steps(idempotency.prune),
+    "feeds.prune": _run_steps(fold_marks, prune_marks),
+    "jobs.prune": _run_steps(jobs.prune),
+    "mail.prune": outbox.prune,
+    "policies.prune_hits": prune_hits,
+    "replica.prune_changes": _run_steps(prune_changes),
+    "scep.prune_transactions": prune_transactions,
+    "sign_in.prune": sign_in.prune,
+}
+for _name, _prune in _PRUNERS.items():
+    shared_task(name=_name, base=UpkeepTask)(_prune)

@@ -1,0 +1,69 @@
+"""Base classes of tasks, with their queue, time limits and retries."""
+
+import logging
+import math
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+from celery import Task
+from sqlalchemy import Engine
+
+from nac.core.jobs import runner
+from nac.core.jobs.runner import JobHandler, JobRun
+from nac.kit.errors import Overtaken, Unavailable
+from nac.kit.sealing import Unseal
+from worker.constants import JOBS_QUEUE, LONG_JOB_SECONDS, RESEND_SECONDS
+
+_log = logging.getLogger(__name__)
+_RETRY_SECONDS: Final = (5, 30, 300)
+
+
+class UpkeepTask(Task):  # type: ignore[misc]  # Celery has no types
+    """A task that runs rarely, and therefore is retried after an outage."""
+
+    abstract = True
+    autoretry_for = (Unavailable,)
+    max_retries = 5
+    retry_backoff = True
+    retry_backoff_max = 600
+
+
+class JobTask(Task):  # type: ignore[misc]  # Celery has no types
+    """Runs a row of `jobs`. The row is the truth: Redis may lose its message or deliver it twice."""
+
+    abstract = True
+    queue = JOBS_QUEUE
+    # A handler with a single transaction may take long: it renews its lease with each progress report.
+    soft_time_limit = LONG_JOB_SECONDS
+    time_limit = LONG_JOB_SECONDS + 30
+    max_retries = len(_RETRY_SECONDS)
+    handler: JobHandler
+
+    def run_row(self, job_id: UUID, *, unseal: Unseal, app_engine: Engine, engine: Engine | None = None) -> None:
+        run = runner.take_job(job_id, unseal=unseal, app_engine=app_engine, engine=engine)
+        if run is None:
+            # Cancelled, delivered twice, or too many jobs run. If the row is still queued, it is sent again.
+            return
+        try:
+            runner.execute_job(run, self.handler)
+        except Exception as exc:
+            self._retry_or_fail(run, exc)
+
+    def _retry_or_fail(self, run: JobRun, exc: Exception) -> None:
+        """Retry a few times, then fail. Unavailable services do not count: the job waits for them."""
+        is_endless = isinstance(exc, Unavailable)
+        retries = self.request.retries
+        if retries >= self.max_retries and not is_endless:
+            _log.error("%s failed", run)
+            runner.fail_job(run, exc)
+            raise exc
+        if is_endless:
+            _log.warning("%s: %s", run, exc)
+        elif not isinstance(exc, Overtaken):
+            _log.error("%s failed and is retried", run, exc_info=exc)
+        countdown = _RETRY_SECONDS[min(retries, self.max_retries - 1)]
+        resend_seconds = countdown + RESEND_SECONDS
+        runner.postpone_job(run, exc, after=timedelta(seconds=resend_seconds))
+        limit = math.inf if is_endless else None
+        raise self.retry(exc=exc, countdown=countdown, expires=resend_seconds, max_retries=limit)
