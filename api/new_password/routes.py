@@ -13,10 +13,7 @@ from api.forms import FORM_OPENAPI, FormBody, read_fields
 from api.pages import render_page
 from api.sign_in_flow import SignInFlow
 from api.v1.sign_in import LINK_SENT_SENTENCE, open_sign_in_flow
-<<<<<<< main
-=======
-from nac.accounts.people.service import MINIMUM_PASSWORD_CHARACTERS, require_email
->>>>>>> side
+from nac.accounts.people.service import MINIMUM_PASSWORD_CHARACTERS
 from nac.kit.errors import AdmitError, InvalidInput
 from nac.kit.validation import require_email
 
