@@ -3,51 +3,81 @@
 import os
 
 from alembic import context
+from alembic.runtime.migration import MigrationContext, MigrationInfo
 from alembic.util.exc import CommandError
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 import nac.models  # noqa: F401  (completes the metadata)
+from migrations.sql_files import driver_connection, replace_files
 from nac.kit.db.base import Base
 from nac.kit.db.engine import make_engine
-from nac.kit.db.schema import schema_too_new_error
+from nac.kit.db.migration import BASELINE
+from nac.kit.db.schema import unknown_schema_error
 
-# A migration waits this long for a lock at most, because whoever comes after it waits too.
+# Short, because later statements queue behind a migration that waits for a lock.
 _TIMEOUTS = text("SELECT set_config('lock_timeout', '5s', false), set_config('statement_timeout', '300s', false)")
 
 
 def _is_ours(name: str | None, type_: str, parents: object) -> bool:
-    """Daily partitions come and go; they are no part of the model."""
+    """Exclude daily partitions, which are not in the models."""
     return type_ != "table" or name in Base.metadata.tables
 
 
-def _refuse_newer(connection: Connection) -> None:
-    revision = context.get_context().get_current_revision()
+def _require_known(revision: str | None) -> None:
+    """Raise SchemaTooNew or SchemaTooOld for a revision that this version does not have."""
+    if revision is None:
+        return
     try:
-        if revision is not None:
-            context.script.get_revision(revision)
+        context.script.get_revision(revision)
     except CommandError as exc:
-        raise schema_too_new_error(revision or "") from exc
+        raise unknown_schema_error(revision) from exc
+
+
+def _stamp_new_database() -> None:
+    """Store the last revision after the baseline, which created the schema from the current files."""
+    migrations = context.get_context()
+    if migrations.get_current_revision() == BASELINE:
+        migrations.stamp(context.script, "head")
+
+
+def _replace_files(*, ctx: MigrationContext, step: MigrationInfo, **_: object) -> None:
+    """Execute the files of all revisions, in the transaction of the last one.
+
+    An earlier revision cannot execute a file, because the file may need columns of a later revision. An upgrade that
+    stopped between two revisions may have left out files of earlier ones.
+    """
+    if step.up_revision_id == context.script.get_current_head():
+        assert ctx.connection is not None
+        scripts = context.script.walk_revisions()
+        replaced = [getattr(script.module, "replaced", {}) for script in scripts]
+        replace_files(driver_connection(ctx.connection), replaced)
 
 
 def _migrate() -> None:
     url = context.config.attributes.get("url") or os.environ["ADMIT_DATABASE_OWNER_URL"]
-    # Longer than PostgreSQL gives a statement of a migration.
+    # Longer than PostgreSQL's limit for a statement of a migration.
     engine = make_engine(url, pool_size=1, application_name="admit-migrate", statement_seconds=360)
     try:
         with engine.connect() as connection:
             connection.execute(_TIMEOUTS)
+            revision = MigrationContext.configure(connection).get_current_revision()
             connection.commit()  # house: allow commit -- ends the transaction of the SET; migrations run in their own
+            _require_known(revision)
+            is_new = revision is None
             context.configure(
                 connection=connection,
                 target_metadata=Base.metadata,
                 include_name=_is_ours,
                 compare_type=True,
-                # What one has locked, the logs say, must not stay so while the next fills a table.
-                transaction_per_migration=True,
+                # A migration's locks must end before the next fills a table. A new database has no other users:
+                # its schema and its revision are committed together.
+                transaction_per_migration=not is_new,
+                on_version_apply=_replace_files,
             )
-            _refuse_newer(connection)
             with context.begin_transaction():
                 context.run_migrations()
+                if is_new:
+                    _stamp_new_database()
     finally:
         engine.dispose()
 

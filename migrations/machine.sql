@@ -1,11 +1,11 @@
--- What PostgreSQL does to its own processes, for installations in which it runs as another operating-system user than
--- the processes that use it. Run in the database as the cluster's superuser, as often as you like.
+-- Control of PostgreSQL's own processes, which run as another operating-system user than Admit.
+-- Run this file in the database as the cluster's superuser. You can run it again at any time.
 CREATE SCHEMA IF NOT EXISTS machine;
 REVOKE ALL ON SCHEMA machine FROM PUBLIC;
 GRANT USAGE ON SCHEMA machine TO admit_app, admit_worker;
 
--- The calling connection gives way to all else on the machine, as worker/priority.py has it. Takes nothing from the
--- caller, and a process can only lower its own priority.
+-- Lowers the priority of the calling connection's process (worker/priority.py). It takes no arguments, and a process
+-- can only lower its own priority.
 CREATE OR REPLACE FUNCTION machine.give_way() RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

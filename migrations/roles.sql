@@ -1,5 +1,6 @@
--- The database roles. Run as the cluster's superuser, as often as you like, before the database is made
--- (CREATE DATABASE ... OWNER admit_owner) and migrated. Passwords and pg_hba are the business of the place it runs in.
+-- The database roles. Run this file as the cluster's superuser before you create the database
+-- (CREATE DATABASE ... OWNER admit_owner) and migrate it. You can run it again at any time.
+-- It sets no passwords and does not change pg_hba.conf.
 DO $$
 DECLARE
     role name;
@@ -8,14 +9,14 @@ BEGIN
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
             EXECUTE format('CREATE ROLE %I LOGIN', role);
         END IF;
-        -- None may step around row-level security; the owner is exempt on its own tables alone, to migrate them.
+        -- No role bypasses row-level security. The owner is exempt on its own tables, to migrate them.
         EXECUTE format('ALTER ROLE %I LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION', role);
         EXECUTE format('ALTER ROLE %I SET timezone = %L', role, 'UTC');
     END LOOP;
 END
 $$;
 
--- A request that hangs gives its connection back; jobs of the worker may run long.
+-- A request that hangs releases its connection. Jobs of the worker can run long.
 ALTER ROLE admit_app SET statement_timeout = '30s';
 ALTER ROLE admit_app SET idle_in_transaction_session_timeout = '60s';
 ALTER ROLE admit_public SET statement_timeout = '30s';

@@ -29,7 +29,7 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
     # OpenSSL's one-line form, as in radiusd's reports.
     subject: Mapped[str]
     certificate_der: Mapped[bytes]
-    # Not readable for cells (grants of migration 0001).
+    # Not readable for cells (grants in `migrations/sql/schema/certificate.sql`).
     key_sealed: Mapped[bytes | None]
     # Subject key identifier (RFC 5280 4.2.1.2).
     key_id: Mapped[bytes]

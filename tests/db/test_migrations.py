@@ -1,14 +1,19 @@
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
+import psycopg
 import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, text
 
 from nac.kit.db import make_engine, require_current_schema
-from nac.kit.db.migration import alembic_config, upgrade_schema
+from nac.kit.db.migration import BASELINE, alembic_config, upgrade_schema
 from nac.kit.db.schema import list_revisions
 from nac.kit.errors import SchemaTooNew, SchemaTooOld
+from tests.db.catalogue import create_baseline, list_differences, read_catalogue
+from tests.db.next_version import upgrade_to_version, write_next_version
 from tests.postgres import Cluster, Database
 
 
@@ -27,28 +32,50 @@ def test_migrating_twice_changes_nothing(database: Database) -> None:
     upgrade_schema(database.owner_url)
 
 
-def test_waiting_migration_holds_no_locks_and_loses_no_rows(cluster: Cluster) -> None:
-    url = cluster.create_database("older", migrated=False).owner_url
-    command.upgrade(alembic_config(url), "0001")
-    engine = make_engine(url, pool_size=2)
-    with engine.begin() as connection:
-        connection.exec_driver_sql(
-            "INSERT INTO endpoint_sightings (tenant_id, mac, last_seen_at, permitted) "
-            "VALUES (gen_random_uuid(), '00:1b:a9:00:00:01', now(), true)"
-        )
-    with ThreadPoolExecutor(1) as other, engine.connect() as holder, engine.connect() as shipper:
-        holder.execute(text("LOCK TABLE endpoints IN ACCESS SHARE MODE"))
-        migrating = other.submit(upgrade_schema, url)
-        with pytest.raises(TimeoutError):
-            migrating.result(2)
-        shipper.execute(text("SET lock_timeout = '100ms'"))
-        shipper.execute(text("SELECT count(*) FROM auth_log"))
-        shipper.rollback()
-        holder.rollback()
-        migrating.result()
-        assert shipper.execute(text("SELECT mac::text FROM endpoint_work")).scalars().all() == ["00:1b:a9:00:00:01"]
-        assert shipper.scalar(text("SELECT first_seen_at = last_seen_at FROM endpoint_sightings"))
-    engine.dispose()
+def test_upgraded_baseline_equals_new_database(cluster: Cluster) -> None:
+    """If this fails, you changed a file in `migrations/sql` without a revision that changes old databases."""
+    new = cluster.create_database("catalogue_new")
+    upgraded = create_baseline(cluster, "catalogue_upgraded")
+    upgrade_schema(upgraded.owner_url)
+    assert list_differences(read_catalogue(upgraded), read_catalogue(new)) == []
+
+
+def test_next_revision_upgrades_to_the_schema_of_its_files(cluster: Cluster, tmp_path: Path) -> None:
+    """A later version with a new column, and a function, a trigger and a policy that use it."""
+    write_next_version(tmp_path)
+    new = cluster.create_database("catalogue_next", migrated=False)
+    upgraded = create_baseline(cluster, "catalogue_next_upgraded")
+    for database in (new, upgraded):
+        upgrade_to_version(tmp_path, database)
+    catalogue = read_catalogue(new)
+    assert list_differences(read_catalogue(upgraded), catalogue) == []
+    assert "rank integer" in catalogue["Name: pools; Type: TABLE; Schema: public; Owner: admit_owner"]
+    assert "rank" in catalogue["Name: pools ranked; Type: POLICY; Schema: public; Owner: admit_owner"]
+
+
+def test_blocked_migration_times_out_and_can_be_repeated(cluster: Cluster) -> None:
+    database = create_baseline(cluster, "blocked")
+    with psycopg.connect(database.owner_url) as other, psycopg.connect(database.owner_url, autocommit=True) as reader:
+        other.execute("ALTER FUNCTION waiting_work COST 99")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            upgrade_schema(database.owner_url)
+        assert _revision(reader) == BASELINE
+        other.rollback()
+        upgrade_schema(database.owner_url)
+        assert _revision(reader) == list_revisions()[-1]
+
+
+def test_failed_installation_leaves_an_empty_database(cluster: Cluster) -> None:
+    database = cluster.create_database("incomplete", migrated=False)
+    with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+        # The last statements of the baseline create daily partitions of this table.
+        connection.execute("CREATE TABLE sessions ()")
+        with pytest.raises(psycopg.errors.DuplicateTable):
+            upgrade_schema(database.owner_url)
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        assert tables == [("sessions",)]
+        connection.execute("DROP TABLE sessions")
+    upgrade_schema(database.owner_url)
 
 
 def test_unmigrated_database_is_rejected(cluster: Cluster) -> None:
@@ -59,19 +86,41 @@ def test_unmigrated_database_is_rejected(cluster: Cluster) -> None:
 
 
 def test_newer_database_is_rejected_by_processes_and_migration(database: Database, owner_engine: Engine) -> None:
-    with owner_engine.begin() as connection:
-        current = connection.scalar(text("SELECT version_num FROM alembic_version"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    try:
+    with _pretended_revision(owner_engine, "9999"):
         with pytest.raises(SchemaTooNew, match="9999"):
             require_current_schema(owner_engine)
         with pytest.raises(SchemaTooNew, match="9999"):
             upgrade_schema(database.owner_url)
-    finally:
-        with owner_engine.begin() as connection:
-            connection.execute(text("UPDATE alembic_version SET version_num = :current"), {"current": current})
+
+
+def test_database_before_the_baseline_is_rejected(database: Database, owner_engine: Engine) -> None:
+    with _pretended_revision(owner_engine, "0076"):
+        with pytest.raises(SchemaTooOld, match=f"upgrades only from {BASELINE}"):
+            require_current_schema(owner_engine)
+        with pytest.raises(SchemaTooOld, match=f"upgrades only from {BASELINE}"):
+            upgrade_schema(database.owner_url)
 
 
 def test_built_in_revisions_match_alembic() -> None:
     scripts = ScriptDirectory.from_config(alembic_config()).walk_revisions()
     assert list_revisions() == [script.revision for script in scripts][::-1]
+
+
+@contextmanager
+def _pretended_revision(engine: Engine, revision: str) -> Iterator[None]:
+    update = text("UPDATE alembic_version SET version_num = :revision")
+    with engine.begin() as connection:
+        current = connection.scalar(text("SELECT version_num FROM alembic_version"))
+        connection.execute(update, {"revision": revision})
+    try:
+        yield
+    finally:
+        with engine.begin() as connection:
+            connection.execute(update, {"revision": current})
+
+
+def _revision(connection: psycopg.Connection) -> str:
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    assert row is not None
+    (revision,) = row
+    return str(revision)

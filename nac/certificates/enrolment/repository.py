@@ -80,7 +80,7 @@ def get_user(session: Session, tenant_id: TenantId, user_id: object) -> User | N
 
 
 def list_unknown_authorities(session: Session, known: Collection[UUID]) -> Sequence[tuple[UUID, bytes]]:
-    """Return (id, DER) of the authorities of all tenants except known ones, in any scope (migration 0010)."""
+    """Return (id, DER) of the authorities of all tenants except known ones, in any scope."""
     found = func.enrolment_authorities().table_valued(column("id", Uuid), column("certificate_der", LargeBinary))
     query = select(found.c.id, found.c.certificate_der).where(~in_array(found.c.id, known))
     return [(row.id, row.certificate_der) for row in session.execute(query)]

@@ -49,7 +49,7 @@ class UpdatedAt:
 
 
 class TenantOwned:
-    """A row deleted with its tenant. Row-level security of migration 0001 covers the table, which tests verify."""
+    """A row deleted with its tenant. Row-level security covers the table, which tests verify."""
 
     @declared_attr
     @classmethod

@@ -1,7 +1,7 @@
 """Checks that the database has the schema of this version.
 
 Does not use Alembic, which takes a quarter of a second to load. Each migration is a file
-`migrations/versions/<revision>_<word>.py`, ordered by number.
+`migrations/versions/<revision>_<name>.py`, ordered by number.
 """
 
 from importlib.resources import files
@@ -39,14 +39,21 @@ def require_current_schema(engine: Engine) -> None:
     if revision == known[-1]:
         return
     if revision is not None and revision not in known:
-        raise schema_too_new_error(revision)
+        raise unknown_schema_error(revision)
     raise SchemaTooOld(
         f"The database has schema {revision or 'none'}, but this version needs {known[-1]}.",
         remedy="Migrate it first: ./admit up",
     )
 
 
-def schema_too_new_error(revision: str) -> SchemaTooNew:
+def unknown_schema_error(revision: str) -> SchemaTooNew | SchemaTooOld:
+    """Return the error for a revision that this version does not have."""
+    oldest = list_revisions()[0]
+    if revision < oldest:
+        return SchemaTooOld(
+            f"The database has schema {revision}, but this version upgrades only from {oldest}.",
+            remedy="Upgrade with an older version first, or create a new database.",
+        )
     return SchemaTooNew(
         f"The database has the unknown schema {revision}: a newer version migrated it.",
         remedy="Install that version, or restore a backup from before the upgrade.",

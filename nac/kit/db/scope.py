@@ -1,4 +1,4 @@
-"""Scopes: the rows that a transaction can see. Policies of the migrations read these settings."""
+"""Scopes: the rows that a transaction can see. `migrations/sql/policies` reads these settings."""
 
 from dataclasses import dataclass
 from uuid import UUID

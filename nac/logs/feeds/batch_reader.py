@@ -1,6 +1,6 @@
 """Reads the next events of a feed.
 
-Every transaction that writes rows for a tenant's feeds leaves marks: ranges of those rows (migration 0018). A feed
+Every transaction that writes rows for a tenant's feeds leaves marks: ranges of those rows (`mark_for_feeds`). A feed
 processes marks by snapshots, like cells process `replica_changes` (ADR 0001), because ids are not in commit order.
 Its position is the delivered snapshot (`done`) and a window: everything visible in `until` but not in `done`. The
 marks of a window never change, so they have an order. After the last one, `until` becomes `done`. A transaction that

@@ -32,7 +32,7 @@ _POLL_SECONDS = 0.05
 _NOTIFY_AFTER_SECONDS = 0.3
 # Longer interval after this time, because very many callers can wait for a cell that is down.
 _LATE_SECONDS, _LATE_POLL_SECONDS = 1.0, 0.25
-# Must match register_cell of migration 0001. An agent reports every 5 s.
+# Must match SQL function register_cell. An agent reports every 5 s.
 SILENT_SECONDS = 60
 # Advisory lock with a cell's id. Shippers hold it shared while they write and read tenants' assignments under it.
 SHIPPING_LOCK = 0x41444D

@@ -3,7 +3,7 @@
 Two cells never decide for one tenant. The new slot is configured in advance with the tenant's secret, and one
 transaction moves the tenant from slot to slot. The old cell then stops answering, so NASes that know both addresses
 change over automatically. Its slot is kept until the move is finished, for a quick way back. The new cell ships the old
-one's remaining records (migration 0037, `hand_over_record`).
+one's remaining records (SQL function `hand_over_record`).
 """
 
 from collections.abc import Mapping
@@ -238,7 +238,7 @@ def _open_secret(sealer: Sealer, slot: Slot) -> bytes:
 def _hand_over(session: Session, tenant_id: TenantId, giver: Slot, taker: Slot) -> None:
     """Wait until both cells have written the tenant's records, then reassign the slot.
 
-    Sessions have one writer at a time. Quarantined records move with the tenant (migration 0048, `take_records_along`).
+    Sessions have one writer at a time. Quarantined records move with the tenant (SQL function `take_records_along`).
     """
     for cell_id in sorted((giver.cell_id, taker.cell_id)):
         session.execute(select(func.pg_advisory_xact_lock(cells.SHIPPING_LOCK, cell_id)))

@@ -1,0 +1,9 @@
+ALTER TABLE coa_requests ENABLE ROW LEVEL SECURITY;
+CREATE POLICY tenant_scope ON coa_requests TO admit_app, admit_worker
+    USING (tenant_id = scope_tenant_id())
+    WITH CHECK (tenant_id = scope_tenant_id());
+CREATE POLICY cell_scope ON coa_requests FOR SELECT TO admit_cell
+    USING (tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id()));
+CREATE POLICY cell_update ON coa_requests FOR UPDATE TO admit_cell
+    USING (tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id()))
+    WITH CHECK (tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id()));

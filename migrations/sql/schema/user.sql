@@ -1,0 +1,43 @@
+CREATE TABLE users (
+    id uuid CONSTRAINT pk_users PRIMARY KEY DEFAULT gen_random_uuid(),
+    tenant_id uuid NOT NULL CONSTRAINT fk_users_tenant_id REFERENCES tenants ON DELETE CASCADE,
+    name text NOT NULL,
+    disabled boolean NOT NULL DEFAULT false,
+    password_hash text NOT NULL,
+    password_sealed bytea,
+    valid_until timestamptz,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now(),
+    -- MD4 of the password (RFC 2759 8.3), sealed. Only for users of MS-CHAP.
+    nt_hash_sealed bytea,
+    CONSTRAINT uq_users_tenant_id_name UNIQUE (tenant_id, name),
+    CONSTRAINT uq_users_tenant_id_id UNIQUE (tenant_id, id)
+);
+-- In page order, with the name as tie-breaker.
+CREATE INDEX ix_users_tenant_id_created_at_name ON users (tenant_id, created_at, name);
+GRANT SELECT, INSERT, UPDATE, DELETE ON users TO admit_app, admit_worker;
+GRANT SELECT ON users TO admit_cell;
+
+CREATE TABLE user_groups (
+    id uuid CONSTRAINT pk_user_groups PRIMARY KEY DEFAULT gen_random_uuid(),
+    tenant_id uuid NOT NULL CONSTRAINT fk_user_groups_tenant_id REFERENCES tenants ON DELETE CASCADE,
+    name text NOT NULL CONSTRAINT ck_user_groups_name CHECK (name <> ''),
+    CONSTRAINT uq_user_groups_tenant_id_name UNIQUE (tenant_id, name),
+    CONSTRAINT uq_user_groups_tenant_id_id UNIQUE (tenant_id, id)
+);
+GRANT SELECT, INSERT, UPDATE, DELETE ON user_groups TO admit_app, admit_worker;
+GRANT SELECT ON user_groups TO admit_cell;
+
+CREATE TABLE user_group_members (
+    tenant_id uuid NOT NULL CONSTRAINT fk_user_group_members_tenant_id REFERENCES tenants ON DELETE CASCADE,
+    user_id uuid NOT NULL,
+    group_id uuid NOT NULL,
+    CONSTRAINT pk_user_group_members PRIMARY KEY (user_id, group_id),
+    CONSTRAINT fk_user_group_members_tenant_id_user_id FOREIGN KEY (tenant_id, user_id)
+        REFERENCES users (tenant_id, id) ON DELETE CASCADE,
+    CONSTRAINT fk_user_group_members_tenant_id_group_id FOREIGN KEY (tenant_id, group_id)
+        REFERENCES user_groups (tenant_id, id) ON DELETE CASCADE
+);
+CREATE INDEX ix_user_group_members_group_id ON user_group_members (group_id);
+GRANT SELECT, INSERT, UPDATE, DELETE ON user_group_members TO admit_app, admit_worker;
+GRANT SELECT ON user_group_members TO admit_cell;

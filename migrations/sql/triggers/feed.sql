@@ -1,0 +1,5 @@
+CREATE OR REPLACE TRIGGER note_failing AFTER UPDATE ON feeds
+    FOR EACH ROW WHEN ((OLD.told_failing_at IS NULL) <> (NEW.told_failing_at IS NULL))
+    EXECUTE FUNCTION note_failing_feed();
+CREATE OR REPLACE TRIGGER note_removed AFTER DELETE ON feeds
+    FOR EACH ROW WHEN (OLD.told_failing_at IS NOT NULL) EXECUTE FUNCTION note_failing_feed();

@@ -1,0 +1,2 @@
+CREATE OR REPLACE TRIGGER note_raised AFTER INSERT OR DELETE ON retention_notices
+    FOR EACH ROW EXECUTE FUNCTION note_retention();
