@@ -10,7 +10,7 @@ from urllib.parse import quote
 from fastapi import Request, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.error_pages import HOME_LINK, PageLink, build_error_page, omit_commands
+from api.error_pages import HOME_LINK, PageLink, build_error_page, omit_operations
 from api.route_index import RouteIndex
 
 _PROBLEM_MEDIA_TYPE: Final = b"application/problem+json"
@@ -85,7 +85,7 @@ class BrowserErrorPages:
         elif status >= HTTPStatus.INTERNAL_SERVER_ERROR and "retry-after" not in headers:
             sentence = _SERVER_ERROR_SENTENCE
         else:
-            sentence = f"{problem['detail']} {omit_commands(problem.get('remedy', ''))}".strip()
+            sentence = f"{problem['detail']} {omit_operations(problem.get('remedy', ''))}".strip()
         ways = _build_links(scope, self._home) if status in _TEMPORARY_STATUSES else self._home
         return build_error_page(sentence, status, ways, headers)
 

@@ -8,6 +8,7 @@ from fastapi import Response
 
 from api.errors import build_retry_headers
 from api.pages import render_page
+from nac.kit.advice import Advice, strip_steps
 from nac.kit.errors import AdmitError
 
 
@@ -25,12 +26,13 @@ def describe_error(exc: AdmitError) -> str:
     """Detail and remedy of the error. Raises the error again if it is internal: pages do not show those."""
     if exc.status >= HTTPStatus.INTERNAL_SERVER_ERROR and exc.retry_after_seconds is None:
         raise exc
-    return f"{exc.detail} {omit_commands(exc.remedy)}".strip()
+    return f"{exc.detail} {omit_operations(exc.remedy)}".strip()
 
 
-def omit_commands(remedy: str) -> str:
-    """The remedy, or "" if it names a command or an API path, which readers of a page do not use."""
-    return "" if "./admit" in remedy or "/v1/" in remedy else remedy
+def omit_operations(remedy: str) -> str:
+    """The remedy, or "" if it names an operation or a path of the API, which readers of a page do not use."""
+    is_of_api = any(step.operation_id for step in remedy.steps) if isinstance(remedy, Advice) else "/v1/" in remedy
+    return "" if is_of_api else strip_steps(remedy)
 
 
 def render_error_page(exc: AdmitError, *links: PageLink) -> Response:

@@ -14,7 +14,6 @@ from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 
 from api.head_requests import list_allowed_methods
-from api.remedies import replace_problem_commands
 from api.validation_messages import describe_mistakes
 from nac.kit.bulk_rows import MAX_REPORTED
 from nac.kit.db.error_translation import translate_error
@@ -52,7 +51,7 @@ def render_error(exc: AdmitError) -> JSONResponse:
     if exc.status == HTTPStatus.UNAUTHORIZED:
         # RFC 6750 3.
         headers["WWW-Authenticate"] = 'Bearer realm="admit"'
-    return build_problem(status=exc.status, headers=headers, **replace_problem_commands(describe_problem(exc)))
+    return build_problem(status=exc.status, headers=headers, **describe_problem(exc))
 
 
 def redact_error(request: Request, exc: AdmitError) -> AdmitError:

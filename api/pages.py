@@ -14,7 +14,7 @@ from typing import Final
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from api.remedies import replace_commands
+from nac.kit.advice import strip_steps
 from nac.kit.mac import display_mac
 
 _FOLDER: Final = Path(__file__).parent / "templates"
@@ -69,7 +69,7 @@ def _create_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals["style"] = _STYLE
-    environment.filters |= {"utc": format_utc, "mac": display_mac, "without_commands": replace_commands}
+    environment.filters |= {"utc": format_utc, "mac": display_mac, "without_steps": strip_steps}
     return environment
 
 

@@ -11,12 +11,12 @@ import click
 from sqlalchemy.orm import Session
 
 from cli import environment
-from cli.errors import Refused
+from cli.errors import Refused, describe_error
 from cli.layout import NothingRuns, require_layout
 from cli.supervisor import Supervisor
 from nac.certificates.signing import SigningContext
 from nac.kit.db import PersonScope, PlatformScope, TenantScope, make_engine, require_current_schema, session_scope
-from nac.kit.errors import DatabaseUnavailable, NotLiveYet
+from nac.kit.errors import DatabaseUnavailable, NotLiveYet, SchemaTooOld
 from nac.kit.ids import TenantId
 from nac.kit.secrets import Sealer
 from nac.tenancy.cells import service as cells
@@ -41,6 +41,9 @@ class CommandContext:
     def _require_database(self) -> None:
         try:
             require_current_schema(self._engine)
+        except SchemaTooOld as exc:
+            exc.remedy = "Migrate it first: ./admit up"
+            raise
         except DatabaseUnavailable as exc:
             if not Supervisor(require_layout()).is_up():
                 raise NothingRuns from exc
@@ -110,7 +113,7 @@ class CommandContext:
         try:
             wait_until_in_force(self.settings, self.sealer, cell_id=cell_id, timeout_seconds=_EXCHANGE_SECONDS)
         except NotInForceYet as exc:
-            click.echo(f"Note: {exc}", err=True)
+            click.echo(f"Note: {describe_error(exc)}", err=True)
 
     def await_live(self, tenant_id: TenantId, xact: str) -> bool:
         """Whether the cell confirms the stored change in time. Prints a note on standard error if not."""
@@ -123,6 +126,6 @@ class CommandContext:
                 engine=self._engine,
             )
         except NotLiveYet as exc:
-            click.echo(f"Note: {exc}", err=True)
+            click.echo(f"Note: {describe_error(exc)}", err=True)
             return False
         return True

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import click
 
+from cli.operation_commands import render_advice
 from nac.kit.errors import AdmitError, InvalidInput, NotFound, SeveralMistakes
 from nac.kit.settings import SettingsError
 
@@ -62,7 +63,12 @@ def report_errors(*, as_json: bool = False) -> Iterator[None]:
         if as_json:
             click.echo(json.dumps(_error_row(exc), indent=2))
         ended = _InvalidInputExit if isinstance(exc, InvalidInput | NotFound) else click.ClickException
-        raise ended(str(exc)) from exc
+        raise ended(describe_error(exc)) from exc
+
+
+def describe_error(exc: AdmitError) -> str:
+    """Text of the error, with commands as next steps."""
+    return exc.describe(render_advice)
 
 
 def _parameter_name(exc: click.UsageError) -> str:
@@ -79,7 +85,8 @@ def _parameter_name(exc: click.UsageError) -> str:
 
 
 def _error_row(exc: AdmitError) -> dict[str, object]:
-    row: dict[str, object] = {"error": exc.code, "place": exc.place, "message": exc.detail, "remedy": exc.remedy}
+    message, remedy = render_advice(exc.detail), render_advice(exc.remedy)
+    row: dict[str, object] = {"error": exc.code, "place": exc.place, "message": message, "remedy": remedy}
     if not isinstance(exc, SeveralMistakes):
         return row
     # Number of mistakes; each has its own text.

@@ -17,6 +17,8 @@ PACKAGES = ("nac", "pki", "radius", "api", "worker", "cli", "migrations", "loadt
 LONGEST_FILE = 500
 # Packages whose docstrings and comments are checked for plain English.
 PLAIN_PACKAGES = ("api",)
+# Folders whose texts are for every user interface.
+_WITHOUT_INTERFACE = ("nac/", "pki/", "radius/", "worker/", "api/v1/")
 _GENERATED_FOLDERS = {"__pycache__", "node_modules", "var"}
 
 _ALLOW = re.compile(r"#\s*house: allow (?P<rule>[a-z-]+) -- \S")
@@ -162,6 +164,14 @@ def plain_english(source: SourceFile) -> Iterator[tuple[int, str]]:
         yield from lint_text.check_code(source.text, source.tree)
 
 
+def interface(source: SourceFile) -> Iterator[tuple[int, str]]:
+    """The domain knows no user interface: each edge renders the operations that advice names."""
+    if source.path.startswith(_WITHOUT_INTERFACE):
+        for number, line in enumerate(source.text.splitlines(), start=1):
+            if "./admit" in line:
+                yield number, "names a command; name the operation of the API with nac.kit.advice"
+
+
 def _calls(tree: ast.Module) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
 
@@ -173,6 +183,7 @@ RULES: dict[str, Callable[[SourceFile], Iterator[tuple[int, str]]]] = {
     "engine-imports": engine_imports,
     "long-file": long_file,
     "plain-english": plain_english,
+    "interface": interface,
 }
 
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import click
 
 from cli.errors import EXIT_INVALID_INPUT
+from cli.operation_commands import render_advice
 from cli.output import escape_unprintable, show_json
 from nac.engine import DocumentErrors, DocumentMistake
 from nac.onboarding.imports.endpoint_file import InvalidFile
@@ -24,7 +25,7 @@ def report_policy_mistakes(*, as_json: bool) -> Iterator[None]:
 
 
 def print_mistakes(mistakes: Iterable[DocumentMistake], *, as_json: bool, what: str = "The policy") -> None:
-    found = list(mistakes)
+    found = [DocumentMistake(each.place, render_advice(each.message)) for each in mistakes]
     if as_json:
         show_json({"valid": False, "mistakes": mistake_rows(found)})
         return
@@ -51,7 +52,8 @@ def report_row_mistakes(error: type[Exception], *, as_json: bool) -> Iterator[No
     try:
         yield
     except error as exc:
-        mistakes = exc.mistakes  # type: ignore[attr-defined]
+        found = exc.mistakes  # type: ignore[attr-defined]
+        mistakes = [each._replace(message=render_advice(each.message)) for each in found]
         if as_json:
             show_json({"valid": False, "mistakes": [each._asdict() for each in mistakes]})
         else:

@@ -139,7 +139,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission) -> None:
     ) -> StreamingResponse:
         """Export the audit chain.
 
-        Anyone can verify it with `./admit audit verify`, or as docs/how-to/audit.md describes.
+        Anyone can verify it, as docs/how-to/audit.md describes.
         """
         return StreamingResponse(
             chain_export.export_chain(access.read, owner=access.owner, behind=after), media_type=_JSON_LINES

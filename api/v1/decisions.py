@@ -7,7 +7,6 @@ from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
-from api.remedies import replace_commands
 from api.v1.list_parameters import Mac, SiteSlug
 from api.v1.log_pages import LogPage, Since, Until, build_log_page, build_log_range
 from api.v1.paging import SortedPaging, require_time_paging
@@ -168,7 +167,7 @@ def _describe_decision(logged: LoggedDecision) -> dict[str, Any]:
         "reason": log.reason,
         "title": reason.title,
         "detail": log.detail,
-        "remedy": replace_commands(reason.advice) if logged.verdict == "deny" else "",
+        "remedy": reason.advice if logged.verdict == "deny" else "",
         "rule": log.rule_name,
         "policy_version": log.policy_version,
         "vlan": log.vlan,

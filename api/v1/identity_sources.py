@@ -8,7 +8,6 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
-from api.remedies import replace_commands
 from api.server_tests import limit_server_tests
 from api.v1.inputs import Input, Omittable, Slug
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -181,7 +180,7 @@ def test_source(access: Tests, source: _Source, body: IdentitySourceTest) -> Ide
         verified=answer.verified,
         reason=answer.reason,
         detail=answer.detail,
-        advice=replace_commands(reason.advice) if reason else "",
+        advice=reason.advice if reason else "",
         name=answer.name,
         groups=list(answer.groups),
         attributes={name: list(values) for name, values in answer.attributes.items()},

@@ -10,7 +10,6 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.json_input import accept_body
-from api.remedies import replace_problem_commands
 from api.v1.jobs import Job, respond_accepted
 from nac.core.access.effects import ENDPOINT_EFFECTS, NAS_EFFECTS, USER_EFFECTS
 from nac.core.access.permissions import Permission
@@ -119,7 +118,7 @@ def import_file(
     is_large = jobs.is_large(document, dry_run=dry_run)
     if dry_run and not is_large:
         with access.read() as session:
-            return ImportReport(**replace_problem_commands(jobs.preview_import(session, document=document, **who)))
+            return ImportReport(**jobs.preview_import(session, document=document, **who))
     who["actor"] = access.actor
     with access.change() as change:
         if is_large:
@@ -128,7 +127,7 @@ def import_file(
             )
             return change.answer(respond_accepted(access, change.response, row))
         done = jobs.run_import(change.session, form=format, document=document, **who)
-        return change.answer(ImportReport(**replace_problem_commands(done)))
+        return change.answer(ImportReport(**done))
 
 
 @router.get("/endpoints.csv", operation_id="exportEndpoints", responses=_CSV_RESPONSE)

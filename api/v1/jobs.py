@@ -10,7 +10,6 @@ from pydantic import Field
 
 from api.access import Access, RequiresPermission
 from api.change import Change, ObservedModel
-from api.remedies import replace_problem_commands
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
@@ -78,8 +77,8 @@ def build_job(row: JobRow, held: Collection[Permission]) -> Job:
         is_cancelled=row.is_cancelled,
         done=row.total if row.state == "done" and row.total else row.done,
         total=row.total,
-        result=result and replace_problem_commands(result),
-        problem=problem and replace_problem_commands(problem),
+        result=result,
+        problem=problem,
         asked_by=row.asked_by,
         request_id=row.request_id,
         created_at=row.created_at,

@@ -8,7 +8,6 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
-from api.remedies import replace_commands
 from api.v1.inputs import Input, body_references
 from api.v1.paging import Page, Paging
 from nac.core.access.effects import Effect
@@ -179,7 +178,7 @@ def _build_rotation(status: RotationStatus) -> SecretRotation:
         ends_at=row.ends_at,
         ended_at=row.ended_at,
         nases=SecretRotationCounts(**status.counts),
-        plan=[replace_commands(step) for step in list_steps(status, stage)],
+        plan=list_steps(status, stage),
     )
 
 

@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesMsp, ReadsMsp
 from api.application_state import get_signing
 from api.change import Change, ObservedModel
-from api.remedies import replace_commands
 from api.v1.inputs import Input, Name, Slug, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
@@ -42,7 +41,7 @@ RollsOut = Annotated[
         )
     ),
 ]
-_COMPUTED_FIELDS = {"tenant", "state", "detail"}
+_COMPUTED_FIELDS = {"tenant", "state"}
 _VERSION_NUMBER = Path(ge=1, le=2**31 - 1)
 _TEMPLATE_EXAMPLE = {
     "endpoint_groups": ["printers"],
@@ -476,7 +475,7 @@ def _build_follower(row: templates.TemplateFollower) -> TemplateFollower:
 
 
 def _describe_rollout(row: RolloutRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in Rollout.model_fields} | {"detail": replace_commands(row.detail)}
+    return {name: getattr(row, name) for name in Rollout.model_fields}
 
 
 def _list_visible_tenants(access: Access) -> frozenset[TenantId] | None:
@@ -491,7 +490,6 @@ def _build_rollout_detail(access: Access, session: Session, row: RolloutRow) -> 
             tenant=tenant.slug,
             state=cast(Any, each.state),
             **{name: getattr(each, name) for name in RolloutTenant.model_fields if name not in _COMPUTED_FIELDS},
-            detail=replace_commands(each.detail),
         )
         for each, tenant in repository.list_rollout_tenants(session, row)
         if only is None or tenant.id in only

@@ -117,7 +117,7 @@ def import_tenant(request: Request, access: Imports, body: TenantImport) -> Job:
     """Start a job that creates a tenant from a file.
 
     The job fails with a message if the file is invalid. Requires all permissions to create parts of a tenant, because a
-    file can contain any of them. Use `./admit tenant-file import` for larger files.
+    file can contain any of them. The command line imports larger files.
     """
     with access.change() as change:
         fields = body.model_dump() | {"msp_id": str(access.msp_id), "place": body.place or ""}

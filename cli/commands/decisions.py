@@ -11,6 +11,7 @@ from typing import TypedDict, Unpack
 import click
 
 from cli.command_context import CommandContext
+from cli.operation_commands import render_advice
 from cli.output import Row, escape_unprintable, iterate_pages, json_option, tenant_option
 from cli.time_options import SinceType
 from nac.engine.reasons import REASONS
@@ -112,7 +113,7 @@ def _row(decision: LoggedDecision) -> Row:
         "reason": log.reason,
         "title": decision.reason.title,
         "detail": log.detail,
-        "advice": decision.reason.advice if decision.verdict == "deny" else "",
+        "advice": render_advice(decision.reason.advice) if decision.verdict == "deny" else "",
         "rule": log.rule_name,
         "policy_version": log.policy_version,
         "vlan": log.vlan,
@@ -147,7 +148,7 @@ def _show(decision: LoggedDecision) -> None:
     if log.monitored:
         _tell(_line((_monitored(decision),)))
     if decision.verdict == "deny":
-        _tell(f"-> {reason.advice}")
+        _tell(f"-> {render_advice(reason.advice)}")
 
 
 def _addresses(log: DecisionLogRow) -> list[str]:

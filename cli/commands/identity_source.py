@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from cli.command_context import CommandContext
 from cli.commands.user import first_line
 from cli.errors import Refused, require_utf8
+from cli.operation_commands import render_advice
 from cli.output import Row, escape_unprintable, json_option, show_list, show_one, tenant_option
 from cli.verbs import add_verb
 from nac.engine.reasons import get_reason
@@ -221,7 +222,7 @@ def _show_answer(answer: VerificationResult, steps: list[str], *, as_json: bool)
         "name": answer.name,
         "groups": answer.groups,
         "attributes": answer.attributes,
-        "advice": reason.advice if reason else "",
+        "advice": render_advice(reason.advice) if reason else "",
     }
     if as_json:
         show_one({**row, "steps": steps}, as_json=True)

@@ -8,6 +8,7 @@ import click
 
 from cli.command_context import CommandContext
 from cli.errors import EXIT_INVALID_INPUT
+from cli.operation_commands import render_advice
 from cli.output import escape_unprintable, json_option, show_json, tenant_option
 from nac.kit.bulk_rows import OnExisting
 from nac.onboarding.imports import jobs, service
@@ -76,6 +77,10 @@ def _read(form: str, file: Path) -> ImportDocument:
 
 
 def _show(told: dict[str, Any], *, as_json: bool) -> None:
+    told = told | {
+        "notes": [note | {"text": render_advice(note["text"])} for note in told["notes"]],
+        "mistakes": [each | {"remedy": render_advice(each["remedy"])} for each in told["mistakes"]],
+    }
     if as_json:
         show_json(told)
         return

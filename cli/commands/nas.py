@@ -4,6 +4,7 @@ import click
 from sqlalchemy.orm import Session
 
 from cli.command_context import CommandContext
+from cli.operation_commands import render_advice
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from cli.verbs import add_verb
 from nac.engine.vendors import Vendor, all_vendors
@@ -227,7 +228,7 @@ def set_(
 def _show(row: Row, notes: list[str], *, as_json: bool) -> None:
     show_one(row, as_json=as_json)
     for note in notes:
-        click.echo(f"Note: {note}", err=True)
+        click.echo(f"Note: {render_advice(note)}", err=True)
 
 
 add_verb(

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from cli.command_context import CommandContext
+from cli.operation_commands import render_advice
 from cli.output import Row, iterate_pages, json_option, show_json, show_list, show_one, tenant_option
 from nac.kit.clock import utc_now
 from nac.models.secret_rotation import ROTATION_END_ACTIONS, RotationEndAction
@@ -32,7 +33,7 @@ def _row(status: RotationStatus) -> Row:
         "ends_at": row.ends_at,
         "at_end": row.at_end,
         "nases": ", ".join(f"{count} {state}" for state, count in sorted(status.counts.items())),
-        "plan": list_steps(status, stage),
+        "plan": [render_advice(step) for step in list_steps(status, stage)],
     }
 
 

@@ -4,12 +4,14 @@ import json
 import textwrap
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
 
 from cli import environment, health
 from cli.layout import Layout, NothingRuns, find_layout
+from cli.operation_commands import render_alarm
 from cli.output import show_json
 from cli.procfs import memory_kilobytes, started_at
 from cli.programs import PROGRAM_NAMES
@@ -46,7 +48,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     settings = environment.load_into_process()
     rows = [_row(name, states[name], layout, settings) for name in PROGRAM_NAMES if name in states]
     cells = _cells(layout)
-    alarms = health.read_platform_alarms(settings)
+    alarms = [render_alarm(alarm) for alarm in health.read_platform_alarms(settings)]
     if as_json:
         told = [_with_moments(cell) for cell in cells]
         show_json({"processes": [asdict(row) for row in rows], "cells": told, "alarms": alarms})
@@ -64,10 +66,13 @@ def _row(name: str, state: ProgramState, layout: Layout, settings: Settings) -> 
 
 def _cells(layout: Layout) -> list[dict[str, Any]]:
     return [
-        health.read_cell_status(folder) | {"cell": folder.name}
-        for folder in sorted((layout.var / "cells").glob("*"))
-        if (folder / "status.json").exists()
+        _read_cell(folder) for folder in sorted((layout.var / "cells").glob("*")) if (folder / "status.json").exists()
     ]
+
+
+def _read_cell(folder: Path) -> dict[str, Any]:
+    status = health.read_cell_status(folder)
+    return status | {"cell": folder.name, "alarms": [render_alarm(alarm) for alarm in status.get("alarms") or ()]}
 
 
 def _with_moments(cell: dict[str, Any]) -> dict[str, Any]:

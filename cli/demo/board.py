@@ -20,6 +20,7 @@ from cli.demo.scep import create_scep_access
 from cli.demo.seed import GUEST_USER, STAFF_USER, DemoTenant, seed
 from cli.demo.tools import ToolFailed
 from cli.layout import CHECKOUT, require_layout
+from cli.operation_commands import render_advice
 from nac.engine.reasons import get_reason
 from nac.kit.clock import utc_now
 from nac.kit.mac import display_mac
@@ -149,7 +150,7 @@ def compare_result(check: Check, seen: Observation, evidence: Evidence) -> Check
         expected_reason=check.reason,
         reason=reason,
         title=rejected.title if rejected else "",
-        advice=rejected.advice if rejected else "",
+        advice=render_advice(rejected.advice) if rejected else "",
         detail="; ".join(dict.fromkeys(decision.detail for decision in evidence.decisions if decision.detail)),
         milliseconds=round(seen.seconds * 1000),
         ok=got == check.expected and reason == check.reason and evidence.count == check.records,

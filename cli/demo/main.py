@@ -5,6 +5,7 @@ import click
 from cli.command_context import CommandContext
 from cli.demo.board import Board, read_last_board, run_board
 from cli.demo.board_text import RESET_HINT, render_board, render_differences
+from cli.errors import describe_error
 from nac.kit.errors import AdmitError
 from nac.kit.settings import Settings
 
@@ -19,7 +20,7 @@ def show_after_start() -> None:
     try:
         board = run_board(CommandContext(), with_long=False)
     except AdmitError as exc:
-        click.echo(f"Admit is running, but the demo failed: {exc}\n{RESET_HINT}")
+        click.echo(f"Admit is running, but the demo failed: {describe_error(exc)}\n{RESET_HINT}")
         return
     show_board(board, as_json=False)
     if not board.ok:

@@ -21,6 +21,7 @@ from nac.certificates.issuance import issue_server, require_server_names
 from nac.certificates.server_names import SERVER_PROFILE
 from nac.certificates.signing import SigningContext
 from nac.certificates.subject_names import default_server_name, subject_organisation
+from nac.kit.advice import Advice
 from nac.kit.db import commit_intent
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AlreadyExists
@@ -151,5 +152,7 @@ def require_authority(session: Session, *, tenant_id: TenantId, which: str, lock
         if which == str(authority.id) or (which == authority.kind and authority.status == "active"):
             return authority
     raise AuthorityNotFound(
-        f"Unknown certificate authority {which!r}.", place="authority", remedy="List authorities: ./admit ca list"
+        f"Unknown certificate authority {which!r}.",
+        place="authority",
+        remedy=Advice("List authorities", "listAuthorities"),
     )

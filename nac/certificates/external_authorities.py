@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from nac.certificates import repository
 from nac.certificates.authorities import require_authority
 from nac.core.audit import service as audit
+from nac.kit.advice import Advice
 from nac.kit.errors import InvalidInput
 from nac.kit.ids import TenantId
 from nac.kit.validation import require_web_address
@@ -215,7 +216,7 @@ def require_external_authority(
         raise InvalidInput(
             "Admit created this authority. This operation is only for uploaded authorities.",
             place="authority",
-            remedy="List authorities (kind external): ./admit ca list",
+            remedy=Advice("List authorities (kind external)", "listAuthorities"),
         )
     return row
 

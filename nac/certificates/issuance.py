@@ -28,6 +28,7 @@ from nac.certificates.public_lookups import build_locations
 from nac.certificates.server_names import SERVER_PROFILE, require_no_server_name
 from nac.certificates.signing import SigningContext, build_issuer
 from nac.core.audit import service as audit
+from nac.kit.advice import Advice
 from nac.kit.db import commit_intent
 from nac.kit.errors import Conflict
 from nac.kit.ids import TenantId
@@ -110,7 +111,7 @@ def reserve_certificate(
         raise Conflict(
             "The tenant has no active issuing authority.",
             place="authority",
-            remedy="Create one with ./admit ca rollover.",
+            remedy=Advice("Create one.", "rollOverAuthorities"),
         )
     rules = resolve_profile(profile, signer.profiles)
     issuer = build_issuer(signer.authority, signing)

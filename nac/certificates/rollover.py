@@ -31,6 +31,7 @@ from nac.certificates.server_renewal import expected_server_names
 from nac.certificates.signing import SigningContext
 from nac.certificates.subject_names import subject_organisation
 from nac.core.audit import service as audit
+from nac.kit.advice import Advice, NextStep
 from nac.kit.db import commit_intent
 from nac.kit.errors import Conflict
 from nac.kit.ids import TenantId
@@ -96,8 +97,12 @@ def plan_rollover(
         raise AuthorityKeyAway(
             f"The key of {root.name} is not stored here. Devices that trust only this root would reject the cell.",
             place="authority",
-            remedy="Import it with ./admit ca import-root-key. If it is lost, set present_from (--present-from) to the"
-            " day by which every device has the new root. Until then the cell presents the current server certificate.",
+            remedy=Advice(
+                "If it is lost, choose the day by which every device has the new root. The cell presents the current"
+                " server certificate until then. Import the key, or set the day.",
+                "importRootKey",
+                NextStep(parameters={"present_from": ""}),
+            ),
         )
     present = repository.get_active_issuing(session, tenant_id)
     issuing, new_root = reserve("issuing"), reserve("root") if of_root else None
@@ -159,7 +164,9 @@ def _require_root(session: Session, tenant_id: TenantId) -> CertificateAuthority
     root = repository.get_newest_root(session, tenant_id)
     if root is None:
         raise Conflict(
-            "The tenant has no active root.", place="authority", remedy="Create one with ./admit ca rollover --root."
+            "The tenant has no active root.",
+            place="authority",
+            remedy=Advice("Create one.", NextStep("rollOverAuthorities", {"root": "true"})),
         )
     return root
 

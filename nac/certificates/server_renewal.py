@@ -16,6 +16,7 @@ from nac.certificates.issuance import CertificateReservation, get_dns_names, res
 from nac.certificates.server_names import SERVER_PROFILE
 from nac.certificates.signing import SigningContext
 from nac.core.audit import service as audit
+from nac.kit.advice import Advice
 from nac.kit.db import commit_intent
 from nac.kit.ids import TenantId
 from nac.models import Certificate, CertificateAuthority, Tenant
@@ -24,7 +25,7 @@ _MAX_LEAD = timedelta(days=45)
 # Skip a renewal that gains less.
 _MIN_GAIN = timedelta(hours=1)
 _NOT_SERVER_DETAIL = "The certificate is not a valid server certificate."
-_ISSUE_REMEDY = "Issue another one with ./admit cert issue --profile server."
+_ISSUE_REMEDY = Advice("Issue another one.", "issueServerCertificate")
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from nac.certificates.issuance import (
 from nac.certificates.repository import ORDERS as ORDERS
 from nac.certificates.status_changes import record_status_change
 from nac.core.audit import service as audit
+from nac.kit.advice import Advice
 from nac.kit.db.bounded_search import BoundedPage
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import InvalidInput
@@ -184,7 +185,9 @@ def _require_certificate(session: Session, tenant_id: TenantId, serial: str, *, 
     row = repository.get_by_serial(session, tenant_id, parse_serial(serial), lock=lock)
     if row is None:
         raise CertificateNotFound(
-            f"Certificate {serial} does not exist.", place="serial", remedy="List certificates: ./admit cert list"
+            f"Certificate {serial} does not exist.",
+            place="serial",
+            remedy=Advice("List certificates", "listCertificates"),
         )
     return row
 

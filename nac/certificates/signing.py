@@ -16,6 +16,7 @@ from cryptography import x509
 
 from nac.certificates.errors import AuthorityKeyAway, KeyStoreRefused, translate_pki_errors
 from nac.certificates.profiles import KeyStoreChoice, KeyStoreName
+from nac.kit.advice import Advice
 from nac.kit.secrets import MasterKeyFile, Sealer
 from nac.kit.settings import Settings
 from nac.models import CertificateAuthority
@@ -73,7 +74,7 @@ class SigningContext:
             raise AuthorityKeyAway(
                 f"The key of {authority.name} is not stored here.",
                 place="authority",
-                remedy="Import it with ./admit ca import-root-key.",
+                remedy=Advice("Import it.", "importRootKey"),
             )
         opened = self.sealer.open(authority.key_sealed, _seal_context(authority.id))
         with translate_pki_errors():

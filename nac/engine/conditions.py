@@ -251,7 +251,7 @@ class ConditionParser:
         attribute = find_attribute(name) if isinstance(name, str) else None
         if attribute is None:
             near = self._suggestions.nearest(name, ATTRIBUTE_CATALOGUE)
-            remedy = near or "; list attributes with `policy attributes`"
+            remedy = near or "; docs/reference/policy.md lists the attributes"
             self._report.add(place, f"unknown attribute {format_value(name)}{remedy}")
         return attribute
 

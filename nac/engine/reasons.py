@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from nac.kit.advice import Advice, NextStep
+
 
 class Reason(NamedTuple):
     code: str
@@ -35,15 +37,21 @@ REASONS = _index_by_code(
     Reason(
         "fallback-denied",
         "No rule matched",
-        "No rule of the site's policy matches this request. Compare the request with the rules. The device or user may "
-        "lack a group, the certificate may have another profile or name, or device data may be stale "
-        "(./admit endpoint show MAC). Otherwise add a rule.",
+        Advice(
+            "No rule of the site's policy matches this request. Compare the request with the rules. The device or "
+            "user may lack a group, the certificate may have another profile or name, or device data may be "
+            "stale. Add a rule, or check the device.",
+            "getEndpoint",
+        ),
     ),
     Reason(
         "result-not-supported",
         "The switch or access point does not support the result",
-        "Without the result, the device would get more access than the policy allows. The detail names what its vendor "
-        "does not support. Change the result, or correct the vendor (./admit nas list).",
+        Advice(
+            "Without the result, the device would get more access than the policy allows. The detail names what "
+            "its vendor does not support. Change the result, or correct the vendor.",
+            NextStep("updateNas", {"vendor": ""}),
+        ),
     ),
     Reason(
         "self-test-refused",
@@ -54,14 +62,22 @@ REASONS = _index_by_code(
     Reason(
         "no-passphrase",
         "No passphrase is stored for the device",
-        "The policy assigns each device its own Wi-Fi passphrase, and neither this device nor its group has one. Store "
-        "one (./admit endpoint set MAC --psk), or add the device to a group that has one.",
+        Advice(
+            "The policy assigns each device its own Wi-Fi passphrase, and neither this device nor its group has "
+            "one. Add the device to a group that has one, or store one.",
+            "updateEndpointPassphrase",
+        ),
     ),
     Reason(
         "pool-exhausted",
         "No address available",
-        "The pool of the policy has no address ready in the cell and admits no device without one. Enlarge the pool, "
-        "or set it to admit without an address (./admit pool show NAME, ./admit pool set NAME --when-empty).",
+        Advice(
+            "The pool of the policy has no address ready in the cell and admits no device without one. Enlarge "
+            "the pool, or set it to admit without an address.",
+            "getPool",
+            NextStep("updatePool", {"ranges": ""}),
+            NextStep("updatePool", {"when_empty": ""}),
+        ),
     ),
     Reason(
         "no-address",
@@ -72,8 +88,13 @@ REASONS = _index_by_code(
     Reason(
         "no-policy",
         "No policy in force at the site",
-        "Admit denies everything there: the site has no policy, or its policy was never published. Check with ./admit "
-        "site list. Then assign a policy (./admit policy assign) or publish it (./admit policy publish).",
+        Advice(
+            "Admit denies everything there: the site has no policy, or its policy was never published. Check the "
+            "site, then assign a policy or publish it.",
+            "listSites",
+            NextStep("updateSite", {"policy": ""}),
+            "publishPolicy",
+        ),
     ),
     Reason(
         "no-site",
@@ -83,19 +104,28 @@ REASONS = _index_by_code(
     Reason(
         "unknown-mac",
         "Unknown device",
-        "This MAC address is not approved, and no rule admits unknown devices. If the device is yours, approve it "
-        "(./admit endpoint add) or classify it in the inbox (./admit endpoint inbox).",
+        Advice(
+            "This MAC address is not approved, and no rule admits unknown devices. If the device is yours, "
+            "approve it or classify it in the inbox.",
+            "createEndpoint",
+            "listDiscoveredEndpoints",
+        ),
     ),
     Reason(
         "endpoint-blocked",
         "Device is blocked",
-        "This endpoint is blocked. If the device should be admitted: ./admit endpoint unblock.",
+        Advice(
+            "This endpoint is blocked. Unblock it if the device should be admitted.",
+            "unblockEndpoint",
+        ),
     ),
     Reason(
         "endpoint-expired",
         "Approval has ended",
-        "The approval of this endpoint has expired. If the device should be admitted: ./admit endpoint set MAC --until "
-        "DATE.",
+        Advice(
+            "The approval of this endpoint has expired. Extend it if the device should be admitted.",
+            NextStep("updateEndpoint", {"valid_until": ""}),
+        ),
     ),
     Reason(
         "mac-mismatch",
@@ -138,8 +168,11 @@ REASONS = _index_by_code(
     Reason(
         "imitated-ca",
         "Certificate signed with another key than the authority's",
-        "The certificate names an authority that this tenant trusts, but another key signed it. If the authority was "
-        "renewed, import the new one (./admit ca import). Otherwise treat the certificate as forged.",
+        Advice(
+            "The certificate names an authority that this tenant trusts, but another key signed it. Treat the "
+            "certificate as forged, unless the authority was renewed. If it was renewed, import the new one.",
+            "importAuthorities",
+        ),
     ),
     Reason(
         "ca-revoked",
@@ -156,9 +189,12 @@ REASONS = _index_by_code(
     Reason(
         "certificate-status-unknown",
         "Revocation status of the certificate is unknown",
-        "The tenant requires a recent revocation status for certificates of imported authorities, and none is "
-        "available. See ./admit ca show for the age of the last status and the error. A new device is admitted once "
-        "its status was fetched, within a minute.",
+        Advice(
+            "The tenant requires a recent revocation status for certificates of imported authorities, and none is "
+            "available. A new device is admitted once its status was fetched, within a minute. Check the age of "
+            "the last status and the error.",
+            "getAuthority",
+        ),
     ),
     Reason(
         "wrong-tenant-ca",
@@ -199,8 +235,11 @@ REASONS = _index_by_code(
     Reason(
         "tls-version",
         "No common TLS version",
-        "The device supports only TLS versions that the tenant does not offer. Update its system or driver, or offer "
-        "the version (./admit tenant set --tls-versions).",
+        Advice(
+            "The device supports only TLS versions that the tenant does not offer. Update its system or driver, "
+            "or offer the version.",
+            NextStep("updateTenant", {"tls_versions": ""}),
+        ),
     ),
     Reason(
         "no-common-cipher", "No common cipher", "The device and the server share no cipher suite. Update the device."
@@ -226,9 +265,12 @@ REASONS = _index_by_code(
     Reason(
         "method-not-offered",
         "Login method not offered",
-        "The device uses a method that this tenant does not offer. The detail names the offered methods. Set the "
-        "device's network profile to one of them. If Admit supports the method (docs/reference/methods.md), you can "
-        "also offer it: ./admit tenant set SLUG --methods.",
+        Advice(
+            "The device uses a method that this tenant does not offer. The detail names the offered methods. Set "
+            "the device's network profile to one of them. If Admit supports the method "
+            "(docs/reference/methods.md), you can also offer it.",
+            NextStep("updateTenant", {"methods": ""}),
+        ),
     ),
     Reason(
         "eap-failed",
@@ -239,16 +281,22 @@ REASONS = _index_by_code(
     Reason(
         "wrong-mab-password",
         "Switch sends another password with the MAC address",
-        "The device has no password: the switch sends one for it. Configure MAC authentication on the switch to send "
-        "the password in the detail. Or configure the switch's password in Admit: ./admit nas set NAS "
-        "--mab-password. If the switch is not registered, register it first (./admit nas add).",
+        Advice(
+            "The device has no password: the switch sends one for it. Configure MAC authentication on the switch "
+            "to send the password in the detail. Or register the switch, and configure its password in Admit.",
+            "createNas",
+            NextStep("updateNas", {"mab_password": ""}),
+        ),
     ),
     Reason(
         "no-station",
         "The request does not identify the device",
-        "The switch does not send the MAC address of the device; the detail names what it sends. Configure the "
-        "switch to send the address in Calling-Station-Id. If it can send neither Calling-Station-Id nor "
-        "Service-Type, and nobody can type a name at it: ./admit nas set NAS --mab-by-name.",
+        Advice(
+            "The switch does not send the MAC address of the device; the detail names what it sends. Configure "
+            "the switch to send the address in Calling-Station-Id. If it can send neither Calling-Station-Id nor "
+            "Service-Type, and nobody can type a name at it, accept the name as address.",
+            NextStep("updateNas", {"mab_by_name": "true"}),
+        ),
     ),
     Reason("wrong-password", "Wrong password", "The password is wrong. Correct it on the device, or reset it."),
     Reason(
@@ -265,14 +313,21 @@ REASONS = _index_by_code(
     Reason(
         "user-disabled",
         "User is disabled",
-        "This user is disabled or has expired; see ./admit user show. If they should log in: ./admit user set NAME "
-        "--enable, or set a later end (--valid-until).",
+        Advice(
+            "This user is disabled or has expired. If they should log in, enable them or set a later end.",
+            "getUser",
+            NextStep("updateUser", {"disabled": "false"}),
+            NextStep("updateUser", {"valid_until": ""}),
+        ),
     ),
     Reason(
         "directory-unavailable",
         "Directory does not respond",
-        "Admit cannot reach the user's directory or provider; the detail says why. Until it responds, only remembered "
-        "passwords work. Check the server and the network: ./admit identity-source test.",
+        Advice(
+            "Admit cannot reach the user's directory or provider; the detail says why. Until it responds, only "
+            "remembered passwords work. Check the server and the network.",
+            "testIdentitySource",
+        ),
     ),
     Reason(
         "directory-slow",
@@ -283,8 +338,11 @@ REASONS = _index_by_code(
     Reason(
         "directory-refused",
         "Directory rejects Admit",
-        "The directory or provider responds, but with an error; see the detail. Usually the password of Admit's "
-        "account or a setting is wrong: ./admit identity-source test checks each step.",
+        Advice(
+            "The directory or provider responds, but with an error; see the detail. Usually the password of "
+            "Admit's account or a setting is wrong. Test each step.",
+            "testIdentitySource",
+        ),
     ),
     Reason(
         "password-expired",
@@ -337,8 +395,10 @@ REASONS = _index_by_code(
     Reason(
         "chap-not-allowed",
         "CHAP is not allowed for this user",
-        "No password that CHAP can use is stored for this user. Use PAP, or allow CHAP for the user (./admit user "
-        "password --allow-chap).",
+        Advice(
+            "No password that CHAP can use is stored for this user. Use PAP, or allow CHAP for the user.",
+            NextStep("updateUserPassword", {"chap": "true"}),
+        ),
     ),
     Reason(
         "directory-needs-pap",
@@ -349,8 +409,11 @@ REASONS = _index_by_code(
     Reason(
         "mschap-not-allowed",
         "MS-CHAP is not allowed for this user",
-        "No hash that MS-CHAP and PEAP can use is stored for this user. Use EAP-TTLS with PAP, or allow MS-CHAP for "
-        "the user (./admit user password --mschap).",
+        Advice(
+            "No hash that MS-CHAP and PEAP can use is stored for this user. Use EAP-TTLS with PAP, or allow "
+            "MS-CHAP for the user.",
+            NextStep("updateUserPassword", {"mschap": "true"}),
+        ),
     ),
     Reason(
         "no-credentials",
@@ -363,15 +426,21 @@ REASONS = _index_by_code(
     Reason(
         "rate-limited",
         "Too many failures",
-        "This device failed too often in a short time. Admit rejects it without checking its credentials until the "
-        "window ends (docs/reference/limits.md). The earlier rejects have the cause: ./admit decisions --mac MAC.",
+        Advice(
+            "This device failed too often in a short time. Admit rejects it without checking its credentials "
+            "until the window ends (docs/reference/limits.md). Look for the cause in the earlier rejects.",
+            NextStep("listDecisions", {"mac": ""}),
+        ),
     ),
     Reason(
         "too-many-conversations",
         "Too many unfinished logins",
-        "Many devices of this tenant started to log in and did not finish, so Admit ended the oldest logins. This "
-        "device can log in again at once. The alarm `unfinished-logins` (./admit status) has the address of the "
-        "switch or access point. Look there for a device that starts logins repeatedly.",
+        Advice(
+            "Many devices of this tenant started to log in and did not finish, so Admit ended the oldest logins. "
+            "This device can log in again at once. Look for a device that starts logins repeatedly. The alarm "
+            "`unfinished-logins` has the address of its switch or access point.",
+            "getPlatformStatus",
+        ),
     ),
     Reason(
         "empty-identity",
@@ -388,9 +457,12 @@ REASONS = _index_by_code(
     Reason(
         "too-many-wrong-passwords",
         "Too many wrong passwords",
-        "Too many logins with this user name had a wrong password. Find the device that sends them: ./admit decisions "
-        "--user NAME --reason wrong-password. Devices from which the user logged in before count separately. "
-        "Other devices can log in again when the tenant's window ends (docs/reference/limits.md; default 15 minutes).",
+        Advice(
+            "Too many logins with this user name had a wrong password. Devices from which the user logged in "
+            "before count separately. Other devices can log in again when the tenant's window ends "
+            "(docs/reference/limits.md; default 15 minutes). Find the device that sends the wrong passwords.",
+            NextStep("listDecisions", {"user": "", "reason": "wrong-password"}),
+        ),
     ),
     Reason(
         "not-ready",

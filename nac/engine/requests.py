@@ -20,7 +20,7 @@ def parse_request(document: object, *, at: int) -> PolicyRequest:
         place = str(name)[:128]
         attribute = find_attribute(name) if isinstance(name, str) else None
         if attribute is None:
-            report.add(place, f"unknown attribute; {_remedy(name)}list attributes with `policy attributes`")
+            report.add(place, f"unknown attribute; {_remedy(name)}docs/reference/policy.md lists the attributes")
             continue
         if attribute.derived_from:
             report.add(

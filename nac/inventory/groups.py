@@ -15,6 +15,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from nac.core.audit import service as audit
 from nac.engine.references import ReferenceKind
+from nac.kit.advice import Advice
 from nac.kit.db.array_membership import in_array
 from nac.kit.db.quotas import lock_quota
 from nac.kit.db.sort_orders import PageSpan, SortOrders
@@ -53,15 +54,15 @@ def is_by_rule(group: EndpointGroup | UserGroup) -> bool:
 class Groups(Generic[GroupT]):
     """The groups of one kind."""
 
-    # Kind in policies; also the command, and the prefix of audit actions.
+    # Kind in policies; also the prefix of audit actions.
     kind: ReferenceKind
     group: type[GroupT]
     membership: type[EndpointGroupMember] | type[UserGroupMember]
     member_column: InstrumentedAttribute[UUID]
 
-    @property
-    def _listed(self) -> str:
-        return f"List groups: ./admit {self.kind} list"
+    # Operations of the API.
+    list_operation: str
+    create_operation: str
 
     def create(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> GroupT:
         name = require_name(name)
@@ -163,7 +164,9 @@ class Groups(Generic[GroupT]):
         """Return a group, locked until the transaction ends. Raises UnknownGroup."""
         group = self._get(session, tenant_id, name, lock=True)
         if group is None:
-            raise UnknownGroup(f"Group {name!r} does not exist.", place="group", remedy=self._listed)
+            raise UnknownGroup(
+                f"Group {name!r} does not exist.", place="group", remedy=Advice("List groups", self.list_operation)
+            )
         return group
 
     def list_for_member(self, session: Session, *, tenant_id: TenantId, member_id: UUID) -> Sequence[GroupT]:
@@ -308,7 +311,7 @@ class Groups(Generic[GroupT]):
             raise UnknownGroup(
                 f"Unknown groups: {', '.join(repr(name) for name in missing)}.",
                 place="groups",
-                remedy=f"Create them first: ./admit {self.kind} add. {self._listed}",
+                remedy=Advice("Create them first, or list groups.", self.create_operation, self.list_operation),
             )
         if ruled := sorted(wanted & set(by_rule.values())):
             raise GroupByRule(
@@ -334,5 +337,19 @@ def _uuid_array(ids: Collection[UUID]) -> ColumnElement[Sequence[UUID]]:
     return literal(list(ids), ARRAY(Uuid()))
 
 
-ENDPOINT_GROUPS = Groups("endpoint-group", EndpointGroup, EndpointGroupMember, EndpointGroupMember.endpoint_id)
-USER_GROUPS = Groups("user-group", UserGroup, UserGroupMember, UserGroupMember.user_id)
+ENDPOINT_GROUPS = Groups(
+    "endpoint-group",
+    EndpointGroup,
+    EndpointGroupMember,
+    EndpointGroupMember.endpoint_id,
+    list_operation="listEndpointGroups",
+    create_operation="createEndpointGroup",
+)
+USER_GROUPS = Groups(
+    "user-group",
+    UserGroup,
+    UserGroupMember,
+    UserGroupMember.user_id,
+    list_operation="listUserGroups",
+    create_operation="createUserGroup",
+)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
+from nac.kit.advice import Advice, NextStep, add_advice
 from nac.kit.errors import AdmitError, InvalidInput, SeveralMistakes
 from nac.kit.validation import require_future, require_name
 
@@ -20,8 +21,9 @@ _MAX_NAMED_GROUPS = 15_000
 # Handling of rows for existing objects: report a mistake, update the object, or keep it unchanged.
 OnExisting = Literal["refuse", "update", "keep"]
 RowAction = Literal["add", "change", "same", "keep"]
-EXISTING_REMEDY = (
-    "Set existing to update (--existing update, or --update) to change it, or to keep to leave it unchanged."
+EXISTING_REMEDY = Advice(
+    "Change it, or leave it unchanged.",
+    *(NextStep(parameters={"existing": action}) for action in ("update", "keep")),
 )
 
 
@@ -59,7 +61,7 @@ class RowMistake(NamedTuple):
 
     @property
     def message(self) -> str:
-        return f"{self.sentence()} {self.remedy}".rstrip()
+        return add_advice(self.sentence(), self.remedy)
 
 
 def select_reported(mistakes: Sequence[RowMistake]) -> list[RowMistake]:

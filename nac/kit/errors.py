@@ -1,11 +1,12 @@
 """Base classes of all errors.
 
 The class name is the machine code, the docstring the title, `status` the HTTP status. Packages derive their own
-errors; only the CLI and the API render them.
+errors; only the CLI and the API render them. Errors name no command, page or path: a remedy that an operation of the
+API carries out is an `Advice`.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,9 +40,13 @@ class AdmitError(Exception):
         """Extension members of the problem document (RFC 9457 3.2). A `detail` here overrides the error's."""
         return {}
 
-    def __str__(self) -> str:
+    def describe(self, render: Callable[[str], str] = str) -> str:
+        """Return place, detail and remedy as one text. `render` renders the last two, which can be an `Advice`."""
         where = f"{self.place}: " if self.place else ""
-        return f"{where}{self.detail}{' ' + self.remedy if self.remedy else ''}"
+        return where + " ".join(render(part) for part in (self.detail, self.remedy) if part)
+
+    def __str__(self) -> str:
+        return self.describe()
 
 
 class InvalidInput(AdmitError):
@@ -58,6 +63,10 @@ class SeveralMistakes(InvalidInput):
         self.mistakes = tuple(mistakes)
         # Higher than the length of `mistakes` if not all are listed.
         self.count = len(self.mistakes)
+
+    def describe(self, render: Callable[[str], str] = str) -> str:
+        heading = self.detail.partition("\n")[0]
+        return "\n  ".join((heading, *(each.describe(render) for each in self.mistakes)))
 
 
 def describe_problem(exc: AdmitError) -> dict[str, Any]:

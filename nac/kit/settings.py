@@ -1,8 +1,8 @@
 """Settings of every process: ADMIT_* environment variables, parsed once, with all mistakes reported together.
 
-The supervisor or container sets the environment of processes; `./admit` reads the same values from `var/admit.env`.
-Each process names the settings that it requires. Others can be missing: a cell, for example, does not need the
-migration role's URL.
+The supervisor or container sets the environment of processes; the command line reads the same values from
+`var/admit.env`. Each process names the settings that it requires. Others can be missing: a cell, for example, does not
+need the migration role's URL.
 """
 
 import os
@@ -55,7 +55,7 @@ def _read(reader: EnvironmentReader) -> Settings:
     var_dir = reader.folder(
         "VAR_DIR",
         Path("/nonexistent"),
-        about="Folder for all data, keys and logs. To choose another folder, set it in your shell for each `./admit`.",
+        about="Folder for all data, keys and logs. To choose another folder, set it in your shell for each command.",
         default_text="`var` in the clone",
     )
     cell_name = reader.text(
@@ -76,7 +76,7 @@ def _read(reader: EnvironmentReader) -> Settings:
         "no",
         "yes|no",
         "'yes' or 'no'",
-        about="Whether `./admit up` makes and tests the demo tenants. The first `./admit up` sets `yes`.",
+        about="Whether a start makes and tests the demo tenants. The first start on a machine sets `yes`.",
     )
     # Behind a proxy the portal has an address of its own.
     is_private = listen_address in LOOPBACK and not reader.is_given("PORTAL_URL")
@@ -87,7 +87,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             "DATABASE_URL",
             "postgresql",
             about="PostgreSQL as `admit_app` (API, worker) or `admit_public` (public, enrolment)."
-            " `./admit up` sets this and the next three.",
+            " A start on one machine sets this and the next three.",
         ),
         database_owner_url=reader.url(
             "DATABASE_OWNER_URL", "postgresql", about="PostgreSQL as `admit_owner`, for migrations."
@@ -103,7 +103,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             "redis",
             "rediss",
             "unix",
-            about="Redis. `./admit up` sets it. Without it, the agent sends no live events.",
+            about="Redis. A start on one machine sets it. Without it, the agent sends no live events.",
         ),
         master_key_file=reader.folder(
             "MASTER_KEY_FILE",

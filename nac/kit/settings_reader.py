@@ -11,7 +11,7 @@ from pathlib import Path
 from nac.kit.outbound.reach import DEFAULT_REACH, OutboundReach
 
 PREFIX = "ADMIT_"
-# Variables that are not settings: the supervisor and the agent set the first two, `./admit api` reads the others.
+# Variables that are not settings: the supervisor and the agent set the first two, the command line reads the others.
 _NOT_SETTINGS = ("MODULE_SETTINGS", "SUPERVISOR", "API_TOKEN", "API_URL")
 
 

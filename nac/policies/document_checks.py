@@ -21,6 +21,7 @@ from nac.engine.dictionary import Dictionary, from_json
 from nac.engine.mistakes import problem_members
 from nac.engine.reasons import REASONS
 from nac.engine.references import PolicyReference, ReferenceKind
+from nac.kit.advice import Advice, NextStep
 from nac.kit.errors import Conflict, InvalidInput
 from nac.kit.ids import TenantId
 from nac.models import Nas, Site
@@ -38,12 +39,12 @@ _KIND_NAMES: dict[ReferenceKind, str] = {
 }
 # A template's policy may name them although a tenant lacks them; they can also be deleted while a policy names them.
 _MAY_BE_ABSENT: frozenset[ReferenceKind] = frozenset(("nas", "identity-source"))
-_CREATE_COMMANDS: dict[ReferenceKind, str] = {
-    "endpoint-group": "./admit endpoint-group add",
-    "user-group": "./admit user-group add",
-    "site": "./admit site add",
-    "nas": "./admit nas add",
-    "identity-source": "./admit identity-source add",
+_CREATE_STEPS: dict[ReferenceKind, NextStep] = {
+    "endpoint-group": NextStep("createEndpointGroup"),
+    "user-group": NextStep("createUserGroup"),
+    "site": NextStep("createSite"),
+    "nas": NextStep("createNas"),
+    "identity-source": NextStep("createIdentitySource"),
 }
 
 
@@ -208,8 +209,10 @@ def _dangling_references(
     return [
         DocumentMistake(
             reference.place,
-            f"unknown {_KIND_NAMES[reference.kind]} {reference.name!r}; create it first: "
-            f"{_CREATE_COMMANDS[reference.kind]}",
+            Advice(
+                f"unknown {_KIND_NAMES[reference.kind]} {reference.name!r}; create it first",
+                _CREATE_STEPS[reference.kind],
+            ),
         )
         for reference in found
         if (reference.kind, reference.name) in missing

@@ -9,6 +9,7 @@ from sqlalchemy import CursorResult, Engine, delete, exists, func, select
 from sqlalchemy.orm import Session, aliased
 
 from nac.engine import compile_policy
+from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.ids import TenantId
@@ -55,7 +56,7 @@ def count_hits(session: Session, *, tenant_id: TenantId, slug: str = "", today: 
         raise PolicyVersionNotFound(
             f"Policy {policy.slug!r} has no published version.",
             place="policy",
-            remedy=f"Publish one with ./admit policy publish --slug {policy.slug}.",
+            remedy=Advice("Publish one.", NextStep("publishPolicy", {"policy": policy.slug})),
         )
     version = require_version(session, tenant_id=tenant_id, slug=policy.slug, number=policy.published_version)
     counted = _count_by_rule(session, policy, today or utc_now().date())

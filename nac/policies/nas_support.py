@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from nac.engine import DocumentMistake, Policy
 from nac.engine.vendors import all_vendors, find_vendor, known_vendor, vendor_name
+from nac.kit.advice import Advice
 from nac.models import Nas, Site
 
 _REMEDY = "or use it in a rule with a condition on nas.vendor"
@@ -42,7 +43,7 @@ def unknown_vendor_note(vendor: str) -> str:
     """Return a note about an unknown vendor, or ""."""
     if not vendor or known_vendor(vendor) is not None:
         return ""
-    return f"Unknown vendor {vendor!r}: the NAS gets standard RADIUS attributes. List vendors: ./admit nas vendors"
+    return Advice(f"Unknown vendor {vendor!r}: the NAS gets standard RADIUS attributes. List vendors", "listVendors")
 
 
 def _join_names(names: Sequence[str]) -> str:

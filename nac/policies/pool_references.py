@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from nac.engine import DocumentMistake, references
 from nac.engine.references import PolicyReference
 from nac.engine.vendors import POOL_KEYS
+from nac.kit.advice import Advice
 from nac.kit.ids import TenantId
 from nac.models import Pool, Site
 from nac.pools.extent import ATTRIBUTE_BY_KIND
@@ -59,5 +60,5 @@ def _find_mistake(reference: PolicyReference, pools: Sequence[Pool], site: str) 
             f"pool {reference.name!r}{where} is of kind {', '.join(sorted(kinds))}, which does not support {attribute}"
         )
     else:
-        why = f"unknown pool {reference.name!r}{where}; create it first: ./admit pool add"
+        why = Advice(f"unknown pool {reference.name!r}{where}; create it first", "createPool")
     return DocumentMistake(reference.place, why)

@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
 from nac.kit.errors import Conflict
 from nac.kit.ids import TenantId
@@ -22,7 +23,9 @@ class UnacknowledgedDifferences(Conflict):
         super().__init__(
             f"The draft changes {what}, in {replay.groups} group{'s' if replay.groups > 1 else ''}.{other}",
             place="replay",
-            remedy=f"Review them, then publish with acknowledge {replay.digest} (--acknowledge {replay.digest}).",
+            remedy=Advice(
+                "Review them, then publish with their digest.", NextStep(parameters={"acknowledge": replay.digest})
+            ),
         )
         self.replay = replay
 

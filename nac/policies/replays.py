@@ -52,7 +52,7 @@ class Replay:
     # All groups, including omitted ones.
     groups: int
     unrecorded: tuple[UnrecordedAttribute, ...]
-    # Identifies this draft and its differences, for `publish --acknowledge`.
+    # Identifies this draft and its differences, to acknowledge them at publication.
     digest: str
 
 

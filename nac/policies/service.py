@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from nac.core.audit import service as audit
 from nac.engine import Policy as Compiled
 from nac.engine import PolicyErrors, parse_policy_text
+from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
@@ -249,7 +250,7 @@ def delete_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
         raise InUse(
             f"Sites use policy {slug!r}: {', '.join(using)}.",
             place="policy",
-            remedy="Assign another policy first: ./admit policy assign",
+            remedy=Advice("Assign another policy first", NextStep("updateSite", {"policy": ""})),
         )
     repository.delete(session, policy)
     _audit(session, actor, policy, "remove", before={"name": policy.name, "version": policy.published_version})
@@ -308,7 +309,9 @@ def find_policy(session: Session, *, tenant_id: TenantId, slug: str = "") -> Pol
     policies = list_policies(session, tenant_id=tenant_id)
     if not policies:
         raise PolicyNotFound(
-            "The tenant has no policy.", place="slug", remedy="Save one with ./admit policy save FILE."
+            "The tenant has no policy.",
+            place="slug",
+            remedy=Advice("Create one and save its draft.", "createPolicy", "updatePolicyDraft"),
         )
     if len(policies) > 1:
         names = ", ".join(policy.slug for policy in policies)
@@ -340,7 +343,7 @@ def _require_locked(session: Session, tenant_id: TenantId, slug: str) -> Policy:
 
 
 def _not_found(slug: str) -> PolicyNotFound:
-    return PolicyNotFound(f"Unknown policy {slug!r}.", place="policy", remedy="List policies: ./admit policy list")
+    return PolicyNotFound(f"Unknown policy {slug!r}.", place="policy", remedy=Advice("List policies", "listPolicies"))
 
 
 def _require_version(session: Session, policy: Policy, number: int) -> PolicyVersion:
@@ -349,7 +352,7 @@ def _require_version(session: Session, policy: Policy, number: int) -> PolicyVer
         raise PolicyVersionNotFound(
             f"Version {number} of policy {policy.slug!r} does not exist.",
             place="version",
-            remedy=f"List versions: ./admit policy list --slug {policy.slug}",
+            remedy=Advice("List versions", NextStep("listPolicyVersions", {"policy": policy.slug})),
         )
     return version
 

@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
 from nac.core.locking import lock_with_namesakes
+from nac.kit.advice import Advice, NextStep
 from nac.kit.errors import Conflict, NotFound
 from nac.kit.ids import TenantId
 from nac.kit.validation import require_name
@@ -28,14 +29,14 @@ def assign_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
         # Prevents a publication that does not yet check this site.
         policy = session.get(Policy, policy_id, with_for_update=True)
         if policy is None or policy.tenant_id != tenant_id:
-            raise NotFound("The policy does not exist.", place="policy", remedy="List policies: ./admit policy list")
+            raise NotFound("The policy does not exist.", place="policy", remedy=Advice("List policies", "listPolicies"))
         current = session.get(Policy, site.policy_id) if site.policy_id else None
         if policy.published_version is None and current is not None and current.published_version is not None:
             raise Conflict(
                 f"Policy {policy.slug!r} is not published. Site {slug} would deny everyone; it now uses"
                 f" {current.slug!r}.",
                 place="policy",
-                remedy=f"Publish it first: ./admit policy publish -s {policy.slug}",
+                remedy=Advice("Publish it first", NextStep("publishPolicy", {"policy": policy.slug})),
             )
         check_at_site(session, site=site, policy_id=policy_id)
     if site.policy_id == policy_id:

@@ -5,6 +5,7 @@ from typing import cast
 
 from sqlalchemy.orm import Session
 
+from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import epoch_microseconds
 from nac.kit.errors import Conflict
 from nac.models import Pool
@@ -32,7 +33,10 @@ def require_no_overlap(session: Session, pool: Pool, extent: PoolExtent) -> None
             raise PoolsOverlap(
                 f"Pool {other.name!r} already has {shared}.",
                 place="ranges",
-                remedy="Each address can be in only one pool of a tenant. Exclude it from one of them (--exclude).",
+                remedy=Advice(
+                    "Each address can be in only one pool of a tenant. Exclude it from one of them.",
+                    NextStep(parameters={"exclusions": ""}),
+                ),
             )
 
 
@@ -46,13 +50,13 @@ def sync_addresses(session: Session, pool: Pool, extent: PoolExtent) -> None:
         raise PoolsOverlap(
             f"Devices still have addresses that were removed from other pools: {examples}.",
             place="ranges",
-            remedy="Wait until the devices release them: ./admit pool leases",
+            remedy=Advice("Wait until the devices release them", "listPoolLeases"),
         )
     if reserved := repository.list_reserved_outside(session, pool, extent.bounds()):
         raise Conflict(
             f"Reserved for a device: {', '.join(reserved)}.",
             place="ranges",
-            remedy="Cancel the reservation first: ./admit pool set NAME --unreserve MAC",
+            remedy=Advice("Cancel the reservation first", NextStep("updatePool", {"reserved": ""})),
         )
     addresses = extent.addresses()
     while part := list(islice(addresses, _INSERT_BATCH)):

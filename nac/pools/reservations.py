@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from sqlalchemy.orm import Session
 
+from nac.kit.advice import Advice, NextStep
 from nac.kit.errors import InvalidInput, MistakeCollector
 from nac.kit.validation import require_mac
 from nac.models import Pool, PoolAddress
@@ -74,7 +75,10 @@ def _require_reservable(
         raise InvalidInput(
             f"{'Device ' + row.mac if row.mac else 'A device'} already has {address}.",
             place="reserved",
-            remedy=f"Wait until the device releases it, or end its session; then run ./admit pool release {address}",
+            remedy=Advice(
+                "Wait until the device releases it. Or end its session, then release the address",
+                NextStep("releasePoolAddress", {"address": address}),
+            ),
         )
     return row
 

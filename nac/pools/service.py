@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
 from nac.engine import references
+from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
 from nac.kit.db import lock_row
 from nac.kit.db.sort_orders import PageSpan
@@ -114,7 +115,8 @@ def create_pool(
         raise AlreadyExists(f"Pool {name!r} already exists.", place="name")
     if len(repository.list_all(session, tenant_id)) >= MAX_POOLS:
         raise Conflict(
-            f"A tenant can have at most {MAX_POOLS} pools.", remedy="Extend an existing pool: ./admit pool set"
+            f"A tenant can have at most {MAX_POOLS} pools.",
+            remedy=Advice("Extend an existing pool", NextStep("updatePool", {"ranges": ""})),
         )
     pool = Pool(
         tenant_id=tenant_id,
@@ -241,13 +243,13 @@ def release_address(session: Session, *, actor: str, tenant_id: TenantId, addres
     """
     row = repository.lock_address(session, tenant_id, parse_address(address))
     if row is None or row.state not in ("leased", "quarantined"):
-        raise PoolNotFound(f"No device has {address}.", place="address", remedy="List leases: ./admit pool leases")
+        raise PoolNotFound(f"No device has {address}.", place="address", remedy=Advice("List leases", "listPoolLeases"))
     pool = session.get_one(Pool, row.pool_id)
     if repository.is_held(session, row, pool.kind):
         raise InUse(
             f"A live session has {address}.",
             place="address",
-            remedy="End the session first: ./admit session disconnect",
+            remedy=Advice("End the session first", "disconnectSession"),
         )
     if row.state == "leased":
         row.state, row.until = "quarantined", utc_now() + timedelta(seconds=pool.quarantine_seconds)
@@ -325,7 +327,7 @@ def require_pool(session: Session, *, tenant_id: TenantId, name: str, site: str 
     if pool is None:
         where = f" of site {site}" if site else ""
         raise PoolNotFound(
-            f"Pool {name!r}{where} does not exist.", place="name", remedy="List pools: ./admit pool list"
+            f"Pool {name!r}{where} does not exist.", place="name", remedy=Advice("List pools", "listPools")
         )
     if lock:
         lock_row(session, pool)
@@ -352,7 +354,7 @@ def _require_not_in_policies(session: Session, tenant_id: TenantId, name: str) -
             raise InUse(
                 f"The fallback of site {site.slug!r} refers to pool {name!r}.",
                 place="name",
-                remedy="Change the fallback of the site: ./admit site set --fallback FILE",
+                remedy=Advice("Change the fallback of the site", NextStep("updateSite", {"fallback": ""})),
             )
 
 

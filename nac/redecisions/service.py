@@ -8,6 +8,7 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
+from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import epoch_seconds
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import Conflict, NotFound
@@ -84,7 +85,7 @@ def start_redecision(session: Session, *, actor: str, tenant_id: TenantId) -> Re
         raise Conflict(
             f"Re-decision {at_work.id} is already checking all sessions.",
             place="redecision",
-            remedy=f"See ./admit redecide show {at_work.id}.",
+            remedy=Advice("See its progress.", NextStep("getRedecision", {"redecision": str(at_work.id)})),
         )
     repository.release_stopped(session, tenant_id)
     run = runner.create_run(session, tenant_id=tenant_id, cause="requested", asked_by=actor, sends=True)
@@ -126,7 +127,7 @@ def require_redecision(session: Session, *, tenant_id: TenantId, number: int, lo
     run = repository.get(session, tenant_id, number, lock=lock)
     if run is None:
         raise RedecisionNotFound(
-            f"Unknown re-decision {number}.", place="redecision", remedy="List re-decisions: ./admit redecide list"
+            f"Unknown re-decision {number}.", place="redecision", remedy=Advice("List re-decisions", "listRedecisions")
         )
     return run
 

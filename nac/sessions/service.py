@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from nac.cellformat.session_class import parse_decided_at
+from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput, NotFound
 from nac.kit.ids import TenantId
@@ -140,7 +141,9 @@ def get_session(session: Session, *, tenant_id: TenantId, row: int) -> SessionVi
     if found is not None:
         return _build_view(found)
     raise SessionNotFound(
-        f"Unknown session {row}.", place="session", remedy="List sessions: ./admit session list --all"
+        f"Unknown session {row}.",
+        place="session",
+        remedy=Advice("List sessions", NextStep("listSessions", {"ended": "true"})),
     )
 
 

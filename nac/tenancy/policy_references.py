@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from nac.engine import references
 from nac.engine.references import ReferenceKind, distinguishes_names
+from nac.kit.advice import Advice
 from nac.kit.errors import InUse
 from nac.kit.ids import TenantId
 from nac.models import Policy, PolicyVersion
@@ -65,7 +66,10 @@ def require_unreferenced(
         raise InUse(
             f"Policies use {name!r}: {_join_versions(versions)}.{also and ' ' + also}",
             place=place,
-            remedy="Remove it from them first: ./admit policy show, save and, if published, publish.",
+            remedy=Advice(
+                "Remove it from them first, and publish them again if they are published.",
+                *("getPolicyVersion", "updatePolicyDraft", "publishPolicy"),
+            ),
         )
 
 

@@ -1,4 +1,4 @@
-"""Current alarms of a cell, for `cells.alarms` and `./admit status`."""
+"""Current alarms of a cell, for `cells.alarms` and the status file."""
 
 import threading
 import time
@@ -17,6 +17,7 @@ MAX_ACTIVE_ALARMS = 200
 @dataclass(frozen=True, slots=True)
 class Alarm:
     code: str
+    # Can be an Advice.
     detail: str
     # ISO 8601, UTC.
     since: str

@@ -11,6 +11,7 @@ import msgspec
 from sqlalchemy import Engine
 
 from nac.kit import clock
+from nac.kit.advice import Advice
 from nac.kit.db import CellScope, session_scope
 from nac.kit.ids import CellId
 from nac.sessions.decisions.recorded_requests import from_microseconds
@@ -50,8 +51,16 @@ def status_document(
         "memory": dict(memory),
         "journal_backlog_bytes": dict(backlog),
         "counters": dict(counters),
-        "alarms": [asdict(alarm) for alarm in alarms],
+        "alarms": [_build_alarm_row(alarm) for alarm in alarms],
     }
+
+
+def _build_alarm_row(alarm: Alarm) -> dict[str, Any]:
+    """Row of the status file. Its reader renders the next steps, so they are not in the text."""
+    row = asdict(alarm)
+    if isinstance(alarm.detail, Advice):
+        row |= {"detail": alarm.detail.text, "next_steps": [asdict(step) for step in alarm.detail.steps]}
+    return row
 
 
 def write_status(path: Path, document: Mapping[str, Any]) -> None:

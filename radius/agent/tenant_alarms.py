@@ -1,6 +1,5 @@
 """Alarms about tenants of a cell: secrets still in use, failing re-decisions, unneeded exemptions, waiting changes."""
 
-import shlex
 import time
 from collections.abc import Callable, Collection
 from datetime import timedelta
@@ -8,6 +7,7 @@ from itertools import groupby
 
 from sqlalchemy import Engine, case, func, or_, select
 
+from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
 from nac.kit.db import CellScope, session_scope
 from nac.kit.ids import CellId
@@ -48,14 +48,18 @@ def update_rotation_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> N
             continue
         code = f"{_ROTATION_CODE}{rotation_id}"
         whose = f"NAS {nas} of tenant {slug}" if nas else f"tenant {slug}"
-        named = f"-t {slug}" + (f" --nas {shlex.quote(nas)}" if nas else "")
+        of = {"tenant": slug, "nas": nas} if nas else {"tenant": slug}
         raised.add(code)
         ends = "was due to end at" if is_over else "ends at"
         alarms.tell_of_row(
             code,
-            f"The old RADIUS secret of {whose} {ends} {ends_at:%Y-%m-%d %H:%M} UTC, and {count} NASes still use it. "
-            f"List them: ./admit secret-rotation nases {named}. Enter the new secret there (./admit secret-rotation "
-            f"reveal {named}), then run: ./admit secret-rotation finish {named}",
+            Advice(
+                f"The old RADIUS secret of {whose} {ends} {ends_at:%Y-%m-%d %H:%M} UTC, and {count} NASes still use"
+                " it. List them, enter the new secret there, then finish",
+                NextStep("listSecretRotationNases", of),
+                NextStep("revealRadiusSecret", {**of, "next": "true"}),
+                NextStep("finishSecretRotation", of),
+            ),
             tenant=number,
         )
     _clear_others(alarms, _ROTATION_CODE, raised)
@@ -82,7 +86,7 @@ def update_redecision_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) ->
         alarms.tell_of_row(
             f"{_REDECISION_CODE}{slug}",
             f"Re-decisions of tenant {slug} fail since {since:%Y-%m-%d %H:%M} UTC: {detail} Changes, such as of a "
-            "policy, reach live sessions only when they authenticate again. See: ./admit logs worker",
+            "policy, reach live sessions only when they authenticate again. See the log of the worker.",
             tenant=number,
         )
 
@@ -111,9 +115,13 @@ def update_exemption_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> 
         raised.add(code)
         alarms.tell_of_row(
             code,
-            f"{', '.join(names[:_MAX_NAMED])}{more} of tenant {slug} no longer need their exemption: they have sent a "
-            f"Message-Authenticator with every request for {SAFE_AFTER.days} days. Turn the exemption off: ./admit "
-            f"nas set NAS -t {slug} --with-message-authenticator (all NASes: ./admit nas list -t {slug})",
+            Advice(
+                f"{', '.join(names[:_MAX_NAMED])}{more} of tenant {slug} no longer need their exemption: they have sent"
+                f" a Message-Authenticator with every request for {SAFE_AFTER.days} days. List all such NASes, and turn"
+                " their exemption off",
+                NextStep("listNases", {"tenant": slug}),
+                NextStep("updateNas", {"tenant": slug, "require_message_authenticator": "true"}),
+            ),
             tenant=number,
         )
     _clear_others(alarms, _EXEMPTION_CODE, raised)
@@ -155,7 +163,7 @@ class EndpointBacklog:
             _ALARM,
             f"Changes of devices are not processed: {self.count} {many}changes wait, "
             f"the first for {waits:.0f} s. Groups by rule, vendors and profiles are out of date. "
-            "See: ./admit logs worker",
+            "See the log of the worker.",
         )
 
 

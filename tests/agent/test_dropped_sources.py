@@ -1,6 +1,8 @@
 """Alarms with remedies for NASes whose requests are dropped, or that a rotation left behind."""
 
+import json
 from datetime import timedelta
+from platform import node
 
 import pytest
 
@@ -11,10 +13,12 @@ from radius.agent.alarms import Alarms
 from radius.agent.radiusd.dropped_sources import (
     ALARM_SECONDS,
     LOG_SECONDS,
+    UNFINISHED_LOGINS,
     UNSIGNED_REQUESTS,
     WRONG_SECRET,
     DroppedSources,
 )
+from radius.agent.status import report_status, status_document, write_status
 from radius.agent.tenant_alarms import update_rotation_alarms
 
 
@@ -38,7 +42,7 @@ def test_wrong_secret_raises_an_alarm_until_it_stops(cell_engine, platform, alph
     [alarm] = alarms.standing()
     assert (alarm.code, alarm.tenant) == ("wrong-secret:alpha", alpha.number)
     assert "192.0.2.1, 192.0.2.2, 192.0.2.3 and others" in alarm.detail
-    assert "./admit secret-rotation reveal -t alpha" in alarm.detail
+    assert "revealRadiusSecret (tenant=alpha, next=true)" in alarm.detail
     now += ALARM_SECONDS - 1
     heard.add((0, "192.0.2.4"))
     told.tell()
@@ -112,7 +116,7 @@ def test_unsigned_requests_raise_an_alarm_with_the_remedy(cell_engine, platform,
     [alarm] = alarms.standing()
     assert (alarm.code, alarm.tenant) == ("unsigned-requests:alpha", alpha.number)
     assert alarm.detail.startswith("Access-Requests from 192.0.2.1 to tenant alpha carry no Message-Authenticator")
-    assert "./admit nas add NAME -t alpha --address ADDRESS --without-message-authenticator" in alarm.detail
+    assert "createNas (tenant=alpha, address, require_message_authenticator=false)" in alarm.detail
 
 
 def test_each_dropped_source_is_logged_once_a_minute(cell_engine, platform, alpha, caplog):
@@ -158,8 +162,39 @@ def test_rotation_with_nases_left_behind_names_the_commands(owner, cell_engine, 
     update_rotation_alarms(cell_engine, platform.cell_id, alarms)
     [alarm] = alarms.standing()
     assert "1 NASes still use it" in alarm.detail
-    for command in ("nases", "finish"):
-        assert f"./admit secret-rotation {command} -t alpha" in alarm.detail
+    for operation in ("listSecretRotationNases", "finishSecretRotation"):
+        assert f"{operation} (tenant=alpha)" in alarm.detail
     owner.execute("UPDATE secret_rotations SET state = 'finished', next_sealed = NULL")
     update_rotation_alarms(cell_engine, platform.cell_id, alarms)
     assert alarms.standing() == []
+
+
+def test_status_file_and_database_get_the_next_steps(cell_engine, platform, alpha, owner, tmp_path):
+    alarms = Alarms()
+    DroppedSources(cell_engine, platform.cell_id, alarms, UNFINISHED_LOGINS, lambda: {(0, "192.0.2.1")}).tell()
+    write_status(
+        tmp_path / "status.json",
+        status_document(
+            state="serving",
+            cell="cell-1",
+            radiusd_pid=None,
+            verifier_pid=None,
+            slots=1,
+            tenants=1,
+            position_at=None,
+            database=True,
+            memory={},
+            backlog={},
+            counters={},
+            alarms=alarms.standing(),
+        ),
+    )
+    [row] = json.loads((tmp_path / "status.json").read_text())["alarms"]
+    assert row["detail"].endswith("List those that left after it")
+    parameters = {"tenant": "alpha", "reason": "conversation-abandoned"}
+    assert row["next_steps"] == [{"operation_id": "listDecisions", "parameters": parameters}]
+    owner.execute("UPDATE cells SET host = %s WHERE id = %s", (node(), platform.cell_id))
+    report_status(cell_engine, platform.cell_id, {}, alarms.standing(), shipped_until=0)
+    [[[stored]]] = owner.execute("SELECT alarms FROM cells WHERE id = %s", (platform.cell_id,)).fetchall()
+    named = "listDecisions (tenant=alpha, reason=conversation-abandoned)"
+    assert (stored["detail"], "next_steps" in stored) == (f"{row['detail']}: {named}", False)

@@ -60,7 +60,7 @@ def test_agent_rejects_a_port_in_use(run_agent):
     port = free_row(udp=6)
     with occupied_port(socket.SOCK_DGRAM, port + 1):
         done = run_agent(first_port=port)
-    assert_one_sentence(done, f"port {port + 1} ", "is in use", "--first-port")
+    assert_one_sentence(done, f"port {port + 1} ", "is in use", "ADMIT_CELL_FIRST_PORT")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_agent_rejects_a_machine_without_freeradius(run_agent, tmp_path):
     assert_one_sentence(run_agent(radiusd=tmp_path / "none"), "Install freeradius 3.2.7")
 
 
-@pytest.mark.parametrize(("revision", "what"), [(NEWER, "newer"), (None, "./admit up")])
+@pytest.mark.parametrize(("revision", "what"), [(NEWER, "newer"), (None, "Migrate it first")])
 def test_agent_rejects_a_mismatched_database(run_agent, database, revision, what):
     """The database was migrated by a later version or by none."""
     with psycopg.connect(database.superuser_url, autocommit=True) as connection:

@@ -128,7 +128,7 @@ def test_exempt_nas_that_signs_for_a_week_raises_a_notice(owner, cell_engine, pl
     assert codes(week, timedelta(), week + hour) == ["exemption-unneeded:alpha"]
     [alarm] = alarms.standing()
     assert alarm.tenant == alpha.number
-    assert "./admit nas set NAS -t alpha --with-message-authenticator" in alarm.detail
+    assert "updateNas (tenant=alpha, require_message_authenticator=true)" in alarm.detail
     owner.execute("UPDATE nases SET require_message_authenticator = true")
     update_exemption_alarms(cell_engine, platform.cell_id, alarms)
     assert alarms.standing() == []

@@ -335,7 +335,10 @@ def test_offline_root_key_returns_to_sign(alpha: Admit, tmp_path: Path) -> None:
     assert _issue(alpha, tmp_path / "out")["serial"]
     assert "key of alpha Root CA is not stored here" in alpha.run("ca", "rollover", "-t", "alpha").output
     refused = alpha.run("ca", "rollover", "-t", "alpha", "--root")
-    assert (refused.exit_code, "Import it with ./admit ca import-root-key" in refused.stderr) == (1, True)
+    assert (
+        refused.exit_code,
+        "set the day: ./admit ca import-root-key FILE, --present-from DATE" in refused.stderr,
+    ) == (1, True)
     bring = ("ca", "import-root-key", "-t", "alpha", str(out), "--passphrase-file")
     assert "passphrase is wrong" in alpha.run(*bring, str(short)).output
     stranger = tmp_path / "stranger.key"

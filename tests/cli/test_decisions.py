@@ -7,13 +7,14 @@ import pytest
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
+from cli.operation_commands import render_advice
 from nac.engine.reasons import REASONS
 from nac.kit.clock import utc_now
 from nac.models import AuthLog, Site, Tenant
 from tests.cli.conftest import Admit
 from tests.factories.rows import make_row
 
-ADVICE = REASONS["endpoint-blocked"].advice
+ADVICE = render_advice(REASONS["endpoint-blocked"].advice)
 
 
 @pytest.fixture(autouse=True)
@@ -46,10 +47,10 @@ def logged(alpha: Admit, owner_engine: Engine) -> Admit:
 
 def test_rejection_has_title_detail_and_advice(logged: Admit) -> None:
     shown = logged.run("decisions", "-t", "alpha", "--mac", "00-11-22-33-44-55").stdout
-    first, why, advice = shown.splitlines()
+    first, why, *advice = shown.splitlines()
     assert "deny    00:11:22:33:44:55  mab, from core-1" in first
     assert why.strip() == "Device is blocked (endpoint-blocked), at the door"
-    assert advice.strip() == f"-> {ADVICE}"
+    assert " ".join(map(str.strip, advice)) == f"-> {ADVICE}"
 
 
 def test_newest_come_first_and_control_characters_are_escaped(logged: Admit) -> None:

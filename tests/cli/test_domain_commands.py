@@ -315,7 +315,7 @@ def test_nas_needs_a_site_without_a_default(alpha: Admit, owner_engine: Engine) 
     with owner_engine.begin() as connection:
         connection.execute(update(Tenant).values(default_site_id=None))
     result = alpha.run("nas", "add", "core-1", "-t", "alpha", "--identifier", "core-1")
-    assert result.stderr == "Error: site: The tenant has no default site. Choose one: ./admit site make-default\n"
+    assert result.stderr == "Error: site: The tenant has no default site. Choose one: ./admit site make-default SITE\n"
     alpha.json("nas", "add", "core-1", "-t", "alpha", "--identifier", "core-1", "--site", "main")
 
 

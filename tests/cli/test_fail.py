@@ -2,9 +2,11 @@
 
 import json
 
+import psycopg
 import pytest
 
 from tests.cli.conftest import Admit
+from tests.postgres import Database
 
 NOBODY = ("user", "show", "nobody", "--tenant", "alpha")
 
@@ -23,6 +25,21 @@ def test_json_error_has_code_path_and_remedy(alpha: Admit) -> None:
     assert told["message"].startswith("User 'nobody' does not exist")
     assert told.keys() == {"error", "place", "message", "remedy"}
     assert "User 'nobody' does not exist" in result.stderr
+
+
+def test_remedies_name_commands(alpha: Admit) -> None:
+    assert "List users: ./admit user list" in alpha.run(*NOBODY).stderr
+    assert json.loads(alpha.run(*NOBODY, "--json").stdout)["remedy"] == "List users: ./admit user list"
+
+
+def test_unmigrated_database_is_reported_with_the_command(alpha: Admit, database: Database) -> None:
+    with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+        ((current,),) = connection.execute("DELETE FROM alembic_version RETURNING version_num").fetchall()
+        try:
+            refused = alpha.run(*NOBODY)
+        finally:
+            connection.execute("INSERT INTO alembic_version VALUES (%s)", (current,))
+    assert (refused.exit_code, "Migrate it first: ./admit up" in refused.stderr) == (1, True)
 
 
 def test_exit_status_separates_input_errors_from_conflicts(alpha: Admit) -> None:

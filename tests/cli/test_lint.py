@@ -22,6 +22,8 @@ HITS = {
     "engine-imports by a relative path": ("nac/engine/x.py", "from ..mac import normalise_mac\n"),
     "engine-imports inside a function": ("nac/engine/x.py", "def f():\n    import sqlalchemy.orm\n"),
     "long-file": ("pki/x.py", "x = 1\n" * 501),
+    "interface": ("nac/x.py", "REMEDY = 'List sites: ./admit site list'\n"),
+    "interface in a docstring": ("api/v1/x.py", '"""Also `./admit site list`."""\n'),
     "plain-english in a docstring": ("api/x.py", '"""Requests that somebody sent."""\n'),
     "plain-english in a comment": ("api/x.py", "x = 1  # The limit is set anew.\n"),
     "plain-english at the beginning": ("api/x.py", 'def f():\n    """What a caller may do."""\n'),
@@ -43,6 +45,7 @@ MISSES = {
         "import re\nfrom nac.engine.policy import Policy\nfrom . import y\n",
     ),
     "a file at the limit": ("pki/x.py", "x = 1\n" * 500),
+    "a command in the command line": ("cli/x.py", "REMEDY = 'Start it: ./admit up'\n"),
     "plain English": ("api/x.py", 'def f():\n    """Return the permissions of the caller. The key is `anew`."""\n'),
 }
 DOCUMENT_HITS = ["Whoever signs in.", "a " * 50 + "b", "| it | is told by the cell |"]

@@ -59,7 +59,7 @@ def test_blocked_migration_times_out_and_can_be_repeated(cluster: Cluster) -> No
         other.execute("ALTER FUNCTION waiting_work COST 99")
         with pytest.raises(psycopg.errors.LockNotAvailable):
             upgrade_schema(database.owner_url)
-        assert _revision(reader) == BASELINE
+        assert _revision(reader) == list_revisions()[-2]
         other.rollback()
         upgrade_schema(database.owner_url)
         assert _revision(reader) == list_revisions()[-1]

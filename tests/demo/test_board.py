@@ -14,6 +14,7 @@ from cli.demo.evidence import Evidence
 from cli.demo.main import show_after_start, show_board, show_last_board
 from cli.demo.tools import ToolFailed
 from cli.errors import Refused
+from cli.operation_commands import render_advice
 from nac.engine.reasons import REASONS
 from nac.models import AuthLog
 
@@ -69,7 +70,7 @@ def test_logged_timeout_is_wrong() -> None:
 
 def test_rejected_row_has_the_help_desk_advice() -> None:
     row = compare_result(check(), GOOD, Evidence([decided("unknown-mac")]))
-    assert (row.title, row.advice) == (REASONS["unknown-mac"].title, REASONS["unknown-mac"].advice)
+    assert (row.title, row.advice) == (REASONS["unknown-mac"].title, render_advice(REASONS["unknown-mac"].advice))
     told = render_board(replace(board(GOOD), rows=(row,)))
     assert f"unknown-mac  Unknown device. {row.advice}"[:100] in told
     permitted = compare_result(check(), GOOD, PERMITTED)

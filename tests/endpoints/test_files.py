@@ -109,7 +109,7 @@ def test_existing_endpoints_are_errors_or_updated(session, who, tenant_id):
         ENDPOINT_GROUPS.create(session, **who, name=name)
     endpoints.create_endpoint(session, **who, mac="001ba9010203", name="Old", groups=["old"], owner="X")
     text = "mac,name,groups\n001ba9010203,New,printers\n00408c010203,Camera,\n"
-    with pytest.raises(InvalidFile, match=r"line 2: mac: Endpoint .* already exists.* --update"):
+    with pytest.raises(InvalidFile, match=r"line 2: mac: Endpoint .* already exists.*existing=update"):
         load(session, who, text)
     done = load(session, who, text, update=True)
     assert (done.added, done.changed) == (1, 1)

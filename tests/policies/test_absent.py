@@ -15,8 +15,8 @@ from tests.engine.builders import compare, policy_of, rule
 from tests.factories.tenancy import seal
 
 _LDAP = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=x"}
-_KINDS = [("nas.name", "NAS", "nas"), ("user.source", "identity source", "identity-source")]
-_kinds = pytest.mark.parametrize(("attribute", "what", "command"), _KINDS)
+_KINDS = [("nas.name", "NAS", "createNas"), ("user.source", "identity source", "createIdentitySource")]
+_kinds = pytest.mark.parametrize(("attribute", "what", "operation"), _KINDS)
 
 
 def naming(attribute: str, *names: str, **more: object) -> dict[str, object]:
@@ -57,12 +57,12 @@ def save(do, document: object) -> None:
 
 
 @_kinds
-def test_draft_with_unknown_references_is_rejected(do, main, add, attribute: str, what: str, command: str):
+def test_draft_with_unknown_references_is_rejected(do, main, add, attribute: str, what: str, operation: str):
     add(attribute, "core")
     with pytest.raises(InvalidPolicy) as caught:
         save(do, naming(attribute, "core", "edge"))
     assert {each.place: each.message for each in caught.value.mistakes} == {
-        "rules[0].when.value[1]": f"unknown {what} 'edge'; create it first: ./admit {command} add"
+        "rules[0].when.value[1]": f"unknown {what} 'edge'; create it first: {operation}"
     }
     save(do, naming(attribute, "core"))
     # It always exists.
@@ -72,7 +72,9 @@ def test_draft_with_unknown_references_is_rejected(do, main, add, attribute: str
 
 
 @_kinds
-def test_deleted_reference_blocks_publish_and_rollback(do, main, add, remove, attribute: str, what: str, command: str):
+def test_deleted_reference_blocks_publish_and_rollback(
+    do, main, add, remove, attribute: str, what: str, operation: str
+):
     add(attribute, "core")
     save(do, naming(attribute, "core"))
     do(policies.publish_policy, slug="main")
@@ -91,7 +93,7 @@ def test_deleted_reference_blocks_publish_and_rollback(do, main, add, remove, at
 
 
 @_kinds
-def test_template_policy_may_name_what_a_tenant_lacks(do, attribute: str, what: str, command: str):
+def test_template_policy_may_name_what_a_tenant_lacks(do, attribute: str, what: str, operation: str):
     """The template is the same for all its tenants."""
     for number, document in enumerate((naming(attribute, "core"), policy_of(), naming(attribute, "core")), 1):
         do(apply_parts, wanted={"policy:office": document}, names={})

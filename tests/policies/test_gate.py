@@ -31,7 +31,7 @@ def test_difference_blocks_publish_until_acknowledged(as_tenant, gated, record):
     with pytest.raises(UnacknowledgedDifferences) as caught:
         as_tenant(policies.publish_policy, actor=ACTOR, slug="main")
     digest = caught.value.replay.digest
-    assert f"--acknowledge {digest}" in str(caught.value)
+    assert f"acknowledge={digest}" in str(caught.value)
     assert in_force(as_tenant) == 1
     with pytest.raises(UnacknowledgedDifferences, match="digest 0123"):
         as_tenant(policies.publish_policy, actor=ACTOR, slug="main", acknowledge="0123")

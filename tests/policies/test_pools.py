@@ -39,7 +39,7 @@ def test_unknown_pool_is_rejected(as_tenant, key):
     document["profiles"] = {"p": {key: "others"}}
     found = mistakes(as_tenant, policies.check_document, document=document)
     assert sorted(place for place, _ in found) == [f"profiles.p.{key}", f"rules[0].then.{key}"]
-    assert all("unknown pool" in message and "./admit pool add" in message for _, message in found)
+    assert all("unknown pool" in message and "createPool" in message for _, message in found)
 
 
 @pytest.mark.parametrize("name", ["", "Guests", "-a", 5, "a" * 64])
@@ -61,9 +61,7 @@ def test_pool_of_another_site_is_rejected_on_publish(as_tenant, pool, publish):
     as_tenant(sites.create_site, actor=ACTOR, slug="branch")
     pool(site="branch")
     found = mistakes(publish, giving(ip_pool="guests"))
-    assert found == [
-        ("rules[0].then.ip_pool", "unknown pool 'guests' for site 'main'; create it first: ./admit pool add")
-    ]
+    assert found == [("rules[0].then.ip_pool", "unknown pool 'guests' for site 'main'; create it first: createPool")]
     pool("guests", ["10.8.0.0/24"])
     assert publish(giving(ip_pool="guests")).published_version
 

@@ -54,7 +54,8 @@ def test_group_in_use_cannot_be_deleted_and_policies_are_listed(do, save):
         do(ENDPOINT_GROUPS.remove, name="printers")
     assert str(refused.value) == (
         "group: Policies use 'printers': guests version 2 (draft), office version 1 (published). It has 1 member. "
-        "Remove it from them first: ./admit policy show, save and, if published, publish."
+        "Remove it from them first, and publish them again if they are published:"
+        " getPolicyVersion, updatePolicyDraft, publishPolicy."
     )
 
 

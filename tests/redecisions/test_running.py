@@ -226,7 +226,7 @@ def test_policy_that_disconnects_everyone_needs_approval(net, crowd, caplog):
     [run] = net.runs
     assert (run["state"], run["waits_for"], run["disconnects"]) == ("waiting", "ceiling", MIN_CEILING + 2)
     assert f"disconnect {MIN_CEILING + 2} of {MIN_CEILING + 2} sessions" in run["detail"]
-    assert f"./admit redecide show -t alpha {run['id']}" in caplog.text
+    assert f"tenant alpha: re-decision {run['id']} waits" in caplog.text
     assert net.asked == {}
     net.call(service.approve_redecision, number=run["id"])
     net.turn()

@@ -160,8 +160,10 @@ def test_places_have_pages(start: Start, monkeypatch: pytest.MonkeyPatch, app_en
 def test_decisions_have_advice():
     common = {"at": utc_now() - timedelta(minutes=1), "nas_port": "", "method": "mab", "mac": "00005e005377"}
     rejected = AuthLog(**common, identity="<i>", permitted=False, reason="unknown-mac")
+    blocked = AuthLog(**common, identity="", permitted=False, reason="endpoint-blocked")
     admitted = AuthLog(**common, identity="", permitted=True, reason="rule-permitted")
-    found = [LoggedDecision(row, nas="sw<1>", site="", certificate="", outer_user="") for row in (rejected, admitted)]
+    rows = (rejected, blocked, admitted)
+    found = [LoggedDecision(row, nas="sw<1>", site="", certificate="", outer_user="") for row in rows]
     shown = tenant_pages.render_tenant(
         tenant_pages.TenantPageInput(
             server=RadiusServer(address="192.0.2.1", auth_port=1, acct_port=2, secret="", text="")
@@ -180,5 +182,6 @@ def test_decisions_have_advice():
     ).body.decode()
     assert "&lt;i&gt; at sw&lt;1&gt;" in shown
     assert "rejected: Unknown device" in shown
+    assert "Unblock it if the device should be admitted.</span>" in shown
     assert 'href="/start/acme?mac=00:00:5e:00:53:77#device"' in shown
     assert "00:00:5e:00:53:77 at sw&lt;1&gt;</td>\n<td>admitted: Admitted by a rule" in shown

@@ -264,7 +264,7 @@ def test_worker_renews_expiring_certificates_and_warns_once(
     issuing = "SELECT count(*) FROM certificate_authorities WHERE tenant_id = %s AND kind = 'issuing'"
     told = "SELECT count(*) FROM audit_log WHERE tenant_id = %s AND action IN ('certificate.renew', 'authority.retire')"
     warned = "SELECT count(*) FROM audit_log WHERE tenant_id = %s AND action = 'certificate.expiring'"
-    logged = "./admit cert expiring -t b --kind client --days 60"
+    logged = "of kind client expire within 60 days"
     with worker(database, redis_server, tmp_path):
         wait_for(lambda: str(broken.tenant_id) in (tmp_path / "worker.log").read_text(), tmp_path)
         wait_for(lambda: found(renewed) == 1 and found(warned) == 1, tmp_path)

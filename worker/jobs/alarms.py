@@ -1,4 +1,4 @@
-"""Alarms of the platform, for `./admit status`, which uses no database."""
+"""Alarms of the platform, for readers without a database."""
 
 import json
 

@@ -74,8 +74,8 @@ def _warn(tenant_id: TenantId) -> None:
         notices = expiry.record_warnings(session, actor=_ACTOR, tenant_id=tenant_id, now=utc_now())
     for (kind, days), count in Counter((notice.subject.kind, notice.days) for notice in notices).items():
         _log.warning(
-            "tenant %s: %d of kind %s expire within %d days: ./admit cert expiring -t %s --kind %s --days %d",
-            *(slug, count, kind, days, slug, kind, days),
+            "tenant %s: %d of kind %s expire within %d days: listExpiringCertificates",
+            *(slug, count, kind, days),
         )
 
 

@@ -9,6 +9,7 @@ from cli.command_context import CommandContext
 from cli.commands.policy.documents import version_row
 from cli.commands.policy.group import command, slug_option
 from cli.commands.policy.replaying import tell_differences
+from cli.errors import describe_error
 from cli.mistakes import report_policy_mistakes
 from cli.output import escape_unprintable, json_option, show_json, show_one, tenant_option
 from nac.policies import service as policies
@@ -27,14 +28,15 @@ def _refusals_told(*, as_json: bool) -> Iterator[None]:
             if as_json:
                 show_json({"published": False, "failed_tests": [test_row(failure) for failure in exc.failures]})
             else:
-                click.echo("\n".join(escape_unprintable(line) for line in f"Error: {exc}".splitlines()), err=True)
+                lines = f"Error: {describe_error(exc)}".splitlines()
+                click.echo("\n".join(map(escape_unprintable, lines)), err=True)
             raise click.exceptions.Exit(1) from exc
         except policies.UnacknowledgedDifferences as exc:
             if as_json:
                 show_json({"published": False, "replay": replay_row(exc.replay)})
             else:
                 tell_differences(exc.replay, err=True)
-                click.echo(f"Error: {exc}", err=True)
+                click.echo(f"Error: {describe_error(exc)}", err=True)
             raise click.exceptions.Exit(1) from exc
 
 

@@ -27,6 +27,7 @@ from nac.certificates.profiles import require_profile
 from nac.certificates.server_names import require_no_server_name
 from nac.certificates.supplicants.network import require_ssid
 from nac.core.audit import service as audit
+from nac.kit.advice import Advice
 from nac.kit.clock import utc_now
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AlreadyExists
@@ -302,7 +303,9 @@ def require_secret(session: Session, *, tenant_id: TenantId, name: str, lock: bo
 
 def _not_found_error(name: str) -> EnrolmentSecretNotFound:
     return EnrolmentSecretNotFound(
-        f"Unknown enrolment secret {name!r}.", place="name", remedy="List enrolment secrets: ./admit enrol list"
+        f"Unknown enrolment secret {name!r}.",
+        place="name",
+        remedy=Advice("List enrolment secrets", "listEnrolmentSecrets"),
     )
 
 

@@ -11,14 +11,15 @@ from nac.certificates.scep.errors import InvalidScepWebhook, ScepWebhookNotFound
 from nac.certificates.scep.settings import InvalidWebhookSettings, WebhookSettings, check_settings
 from nac.certificates.scep.webhook_client import Webhook
 from nac.core.audit import service as audit
+from nac.kit.advice import Advice, NextStep
 from nac.kit.ids import TenantId
 from nac.kit.outbound.reach import OutboundReach
 from nac.kit.secrets import Sealer
 from nac.models import ScepWebhook
 
 _SECRET_BYTES = 32
-_NETWORKS_REMEDY = (
-    "Set the webhook with a network that includes its address: ./admit scep webhook --url URL --network CIDR"
+_NETWORKS_REMEDY = Advice(
+    "Set the webhook with a network that includes its address", NextStep("updateScepWebhook", {"networks": ""})
 )
 
 
@@ -45,7 +46,7 @@ def require_webhook(session: Session, *, tenant_id: TenantId, lock: bool = False
     row = find_webhook_row(session, tenant_id=tenant_id, lock=lock)
     if row is None:
         raise ScepWebhookNotFound(
-            "The tenant has no SCEP webhook.", place="webhook", remedy="Set one with ./admit scep webhook --url URL."
+            "The tenant has no SCEP webhook.", place="webhook", remedy=Advice("Create one.", "updateScepWebhook")
         )
     return row
 

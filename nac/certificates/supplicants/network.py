@@ -6,6 +6,7 @@ from uuid import UUID, uuid5
 
 from cryptography import x509
 
+from nac.kit.advice import Advice
 from nac.kit.errors import InvalidInput
 
 # IEEE 802.11-2020 9.4.2.2.
@@ -45,7 +46,7 @@ def require_network(network: SupplicantNetwork) -> SupplicantNetwork:
         raise InvalidNetwork(
             "The tenant has no root or no server certificate with a DNS name.",
             place="server",
-            remedy="Check ./admit ca list and ./admit cert list.",
+            remedy=Advice("Check the authorities and certificates.", "listAuthorities", "listCertificates"),
         )
     return network
 

@@ -14,6 +14,7 @@ from nac.core.audit import service as audit
 from nac.inventory.endpoints import enrichment_queue, repository
 from nac.inventory.endpoints.service import RandomAddress, require_attributes, require_not_random, require_notes
 from nac.inventory.groups import ENDPOINT_GROUPS, is_by_rule
+from nac.kit.advice import Advice, NextStep
 from nac.kit.bulk_rows import (
     EXISTING_REMEDY,
     WRONG_TYPE,
@@ -42,6 +43,11 @@ _PLAIN_FIELDS = ("name", "status", "owner", "notes", "valid_until", "attributes"
 _LOCK_BATCH = 5_000
 # Rows per INSERT.
 _BATCH_ROWS = 1_000
+_CREATE_GROUP_REMEDY = Advice(
+    "Create it, or create all missing groups.",
+    NextStep("createEndpointGroup"),
+    NextStep(parameters={"make_groups": "true"}),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +189,7 @@ def _missing_groups(
     missing = tuple(sorted(lines.keys() - groups.keys()))
     if not options.make_groups:
         for name in missing:
-            remedy = (
-                "Create it with ./admit endpoint-group add, or set make_groups (--make-groups) to create all"
-                " missing groups."
-            )
-            reader.add_mistake_in_lines(lines[name], "groups", f"Unknown group {name!r}.", remedy)
+            reader.add_mistake_in_lines(lines[name], "groups", f"Unknown group {name!r}.", _CREATE_GROUP_REMEDY)
     return missing
 
 

@@ -9,6 +9,7 @@ from nac.core.audit import service as audit
 from nac.inventory.endpoints import enrichment_queue, repository
 from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.inventory.holder_certificates import find_holders_with_certificates
+from nac.kit.advice import Advice, NextStep
 from nac.kit.bulk_rows import (
     InputLine,
     ProgressCallback,
@@ -25,9 +26,8 @@ from nac.models import Endpoint
 from nac.models.endpoint import EndpointStatus
 from nac.sessions.coa_requests import request_queue
 
-_REVOKE_COMMAND = "./admit cert revoke --all-of-endpoint MAC"
-_CLASSIFY_REMEDY = "Classify it: ./admit endpoint classify."
-_LIST_REMEDY = "Remove it. List endpoints: ./admit endpoint list."
+_CLASSIFY_REMEDY = Advice("Classify it.", "classifyEndpoints")
+_LIST_REMEDY = Advice("Remove it. List endpoints.", "listEndpoints")
 # Endpoints between two progress reports.
 _BATCH_ROWS = 1_000
 GroupingMode = Literal["set-groups", "join-groups", "leave-groups"]
@@ -43,7 +43,9 @@ def delete_endpoints(
     for line, endpoint in found:
         if endpoint.id in left:
             mac = display_mac(endpoint.mac)
-            reader.wrong(line, "", f"Endpoint {mac} has valid certificates.", f"Revoke them first: {_REVOKE_COMMAND}.")
+            revocation = NextStep("revokeCertificatesOfHolder", {"endpoint": mac})
+            remedy = Advice("Revoke them first.", revocation)
+            reader.wrong(line, "", f"Endpoint {mac} has valid certificates.", remedy)
     require_no_mistakes(reader.mistakes, place=_mistake_place)
     entries = [
         _audit_entry(actor, endpoint, "remove", before={"name": endpoint.name, "status": endpoint.status})

@@ -12,6 +12,7 @@ from nac.inventory.endpoints import enrichment_queue, repository
 from nac.inventory.endpoints.repository import ORDERS, EndpointCriteria, EndpointWithSighting
 from nac.inventory.endpoints.service import EndpointNotFound, require_not_random
 from nac.inventory.groups import ENDPOINT_GROUPS
+from nac.kit.advice import Advice
 from nac.kit.errors import InvalidInput, MistakeCollector
 from nac.kit.ids import TenantId
 from nac.kit.mac import display_mac
@@ -130,6 +131,6 @@ def _find_in_inbox(
         raise EndpointNotFound(
             f"Not in the inbox: {', '.join(map(display_mac, missing))}.",
             place="mac",
-            remedy="List the inbox: ./admit endpoint inbox",
+            remedy=Advice("List the inbox", "listDiscoveredEndpoints"),
         )
     return found

@@ -16,6 +16,7 @@ from nac.inventory.endpoints.rule_conditions import compile_rule, explain_member
 from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.inventory.holder_certificates import require_no_good_certificates
 from nac.inventory.profiling.classifier import load_packaged_profiles
+from nac.kit.advice import Advice, NextStep
 from nac.kit.db.bounded_search import BoundedPage
 from nac.kit.db.sort_orders import PageSpan, SortKey
 from nac.kit.errors import AlreadyExists, InvalidInput, NotFound
@@ -65,7 +66,10 @@ def require_not_random(macs: Iterable[str], *, allow_random: bool, place: str = 
             f"{len(made_up)} of the addresses {'is' if len(made_up) == 1 else 'are'} random ({examples})."
             " Devices change such addresses, and approval would admit any device that uses the same one.",
             place=place,
-            remedy="Turn off the private address on the device for this network, or set allow_random (--allow-random).",
+            remedy=Advice(
+                "Turn off the private address on the device for this network, or approve random addresses.",
+                NextStep(parameters={"allow_random": "true"}),
+            ),
         )
 
 
@@ -169,7 +173,10 @@ def delete_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: s
     require_no_good_certificates(
         session,
         endpoint,
-        remedy=f"Revoke its certificates first: ./admit cert revoke --all-of-endpoint {display_mac(endpoint.mac)}",
+        remedy=Advice(
+            "Revoke its certificates first",
+            NextStep("revokeCertificatesOfHolder", {"endpoint": display_mac(endpoint.mac)}),
+        ),
     )
     session.delete(endpoint)
     session.flush()
@@ -191,7 +198,7 @@ def unblock_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: 
         raise InvalidInput(
             f"{display_mac(endpoint.mac)} is {endpoint.status}, not blocked.",
             place="mac",
-            remedy="Approve it: ./admit endpoint classify --approve",
+            remedy=Advice("Approve it", NextStep("classifyEndpoints", {"action": "approve"})),
         )
     endpoint = _change_status(session, actor, tenant_id, mac, "active", "unblock")
     request_queue.withdraw_block_disconnects(session, tenant_id=tenant_id, macs=[endpoint.mac])
@@ -241,7 +248,7 @@ def require_endpoint_view(session: Session, *, tenant_id: TenantId, mac: str) ->
 
 def _not_found_error(mac: str) -> EndpointNotFound:
     return EndpointNotFound(
-        f"Endpoint {display_mac(mac)} does not exist.", place="mac", remedy="List endpoints: ./admit endpoint list"
+        f"Endpoint {display_mac(mac)} does not exist.", place="mac", remedy=Advice("List endpoints", "listEndpoints")
     )
 
 

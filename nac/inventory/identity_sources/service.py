@@ -18,6 +18,7 @@ from nac.inventory.identity_sources.settings import (
     list_hosts,
     read_settings,
 )
+from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
 from nac.kit.db.quotas import lock_quota
 from nac.kit.db.sort_orders import PageSpan
@@ -164,7 +165,7 @@ def require_by_name(session: Session, *, tenant_id: TenantId, name: str) -> Iden
         raise IdentitySourceNotFound(
             f"Identity source {name!r} does not exist.",
             place="name",
-            remedy="List identity sources: ./admit identity-source list",
+            remedy=Advice("List identity sources", "listIdentitySources"),
         )
     return source
 
@@ -228,7 +229,7 @@ def _require_secret(source: IdentitySource) -> None:
         raise InvalidIdentitySource(
             "The account bind_dn needs a password.",
             place="secret",
-            remedy="Set it as secret (--secret-file FILE).",
+            remedy=Advice("Set it.", NextStep(parameters={"secret": ""})),
         )
 
 

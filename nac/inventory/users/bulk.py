@@ -18,6 +18,7 @@ from nac.cellformat.replica.records import nt_hash_context
 from nac.core.audit import service as audit
 from nac.inventory.groups import USER_GROUPS
 from nac.inventory.users import repository, service
+from nac.kit.advice import Advice, NextStep
 from nac.kit.bulk_rows import (
     EXISTING_REMEDY,
     InputLine,
@@ -40,6 +41,11 @@ MAX_ROWS = 10_000
 COLUMNS = ("name", "password", "nt_hash", "groups", "valid_until", "disabled")
 _INSERT_BATCH = 5_000
 _NT_HASH = re.compile(r"[0-9a-fA-F]{32}")
+_CREATE_GROUP_REMEDY = Advice(
+    "Create it, or create all missing groups.",
+    NextStep("createUserGroup"),
+    NextStep(parameters={"make_groups": "true"}),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +155,7 @@ def _missing_groups(
     missing = sorted(lines.keys() - {group.name for group in USER_GROUPS.list_all(session, tenant_id=tenant_id)})
     if not options.make_groups:
         for name in missing:
-            remedy = (
-                "Create it with ./admit user-group add, or set make_groups (--make-groups) to create all"
-                " missing groups."
-            )
-            reader.add_mistake_in_lines(lines[name], "groups", f"Unknown group {name!r}.", remedy)
+            reader.add_mistake_in_lines(lines[name], "groups", f"Unknown group {name!r}.", _CREATE_GROUP_REMEDY)
     return tuple(missing)
 
 

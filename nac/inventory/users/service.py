@@ -1,6 +1,5 @@
 """Users of a tenant: names with a password. Their groups are in `nac.inventory.groups.USER_GROUPS`."""
 
-import shlex
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import Enum
@@ -15,6 +14,7 @@ from nac.inventory.holder_certificates import require_no_good_certificates
 from nac.inventory.users import repository
 from nac.inventory.users.repository import ORDERS as ORDERS
 from nac.inventory.users.repository import UserFilter
+from nac.kit.advice import Advice, NextStep
 from nac.kit.db import lock_row
 from nac.kit.db.bounded_search import BoundedPage
 from nac.kit.db.sort_orders import PageSpan
@@ -163,7 +163,9 @@ def delete_user(session: Session, *, actor: str, tenant_id: TenantId, name: str)
     require_no_good_certificates(
         session,
         user,
-        remedy=f"Revoke the user's certificates first: ./admit cert revoke --all-of-user {shlex.quote(user.name)}",
+        remedy=Advice(
+            "Revoke the user's certificates first", NextStep("revokeCertificatesOfHolder", {"user": user.name})
+        ),
     )
     session.delete(user)
     session.flush()
@@ -238,7 +240,7 @@ def require_user(session: Session, *, tenant_id: TenantId, key: str, lock: bool 
 def require_by_name(session: Session, *, tenant_id: TenantId, name: str) -> User:
     user = repository.get_by_name(session, tenant_id, fold_name(name))
     if user is None:
-        raise UserNotFound(f"User {name!r} does not exist.", place="name", remedy="List users: ./admit user list")
+        raise UserNotFound(f"User {name!r} does not exist.", place="name", remedy=Advice("List users", "listUsers"))
     return user
 
 

@@ -42,7 +42,7 @@ def require_current_schema(engine: Engine) -> None:
         raise unknown_schema_error(revision)
     raise SchemaTooOld(
         f"The database has schema {revision or 'none'}, but this version needs {known[-1]}.",
-        remedy="Migrate it first: ./admit up",
+        remedy="Migrate it first. A start of Admit does this.",
     )
 
 

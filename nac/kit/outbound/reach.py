@@ -8,8 +8,10 @@ import ipaddress
 import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, NamedTuple
 
+from nac.kit.advice import add_advice
 from nac.kit.outbound.resolver import RESOLVER
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -123,7 +125,9 @@ class OutboundReach:
         whys = [why for text in texts if (why := self.why_not(text))]
         if len(whys) < len(texts):
             return None
-        return AddressRefusal("; ".join(whys), " ".join(dict.fromkeys(map(self._remedy, texts))))
+        # The platform's first, because the tenant's can be an Advice, which ends with its next steps.
+        remedies = sorted(set(map(self._remedy, texts)), key=lambda remedy: remedy != PLATFORM_REMEDY)
+        return AddressRefusal("; ".join(whys), reduce(add_advice, remedies))
 
     def find_literal_refusal(self, host: str) -> AddressRefusal | None:
         """Return the refusal of a host written as an address in any form; None for a name, which is checked when

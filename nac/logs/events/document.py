@@ -149,7 +149,7 @@ class Named(Part, frozen=True, kw_only=True):
 class SessionPart(Part, frozen=True, kw_only=True):
     # Acct-Session-Id.
     id: Text = ""
-    # Id in `./admit session list`.
+    # Id of the session in the API.
     row: Count | None = None
     seconds: Count | None = None
     started: Moment | None = None
@@ -212,7 +212,7 @@ class Coa(AdmitPart, frozen=True, kw_only=True, tag="coa"):
 
 
 class Alarm(AdmitPart, frozen=True, kw_only=True, tag="alarm"):
-    # As in `./admit status`.
+    # Code of the alarm, as in the state of the platform.
     code: Text
     state: Literal["raised", "cleared"]
     # Name of the cell that raised it.

@@ -18,7 +18,7 @@ from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, TenantScope, driver_connection, session_scope
 from nac.kit.errors import Unavailable
 from nac.kit.ids import TenantId
-from nac.logs.exports import export_folder, repository, service, standing_exports
+from nac.logs.exports import export_folder, repository, standing_exports
 from nac.logs.exports.columns import LOG_SOURCES, ExportRange
 from nac.logs.exports.export_folder import ExportFolder
 from nac.logs.exports.file_writer import FILE_SUFFIXES, WrittenFile, write_rows
@@ -153,9 +153,7 @@ class _ExportRun:
     def _require_quota(self, session: Session, job: ExportJob) -> None:
         most = self._limits.tenant_max_bytes
         if most and not job.standing and repository.sum_kept(session, self._tenant_id).bytes >= most:
-            raise _QuotaExceeded(
-                f"The tenant's exports have reached the maximum of {most} bytes. {service.MAKE_ROOM_REMEDY}"
-            )
+            raise _QuotaExceeded(f"The tenant's exports have reached the maximum of {most} bytes. Delete an export.")
 
     def _rewind(self, job: ExportJob, broken: int) -> None:
         """Discard this part and all later ones."""

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
+from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
 from nac.kit.db.quotas import lock_quota
 from nac.kit.db.sort_orders import PageSpan
@@ -21,8 +22,8 @@ MAX_DAYS = 3_660
 # Per tenant, except exports before deletion: pending ones, and those with files.
 MAX_WAITING = 20
 MAX_KEPT = 200
-MAKE_ROOM_REMEDY = "Delete an export: ./admit export remove"
-_LIST_REMEDY = "List exports: ./admit export list"
+MAKE_ROOM_REMEDY = Advice("Delete an export", "deleteExport")
+_LIST_REMEDY = Advice("List exports", "listExports")
 
 
 class ExportNotFound(NotFound):
@@ -122,7 +123,7 @@ def cancel_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: 
         raise Conflict(
             f"Export {job_id} is required before its day is deleted.",
             place="export",
-            remedy="Turn off required exports: ./admit retention set --export none",
+            remedy=Advice("Turn off required exports", NextStep("updateRetention", {"export": "none"})),
         )
     if job.state not in ("queued", "running"):
         raise Conflict(f"Export {job_id} is already {job.state}.", place="export")

@@ -3,6 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
+from nac.kit.advice import Advice, NextStep
 from nac.kit.outbound.reach import OutboundReach
 from nac.kit.secrets import Sealer
 from nac.logs.feeds.sealed_settings import open_settings, seal_context
@@ -12,7 +13,9 @@ from nac.logs.feeds.syslog_sender import SyslogSender
 from nac.logs.feeds.webhook_sender import WebhookSender
 from nac.models import Feed
 
-_NETWORKS_REMEDY = "The address is outside of the feed's networks. Change them with ./admit feed set --network."
+_NETWORKS_REMEDY = Advice(
+    "The address is outside of the feed's networks. Change them.", NextStep("updateFeed", {"networks": ""})
+)
 
 
 def build_sender(feed: Feed, *, reach: OutboundReach, sealer: Sealer, now: datetime) -> FeedSender:

@@ -12,6 +12,7 @@ from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
 from nac.core.audit.service import AuditRecorder
+from nac.kit.advice import Advice
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import MistakeCollector
 from nac.kit.ids import TenantId
@@ -238,7 +239,7 @@ def list_page(
 def require_feed(session: Session, *, tenant_id: TenantId, slug: str, lock: bool = False) -> Feed:
     feed = repository.get_by_slug(session, tenant_id, slug, lock=lock)
     if feed is None:
-        raise FeedNotFound(f"Unknown feed {slug!r}.", remedy="List feeds: ./admit feed list")
+        raise FeedNotFound(f"Unknown feed {slug!r}.", remedy=Advice("List feeds", "listFeeds"))
     return feed
 
 

@@ -45,7 +45,7 @@ def read_clock(*, engine: Engine | None = None) -> ClockReading:
                 detail=(
                     f"The clock changed from {row.seen_at:%Y-%m-%d %H:%M} to {now:%Y-%m-%d %H:%M} UTC"
                     " between two turns of retention: it was set, or no worker ran. Nothing is deleted"
-                    f" for {NOTICE_PERIOD.days} days. If the time is right, run ./admit retention trust-clock"
+                    f" for {NOTICE_PERIOD.days} days. If the time is right, confirm the clock."
                 ),
                 now=now,
             )

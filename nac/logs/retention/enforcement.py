@@ -92,8 +92,8 @@ def _is_in_danger(now: datetime, most: int, engine: Engine | None) -> bool:
             return False
         detail = (
             f"The database has {format_size(size)} of {format_size(most)}: log budgets now apply without"
-            " warning. Increase the limit (ADMIT_DATABASE_MAX_BYTES), or keep less: ./admit retention"
-            " limits set"
+            " warning. Increase the limit (ADMIT_DATABASE_MAX_BYTES), or lower the limits of"
+            " retention."
         )
         alarms.raise_alarm(session, code=NEARLY_FULL, detail=detail, now=now)
     _log.error(detail)

@@ -6,6 +6,7 @@ from datetime import date
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
+from nac.kit.advice import Advice
 from nac.kit.clock import utc_now
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import Conflict, InvalidInput, MistakeCollector, NotFound
@@ -67,7 +68,7 @@ def require_hold(session: Session, *, tenant_id: TenantId, hold_id: int, lock: b
     hold = repository.get_hold(session, tenant_id, hold_id, lock=lock)
     if hold is None:
         raise HoldNotFound(
-            f"Hold {hold_id} does not exist.", place="hold", remedy="List holds: ./admit retention hold list"
+            f"Hold {hold_id} does not exist.", place="hold", remedy=Advice("List holds", "listRetentionHolds")
         )
     return hold
 
@@ -114,7 +115,7 @@ def _require_none_in_force(session: Session, tenant_id: TenantId) -> None:
         raise HoldInForce(
             f"Hold {in_force[0].id} keeps the tenant's logs ({in_force[0].reason}).",
             place="tenant",
-            remedy="Clear it first: ./admit retention hold clear",
+            remedy=Advice("Clear it first", "deleteRetentionHold"),
         )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from nac.kit.advice import add_advice
 from nac.kit.bulk_rows import InputLine, RowMistake
 from nac.kit.errors import InvalidInput
 
@@ -59,8 +60,8 @@ class ImportDocument:
             setattr(left, name, [line for line in getattr(self, name) if line.number not in gone])
         for each in mistakes:
             if each.number:
-                message = f"{each.field}: {each.message}" if each.field else each.message
-                left.note(each.number, f"was skipped: {message}")
+                where = f"was skipped: {each.field}:" if each.field else "was skipped:"
+                left.note(each.number, add_advice(where, each.message))
         for note in self.notes:
             left.note(*note)
         left.noted += self.noted - len(self.notes)

@@ -4,12 +4,14 @@ Columns: `endpoints.bulk.COLUMNS`; only `mac` is required. CSV separates groups 
 "attribute.<key>" per attribute. JSON has a list of groups and an object of attributes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
 from nac.engine import DocumentMistake
 from nac.inventory.endpoints import bulk
+from nac.kit.advice import add_advice
 from nac.kit.bulk_rows import MAX_REPORTED
 from nac.kit.errors import InvalidInput
 from nac.kit.ids import TenantId
@@ -24,11 +26,19 @@ class InvalidFile(InvalidInput):
     """The file has mistakes. Nothing was stored."""
 
     def __init__(self, mistakes: list[DocumentMistake]) -> None:
-        more = len(mistakes) - MAX_REPORTED
-        shown = [str(mistake) for mistake in mistakes[:MAX_REPORTED]] + ([f"and {more} more"] if more > 0 else [])
-        count = f"{len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''}; nothing was stored"
-        super().__init__("\n  ".join([count, *shown]), place="file")
         self.mistakes = tuple(mistakes)
+        super().__init__(self._list_mistakes(str), place="file")
+
+    def describe(self, render: Callable[[str], str] = str) -> str:
+        return f"{self.place}: {self._list_mistakes(render)}"
+
+    def _list_mistakes(self, render: Callable[[str], str]) -> str:
+        count = len(self.mistakes)
+        lines = [f"{count} mistake{'s' if count > 1 else ''}; nothing was stored"]
+        lines += [f"{each.place or 'document'}: {render(each.message)}" for each in self.mistakes[:MAX_REPORTED]]
+        if count > MAX_REPORTED:
+            lines.append(f"and {count - MAX_REPORTED} more")
+        return "\n  ".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +66,7 @@ def import_endpoints(
     try:
         admit_csv.read_endpoints(text.removeprefix("\ufeff"), document)
     except Unreadable as exc:
-        raise InvalidFile([DocumentMistake(exc.place, f"{exc.detail} {exc.remedy}".rstrip())]) from exc
+        raise InvalidFile([DocumentMistake(exc.place, add_advice(exc.detail, exc.remedy))]) from exc
     options = bulk.EndpointBulkOptions(make_groups, allow_random, "update" if update else "refuse")
     plan = bulk.plan_endpoints(session, tenant_id=tenant_id, lines=document.endpoints, options=options)
     if mistakes := sorted(document.mistakes + plan.mistakes):

@@ -73,9 +73,9 @@ def compare_reply(
     if reason is not None:
         why = " ".join(part for part in (f"{reason.title}.", "" if ok else reason.advice, why) if part)
     elif got == SILENCE and expected != SILENCE:
-        why = "No response. Check that the cell and its radiusd are running: ./admit status."
+        why = "No response. Check that the cell and its radiusd are running."
     elif is_logged:
-        why = "The cell responded, but its log has no entry. Check that its journal is shipped: ./admit status."
+        why = "The cell responded, but its log has no entry. Check that its journal is shipped."
     return BoardRow(
         name=name,
         sent=sent,

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from nac.certificates import service as certificates
 from nac.certificates.signing import SigningContext
+from nac.kit.advice import Advice
 from nac.kit.clock import epoch_seconds, utc_now
 from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.errors import AdmitError, DatabaseUnavailable, NotLiveYet
@@ -171,7 +172,7 @@ class _SelfTestRun:
         except NotLiveYet as exc:
             raise NotLiveYet(
                 "The tenant's cell did not receive the test certificates in time.",
-                remedy="Check that its agent is running: ./admit status.",
+                remedy=Advice("Check that its agent is running.", "getPlatformStatus"),
             ) from exc
 
     def _target(self, session: Session, tenant: Tenant, own: identities.IssuedIdentity) -> RadiusTarget:

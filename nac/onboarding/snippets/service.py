@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
+from nac.kit.advice import Advice
 from nac.kit.errors import NotFound
 from nac.kit.ids import TenantId
 from nac.kit.sealing import Unseal
@@ -29,7 +30,7 @@ def list_templates() -> Sequence[SnippetTemplate]:
 def require_template(name: str) -> SnippetTemplate:
     found = load_templates().get(name)
     if found is None:
-        raise SnippetNotFound(place="snippet", remedy="List snippets: ./admit snippet list")
+        raise SnippetNotFound(place="snippet", remedy=Advice("List snippets", "listSnippets"))
     return found
 
 

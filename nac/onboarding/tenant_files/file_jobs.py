@@ -19,7 +19,7 @@ from nac.onboarding.tenant_files.reader import TenantFileRefused
 from nac.onboarding.tenant_files.writer import write_tenant
 
 EXPORT_JOB, IMPORT_JOB = "tenants.export", "tenants.import"
-# Maximum input of a job. For larger files, use ./admit tenant-file import.
+# Maximum input of a job. The command line imports larger files without a job.
 MAX_JOB_FILE_BYTES = 16 << 20
 
 

@@ -8,6 +8,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB, MACADDR
 from sqlalchemy.orm import Session
 from sqlalchemy.types import BigInteger, Text
 
+from nac.kit.advice import Advice
 from nac.kit.clock import utc_now
 from nac.kit.errors import Conflict
 from nac.kit.ids import TenantId
@@ -153,7 +154,8 @@ def queue_session_requests(
     )
     if (waiting or 0) + len(rows) > MAX_WAITING:
         raise Conflict(
-            f"Too many requests to NASes are waiting: {waiting}.", remedy="Try again later. See ./admit coa list."
+            f"Too many requests to NASes are waiting: {waiting}.",
+            remedy=Advice("Try again later. List them.", "listCoaRequests"),
         )
     parameters = {"tenant": tenant_id, "rows": list(rows), "kind": kind, "reason": reason, "asked_by": asked_by}
     parameters |= {"attributes": [dict(each) for each in attributes], "redecision": redecision, "after": after}

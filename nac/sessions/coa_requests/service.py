@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
 from nac.engine.dictionary import from_json
+from nac.kit.advice import Advice
 from nac.kit.clock import utc_now
 from nac.kit.db.bounded_search import BoundedPage
 from nac.kit.db.sort_orders import PageSpan
@@ -92,7 +93,7 @@ def _find_session_rows(
     )
     rows = [shown.row.id for shown in found]
     if not rows:
-        raise NoLiveSession("No live session matches.", place="session", remedy="List sessions: ./admit session list")
+        raise NoLiveSession("No live session matches.", place="session", remedy=Advice("List sessions", "listSessions"))
     if len(rows) > MAX_SESSIONS:
         raise Conflict(f"More than {MAX_SESSIONS} sessions match.", place="session", remedy="Narrow the filter.")
     return rows
@@ -226,5 +227,5 @@ def withdraw_request(session: Session, *, actor: str, tenant_id: TenantId, reque
 
 def _not_found_error(request_id: int) -> CoaRequestNotFound:
     return CoaRequestNotFound(
-        f"Unknown request {request_id}.", place="request", remedy="List requests: ./admit coa list"
+        f"Unknown request {request_id}.", place="request", remedy=Advice("List requests", "listCoaRequests")
     )

@@ -11,6 +11,7 @@ from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from nac.engine.reasons import Reason, get_reason
+from nac.kit.advice import Advice
 from nac.kit.errors import NotFound
 from nac.kit.ids import TenantId
 from nac.kit.validation import require_mac
@@ -186,7 +187,7 @@ def require_decision(session: Session, *, tenant_id: TenantId, reference: str) -
         raise DecisionNotFound(
             f"Unknown decision {reference!r}.",
             place="decision",
-            remedy="List decisions with ids: ./admit decisions --json",
+            remedy=Advice("List decisions with ids", "listDecisions"),
         )
     return decisions[keys[0]]
 

@@ -8,6 +8,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
+from nac.kit.advice import Advice
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.errors import InvalidInput, NotFound
 from nac.kit.ids import CellId
@@ -70,7 +71,7 @@ def require_state(session: Session, *, name: str, lock: bool = False) -> CellSta
         _lock_cell(session, name)
     found = list_states(session, name=name)
     if not found:
-        raise CellNotFound(f"Cell {name!r} does not exist.", place="cell", remedy="List cells: ./admit cell list")
+        raise CellNotFound(f"Cell {name!r} does not exist.", place="cell", remedy=Advice("List cells", "listCells"))
     return found[0]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
+from nac.kit.advice import Advice
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AlreadyExists, Forbidden, InvalidInput, NotFound
 from nac.kit.ids import MspId
@@ -38,7 +39,7 @@ def create_msp(session: Session, *, actor: str, slug: str, name: str = "") -> Ms
 def require_by_slug(session: Session, *, slug: str) -> Msp:
     msp = repository.get_by_slug(session, slug)
     if msp is None:
-        raise MspNotFound(f"Unknown MSP {slug!r}.", place="msp", remedy="List MSPs with: ./admit msp list")
+        raise MspNotFound(f"Unknown MSP {slug!r}.", place="msp", remedy=Advice("List MSPs", "listMsps"))
     return msp
 
 

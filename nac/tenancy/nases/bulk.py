@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
+from nac.kit.advice import Advice
 from nac.kit.bulk_rows import (
     EXISTING_REMEDY,
     WRONG_TYPE,
@@ -126,7 +127,7 @@ def _read_values(line: InputLine, reader: RowReader, there: _ExistingNases) -> d
     if (slug := given.pop("site", None)) is not None:
         given["site_id"] = there.sites.get(slug)
         if given["site_id"] is None:
-            reader.wrong(line, "site", f"Site {slug[:63]!r} does not exist.", "Create it first: ./admit site add.")
+            reader.wrong(line, "site", f"Site {slug[:63]!r} does not exist.", Advice("Create it first.", "createSite"))
     return given if len(reader.mistakes) == before else None
 
 

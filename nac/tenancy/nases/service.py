@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from nac.core.audit import service as audit
 from nac.core.locking import lock_with_namesakes
 from nac.engine.vendors import vendor_name
+from nac.kit.advice import Advice
 from nac.kit.db import lock_row
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AlreadyExists, Conflict, InvalidInput, MistakeCollector, NotFound
@@ -253,7 +254,7 @@ def require_nas(session: Session, *, tenant_id: TenantId, reference: str | UUID)
     if len(named) > 1:
         raise Conflict(f"{len(named)} NASes are named {reference!r}.", remedy="Use its identifier or address.")
     if not named:
-        raise NasNotFound(f"NAS {reference!r} does not exist.", place="nas", remedy="List NASes: ./admit nas list")
+        raise NasNotFound(f"NAS {reference!r} does not exist.", place="nas", remedy=Advice("List NASes", "listNases"))
     return named[0]
 
 

@@ -11,6 +11,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
+from nac.kit.advice import Advice, NextStep
 from nac.kit.ids import TenantId
 from nac.models import Nas, NasSignature
 
@@ -70,18 +71,22 @@ def list_signing_notes(nas: Nas, signing: SigningHistory | None, *, now: datetim
     if not nas.require_message_authenticator:
         if not signing.is_safe:
             return []
+        since = _format_minute(signing.signs_since)
         return [
-            f"it has sent Message-Authenticator with every request since {_format_minute(signing.signs_since)}:"
-            " turn off its exemption (require_message_authenticator: true, or ./admit nas set"
-            " --with-message-authenticator)"
+            Advice(
+                f"it has sent Message-Authenticator with every request since {since}: turn off its exemption",
+                NextStep("updateNas", {"require_message_authenticator": "true"}),
+            )
         ]
     unsigned = signing.last_unsigned_at
     if unsigned is None or now - unsigned > RECENT_WINDOW:
         return []
     return [
-        f"it sent a request without Message-Authenticator at {_format_minute(unsigned)}; Admit ignores such"
-        " requests (to exempt it again: require_message_authenticator: false, or ./admit nas set"
-        " --without-message-authenticator)"
+        Advice(
+            f"it sent a request without Message-Authenticator at {_format_minute(unsigned)}; Admit ignores such"
+            " requests; to exempt it again",
+            NextStep("updateNas", {"require_message_authenticator": "false"}),
+        )
     ]
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from nac.kit.advice import Advice, NextStep
 from nac.tenancy.secret_rotations.repository import RotationNas
 from nac.tenancy.secret_rotations.service import RotationStatus
 
@@ -40,7 +41,7 @@ def list_steps(status: RotationStatus, state: str) -> list[str]:
     if state in ("finished", "cancelled"):
         return ["Nothing to do: only one secret is in force."]
     whose = f"NAS {status.nas.name}" if status.nas else "the tenant"
-    of = " --nas NAME" if status.nas else ""
+    of = {"nas": status.nas.name} if status.nas else {}
     at_end = (
         "At the end of the window, the old secret stops working automatically, even if NASes still use it."
         if status.rotation.at_end == "finish"
@@ -52,14 +53,17 @@ def list_steps(status: RotationStatus, state: str) -> list[str]:
     )
     return [
         *waits,
-        f"Get the next secret of {whose}: ./admit secret-rotation reveal{of}.",
+        Advice(f"Get the next secret of {whose}.", NextStep("revealRadiusSecret", {**of, "next": "true"})),
         "NASes of the way `alone`: change each at any time; no packet is dropped. Change the secrets for"
         " authentication, accounting and dynamic authorization (CoA) together.",
         "NASes of the way `together`: change all with the same address at once. Admit learns from"
         " requests which these are.",
         "NASes of the way `watched`: change them one by one, and check their next decision in the log.",
         "NASes with RadSec need no change: TLS identifies them, and their secret is 'radsec' (RFC 6614).",
-        f"Repeat until no NAS is `old` or `back`: ./admit secret-rotation nases{of}. A NAS that is"
-        " `unseen` has sent nothing with either secret: check it.",
-        f"Finish: ./admit secret-rotation finish{of}. {at_end}",
+        Advice(
+            "A NAS that is `unseen` has sent nothing with either secret: check it. Repeat until no NAS is `old` or"
+            " `back`. List them.",
+            NextStep("listSecretRotationNases", of),
+        ),
+        Advice(f"{at_end} Finish.", NextStep("finishSecretRotation", of)),
     ]

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from nac.core.audit import service as audit
 from nac.core.locking import lock_with_namesakes
 from nac.engine.time_windows import parse_time_zone
+from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AlreadyExists, InUse, InvalidInput, NotFound
@@ -21,6 +22,7 @@ from nac.tenancy.sites.repository import ORDERS as ORDERS
 
 # Sessions of a removed NAS never get a Stop. NASes usually report live sessions at least hourly.
 _SILENCE_LIMIT = timedelta(days=1)
+_DEFAULT_STEP = NextStep("updateSite", {"default": "true"})
 
 
 class SiteNotFound(NotFound):
@@ -80,19 +82,22 @@ def delete_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str)
         raise InUse(
             f"Site {slug!r} is the default site of unregistered NASes.",
             place="site",
-            remedy="Make another site the default first: ./admit site make-default",
+            remedy=Advice("Make another site the default first", _DEFAULT_STEP),
         )
     if count := repository.count_nases(session, tenant_id, site.id):
         raise InUse(
             f"Site {slug!r} has {count} NAS{'es' if count > 1 else ''}.",
             place="site",
-            remedy="Delete them first, or move them to another site: ./admit nas list, ./admit nas remove",
+            remedy=Advice(
+                "Delete them first, or move them to another site",
+                *("listNases", "deleteNas", NextStep("updateNas", {"site": ""})),
+            ),
         )
     if count := repository.count_pools(session, tenant_id, site.id):
         raise InUse(
             f"Site {slug!r} has {count} address pool{'s' if count > 1 else ''}.",
             place="site",
-            remedy="Delete them first: ./admit pool list, ./admit pool remove",
+            remedy=Advice("Delete them first", "listPools", "deletePool"),
         )
     if count := repository.count_live_sessions(session, tenant_id, site.id, heard_since=utc_now() - _SILENCE_LIMIT):
         raise InUse(
@@ -123,7 +128,7 @@ def list_page(
 def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str) -> Site:
     site = repository.get_by_slug(session, tenant_id, slug)
     if site is None:
-        raise SiteNotFound(f"Site {slug!r} does not exist.", place="site", remedy="List sites: ./admit site list")
+        raise SiteNotFound(f"Site {slug!r} does not exist.", place="site", remedy=Advice("List sites", "listSites"))
     return site
 
 
@@ -136,9 +141,7 @@ def get_default(session: Session, *, tenant_id: TenantId) -> Site | None:
 def require_default(session: Session, *, tenant_id: TenantId) -> Site:
     site = get_default(session, tenant_id=tenant_id)
     if site is None:
-        raise SiteNotFound(
-            "The tenant has no default site.", place="site", remedy="Choose one: ./admit site make-default"
-        )
+        raise SiteNotFound("The tenant has no default site.", place="site", remedy=Advice("Choose one", _DEFAULT_STEP))
     return site
 
 

@@ -14,6 +14,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from nac.core.audit.service import tenant_recorder
+from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
 from nac.kit.db import enter_tenant
 from nac.kit.errors import Conflict, NotFound
@@ -86,7 +87,7 @@ def prepare_move(session: Session, *, actor: str, tenant_id: TenantId, cell: str
         )
     target = session.scalar(select(Cell).where(Cell.name == cell))
     if target is None:
-        raise NotFound(f"Cell {cell!r} does not exist.", place="cell", remedy="List cells: ./admit cell list")
+        raise NotFound(f"Cell {cell!r} does not exist.", place="cell", remedy=Advice("List cells", "listCells"))
     old = cells.require_slot(session, tenant_id=tenant_id)
     if old.cell_id == target.id:
         raise Conflict("The tenant is already in this cell.", place="cell", remedy="Choose another cell.")
@@ -226,8 +227,10 @@ def _require_reporting(session: Session, old: Slot, new: Slot, *, although_silen
         raise CellSilent(
             f"Cell {silent[old.cell_id]!r} does not report: its radiusd would continue to answer, beside the new one.",
             place="although_silent",
-            remedy="Start its agent. If it is lost for good, stop its radiusd and set although_silent"
-            " (--although-silent).",
+            remedy=Advice(
+                "Start its agent. If it is lost for good, stop its radiusd and continue although it is silent.",
+                NextStep(parameters={"although_silent": "true"}),
+            ),
         )
 
 

@@ -11,6 +11,7 @@ from nac.core.access.grants import TenantReach
 from nac.core.access.permissions import PermissionLevel
 from nac.core.access.tenant_lookup import find_msp
 from nac.core.audit.service import tenant_recorder
+from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
 from nac.kit.db import enter_tenant
 from nac.kit.db.sort_orders import PageSpan
@@ -87,14 +88,20 @@ def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> Alr
         return AlreadyExists(
             f"{summary}its certificates do not exist yet.",
             place="slug",
-            remedy="If your request created it and failed, Admit completes it within two minutes: see ./admit"
-            " tenant show. Otherwise choose another slug.",
+            remedy=Advice(
+                "If your request created it and failed, Admit completes it within two minutes. Otherwise choose"
+                " another slug. See its state.",
+                NextStep("getTenant", {"tenant": there.slug}),
+            ),
         )
     return AlreadyExists(
         f"{summary}it is {there.status}.",
         place="slug",
-        remedy="If your request created it and its response was lost, use it: see ./admit tenant show. Otherwise"
-        " choose another slug.",
+        remedy=Advice(
+            "If your request created it and its response was lost, use it. Otherwise choose another slug. See its"
+            " state.",
+            NextStep("getTenant", {"tenant": there.slug}),
+        ),
     )
 
 
@@ -424,7 +431,7 @@ def require_by_slug(session: Session, *, slug: str) -> Tenant:
     tenant = repository.get_by_slug(session, slug)
     if tenant is None:
         raise TenantNotFound(
-            f"Tenant {slug!r} does not exist.", place="tenant", remedy="List tenants: ./admit tenant list"
+            f"Tenant {slug!r} does not exist.", place="tenant", remedy=Advice("List tenants", "listTenants")
         )
     return tenant
 

@@ -21,6 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from nac.engine.dictionary import Dictionary
 from nac.engine.vendors import find_vendor
+from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import epoch_seconds
 from nac.kit.db import connect
 from nac.kit.errors import AdmitError, Unavailable
@@ -186,9 +187,12 @@ class CoaSender:
         if count := self._queue.unanswered():
             self._alarms.tell(
                 _UNANSWERED,
-                f"{count} NAS{'es do' if count > 1 else ' does'} not answer requests about blocked devices or revoked "
-                "certificates. These devices may still be on the network. Admit retries for a day. See ./admit coa "
-                "list --state queued",
+                Advice(
+                    f"{count} NAS{'es do' if count > 1 else ' does'} not answer requests about blocked devices or"
+                    " revoked certificates. These devices may still be on the network. Admit retries for a day. List"
+                    " the requests",
+                    NextStep("listCoaRequests", {"state": "queued"}),
+                ),
             )
         else:
             self._alarms.clear(_UNANSWERED)

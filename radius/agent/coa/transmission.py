@@ -117,15 +117,15 @@ class CoaTransmission:
             return self._ending("unreachable", f"No route to {where}: {self.trouble}.")
         if self.ignored["unsigned"]:
             why = (
-                "It responded without a Message-Authenticator, which this NAS must send. Register it without "
-                "--signs-coa-answers, or update its software."
+                "It responded without a Message-Authenticator, which this NAS must send. Turn off "
+                "signs_coa_answers of the NAS, or update its software."
             )
         elif self.ignored["forged"]:
             why = "Responses were not signed with the secret of this NAS. Compare the secret there."
         else:
             why = (
                 "Turn on dynamic authorization (RFC 5176) there, for this server and with the secret of this NAS. "
-                "Check that no firewall blocks it. Register a NAS behind NAT with --behind-nat: it is unreachable."
+                "Check that no firewall blocks it. Register a NAS behind NAT with behind_nat: it is unreachable."
             )
         return self._ending("unanswered", f"No answer from {where} to {self.sent} packets. {why}")
 
@@ -162,14 +162,14 @@ def find_peer(taken: ClaimedRequest, families: frozenset[socket.AddressFamily], 
     if row.behind_nat:
         raise CannotSend(
             "The NAS is behind NAT and not reachable over UDP. Its sessions end automatically if the tenant has a "
-            "Session-Timeout for such NASes (./admit tenant set --nat-session-seconds)."
+            "Session-Timeout for such NASes (nat_session_seconds)."
         )
     if not row.address:
-        raise CannotSend("The address of the NAS is unknown. Register it: ./admit nas add --address.")
+        raise CannotSend("The address of the NAS is unknown. Register it with its address.")
     address = ipaddress.ip_address(row.address)
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     if address.is_multicast or address.is_unspecified or str(address) == "255.255.255.255":
-        raise CannotSend(f"{address} cannot be the address of a NAS. Register its own: ./admit nas add --address.")
+        raise CannotSend(f"{address} cannot be the address of a NAS. Register the NAS with its own.")
     if family not in families:
         raise CannotSend(f"This cell has no IPv{address.version} address to send to {address} from.")
     if why := reach.why_not(str(address)):

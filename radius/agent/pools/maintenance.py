@@ -10,6 +10,7 @@ import psycopg
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import epoch_microseconds
 from nac.kit.db import CellScope, session_scope
 from nac.kit.errors import AdmitError
@@ -249,8 +250,10 @@ class PoolMaintenance:
             if left < LOW_SHARE * min(pool.stock, pool.numbers):
                 code = f"pool-low-{pool_id}"
                 what = f"Pool {pool.name} of tenant {pool.tenant} has {left} addresses left in this cell."
-                remedy = "Make it larger (./admit pool set), or shorten its quarantine."
-                detail = f"{what} Without addresses, devices get none. {remedy}"
+                detail = Advice(
+                    f"{what} Without addresses, devices get none. Shorten its quarantine, or make it larger.",
+                    NextStep("updatePool", {"tenant": pool.tenant, "pool": pool.name, "ranges": ""}),
+                )
                 if self._alarms.tell_of_row(code, detail, tenant=pool.tenant_number):
                     alarmed.add(code)
         for code in self._alarmed - alarmed:

@@ -3,11 +3,12 @@
 import logging
 import time
 from collections.abc import Callable, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from sqlalchemy import Engine, and_, or_, select
 
+from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
 from nac.kit.db import CellScope, session_scope
 from nac.kit.ids import CellId
@@ -39,32 +40,38 @@ class DropCause:
     code: str
     # With `named` for addresses and `slug` for the tenant.
     detail: str
+    # Without the parameter `tenant`.
+    steps: tuple[NextStep, ...]
 
 
 WRONG_SECRET = DropCause(
     "wrong_secret",
     "wrong-secret:",
     "Packets from {named} to tenant {slug} use another RADIUS secret and are not answered. Enter the tenant's secret "
-    "there. To read it: POST /v1/tenants/{slug}/radius-secret/reveal, or during a rotation "
-    "./admit secret-rotation reveal -t {slug}",
+    "there, or during a rotation the next one",
+    (NextStep("revealRadiusSecret"), NextStep("revealRadiusSecret", {"next": "true"})),
 )
 UNSIGNED_REQUESTS = DropCause(
     "unsigned",
     "unsigned-requests:",
     "Access-Requests from {named} to tenant {slug} carry no Message-Authenticator and are not answered. Turn it on "
-    "there or update the device (settings by vendor: ./admit snippet show SNIPPET -t {slug}). If the device cannot "
-    "send it, exempt its address: ./admit nas add NAME -t {slug} --address ADDRESS "
-    "--without-message-authenticator (a registered one: ./admit nas set), or require_message_authenticator: false in "
-    "/v1/tenants/{slug}/nases. An exempt device is open to forgery (BlastRADIUS). No exemption covers requests with "
-    "Proxy-State: the proxy must send Message-Authenticator.",
+    "there or update the device; snippets have the settings by vendor. If the device cannot send it, exempt its "
+    "address, or the registered NAS. An exempt device is open to forgery (BlastRADIUS). No exemption covers requests "
+    "with Proxy-State: the proxy must send Message-Authenticator. Show a snippet, or exempt the device",
+    (
+        NextStep("getSnippet"),
+        NextStep("createNas", {"address": "", "require_message_authenticator": "false"}),
+        NextStep("updateNas", {"require_message_authenticator": "false"}),
+    ),
 )
 UNFINISHED_LOGINS = DropCause(
     "conversations_full",
     "unfinished-logins:",
     "Devices behind {named} begin EAP logins at tenant {slug} and do not finish them. Admit ends the oldest ones "
     "(reason too-many-conversations), so that others can log in. Look there for a device that retries endlessly. "
-    "./admit decisions -t {slug} --reason conversation-abandoned lists devices that left after the server "
-    "certificate. Devices that left earlier appear only in the log of the switch or access point.",
+    "Devices that left before the server certificate appear only in the log of the switch or access point. List "
+    "those that left after it",
+    (NextStep("listDecisions", {"reason": "conversation-abandoned"}),),
 )
 
 
@@ -156,4 +163,5 @@ class DroppedSources:
                 log.warning("%s", self._detail(address, slug))
 
     def _detail(self, named: str, slug: str) -> str:
-        return self._cause.detail.format(named=named, slug=slug)
+        steps = (replace(step, parameters={"tenant": slug, **step.parameters}) for step in self._cause.steps)
+        return Advice(self._cause.detail.format(named=named, slug=slug), *steps)

@@ -356,7 +356,8 @@ def require_free_ports(facts: GenerationFacts) -> None:
             bind_socket(address, port, socket.SOCK_DGRAM).close()
         except OSError as exc:
             raise PortTaken(
-                f"UDP port {port} of {address} is in use ({exc.strerror}). Free it, or choose others with --first-port"
+                f"UDP port {port} of {address} is in use ({exc.strerror}). Free it, or choose others"
+                " (ADMIT_CELL_FIRST_PORT)"
             ) from exc
 
 

@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from nac.kit.advice import Advice, NextStep
 from radius.agent.alarms import Alarms
 
 # Files of Debian's package; radiusd loads the copies instead.
@@ -64,9 +65,12 @@ def alarm_uncorrected_libraries(alarms: Alarms, source: Path = DISTRIBUTION_FOLD
     for name in list_uncorrected_libraries(source):
         alarms.tell(
             f"uncorrected-library:{name}",
-            f"{name} of this FreeRADIUS may have a memory fault by which a device can crash radiusd. Admit has no "
-            f"correction for this build. Install {packages} (docs/adr/0018-corrected-copies-of-modules.md), or turn "
-            "EAP-TTLS off (./admit tenant set SLUG --methods).",
+            Advice(
+                f"{name} of this FreeRADIUS may have a memory fault by which a device can crash radiusd. Admit has no "
+                f"correction for this build. Install {packages} (docs/adr/0018-corrected-copies-of-modules.md), or "
+                "turn EAP-TTLS off.",
+                NextStep("updateTenant", {"methods": ""}),
+            ),
         )
 
 

@@ -51,7 +51,7 @@ def start(config_directory: Path, log: Path) -> RunningRadiusd:
 
 
 def radiusd_environment(config_directory: Path) -> dict[str, str]:
-    """Environment of radiusd: the necessary variables, and the marks by which `./admit down` finds our processes."""
+    """Environment of radiusd: the necessary variables, and the marks by which a stop of Admit finds our processes."""
     kept = minimal_environment()
     kept["ADMIT_MODULE_SETTINGS"] = str(config_directory / "module.json")
     # Source trees may belong to another user, so radiusd writes no byte code.

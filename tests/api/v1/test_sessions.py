@@ -121,7 +121,7 @@ def test_nas_is_contacted_only_for_live_sessions(api: httpx.Client, put) -> None
     assert api.post(f"{SESSIONS}/{over}/bounce").json()["code"] == "no-live-session"
     assert api.post(f"{SESSIONS}/{over + 1}/bounce").json()["code"] == "session-not-found"
     missing = api.get(f"{SESSIONS}/{over + 1}").json()
-    assert (missing["place"], missing["remedy"]) == ("session", "List sessions: listSessions")
+    assert (missing["place"], missing["remedy"]) == ("session", "List sessions: listSessions (ended=true)")
 
 
 def test_invalid_parameters_are_rejected_with_their_path(api: httpx.Client) -> None:

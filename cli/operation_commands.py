@@ -1,0 +1,159 @@
+"""Commands for operations of the API, to render advice of the domain on the command line."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from nac.kit.advice import Advice, NextStep
+
+_WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
+# Usage by operation id. A key with a parameter is for a step that sets this parameter; without an operation id, it is
+# the option of the failed command. Words in capitals are values, such as of the parameter with this name.
+COMMANDS: Mapping[str, str] = {
+    "classifyEndpoints": "endpoint classify MAC",
+    "classifyEndpoints.action=approve": "endpoint classify MAC --approve",
+    "createEndpoint": "endpoint add MAC",
+    "createEndpointGroup": "endpoint-group add GROUP",
+    "createIdentitySource": "identity-source add NAME",
+    "createNas": "nas add NAME",
+    "createNas.require_message_authenticator=false": "nas add NAME --without-message-authenticator",
+    "createPolicy": "policy save FILE --slug POLICY",
+    "createPool": "pool add NAME",
+    "createSite": "site add SITE",
+    "createUserGroup": "user-group add GROUP",
+    "deleteExport": "export remove EXPORT",
+    "deleteNas": "nas remove NAS",
+    "deletePool": "pool remove POOL",
+    "deleteRetentionHold": "retention hold clear HOLD",
+    "disconnectSession": "session disconnect --session SESSION",
+    "finishSecretRotation": "secret-rotation finish",
+    "getAuthority": "ca show AUTHORITY",
+    "getEndpoint": "endpoint show MAC",
+    "getPlatformStatus": "status",
+    "getPolicyVersion": "policy show --slug POLICY",
+    "getPool": "pool show POOL",
+    "getRedecision": "redecide show REDECISION",
+    "getSnippet": "snippet show SNIPPET",
+    "getTenant": "tenant show TENANT",
+    "getUser": "user show USER",
+    "importAuthorities": "ca import FILE",
+    "importRootKey": "ca import-root-key FILE",
+    "issueServerCertificate": "cert issue --profile server",
+    "listAuthorities": "ca list",
+    "listCells": "cell list",
+    "listCertificates": "cert list",
+    "listCoaRequests": "coa list",
+    "listDecisions": "decisions",
+    "listDiscoveredEndpoints": "endpoint inbox",
+    "listEndpointGroups": "endpoint-group list",
+    "listEndpoints": "endpoint list",
+    "listEnrolmentSecrets": "enrol list",
+    "listExports": "export list",
+    "listFeeds": "feed list",
+    "listIdentitySources": "identity-source list",
+    "listMsps": "msp list",
+    "listNases": "nas list",
+    "listPolicies": "policy list",
+    "listPolicyVersions": "policy list --slug POLICY",
+    "listPoolLeases": "pool leases",
+    "listPools": "pool list",
+    "listRedecisions": "redecide list",
+    "listRetentionHolds": "retention hold list",
+    "listSecretRotationNases": "secret-rotation nases",
+    "listSessions": "session list",
+    "listSessions.ended": "session list --all",
+    "listSites": "site list",
+    "listSnippets": "snippet list",
+    "listTenants": "tenant list",
+    "listUserGroups": "user-group list",
+    "listUsers": "user list",
+    "listVendors": "nas vendors",
+    "publishPolicy": "policy publish --slug POLICY",
+    "releasePoolAddress": "pool release ADDRESS",
+    "revealRadiusSecret": "snippet show SNIPPET --reveal-secret",
+    "revealRadiusSecret.next": "secret-rotation reveal",
+    "revokeCertificatesOfHolder.endpoint": "cert revoke --all-of-endpoint ENDPOINT",
+    "revokeCertificatesOfHolder.user": "cert revoke --all-of-user USER",
+    "rollOverAuthorities": "ca rollover",
+    "testIdentitySource": "identity-source test NAME",
+    "trustClock": "retention trust-clock",
+    "unblockEndpoint": "endpoint unblock MAC",
+    "updateEndpoint": "endpoint set MAC",
+    "updateEndpoint.valid_until": "endpoint set MAC --until DATE",
+    "updateEndpointPassphrase": "endpoint set MAC --psk",
+    "updateFeed.networks": "feed set FEED --network CIDR",
+    "updateNas": "nas set NAS",
+    "updateNas.require_message_authenticator=false": "nas set NAS --without-message-authenticator",
+    "updateNas.require_message_authenticator=true": "nas set NAS --with-message-authenticator",
+    "updatePolicyDraft": "policy save FILE --slug POLICY",
+    "updatePool": "pool set POOL",
+    "updatePool.ranges": "pool set POOL --range RANGE",
+    "updatePool.reserved": "pool set POOL --unreserve MAC",
+    "updateRetention": "retention set",
+    "updateRetentionLimits": "retention limits set",
+    "updateScepWebhook": "scep webhook --url URL",
+    "updateScepWebhook.networks": "scep webhook --url URL --network CIDR",
+    "updateSite.default": "site make-default SITE",
+    "updateSite.fallback": "site set SITE --fallback FILE",
+    "updateSite.policy": "policy assign --slug POLICY --site SITE",
+    "updateTenant": "tenant set TENANT",
+    "updateUser": "user set USER",
+    "updateUser.disabled=false": "user set USER --enable",
+    "updateUser.valid_until": "user set USER --valid-until DATE",
+    "updateUserPassword": "user password USER",
+    ".exclusions": "--exclude RANGE",
+    ".existing=update": "--existing update or --update",
+    ".present_from": "--present-from DATE",
+    ".secret": "--secret-file FILE",
+}
+# By code of an alarm of the platform, because the database keeps only its text.
+_PLATFORM_ALARM_STEPS: Mapping[str, NextStep] = {
+    "database-nearly-full": NextStep("updateRetentionLimits"),
+    "retention-clock-jumped": NextStep("trustClock"),
+}
+
+
+def render_advice(text: str) -> str:
+    """Text for people at the command line: next steps as commands."""
+    return text.render(render_step) if isinstance(text, Advice) else text
+
+
+def render_alarm(alarm: Mapping[str, Any]) -> dict[str, Any]:
+    """Alarm of a status file or of the worker, with its next steps as commands in the text."""
+    row = {name: value for name, value in alarm.items() if name != "next_steps"}
+    steps = [NextStep(**each) for each in alarm.get("next_steps", ())]
+    if step := _PLATFORM_ALARM_STEPS.get(alarm["code"]):
+        steps.append(step)
+    return row | {"detail": render_advice(Advice(alarm["detail"], *steps))} if steps else row
+
+
+def render_step(step: NextStep) -> str:
+    """Command line of the step, or only its options if it repeats the failed command."""
+    usage, key_parameter = _find_usage(step)
+    left = dict(step.parameters)
+    words = [_fill(word, left) for word in usage.split()]
+    left.pop(key_parameter, None)
+    for name, value in left.items():
+        words.append(f"--{name.replace('_', '-')}")
+        # A switch has no value.
+        words += [] if value == "true" else [shlex.quote(value) if value else name.upper()]
+    return " ".join(["./admit", *words] if step.operation_id else words)
+
+
+def _find_usage(step: NextStep) -> tuple[str, str]:
+    """Usage, and the parameter by which it was chosen."""
+    for name, value in step.parameters.items():
+        for key in (f"{step.operation_id}.{name}={value}", f"{step.operation_id}.{name}"):
+            if key in COMMANDS:
+                return COMMANDS[key], name
+    if not step.operation_id:
+        return "", ""
+    # Every operation also has a command of `./admit api`.
+    return COMMANDS.get(step.operation_id) or f"api {_WORD_START.sub('-', step.operation_id).lower()}", ""
+
+
+def _fill(word: str, parameters: dict[str, str]) -> str:
+    """The word, or the value of the parameter that it names in capitals, which is removed from `parameters`."""
+    value = parameters.pop(word.lower(), "") if word.isupper() else ""
+    return shlex.quote(value) if value else word

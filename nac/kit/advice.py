@@ -1,0 +1,65 @@
+"""Advice to a person: a text, and the API operations that carry it out. Each edge renders these in its own words."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """An operation of the API, with parameters by their names there. An empty value is the reader's choice.
+
+    Without an operation, the parameters are for a repetition of the failed operation.
+    """
+
+    operation_id: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Operation id and parameters, as the API names them."""
+        named = ", ".join(f"{name}={value}" if value else name for name, value in self.parameters.items())
+        return f"{self.operation_id} ({named})" if self.operation_id and named else self.operation_id or named
+
+
+class Advice(str):
+    """A text that ends with its next steps.
+
+    As a string, it names them as the API does. Use `render` to name them in another way, such as by commands.
+    msgspec encodes only `str(advice)`.
+    """
+
+    __slots__ = ("steps", "text")
+
+    text: str
+    steps: tuple[NextStep, ...]
+
+    def __new__(cls, text: str, *steps: NextStep | str) -> "Advice":
+        """`text` is without the steps. A step without parameters can be an operation id."""
+        taken = tuple(NextStep(step) if isinstance(step, str) else step for step in steps)
+        advice = super().__new__(cls, _append_steps(text, map(str, taken)))
+        advice.text, advice.steps = text, taken
+        return advice
+
+    def __reduce__(self) -> tuple[type["Advice"], tuple[NextStep | str, ...]]:
+        """Arguments of a copy."""
+        return Advice, (self.text, *self.steps)
+
+    def render(self, name_step: Callable[[NextStep], str]) -> str:
+        return _append_steps(self.text, map(name_step, self.steps))
+
+
+def _append_steps(text: str, steps: Iterable[str]) -> str:
+    """Text with the steps before its period, if it has one."""
+    listed = ", ".join(steps)
+    return f"{text[:-1]}: {listed}." if text.endswith(".") else f"{text}: {listed}"
+
+
+def strip_steps(advice: str) -> str:
+    """Return the advice without its next steps."""
+    return advice.text if isinstance(advice, Advice) else advice
+
+
+def add_advice(sentence: str, advice: str) -> str:
+    """Return both as one text, with the next steps of the advice."""
+    if isinstance(advice, Advice):
+        return Advice(f"{sentence} {advice.text}".strip(), *advice.steps)
+    return f"{sentence} {advice}".strip()
