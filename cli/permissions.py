@@ -42,8 +42,8 @@ This page lists the roles, the permissions, and the operations of the API that n
 _EFFECTS = """
 ## Effects of operations
 Each operation declares its effects (`api/v1`). It needs at least one permission that guards the
-effect (`nac/core/access/effects.py`). A test rejects operations that need none of these permissions,
-and operations that change data outside their declared effects.
+effect (`nac/core/access/effects.py`). A test rejects operations that need none of these
+permissions, and operations that change data outside their declared effects.
 
 | effect | meaning | operations |
 |---|---|---|"""

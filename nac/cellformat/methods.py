@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from nac.engine.admission import TLS_VERSIONS as TLS_VERSIONS
 from nac.engine.attributes import ATTRIBUTE_CATALOGUE
 from nac.kit.errors import InvalidInput
 
 METHODS = ATTRIBUTE_CATALOGUE["method"].choices
-TLS_VERSIONS = ("1.2", "1.3")
 
 # Methods that are not offered by default, with a warning for the tenant.
 METHOD_RISKS = {

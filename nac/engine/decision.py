@@ -1,6 +1,6 @@
 """Input and output of a decision."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from nac.engine.conditions import JsonValue
@@ -74,3 +74,9 @@ class Decision:
     def permitted(self) -> bool:
         """Whether the device is admitted."""
         return self.verdict != "deny" or bool(self.monitored)
+
+    def refused(self, reason: str, detail: str = "", *, is_enforced: bool = False) -> "Decision":
+        """Return the decision turned to a deny. Monitor mode only logs it, unless `is_enforced`."""
+        if self.monitored and not is_enforced:
+            return replace(self, verdict="deny", reason=reason, detail=detail)
+        return Decision("deny", reason, self.rule_id, self.rule_name, trace=self.trace, detail=detail)

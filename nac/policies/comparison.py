@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from nac.cellformat.packet_values import is_packet_attribute
 from nac.engine import Policy, PolicyRequest, decide
+from nac.engine.admission import require_passphrase
 from nac.policies.differences import ComparedAnswer, DifferenceTally
 from nac.policies.site_context import SiteContext
 from nac.sessions.decisions.recorded_requests import (
@@ -125,14 +126,14 @@ class ReplayComparison:
         request = PolicyRequest(kind.attributes, at // 1_000_000)
         recorded = kind.recorded
         decider = self._deciders[recorded.site_id]
-        after = ComparedAnswer.of(decide(decider.draft, request))
+        after = _decide(decider.draft, request, recorded)
         if self._against == "recorded":
             after = after._replace(pools=())
             before = ComparedAnswer(recorded.verdict, recorded.rule_id, recorded.vlan, recorded.monitored)
         elif decider.current is None:
             before = ComparedAnswer.of(decider.place.decide_without_policy(kind.attributes.get("nas.vendor", ())))
         else:
-            before = ComparedAnswer.of(decide(decider.current, request))
+            before = _decide(decider.current, request, recorded)
         key = before, after
         tally = self._tallies.get(key)
         if tally is None:
@@ -182,6 +183,13 @@ class ReplayComparison:
                 since = None if first is None else from_microseconds(first)
                 missing.append(UnrecordedAttribute(name, rules_by_name[name], self._held[name], since))
         return tuple(missing)
+
+
+def _decide(policy: Policy, request: PolicyRequest, recorded: RecordedOutcome) -> ComparedAnswer:
+    decision = decide(policy, request)
+    if recorded.lacks_passphrase:
+        decision = require_passphrase(decision, has_passphrase=False, has_ssid=False)
+    return ComparedAnswer.of(decision)
 
 
 def _rules_by_attribute(policy: Policy) -> dict[str, tuple[str, ...]]:

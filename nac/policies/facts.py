@@ -1,16 +1,19 @@
 """Facts about stored endpoints and users for simulated requests.
 
-Mirrors `radius.module.decision`, but reads current rows instead of the replica.
+Like the facts of the cell, but from current rows instead of the replica.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from nac.cellformat.endpoint_facts import build_device_facts
+from nac.engine.admission import Standing, get_standing, refuse_user
 from nac.engine.matchers import Scalar
 from nac.engine.networks import parse_address
 from nac.engine.vendors import vendor_name
@@ -27,6 +30,12 @@ from nac.tenancy.nases import repository as nases
 FactValues = tuple[Scalar, ...]
 
 
+class UserValidity(NamedTuple):
+    disabled: bool
+    # Epoch seconds; 0 for unlimited.
+    valid_until: int
+
+
 @dataclass(slots=True)
 class StoredFacts:
     """Engine attributes by name, and problems that precede the policy."""
@@ -35,6 +44,12 @@ class StoredFacts:
     notes: list[str] = field(default_factory=list)
     # Whether the endpoint or one of its groups has a passphrase.
     passphrase: bool = False
+    # Standing of the endpoint.
+    standing: Standing = "unapproved"
+    # The tenant's own user.
+    user: UserValidity | None = None
+    # Whether `user` decides: a name was looked up, and no identity source can know it instead.
+    has_user_facts: bool = False
 
 
 def load_stored_facts(
@@ -50,7 +65,7 @@ def load_stored_facts(
         named = func.lower(RadiusSession.identity) == identity.lower()
         facts.values["session.count.user"] = (_count_live(session, tenant_id, named),)
     if user:
-        _add_user(session, tenant_id, user, facts)
+        _add_user(session, tenant_id, user, at, facts)
     return facts
 
 
@@ -91,27 +106,34 @@ def nas_values(nas: Nas) -> dict[str, FactValues]:
 
 def _add_endpoint(session: Session, tenant_id: TenantId, mac: str, at: int, facts: StoredFacts) -> None:
     endpoint = endpoints.get_by_mac(session, tenant_id, mac)
-    ends = endpoint.valid_until if endpoint else None
-    expired = ends is not None and int(ends.timestamp()) <= at
-    known = endpoint is not None and endpoint.status in ("active", "blocked") and not expired
-    facts.values["endpoint.known"] = (known,)
     if endpoint is None:
+        facts.values["endpoint.known"] = (False,)
         return
-    if endpoint.status == "blocked":
-        facts.notes.append("The stored endpoint is blocked: Admit rejects it before the policy.")
-    elif endpoint.status != "active":
-        facts.notes.append(f"The stored endpoint is {endpoint.status}, not approved: it counts as unknown.")
-    if expired:
-        facts.notes.append("The approval of the stored endpoint has expired: it counts as unknown.")
     groups = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id])
     named = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id], by_rule=False)
     static: Sequence[str] = named.get(endpoint.id, ())
     every: Sequence[str] = groups.get(endpoint.id, ())
     facts.passphrase = endpoint.psk_sealed is not None or _has_group_passphrase(session, tenant_id, every)
     record = msgspec.structs.replace(
-        build_record(endpoint), groups=tuple(static), rule_groups=tuple(name for name in every if name not in static)
+        build_record(endpoint),
+        groups=tuple(static),
+        rule_groups=tuple(name for name in every if name not in static),
+        valid_until=_epoch_seconds(endpoint.valid_until),
     )
+    facts.standing = get_standing(record, at)
+    known = facts.standing == "approved"
+    facts.values["endpoint.known"] = (known,)
     facts.values |= build_device_facts(record, at, known=known)
+    if facts.standing == "blocked":
+        facts.notes.append("The stored endpoint is blocked: Admit rejects it before the policy.")
+    elif facts.standing == "expired":
+        facts.notes.append("The approval of the stored endpoint has expired: it counts as unknown.")
+    elif not known:
+        facts.notes.append(f"The stored endpoint is {endpoint.status}, not approved: it counts as unknown.")
+
+
+def _epoch_seconds(moment: datetime | None) -> int:
+    return int(moment.timestamp()) if moment else 0
 
 
 def _has_group_passphrase(session: Session, tenant_id: TenantId, names: Sequence[str]) -> bool:
@@ -121,20 +143,23 @@ def _has_group_passphrase(session: Session, tenant_id: TenantId, names: Sequence
     return bool(session.scalar(select(shared.exists())))
 
 
-def _add_user(session: Session, tenant_id: TenantId, name: str, facts: StoredFacts) -> None:
+def _add_user(session: Session, tenant_id: TenantId, name: str, at: int, facts: StoredFacts) -> None:
     user = users.get_by_name(session, tenant_id, name.casefold())
     if user is None:
-        facts.notes.append(_unknown_user(session, tenant_id, name))
+        sources = [source.name for source in identity_sources.list_all(session, tenant_id) if source.enabled]
+        facts.has_user_facts = not sources
+        facts.notes.append(_describe_unknown_user(name, sources))
         return
-    if user.disabled:
-        facts.notes.append("The stored user is disabled: Admit rejects it before the policy.")
+    facts.has_user_facts = True
+    facts.user = UserValidity(user.disabled, _epoch_seconds(user.valid_until))
+    if refuse_user(facts.user, at):
+        facts.notes.append("The stored user is disabled or has expired: Admit rejects it before the policy.")
     facts.values["user.name"] = (user.name,)
     groups = USER_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[user.id]).get(user.id, ())
     facts.values["user.group"] = tuple(sorted(groups))
 
 
-def _unknown_user(session: Session, tenant_id: TenantId, name: str) -> str:
-    sources = [source.name for source in identity_sources.list_all(session, tenant_id) if source.enabled]
+def _describe_unknown_user(name: str, sources: Sequence[str]) -> str:
     if not sources:
         return f"Unknown user {name!r}: Admit rejects the login before the policy."
     names = ", ".join(sources)

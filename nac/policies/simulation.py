@@ -8,8 +8,11 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from nac.engine import Decision, DocumentMistake, PolicyRequest, RequestErrors, decide, parse_request
+from nac.engine import Decision, DocumentMistake, Policy, PolicyRequest, RequestErrors, decide, parse_request
+from nac.engine.admission import POLICY_MISSING, USER_METHODS, explain_denial, find_refusal, require_passphrase
+from nac.engine.attributes import RADIUS_PREFIX
 from nac.engine.mistakes import problem_members
+from nac.engine.reasons import REASONS
 from nac.kit.clock import epoch_seconds
 from nac.kit.errors import InvalidInput
 from nac.kit.ids import TenantId
@@ -20,12 +23,11 @@ from nac.policies.facts import FactValues, StoredFacts, find_nas, load_stored_fa
 from nac.policies.json_rows import pool_rows, reply_rows
 from nac.policies.packet_facts import packet_facts, use_rule_names
 from nac.policies.service import find_policy, list_policies, require_version
+from nac.policies.simulated_admission import SimulatedAdmission, SimulatedPlace
 from nac.policies.site_context import NO_SITE, build_site_context
 from nac.sessions.decisions.service import LoggedDecision
 from nac.tenancy.sites import service as sites
 
-# With these methods no user sends a password, whatever the identity.
-_DEVICE_METHODS = frozenset(("", "mab", "eap-tls"))
 # Separates the mistakes of request and policy, which may be thousands each.
 REQUEST_SIDE, POLICY_SIDE = "request", "policy"
 
@@ -62,6 +64,8 @@ class Simulation:
     # Attributes filled from the database.
     filled: tuple[str, ...]
     notes: tuple[str, ...]
+    # Whether a check before the policy rejects the request.
+    is_refused: bool = False
 
 
 def simulate(
@@ -79,8 +83,8 @@ def simulate(
 
     Uses `document`, or the published (otherwise newest) version of policy `slug`, or the policy of the site, or the
     tenant's only policy. The site's time zone and fallback apply. `fill` adds missing attributes from the packet and
-    from the stored NAS, endpoint (`mac`) and user (`user.name`); without `site`, the site of the NAS applies. Raises
-    InvalidSimulation with every mistake.
+    from the stored NAS, endpoint (`mac`) and user (`user.name`), and applies the checks of the cell before and after
+    the policy; without `site`, the site of the NAS applies. Raises InvalidSimulation with every mistake.
     """
     at = epoch_seconds() if at is None else at
     mistakes: list[tuple[str, DocumentMistake]] = []
@@ -90,7 +94,8 @@ def simulate(
     where = sites.require_by_slug(session, tenant_id=tenant_id, slug=site) if site else found.site
     place = build_site_context(where) if where else NO_SITE
     version = None
-    if document is None and (slug or where is None):
+    is_unplaced = found.is_unplaced and not (site or slug) and document is None
+    if document is None and not is_unplaced and (slug or where is None):
         policy = find_policy(session, tenant_id=tenant_id, slug=slug)
         slug, version = policy.slug, policy.published_version
         stored = require_version(session, tenant_id=tenant_id, slug=slug, number=version)
@@ -109,16 +114,21 @@ def simulate(
         facts.values["site.name"] = (place.name,)
     filled = {name: value for name, value in {**facts.values, **found.values}.items() if name not in asked.attributes}
     full = PolicyRequest({**asked.attributes, **filled}, at)
-    if document is None:
+    admission = None
+    if fill:
+        simulated = SimulatedPlace(None if is_unplaced else place, document)
+        tenant = session.get_one(Tenant, tenant_id)
+        admission = SimulatedAdmission(tenant, simulated, full.attributes, asked.attributes, facts, at)
+    refusal = find_refusal(admission) if admission else None
+    if refusal is not None and refusal is not POLICY_MISSING:
+        decision = Decision(reason=refusal.reason, detail=refusal.detail)
+        because = f"{REASONS[refusal.reason].title}: Admit rejects the request before the policy."
+    elif document is None:
         decision = place.decide_without_policy(full.attributes.get("nas.vendor", ()))
         because = "The site has no published policy, so it denies everything."
     else:
-        replies = require_dictionary(session, tenant_id=tenant_id)
-        decision = decide(place.compile(document, replies=replies), full, trace=True)
-        because = explain_decision(decision)
-    if decision.passphrase:
-        facts.notes.extend(_passphrase_notes(decision, full, facts, filled=fill))
-        decision = replace(decision, reply=(*decision.reply, *(each.hidden() for each in decision.passphrase)))
+        compiled = place.compile(document, replies=require_dictionary(session, tenant_id=tenant_id))
+        decision, because = _decide_by_policy(compiled, full, facts, admission)
     return Simulation(
         decision=decision,
         why=because,
@@ -129,7 +139,31 @@ def simulate(
         request=full.attributes,
         filled=tuple(sorted(filled)),
         notes=(*notes, *facts.notes),
+        is_refused=refusal is not None,
     )
+
+
+def _decide_by_policy(
+    policy: Policy, request: PolicyRequest, facts: StoredFacts, admission: SimulatedAdmission | None
+) -> tuple[Decision, str]:
+    """Return the decision and its explanation, with the checks after the policy unless `admission` is None."""
+    decision = decide(policy, request, trace=True)
+    because = explain_decision(decision)
+    if decision.passphrase:
+        facts.notes.extend(_passphrase_notes(decision, request, facts, filled=admission is not None))
+    if admission is not None:
+        reason = decision.reason
+        # Without a packet, the device is unknown rather than missing.
+        if admission.has_mac or any(name.startswith(RADIUS_PREFIX) for name in request.attributes):
+            standing = admission.find_standing()
+            reason = explain_denial(reason, method=admission.method, standing=standing, has_mac=admission.has_mac)
+        decision = require_passphrase(
+            replace(decision, reason=reason),
+            has_passphrase=facts.passphrase,
+            has_ssid=bool(request.attributes.get("ssid")),
+        )
+    hidden = tuple(template.hidden() for template in decision.passphrase)
+    return replace(decision, reply=decision.reply + hidden), because
 
 
 def _passphrase_notes(decision: Decision, request: PolicyRequest, facts: StoredFacts, *, filled: bool) -> Iterator[str]:
@@ -171,6 +205,8 @@ class _PacketAndNas(NamedTuple):
     values: Mapping[str, FactValues]
     # Site of the NAS; None if the request has none.
     site: Site | None
+    # Whether the NAS has no site: it is not registered, and the tenant has no default site.
+    is_unplaced: bool = False
 
 
 def _find_packet_and_nas(
@@ -184,7 +220,8 @@ def _find_packet_and_nas(
         return _PacketAndNas(derived, None)
     nas = find_nas(session, tenant_id=tenant_id, request=known, notes=notes)
     if nas is None:
-        return _PacketAndNas(derived, sites.get_default(session, tenant_id=tenant_id))
+        default = sites.get_default(session, tenant_id=tenant_id)
+        return _PacketAndNas(derived, default, is_unplaced=default is None)
     return _PacketAndNas({**derived, **nas_values(nas)}, session.get_one(Site, nas.site_id))
 
 
@@ -192,7 +229,7 @@ def _load_facts(session: Session, tenant_id: TenantId, known: Mapping[str, FactV
     mac, user, identity, method = (
         next(iter(known.get(name, ())), "") for name in ("mac", "user.name", "identity", "method")
     )
-    if not user and method not in _DEVICE_METHODS:
+    if not user and method in USER_METHODS:
         user = identity
     named = "" if method == "mab" else str(identity)
     return load_stored_facts(session, tenant_id=tenant_id, mac=str(mac), user=str(user), identity=named, at=at)

@@ -1,12 +1,13 @@
 """The site settings that affect decisions. All policies of sites are compiled here."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy.orm import Session
 
 from nac.engine import Decision, Policy, PolicyErrors, ReplyDictionary, compile_policy
+from nac.engine.admission import POLICY_MISSING
 from nac.kit.ids import TenantId
 from nac.models import Site
 from nac.policies.document_checks import InvalidPolicy
@@ -39,10 +40,9 @@ class SiteContext:
 
     def decide_without_policy(self, vendor: Sequence[object] = ()) -> Decision:
         """Return the deny for a site without a published policy, for a NAS of that vendor."""
-        denied = Decision(reason="no-policy")
         if not self.monitor:
-            return denied
-        return replace(self.compile({}).decisions.of(vendor, -1), verdict=denied.verdict, reason=denied.reason)
+            return Decision(reason=POLICY_MISSING.reason)
+        return self.compile({}).decisions.of(vendor, -1).refused(POLICY_MISSING.reason)
 
 
 # Without a site: UTC, and the policy's own fallback.

@@ -1,6 +1,6 @@
 """Whether the certificate that admitted a device would be accepted now, from current rows.
 
-Mirrors `radius.module.trust`, except for the signature, which was verified at login.
+The signature is not checked again: the cell verified it at login.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,11 +12,9 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from nac.cellformat.replica.record_builder import AuthorityRow, issuer_records
-from nac.cellformat.replica.records import IssuerRecord, TrustedAuthority
+from nac.cellformat.replica.records import ExternalStatusRecord, IssuerRecord, TrustedAuthority
+from nac.engine.admission import refuse_certificate
 from nac.models import Certificate, CertificateAuthority, ExternalStatus, StatusSource, Tenant
-
-# Prefix of the profiles for logins.
-_CLIENT_PROFILES = "eap-client-"
 
 
 class OwnCertificate(NamedTuple):
@@ -37,7 +35,7 @@ class TenantTrust:
     """A tenant's trust, and the statuses of these certificates (serial numbers in lower-case hexadecimal)."""
 
     def __init__(self, session: Session, tenant: Tenant, serials: Sequence[str]) -> None:
-        self._hard = tenant.status_failure == "hard"
+        self._is_status_required = tenant.status_failure == "hard"
         numbers = [bytes.fromhex(serial).lstrip(b"\0") for serial in serials]
         self._issuers = _load_issuers(session, tenant)
         self.own = _load_own(session, tenant, numbers) if numbers else {}
@@ -52,11 +50,9 @@ class TenantTrust:
         authority = self._authority(found, serial)
         if authority is None:
             return "certificate-unknown"
-        if authority.revoked:
-            return "ca-revoked"
-        if authority.not_after < at:
-            return "ca-expired"
-        return self._own_refusal(serial) if authority.own else self._external_refusal(authority, serial, at)
+        own = self.own.get(serial) if authority.own else None
+        external = None if authority.own else self._statuses.get((authority.authority_id, serial))
+        return refuse_certificate(authority, own, external, now_seconds=at, is_status_required=self._is_status_required)
 
     def get_own(self, serial: str) -> OwnCertificate | None:
         return self.own.get(serial.lower().lstrip("0"))
@@ -71,18 +67,6 @@ class TenantTrust:
         if len(external) > 1:
             raise AuthorityUnclear
         return external[0] if external else None
-
-    def _own_refusal(self, serial: str) -> str:
-        own = self.own[serial]
-        if own.status != "valid":
-            return f"certificate-{own.status}"
-        return "" if own.profile.startswith(_CLIENT_PROFILES) else "wrong-key-usage"
-
-    def _external_refusal(self, authority: TrustedAuthority, serial: str, at: int) -> str:
-        revoked, until = self._statuses.get((authority.authority_id, serial), (False, 0))
-        if revoked:
-            return "certificate-revoked"
-        return "certificate-status-unknown" if self._hard and authority.listed_until <= at and until <= at else ""
 
 
 def _load_issuers(session: Session, tenant: Tenant) -> Mapping[str, IssuerRecord]:
@@ -131,11 +115,12 @@ def _load_own(session: Session, tenant: Tenant, serials: Sequence[bytes]) -> Map
 
 def _load_statuses(
     session: Session, tenant: Tenant, serials: Sequence[bytes]
-) -> Mapping[tuple[str, str], tuple[bool, int]]:
+) -> Mapping[tuple[str, str], ExternalStatusRecord]:
     query = select(ExternalStatus).where(ExternalStatus.tenant_id == tenant.id, ExternalStatus.serial.in_(serials))
-    statuses: dict[tuple[str, str], tuple[bool, int]] = {}
+    statuses: dict[tuple[str, str], ExternalStatusRecord] = {}
     for row in session.scalars(query):
         authority: UUID = row.authority_id
         until = int(row.until.timestamp()) if row.until else 0
-        statuses[str(authority), row.serial.hex().lstrip("0")] = (row.listed or row.answer == "revoked", until)
+        status = ExternalStatusRecord(row.listed or row.answer == "revoked", until)
+        statuses[str(authority), row.serial.hex().lstrip("0")] = status
     return statuses

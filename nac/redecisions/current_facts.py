@@ -37,8 +37,7 @@ class CurrentFacts:
     def __init__(self, session: Session, tenant_id: TenantId, recorded: Collection[RecordedDecision]) -> None:
         tenant = session.get_one(Tenant, tenant_id, populate_existing=True)
         self.default_site_id = tenant.default_site_id
-        self.methods = frozenset(tenant.methods)
-        self.tls_versions = frozenset(tenant.tls_versions)
+        self.tenant = tenant
         requests = [each.request for each in recorded]
         macs = {str(mac) for request in requests for mac in request.get("mac", ())}
         names = {each.identity.casefold() for each in recorded if each.identity}

@@ -1,4 +1,4 @@
-"""New decisions about live sessions, with the same engine as the cell.
+"""New decisions about live sessions, with the same ladder and engine as the cell.
 
 Packet and credentials come from the recorded request. Everything else (NAS, site, policy, endpoint, user, certificate
 status, time) is current.
@@ -6,16 +6,17 @@ status, time) is current.
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 from uuid import UUID
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.cellformat.endpoint_facts import build_device_facts
 from nac.cellformat.packet_values import Values
 from nac.cellformat.session_class import parse_decided_at
-from nac.engine import Policy, PolicyRequest, decide
+from nac.engine import Decision, Policy, PolicyRequest, decide
+from nac.engine.admission import POLICY_MISSING, explain_denial, find_refusal, require_passphrase
 from nac.engine.vendors import find_vendor
 from nac.kit.ids import TenantId
 from nac.models import PolicyVersion, Site
@@ -28,6 +29,7 @@ from nac.redecisions.certificate_trust import AuthorityUnclear
 from nac.redecisions.current_facts import CurrentFacts
 from nac.redecisions.live_sessions import LiveSession, RecordedDecision, count_earlier, load_decisions
 from nac.redecisions.row_isolation import isolate_failing_rows
+from nac.redecisions.session_admission import CurrentPlace, SessionAdmission
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +43,6 @@ _log = logging.getLogger(__name__)
 UndecidableReason = Literal["no-class", "no-decision", "older-format", "not-recorded", "unreadable-policy", "fault"]
 JudgedAction = Literal["", "disconnect", "reauthenticate"]
 
-_DEVICE_METHODS = frozenset(("mab", "eap-tls"))
 _ENDPOINT_PREFIXES = ("endpoint.", "mdm.", "posture.")
 _LOCATION_FACTS = frozenset(("site.name", "nas.name", "nas.vendor"))
 _COUNT_FACTS = frozenset(("session.count.endpoint", "session.count.user"))
@@ -78,14 +79,6 @@ class Judgement(NamedTuple):
 _NO_ANSWER = ComparedAnswer("", "", "")
 
 
-class _JudgedOutcome(NamedTuple):
-    answer: ComparedAnswer
-    reason: str
-    reply: tuple[tuple[str, str, str], ...] = ()
-    # Attributes with values from pools.
-    pooled: frozenset[str] = frozenset()
-
-
 class _UndecidableSession(Exception):
     def __init__(self, why: UndecidableReason) -> None:
         super().__init__(why)
@@ -99,10 +92,6 @@ def _build_faulty_judgement(live: LiveSession) -> Judgement:
 
 def _may_disconnect(action: JudgedAction, vendor: str) -> bool:
     return bool(action) and any(step.send == "disconnect" for step in find_vendor(vendor).recipe.steps[action])
-
-
-def _deny(reason: str) -> _JudgedOutcome:
-    return _JudgedOutcome(ComparedAnswer("deny", "", ""), reason)
 
 
 class Judge:
@@ -162,57 +151,49 @@ class Judge:
         is_asked = live.asked_at is not None and recorded.at < live.asked_at
         action = "" if is_asked else _required_action(recorded, after)
         cuts = _may_disconnect(action, nas.vendor if nas else "")
-        return Judgement(live, action, before, after.answer, after.reason, nas_name, slug, None, is_asked, cuts)
+        return Judgement(
+            live, action, before, ComparedAnswer.of(after), after.reason, nas_name, slug, None, is_asked, cuts
+        )
 
     def _decide(
         self,
         live: LiveSession,
         recorded: RecordedDecision,
-        facts: dict[str, Values],
+        values: dict[str, Values],
         site: Site | None,
-        knowledge: CurrentFacts,
+        current: CurrentFacts,
         counts: Mapping[int, tuple[int, int]],
         at: int,
-    ) -> _JudgedOutcome:
-        """Decide one session, in the order of radius.module.decision."""
-        if recorded.method == "eap-tls" and (reason := _certificate_refusal(facts, recorded, knowledge, at)):
-            return _deny(reason)
-        if recorded.tls_version and recorded.tls_version not in knowledge.tls_versions:
-            return _deny("tls-version")
-        if recorded.method not in knowledge.methods:
-            return _deny("method-not-offered")
-        if recorded.method not in _DEVICE_METHODS and (reason := _user_refusal(facts, recorded, knowledge, at)):
-            return _deny(reason)
-        if site is None:
-            return _deny("no-site")
-        facts["site.name"] = (site.name,)
-        if site.policy_id is None or site.policy_id not in self._documents:
-            denied = self._places[site.id].decide_without_policy(facts.get("nas.vendor", ()))
-            return _JudgedOutcome(ComparedAnswer.of(denied), denied.reason, denied.reply)
+    ) -> Decision:
+        """Decide one session, with the ladder of the cell."""
+        document = self._documents.get(site.policy_id) if site and site.policy_id else None
+        admission = SessionAdmission(recorded, values, CurrentPlace(site, document), current, at)
+        try:
+            refusal = find_refusal(admission)
+        except AuthorityUnclear as exc:
+            raise _UndecidableSession("not-recorded") from exc
+        if refusal is POLICY_MISSING and site is not None:
+            return self._places[site.id].decide_without_policy(values.get("nas.vendor", ()))
+        if refusal is not None or site is None or site.policy_id is None:
+            return Decision(reason=(refusal or POLICY_MISSING).reason)
         policy = self._policy(site, site.policy_id)
-        mac = str(next(iter(facts.get("mac", ())), ""))
-        endpoint = knowledge.endpoints.get(mac)
-        if endpoint is not None and endpoint.record.status == "blocked":
-            return _deny("endpoint-blocked")
-        known = endpoint is not None and endpoint.record.status == "active"
-        known = known and endpoint is not None and not 0 < endpoint.record.valid_until <= at
-        facts["endpoint.known"] = (known,)
-        if endpoint is not None:
-            facts |= build_device_facts(endpoint.record, at, known=known)
-        self._add_certificate_fields(facts, policy, recorded, knowledge, at)
+        admission.add_stored_values()
+        self._add_certificate_fields(values, policy, recorded, current, at)
         of_device, of_user = counts.get(live.id, (0, 0))
-        facts["session.count.endpoint"] = (of_device,)
+        values["session.count.endpoint"] = (of_device,)
         if recorded.method != "mab" and recorded.identity:
-            facts["session.count.user"] = (of_user,)
-        decision = decide(policy, PolicyRequest(facts, at))
-        has_passphrase = endpoint is not None and endpoint.has_passphrase
-        # Also in monitor mode, if the results need one.
-        needs_one = decision.passphrase or (decision.needs_passphrase and not decision.monitored)
-        if needs_one and not has_passphrase:
-            return _JudgedOutcome(ComparedAnswer("deny", decision.rule_id, ""), "no-passphrase")
-        hidden = tuple(template.hidden() for template in decision.passphrase)
-        pooled = frozenset(attribute for attribute, _ in decision.pools)
-        return _JudgedOutcome(ComparedAnswer.of(decision), decision.reason, decision.reply + hidden, pooled)
+            values["session.count.user"] = (of_user,)
+        decision = decide(policy, PolicyRequest(values, at))
+        reason = explain_denial(
+            decision.reason, method=recorded.method, standing=admission.standing, has_mac=bool(admission.mac)
+        )
+        endpoint = admission.endpoint
+        decision = require_passphrase(
+            replace(decision, reason=reason),
+            has_passphrase=endpoint is not None and endpoint.has_passphrase,
+            has_ssid=bool(values.get("ssid")),
+        )
+        return replace(decision, reply=(*decision.reply, *(template.hidden() for template in decision.passphrase)))
 
     def _policy(self, site: Site, policy_id: UUID) -> Policy:
         place = self._places[site.id]
@@ -244,7 +225,7 @@ class Judge:
     def _add_certificate_fields(
         self, facts: dict[str, Values], policy: Policy, recorded: RecordedDecision, knowledge: CurrentFacts, at: int
     ) -> None:
-        """Add certificate fields. Raises _CannotTell if the policy uses unrecorded ones."""
+        """Add certificate fields. Raises _UndecidableSession if the policy uses unrecorded ones."""
         if recorded.method != "eap-tls":
             return
         names = {name for name in policy.reads if name.startswith("certificate.") and name not in _ALWAYS_RECORDED}
@@ -277,7 +258,7 @@ class Judge:
 
 
 def _lasting_facts(recorded: RecordedDecision) -> dict[str, Values]:
-    """Return facts from packet and credentials. Raises _CannotTell if they were not recorded."""
+    """Return facts from packet and credentials. Raises _UndecidableSession if they were not recorded."""
     if "method" not in recorded.request:
         raise _UndecidableSession("older-format")
     of_directory = "user.source" in recorded.request
@@ -292,38 +273,12 @@ def _lasting_facts(recorded: RecordedDecision) -> dict[str, Values]:
     }
 
 
-def _certificate_refusal(facts: dict[str, Values], recorded: RecordedDecision, knowledge: CurrentFacts, at: int) -> str:
-    issuer = next(iter(facts.get("certificate.issuer", ())), "")
-    try:
-        refused = knowledge.trust.refusal(str(issuer), recorded.certificate_serial, at)
-    except AuthorityUnclear as exc:
-        raise _UndecidableSession("not-recorded") from exc
-    own = knowledge.trust.get_own(recorded.certificate_serial)
-    if own is not None and "certificate.profile" in facts:
-        facts["certificate.profile"] = (own.profile,)
-    return refused
-
-
-def _user_refusal(facts: dict[str, Values], recorded: RecordedDecision, knowledge: CurrentFacts, at: int) -> str:
-    if "user.source" in facts:
-        return ""
-    name = recorded.identity.casefold()
-    user = knowledge.users.get(name)
-    if user is None:
-        return "unknown-user"
-    if user.disabled or 0 < user.valid_until <= at:
-        return "user-disabled"
-    facts["user.name"] = (name,)
-    facts["user.group"] = user.groups
-    return ""
-
-
-def _required_action(recorded: RecordedDecision, after: _JudgedOutcome) -> JudgedAction:
+def _required_action(recorded: RecordedDecision, after: Decision) -> JudgedAction:
     """Return the action for a change of results. A change of only the rule needs none. Of a pool address only its
     presence counts, because the log does not name the pool."""
-    if not after.answer.permitted:
+    if not after.permitted:
         return "disconnect"
-    reply = tuple(tuple(pair) for pair in recorded.reply if pair[0] not in after.pooled)
-    has_addresses = after.pooled <= {pair[0] for pair in recorded.reply}
-    is_same = has_addresses and (reply, recorded.vlan) == (after.reply, after.answer.vlan)
-    return "" if is_same else "reauthenticate"
+    pooled = {attribute for attribute, _ in after.pools}
+    reply = tuple(tuple(pair) for pair in recorded.reply if pair[0] not in pooled)
+    has_addresses = pooled <= {pair[0] for pair in recorded.reply}
+    return "" if has_addresses and (reply, recorded.vlan) == (after.reply, after.vlan) else "reauthenticate"

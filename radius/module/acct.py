@@ -9,7 +9,8 @@ from nac.inventory.profiling.sensor import is_sensor_pair
 from nac.kit import clock
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, get_cell, log_exception
-from radius.module.decision import LocationCache, read_self_test_ticket
+from radius.module.decision import LocationCache
+from radius.module.login_checks import read_self_test_ticket
 from radius.module.repeated_records import RecentRecords, read_predecessor_records, repeat_keys
 from radius.module.request import AccessRequest
 

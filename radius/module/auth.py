@@ -14,6 +14,7 @@ from nac.cellformat.journal.records import CertificateSentRecord
 from nac.cellformat.packet_values import is_visible
 from nac.cellformat.replica.records import SlotRecord
 from nac.cellformat.replica.store import ReplicaView
+from nac.engine.admission import USER_METHODS
 from nac.inventory.identity_sources.verifier_messages import encode_pairs
 from nac.kit import clock
 from nac.kit.mac import normalise_mac
@@ -32,7 +33,6 @@ from radius.module.credentials import (
 )
 from radius.module.decision import (
     UNKNOWN_LOCATION,
-    USER_METHODS,
     AuthenticationCase,
     LocationCache,
     decide_case,
@@ -166,7 +166,7 @@ def _authorize(request: AccessRequest, pairs: radiusd.Pairs, started: int) -> ra
                 request.mac = normalise_mac(request.user_name)
             return _completer.settle(case, Outcome(False, refusal), started)
         credentials = examine_first_packet(
-            request, view, slot, case.place.nas, now_seconds=case.at // 1_000_000, open_password=_open_password
+            request, view, slot, case.place.nas, now_seconds=case.now_seconds, open_password=_open_password
         )
         credentials = _completer.limit_guesses(credentials, request, slot, case.at, case.identity)
         case.method = credentials.method
@@ -327,7 +327,7 @@ def _examine_tunnel(
         refusal = "tls-version"
     if refusal:
         return Credentials(case.method, reason=refusal)
-    now_seconds = case.at // 1_000_000
+    now_seconds = case.now_seconds
     credentials = examine_tunnel_packet(
         tunnel, request, view, slot, tried=tried, now_seconds=now_seconds, open_password=_open_password
     )

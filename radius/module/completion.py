@@ -5,12 +5,13 @@ import time
 from nac.cellformat.journal.records import AuthRecord
 from nac.cellformat.packet_values import visible_pairs
 from nac.cellformat.replica.records import SlotRecord
+from nac.engine.admission import ACTIVE, TENANT_SUSPENDED, USER_METHODS
 from radius.module import mschap
 from radius.module import radiusd_api as radiusd
 from radius.module.accept_attributes import accounting_attributes, nat_timeout
 from radius.module.cell import Cell, Journal, log_exception, log_not_ready
 from radius.module.credentials import Credentials, escape_quoted
-from radius.module.decision import UNKNOWN_LOCATION, USER_METHODS, AuthenticationCase
+from radius.module.decision import UNKNOWN_LOCATION, AuthenticationCase
 from radius.module.failure_keys import MAX_NAME_CHARACTERS, guess_key, station_key
 from radius.module.passphrases import PassphraseOpener, add_passphrase
 from radius.module.policies import Outcome
@@ -33,8 +34,8 @@ class RequestCompleter:
 
     def refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
         """A reason to reject the request at once, or ""; `identity` is the inner name if there is a tunnel."""
-        if slot.status != "active":
-            return "tenant-suspended"
+        if slot.status != ACTIVE:
+            return TENANT_SUSPENDED.reason
         limited = self._cell.limiter.is_limited(
             station_key(request, identity), limit=slot.failure_limit, window_seconds=slot.failure_window_seconds, at=at
         )

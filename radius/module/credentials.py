@@ -11,6 +11,7 @@ from typing import NamedTuple
 from nac.cellformat.identity_names import strip_realm
 from nac.cellformat.replica.records import ARGON2ID, NasRecord, SlotRecord, UserRecord, nt_hash_context
 from nac.cellformat.replica.store import ReplicaView
+from nac.engine.admission import UNKNOWN_USER, refuse_user
 from nac.kit.mac import normalise_mac
 from nac.kit.pbkdf2_hashes import is_pbkdf2_hash
 from nac.kit.secrets import MasterKeyFile, Sealer
@@ -166,14 +167,13 @@ def _user_credentials(
     name = strip_realm(request.user_name, slot.realms)
     # A MAC address is a device, whose name is no secret.
     user = None if normalise_mac(name) else view.user(slot.tenant, name)
-    if user is None:
-        if view.has_identity_sources(slot.tenant):
-            if scheme == "pap":
-                return Credentials(method, ASK_VERIFIER)
-            return Credentials(method, reason="directory-needs-pap")
-        return Credentials(method, reason="unknown-user")
-    if user.is_disabled_or_expired(now_seconds):
-        return Credentials(method, reason="user-disabled")
+    if user is None and view.has_identity_sources(slot.tenant):
+        if scheme == "pap":
+            return Credentials(method, ASK_VERIFIER)
+        return Credentials(method, reason="directory-needs-pap")
+    refusal = refuse_user(user, now_seconds)
+    if refusal is not None or user is None:
+        return Credentials(method, reason=(refusal or UNKNOWN_USER).reason)
     if scheme == "pap":
         if user.password_hash.startswith(ARGON2ID):
             return Credentials(method, ASK_VERIFIER)

@@ -5,44 +5,44 @@ from typing import NamedTuple
 from nac.cellformat import self_test_ticket as self_test
 from nac.cellformat.endpoint_facts import get_endpoint_value
 from nac.cellformat.identity_names import strip_realm
-from nac.cellformat.methods import TLS_VERSIONS
 from nac.cellformat.packet_values import Values, packet_attribute_name, packet_value
-from nac.cellformat.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord, SlotRecord
+from nac.cellformat.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord, SlotRecord, UserRecord
 from nac.cellformat.replica.store import ReplicaView
 from nac.cellformat.self_test_ticket import Ticket
 from nac.engine import PolicyRequest, decide
+from nac.engine.admission import (
+    POLICY_MISSING,
+    TLS_METHODS,
+    USER_METHODS,
+    Refusal,
+    Standing,
+    describe_offer,
+    explain_denial,
+    find_refusal,
+    get_standing,
+)
 from nac.engine.vendors import vendor_name
 from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from nac.kit import clock
 from nac.kit.mac import is_random_mac, normalise_mac
 from radius.module.certificate_fields import certificate_fields
 from radius.module.eap_names import eap_names, list_requested_types
-from radius.module.eap_types import TUNNEL_OF_METHOD, TUNNELLED_METHODS, UNFINISHED_TUNNELS, offer_detail
+from radius.module.eap_types import TUNNEL_OF_METHOD, offer_detail
 from radius.module.failure_reasons import explain_failure
+from radius.module.login_checks import (
+    build_played_endpoint,
+    explain_mixed_conversation,
+    read_self_test_ticket,
+    refuse_tls_login,
+)
 from radius.module.mab import password_detail
-from radius.module.policies import NO_POLICY, CompiledPolicies, Outcome
+from radius.module.policies import NO_POLICY, CompiledPolicies, Outcome, SitePolicy
 from radius.module.request import AccessRequest, Attributes, first_value, group_by_name
-from radius.module.tls_sessions import (
-    CertificateUnreadable,
-    SessionUnreadable,
-    discard_session,
-    keep_resumable,
-    read_stored_certificate,
-    read_stored_version,
-)
-from radius.module.trust import (
-    AUTHORITY_REASONS,
-    check_certificate,
-    find_issuer,
-    find_unreported_authority,
-    holder_name,
-    issuer_detail,
-)
+from radius.module.tls_sessions import CertificateUnreadable
+from radius.module.trust import AUTHORITY_REASONS, issuer_detail
 from radius.module.verifier_results import user_facts
 
-_TUNNEL_METHODS = frozenset((*TUNNELLED_METHODS, *UNFINISHED_TUNNELS))
-_TLS_METHODS = frozenset(("eap-tls", *_TUNNEL_METHODS))
-USER_METHODS = frozenset((*TUNNELLED_METHODS, "pap", "chap", "mschapv2"))
+_TUNNEL_METHODS = TLS_METHODS - {"eap-tls"}
 # Methods whose failure without another cause means a wrong password.
 _PASSWORD_METHODS = ("mab", "pap", "chap", "mschapv2", "eap-ttls-pap")
 
@@ -127,7 +127,7 @@ class LocationCache:
 
 
 class AuthenticationCase:
-    """A device's request, and facts collected on the way to a verdict."""
+    """A device's request, and facts collected on the way to a verdict: the ladder's facts, from the replica."""
 
     __slots__ = (
         "_certificate",
@@ -139,12 +139,17 @@ class AuthenticationCase:
         "facts",
         "identity",
         "method",
+        "now_seconds",
         "place",
         "request",
         "session_files",
+        "standing",
         "state",
         "stored_version",
+        "tenant",
         "ticket",
+        "user",
+        "view",
     )
 
     def __init__(self, request: AccessRequest, method: str, state: Attributes | None = None) -> None:
@@ -158,12 +163,16 @@ class AuthenticationCase:
         inner_name = first_value(self.state, "Admit-User") if method in _TUNNEL_METHODS else ""
         self.identity = inner_name or request.user_name
         self.at = clock.epoch_microseconds()
+        self.now_seconds = self.at // 1_000_000
         self.place = UNKNOWN_LOCATION
         # Result of the verifier, if used.
         self.answer: VerificationResult | None = None
         self._certificate: Attributes | None = None
         # The replica's record of the device, approved or not.
         self.endpoint: EndpointRecord | None = None
+        self.standing: Standing = "unapproved"
+        # The tenant's own user.
+        self.user: UserRecord | None = None
         # File of the stored session, and of the resumed one.
         self.session_files: tuple[str, ...] = ()
         # From the stored session; b"" if none was read.
@@ -174,6 +183,9 @@ class AuthenticationCase:
         self.facts: EngineFacts = {}
         # Set for a self-test of the tenant.
         self.ticket: Ticket | None = None
+        # Set by `decide_case`, the view only until its end.
+        self.tenant: SlotRecord
+        self.view: ReplicaView
 
     def locate(self, place: RequestLocation) -> None:
         """Set the place, and remove the tenant's own realms from the name.
@@ -210,139 +222,59 @@ class AuthenticationCase:
     def resumed(self) -> bool:
         return "EAP-Session-Resumed" in self.request.attributes
 
+    def refuse_login(self) -> Refusal | None:
+        request, answer = self.request, self.answer
+        if request.nas_identifier == self_test.NAS_IDENTIFIER:
+            self.ticket = read_self_test_ticket(request, self.tenant, self.now_seconds)
+            if self.ticket is None:
+                return Refusal("self-test-refused")
+        if answer is not None and not answer.verified:
+            return Refusal(answer.reason, answer.detail)
+        if "EAP-Message" in request.attributes and (mixed := explain_mixed_conversation(self.state)):
+            return Refusal("eap-failed", mixed)
+        return refuse_tls_login(self) if self.method in TLS_METHODS else None
+
+    def is_vouched_for(self) -> bool:
+        return self.answer is not None and bool(self.answer.source)
+
+    def find_user(self) -> UserRecord | None:
+        """The current record: the user may have been blocked or removed since the conversation began."""
+        self.user = self.view.user(self.tenant.tenant, self.identity)
+        return self.user
+
+    def find_standing(self) -> Standing:
+        mac = self.request.mac
+        if self.ticket is not None:
+            self.endpoint = build_played_endpoint(self.ticket)
+        elif mac:
+            self.endpoint = self.view.endpoint(self.tenant.tenant, mac)
+        self.standing = get_standing(self.endpoint, self.now_seconds)
+        return self.standing
+
 
 def decide_case(case: AuthenticationCase, view: ReplicaView, policies: CompiledPolicies) -> Outcome:
     """The verdict for a device whose credentials hold. Stores facts in `case`."""
-    slot = case.place.slot
+    place = case.place
+    slot, site = place.slot, place.site
     if slot is None:
         return Outcome(False, "not-ready")
-    if case.method == "mab" and case.request.names_its_station(case.place.nas):
-        case.request.mac = normalise_mac(case.request.user_name)
-    case.facts = {**case.place.facts, "method": (case.method,), "identity": (case.identity,)}
-    if slot.status != "active":
-        return Outcome(False, "tenant-suspended")
-    if case.request.nas_identifier == self_test.NAS_IDENTIFIER:
-        case.ticket = read_self_test_ticket(case.request, slot, case.at // 1_000_000)
-        if case.ticket is None:
-            return Outcome(False, "self-test-refused")
-    if case.answer is not None and not case.answer.verified:
-        return Outcome(False, case.answer.reason, case.answer.detail)
-    if "EAP-Message" in case.request.attributes and (mixed := _mixed_conversation(case)):
-        return Outcome(False, "eap-failed", mixed)
-    if case.method in _TLS_METHODS and (refused := _check_tls(case, view, slot)):
-        return refused
-    if case.method not in slot.methods:
-        return Outcome(False, "method-not-offered", offer_detail(slot.methods))
-    if case.method in USER_METHODS and (refused := _check_user(case, view, slot)):
-        return refused
-    return apply_policy(case, view, policies, slot)
-
-
-def read_self_test_ticket(request: AccessRequest, slot: SlotRecord, now_seconds: int) -> Ticket | None:
-    """The valid self-test ticket of the request; None without one."""
-    return self_test.read_ticket(
-        mac=request.mac,
-        port=request.nas_port,
-        group=request.attributes.get("Connect-Info", ""),
-        tenant_key=slot.cui_key,
-        now_seconds=now_seconds,
-    )
-
-
-def _mixed_conversation(case: AuthenticationCase) -> str:
-    """Why the session-state is not of one EAP conversation with one TLS handshake; "" if it is."""
-    if "Admit-Participants" not in case.state:
-        return "radiusd has no state of this conversation"
-    return "two TLS handshakes in one conversation" if len(case.state.get("TLS-Cache-Filename", ())) > 1 else ""
-
-
-def _check_tls(case: AuthenticationCase, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
-    if not case.tls_version:
-        # Device data came with the end of the handshake: radiusd notes no version then (tls_handshake_recv in
-        # src/main/tls.c of 3.2.7), but always stores the session.
-        case.stored_version = read_stored_version(first_value(case.state, "TLS-Cache-Filename"))
-    refused = _check_client_certificate(case, view, slot) if case.method == "eap-tls" else _check_tunnel(case)
-    version = case.tls_version
-    if refused is None and version not in slot.tls_versions and (version or slot.tls_versions != TLS_VERSIONS):
-        return Outcome(False, "tls-version", f"TLS {version or '?'}; offered here: {', '.join(slot.tls_versions)}")
-    return refused
-
-
-def _check_tunnel(case: AuthenticationCase) -> Outcome | None:
-    """Check that the password held in this very conversation.
-
-    If a TLS session is resumed, radiusd asks for no password and does not know the user, or whether the session began
-    with a password. Even one that began with a certificate is accepted (cbtls_get_session in src/main/tls.c of 3.2.7).
-    So no session is kept for resumption.
-    """
-    discard_session(first_value(case.state, "TLS-Cache-Filename"))
-    if case.resumed or "Admit-Verified" not in case.state:
-        return Outcome(False, "eap-failed", "a TLS session was resumed; this method needs the password every time")
-    case.facts["tls.version"] = (case.tls_version,)
-    case.facts["tls.resumed"] = (False,)
-    return None
-
-
-def _check_user(case: AuthenticationCase, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
-    """Check the current state: the user may have been blocked or removed since the conversation began."""
-    if case.answer is not None and case.answer.source:
-        return None
-    user = view.user(slot.tenant, case.identity)
-    if user is None:
-        return Outcome(False, "unknown-user")
-    return Outcome(False, "user-disabled") if user.is_disabled_or_expired(case.at // 1_000_000) else None
-
-
-def _check_client_certificate(case: AuthenticationCase, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
+    request = case.request
+    if not request.mac and case.method == "mab" and request.names_its_station(place.nas):
+        request.mac = normalise_mac(request.user_name)
+    facts = case.facts = place.facts.copy()
+    facts["method"] = (case.method,)
+    facts["identity"] = (case.identity,)
+    case.tenant, case.view = slot, view
     try:
-        case.certificate = _read_client_certificate(case)
-    except (SessionUnreadable, CertificateUnreadable) as error:
-        return Outcome(False, "certificate-invalid", str(error))
-    facts = case.facts
-    # The certificate's name counts for policy, log and accounting; the device may claim any other one.
-    name = holder_name(case.certificate)
-    facts["identity"] = (name,) if name else ()
-    case.identity = name or first_value(case.certificate, "TLS-Client-Cert-Serial")
-    facts["tls.version"] = (case.tls_version,)
-    facts["tls.resumed"] = (case.resumed,)
-    at = case.at // 1_000_000
-    issuer = find_issuer(case.certificate, view, slot)
-    reason = check_certificate(case.certificate, case.certificate_der, issuer, view, slot, facts, at=at)
-    case.external_authority = find_unreported_authority(slot.tenant, case.certificate_der, issuer, at=at)
-    if not reason and facts.get("certificate.profile") == (self_test.SELF_TEST_PROFILE,):
-        # No device has it, so a stolen key of it is useless.
-        reason = "" if case.ticket else "self-test-refused"
-        facts["certificate.profile"] = (self_test.PLAYED_PROFILE,)
-    if not reason:
-        return None
-    # Full handshakes reject it as well, so the session is useless.
-    for session_file in case.session_files:
-        discard_session(session_file)
-    return Outcome(False, reason, issuer_detail(reason, case.certificate))
-
-
-def _read_client_certificate(case: AuthenticationCase) -> Attributes:
-    """The device's certificate, from the session that radiusd has stored.
-
-    Raises SessionUnreadable or CertificateUnreadable.
-    """
-    try:
-        session_file = first_value(case.state, "TLS-Cache-Filename")
-        resumed_file = first_value(case.certificate, "TLS-Client-Cert-Filename")
-        case.session_files = session_file, resumed_file
-        if not session_file:
-            session_file = resumed_file
-            case.certificate_der, certificate = read_stored_certificate(session_file)
-            return certificate
-        case.certificate_der, certificate = read_stored_certificate(session_file)
-        if case.resumed or case.tls_version == "1.2":
-            keep_resumable(session_file, certificate)
-        return certificate
-    except SessionUnreadable:
-        if case.resumed or not case.certificate:
-            raise
-        # No space for sessions, or a client without tickets: use radiusd's words if possible.
-        return case.certificate
+        refusal = find_refusal(case)
+        if refusal is POLICY_MISSING and site is not None and site.monitor:
+            return policies.for_site(site, NO_POLICY).deny_undecided(case.vendor, refusal.reason)
+        if refusal is not None or site is None or place.policy is None:
+            return Outcome(False, *(refusal or POLICY_MISSING))
+        return apply_policy(case, policies.for_site(site, place.policy))
+    finally:
+        # A view that is kept occupies one of LMDB's reader slots, even after its end.
+        del case.view
 
 
 def explain_reject(case: AuthenticationCase, view: ReplicaView) -> Outcome:
@@ -369,7 +301,7 @@ def explain_reject(case: AuthenticationCase, view: ReplicaView) -> Outcome:
     elif reason in AUTHORITY_REASONS:
         detail = issuer_detail(reason, group_by_name(case.request.pairs), detail)
     elif reason == "tls-version":
-        detail = f"{detail}; offered here: {', '.join(slot.tls_versions)}".removeprefix("; ")
+        detail = f"{detail}; {describe_offer(slot.tls_versions)}".removeprefix("; ")
     return Outcome(False, reason, detail)
 
 
@@ -399,53 +331,38 @@ def is_foreign_authority(case: AuthenticationCase, view: ReplicaView, slot: Slot
     return False
 
 
-def _count_sessions(case: AuthenticationCase, view: ReplicaView, slot: SlotRecord) -> None:
+def _count_sessions(case: AuthenticationCase) -> None:
     """Add session counts; missing without a key. A current session of this device counts, too."""
+    view, tenant = case.view, case.tenant.tenant
     if case.request.mac:
-        case.facts["session.count.endpoint"] = (view.session_count(slot.tenant, f"m{case.request.mac}"),)
+        case.facts["session.count.endpoint"] = (view.session_count(tenant, f"m{case.request.mac}"),)
     identity = case.facts.get("identity")
     # A MAC address as the name belongs to no user.
     if identity and identity[0] and case.method != "mab":
-        case.facts["session.count.user"] = (view.session_count(slot.tenant, f"u{str(identity[0]).lower()}"),)
+        case.facts["session.count.user"] = (view.session_count(tenant, f"u{str(identity[0]).lower()}"),)
 
 
-def apply_policy(case: AuthenticationCase, view: ReplicaView, policies: CompiledPolicies, slot: SlotRecord) -> Outcome:
-    site = case.place.site
-    if site is None:
-        return Outcome(False, "no-site")
-    record = case.place.policy
-    if record is None:
-        if not site.monitor:
-            return Outcome(False, "no-policy")
-        return policies.for_site(site, NO_POLICY).deny_undecided(case.vendor, "no-policy")
-    request, facts, now_seconds = case.request, case.facts, case.at // 1_000_000
-    expired = False
-    endpoint = _find_endpoint(case, view, slot)
-    if endpoint is not None:
-        if endpoint.status == "blocked":
-            return Outcome(False, "endpoint-blocked")
-        expired = endpoint.status == "active" and 0 < endpoint.valid_until <= now_seconds
-    known = endpoint is not None and endpoint.status == "active" and not expired
+def apply_policy(case: AuthenticationCase, site_policy: SitePolicy) -> Outcome:
+    """The policy's verdict about a case that the ladder does not reject, with the attributes that its rules use."""
+    request, facts, endpoint, now_seconds = case.request, case.facts, case.endpoint, case.now_seconds
+    known = case.standing == "approved"
     facts["endpoint.known"] = (known,)
-    if endpoint is not None and endpoint.rule_groups:
-        facts["endpoint.group"] = endpoint.rule_groups
-    if endpoint is not None and known:
-        facts["endpoint.name"] = (endpoint.name,)
-        facts["endpoint.group"] = endpoint.groups + endpoint.rule_groups
-        for name, value in endpoint.attributes.items():
-            facts["endpoint.attribute." + name] = (value,)
-    if case.method in USER_METHODS:
-        facts |= user_facts(case.identity, case.answer, view, slot)
-
-    site_policy = policies.for_site(site, record)
     if endpoint is not None:
-        case.endpoint = endpoint
+        if endpoint.rule_groups:
+            facts["endpoint.group"] = endpoint.rule_groups
+        if known:
+            facts["endpoint.name"] = (endpoint.name,)
+            facts["endpoint.group"] = endpoint.groups + endpoint.rule_groups
+            for name, value in endpoint.attributes.items():
+                facts["endpoint.attribute." + name] = (value,)
         for name in site_policy.endpoint_reads:
             found = get_endpoint_value(endpoint, name, now_seconds)
             if found:
                 facts[name] = found
+    if case.method in USER_METHODS:
+        facts |= user_facts(case.answer, case.user)
     if site_policy.session_reads:
-        _count_sessions(case, view, slot)
+        _count_sessions(case)
     for name in site_policy.packet_reads:
         found = packet_value(request, name)
         if found:
@@ -457,26 +374,20 @@ def apply_policy(case: AuthenticationCase, view: ReplicaView, policies: Compiled
         refused = _add_certificate_fields(case, site_policy.certificate_reads)
         if refused is not None:
             return refused
-    decision = decide(site_policy.policy, PolicyRequest(facts, now_seconds))
-    outcome = site_policy.outcome(decision)
-    if not known and outcome.reason == "fallback-denied" and case.method == "mab":
-        if expired:
-            return outcome._replace(reason="endpoint-expired")
-        if not request.mac:
-            return outcome._replace(reason="no-station", detail=request.station_detail())
-        return outcome._replace(
-            reason="unknown-mac", detail=_RANDOM_MAC_DETAIL if is_random_mac(request.mac) else outcome.detail
-        )
-    return outcome
+    outcome = site_policy.outcome(decide(site_policy.policy, PolicyRequest(facts, now_seconds)))
+    if known:
+        return outcome
+    reason = explain_denial(outcome.reason, method=case.method, standing=case.standing, has_mac=bool(request.mac))
+    return outcome if reason == outcome.reason else _name_cause(request, outcome, reason)
 
 
-def _find_endpoint(case: AuthenticationCase, view: ReplicaView, slot: SlotRecord) -> EndpointRecord | None:
-    if case.ticket is None:
-        return view.endpoint(slot.tenant, case.request.mac) if case.request.mac else None
-    if not case.ticket.known:
-        return None
-    groups = (case.ticket.group,) if case.ticket.group else ()
-    return EndpointRecord("", "Self-test", "active", groups, 0, {})
+def _name_cause(request: AccessRequest, outcome: Outcome, reason: str) -> Outcome:
+    detail = outcome.detail
+    if reason == "no-station":
+        detail = request.station_detail()
+    elif reason == "unknown-mac" and is_random_mac(request.mac):
+        detail = _RANDOM_MAC_DETAIL
+    return outcome._replace(reason=reason, detail=detail)
 
 
 def _add_certificate_fields(case: AuthenticationCase, names: tuple[str, ...]) -> Outcome | None:

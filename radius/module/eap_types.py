@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from functools import lru_cache
 
+from nac.engine.admission import describe_offer
 from radius.module.eap_names import eap_name
 from radius.module.request import Attributes
 
@@ -81,7 +82,7 @@ def find_eap_method(eap_type: str, state: Attributes) -> str:
 def offer_detail(methods: tuple[str, ...], wanted: str = "") -> str:
     """Detail of a reject: the type that the device wants, if known, and the offered ones."""
     asks = f"the device wants {wanted}; " if wanted else ""
-    return f"{asks}offered here: {', '.join(methods)}"
+    return f"{asks}{describe_offer(methods)}"
 
 
 def tunnel_tls_version(noted: str) -> str:

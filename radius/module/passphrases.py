@@ -4,6 +4,7 @@ from pathlib import Path
 
 from nac.cellformat.packet_values import packet_value
 from nac.cellformat.replica.records import EndpointRecord
+from nac.engine.admission import require_passphrase
 from nac.kit.secrets import MasterKeyFile, Sealer
 from radius.module.decision import AuthenticationCase
 from radius.module.policies import Outcome
@@ -26,14 +27,9 @@ def add_passphrase(case: AuthenticationCase, outcome: Outcome, open_passphrase: 
     """Add the passphrase to the reply. Denies if the outcome needs one and none is stored."""
     passphrase = open_passphrase(case.endpoint) if case.endpoint is not None else ""
     ssid = next((name for name in packet_value(case.request, "ssid") if isinstance(name, str)), "")
-    why = "" if passphrase else "none is stored"
-    if any(template.encoding == "pmk" for template in outcome.passphrase) and not ssid:
-        why = "the request has no SSID, which the key is derived from"
-    if why and outcome.passphrase:
-        # In monitor mode, too: the reply needs it.
-        return outcome._replace(monitored="").refused("no-passphrase", why)
-    if why:
-        return outcome.refused("no-passphrase", why) if outcome.needs_passphrase else outcome
+    checked = require_passphrase(outcome, has_passphrase=bool(passphrase), has_ssid=bool(ssid))
+    if checked is not outcome:
+        return checked
     pairs = tuple(template.fill_passphrase(passphrase, ssid).pair() for template in outcome.passphrase)
     shown = tuple(template.hidden() for template in outcome.passphrase)
     return outcome._replace(reply=outcome.reply + shown, sent=outcome.reply + pairs)

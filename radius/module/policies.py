@@ -41,9 +41,9 @@ class Outcome(NamedTuple):
     pools: tuple[PoolAssignment, ...] = ()
     addresses: tuple[tuple[str, int, int], ...] = ()
 
-    def refused(self, reason: str, detail: str = "") -> "Outcome":
-        """The outcome with its verdict turned to a deny; monitor mode still only logs it."""
-        if self.monitored:
+    def refused(self, reason: str, detail: str = "", *, is_enforced: bool = False) -> "Outcome":
+        """The outcome with its verdict turned to a deny. Monitor mode only logs it, unless `is_enforced`."""
+        if self.monitored and not is_enforced:
             return self._replace(verdict="deny", reason=reason, detail=detail)
         return Outcome(False, reason, detail, self.rule_id, self.rule_name, self.policy_id, self.policy_version)
 

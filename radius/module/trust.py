@@ -14,6 +14,7 @@ from cryptography import x509
 from nac.cellformat.packet_values import Values
 from nac.cellformat.replica.records import IssuerRecord, SlotRecord, TrustedAuthority
 from nac.cellformat.replica.store import ReplicaView
+from nac.engine.admission import refuse_certificate
 from pki.signatures import is_signed_with
 from radius.module.request import Attributes, first_value
 from radius.module.tls_sessions import MAX_CERTIFICATES, UNREADABLE_ERRORS
@@ -42,8 +43,6 @@ _HOLDER_ATTRIBUTES = (
 # Reasons about the authority, which the issuer identifies.
 AUTHORITY_REASONS = ("unknown-ca", "wrong-tenant-ca", "imitated-ca", "ca-revoked", "ca-expired")
 
-# Prefixes of profiles for logins.
-CLIENT_PROFILES = "eap-client-"
 _DAY_SECONDS = 86_400
 
 # (tenant, certificate) -> id of the signing authority. By tenant, because ids are a tenant's own.
@@ -98,8 +97,14 @@ def check_certificate(
         return "certificate-unread"
     if authority is None:
         return "imitated-ca"
-    reason = _check_authority(authority, at) or _check_status(authority, certificate, view, slot, facts, at)
+    serial = first_value(certificate, "TLS-Client-Cert-Serial").lower()
+    # Serials are unique only per authority: a foreign one may use ours, by chance or on purpose.
+    own = view.certificate(slot.tenant, serial) if authority.own else None
+    external = None if authority.own else view.external_status(slot.tenant, authority.authority_id, serial)
+    reason = refuse_certificate(authority, own, external, now_seconds=at, is_status_required=slot.status_required)
     if not reason:
+        if own is not None:
+            facts["certificate.profile"] = (own.profile,)
         for name, attribute in _FACT_ATTRIBUTES:
             if attribute in certificate:
                 facts[name] = certificate[attribute]
@@ -143,45 +148,3 @@ def _find_signer(tenant: int, der: bytes, authorities: Iterable[TrustedAuthority
                 _signers.popitem(last=False)
             return authority
     return None
-
-
-def _check_authority(authority: TrustedAuthority, at: int) -> str:
-    if authority.revoked:
-        return "ca-revoked"
-    # OpenSSL checks it only in full handshakes.
-    return "ca-expired" if authority.not_after < at else ""
-
-
-def _check_status(
-    authority: TrustedAuthority,
-    certificate: Attributes,
-    view: ReplicaView,
-    slot: SlotRecord,
-    facts: dict[str, Values],
-    at: int,
-) -> str:
-    serial = first_value(certificate, "TLS-Client-Cert-Serial").lower()
-    if not authority.own:
-        return _check_external_status(authority, serial, view, slot, at)
-    # Serials are unique only per authority: a foreign one may use ours, by chance or on purpose.
-    record = view.certificate(slot.tenant, serial)
-    if record is None:
-        return "certificate-unknown"
-    if record.status != "valid":
-        return f"certificate-{record.status}"
-    if not record.profile.startswith(CLIENT_PROFILES):
-        # A RadSec client's certificate has the same usage as a device's.
-        return "wrong-key-usage"
-    facts["certificate.profile"] = (record.profile,)
-    return ""
-
-
-def _check_external_status(
-    authority: TrustedAuthority, serial: str, view: ReplicaView, slot: SlotRecord, at: int
-) -> str:
-    told = view.external_status(slot.tenant, authority.authority_id, serial)
-    if told is not None and told.revoked:
-        return "certificate-revoked"
-    if not slot.status_required or authority.listed_until > at or (told is not None and told.until > at):
-        return ""
-    return "certificate-status-unknown"

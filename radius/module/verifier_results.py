@@ -1,8 +1,7 @@
 """The verifier's result for a name and password, as radiusd passes it on."""
 
 from nac.cellformat.packet_values import Values
-from nac.cellformat.replica.records import SlotRecord
-from nac.cellformat.replica.store import ReplicaView
+from nac.cellformat.replica.records import UserRecord
 from nac.inventory.identity_sources.verifier_messages import UnreadableResult, VerificationResult, decode_result
 from radius.module.request import Attributes
 
@@ -20,7 +19,7 @@ def read_verifier_result(control: Attributes) -> VerificationResult | None:
         return VerificationResult("verifier-unavailable", str(error))
 
 
-def user_facts(name: str, answer: VerificationResult | None, view: ReplicaView, slot: SlotRecord) -> dict[str, Values]:
+def user_facts(answer: VerificationResult | None, user: UserRecord | None) -> dict[str, Values]:
     """Attributes of a user whose password held, from the user's source or the tenant's own record."""
     if answer is not None and answer.source:
         return {
@@ -29,5 +28,4 @@ def user_facts(name: str, answer: VerificationResult | None, view: ReplicaView, 
             "user.group": answer.groups,
             **{f"user.attribute.{name}": values for name, values in answer.attributes.items()},
         }
-    user = view.user(slot.tenant, name)
     return {} if user is None else {"user.name": (user.name,), "user.group": user.groups}

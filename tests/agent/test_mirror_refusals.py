@@ -95,7 +95,7 @@ def test_feed_continues_after_any_unreadable_row(owner, alpha, replica, monkeypa
         assert view.policy(alpha.number, str(policy_id)) is None
         assert view.site(alpha.number, str(site_id)) is None
         assert view.nas_by_identifier(alpha.number, "switch-1") is None
-        assert view.user(alpha.number, "anna").is_disabled_or_expired(0)
+        assert view.user(alpha.number, "anna").disabled
         assert view.certificate(alpha.number, "0f") is None
         (source,) = view.identity_sources(alpha.number)
         assert (source.name, source.document) == ("corp", b"")

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.orm import Session
 
+from nac.cellformat.methods import MethodOffer
 from nac.inventory.endpoints import service as endpoints
 from nac.inventory.endpoints.passphrases import update_group_psk
 from nac.inventory.users import service as users
@@ -133,7 +134,30 @@ def test_blocked_expired_and_unknown_endpoints_are_reported(ask, as_tenant):
     assert (later.decision.permitted, later.request["endpoint.known"]) == (False, (False,))
     assert "has expired" in later.notes[0]
     as_tenant(endpoints.block_endpoint, actor=ACTOR, mac=MAC)
-    assert "is blocked" in ask({"mac": MAC}, document=good()).notes[0]
+    blocked = ask({"mac": MAC}, document=good())
+    assert (blocked.decision.reason, blocked.request["endpoint.known"]) == ("endpoint-blocked", (False,))
+    assert "is blocked" in blocked.notes[0]
+    assert "before the policy" in blocked.why
+
+
+def test_request_that_states_its_facts_needs_no_stored_ones(ask, as_tenant):
+    as_tenant(endpoints.create_endpoint, actor=ACTOR, mac=MAC)
+    as_tenant(endpoints.block_endpoint, actor=ACTOR, mac=MAC)
+    stated = {"mac": MAC, "method": "pap", "identity": "bob", "endpoint.known": True, "user.group": ["staff"]}
+    document = {"rules": [rule_on("user.group", "staff")]}
+    assert ask(stated, document=document).decision.permitted
+    for name, reason in (("endpoint.known", "endpoint-blocked"), ("user.group", "unknown-user")):
+        lacking = {key: value for key, value in stated.items() if key != name}
+        assert ask(lacking, document=document).decision.reason == reason
+    as_given = ask({"mac": MAC, "method": "pap", "user.group": ["staff"]}, document=document, fill=False)
+    assert as_given.decision.permitted
+
+
+def test_request_without_a_method_skips_its_check(ask, as_tenant):
+    as_tenant(tenants.update_method_offer, actor=ACTOR, offer=MethodOffer(("mab",), ("1.3",)))
+    document = {"rules": [rule_on("ssid", "office")]}
+    assert ask({"ssid": "office"}, document=document).decision.permitted
+    assert ask({"ssid": "office", "method": "pap"}, document=document).decision.reason == "method-not-offered"
 
 
 def test_groups_of_the_stored_user_are_added(ask, as_tenant):
@@ -308,7 +332,8 @@ def live_session(owner_engine, tenant, number, **values):
         make_row(session, RadiusSession.__table__, tenant_id=tenant.id, **(row | values))
 
 
-def test_live_sessions_are_counted_as_by_the_cell(ask, owner_engine, tenant):
+def test_live_sessions_are_counted_as_by_the_cell(ask, as_tenant, owner_engine, tenant):
+    as_tenant(users.create_user, actor=ACTOR, name="Ann", password="correct horse")
     for number in range(2):
         live_session(owner_engine, tenant, number, mac="001122334455", identity="Ann")
     live_session(owner_engine, tenant, 2, mac="001122334455", identity="ann", stopped_at=utc_now())

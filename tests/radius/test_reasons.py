@@ -15,10 +15,21 @@ FILES = sorted(
     for path in (SOURCE / folder).rglob("*.py")
 )
 # Calls whose argument at that place is a reason.
-_CALLS = {"Outcome": 1, "FailureReason": 0, "Decision": 1, "Ruling": 1, "VerificationResult": 0, "NoAddress": 0}
+_CALLS = {
+    "Outcome": 1,
+    "FailureReason": 0,
+    "Decision": 1,
+    "Ruling": 1,
+    "VerificationResult": 0,
+    "NoAddress": 0,
+    "Refusal": 0,
+}
 _METHODS = {"refused": 0, "deny_undecided": 1}
-# Functions of the module that return a reason, or "" for none.
-_RETURNING = {"refusal", "check_certificate", "_check_authority", "_check_status", "_check_external_status"}
+# Functions that return a reason, or "" for none.
+_RETURNING = {
+    *("refusal", "check_certificate", "refuse_certificate", "explain_denial"),
+    *("_check_authority", "_check_status", "_check_external_status"),
+}
 # f"certificate-{status}": what CertificateRecord.status may be beside valid.
 _STATUSES = ("revoked", "suspended")
 

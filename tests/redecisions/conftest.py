@@ -19,8 +19,9 @@ from nac.redecisions import runner, service
 from nac.redecisions.settings import MIN_CEILING
 from nac.sessions.decisions.recorded_requests import from_microseconds
 from radius.module.decision import AuthenticationCase, LocationCache, decide_case
+from radius.module.passphrases import add_passphrase
 from radius.module.policies import CompiledPolicies
-from radius.module.request import AccessRequest
+from radius.module.request import AccessRequest, first_value
 from tests.agent.conftest import Replica, Tenant
 from tests.agent.mirrored_rows import add_endpoint, add_nas, add_policy, add_site, add_user, publish
 from tests.factories.rows import make_row
@@ -90,17 +91,21 @@ class Net:
                 (user_id, self.id, group),
             )
 
-    def answer(self, mac, *, user="", pairs=(), identifier=IDENTIFIER):
-        """The cell's current decision for this device: (case, outcome)."""
+    def answer(self, mac, *, user="", pairs=(), identifier=IDENTIFIER, method="", tls_version=""):
+        """The cell's current decision for this device: (case, outcome). Default method: mab, and pap for a user."""
         self.replica.catch_up()
         named = [("User-Name", user or mac), ("Calling-Station-Id", mac), ("NAS-Identifier", identifier)]
         request = AccessRequest(
             (*named, ("NAS-IP-Address", ADDRESS), *pairs, ("Admit-Slot", f"slot_{self.tenant.slot}"))
         )
-        case = AuthenticationCase(request, "pap" if user else "mab")
+        state = {"TLS-Session-Version": (f"TLS {tls_version}",)} if tls_version else {}
+        case = AuthenticationCase(request, method or ("pap" if user else "mab"), state)
         with self.replica.view as view:
-            case.place = LocationCache().find(request, view)
-            return case, decide_case(case, view, self._policies)
+            case.locate(LocationCache().find(request, view))
+            outcome = decide_case(case, view, self._policies)
+        if outcome.needs_passphrase or outcome.passphrase:
+            outcome = add_passphrase(case, outcome, lambda endpoint: "a passphrase" if endpoint.sealed_psk else "")
+        return case, outcome
 
     def log(self, case, outcome):
         """Logs the decision as the shipper does. Returns its time in epoch microseconds."""
@@ -123,8 +128,8 @@ class Net:
                 mac=request.mac or None,
                 identity=case.identity,
                 method=case.method,
-                certificate_serial="",
-                tls_version="",
+                certificate_serial=first_value(case.certificate, "TLS-Client-Cert-Serial"),
+                tls_version=case.tls_version,
                 **{name: getattr(outcome, name) for name in _OUTCOME},
             )
         return case.at

@@ -1,21 +1,19 @@
-"""A redecision equals the cell's decision: the module itself decides the same request from its replica."""
+"""All parts that decide agree with the cell: the module itself decides the same request from its replica.
 
-import json
+Generated states mix the checks before the policy, and the table has each check by itself.
+"""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from nac.cellformat.session_class import encode_class
-from nac.kit.clock import utc_now
-from nac.kit.db import TenantScope, session_scope
-from nac.policies.differences import ComparedAnswer
-from nac.redecisions import live_sessions
-from nac.redecisions.judgement import Judge
-from tests.agent.mirrored_rows import publish
+from nac.certificates import service as certificates
+from nac.engine import PolicyErrors, compile_policy
+from tests.factories.certificates import certify
+from tests.redecisions.agreement import MAC, USER, AgreementNet, Answer
+from tests.redecisions.situations import SITUATIONS
 from tests.run_depth import examples
 
-MAC, USER = "00a0c0000001", "anna"
 _ATTRIBUTES = {
     "endpoint.group": ("printers", "cameras"),
     "endpoint.name": ("Printer", "Camera"),
@@ -44,6 +42,7 @@ _when = st.sampled_from(sorted(_ATTRIBUTES)).flatmap(
         {"attribute": "endpoint.first_seen_age", "operator": "at_least", "value": 2},
     )
 )
+_PSK = {"verdict": "permit", "psk": "endpoint"}
 _then = st.sampled_from(
     (
         {"verdict": "deny"},
@@ -52,6 +51,7 @@ _then = st.sampled_from(
         {"verdict": "permit", "vlan": "20", "acl": "printers"},
         {"verdict": "quarantine", "vlan": "99"},
         {"verdict": "permit", "vlan": "30", "session_timeout": 600},
+        _PSK,
     )
 )
 _rules = st.lists(st.tuples(_when, st.booleans(), _then), max_size=5)
@@ -64,7 +64,18 @@ def documents(draw):
         rules.append(
             {"id": f"r{number}", "name": f"r{number}", "when": {"not": when} if negated else when, "then": then}
         )
-    return {"profiles": {"quarantine": {"vlan": "98"}}, "rules": rules, "fallback": draw(_then)}
+    document = {"profiles": {"quarantine": {"vlan": "98"}}, "rules": rules, "fallback": draw(_then)}
+    assume(is_publishable(document))
+    return document
+
+
+def is_publishable(document):
+    """No rule is unreachable."""
+    try:
+        compile_policy(document)
+    except PolicyErrors:
+        return False
+    return True
 
 
 _ENDPOINTS = st.none() | st.fixed_dictionaries(
@@ -80,6 +91,7 @@ _ENDPOINTS = st.none() | st.fixed_dictionaries(
         "valid_until": st.sampled_from((None, "2020-01-01", "2090-01-01")),
         "first_seen_at": st.sampled_from((None, "2020-01-01", "2090-01-01")),
         "groups": st.sets(st.sampled_from(("printers", "cameras"))),
+        "psk_sealed": st.sampled_from((None, b"sealed")),
     }
 )
 _USERS = st.none() | st.fixed_dictionaries(
@@ -92,110 +104,211 @@ _USERS = st.none() | st.fixed_dictionaries(
 _SITES = st.fixed_dictionaries(
     {
         "monitor": st.booleans(),
-        "fallback": st.none() | _then.filter(lambda then: then["verdict"] != "quarantine"),
+        "fallback": st.none() | _then.filter(lambda then: then["verdict"] != "quarantine" and then != _PSK),
         "has_policy": st.sampled_from((True, True, False)),
     }
 )
-_OFFERS = st.sampled_from((["mab", "pap"], ["mab"], ["pap"]))
-
-
-class State:
-    """The database state, set for each example."""
-
-    def __init__(self, net):
-        self._net = net
-        net.decide_by({"fallback": {"verdict": "permit", "vlan": "1"}})
-        for kind, names in (("endpoint", ("printers", "cameras")), ("user", ("staff", "guests"))):
-            for name in names:
-                self._do(f"INSERT INTO {kind}_groups (tenant_id, name) VALUES (%s, %s)", net.id, name)
-
-    def _do(self, statement, *given):
-        return self._net.owner.execute(statement, given)
-
-    def set(self, document, endpoint, user, site, methods):
-        net = self._net
-        self._do("DELETE FROM endpoints")
-        self._do("DELETE FROM users")
-        self._do("DELETE FROM policy_versions WHERE number > 1")
-        publish(net.owner, net.tenant, net.policy_id, 2, document)
-        self._do("UPDATE tenants SET methods = %s WHERE id = %s", methods, net.id)
-        self._do(
-            "UPDATE sites SET monitor = %s, fallback = %s, policy_id = %s WHERE id = %s",
-            *(site["monitor"], site["fallback"] and json.dumps(site["fallback"])),
-            *(net.policy_id if site["has_policy"] else None, net.site_id),
-        )
-        if endpoint is not None:
-            self._do(
-                "INSERT INTO endpoints (tenant_id, mac, status, name, vendor, os, attributes, posture, valid_until, "
-                "first_seen_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
-                *(net.id, MAC, endpoint["status"], endpoint["name"], endpoint["vendor"], endpoint["os"]),
-                *(json.dumps(endpoint["attributes"]), json.dumps(endpoint["posture"])),
-                *(endpoint["valid_until"], endpoint["first_seen_at"]),
-            )
-            self._join("endpoint", endpoint["groups"])
-        if user is not None:
-            self._do(
-                "INSERT INTO users (tenant_id, name, password_hash, disabled, valid_until) VALUES (%s, %s, '', %s, %s)",
-                *(net.id, USER, user["disabled"], user["valid_until"]),
-            )
-            self._join("user", user["groups"])
-
-    def _join(self, kind, groups):
-        self._do(
-            f"INSERT INTO {kind}_group_members (tenant_id, {kind}_id, group_id) SELECT m.tenant_id, m.id, g.id "
-            f"FROM {kind}s m, {kind}_groups g WHERE g.name = ANY (%s)",
-            list(groups),
-        )
+_TENANTS = st.fixed_dictionaries(
+    {
+        "methods": st.sampled_from((["mab", "pap"], ["mab", "pap"], ["mab"], ["pap"])),
+        "status": st.sampled_from(("active", "active", "active", "suspended")),
+        "has_site": st.sampled_from((True, True, True, False)),
+        "vendor": st.sampled_from(("cisco", "aruba", "ruckus", "unifi")),
+    }
+)
 
 
 @pytest.fixture
-def states(net):
-    return State(net)
+def agreement(net):
+    return AgreementNet(net)
 
 
-@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=examples(60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     documents(),
     _ENDPOINTS,
     _USERS,
     _SITES,
-    _OFFERS,
+    _TENANTS,
     st.sampled_from(("", USER)),
     st.sampled_from(((), (("Called-Station-Id", "00-11-22-33-44-55:office"),), (("Service-Type", "Call-Check"),))),
     st.sampled_from(("switch", "unknown")),
 )
-def test_redecision_equals_the_cells_decision(
-    net, states, document, endpoint, user, site, methods, name, pairs, identifier
-):
-    # The state when the device was admitted.
-    states.set(
-        {"fallback": {"verdict": "permit", "vlan": "1"}},
-        None,
-        {"disabled": False, "valid_until": None, "groups": ()},
-        _PLAIN,
-        ["mab", "pap"],
-    )
+def test_all_parts_agree_with_the_cell(agreement, document, endpoint, user, site, tenant, name, pairs, identifier):
+    agreement.reset_rows()
     asked = {"user": name, "pairs": pairs, "identifier": identifier}
-    case, outcome = net.answer(MAC, **asked)
-    at = net.log(case, outcome)
-    assert outcome.permitted
-    row = net.begin(MAC, encode_class(at), case.identity)
-    states.set(document, endpoint, user, site, methods)
-    _, expected = net.answer(MAC, **asked)
-    with session_scope(TenantScope(net.id), engine=net.engines.worker) as session:
-        [judged] = Judge(session, net.id).judge(
-            live_sessions.read_rows(session, net.id, [row]), at=int(utc_now().timestamp())
-        )
-    assert judged.undecidable is None
-    told = ComparedAnswer(expected.verdict, expected.rule_id, expected.vlan, expected.monitored)
-    assert judged.after.permitted == expected.permitted
-    # A rejection before any rule has no rule name.
-    assert judged.after == told, expected
-    assert judged.reason == _REASONS.get(expected.reason, expected.reason)
-    same = (expected.reply, expected.vlan) == (outcome.reply, outcome.vlan)
-    assert judged.action == ("disconnect" if not expected.permitted else "" if same else "reauthenticate")
+    row = agreement.begin(**asked)
+    agreement.execute("DELETE FROM users")
+    agreement.set_policy(document)
+    agreement.set_site(**site)
+    agreement.execute("UPDATE nases SET vendor = %s", tenant["vendor"])
+    agreement.execute("UPDATE tenants SET methods = %s, status = %s", tenant["methods"], tenant["status"])
+    if not tenant["has_site"]:
+        agreement.execute("UPDATE tenants SET default_site_id = NULL")
+    if endpoint is not None:
+        agreement.add_endpoint(**endpoint)
+    if user is not None:
+        agreement.add_user(**user)
+    check_agreement(agreement, row, document, **asked)
 
 
-# For unknown devices, the module words a fallback deny differently.
-_REASONS = {"unknown-mac": "fallback-denied", "endpoint-expired": "fallback-denied"}
-_PLAIN = {"monitor": False, "fallback": None, "has_policy": True}
+def check_agreement(agreement, row, document, **asked):
+    case, outcome = agreement.net.answer(MAC, **asked)
+    expected = Answer.of(outcome)
+    told, action = agreement.redecide(row)
+    assert told == expected
+    assert (action == "disconnect") == (not outcome.permitted)
+    simulation = agreement.simulate(case).decision
+    assert Answer.of(simulation) == expected
+    assert simulation.reply == outcome.reply
+    replay = agreement.replay(case, outcome, document)
+    if outcome.policy_version:
+        assert (replay.unchanged, replay.changed) == (1, 0), replay.differences
+    elif case.place.site:
+        assert replay.not_replayable == {outcome.reason: 1}
+    for known in (True, False):
+        outcome, prediction = agreement.self_test(known=known, group="printers" if known else "")
+        check_prediction(outcome, prediction)
+
+
+def check_prediction(outcome, prediction):
+    permit = f"permit VLAN {outcome.vlan}" if outcome.vlan else "permit"
+    assert prediction.text == (permit if outcome.permitted else "reject"), outcome
+    assert outcome.reason in prediction.reasons
+
+
+@pytest.fixture
+def situation(agreement, request):
+    """The request's session began before the changes: (agreement, session, document, request, reason)."""
+    document, changes, asked, reason = SITUATIONS[request.param]
+    agreement.reset_rows()
+    row = agreement.begin(**asked)
+    agreement.set_policy(document)
+    for change in changes:
+        change(agreement)
+    return agreement, row, document, asked, reason
+
+
+tabled = pytest.mark.parametrize("situation", SITUATIONS, indirect=True)
+
+
+@tabled
+def test_redecision_in_a_situation_equals_the_cell(situation):
+    agreement, row, _, asked, reason = situation
+    _, outcome = agreement.net.answer(MAC, **asked)
+    assert outcome.reason == reason
+    assert agreement.redecide(row)[0] == Answer.of(outcome)
+
+
+@tabled
+def test_simulation_in_a_situation_equals_the_cell(situation):
+    agreement, _, _, asked, _ = situation
+    case, outcome = agreement.net.answer(MAC, **asked)
+    simulation = agreement.simulate(case)
+    assert Answer.of(simulation.decision) == Answer.of(outcome)
+    assert simulation.decision.reply == outcome.reply
+    known = case.facts.get("endpoint.known", simulation.request.get("endpoint.known"))
+    assert simulation.request.get("endpoint.known") == known
+
+
+@tabled
+def test_replay_in_a_situation_changes_nothing(situation):
+    agreement, _, document, asked, _ = situation
+    case, outcome = agreement.net.answer(MAC, **asked)
+    replay = agreement.replay(case, outcome, document)
+    assert replay.differences == ()
+    assert replay.not_replayable == ({} if outcome.policy_version or not case.place.site else {outcome.reason: 1})
+
+
+@tabled
+def test_self_test_in_a_situation_expects_the_cell(situation):
+    agreement, *_ = situation
+    for known in (True, False):
+        check_prediction(*agreement.self_test(known=known))
+
+
+@pytest.fixture
+def certificate(agreement, app_engine):
+    """A device's certificate, and the request with it: (serial, request)."""
+    agreement.reset_rows()
+    made = certify(app_engine, agreement.net.id)
+    with agreement.net.scope() as session:
+        serial = made.issue(session).serial.hex()
+        row = certificates.require_by_serial(session, tenant_id=agreement.net.id, serial=serial)
+        authority_id = row.authority_id
+    (issuer,) = agreement.execute("SELECT subject FROM certificate_authorities WHERE id = %s", authority_id).fetchone()
+    pairs = (
+        ("TLS-Client-Cert-Serial", serial),
+        ("TLS-Client-Cert-Issuer", issuer),
+        ("TLS-Client-Cert-Common-Name", "laptop 1"),
+    )
+    return {"user": "laptop 1", "pairs": pairs, "method": "eap-tls", "tls_version": "1.3"}
+
+
+_CERTIFICATE_STATES = {
+    "valid": (None, "fallback-permitted"),
+    "revoked": ("UPDATE certificates SET status = 'revoked'", "certificate-revoked"),
+    "suspended": ("UPDATE certificates SET status = 'suspended'", "certificate-suspended"),
+    "other profile": ("UPDATE certificates SET profile = 'radsec-client'", "wrong-key-usage"),
+    "deleted": ("DELETE FROM certificates", "certificate-unknown"),
+    "authority revoked": ("UPDATE certificate_authorities SET status = 'revoked' WHERE kind = 'root'", "ca-revoked"),
+    "authority expired": (
+        "UPDATE certificate_authorities SET not_after = now() - interval '1 day'",
+        "ca-expired",
+    ),
+    "authority renamed": ("UPDATE certificate_authorities SET subject = '/CN=another'", "unknown-ca"),
+    "TLS version": ("UPDATE tenants SET tls_versions = '{1.2}'", "tls-version"),
+    "method": ("UPDATE tenants SET methods = '{mab}'", "method-not-offered"),
+    "revoked, method": (
+        "UPDATE certificates SET status = 'revoked'; UPDATE tenants SET methods = '{mab}'",
+        "certificate-revoked",
+    ),
+    "TLS version, method": (
+        "UPDATE tenants SET methods = '{mab}', tls_versions = '{1.2}'",
+        "tls-version",
+    ),
+    "tenant": (
+        "UPDATE certificates SET status = 'revoked'; UPDATE tenants SET status = 'suspended'",
+        "tenant-suspended",
+    ),
+    "policy": ("UPDATE sites SET policy_id = NULL", "no-policy"),
+    "endpoint": (
+        "INSERT INTO endpoints (tenant_id, mac, status, name) SELECT id, '00a0c0000001', 'blocked', '' FROM tenants",
+        "endpoint-blocked",
+    ),
+}
+# A simulation presumes that the credentials hold.
+_CREDENTIAL_STATES = ("revoked", "suspended", "other", "deleted", "authority", "revoked,")
+
+
+@pytest.mark.parametrize("state", _CERTIFICATE_STATES)
+def test_redecision_of_a_certificate_equals_the_cell(agreement, certificate, state):
+    statement, reason = _CERTIFICATE_STATES[state]
+    row = agreement.begin(**certificate)
+    if statement:
+        agreement.execute(statement)
+    _, outcome = agreement.net.answer(MAC, **certificate)
+    assert outcome.reason == reason
+    assert agreement.redecide(row)[0] == Answer.of(outcome)
+
+
+@pytest.mark.parametrize("state", [each for each in _CERTIFICATE_STATES if not each.startswith(_CREDENTIAL_STATES)])
+def test_simulation_of_a_certificate_equals_the_cell(agreement, certificate, state):
+    statement, reason = _CERTIFICATE_STATES[state]
+    if statement:
+        agreement.execute(statement)
+    case, outcome = agreement.net.answer(MAC, **certificate)
+    assert outcome.reason == reason
+    assert Answer.of(agreement.simulate(case).decision) == Answer.of(outcome)
+
+
+@pytest.mark.parametrize("offered", ["1.2", "1.3", "1.2,1.3"])
+def test_redecision_of_an_unknown_tls_version_equals_the_cell(agreement, certificate, offered):
+    certificate["tls_version"] = ""
+    row = agreement.begin(**certificate)
+    agreement.execute(f"UPDATE tenants SET tls_versions = '{{{offered}}}'")
+    _, outcome = agreement.net.answer(MAC, **certificate)
+    assert agreement.redecide(row)[0] == Answer.of(outcome)

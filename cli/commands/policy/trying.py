@@ -175,6 +175,8 @@ def _tell(simulation: Simulation) -> None:
     by = f"{simulation.policy} version {simulation.version}" if simulation.version else simulation.policy or "the draft"
     if decision.reason == "no-policy":
         by = "no policy"
+    elif simulation.is_refused:
+        by = "a check before the policy"
     where = f" at site {simulation.site}" if simulation.site else ""
     click.echo(f"by {by}{where}, at {simulation.at:%Y-%m-%d %H:%M:%S} UTC")
     lines = [explain_rule(tried) for tried in decision.trace]

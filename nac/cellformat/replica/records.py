@@ -198,10 +198,6 @@ class UserRecord(Record, frozen=True, array_like=True):
     # Only for MS-CHAP: 32 hex digits of MD4(password), sealed with the cell's key; b"" if the user cannot use it.
     sealed_nt_hash: bytes = b""
 
-    def is_disabled_or_expired(self, now_seconds: int) -> bool:
-        """Return whether the user is disabled or expired."""
-        return self.disabled or 0 < self.valid_until <= now_seconds
-
 
 def nt_hash_context(user_id: object) -> str:
     """Return the sealing context of an NT hash, which differs from the password's, so that they cannot be exchanged."""

@@ -36,7 +36,8 @@ COPY (
     SELECT (date_part('epoch', at) * 1e6)::bigint, id, coalesce(mac::text, identity), site_id,
         CASE WHEN policy_version > 0 THEN '' ELSE reason END,
         CASE WHEN verdict <> '' THEN verdict WHEN permitted THEN 'permit' ELSE 'deny' END,
-        rule_id, rule_name, vlan, monitored, suppressed, CASE WHEN policy_version > 0 THEN to_jsonb(ARRAY[{values}]) END
+        rule_id, rule_name, vlan, monitored, suppressed, reason = 'no-passphrase',
+        CASE WHEN policy_version > 0 THEN to_jsonb(ARRAY[{values}]) END
     FROM (
         -- Parse once: each -> on the stored text would parse all of it again.
         SELECT *, request::jsonb AS asked FROM auth_log
@@ -74,6 +75,8 @@ class RecordedOutcome(NamedTuple):
     monitored: str
     # Equal rejects that were not recorded individually.
     suppressed: int
+    # Whether a passphrase that the reply needs was not stored.
+    lacks_passphrase: bool
 
 
 def count_rows_up_to(session: Session, *, tenant_id: TenantId, since: datetime, most: int) -> int:
@@ -131,8 +134,8 @@ class RecordedRequests:
 
 
 def _parse_outcome(head: bytes) -> RecordedOutcome:
-    site, refused, verdict, rule, name, vlan, monitored, suppressed = map(_unescape, head.decode().split("\t"))
-    return RecordedOutcome(site, refused, verdict, rule, name, vlan, monitored, int(suppressed))
+    site, refused, verdict, rule, name, vlan, monitored, suppressed, lacks = map(_unescape, head.decode().split("\t"))
+    return RecordedOutcome(site, refused, verdict, rule, name, vlan, monitored, int(suppressed), lacks == "t")
 
 
 _REFERENCE = re.compile(r"([0-9]{1,16})-([0-9]{1,18})")

@@ -1,0 +1,274 @@
+"""The admission ladder: the checks before and after a policy, their order, and the reasons of a reject.
+
+The cell, re-decisions, simulations and self-tests all use it. Each provides the facts (`AdmissionFacts`) from its own
+source. The checks, in this order:
+
+1. the tenant is active
+2. the login holds: password, conversation, certificate (`refuse_certificate`)
+3. the tenant accepts the TLS version
+4. the tenant offers the method
+5. its own user exists, is enabled and has not expired
+6. the NAS belongs to a site, and the site has a published policy
+7. the endpoint is not blocked
+8. the policy permits (`nac.engine.decide`); `explain_denial` names an unapproved device as the cause
+9. a passphrase that the reply needs is stored (`require_passphrase`)
+
+The first check that fails rejects the request. So no rule of a policy can admit a device that an earlier check rejects.
+Only the cell counts failed logins. It applies their limits after check 1.
+"""
+
+from collections.abc import Collection
+from typing import Literal, NamedTuple, Protocol, Self, TypeVar
+
+from nac.engine.vendors import AttributeTemplate
+
+_TUNNELLED_METHODS = ("eap-ttls-pap", "eap-ttls-mschapv2", "peap-mschapv2")
+# A user sends a password.
+USER_METHODS = frozenset(("pap", "chap", "mschapv1", "mschapv2", *_TUNNELLED_METHODS))
+# Tunnels whose inner method is unknown are "eap-ttls" and "peap". No tenant offers these.
+TLS_METHODS = frozenset(("eap-tls", "eap-ttls", "peap", *_TUNNELLED_METHODS))
+TLS_VERSIONS = ("1.2", "1.3")
+# Prefix of certificate profiles for logins. Certificates of RadSec clients have the same key usage.
+_CLIENT_PROFILES = "eap-client-"
+
+# `approved`: a registered endpoint. `expired`: its approval has ended. `unapproved`: discovered, ignored or unknown.
+Standing = Literal["approved", "expired", "blocked", "unapproved"]
+
+
+class Refusal(NamedTuple):
+    """A reject: a code of nac.engine.reasons, and details for people."""
+
+    reason: str
+    detail: str = ""
+
+
+class TenantTerms(Protocol):
+    """What a tenant accepts."""
+
+    @property
+    def status(self) -> str: ...
+    @property
+    def methods(self) -> Collection[str]: ...
+    @property
+    def tls_versions(self) -> Collection[str]: ...
+
+
+class AdmissionPlace(Protocol):
+    """Where a request comes from. Only whether the values are None matters here."""
+
+    @property
+    def site(self) -> object | None:
+        """The site of the NAS, or the default site."""
+
+    @property
+    def policy(self) -> object | None:
+        """The published policy of the site."""
+
+
+class StoredEndpoint(Protocol):
+    @property
+    def status(self) -> str: ...
+    @property
+    def valid_until(self) -> int:
+        """Epoch seconds; 0 means never."""
+
+
+class StoredUser(Protocol):
+    @property
+    def disabled(self) -> bool: ...
+    @property
+    def valid_until(self) -> int:
+        """Epoch seconds; 0 means never."""
+
+
+class Authority(Protocol):
+    """A trusted certificate authority."""
+
+    @property
+    def own(self) -> bool:
+        """Whether Admit created it."""
+
+    @property
+    def revoked(self) -> bool:
+        """Whether it, or an authority above it, was revoked."""
+
+    @property
+    def not_after(self) -> int:
+        """Epoch seconds."""
+
+    @property
+    def listed_until(self) -> int:
+        """Epoch seconds until which its revocation list is complete."""
+
+
+class OwnCertificate(Protocol):
+    """A certificate that Admit issued."""
+
+    @property
+    def status(self) -> str:
+        """Such as "valid", "suspended" or "revoked"."""
+
+    @property
+    def profile(self) -> str: ...
+
+
+class ExternalStatus(Protocol):
+    """The status of a certificate from an external authority."""
+
+    @property
+    def revoked(self) -> bool: ...
+    @property
+    def until(self) -> int:
+        """Epoch seconds until which it is fresh."""
+
+
+class AdmissionFacts(Protocol):
+    """Facts about one request. The ladder asks each only if all checks before it pass."""
+
+    @property
+    def tenant(self) -> TenantTerms: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def tls_version(self) -> str:
+        """Such as "1.3"; "" if unknown. Read after `refuse_login`, and only for methods with TLS."""
+
+    @property
+    def now_seconds(self) -> int: ...
+    @property
+    def place(self) -> AdmissionPlace: ...
+
+    def refuse_login(self) -> Refusal | None:
+        """Why the credentials do not hold; None if they hold."""
+
+    def is_vouched_for(self) -> bool:
+        """Whether a directory knows the user, so that the tenant's own users do not matter."""
+
+    def find_user(self) -> StoredUser | None: ...
+
+    def find_standing(self) -> Standing: ...
+
+
+# The only status of a tenant whose devices are admitted.
+ACTIVE = "active"
+TENANT_SUSPENDED = Refusal("tenant-suspended")
+UNKNOWN_USER, _USER_DISABLED = Refusal("unknown-user"), Refusal("user-disabled")
+_NO_SITE, POLICY_MISSING = Refusal("no-site"), Refusal("no-policy")
+_BLOCKED = Refusal("endpoint-blocked")
+
+
+def find_refusal(facts: AdmissionFacts) -> Refusal | None:
+    """The first check before the policy that fails; None if the policy decides."""
+    tenant, method = facts.tenant, facts.method
+    if tenant.status != ACTIVE:
+        return TENANT_SUSPENDED
+    refusal = facts.refuse_login()
+    if refusal is None and method in TLS_METHODS:
+        refusal = _refuse_tls_version(facts.tls_version, tenant.tls_versions)
+    if refusal is not None:
+        return refusal
+    if method not in tenant.methods:
+        return Refusal("method-not-offered", describe_offer(tenant.methods))
+    if method in USER_METHODS and not facts.is_vouched_for():
+        refusal = refuse_user(facts.find_user(), facts.now_seconds)
+        if refusal is not None:
+            return refusal
+    place = facts.place
+    if place.site is None:
+        return _NO_SITE
+    if place.policy is None:
+        return POLICY_MISSING
+    return _BLOCKED if facts.find_standing() == "blocked" else None
+
+
+def refuse_user(user: StoredUser | None, now_seconds: int) -> Refusal | None:
+    """`user` is the tenant's own user; None if unknown."""
+    if user is None:
+        return UNKNOWN_USER
+    return _USER_DISABLED if user.disabled or 0 < user.valid_until <= now_seconds else None
+
+
+def _refuse_tls_version(version: str, offered: Collection[str]) -> Refusal | None:
+    if version in offered or (not version and set(offered) >= set(TLS_VERSIONS)):
+        return None
+    return Refusal("tls-version", f"TLS {version or '?'}; {describe_offer(offered)}")
+
+
+def describe_offer(names: Collection[str]) -> str:
+    return f"offered here: {', '.join(names)}"
+
+
+def get_standing(endpoint: StoredEndpoint | None, now_seconds: int) -> Standing:
+    """The standing of a device; `endpoint` is None if it is unknown."""
+    if endpoint is None:
+        return "unapproved"
+    status = endpoint.status
+    if status == "active":
+        return "expired" if 0 < endpoint.valid_until <= now_seconds else "approved"
+    return "blocked" if status == "blocked" else "unapproved"
+
+
+def refuse_certificate(
+    authority: Authority,
+    own: OwnCertificate | None,
+    external: ExternalStatus | None,
+    *,
+    now_seconds: int,
+    is_status_required: bool,
+) -> str:
+    """A reason to reject a certificate that the trusted `authority` signed, or "".
+
+    `own` is the record of a certificate from Admit, `external` the status of another one; None if there is none.
+    """
+    if authority.revoked:
+        return "ca-revoked"
+    if authority.not_after < now_seconds:
+        return "ca-expired"
+    if authority.own:
+        if own is None:
+            return "certificate-unknown"
+        if own.status != "valid":
+            return f"certificate-{own.status}"
+        return "" if own.profile.startswith(_CLIENT_PROFILES) else "wrong-key-usage"
+    if external is not None and external.revoked:
+        return "certificate-revoked"
+    is_fresh = authority.listed_until > now_seconds or (external is not None and external.until > now_seconds)
+    return "certificate-status-unknown" if is_status_required and not is_fresh else ""
+
+
+def explain_denial(reason: str, *, method: str, standing: Standing, has_mac: bool) -> str:
+    """The reason of a policy's decision. If no rule matched a MAB request, its unapproved device is the cause."""
+    if reason != "fallback-denied" or method != "mab" or standing == "approved":
+        return reason
+    if standing == "expired":
+        return "endpoint-expired"
+    return "unknown-mac" if has_mac else "no-station"
+
+
+class PassphraseDecision(Protocol):
+    """A decision whose reply may need the passphrase of the endpoint."""
+
+    @property
+    def passphrase(self) -> tuple[AttributeTemplate, ...]: ...
+    @property
+    def needs_passphrase(self) -> bool: ...
+
+    def refused(self, reason: str, detail: str = "", *, is_enforced: bool = False) -> Self: ...
+
+
+AnyDecision = TypeVar("AnyDecision", bound=PassphraseDecision)
+
+
+def require_passphrase(decision: AnyDecision, *, has_passphrase: bool, has_ssid: bool) -> AnyDecision:
+    """The decision, or a deny if its reply needs a passphrase that cannot be sent.
+
+    In monitor mode, a reply of the fallback that needs it is denied, too.
+    """
+    if not decision.needs_passphrase and not decision.passphrase:
+        return decision
+    why = "" if has_passphrase else "none is stored"
+    if not has_ssid and any(template.encoding == "pmk" for template in decision.passphrase):
+        why = "the request has no SSID, which the key is derived from"
+    if not why:
+        return decision
+    return decision.refused("no-passphrase", why, is_enforced=bool(decision.passphrase))
