@@ -11,11 +11,13 @@ from sqlalchemy.orm import Session
 from starlette.requests import HTTPConnection
 
 from api import cookies
+from api.application_state import get_settings
 from api.credential_rate_limit import hash_credential, record_credential
 from api.instant_dependencies import instant
 from api.query_parameters import require_known_query
 from api.request_ids import request_id_of
 from api.session_reuse import offer_session, take_session
+from nac import operator_tokens
 from nac.accounts.api_tokens import service as tokens
 from nac.accounts.api_tokens.token_text import TokenText
 from nac.accounts.members import service as members
@@ -23,14 +25,16 @@ from nac.accounts.sign_in import rules, sign_ins
 from nac.accounts.sign_in.secret_texts import SignInText
 from nac.accounts.sign_in.sign_ins import SignedInPerson
 from nac.accounts.sign_in_errors import SecondFactorNeeded
-from nac.core.access.grants import MspRef, Principal, TenantReach, TenantRef
-from nac.core.access.permissions import Permission
+from nac.core.access.grants import Grant, MspRef, Principal, TenantReach, TenantRef
+from nac.core.access.owners import Owner
+from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
 from nac.core.access.tenant_lookup import find_msp, find_tenant
 from nac.core.audit.service import RequestOrigin
 from nac.kit.clock import utc_now
 from nac.kit.db import CredentialScope, MspScope, PersonScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.kit.errors import AdmitError
 from nac.kit.ids import MspId
+from nac.operator_tokens import OperatorToken
 
 
 class _BearerScheme(HTTPBearer):
@@ -145,6 +149,8 @@ def authenticate_caller(request: Request, response: Response, shown: HTTPAuthori
     """
     if shown is None:
         return _authenticate_by_cookie(request, response)
+    if shown.credentials.startswith(operator_tokens.PREFIX):
+        return _authenticate_operator(request, response, shown.credentials)
     text = TokenText.parse(shown.credentials)
     if text is None:
         raise tokens.TokenRefused("unknown")
@@ -166,6 +172,23 @@ def authenticate_caller(request: Request, response: Response, shown: HTTPAuthori
         if not found.is_noted:
             offer_session(request.scope, session, stack)
         return asked
+
+
+def _authenticate_operator(request: Request, response: Response, text: str) -> Caller:
+    """The operator of this installation, who can read the operator key. Has all permissions."""
+    token = OperatorToken.parse(text)
+    try:
+        key = operator_tokens.read_key(operator_tokens.get_key_file(get_settings(request).var_dir))
+    except (OSError, ValueError):
+        # An installation without ./admit has no key.
+        raise tokens.TokenRefused("unknown") from None
+    if token is None or not token.is_valid(key):
+        raise tokens.TokenRefused("wrong-secret")
+    record_credential(request.scope, f"operator:{token.user}", Owner())
+    principal = Principal(f"cli:{token.user}", (Grant(permissions_at(PermissionLevel.PLATFORM)),))
+    with session_scope(CredentialScope("")) as session:
+        tenant, msp = _find_named_places(session, request)
+    return Caller(principal, _build_origin(request), tenant, msp, request, response)
 
 
 def _authenticate_by_cookie(request: Request, response: Response) -> Caller:

@@ -47,6 +47,7 @@ def build_retry_headers(exc: AdmitError) -> dict[str, str]:
 
 
 def render_error(exc: AdmitError) -> JSONResponse:
+    """Problem response (RFC 9457)."""
     headers = build_retry_headers(exc)
     if exc.status == HTTPStatus.UNAUTHORIZED:
         # RFC 6750 3.

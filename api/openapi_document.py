@@ -32,6 +32,15 @@ _PROBLEM_SCHEMA: dict[str, Any] = {
         "code": {"type": "string", "description": "Stable code for programs."},
         "place": {"type": "string", "description": "Invalid field, row or header."},
         "remedy": {"type": "string", "description": "What to do."},
+        "next_steps": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["operation_id", "parameters"],
+                "properties": {"operation_id": {"type": "string"}, "parameters": {"type": "object"}},
+            },
+            "description": "Operations that `remedy` names. An empty id means this operation.",
+        },
         "mistakes": {
             "type": "array",
             "items": {"type": "object"},

@@ -11,6 +11,8 @@ from cli.account import ROOT, Account, require_group
 from cli.files import chown_tree, make_folder
 from cli.layout import Layout
 from cli.rights import KEYS_GROUP, SOCKETS_GROUP
+from nac import operator_tokens
+from nac.kit.private_files import write_private
 from nac.kit.settings import Settings
 from radius.agent.paths import CellPaths
 
@@ -41,6 +43,7 @@ def set_up_folders(layout: Layout, settings: Settings) -> None:
     _set_up_enrolment(layout, settings)
     _set_up_exports(layout, settings.export_dir)
     _hand_over_named_files(layout, settings)
+    _ensure_operator_key(layout)
 
 
 def give_master_key(layout: Layout) -> None:
@@ -48,6 +51,13 @@ def give_master_key(layout: Layout) -> None:
     if layout.is_separated:
         os.chown(layout.master_key, 0, require_group(KEYS_GROUP), follow_symlinks=False)
         layout.master_key.chmod(0o640)
+
+
+def _ensure_operator_key(layout: Layout) -> None:
+    """Create the operator key, or set its owner: only the operator and the API read it."""
+    file = layout.operator_key
+    content = file.read_text("ascii") if file.exists() else operator_tokens.make_key()
+    write_private(file, content, owner=layout.account("api"), mode=0o400)
 
 
 def _mode(layout: Layout, separated: int) -> int:

@@ -1,10 +1,20 @@
-"""Folders and files in places that another account can own. Never follows links."""
+"""Folders and files: in places that another account can own, never following links; secrets of the caller."""
 
 import os
 import stat
 from pathlib import Path
+from typing import TextIO
 
 from cli.account import Account
+from cli.errors import require_utf8
+
+
+def first_line(file: TextIO | None) -> str | None:
+    """First line of a file that contains a secret."""
+    if file is None:
+        return None
+    with require_utf8(file.name):
+        return file.readline().rstrip("\r\n")
 
 
 def make_folder(path: Path, *, owner: Account | None, mode: int) -> None:

@@ -21,6 +21,7 @@ from cli.files import make_folder
 from cli.rights import RIGHTS
 from nac.kit.clock import utc_now
 from nac.kit.private_files import write_private
+from nac.operator_tokens import get_key_file
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 # sun_path holds 108 bytes with the final NUL (unix(7)); supervisord binds "supervisor.sock.<pid>" before it renames.
@@ -80,6 +81,11 @@ class Layout:
     @property
     def master_key(self) -> Path:
         return self.keys / "master.key"
+
+    @property
+    def operator_key(self) -> Path:
+        """Key of the operator's tokens for the API (`nac.operator_tokens`)."""
+        return get_key_file(self.var)
 
     @property
     def passwords(self) -> Path:

@@ -1,30 +1,77 @@
-"""The command group. Imports only the module of the called command, so that `status` is fast."""
+"""The command group. Loads only the called command: from the API's operations, or from a module of cli.commands."""
 
-import gc
-import importlib
-import pkgutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Mapping, Sequence
 
 import click
 
-import cli.commands
 from cli.errors import report_errors
+from cli.remote.aliases import COMMAND, list_nouns
+from cli.remote.catalog import list_modules, load_catalog, load_module
+from cli.remote.commands import make_short_command
+from cli.remote.local_api import connect
 
 
-class LazyGroup(click.Group):
+class _ListedGroup(click.Group):
+    """Group that lists its commands without loading them."""
+
+    def short_helps(self) -> Mapping[str, str]:
+        raise NotImplementedError
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_command_names())
+        return sorted(self.short_helps())
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, text in sorted(self.short_helps().items())])
+
+
+class NounGroup(_ListedGroup):
+    """Commands of a noun: short commands, groups below it, and those of its module."""
+
+    def __init__(self, noun: str, *, has_module: bool) -> None:
+        catalog = load_catalog()
+        super().__init__(noun.split()[-1], help=catalog.nouns()[noun])
+        self._noun = noun
+        self._has_module = has_module
+
+    def short_helps(self) -> Mapping[str, str]:
+        return load_catalog().verbs(self._noun)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _command_names():
-            return None
-        with _without_garbage_collection():
-            module = importlib.import_module(f"cli.commands.{cmd_name.replace('-', '_')}")
-        found = getattr(module, "command", None)
-        # Helper modules beside the commands have no `command`.
-        return found if isinstance(found, click.Command) else None
+        catalog = load_catalog()
+        if f"{self._noun} {cmd_name}" in catalog.nouns():
+            return NounGroup(f"{self._noun} {cmd_name}", has_module=self._has_module)
+        if catalog.has_alias(self._noun, cmd_name):
+            return _make_alias_command(self._noun, cmd_name)
+        return find_in_module(ctx, [*self._noun.split(), cmd_name]) if self._has_module else None
+
+
+def find_in_module(ctx: click.Context, words: Sequence[str]) -> click.Command | None:
+    """Command of the module of the first word."""
+    found: click.Command | None = load_module(words[0])
+    for word in words[1:]:
+        found = found.get_command(ctx, word) if isinstance(found, click.Group) else None
+    return found
+
+
+def _make_alias_command(noun: str, verb: str) -> click.Command:
+    catalog = load_catalog()
+    alias = catalog.alias(noun, verb)
+    return make_short_command(verb, alias, [catalog.operations[name] for name in alias.operations], connect)
+
+
+class _Commands(_ListedGroup):
+    def short_helps(self) -> Mapping[str, str]:
+        catalog = load_catalog()
+        return {name: text for name, text in (dict(catalog.modules) | catalog.nouns()).items() if " " not in name}
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        has_module = cmd_name in list_modules()
+        if cmd_name in list_nouns():
+            is_command = load_catalog().has_alias(cmd_name, COMMAND)
+            return _make_alias_command(cmd_name, COMMAND) if is_command else NounGroup(cmd_name, has_module=has_module)
+        # A module without short commands needs no catalog.
+        return load_module(cmd_name) if has_module else None
 
     def invoke(self, ctx: click.Context) -> object:
         # The text after the command's name; click parses its options later.
@@ -32,24 +79,7 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
 
 
-@cache
-def _command_names() -> tuple[str, ...]:
-    modules = (module.name for module in pkgutil.iter_modules(cli.commands.__path__))
-    return tuple(sorted(name.replace("_", "-") for name in modules if not name.startswith("_")))
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Disable garbage collection during imports, which saves a tenth of a command's start."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 def admit() -> None:
     """Admit: multi-tenant network access control on FreeRADIUS.
 

@@ -9,7 +9,6 @@ from cli.errors import EXIT_INVALID_INPUT
 from cli.operation_commands import render_advice
 from cli.output import escape_unprintable, show_json
 from nac.engine import DocumentErrors, DocumentMistake
-from nac.onboarding.imports.endpoint_file import InvalidFile
 from nac.policies.json_rows import mistake_rows
 from nac.policies.service import InvalidPolicy
 
@@ -32,18 +31,6 @@ def print_mistakes(mistakes: Iterable[DocumentMistake], *, as_json: bool, what: 
     click.echo(f"{what} has {len(found)} mistake{'s' if len(found) > 1 else ''}:", err=True)
     for mistake in found:
         click.echo(f"  {escape_unprintable(str(mistake))}", err=True)
-
-
-@contextmanager
-def report_file_mistakes(*, as_json: bool) -> Iterator[None]:
-    """Like `mistakes_listed` for a file of endpoints; all mistakes with --json, otherwise the first MAX_SHOWN."""
-    try:
-        yield
-    except InvalidFile as exc:
-        if as_json:
-            print_mistakes(exc.mistakes, as_json=True)
-            raise click.exceptions.Exit(EXIT_INVALID_INPUT) from exc
-        raise
 
 
 @contextmanager

@@ -13,8 +13,6 @@ K = TypeVar("K")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 tenant_option = click.option("--tenant", "-t", "tenant", required=True, metavar="SLUG", help="The tenant.")
-# Largest id of a database row.
-ROW_ID = click.IntRange(1, 2**63 - 1)
 
 
 def iterate_pages(fetch: Callable[[K], Sequence[T]], key: Callable[[T], K], *, first: K) -> Iterator[Sequence[T]]:

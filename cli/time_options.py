@@ -52,13 +52,5 @@ def moment_option(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 -- 
     return click.option(*names, type=click.DateTime(), callback=_in_utc, help=help)
 
 
-def until_option(help: str) -> Callable[[F], F]:  # noqa: A002 -- click's own word for it
-    return moment_option("--until", "--valid-until", "valid_until", help=help)
-
-
-def valid_until_option(help: str) -> Callable[[F], F]:  # noqa: A002 -- click's own word for it
-    return moment_option("--valid-until", help=help)
-
-
 def _in_utc(ctx: click.Context, param: click.Parameter, value: datetime | None) -> datetime | None:
     return value and value.replace(tzinfo=UTC)

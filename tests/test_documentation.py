@@ -15,8 +15,6 @@ from jsonschema import Draft202012Validator
 
 from cli.layout import CHECKOUT
 from cli.main import admit
-from cli.openapi import description
-from cli.remote.description import Operations
 from nac.certificates.scep.webhook_client import WebhookEnrolment, WebhookResponse
 from nac.engine import compile_policy, parse_request
 from nac.inventory.endpoints.rule_conditions import compile_rule
@@ -92,15 +90,9 @@ def test_example_is_valid(page, example):
         assert parse_request(use_rule_names(example), at=0).attributes
 
 
-@cache
-def described():
-    return Operations(description())
-
-
 @pytest.mark.parametrize("line", COMMANDS)
 def test_command_line_is_accepted(line, monkeypatch):
-    monkeypatch.setattr("cli.commands.api._operations", lambda context: described())
-    monkeypatch.setenv("ADMIT_API_URL", "http://127.0.0.1:9")
+    monkeypatch.delenv("ADMIT_API_URL", raising=False)
     _, *arguments = shlex.split(line, comments=True)
     context = click.Context(admit)
     while isinstance(context.command, click.Group):

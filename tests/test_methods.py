@@ -2,7 +2,7 @@
 
 import pytest
 
-from nac.cellformat.methods import DEFAULT_METHODS, METHOD_RISKS, METHODS, list_risks, parse_offer
+from nac.cellformat.methods import DEFAULT_METHODS, METHODS, WEAK_METHODS, parse_offer
 from nac.kit.errors import InvalidInput
 
 
@@ -44,7 +44,5 @@ def test_omitted_methods_are_unchanged():
     assert parse_offer(methods="mab", tls_versions=None) == (("mab",), None)
 
 
-def test_only_non_default_methods_have_risks():
-    assert list_risks(DEFAULT_METHODS) == []
-    assert list_risks(METHODS) == list(METHOD_RISKS.values())
-    assert list_risks(("mab", "peap-mschapv2")) == [METHOD_RISKS["peap-mschapv2"]]
+def test_weak_methods_are_not_offered_by_default():
+    assert set(METHODS) - set(DEFAULT_METHODS) == set(WEAK_METHODS)

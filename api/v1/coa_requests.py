@@ -68,6 +68,7 @@ def list_coa_requests(
     session: Annotated[RowNumber | None, Query(description="Id of the session.")] = None,
     mac: Mac = "",
     user: User = "",
+    nas: Annotated[str, Query(max_length=253, description="Name of the NAS.")] = "",
     reason: Annotated[CoaReason | None, Query(description="Reason of the request.")] = None,
     redecision: Annotated[RowNumber | None, Query(description="Id of the re-decision that caused it.")] = None,
 ) -> Page[CoaRequest]:
@@ -83,6 +84,7 @@ def list_coa_requests(
             row=session,
             mac=mac,
             user=user,
+            nas=nas,
             reason=reason or "",
             redecision=redecision,
             span=paging.span,

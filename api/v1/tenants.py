@@ -145,7 +145,11 @@ class MspTenantInput(TenantInput):
 class TenantUpdate(Input):
     name: Omittable[Name] = Field(None, description="Name.")
     methods: Omittable[_Words] = Field(
-        None, max_length=20, examples=[["eap-tls", "mab"]], description="Offered authentication methods."
+        None,
+        max_length=20,
+        examples=[["eap-tls", "mab"]],
+        description="Offered authentication methods. An imitated network can recover passwords from peap-mschapv2 and "
+        "mschapv1 (docs/reference/methods.md).",
     )
     tls_versions: Omittable[_Words] = Field(
         None, max_length=5, examples=[["1.2", "1.3"]], description="Offered TLS versions."

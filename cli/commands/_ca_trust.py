@@ -1,20 +1,17 @@
 """`./admit ca import|set|refresh|remove|revoke`: authorities that a tenant trusts."""
 
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from cli.command_context import CommandContext
 from cli.commands._ca_rows import authority_row, status_rows
-from cli.errors import Refused, confirm
+from cli.errors import Refused
 from cli.mistakes import report_row_mistakes
-from cli.output import Row, json_option, show_list, show_one, tenant_option
-from nac.certificates import bulk_revocation, external_authorities, status_refresh
-from nac.certificates import service as certificates
+from cli.output import Row, json_option, show_list, tenant_option
+from nac.certificates import external_authorities, status_refresh
 from nac.kit.clock import utc_now
-from nac.kit.errors import InvalidInput
 
 # The worker starts a turn every 20 s. A tenant whose servers do not respond takes up to a minute.
 _ANSWERED_SECONDS = 90
@@ -64,25 +61,6 @@ def _read(path: Path) -> bytes:
         raise Refused(f"Cannot read the file: {exc.strerror}.", place=str(path)) from exc
 
 
-@click.command("set")
-@click.argument("authority")
-@tenant_option
-@_crl_url
-@_ocsp_url
-@json_option
-def set_(authority: str, tenant: str, crl_url: str | None, ocsp_url: str | None, as_json: bool) -> None:
-    """Set the status URLs of the external AUTHORITY; "" uses the URLs in its certificates."""
-    if crl_url is None and ocsp_url is None:
-        raise InvalidInput("No setting to change.", remedy="Use --crl-url or --ocsp-url.")
-    domain = CommandContext()
-    with domain.change(tenant) as (session, tenant_id):
-        row = external_authorities.update_status_sources(
-            session, actor=domain.actor, tenant_id=tenant_id, which=authority, crl_url=crl_url, ocsp_url=ocsp_url
-        )
-        shown = authority_row(session, tenant_id, row)
-    show_one(shown, as_json=as_json)
-
-
 @click.command()
 @click.argument("authority", required=False)
 @tenant_option
@@ -127,49 +105,4 @@ def _await_answers(domain: CommandContext, tenant: str, asked: status_refresh.Re
         time.sleep(_PAUSE_SECONDS)
 
 
-@click.command()
-@click.argument("authority")
-@tenant_option
-@json_option
-def remove(authority: str, tenant: str, as_json: bool) -> None:
-    """Stop trusting the external AUTHORITY, and those below it that have no other trusted issuer."""
-    domain = CommandContext()
-    with domain.change(tenant) as (session, tenant_id):
-        gone = external_authorities.delete_authority(session, actor=domain.actor, tenant_id=tenant_id, which=authority)
-        rows = [{"id": str(row.id), "name": row.name} for row in gone]
-    show_one(
-        {"removed": [row["id"] for row in rows]} if as_json else {"removed": [row["name"] for row in rows]},
-        as_json=as_json,
-    )
-
-
-@click.command()
-@click.argument("authority")
-@tenant_option
-@click.option(
-    "--reason",
-    type=click.Choice(bulk_revocation.AUTHORITY_REVOCATION_REASONS),
-    default="unspecified",
-    show_default=True,
-)
-@click.option("--yes", is_flag=True, help="Skip the confirmation.")
-@json_option
-def revoke(authority: str, tenant: str, reason: str, yes: bool, as_json: bool) -> None:
-    """Revoke AUTHORITY permanently, with the authorities below it and every certificate that they issued.
-
-    For the tenant's own authority, this includes the RADIUS server certificate. Certificates and tunnels then stop
-    working until you create a new authority (./admit ca rollover).
-    """
-    domain = CommandContext()
-    if not yes:
-        with domain.tenant(tenant) as (session, tenant_id):
-            name = certificates.require_authority(session, tenant_id=tenant_id, which=authority).name
-        confirm(f"Revoke {name} ({authority}) and every certificate that it issued?")
-    with domain.change(tenant) as (session, tenant_id):
-        done = bulk_revocation.revoke_authority(
-            session, actor=domain.actor, tenant_id=tenant_id, which=authority, now=utc_now(), reason=reason
-        )
-    show_one(asdict(done), as_json=as_json)
-
-
-COMMANDS = (import_, set_, refresh, remove, revoke)
+COMMANDS = (import_, refresh)

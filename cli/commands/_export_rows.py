@@ -29,9 +29,3 @@ def export_row(job: ExportJob) -> Row:
         "rows_gone": job.rows_gone_at and job.rows_gone_at.isoformat(),
         "ended": job.ended_at and job.ended_at.isoformat(),
     }
-
-
-def short_export_row(job: ExportJob) -> Row:
-    row = export_row(job)
-    wanted = ("id", "log", "format", "since", "until", "state", "percent", "rows", "bytes", "error")
-    return {name: str(row[name])[:16] if name in ("since", "until") else row[name] for name in wanted}

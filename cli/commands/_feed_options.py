@@ -7,8 +7,8 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
-from cli.commands.user import first_line
 from cli.errors import require_utf8
+from cli.files import first_line
 from nac.kit.errors import InvalidInput
 from nac.logs.feeds.event_sources import EVENT_KINDS
 from nac.logs.feeds.settings import FACILITIES, OUTCOMES, SEVERITIES

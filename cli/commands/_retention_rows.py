@@ -4,7 +4,7 @@ from cli.output import Row
 from nac.kit.sizes import format_size
 from nac.logs.log_tables import LogLimits
 from nac.logs.retention.plan import LogPlan
-from nac.models import RetentionHold, RetentionNotice
+from nac.models import RetentionNotice
 
 
 def retention_row(log: LogPlan) -> Row:
@@ -40,12 +40,6 @@ def retention_row(log: LogPlan) -> Row:
     }
 
 
-def short_retention_row(log: LogPlan) -> Row:
-    row = for_people(retention_row(log))
-    wanted = ("log", "days", "budget", "used", "used_rows", "oldest_day", "kept_from", "export", "held")
-    return {name: row[name] for name in wanted}
-
-
 def for_people(row: Row) -> Row:
     """Sizes with units; JSON has bytes."""
     names = {"bytes": "budget", "used_bytes": "used", "ceiling_bytes": "ceiling"}
@@ -63,20 +57,6 @@ def notice_row(slug: str, notice: RetentionNotice) -> Row:
         "since": notice.since.isoformat(),
         "expected_on": notice.expected_on and str(notice.expected_on),
         "detail": notice.detail,
-    }
-
-
-def hold_row(hold: RetentionHold) -> Row:
-    return {
-        "id": hold.id,
-        "log": hold.log or "all",
-        "since": hold.first_day and str(hold.first_day),
-        "until": hold.last_day and str(hold.last_day),
-        "reason": hold.reason,
-        "set_by": hold.set_by,
-        "set": hold.created_at.isoformat(),
-        "cleared": hold.cleared_at and hold.cleared_at.isoformat(),
-        "cleared_by": hold.cleared_by,
     }
 
 

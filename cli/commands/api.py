@@ -1,28 +1,25 @@
 """`./admit api`."""
 
-import os
 from pathlib import Path
 
 import click
 
-from cli import environment
+from cli.remote.catalog import Operations, load_catalog
 from cli.remote.client import ApiClient
-from cli.remote.commands import make_command
-from cli.remote.description import Operation, Operations
-from nac.kit.errors import InvalidInput
-
-_URL, _TOKEN = "ADMIT_API_URL", "ADMIT_API_TOKEN"
+from cli.remote.commands import make_raw_command
+from cli.remote.description import Operation
+from cli.remote.local_api import TOKEN, URL, connect
 
 
-class _Operations(click.Group):
-    """Commands built from the API's OpenAPI document."""
+class _OperationCommands(click.Group):
+    """Commands of this checkout's operations, or of the API at --url or ADMIT_API_URL."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_operations(ctx))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         found = _operations(ctx).get(cmd_name)
-        return None if found is None else make_command(found, _api(ctx))
+        return None if found is None else make_raw_command(found, lambda: _connect(ctx))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List commands by noun."""
@@ -38,10 +35,11 @@ def _keep(ctx: click.Context, parameter: click.Parameter, value: object) -> None
     ctx.meta[f"admit.api.{parameter.name}"] = value
 
 
-@click.group(cls=_Operations)
+@click.group(cls=_OperationCommands)
 @click.option(
     "--url",
-    help=f"URL of the API (default {_URL}, then this machine's API).",
+    envvar=URL,
+    help=f"URL of the API (default {URL}, then this machine's API).",
     is_eager=True,
     expose_value=False,
     callback=_keep,
@@ -49,7 +47,7 @@ def _keep(ctx: click.Context, parameter: click.Parameter, value: object) -> None
 @click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help=f"File with the token (default: the variable {_TOKEN}).",
+    help=f"File with the token (default: the variable {TOKEN}, then the operator of this machine).",
     is_eager=True,
     expose_value=False,
     callback=_keep,
@@ -65,21 +63,11 @@ def _first_line(operation: Operation) -> str:
 def _operations(ctx: click.Context) -> Operations:
     known: Operations | None = ctx.meta.get("admit.operations")
     if known is None:
-        known = ctx.meta["admit.operations"] = Operations(_api(ctx).description())
+        is_elsewhere = bool(ctx.meta.get("admit.api.url"))
+        known = Operations.of(_connect(ctx).fetch_description()) if is_elsewhere else load_catalog().operations
+        ctx.meta["admit.operations"] = known
     return known
 
 
-def _api(ctx: click.Context) -> ApiClient:
-    url = ctx.meta.get("admit.api.url") or os.environ.get(_URL) or _here()
-    if not url.startswith(("http://", "https://")):
-        raise InvalidInput(
-            f"Invalid URL {url!r}.", place="--url", remedy="Use a URL such as https://admit.example.com."
-        )
-    path: Path | None = ctx.meta.get("admit.api.token_file")
-    return ApiClient(
-        url.rstrip("/"), path.read_text("ascii", "replace").strip() if path else os.environ.get(_TOKEN, "")
-    )
-
-
-def _here() -> str:
-    return environment.load_into_process().api_url
+def _connect(ctx: click.Context) -> ApiClient:
+    return connect(ctx.meta.get("admit.api.url"), ctx.meta.get("admit.api.token_file"))

@@ -1,9 +1,7 @@
 """`./admit ca`."""
 
 import os
-from datetime import datetime
 from pathlib import Path
-from typing import cast
 
 import click
 from cryptography import x509
@@ -16,12 +14,9 @@ from cli.command_context import CommandContext
 from cli.commands import _ca_trust
 from cli.commands._ca_rows import authority_row, status_rows
 from cli.errors import Refused
-from cli.output import Row, json_option, show_list, show_one, tenant_option
-from cli.time_options import moment_option
-from nac.certificates import external_authorities, offline_root, profiles, rollover
+from cli.output import Row, json_option, show_one, tenant_option
+from nac.certificates import external_authorities, offline_root
 from nac.certificates import service as certificates
-from nac.kit.clock import utc_now
-from nac.kit.errors import InvalidInput
 from nac.kit.ids import TenantId
 from nac.models import CertificateAuthority
 
@@ -50,31 +45,6 @@ def _full_row(session: Session, tenant_id: TenantId, authority: CertificateAutho
     }
 
 
-@command.command("list")
-@tenant_option
-@json_option
-def list_(tenant: str, as_json: bool) -> None:
-    """List the authorities."""
-    with CommandContext().tenant(tenant) as (session, tenant_id):
-        rows = [
-            authority_row(session, tenant_id, authority)
-            for authority in certificates.list_authorities(session, tenant_id=tenant_id)
-        ]
-    show_list(rows, as_json=as_json)
-
-
-@command.command()
-@click.argument("authority", default="root")
-@tenant_option
-@json_option
-def show(authority: str, tenant: str, as_json: bool) -> None:
-    """Show AUTHORITY: an id, or the newest `root` or `issuing` authority (default root)."""
-    with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = certificates.require_authority(session, tenant_id=tenant_id, which=authority)
-        row = _full_row(session, tenant_id, found)
-    show_one(row, as_json=as_json)
-
-
 @command.command()
 @click.argument("authority", default="root")
 @tenant_option
@@ -96,53 +66,6 @@ def export(authority: str, tenant: str, out: Path | None, as_json: bool) -> None
         show_one(shown | {"pem": pem}, as_json=True)
     else:
         click.echo(pem, nl=False)
-
-
-@command.command("rollover")
-@tenant_option
-@click.option("--root", "of_root", is_flag=True, help="Also create a new root.")
-@moment_option("--present-from", help="Start of the new server certificate (UTC, default now).")
-@json_option
-def rollover_(tenant: str, of_root: bool, present_from: datetime | None, as_json: bool) -> None:
-    """Create a new issuing authority and retire the current one.
-
-    Certificates of the retired authority stay valid. With --root, the cell presents a chain to both the old and the new
-    root. Install the new root on devices before the old one expires.
-    """
-    if present_from and not of_root:
-        raise InvalidInput("Only valid with --root.", place="--present-from")
-    domain = CommandContext()
-    with domain.tenant(tenant) as (session, tenant_id):
-        plan = rollover.plan_rollover(
-            session, tenant_id=tenant_id, signing=domain.signing, of_root=of_root, server_from=present_from
-        )
-    with domain.change(tenant) as (session, _):
-        done = rollover.execute_rollover(session, plan, actor=domain.actor, signing=domain.signing, now=utc_now())
-        row = {
-            **_full_row(session, tenant_id, done.issuing),
-            "root": str(done.root.id),
-            "root_is_new": of_root,
-            "retired": [str(authority.id) for authority in done.retired],
-            "server_certificate": done.server.serial.hex() if done.server else "",
-        }
-    show_one(row, as_json=as_json)
-
-
-@command.command("key-store")
-@click.argument("store", type=click.Choice(["sealed", "pkcs11", "platform"]))
-@tenant_option
-@json_option
-def key_store(store: str, tenant: str, as_json: bool) -> None:
-    """Set where keys of new authorities are stored: sealed in the database, in a PKCS#11 token, or the platform's
-    default.
-
-    Existing keys do not move. Create new ones with ./admit ca rollover.
-    """
-    chosen = cast(profiles.KeyStoreChoice, "" if store == "platform" else store)
-    domain = CommandContext()
-    with domain.tenant(tenant) as (session, tenant_id):
-        profiles.update_key_store(session, actor=domain.actor, tenant_id=tenant_id, store=chosen)
-    show_one({"tenant": tenant, "key_store": store}, as_json=as_json)
 
 
 _passphrase_option = click.option(

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 
 import click
@@ -10,8 +9,7 @@ from sqlalchemy.orm import Session
 
 from cli.certificate_files import prepare_certificate_files, read_password_file
 from cli.command_context import CommandContext
-from cli.commands import _cert_status
-from cli.commands._cert_rows import certificate_row, full_row
+from cli.commands._cert_rows import certificate_row
 from cli.commands._client_profiles import CLIENT_PROFILES
 from cli.output import Row, iterate_pages, json_option, show_list, show_one, tenant_option
 from cli.time_options import moment_option
@@ -36,9 +34,6 @@ def command() -> None:
 
 _RADSEC_SERVER = "radsec-server"
 _HANDED_OUT: dict[str, IssuableProfile] = {**CLIENT_PROFILES, _RADSEC_SERVER: "radsec-server"}
-
-for changing in _cert_status.COMMANDS:
-    command.add_command(changing)
 
 
 @command.command()
@@ -173,34 +168,6 @@ def _issue_server(
     return certificates.load_with_chain(session, server, None)
 
 
-@command.command("list")
-@tenant_option
-@click.option(
-    "--status",
-    type=click.Choice(["intended", "abandoned", "valid", "suspended", "revoked"]),
-    help="Status of the certificates.",
-)
-@click.option("--profile", default="", help="Profile of the certificates, such as eap-client-device.")
-@click.option("--name", default="", help="Start of the common name.")
-@click.option("--limit", type=click.IntRange(1), help="Maximum number of certificates.")
-@click.option("--after", default="", metavar="SERIAL", help="Start after this serial number.")
-@json_option
-def list_(
-    tenant: str, status: str | None, profile: str, name: str, limit: int | None, after: str, as_json: bool
-) -> None:
-    """List the certificates by serial number."""
-    with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = certificates.ORDERS.pages(
-            lambda span: certificates.list_certificates(
-                session, tenant_id=tenant_id, status=status or "", profile=profile, name=name, span=span
-            ),
-            after=(certificates.parse_serial(after),) if after else None,
-        )
-        every = (certificate_row(certificate) for page in found for certificate in page)
-        rows = list(islice(every, limit))
-    show_list(rows, as_json=as_json)
-
-
 @command.command()
 @click.option("--tenant", "-t", "slug", metavar="SLUG", help="The tenant (default all).")
 @click.option(
@@ -267,35 +234,3 @@ def _expiring_row(item: expiry.ExpiringItem, now: datetime) -> Row:
         "not_after": item.not_after.isoformat(),
         "days_left": (item.not_after - now).days,
     }
-
-
-@command.command()
-@click.argument("serial")
-@tenant_option
-@json_option
-def present(serial: str, tenant: str, as_json: bool) -> None:
-    """Present the server certificate SERIAL to devices from now on."""
-    domain = CommandContext()
-    with domain.change(tenant) as (session, tenant_id):
-        before = server_renewal.get_presented_server(session, tenant_id=tenant_id)
-        shown = server_renewal.present_server_certificate(
-            session,
-            actor=domain.actor,
-            tenant_id=tenant_id,
-            serial=certificates.parse_serial(serial),
-            now=utc_now(),
-        )
-        _tell_names_gone(before, shown)
-        row = full_row(session, shown)
-    show_one(row, as_json=as_json)
-
-
-@command.command()
-@click.argument("serial")
-@tenant_option
-@json_option
-def show(serial: str, tenant: str, as_json: bool) -> None:
-    """Show the certificate SERIAL."""
-    with CommandContext().tenant(tenant) as (session, tenant_id):
-        row = full_row(session, certificates.require_by_serial(session, tenant_id=tenant_id, serial=serial))
-    show_one(row, as_json=as_json)

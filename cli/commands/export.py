@@ -3,27 +3,24 @@
 import os
 import shutil
 import time
-from collections.abc import Sequence
 from datetime import datetime
-from itertools import chain, islice
 from pathlib import Path
 
 import click
 
 from cli.command_context import CommandContext
-from cli.commands._export_rows import export_row, short_export_row
+from cli.commands._export_rows import export_row
 from cli.errors import Refused
-from cli.output import json_option, show_list, show_one, tenant_option
+from cli.output import json_option, show_one, tenant_option
 from cli.time_options import SinceType
 from nac.kit.clock import utc_now
-from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import InvalidInput
 from nac.kit.ids import TenantId
 from nac.logs.exports import service
 from nac.logs.exports.export_folder import MANIFEST, ExportFolder
 from nac.logs.log_tables import EXPORTED_LOGS
 from nac.models import ExportJob
-from nac.models.export import EXPORT_FORMATS, EXPORT_STATES
+from nac.models.export import EXPORT_FORMATS
 
 _PAGE = 500
 _POLL_SECONDS = 0.5
@@ -79,72 +76,6 @@ def start(
     if output is not None:
         _copy(ExportFolder(domain.settings.export_dir).job_path(tenant_id, job.id), output, job)
     show_one(export_row(job), as_json=as_json)
-
-
-@command.command("list")
-@tenant_option
-@click.option(
-    "--state", "states", type=click.Choice(EXPORT_STATES), multiple=True, help="State of the exports; repeatable."
-)
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum number of exports.")
-@json_option
-def list_command(tenant: str, states: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """List exports, newest first."""
-
-    def fetch(span: PageSpan) -> Sequence[ExportJob]:
-        return service.list_exports(session, tenant_id=tenant_id, states=states, span=span)
-
-    with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = islice(chain.from_iterable(service.ORDERS.pages(fetch, size=min(limit, _PAGE))), limit)
-        rows = [export_row(job) if as_json else short_export_row(job) for job in found]
-    show_list(rows, as_json=as_json)
-
-
-@command.command()
-@tenant_option
-@click.argument("export_id", metavar="ID", type=int)
-@json_option
-def show(tenant: str, export_id: int, as_json: bool) -> None:
-    """Show the export ID of export list: state, progress, rows, bytes, files, error."""
-    with CommandContext().tenant(tenant) as (session, tenant_id):
-        row = export_row(service.require_export(session, tenant_id=tenant_id, job_id=export_id))
-    show_one(row, as_json=as_json)
-
-
-@command.command()
-@tenant_option
-@click.argument("export_id", metavar="ID", type=int)
-@json_option
-def cancel(tenant: str, export_id: int, as_json: bool) -> None:
-    """Cancel the export ID and delete its files."""
-    domain = CommandContext()
-    with domain.tenant(tenant) as (session, tenant_id):
-        row = export_row(service.cancel_export(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
-    show_one(row, as_json=as_json)
-
-
-@command.command()
-@tenant_option
-@click.argument("export_id", metavar="ID", type=int)
-@json_option
-def remove(tenant: str, export_id: int, as_json: bool) -> None:
-    """Delete the files of the finished export ID before they expire."""
-    domain = CommandContext()
-    with domain.tenant(tenant) as (session, tenant_id):
-        row = export_row(service.delete_export(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
-    show_one(row, as_json=as_json)
-
-
-@command.command()
-@tenant_option
-@click.argument("export_id", metavar="ID", type=int)
-@json_option
-def retry(tenant: str, export_id: int, as_json: bool) -> None:
-    """Retry the failed export ID."""
-    domain = CommandContext()
-    with domain.tenant(tenant) as (session, tenant_id):
-        row = export_row(service.retry_export(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
-    show_one(row, as_json=as_json)
 
 
 @command.command("download-path")

@@ -1,6 +1,5 @@
 """`./admit identity-source`."""
 
-import asyncio
 import json
 from collections.abc import Iterable
 from typing import Any, TextIO
@@ -9,16 +8,11 @@ import click
 from sqlalchemy.orm import Session
 
 from cli.command_context import CommandContext
-from cli.commands.user import first_line
 from cli.errors import Refused, require_utf8
-from cli.operation_commands import render_advice
-from cli.output import Row, escape_unprintable, json_option, show_list, show_one, tenant_option
-from cli.verbs import add_verb
-from nac.engine.reasons import get_reason
+from cli.files import first_line
+from cli.output import Row, json_option, show_one, tenant_option
 from nac.inventory.identity_sources import service as sources
 from nac.inventory.identity_sources.settings import SETTINGS_BY_KIND
-from nac.inventory.identity_sources.source_probe import prepare_probe, run_probe
-from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from nac.kit.ids import TenantId
 from nac.models import IdentitySource
 
@@ -166,67 +160,3 @@ def set_(
         )
         row = _row(session, tenant_id, source)
     show_one(row, as_json=as_json)
-
-
-add_verb(command, "remove", sources.delete_source, key="name", help="Delete the identity source NAME.")
-
-
-@command.command("list")
-@tenant_option
-@json_option
-def list_(tenant: str, as_json: bool) -> None:
-    """List identity sources in the order of queries."""
-    with CommandContext().tenant(tenant) as (session, tenant_id):
-        rows = [_row(session, tenant_id, source) for source in sources.list_sources(session, tenant_id=tenant_id)]
-    if not as_json:
-        rows = [{name: value for name, value in row.items() if name != "settings"} for row in rows]
-    show_list(rows, as_json=as_json)
-
-
-@command.command()
-@click.argument("name")
-@tenant_option
-@click.option("--user", required=True, help="User name that the source should know.")
-@click.option(
-    "--password-file",
-    type=click.File(encoding="utf-8"),
-    help='File whose first line is the user\'s password; "-": standard input.',
-)
-@json_option
-def test(name: str, tenant: str, user: str, password_file: TextIO | None, as_json: bool) -> None:
-    """Test the identity source NAME with a user and show each step. Exit status 1 if a step fails.
-
-    The test runs on this machine. Its network path to the source can differ from the cell's.
-    """
-    password = first_line(password_file)
-    if password is None:
-        password = str(click.prompt("Password", hide_input=True))
-    domain = CommandContext()
-    with domain.tenant(tenant) as (session, tenant_id):
-        trial = prepare_probe(
-            session, actor=domain.actor, tenant_id=tenant_id, name=name, user=user, unseal=domain.sealer.open
-        )
-    asked = run_probe(trial, reach=domain.settings.outbound_reach, user=user, password=password.encode())
-    answer, steps = asyncio.run(asked)
-    _show_answer(answer, steps, as_json=as_json)
-    if not answer.verified:
-        raise click.exceptions.Exit(1)
-
-
-def _show_answer(answer: VerificationResult, steps: list[str], *, as_json: bool) -> None:
-    reason = get_reason(answer.reason) if answer.reason else None
-    row: Row = {
-        "verified": answer.verified,
-        "reason": answer.reason,
-        "detail": answer.detail,
-        "name": answer.name,
-        "groups": answer.groups,
-        "attributes": answer.attributes,
-        "advice": render_advice(reason.advice) if reason else "",
-    }
-    if as_json:
-        show_one({**row, "steps": steps}, as_json=True)
-        return
-    for step in steps:
-        click.echo(f"  {escape_unprintable(step)}")
-    show_one(row, as_json=False)

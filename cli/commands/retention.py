@@ -1,24 +1,21 @@
 """`./admit retention`."""
 
 import re
-from datetime import datetime
 
 import click
 
 from cli.command_context import CommandContext
 from cli.commands._retention_rows import (
     for_people,
-    hold_row,
     limits_row,
     notice_row,
     retention_row,
-    short_retention_row,
 )
 from cli.errors import confirm
-from cli.output import json_option, show_json, show_list, show_one, tenant_option
+from cli.output import json_option, show_list, show_one, tenant_option
 from nac.kit.sizes import SIZE_UNITS
 from nac.logs.log_tables import DEFAULT_LIMITS, LOG_NAMES, LogLimits
-from nac.logs.retention import clock, holds, service
+from nac.logs.retention import clock, service
 from nac.logs.retention.plan import LogPlan
 from nac.logs.retention.service import DEFAULT, DefaultChoice
 from nac.logs.retention.terms import NOTICE_PERIOD
@@ -56,21 +53,6 @@ class Size(click.ParamType[int | DefaultChoice]):
 @click.group()
 def command() -> None:
     """Manage the retention of logs, and holds."""
-
-
-@command.command()
-@tenant_option
-@json_option
-def show(tenant: str, as_json: bool) -> None:
-    """Show retention, estimated use and upcoming early deletion of each log."""
-    with CommandContext().tenant(tenant) as (session, tenant_id):
-        logs = list(service.get_log_plans(session, tenant_id=tenant_id).values())
-    if as_json:
-        show_json([retention_row(log) for log in logs])
-        return
-    show_list([short_retention_row(log) for log in logs], as_json=False)
-    for log in logs:
-        _tell_notices(log)
 
 
 def _tell_notices(log: LogPlan) -> None:
@@ -148,71 +130,8 @@ def trust_clock() -> None:
 
 
 @command.group()
-def hold() -> None:
-    """Manage legal holds, which prevent deletion."""
-
-
-@hold.command("set")
-@tenant_option
-@click.option("--reason", required=True, help="Reason for the hold.")
-@click.option("--log", type=click.Choice(LOG_NAMES), help="The log (default all).")
-@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="First day (UTC).")
-@click.option("--until", type=click.DateTime(["%Y-%m-%d"]), help="Last day (UTC).")
-@json_option
-def hold_set(
-    tenant: str, reason: str, log: str | None, since: datetime | None, until: datetime | None, as_json: bool
-) -> None:
-    """Create a hold on days of a tenant's logs. Nothing deletes them until you clear it."""
-    domain = CommandContext()
-    with domain.tenant(tenant) as (session, tenant_id):
-        row = hold_row(
-            holds.create_hold(
-                session,
-                actor=domain.actor,
-                tenant_id=tenant_id,
-                reason=reason,
-                log=log,
-                first_day=since and since.date(),
-                last_day=until and until.date(),
-            )
-        )
-    show_one(row, as_json=as_json)
-
-
-@hold.command("clear")
-@tenant_option
-@click.argument("hold_id", metavar="ID", type=int)
-@json_option
-def hold_clear(tenant: str, hold_id: int, as_json: bool) -> None:
-    """Clear the hold ID. Its days follow normal retention again."""
-    domain = CommandContext()
-    with domain.tenant(tenant) as (session, tenant_id):
-        row = hold_row(holds.clear_hold(session, actor=domain.actor, tenant_id=tenant_id, hold_id=hold_id))
-    show_one(row, as_json=as_json)
-
-
-@hold.command("list")
-@tenant_option
-@json_option
-def hold_list(tenant: str, as_json: bool) -> None:
-    """List the tenant's holds, including cleared ones."""
-    with CommandContext().tenant(tenant) as (session, tenant_id):
-        rows = [hold_row(each) for each in holds.list_holds(session, tenant_id=tenant_id)]
-    show_list(rows, as_json=as_json)
-
-
-@command.group()
 def limits() -> None:
     """Manage the platform's bounds for the retention of tenants."""
-
-
-@limits.command("show")
-@json_option
-def limits_show(as_json: bool) -> None:
-    """Show floor, default and ceiling of each log."""
-    with CommandContext().platform() as session:
-        rows = [limits_row(log, each) for log, each in service.get_limits(session).items()]
-    show_list(rows if as_json else list(map(for_people, rows)), as_json=as_json)
 
 
 @limits.command("set")

@@ -3,49 +3,19 @@
 from typing import TextIO
 
 import click
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 
 from cli.command_context import CommandContext
 from cli.errors import require_utf8
 from cli.output import Row, json_option, show_one, tenant_option
-from nac.certificates.scep import registration_authority, service, webhook_config
+from nac.certificates.scep import webhook_config
 from nac.certificates.scep.settings import WebhookSettings
 from nac.kit.clock import utc_now
-from nac.models import Certificate, ScepWebhook
+from nac.models import ScepWebhook
 
 
 @click.group()
 def command() -> None:
     """Manage SCEP of a tenant: URL, challenges and webhook (docs/how-to/scep.md)."""
-
-
-@command.command()
-@tenant_option
-@json_option
-def show(tenant: str, as_json: bool) -> None:
-    """Show the settings for an MDM, and the webhook if one is set.
-
-    To create one-time challenges: ./admit enrol secret --kind scep
-    """
-    domain = CommandContext()
-    with domain.tenant(tenant) as (session, tenant_id):
-        current, *_ = registration_authority.ensure_registration_authority(
-            session, tenant_id=tenant_id, signing=domain.signing, now=utc_now()
-        )
-        webhook = webhook_config.find_webhook_row(session, tenant_id=tenant_id)
-    row = {"url": service.build_scep_url(domain.settings.public_url, tenant), **_registration(current)}
-    show_one(row | {"webhook": webhook and webhook_config.parse_settings(webhook).url}, as_json=as_json)
-
-
-def _registration(row: Certificate) -> Row:
-    assert row.certificate_der is not None
-    certificate = x509.load_der_x509_certificate(row.certificate_der)
-    return {
-        "ra_serial": row.serial.hex(),
-        "ra_not_after": row.not_after.isoformat(),
-        "ra_sha256": certificate.fingerprint(hashes.SHA256()).hex(":"),
-    }
 
 
 @command.command()

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import Literal
 
 import click
 from sqlalchemy.orm import Session
@@ -11,10 +10,8 @@ from sqlalchemy.orm import Session
 from cli.command_context import CommandContext
 from cli.commands._tenant_self_test import self_test
 from cli.errors import Refused, confirm
-from cli.output import Row, json_option, show_list, show_one
-from nac.cellformat.methods import METHODS, TLS_VERSIONS, list_risks, parse_offer
+from cli.output import Row, json_option, show_one
 from nac.kit.clock import utc_now
-from nac.kit.errors import InvalidInput
 from nac.kit.ids import MspId
 from nac.models import Slot, Tenant
 from nac.onboarding import tenant_purge
@@ -119,150 +116,6 @@ def show(slug: str, as_json: bool) -> None:
     with domain.tenant(slug) as (session, _):
         row = _full_row(domain, session, tenants.require_by_slug(session, slug=slug))
     show_one(row, as_json=as_json)
-
-
-@command.command("list")
-@json_option
-def list_(as_json: bool) -> None:
-    """List tenants."""
-    with CommandContext().platform() as session:
-        slots = cells.slots_by_tenant(session)
-        found = tenants.ORDERS.pages(lambda span: tenants.list_tenants(session, span=span))
-        rows = [_row(tenant, slots.get(tenant.id)) for page in found for tenant in page]
-    show_list(rows, as_json=as_json)
-
-
-@command.command("set")
-@click.argument("slug")
-@click.option("--methods", metavar="LIST", help=f"Offered methods, separated by commas: {', '.join(METHODS)}.")
-@click.option(
-    "--tls-versions", metavar="LIST", help=f"Offered TLS versions, separated by commas: {', '.join(TLS_VERSIONS)}."
-)
-@click.option(
-    "--replay-days",
-    type=click.IntRange(0, tenants.MAX_REPLAY_DAYS),
-    help="Days of requests to replay before publication; 0 for no replay. Differences then need an acknowledgement.",
-)
-@click.option(
-    "--status-failure",
-    type=click.Choice(["soft", "hard"]),
-    help="Certificates of external authorities without fresh status: soft admits them, hard rejects them.",
-)
-@click.option(
-    "--nat-session-seconds",
-    type=int,
-    metavar="SECONDS",
-    help="Session-Timeout in seconds at NASes behind NAT, which no CoA reaches; 0 for none.",
-)
-@click.option(
-    "--silent-reports",
-    type=int,
-    metavar="N",
-    help="Missing Interim-Updates after which a session counts as ended (default 3).",
-)
-@click.option(
-    "--silent-days",
-    type=int,
-    metavar="N",
-    help="Silent days after which a session without Interim-Updates counts as ended (default 7).",
-)
-@click.option(
-    "--failure-limit",
-    type=int,
-    metavar="N",
-    help="Failures of one device at one NAS before further ones are limited (default 200).",
-)
-@click.option(
-    "--failure-window-seconds", type=int, metavar="SECONDS", help="Window of --failure-limit in seconds (default 60)."
-)
-@click.option(
-    "--password-failure-limit",
-    type=int,
-    metavar="N",
-    help="Wrong passwords of one user name (default 20); see docs/reference/limits.md.",
-)
-@click.option(
-    "--password-failure-window-seconds",
-    type=int,
-    metavar="SECONDS",
-    help="Window of --password-failure-limit in seconds (default 900).",
-)
-@click.option(
-    "--realms",
-    metavar="LIST",
-    help='Realms and NetBIOS domains to remove from user names, such as CORP,corp.example; "" for none.',
-)
-@json_option
-def set_(
-    slug: str,
-    methods: str | None,
-    tls_versions: str | None,
-    replay_days: int | None,
-    status_failure: Literal["soft", "hard"] | None,
-    nat_session_seconds: int | None,
-    silent_reports: int | None,
-    silent_days: int | None,
-    failure_limit: int | None,
-    failure_window_seconds: int | None,
-    password_failure_limit: int | None,
-    password_failure_window_seconds: int | None,
-    realms: str | None,
-    as_json: bool,
-) -> None:
-    """Update the tenant SLUG. Omitted settings do not change.
-
-    PEAP is offered only if you list it, because an imitated network can recover passwords from it
-    (docs/reference/methods.md).
-    """
-    silence = (silent_reports, silent_days)
-    failures = (failure_limit, failure_window_seconds, password_failure_limit, password_failure_window_seconds)
-    others = (methods, tls_versions, replay_days, status_failure, nat_session_seconds, realms)
-    if all(given is None for given in (*others, *silence, *failures)):
-        raise InvalidInput("No setting to change.", remedy="See ./admit tenant set --help.")
-    offer = parse_offer(methods=methods, tls_versions=tls_versions)
-    domain = CommandContext()
-    with domain.change(slug, of_radiusd=tls_versions is not None) as (session, tenant_id):
-        tenant = tenants.update_method_offer(session, actor=domain.actor, tenant_id=tenant_id, offer=offer)
-        if replay_days is not None:
-            tenant = tenants.update_replay_days(
-                session, actor=domain.actor, tenant_id=tenant_id, days=replay_days or None
-            )
-        if status_failure is not None:
-            tenant = tenants.update_status_failure(session, actor=domain.actor, tenant_id=tenant_id, to=status_failure)
-        if nat_session_seconds is not None:
-            tenant = tenants.update_nat_session(
-                session, actor=domain.actor, tenant_id=tenant_id, seconds=nat_session_seconds
-            )
-        if silence != (None, None):
-            tenant = tenants.update_silence(
-                session, actor=domain.actor, tenant_id=tenant_id, reports=silent_reports, days=silent_days
-            )
-        if any(given is not None for given in failures):
-            tenant = tenants.update_failure_limits(
-                session,
-                actor=domain.actor,
-                tenant_id=tenant_id,
-                limit=failure_limit,
-                window_seconds=failure_window_seconds,
-                password_limit=password_failure_limit,
-                password_window_seconds=password_failure_window_seconds,
-            )
-        if realms is not None:
-            listed = [realm for part in realms.split(",") if (realm := part.strip())]
-            tenant = tenants.update_realms(session, actor=domain.actor, tenant_id=tenant_id, realms=listed)
-        row = _row(tenant, cells.require_slot(session, tenant_id=tenant_id))
-    for risk in list_risks(offer.methods or ()):
-        click.echo(f"Note: {risk}", err=True)
-    show_one(row, as_json=as_json)
-
-
-@command.command()
-@click.argument("slug")
-@json_option
-def suspend(slug: str, as_json: bool) -> None:
-    """Suspend the tenant SLUG. All its requests are rejected until you resume it."""
-    tenant = _change(CommandContext(), slug, tenants.suspend_tenant)
-    show_one({"slug": slug, "status": tenant.status}, as_json=as_json)
 
 
 @command.command()

@@ -2,12 +2,11 @@
 
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 import click
 
 from cli.command_context import CommandContext
-from cli.output import Row, json_option, show_list, show_one
+from cli.output import Row, json_option, show_one
 from cli.owners import owner_options, owner_scope
 from nac.accounts.api_tokens import service as tokens
 from nac.accounts.api_tokens.token_text import TokenText
@@ -71,28 +70,3 @@ def _of_role(slug: str | None, owner: Owner) -> frozenset[Permission]:
     if slug not in here:
         raise InvalidInput(f"Unknown role {slug!r}.", place="--role", remedy=f"Use one of: {', '.join(here)}.")
     return here[slug].at(owner.level)
-
-
-@command.command("list")
-@owner_options
-@json_option
-def list_(as_json: bool, **owner: Any) -> None:  # noqa: ANN401
-    """List tokens, including expired and revoked ones."""
-    with owner_scope(CommandContext(), **owner) as (session, of):
-        found = tokens.ORDERS.pages(lambda span: tokens.list_tokens(session, owner=of, span=span))
-        rows = [_row(row) for page in found for row in page]
-    show_list(rows, as_json=as_json)
-
-
-@command.command()
-@click.argument("token_id", metavar="ID", type=click.UUID)
-@owner_options
-@json_option
-def revoke(token_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
-    """Revoke the token ID."""
-    domain = CommandContext()
-    with owner_scope(domain, **owner) as (session, of):
-        row = _row(
-            tokens.revoke_token(session, actor=domain.actor, held=permissions_at(of.level), owner=of, token_id=token_id)
-        )
-    show_one(row, as_json=as_json)

@@ -6,11 +6,10 @@ import click
 from sqlalchemy.orm import Session
 
 from cli.command_context import CommandContext
-from cli.output import Row, json_option, show_list, show_one
+from cli.output import Row, json_option, show_one
 from nac.kit.ids import TenantId
 from nac.models import Tenant, Trial
 from nac.onboarding.trials import lifecycle
-from nac.onboarding.trials import service as trials
 from nac.onboarding.trials.service import SignUpContext
 from nac.tenancy.tenants import service as tenants
 
@@ -18,18 +17,6 @@ from nac.tenancy.tenants import service as tenants
 @click.group()
 def command() -> None:
     """Manage trials: tenants from sign-ups, with limits and an end."""
-
-
-@command.command("list")
-@json_option
-def list_(as_json: bool) -> None:
-    """List trials, including converted ones."""
-    with CommandContext().platform() as session:
-        found = [
-            row for page in trials.ORDERS.pages(lambda span: trials.list_trials(session, span=span)) for row in page
-        ]
-        rows = [_row(row, tenants.require_tenant(session, tenant_id=row.tenant_id)) for row in found]
-    show_list(rows, as_json=as_json)
 
 
 @command.command()

@@ -1,7 +1,7 @@
 """Operations of an OpenAPI 3.1 document, from which commands are built."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,6 +12,11 @@ _JSON = "application/json"
 Document = Mapping[str, Any]
 
 
+# `scalar`: text, number or boolean. `texts`, `scalars`: objects of such values. `json`: any other value.
+Kind = Literal["text", "time", "integer", "number", "boolean", "scalar", "texts", "scalars", "json"]
+_KINDS: Mapping[str, Kind] = {"string": "text", "integer": "integer", "number": "number", "boolean": "boolean"}
+
+
 @dataclass(frozen=True, slots=True)
 class OperationInput:
     """Value in a path, a query, a header or a body."""
@@ -19,7 +24,7 @@ class OperationInput:
     # Name in the API.
     name: str
     where: Literal["path", "query", "header", "body"]
-    kind: Literal["text", "integer", "number", "boolean", "json"]
+    kind: Kind
     required: bool = False
     repeated: bool = False
     nullable: bool = False
@@ -43,35 +48,26 @@ class Operation:
     takes: str
     # Whether the response is a page of a list.
     is_page: bool
-
-    def of(self, where: str) -> Iterator[OperationInput]:
-        return (value for value in self.values if value.where == where)
-
-
-class Operations(Mapping[str, Operation]):
-    """Operations by name: the operationId with hyphens. Parsed on access, because a command needs only one."""
-
-    def __init__(self, document: Document) -> None:
-        self._document = document
-        self._told = {
-            _WORD_START.sub("-", methods[method]["operationId"]).lower(): (path, method)
-            for path, methods in document.get("paths", {}).items()
-            for method in _METHODS
-            if method in methods and "operationId" in methods[method]
-        }
-
-    def __getitem__(self, name: str) -> Operation:
-        path, method = self._told[name]
-        return _operation(self._document, name, path, method)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._told)
-
-    def __len__(self) -> int:
-        return len(self._told)
+    # Whether the response is a file, not JSON.
+    has_file: bool
 
 
-def _operation(document: Document, name: str, path: str, method: str) -> Operation:
+def read_operations(document: Document) -> dict[str, Operation]:
+    """Operations by name: the operationId with hyphens."""
+    found = [
+        _operation(document, path, method)
+        for path, methods in document.get("paths", {}).items()
+        for method in _METHODS
+        if method in methods and "operationId" in methods[method]
+    ]
+    return {each.name: each for each in found}
+
+
+def hyphenate(operation_id: str) -> str:
+    return _WORD_START.sub("-", operation_id).lower()
+
+
+def _operation(document: Document, path: str, method: str) -> Operation:
     told = document["paths"][path][method]
     values = [_parameter(document, each) for each in told.get("parameters", ())]
     # In order of the path, which is the order of arguments.
@@ -79,7 +75,7 @@ def _operation(document: Document, name: str, path: str, method: str) -> Operati
     takes, schema = _body(document, told)
     values += _members(document, schema)
     return Operation(
-        name=name,
+        name=hyphenate(told["operationId"]),
         noun=next(iter(told.get("tags", ())), ""),
         method=method.upper(),
         path=path,
@@ -87,6 +83,7 @@ def _operation(document: Document, name: str, path: str, method: str) -> Operati
         values=tuple(values),
         takes=takes,
         is_page=_is_page(document, told),
+        has_file=_JSON not in told.get("responses", {}).get("200", {}).get("content", {_JSON: {}}),
     )
 
 
@@ -119,21 +116,37 @@ def _value(document: Document, name: str, where: Any, schema: Document, *, requi
     schema, nullable = _without_null(document, schema)
     repeated = schema.get("type") == "array"
     item, _ = _without_null(document, schema.get("items", {})) if repeated else (schema, False)
-    kind = _kind(item)
+    kind = _kind(document, item)
     if repeated and kind == "json":
         repeated = False
     example = next(iter(schema.get("examples", ())), None)
     if example is not None and not text:
         text = f"For example {example}."
-    choices = tuple(map(str, item.get("enum", ()))) or ((str(item["const"]),) if "const" in item else ())
-    return OperationInput(name, where, kind, required, repeated, nullable, choices, text)
+    return OperationInput(name, where, kind, required, repeated, nullable, _choices(item), text)
 
 
-def _kind(schema: Document) -> Any:  # noqa: ANN401 -- one of Value.kind
-    kind = schema.get("type")
-    if kind is None and ("enum" in schema or "const" in schema):
+def _choices(schema: Document) -> tuple[str, ...]:
+    """Texts to choose from; empty if others are valid."""
+    ways = [_choices(way) for way in schema.get("anyOf", ()) if way.get("type") != "null"]
+    if ways:
+        return tuple(choice for way in ways for choice in way) if all(ways) else ()
+    return tuple(map(str, schema.get("enum", ()))) or ((str(schema["const"]),) if "const" in schema else ())
+
+
+def _kind(document: Document, schema: Document) -> Kind:
+    if _choices(schema):
         return "text"
-    return {"string": "text", "integer": "integer", "number": "number", "boolean": "boolean"}.get(str(kind), "json")
+    if schema.get("format") == "date-time":
+        return "time"
+    members = schema.get("additionalProperties")
+    if isinstance(members, Mapping) and not schema.get("properties") and _is_scalar(document, members):
+        return "texts" if _is_scalar(document, members, ("string", "null")) else "scalars"
+    return _KINDS.get(str(schema.get("type")), "scalar" if _is_scalar(document, schema) else "json")
+
+
+def _is_scalar(document: Document, schema: Document, types: Collection[str] = (*_KINDS, "null")) -> bool:
+    ways = [_resolve(document, way) for way in schema.get("anyOf", (schema,))]
+    return all(way.get("type") in types for way in ways)
 
 
 def _without_null(document: Document, schema: Document) -> tuple[Document, bool]:

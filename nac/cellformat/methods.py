@@ -1,6 +1,6 @@
 """Authentication methods and TLS versions that a tenant can offer, by their names in policies and logs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from nac.engine.admission import TLS_VERSIONS as TLS_VERSIONS
@@ -10,14 +10,9 @@ from nac.kit.errors import InvalidInput
 METHODS = ATTRIBUTE_CATALOGUE["method"].choices
 
 # Methods that are not offered by default, with a warning for the tenant.
-METHOD_RISKS = {
-    "peap-mschapv2": (
-        "An attacker who imitates the network can test PEAP passwords offline, unless every device"
-        " verifies the server's certificate and name. Most do not. Prefer EAP-TLS, or EAP-TTLS with a"
-        " profile that verifies them."
-    ),
-}
-DEFAULT_METHODS = tuple(name for name in METHODS if name not in METHOD_RISKS)
+# Only offered if listed: an imitated network can test PEAP passwords offline (docs/reference/methods.md).
+WEAK_METHODS = ("peap-mschapv2",)
+DEFAULT_METHODS = tuple(name for name in METHODS if name not in WEAK_METHODS)
 DEFAULT_TLS_VERSIONS = TLS_VERSIONS
 
 # Names for several methods.
@@ -53,11 +48,6 @@ def parse_offer(*, methods: str | None, tls_versions: str | None) -> MethodOffer
     if mistakes:
         raise mistakes[0]
     return offer
-
-
-def list_risks(methods: Iterable[str]) -> list[str]:
-    """Return the warnings for methods."""
-    return [METHOD_RISKS[method] for method in methods if method in METHOD_RISKS]
 
 
 def _split_words(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,22 @@ def _append_steps(text: str, steps: Iterable[str]) -> str:
 def strip_steps(advice: str) -> str:
     """Return the advice without its next steps."""
     return advice.text if isinstance(advice, Advice) else advice
+
+
+def list_next_steps(advice: str) -> list[dict[str, object]]:
+    """Return the next steps as JSON: operation id and parameters."""
+    steps = advice.steps if isinstance(advice, Advice) else ()
+    return [{"operation_id": step.operation_id, "parameters": dict(step.parameters)} for step in steps]
+
+
+def read_advice(text: str, next_steps: Iterable[Mapping[str, Any]]) -> str:
+    """Return the advice of a text and its next steps from JSON. The text must end with them."""
+    steps = [NextStep(str(each["operation_id"]), dict(each["parameters"])) for each in next_steps]
+    named = ", ".join(map(str, steps))
+    for end, period in ((f": {named}.", "."), (f": {named}", "")):
+        if steps and text.endswith(end):
+            return Advice(text.removesuffix(end) + period, *steps)
+    return text
 
 
 def add_advice(sentence: str, advice: str) -> str:

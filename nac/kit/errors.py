@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from nac.kit.advice import list_next_steps
+
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
 
@@ -77,6 +79,7 @@ def describe_problem(exc: AdmitError) -> dict[str, Any]:
         "code": exc.code,
         "place": exc.place,
         "remedy": exc.remedy,
+        "next_steps": list_next_steps(exc.remedy),
         **exc.members,
     }
     if isinstance(exc, SeveralMistakes):

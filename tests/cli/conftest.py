@@ -1,23 +1,32 @@
-"""`./admit` in this process, on a real database and without a cell."""
+"""`./admit` in this process, on a real API and database and without a cell."""
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
+from api.main import create_app
 from cli.main import admit
 from nac.models import Cell
+from nac.operator_tokens import get_key_file, make_key
+from tests.api.app_server import serve_app_on_port, settings_of_public
 from tests.factories.certificates import SEALER, write_master_key
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
 from tests.postgres import Database
 from tests.row_snapshots import SnapshotStore
 from tests.shared_engines import shared_engine
+
+
+class ServedApi(NamedTuple):
+    port: str
+    key: Path
 
 
 class Admit:
@@ -32,9 +41,25 @@ class Admit:
         return json.loads(result.stdout)
 
 
+@pytest.fixture(scope="module")
+def served_app(migrated_database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedApi]:
+    """The API on a port, with the operator key of an installation."""
+    folder = tmp_path_factory.mktemp("api")
+    key = get_key_file(folder)
+    key.parent.mkdir()
+    key.write_text(make_key())
+    with serve_app_on_port(create_app(settings_of_public(migrated_database, folder, ADMIT_VAR_DIR=str(folder)))) as url:
+        yield ServedApi(url.rpartition(":")[2], key)
+
+
 @pytest.fixture
 def cli(
-    database: Database, standing: SnapshotStore, cell_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database,
+    standing: SnapshotStore,
+    cell_engine: Engine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    served_app: ServedApi,
 ) -> Admit:
     for name in [name for name in os.environ if name.startswith("ADMIT_")]:
         monkeypatch.delenv(name)
@@ -42,7 +67,11 @@ def cli(
         "ADMIT_VAR_DIR": str(tmp_path),
         "ADMIT_DATABASE_URL": database.app_url,
         "ADMIT_MASTER_KEY_FILE": str(write_master_key(tmp_path)),
+        "ADMIT_API_PORT": served_app.port,
     }
+    operator_key = get_key_file(tmp_path)
+    operator_key.parent.mkdir()
+    operator_key.write_bytes(served_app.key.read_bytes())
     for name, value in values.items():
         monkeypatch.setenv(name, value)
     layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "is_separated": False}
@@ -50,6 +79,7 @@ def cli(
     (tmp_path / "admit.env").touch()
     # No cell confirms anything here, so one check is enough.
     monkeypatch.setattr("cli.command_context._LIVE_SECONDS", 0)
+    monkeypatch.setattr("api.change._LIVE_TIMEOUT_SECONDS", 0.0)
     monkeypatch.setattr("cli.command_context.make_engine", shared_engine)
     standing(make_cell, cell_engine, slots=2, seal_with=SEALER.seal)
     return Admit()

@@ -86,67 +86,9 @@ def test_every_settings_error_is_listed_and_nothing_stored(alpha: Admit):
     assert alpha.json("identity-source", "list", *OF_ALPHA) == []
 
 
-def test_test_prints_each_step_and_the_groups(corp: Admit):
-    result = corp.run(
-        "identity-source", "test", "corp", *OF_ALPHA, "--user", "anna", "--json", text="anna's password\n"
-    )
-    assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout[result.stdout.index("{") :])
-    assert (told["verified"], told["groups"]) == (True, ["staff"])
-    steps = "\n".join(told["steps"])
-    for step in ("connected to ldaps://", f"bound as {SERVICE_DN}", "entry: uid=anna", "is right", "rejects a user"):
-        assert step in steps
-    assert "anna's password" not in steps
-
-
-@pytest.mark.parametrize(
-    ("user", "password", "reason"),
-    [("anna", "wrong", "wrong-password"), ("nobody", "anna's password", "unknown-user")],
-)
-def test_failed_test_prints_the_reason_and_exits_1(corp: Admit, user: str, password: str, reason: str):
-    result = corp.run("identity-source", "test", "corp", *OF_ALPHA, "--user", user, text=f"{password}\n")
-    assert result.exit_code == 1
-    assert reason in result.stdout
-
-
-def test_user_with_password_file_is_shown_updated_and_listed(alpha: Admit):
-    alpha.json("user-group", "add", "staff", *OF_ALPHA)
-    added = alpha.run("user", "add", "Ann", *OF_ALPHA, "--password-file", "-", text="correct horse\n")
-    assert added.exit_code == 0, added.output
-    end = "2099-01-31T18:00:00"
-    changed = alpha.json("user", "set", "ann", *OF_ALPHA, "--group", "staff", "--valid-until", end, "--disable")
-    assert changed == {
-        "name": "ann",
-        "disabled": True,
-        "groups": ["staff"],
-        "chap": False,
-        "mschap": False,
-        "valid_until": "2099-01-31T18:00:00+00:00",
-    }
-    assert alpha.json("user", "show", "ANN", *OF_ALPHA) == changed
-    back = alpha.json("user", "set", "ann", *OF_ALPHA, "--no-groups", "--no-end", "--enable")
-    assert (back["groups"], back["valid_until"], back["disabled"]) == ([], None, False)
-    assert alpha.run("user", "set", "ann", *OF_ALPHA, "--group", "staff", "--no-groups").exit_code == 2
-    assert alpha.run("user", "set", "ann", *OF_ALPHA).exit_code == 2
-    assert alpha.run("user", "show", "bob", *OF_ALPHA).exit_code == 2
-
-
-def test_user_file_is_stored_as_a_whole(alpha: Admit, tmp_path: Path):
-    alpha.json("user-group", "add", "staff", *OF_ALPHA)
-    alpha.json("user-group", "add", "it", *OF_ALPHA)
-    rows = (
-        "name,password,groups,valid_until,disabled\nAnn,correct horse,staff;it,2099-01-31,\nBob,battery staple,,,yes\n"
-    )
-    (tmp_path / "users.csv").write_text(rows)
-    assert alpha.json("user", "add", "--import", str(tmp_path / "users.csv"), *OF_ALPHA) == {"added": 2}
-    listed = [(row["name"], row["groups"], row["disabled"]) for row in alpha.json("user", "list", *OF_ALPHA)]
-    assert listed == [("ann", ["it", "staff"], False), ("bob", [], True)]
-
-
 @pytest.mark.parametrize(
     "command",
     [
-        ("user", "add", "--import"),
         ("user", "add", "ann", "--password-file"),
         ("identity-source", "add", "corp", "--kind", "ldap", "--ca-file"),
         ("identity-source", "add", "corp", "--kind", "ldap", "--secret-file"),
@@ -157,49 +99,3 @@ def test_non_text_file_is_rejected(alpha: Admit, tmp_path: Path, command: tuple[
     result = alpha.run(*command[:2], *OF_ALPHA, *command[2:], str(tmp_path / "latin-1"))
     assert result.exit_code == 2
     assert "latin-1: The file is not UTF-8 text. Save it as UTF-8." in result.stderr
-
-
-def test_file_with_invalid_rows_lists_each_and_stores_nothing(alpha: Admit, tmp_path: Path):
-    alpha.run("user", "add", "taken", *OF_ALPHA, "--password", "correct horse")
-    rows = [
-        "name,password,groups,valid_until,disabled",
-        "fine,correct horse,,,",
-        "taken,correct horse,,,",
-        "fine,correct horse,,,",
-        "short,abc,nobody-made-it,yesterday,perhaps",
-        "00:11:22:33:44:55,correct horse,,2001-01-01,",
-        "too,few",
-    ]
-    (tmp_path / "users.csv").write_text("\n".join(rows))
-    result = alpha.run("user", "add", "--import", str(tmp_path / "users.csv"), *OF_ALPHA, "--json")
-    assert result.exit_code == 2
-    mistakes = [(each["line"], each["column"]) for each in json.loads(result.stdout)["mistakes"]]
-    assert mistakes == [
-        (3, "name"),
-        (4, "name"),
-        (5, "password"),
-        (5, "groups"),
-        (5, "valid_until"),
-        (5, "disabled"),
-        (6, "name"),
-        (6, "valid_until"),
-        (7, ""),
-    ]
-    assert [row["name"] for row in alpha.json("user", "list", *OF_ALPHA)] == ["taken"]
-
-
-@pytest.mark.parametrize(
-    ("content", "column"),
-    [
-        ("", "name"),
-        ("name\nann\n", "password"),
-        ("name,password,age\n", "age"),
-        ("name,password\n", ""),
-        ('name,password\n"a', ""),
-    ],
-)
-def test_file_that_is_not_a_user_list_is_rejected(alpha: Admit, tmp_path: Path, content: str, column: str):
-    (tmp_path / "users.csv").write_text(content)
-    result = alpha.run("user", "add", "--import", str(tmp_path / "users.csv"), *OF_ALPHA, "--json")
-    assert result.exit_code == 2
-    assert json.loads(result.stdout)["mistakes"][0]["column"] == column

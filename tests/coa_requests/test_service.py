@@ -4,7 +4,6 @@ import pytest
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
-from cli.commands._coa_rows import coa_row
 from nac.inventory.endpoints import service as endpoints
 from nac.inventory.endpoints.inbox import InboxDecision, classify_endpoints
 from nac.inventory.endpoints.repository import EndpointCriteria
@@ -197,7 +196,7 @@ def test_change_is_checked_against_the_cell_dictionary(request_coa, live, platfo
         assert len(request_coa("change", user="anna", attributes=attributes)) == 1
     with scoped() as session:
         changes = service.list_requests(session, tenant_id=tenants[0])
-        assert [coa_row(request)["attributes"] for request in changes] == [good, good[:1], good]
+        assert [request.attributes for request in changes] == [good, good[:1], good]
 
 
 def test_cancelled_request_is_not_sent(request_coa, live, scoped, tenants):

@@ -121,12 +121,10 @@ def test_password_length_outside_radius_limits_is_rejected(
     assert caught.value.place == "password"
 
 
-def test_groups_disable_and_delete(session: Session, owner_ids: dict[str, object], tenant_id: TenantId) -> None:
+def test_groups_and_delete(session: Session, owner_ids: dict[str, object], tenant_id: TenantId) -> None:
     USER_GROUPS.create(session, **owner_ids, name="staff")
     user = users.create_user(session, **owner_ids, name="ann", password=PASSWORD, groups=["staff"])
     assert USER_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[user.id]) == {user.id: ("staff",)}
-    assert users.disable_user(session, **owner_ids, name="Ann").disabled is True
-    assert users.enable_user(session, **owner_ids, name="ann").disabled is False
     users.delete_user(session, **owner_ids, name="ann")
     assert users.list_users(session, tenant_id=tenant_id) == []
     with pytest.raises(NotFound):

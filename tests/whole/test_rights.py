@@ -38,6 +38,7 @@ KINDS = {
     r"keys/enrolment(/.*\.pem)?": "enrolment certificates",
     r"keys/enrolment/.*\.key": "enrolment keys",
     r"keys/master\.key": "master key",
+    r"keys/operator\.key": "operator key",
     r"(keys/passwords\.seed|admit\.env|supervisor(/.*)?|log(/.*)?|run/supervisor\S*)": "operator's",
     r"run/(postgres|redis)(/.*)?": "sockets",
     r"postgres(/.*)?": "data",
@@ -87,7 +88,9 @@ TABLE = {
     ),
     "radiusd": May(reads={"cell"}, writes={"cell", "sockets"}, looks_into={"verifier"}),
     "verifier": May(reads={"cell"}, writes={"cell", "sockets"}, looks_into={"radiusd"}),
-    "api": May(roles={"admit_app"}, queue_users={"api"}, reads={"master key", "exports"}, writes={"sockets"}),
+    "api": May(
+        roles={"admit_app"}, queue_users={"api"}, reads={"master key", "operator key", "exports"}, writes={"sockets"}
+    ),
     "public": May(roles={"admit_public"}, queue_users={"public"}, reads={"master key"}, writes={"sockets"}),
     "enrolment": May(
         roles={"admit_public"},

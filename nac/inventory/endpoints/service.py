@@ -18,7 +18,7 @@ from nac.inventory.holder_certificates import require_no_good_certificates
 from nac.inventory.profiling.classifier import load_packaged_profiles
 from nac.kit.advice import Advice, NextStep
 from nac.kit.db.bounded_search import BoundedPage
-from nac.kit.db.sort_orders import PageSpan, SortKey
+from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AlreadyExists, InvalidInput, NotFound
 from nac.kit.ids import TenantId
 from nac.kit.mac import display_mac, is_random_mac
@@ -259,11 +259,6 @@ def require_with_sighting(session: Session, *, tenant_id: TenantId, mac: str) ->
     if not found:
         raise _not_found_error(mac)
     return found[0]
-
-
-def parse_after_key(mac: str) -> SortKey | None:
-    """Return the key after which `list_endpoints` continues; None for ""."""
-    return (require_mac(mac, place="after"),) if mac else None
 
 
 def require_by_mac(session: Session, *, tenant_id: TenantId, mac: str, lock: bool = False) -> Endpoint:

@@ -172,24 +172,6 @@ def delete_user(session: Session, *, actor: str, tenant_id: TenantId, name: str)
     _audit(session, actor, user, "remove", before={"disabled": user.disabled})
 
 
-def disable_user(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> User:
-    """Reject the user until enabled, regardless of policy."""
-    return _set_disabled(session, actor, tenant_id, name, disabled=True)
-
-
-def enable_user(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> User:
-    return _set_disabled(session, actor, tenant_id, name, disabled=False)
-
-
-def _set_disabled(session: Session, actor: str, tenant_id: TenantId, name: str, *, disabled: bool) -> User:
-    user = require_by_name(session, tenant_id=tenant_id, name=name)
-    if user.disabled != disabled:
-        user.disabled = disabled
-        session.flush()
-        _audit(session, actor, user, "disable" if disabled else "enable")
-    return user
-
-
 def update_password(
     session: Session,
     *,

@@ -270,11 +270,6 @@ def advertised_address(session: Session, *, slot: Slot, usual: str) -> str:
     return require_cell(session, cell_id=slot.cell_id).address or usual
 
 
-def slots_by_tenant(session: Session) -> dict[TenantId, Slot]:
-    """Return slots by tenant, as far as the scope sees them."""
-    return {slot.tenant_id: slot for slot in repository.list_assigned_slots(session) if slot.tenant_id is not None}
-
-
 def require_cell(session: Session, *, cell_id: CellId) -> Cell:
     cell = session.get(Cell, cell_id)
     if cell is None:

@@ -137,17 +137,18 @@ def test_switch_data_sets_the_profile_and_the_group(alpha, tmp_path):
     with NasPackets(alpha.made) as wire:
         assert wire.verdict(mac) == ACCESS_REJECT
         until(lambda: alpha.found_confidence(mac) == 50, "the vendor alone is half sure")
-        assert alpha.shown(mac)["confidence"] == 50
+        assert alpha.shown(mac)["profile_confidence"] == 50
         assert wire.verdict(mac) == ACCESS_REJECT
         sensed(alpha.made, wire, mac, b"dhcp-option=\0\x0c\0\x09BRW001BA9", b"dhcp-option=\0\x3c\0\x07Brother")
         until(lambda: wire.is_admitted(mac), "the group by rule is live")
     shown = alpha.shown(mac)
     assert (shown["profile"], shown["status"]) == ("printer", "discovered")
-    assert {(each["source"], each["key"], each["value"]) for each in shown["evidence"]} == {
+    found = alpha.admit("endpoint", "findings", mac)
+    assert {(each["source"], each["key"], each["value"]) for each in found["evidence"]} == {
         ("dhcp", "hostname", "BRW001BA9"),
         ("dhcp", "class", "Brother"),
     }
-    assert list(shown["groups_by_rule"]) == [group]
+    assert list(found["groups_by_rule"]) == [group]
 
 
 @pytest.mark.long
@@ -172,4 +173,4 @@ def test_manual_profile_overrides_the_detected_one_at_once(alpha):
         until(lambda: alpha.found_confidence(mac) is not None, "it is discovered")
         alpha.admit("endpoint", "set", mac, "--profile", "camera")
         assert wire.verdict(mac) == ACCESS_ACCEPT
-    assert alpha.shown(mac)["confidence"] == 100
+    assert alpha.shown(mac)["profile_confidence"] == 100

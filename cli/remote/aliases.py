@@ -1,0 +1,166 @@
+"""Short commands such as `endpoint add`, from the table in `commands.toml`.
+
+A line is `verb = "operationId word..."`. A word is one of:
+
+* `field`: the body field or parameter is an argument. `field?` is optional, `field...` takes several values.
+* `@file`: an argument with the file that becomes the body.
+* `--option=field`: the option has another name than the field. `--on/--off=field` has one for each truth value.
+* `--option=field@`: the option takes a file that contains the value.
+* `--option=field,`: the option takes a list separated by commas. `--option=field#`: RADIUS attributes to change.
+* `--option=field-`: the option removes keys of the object `field`.
+* `--flag=field:value`: a flag that sets this value. `field=value`: a fixed value, or the default of flags.
+* `?field`: the exit status is 1 unless this field of the result is true.
+* `~`: the command waits until radiusd runs with the change. `~field`: only if the field is given.
+* `!`: the command asks for confirmation.
+
+Of several operations, separated by `|`, the command calls the first whose path parameters are given.
+`{owner}` stands for the three operations of Tenant, Msp and Platform.
+
+The verb `command` makes the noun itself a command, such as `usage`. A noun of two words, such as `retention hold`, is a
+group in the group of the first. Options of a noun apply to all of its commands.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cli.remote.description import hyphenate
+
+TABLE = Path(__file__).with_name("commands.toml")
+# Verb of a noun that is a command itself.
+COMMAND = "command"
+_OWNERS = ("Tenant", "Msp", "Platform")
+_KINDS_OF_OPTIONS = "@,#"
+_MARKS = "!@?~"
+_HEADER = re.compile(r"^\[(.+)\]$", re.MULTILINE)
+_OWNER_MARK = "{owner}"
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    field: str
+    optional: bool = False
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    # The command calls the first whose path parameters are given.
+    operations: tuple[str, ...]
+    arguments: tuple[Argument, ...] = ()
+    # Names of options by field.
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Fields whose option takes a file, a list separated by commas, or RADIUS attributes.
+    files: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    # Options that remove keys of an object, by field.
+    removals: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    # Values by flag, by field.
+    flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    is_confirmed: bool = False
+    # Name of the argument with the file for the body; "" for none.
+    body_file: str = ""
+    # Field of the result that must be true; "" for none.
+    success_field: str = ""
+    # Whether to wait until radiusd runs with the change, and the field that requires it; "" for any change.
+    waits_for_radiusd: bool = False
+    radiusd_field: str = ""
+    # Columns of a list for people; empty for all.
+    columns: tuple[str, ...] = ()
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    help: str
+    commands: Mapping[str, Alias]
+
+
+def list_nouns() -> list[str]:
+    """Names of the nouns, without parsing the table."""
+    return [name.strip('"') for name in _HEADER.findall(TABLE.read_text(encoding="utf-8"))]
+
+
+def read_nouns(text: str) -> dict[str, Noun]:
+    """Nouns of the table by name."""
+    # Imported here because only the catalog parses the table.
+    import tomllib
+
+    return {name: _noun(told) for name, told in tomllib.loads(text).items()}
+
+
+def _noun(told: Mapping[str, Any]) -> Noun:
+    common = str(told.get("options", ""))
+    columns = tuple(str(told.get("columns", "")).split())
+    lines = {verb: line for verb, line in told.items() if verb not in ("help", "options", "columns")}
+    return Noun(told["help"], {verb: parse_alias(line, common, columns) for verb, line in lines.items()})
+
+
+def parse_alias(line: str, common: str = "", columns: tuple[str, ...] = ()) -> Alias:
+    """Alias of a line in the table; `common` has the options of its noun."""
+    line, _, text = line.partition(" # ")
+    operation, *words = f"{line} {common}".split()
+    arguments: list[Argument] = []
+    options: dict[str, tuple[str, ...]] = {}
+    kinds: dict[str, str] = {}
+    removals: dict[str, str] = {}
+    fixed: dict[str, Any] = {}
+    flags: dict[str, dict[str, Any]] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word[0] in _MARKS:
+            continue
+        if not equals:
+            plain = name.rstrip(".?")
+            arguments.append(Argument(plain, name.endswith("?"), name.endswith("...")))
+        elif not name.startswith("-"):
+            fixed.setdefault(name, _read_value(value))
+        elif ":" in value:
+            owner, _, flag_value = value.partition(":")
+            flags.setdefault(owner, {})[name] = _read_value(flag_value)
+        elif value.endswith("-"):
+            removals[value[:-1]] = name
+        else:
+            plain = value.rstrip(_KINDS_OF_OPTIONS)
+            if plain not in options:
+                options[plain] = tuple(name.split("/"))
+                kinds[plain] = value.removeprefix(plain)
+    owners = _OWNERS if _OWNER_MARK in operation else ("",)
+    names = [operation.replace(_OWNER_MARK, owner) for owner in owners]
+    operations = tuple(hyphenate(name) for each in names for name in each.split("|"))
+    marks = {word[0]: word[1:] for word in words if word[0] in _MARKS}
+    return Alias(
+        operations,
+        tuple(arguments),
+        options,
+        files=_list_of_kind(kinds, "@"),
+        lists=_list_of_kind(kinds, ","),
+        changes=_list_of_kind(kinds, "#"),
+        removals=removals,
+        fixed=fixed,
+        flags=flags,
+        is_confirmed="!" in marks,
+        body_file=marks.get("@", ""),
+        success_field=marks.get("?", ""),
+        waits_for_radiusd="~" in marks,
+        radiusd_field=marks.get("~", ""),
+        columns=columns,
+        help=text,
+    )
+
+
+def _list_of_kind(kinds: Mapping[str, str], kind: str) -> tuple[str, ...]:
+    return tuple(name for name, each in kinds.items() if each == kind)
+
+
+def _read_value(text: str) -> Any:  # noqa: ANN401 -- JSON
+    """JSON value, or else the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,110 @@
+"""Requests from the arguments and options of a command."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO
+
+import click
+
+from cli.files import first_line
+from cli.remote.aliases import Alias
+from cli.remote.client import RequestArguments
+from cli.remote.description import Operation, OperationInput
+from cli.remote.options import SECRETS, format_metavar, name_flag, name_variable
+from cli.remote.value_types import parse_changes, parse_member
+from nac.kit.errors import InvalidInput
+
+
+def choose_operation(operations: Sequence[Operation], alias: Alias, given: Mapping[str, Any]) -> Operation:
+    """First operation whose path is given. Raises InvalidInput if it does not take everything else that is given."""
+    for operation in operations:
+        if all(given.get(name_variable(value)) for value in operation.values if value.where == "path"):
+            break
+    known = {name_variable(value) for value in operation.values}
+    for value in (value for each in operations for value in each.values):
+        if name_variable(value) not in known and given.get(name_variable(value)) not in (None, ()):
+            others = " or ".join(
+                format_metavar(v.name) for v in operation.values if v.where == "path" and v.name != "tenant"
+            )
+            name = alias.options.get(value.name, (f"--{value.option}",))[0]
+            raise InvalidInput(f"{name} cannot be combined with {others}.", place=name)
+    return operation
+
+
+def _is_cleared(value: OperationInput, alias: Alias | None, operation: Operation) -> bool:
+    """Whether an argument without values empties the field."""
+    return operation.method == "PATCH" and alias is not None and value.name in {each.field for each in alias.arguments}
+
+
+def _list_chosen_flags(value: OperationInput, alias: Alias | None, options: Mapping[str, Any]) -> list[Any]:
+    """Value of the chosen flag of a field. Raises InvalidInput for several."""
+    flags = alias.flags.get(value.name, {}) if alias else {}
+    chosen = [(name, sent) for name, sent in flags.items() if options.get(name_flag(value, name))]
+    if len(chosen) > 1:
+        names = " and ".join(name for name, _ in chosen)
+        raise InvalidInput(f"{names} exclude each other.", place=chosen[1][0], remedy="Use only one of them.")
+    return [sent for _, sent in chosen]
+
+
+def collect_arguments(operation: Operation, options: Mapping[str, Any], alias: Alias | None = None) -> RequestArguments:
+    given = RequestArguments()
+    for value in operation.values:
+        found = options.get(name_variable(value))
+        option = alias.options.get(value.name, (f"--{value.option}",))[0] if alias else f"--{value.option}"
+        if (file := options.get(f"{name_variable(value)}_file")) is not None:
+            found = first_line(file)
+        if options.get(f"{name_variable(value)}_none"):
+            given.members[value.name] = [] if value.repeated else None
+            continue
+        for chosen in _list_chosen_flags(value, alias, options):
+            found = chosen
+        if alias and found is None:
+            found = alias.fixed.get(value.name)
+        if found is None and alias and value.required and value.name in SECRETS:
+            is_new = not alias.success_field
+            found = click.prompt(value.name.title(), hide_input=True, confirmation_prompt=is_new, err=True)
+        if alias and (removed := options.get(f"{name_variable(value)}_removed")):
+            found = (*(found or ()), *(f"{name}=" for name in removed))
+        if found is None or (found == () and not _is_cleared(value, alias, operation)):
+            continue
+        if alias and value.name in alias.files:
+            found = found.read().decode()
+        if alias and value.name in alias.lists:
+            found = [part.strip() for text in found for part in text.split(",") if part.strip()]
+        match value.where:
+            case "path":
+                given.path[value.name] = str(found)
+            case "query":
+                given.query[value.name] = list(found) if value.repeated else _plain(found)
+            case "header":
+                given.headers[value.name] = str(found)
+            case "body":
+                is_change = alias is not None and value.name in alias.changes
+                read = parse_changes(found) if is_change else parse_member(value, found, option=option)
+                given.members[value.name] = read
+    if operation.takes:
+        given.headers["Content-Type"] = operation.takes
+    return given
+
+
+def _plain(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def read_body(operation: Operation, file: BinaryIO | None, given: RequestArguments) -> bytes | None:
+    if not operation.takes:
+        return None
+    whole = file.read() if file is not None else None
+    if not given.members and whole is not None:
+        return whole
+    if whole is None:
+        return json.dumps(given.members).encode()
+    try:
+        document = json.loads(whole)
+    except ValueError as exc:
+        raise InvalidInput(f"Invalid JSON: {exc}.", place="--body") from exc
+    if not isinstance(document, dict):
+        raise InvalidInput(
+            "The body is not a JSON object.", place="--body", remedy="Use an object, or omit the other options."
+        )
+    return json.dumps(document | given.members).encode()

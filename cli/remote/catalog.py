@@ -1,0 +1,179 @@
+"""The operations of this checkout's API and the short commands, in a file that loads within milliseconds.
+
+The file is made from the code at the first use, which takes seconds, and again when the code changes.
+"""
+
+import gc
+import hashlib
+import importlib
+import json
+import os
+import pkgutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+import cli.commands
+from cli.remote.aliases import COMMAND, TABLE, Alias, Argument
+from cli.remote.description import Document, Operation, OperationInput, read_operations
+from nac.kit.private_files import write_private
+
+CHECKOUT: Final = Path(__file__).resolve().parent.parent.parent
+# The environment of the checkout: made from its code, not part of it.
+_FILE: Final = Path(sys.prefix) / "admit-operations.json"
+_HELP_WIDTH: Final = 200
+_SOURCES: Final = ("api", "nac", "pki", "cli")
+
+
+class Operations(Mapping[str, Operation]):
+    """Operations by name. Built on access, because a command needs only one."""
+
+    def __init__(self, rows: Mapping[str, Any]) -> None:
+        self._rows = rows
+
+    @classmethod
+    def of(cls, document: Document) -> "Operations":
+        """Operations of an OpenAPI document."""
+        return cls({name: asdict(each) for name, each in read_operations(document).items()})
+
+    def __getitem__(self, name: str) -> Operation:
+        row = self._rows[name]
+        values = tuple(OperationInput(**value | {"choices": tuple(value["choices"])}) for value in row["values"])
+        return Operation(**row | {"values": values})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+class Catalog:
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        self.operations = Operations(content["operations"])
+        self._nouns: Mapping[str, Any] = content["nouns"]
+        # Short command by operationId.
+        self.commands: Mapping[str, str] = content["commands"]
+        # Short help of the commands in modules: by name, and by noun and verb.
+        self.modules: Mapping[str, str] = content["modules"]
+        self._module_verbs: Mapping[str, Mapping[str, str]] = content["module_verbs"]
+
+    def nouns(self) -> dict[str, str]:
+        """Help by noun; a noun of several words, such as `retention hold`, is a group in the group of the first."""
+        return {name: noun["help"] for name, noun in self._nouns.items()}
+
+    def verbs(self, noun: str) -> dict[str, str]:
+        """First line of help by verb."""
+        commands = self._nouns[noun]["commands"].items() if noun in self._nouns else ()
+        found = {verb: row["help"] or self.operations[row["operations"][0]].help for verb, row in commands}
+        below = {
+            name.removeprefix(f"{noun} "): text for name, text in self.nouns().items() if name.startswith(f"{noun} ")
+        }
+        lines = found | below | dict(self._module_verbs.get(noun, {}))
+        return {verb: text.split("\n")[0] for verb, text in sorted(lines.items())}
+
+    def has_alias(self, noun: str, verb: str) -> bool:
+        return noun in self._nouns and verb in self._nouns[noun]["commands"]
+
+    def alias(self, noun: str, verb: str) -> Alias:
+        row = self._nouns[noun]["commands"][verb]
+        lists = {name: tuple(row[name]) for name in ("operations", "columns", "files", "lists", "changes")}
+        options = {name: tuple(value) for name, value in row["options"].items()}
+        return Alias(**row | lists | {"options": options, "arguments": tuple(Argument(**a) for a in row["arguments"])})
+
+
+@cache
+def load_catalog() -> Catalog:
+    """The catalog of this checkout."""
+    key = _compute_key()
+    try:
+        content = json.loads(_FILE.read_bytes())
+    except (OSError, ValueError):
+        content = {}
+    if content.get("key") != key:
+        content = {"key": key, **_make_content()}
+        # The next command makes it again if the environment is another account's.
+        with suppress(OSError):
+            write_private(_FILE, json.dumps(content), mode=0o644)
+    return Catalog(content)
+
+
+def _make_content() -> dict[str, Any]:
+    # Imported here because they take seconds.
+    from cli.openapi import description
+    from cli.remote.aliases import read_nouns
+
+    operations = {name: asdict(each) for name, each in read_operations(description()).items()}
+    nouns = {name: asdict(noun) for name, noun in read_nouns(TABLE.read_text(encoding="utf-8")).items()}
+    modules = {name: load_module(name) for name in list_modules()}
+    groups = {name: group for module, each in modules.items() for name, group in _list_groups(module, each)}
+    return {
+        "operations": operations,
+        "nouns": nouns,
+        "commands": dict(_name_operations(nouns)),
+        "modules": {name: each.get_short_help_str(_HELP_WIDTH) for name, each in modules.items()},
+        "module_verbs": {
+            name: {verb: each.get_short_help_str(_HELP_WIDTH) for verb, each in group.commands.items()}
+            for name, group in groups.items()
+        },
+    }
+
+
+def _name_operations(nouns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each operationId with its short command."""
+    for noun, row in nouns.items():
+        for verb, alias in row["commands"].items():
+            for name in alias["operations"]:
+                first, *words = name.split("-")
+                yield first + "".join(map(str.title, words)), noun if verb == COMMAND else f"{noun} {verb}"
+
+
+def _list_groups(name: str, command: click.Command) -> Iterator[tuple[str, click.Group]]:
+    """Groups of a module, with the words that call them."""
+    if isinstance(command, click.Group) and name != "api":
+        yield name, command
+        for verb, each in command.commands.items():
+            yield from _list_groups(f"{name} {verb}", each)
+
+
+def list_modules() -> list[str]:
+    """Names of the commands that are modules of cli.commands, because they touch the machine."""
+    names = (module.name for module in pkgutil.iter_modules(cli.commands.__path__))
+    return sorted(name.replace("_", "-") for name in names if not name.startswith("_"))
+
+
+def load_module(name: str) -> click.Command:
+    """Command of a module. Imported without garbage collection, which saves a tenth of its start."""
+    gc.disable()
+    try:
+        command = importlib.import_module(f"cli.commands.{name.replace('-', '_')}").command
+    finally:
+        gc.freeze()
+        gc.enable()
+    assert isinstance(command, click.Command)
+    return command
+
+
+def _compute_key() -> str:
+    """Hash that changes with the code that the catalog is made from."""
+    digest = hashlib.sha256()
+    for source in _SOURCES:
+        for path, status in sorted(_list_files(CHECKOUT / source)):
+            digest.update(f"{path} {status.st_mtime_ns} {status.st_size}\n".encode())
+    return digest.hexdigest()
+
+
+def _list_files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name != "__pycache__":
+                    yield from _list_files(Path(entry.path))
+            elif entry.name.endswith((".py", ".toml")):
+                yield entry.path, entry.stat()

@@ -1,0 +1,120 @@
+"""Arguments and options of commands, from the values of an operation."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from cli.remote.aliases import Alias, Argument
+from cli.remote.description import OperationInput
+from cli.remote.value_types import choose_type
+
+# Parameter names of every operation, which no value of an API has.
+OUTPUT, BODY, AS_JSON = "output_file", "body_file", "as_json"
+# Fields that people type without an echo, or keep in files.
+SECRETS = ("secret", "client_secret", "password", "passphrase", "mab_password_text")
+# A prompt if the option has no value.
+_HIDDEN_PROMPT: Mapping[str, Any] = {
+    "prompt": True,
+    "prompt_required": False,
+    "hide_input": True,
+    "confirmation_prompt": True,
+}
+_MAPS = ("texts", "scalars")
+
+
+def make_arguments(alias: Alias, values: Mapping[str, OperationInput]) -> list[click.Parameter]:
+    made: list[click.Parameter] = [_make_argument(each, values[each.field]) for each in alias.arguments]
+    file = alias.body_file
+    return [*made, click.Argument([BODY], type=click.File("rb"), metavar=file.upper())] if file else made
+
+
+def _make_argument(argument: Argument, value: OperationInput) -> click.Parameter:
+    return click.Argument(
+        [name_variable(value)],
+        metavar=format_metavar(value.name),
+        required=not (argument.optional or argument.repeated),
+        nargs=-1 if argument.repeated else 1,
+        type=choose_type(value, with_ages=False),
+    )
+
+
+def make_owner_option(name: str, *, required: bool) -> click.Option:
+    flags = ["--tenant", "-t"] if name == "tenant" else ["--msp"]
+    text = {"tenant": "The tenant.", "msp": "The MSP."}[name]
+    return click.Option([*flags, f"path_{name}"], required=required, metavar="SLUG", help=text)
+
+
+def make_short_options(value: OperationInput, alias: Alias, *, with_ages: bool, changes: bool) -> list[click.Parameter]:
+    if value.name in alias.flags:
+        return [_make_flag(value, name, sent) for name, sent in alias.flags[value.name].items()]
+    names = list(alias.options.get(value.name, (f"--{value.option}",)))
+    if value.kind == "boolean":
+        pair = "/".join(names) if len(names) > 1 else f"{names[0]}/--no-{names[0][2:]}"
+        return [click.Option([pair, name_variable(value)], default=None, help=value.help)]
+    if value.name in alias.changes:
+        text = "ATTRIBUTE[:TAG]=VALUE, such as Session-Timeout=600. Repeatable."
+        return [click.Option([*names, name_variable(value)], multiple=True, required=True, help=text)]
+    made: list[click.Parameter] = []
+    if value.name in alias.files:
+        made.append(click.Option([*names, name_variable(value)], type=click.File("rb"), help=f"File: {value.help}"))
+    else:
+        made.append(make_option(value, names, choose_type(value, with_ages=with_ages or value.name.endswith("since"))))
+    if value.name in SECRETS:
+        text = f"File whose first line is {names[0]}."
+        file = [f"{names[0]}-file", f"{name_variable(value)}_file"]
+        made.append(click.Option(file, type=click.File(encoding="utf-8"), help=text))
+    if value.name in alias.removals:
+        name = alias.removals[value.name]
+        made.append(
+            click.Option([name, f"{name_variable(value)}_removed"], multiple=True, help=f"Remove from {names[0]}.")
+        )
+    if changes and value.where == "body" and (value.repeated or value.nullable):
+        name = value.option if value.repeated else names[0].lstrip("-")
+        made.append(
+            click.Option([f"--no-{name}", f"{name_variable(value)}_none"], is_flag=True, help=f"Remove {name}.")
+        )
+    return made
+
+
+def _make_flag(value: OperationInput, name: str, sent: object) -> click.Parameter:
+    return click.Option([name, name_flag(value, name)], is_flag=True, help=f"Set {value.option} to {json.dumps(sent)}.")
+
+
+def make_option(value: OperationInput, names: list[str], kind: click.ParamType[Any]) -> click.Option:
+    notes = [value.help]
+    if value.kind == "json":
+        notes.append("JSON.")
+    if value.kind in _MAPS:
+        notes.append("KEY=VALUE.")
+    if value.repeated or value.kind in _MAPS:
+        notes.append("Repeatable.")
+    # --body can also contain a required member.
+    required = value.required and value.where != "body"
+    return click.Option(
+        [*names, name_variable(value)],
+        type=kind,
+        multiple=value.repeated or value.kind in _MAPS,
+        required=required,
+        help=" ".join(filter(None, notes)),
+        **(_HIDDEN_PROMPT if value.name in SECRETS else {}),
+    )
+
+
+def make_output_options(*, with_output: bool) -> list[click.Parameter]:
+    output = click.Option(["--output", OUTPUT], type=click.File("wb", lazy=True), help="Output file for the response.")
+    as_json = click.Option(["--json", AS_JSON], is_flag=True, help="Print JSON.")
+    return [output, as_json] if with_output else [as_json]
+
+
+def format_metavar(name: str) -> str:
+    return name.upper().replace("_", "-")
+
+
+def name_variable(value: OperationInput) -> str:
+    return f"{value.where}_{value.name.lower().replace('-', '_')}"
+
+
+def name_flag(value: OperationInput, name: str) -> str:
+    return f"{name_variable(value)}_{name.strip('-').replace('-', '_')}"
