@@ -17,10 +17,11 @@ from api.instant_dependencies import instant
 from api.query_parameters import require_known_query
 from api.request_ids import request_id_of
 from api.session_reuse import offer_session, take_session
-from nac import operator_tokens
+from nac.accounts import operator_tokens
 from nac.accounts.api_tokens import service as tokens
 from nac.accounts.api_tokens.token_text import TokenText
 from nac.accounts.members import service as members
+from nac.accounts.operator_tokens import OperatorToken
 from nac.accounts.sign_in import rules, sign_ins
 from nac.accounts.sign_in.secret_texts import SignInText
 from nac.accounts.sign_in.sign_ins import SignedInPerson
@@ -34,7 +35,6 @@ from nac.kit.clock import utc_now
 from nac.kit.db import CredentialScope, MspScope, PersonScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.kit.errors import AdmitError
 from nac.kit.ids import MspId
-from nac.operator_tokens import OperatorToken
 
 
 class _BearerScheme(HTTPBearer):

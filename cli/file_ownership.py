@@ -11,7 +11,7 @@ from cli.account import ROOT, Account, require_group
 from cli.files import chown_tree, make_folder
 from cli.layout import Layout
 from cli.rights import KEYS_GROUP, SOCKETS_GROUP
-from nac import operator_tokens
+from nac.accounts import operator_tokens
 from nac.kit.private_files import write_private
 from nac.kit.settings import Settings
 from radius.agent.paths import CellPaths

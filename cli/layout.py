@@ -19,9 +19,9 @@ from cli.account import Account, find_account, is_root, may_run, require_account
 from cli.errors import Refused
 from cli.files import make_folder
 from cli.rights import RIGHTS
+from nac.accounts.operator_tokens import get_key_file
 from nac.kit.clock import utc_now
 from nac.kit.private_files import write_private
-from nac.operator_tokens import get_key_file
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 # sun_path holds 108 bytes with the final NUL (unix(7)); supervisord binds "supervisor.sock.<pid>" before it renames.
@@ -84,7 +84,7 @@ class Layout:
 
     @property
     def operator_key(self) -> Path:
-        """Key of the operator's tokens for the API (`nac.operator_tokens`)."""
+        """Key of the operator's tokens for the API (`nac.accounts.operator_tokens`)."""
         return get_key_file(self.var)
 
     @property

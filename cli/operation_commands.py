@@ -81,7 +81,7 @@ COMMANDS: Mapping[str, str] = {
     "unblockEndpoint": "endpoint unblock MAC",
     "updateEndpoint": "endpoint set MAC",
     "updateEndpoint.valid_until": "endpoint set MAC --until DATE",
-    "updateEndpointPassphrase": "endpoint set MAC --psk",
+    "updateEndpointPassphrase": "endpoint set-psk MAC",
     "updateFeed.networks": "feed set FEED --network CIDR",
     "updateNas": "nas set NAS",
     "updateNas.require_message_authenticator=false": "nas set NAS --without-message-authenticator",

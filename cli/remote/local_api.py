@@ -8,9 +8,9 @@ from cli import envfile
 from cli.errors import Refused
 from cli.layout import NothingRuns, find_layout
 from cli.remote.client import ApiClient
+from nac.accounts.operator_tokens import OperatorToken, read_key
 from nac.kit.errors import InvalidInput
 from nac.kit.settings import load_settings
-from nac.operator_tokens import OperatorToken, read_key
 
 URL, TOKEN = "ADMIT_API_URL", "ADMIT_API_TOKEN"
 

@@ -24,7 +24,7 @@ from nac.engine.vendors import AttributeTemplate
 
 _TUNNELLED_METHODS = ("eap-ttls-pap", "eap-ttls-mschapv2", "peap-mschapv2")
 # A user sends a password.
-USER_METHODS = frozenset(("pap", "chap", "mschapv1", "mschapv2", *_TUNNELLED_METHODS))
+USER_METHODS = frozenset(("pap", "chap", "mschapv2", *_TUNNELLED_METHODS))
 # Tunnels whose inner method is unknown are "eap-ttls" and "peap". No tenant offers these.
 TLS_METHODS = frozenset(("eap-tls", "eap-ttls", "peap", *_TUNNELLED_METHODS))
 TLS_VERSIONS = ("1.2", "1.3")

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 
 from api.main import create_app
 from cli.main import admit
+from nac.accounts.operator_tokens import get_key_file, make_key
 from nac.models import Cell
-from nac.operator_tokens import get_key_file, make_key
 from tests.api.app_server import serve_app_on_port, settings_of_public
 from tests.factories.certificates import SEALER, write_master_key
 from tests.factories.dictionary import give_dictionary

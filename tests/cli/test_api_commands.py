@@ -131,7 +131,7 @@ def test_each_of_several_errors_is_its_own_object(api: Api, tmp_path: Path) -> N
     assert (refused.exit_code, told["error"], told["message"]) == (2, "rows-refused", "2 mistakes.")
     assert [each["place"] for each in told["mistakes"]] == ["items[0].mac", "items[1].groups"]
     assert told["mistakes"][1]["message"] == "Unknown group 'no'."
-    assert "createEndpointGroup" in told["mistakes"][1]["remedy"]
+    assert "./admit endpoint-group add" in told["mistakes"][1]["remedy"]
     # In text output each error has a line.
     assert "items[1].groups: Unknown group 'no'." in refused.stderr
 

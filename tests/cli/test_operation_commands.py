@@ -4,7 +4,7 @@ import ast
 import copy
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -13,15 +13,15 @@ import pytest
 from cli import openapi
 from cli.main import admit
 from cli.operation_commands import COMMANDS, render_advice, render_alarm, render_step
-from cli.remote.description import Operations
+from cli.remote.description import Operation, hyphenate, read_operations
 from nac.kit.advice import Advice, NextStep
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def operations() -> Operations:
-    return Operations(openapi.description())
+def operations() -> Mapping[str, Operation]:
+    return read_operations(openapi.description())
 
 
 def _parse_domain() -> Iterator[ast.AST]:
@@ -56,10 +56,6 @@ def _read_steps() -> list[NextStep]:
     return found
 
 
-def _id(operation: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", operation).lower()
-
-
 def _require_command(line: str) -> None:
     words = shlex.split(line.removeprefix("./admit "))
     command: click.Command = admit
@@ -73,16 +69,16 @@ def _require_command(line: str) -> None:
     assert len(arguments) <= sum(not word.startswith("--") for word in words), line
 
 
-def test_operations_named_in_the_domain_exist(operations: Operations) -> None:
+def test_operations_named_in_the_domain_exist(operations: Mapping[str, Operation]) -> None:
     named = _read_operation_ids()
     assert len(named) > 50
-    assert {operation for operation in named if _id(operation) not in operations} == set()
+    assert {operation for operation in named if hyphenate(operation) not in operations} == set()
 
 
-def test_parameters_named_in_the_domain_exist(operations: Operations) -> None:
+def test_parameters_named_in_the_domain_exist(operations: Mapping[str, Operation]) -> None:
     for step in _read_steps():
         if step.operation_id:
-            known = {value.name for value in operations[_id(step.operation_id)].values}
+            known = {value.name for value in operations[hyphenate(step.operation_id)].values}
             assert step.parameters.keys() <= known, step
 
 
@@ -93,12 +89,12 @@ def test_steps_of_the_domain_are_commands() -> None:
             _require_command(render_step(step))
 
 
-def test_every_command_of_the_table_exists(operations: Operations) -> None:
+def test_every_command_of_the_table_exists(operations: Mapping[str, Operation]) -> None:
     for key, usage in COMMANDS.items():
         operation, _, parameter = key.partition(".")
         if operation:
             _require_command(usage)
-            known = {value.name for value in operations[_id(operation)].values}
+            known = {value.name for value in operations[hyphenate(operation)].values}
             assert not parameter or parameter.partition("=")[0] in known, key
 
 

@@ -1,12 +1,10 @@
 """Short commands: generated from the API's operations and the table in cli/remote/commands.toml."""
 
 import json
-from typing import cast
 
 import click
 import pytest
 
-from api.remedies import COMMAND_OPERATIONS
 from cli.main import admit
 from cli.openapi import application, description
 from cli.remote.aliases import COMMAND, TABLE, parse_alias, read_nouns
@@ -194,16 +192,6 @@ def test_attributes_to_change_have_tags() -> None:
     ]
     with pytest.raises(InvalidInput, match="'x'"):
         parse_changes(["x"])
-
-
-@pytest.mark.parametrize("name", COMMAND_OPERATIONS)
-def test_command_of_remedies_exists(name: str) -> None:
-    context, command = click.Context(admit), cast("click.Command", admit)
-    for word in name.split():
-        assert isinstance(command, click.Group)
-        found = command.get_command(context, word)
-        assert found is not None
-        command = found
 
 
 def test_words_of_a_line_are_read() -> None:

@@ -215,7 +215,7 @@ def require_user(session: Session, *, tenant_id: TenantId, key: str, lock: bool 
     if user is None:
         user = repository.get_by_name(session, tenant_id, fold_name(key), lock=lock)
     if user is None:
-        raise UserNotFound(f"User {key!r} does not exist.", place="user")
+        raise UserNotFound(f"User {key!r} does not exist.", place="user", remedy=Advice("List users", "listUsers"))
     return user
 
 

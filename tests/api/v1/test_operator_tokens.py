@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from api.main import create_app
-from nac import operator_tokens
-from nac.operator_tokens import OperatorToken, get_key_file, make_key, read_key
+from nac.accounts import operator_tokens
+from nac.accounts.operator_tokens import OperatorToken, get_key_file, make_key, read_key
 from tests.api.app_server import serve_app, settings_of_public
 from tests.postgres import Database
 
