@@ -17,8 +17,7 @@ from api.links import pages
 from nac.certificates import service as certificates
 from nac.certificates.enrolment import certificate_enrolment
 from nac.certificates.enrolment.errors import SecretRefused, TooManyGuesses
-from nac.certificates.enrolment.secret_text import EnrolmentSecretText
-from nac.certificates.enrolment.service import LockedSecret
+from nac.certificates.enrolment.service import EnrolmentSecretText, LockedSecret
 from nac.certificates.errors import translate_pki_errors
 from nac.certificates.service import IssuedCertificate
 from nac.certificates.supplicants import apple

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from nac.accounts.sign_in import pruning as sign_in
 from nac.cellformat.replica.change_feed import prune_changes
-from nac.certificates.scep.pruning import prune_transactions
+from nac.certificates.scep.service import prune_transactions
 from nac.core.idempotency import service as idempotency
 from nac.core.jobs import service as jobs
 from nac.core.mail import outbox

@@ -2,23 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import cast
 from uuid import UUID
 
 from cryptography import x509
+from sqlalchemy import CursorResult, Engine, delete, func, select
 from sqlalchemy.orm import Session
 
 from nac.certificates import repository as certificates
 from nac.certificates.enrolment.certificate_enrolment import enrol, renew, require_renewable, resolve_names
-from nac.certificates.enrolment.secret_text import EnrolmentSecretText
+from nac.certificates.enrolment.service import EnrolmentSecretText
 from nac.certificates.issuance import ClientProfile, issue_client
 from nac.certificates.scep import repository
 from nac.certificates.scep.errors import ScepMessageDamaged, ScepRefused
 from nac.certificates.scep.webhook_client import Permit
 from nac.certificates.signing import SigningContext
+from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.ids import TenantId
-from nac.models import Certificate, EnrolmentSecret, ScepTransaction
+from nac.models import Certificate, EnrolmentSecret, ScepTransaction, Tenant
 from pki import scep
 from pki.cms_envelopes import Envelope, Recipient, find_recipient, open_envelope, read_envelope
 from pki.errors import AlgorithmRefused, KeyNotAllowed, PkiError
@@ -28,6 +30,8 @@ from pki.signing_requests import SigningRequest, read_signing_request
 # One message for all failures between envelope and inner signature. Otherwise an attacker could learn about a captured
 # envelope by modifying it.
 _UNREADABLE_ENVELOPE = "The envelope cannot be decrypted or has no valid certificate request."
+# Devices retry for minutes and poll for days.
+RETENTION = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +214,25 @@ def renew_certificate(
     issued = renew(session, actor=actor, old=old, request=opened.signing_request, signing=signing, now=now)
     _record_transaction(session, old.tenant_id, opened, issued.serial, renews_id=old.id)
     return issued.certificate
+
+
+def prune_transactions(*, engine: Engine | None = None) -> int:
+    """Delete transactions older than RETENTION in all tenants; return the number. As admit_worker.
+
+    Certificates stay. Uses one transaction per tenant; repeatable and safe to run concurrently.
+    """
+    with session_scope(PlatformScope(), engine=engine) as session:
+        tenants: Sequence[TenantId] = session.scalars(select(Tenant.id)).all()
+    deleted = 0
+    for tenant_id in tenants:
+        with session_scope(TenantScope(tenant_id), engine=engine) as session:
+            old = delete(ScepTransaction).where(
+                ScepTransaction.tenant_id == tenant_id, ScepTransaction.created_at < func.now() - RETENTION
+            )
+            result = session.execute(old, execution_options={"synchronize_session": False})
+            assert isinstance(result, CursorResult)
+            deleted += result.rowcount
+    return deleted
 
 
 def _record_transaction(
