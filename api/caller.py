@@ -17,7 +17,7 @@ from api.query_parameters import require_known_query
 from api.request_ids import request_id_of
 from api.session_reuse import offer_session, take_session
 from nac.accounts.api_tokens import service as tokens
-from nac.accounts.api_tokens.token_text import TokenText
+from nac.accounts.api_tokens.service import TokenText
 from nac.accounts.members import service as members
 from nac.accounts.sign_in import rules, sign_ins
 from nac.accounts.sign_in.secret_texts import SignInText

@@ -16,8 +16,8 @@ from cli.output import Row, escape_unprintable, format_value, json_option, show_
 from cli.time_options import SinceType
 from nac.core.access.owners import Owner
 from nac.core.audit import chain_export, service
-from nac.core.audit.differences import list_differences
 from nac.core.audit.repository import AuditEntryFilter
+from nac.core.audit.service import list_differences
 from nac.core.audit.verification import parse_known_head
 from nac.core.audit.verification import verify_export as verify_lines
 from nac.kit.errors import InvalidInput

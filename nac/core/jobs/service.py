@@ -8,7 +8,7 @@ import json
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID, uuid4
 
 from sqlalchemy.orm import Session
@@ -33,6 +33,16 @@ _OPEN = ("queued", "running")
 MAX_WAITING = 20
 MAX_INPUT_BYTES = 32 * 1024 * 1024
 RETENTION = timedelta(days=30)
+# The worker selects a handler by these names.
+JobKind = Literal[
+    "bulk.run",
+    "import.run",
+    "policies.publish",
+    "policies.replay",
+    "templates.roll-out",
+    "tenants.export",
+    "tenants.import",
+]
 
 
 class JobNotFound(NotFound):
