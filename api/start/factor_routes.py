@@ -5,10 +5,9 @@ from http import HTTPStatus
 from fastapi import APIRouter, Request, Response
 
 from api.application_state import get_signing
-from api.error_pages import describe_error
 from api.forms import FORM_OPENAPI, FormBody, read_fields
 from api.own_account import OwnAccount
-from api.pages import render_page
+from api.pages import describe_error, render_page
 from api.sign_in_flow import SignInFlow
 from api.start.visitor import authenticate_visitor, record_csrf_token, show_errors
 from nac.accounts.sign_in import second_factors, sign_ins, totp

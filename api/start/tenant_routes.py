@@ -9,8 +9,8 @@ from fastapi.responses import RedirectResponse
 from api import cookies
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.application_state import get_settings
-from api.error_pages import describe_error
 from api.forms import FORM_OPENAPI, FormBody, read_fields
+from api.pages import describe_error
 from api.start import tenant_pages as pages
 from api.start.visitor import open_tenant_access, record_csrf_token, show_errors
 from api.v1.endpoints import EndpointInput, create_endpoint
