@@ -15,7 +15,7 @@ from nac.kit.ids import TenantId
 from nac.models import Site
 from nac.policies import service as policies
 from nac.policies import site_settings
-from nac.policies.key_order import order_keys
+from nac.policies.json_rows import order_keys
 from nac.tenancy.sites import service as sites
 
 

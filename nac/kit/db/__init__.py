@@ -2,7 +2,6 @@
 
 import gc
 
-from nac.kit.db.driver import driver_connection
 from nac.kit.db.engine import MAX_CONNECTIONS, get_process_engine, make_engine, set_process_engine
 from nac.kit.db.planner_hints import force_ctid_scan, force_index_order
 from nac.kit.db.schema import require_current_schema
@@ -21,6 +20,7 @@ from nac.kit.db.session import (
     become_person,
     commit_intent,
     continue_in_scope,
+    driver_connection,
     enter_msp,
     enter_person,
     enter_platform,
