@@ -20,7 +20,7 @@ from nac.core.access.permissions import Permission, permissions_at
 from nac.core.audit import service as audit
 from nac.kit.bearer_secret import BearerSecret
 from nac.kit.clock import utc_now
-from nac.kit.db.quotas import lock_quota
+from nac.kit.db import lock_quota
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AdmitError, Conflict, InvalidInput, NotFound
 from nac.kit.validation import require_future, require_name

@@ -20,8 +20,8 @@ from nac.core.audit import service as audit
 from nac.core.jobs import repository
 from nac.core.jobs.repository import ORDERS as ORDERS
 from nac.kit.clock import utc_now
+from nac.kit.db import lock_quota
 from nac.kit.db.bounded_search import BoundedPage
-from nac.kit.db.quotas import lock_quota
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import Conflict, InvalidInput, NotFound
 from nac.kit.sealing import Seal, Unseal

@@ -224,3 +224,11 @@ def driver_connection(session: Session) -> psycopg.Connection:
     connection = session.connection().connection.driver_connection
     assert isinstance(connection, psycopg.Connection)
     return connection
+
+
+def lock_quota(session: Session, noun: str, owner: object) -> None:
+    """Lock the quota of an owner until the transaction ends. Later callers then count the new rows.
+
+    Call it before counting, and after the transaction's row locks.
+    """
+    session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"quota {noun} {owner}", 0))))
