@@ -37,6 +37,16 @@ PAGE_HEADERS: Final[Mapping[str, str]] = {
 }
 
 
+class PageLink(NamedTuple):
+    """A link to another page."""
+
+    to: str
+    label: str
+
+
+HOME_LINK: Final = PageLink("/", "Continue")
+
+
 def render_page(
     template: str,
     *,
@@ -59,34 +69,6 @@ def render_page(
 
 def format_utc(time: datetime, form: str) -> str:
     return time.astimezone(UTC).strftime(form)
-
-
-def _create_environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        # Templates do not change while the process runs.
-        auto_reload=False,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["style"] = _STYLE
-    environment.filters |= {"utc": format_utc, "mac": display_mac, "without_steps": strip_steps}
-    return environment
-
-
-_ENVIRONMENT: Final = _create_environment()
-
-
-class PageLink(NamedTuple):
-    """A link to another page."""
-
-    to: str
-    label: str
-
-
-HOME_LINK: Final = PageLink("/", "Continue")
 
 
 def describe_error(exc: AdmitError) -> str:
@@ -116,3 +98,21 @@ def build_error_page(
     sentence: str, status: int, links: Iterable[PageLink], headers: Mapping[str, str] | None = None
 ) -> Response:
     return render_page("error.html", status=status, headers=headers, sentence=sentence, links=tuple(links))
+
+
+def _create_environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        # Templates do not change while the process runs.
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["style"] = _STYLE
+    environment.filters |= {"utc": format_utc, "mac": display_mac, "without_steps": strip_steps}
+    return environment
+
+
+_ENVIRONMENT: Final = _create_environment()
