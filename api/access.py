@@ -24,7 +24,6 @@ from api.change import (
 )
 from api.instant_dependencies import instant
 from api.query_parameters import require_known_query
-from api.route_declaration import RouteDeclaration
 from nac.accounts.sign_in import rules
 from nac.accounts.sign_in_errors import SignOnNeeded
 from nac.certificates.signing import SigningContext
@@ -44,7 +43,6 @@ from nac.tenancy.tenants.service import TenantNotFound
 _SIGN_ON_REMEDY = "Use single sign-on. Exempt members can also sign in with two factors of their own."
 _SUSPENDED_REMEDY = "Contact the platform's operator."
 _SLUG_OR_ID = Path(description="Slug or id.", max_length=63)
-
 _CallerDependency = Annotated[Caller, Depends(require_caller)]
 _RequestDigest = Annotated[bytes, Depends(compute_request_digest)]
 _TenantKey = Annotated[str, _SLUG_OR_ID]
@@ -52,6 +50,30 @@ _MspKey = Annotated[str, _SLUG_OR_ID]
 _WaitQuery = Annotated[
     Literal["live"] | None, Query(description="`live` to respond only when the change is live in the tenant's cell.")
 ]
+
+
+class RouteDeclaration:
+    """Permissions and effects of a route.
+
+    `leads_to` are its possible effects. Every request needs `permission` and `always`; some requests need permissions
+    of `also` (`Access.require`). docs/reference/permissions.md and the escalation tests derive from this.
+    """
+
+    def __init__(
+        self,
+        permission: Permission,
+        *leads_to: Effect,
+        always: Collection[Permission] = (),
+        also: Collection[Permission] = (),
+    ) -> None:
+        self.permission = permission
+        self.leads_to = frozenset(leads_to)
+        self.always = frozenset(always) | {permission}
+        self.also = frozenset(also)
+
+    def require_declared(self, held: Collection[Permission], level: PermissionLevel | None = None) -> None:
+        """Check the permissions that every request needs. Raises PermissionMissing."""
+        require_permissions(held, *self.always, level=level)
 
 
 @dataclass(frozen=True, slots=True)

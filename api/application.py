@@ -2,19 +2,23 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from typing import Final
 from weakref import WeakValueDictionary
 
 from fastapi import APIRouter, FastAPI
 from fastapi.telemetry import TelemetryConfig
 
 from api import health
+from api.application_state import MAX_DEVICE_REQUESTS, prepare_request_limit
 from api.errors import install_error_handlers
 from api.routes import add_routes
+from api.thread_limits import limit_routes
 from nac.kit.db import make_engine, set_process_engine
 from nac.kit.settings import Settings
 
 # Otherwise FastAPI reads the environment in every request.
 _NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+_DEVICE_LIMIT_NAME: Final = "devices"
 
 
 def create_application(
@@ -53,7 +57,7 @@ def create_application(
         engine.dispose()
         client.close()
 
-    # No interactive pages: they load scripts from other sites. `api.openapi_route` serves /openapi.json.
+    # No interactive pages: they load scripts from other sites. `api.openapi_document` serves /openapi.json.
     # No redirect of trailing slashes: it would go to any host that the request names.
     app = FastAPI(
         title=title,
@@ -87,3 +91,10 @@ def create_application(
     for router in (health.router, *routers):
         add_routes(app, router.routes)
     return app
+
+
+def add_device_routes(app: FastAPI, *routers: APIRouter, most_octets: int) -> None:
+    """Add the routes. Bodies of up to `most_octets` bytes are read before a request takes a place."""
+    for router in routers:
+        add_routes(app, limit_routes(router.routes, whose=_DEVICE_LIMIT_NAME, most_octets=most_octets))
+    prepare_request_limit(app, MAX_DEVICE_REQUESTS, whose=_DEVICE_LIMIT_NAME)

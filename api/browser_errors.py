@@ -10,7 +10,7 @@ from urllib.parse import quote
 from fastapi import Request, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.error_pages import HOME_LINK, PageLink, build_error_page, omit_operations
+from api.pages import HOME_LINK, PageLink, build_error_page, omit_operations
 from api.route_index import RouteIndex
 
 _PROBLEM_MEDIA_TYPE: Final = b"application/problem+json"

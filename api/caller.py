@@ -9,17 +9,18 @@ from fastapi import Depends, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy.orm import Session
 from starlette.requests import HTTPConnection
+from starlette.types import Scope as Asgi
 
 from api import cookies
-from api.application_state import get_settings
-from api.credential_rate_limit import hash_credential, record_credential
+from api.application_state import get_read_threads, get_settings
+from api.credential_rate_limit import has_known_credential, hash_credential, record_credential
 from api.instant_dependencies import instant
 from api.query_parameters import require_known_query
 from api.request_ids import request_id_of
-from api.session_reuse import offer_session, take_session
+from api.thread_limits import run_in_thread
 from nac.accounts import operator_tokens
 from nac.accounts.api_tokens import service as tokens
-from nac.accounts.api_tokens.token_text import TokenText
+from nac.accounts.api_tokens.service import TokenText
 from nac.accounts.members import service as members
 from nac.accounts.operator_tokens import OperatorToken
 from nac.accounts.sign_in import rules, sign_ins
@@ -32,9 +33,24 @@ from nac.core.access.permissions import Permission, PermissionLevel, permissions
 from nac.core.access.tenant_lookup import find_msp, find_tenant
 from nac.core.audit.service import RequestOrigin
 from nac.kit.clock import utc_now
-from nac.kit.db import CredentialScope, MspScope, PersonScope, PlatformScope, Scope, TenantScope, session_scope
+from nac.kit.db import (
+    CredentialScope,
+    MspScope,
+    PersonScope,
+    PlatformScope,
+    Scope,
+    TenantScope,
+    continue_in_scope,
+    session_scope,
+)
 from nac.kit.errors import AdmitError
 from nac.kit.ids import MspId
+
+_REUSED_SESSION_KEY = "admit.kept"
+
+
+class _ReusableSession(ExitStack):
+    session: Session | None = None
 
 
 class _BearerScheme(HTTPBearer):
@@ -227,3 +243,52 @@ def require_caller(
     asked = authenticate_caller(request, response, shown)
     require_known_query(request)
     return asked
+
+
+@contextmanager
+def allow_session_reuse(asgi: Asgi) -> Iterator[None]:
+    """Keep the session of a request that runs in one thread (api.quick_reads) for its reads.
+
+    The route takes the session over and closes it. An unused session closes with the request.
+    """
+    with _ReusableSession() as kept:
+        asgi[_REUSED_SESSION_KEY] = kept
+        try:
+            yield
+        finally:
+            # Later reads, such as those of a stream, start their own session.
+            del asgi[_REUSED_SESSION_KEY]
+
+
+def offer_session(asgi: Asgi, session: Session, opened: ExitStack) -> None:
+    """Keep the session open for the request, inside `allow_session_reuse` only."""
+    kept: _ReusableSession | None = asgi.get(_REUSED_SESSION_KEY)
+    if kept is not None:
+        kept.session = session
+        kept.push(opened.pop_all())
+
+
+@contextmanager
+def take_session(asgi: Asgi, scope: Scope, *, by_key: bool) -> Iterator[Session | None]:
+    """Kept session in this scope, closed with the block; None without one. `by_key` as in `open_read_session`."""
+    kept: _ReusableSession | None = asgi.get(_REUSED_SESSION_KEY)
+    if kept is None or kept.session is None:
+        yield None
+        return
+    session, kept.session = kept.session, None
+    with kept.pop_all():
+        continue_in_scope(session, scope, by_key=by_key)
+        yield session
+
+
+async def authenticate_before_body(scope: Asgi) -> None:
+    """Check the credential, unless it was valid recently: the route checks it anyway.
+
+    Reading a large body costs more than rejecting its caller. Raises ConnectionsInUse and as `authenticate_caller`.
+    """
+    require_credential(scope)
+    if has_known_credential(scope):
+        return
+    request = Request(scope)
+    shown = await bearer(request)
+    await run_in_thread(get_read_threads(request), lambda asked: authenticate_caller(asked, Response(), shown), request)

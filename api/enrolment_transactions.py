@@ -12,8 +12,7 @@ from api.application_state import get_guess_limiter
 from nac.certificates.enrolment import service as enrolment
 from nac.certificates.enrolment.certificate_enrolment import record_renewal_refusal
 from nac.certificates.enrolment.errors import RenewalRefused, SecretRefused
-from nac.certificates.enrolment.secret_text import EnrolmentSecretText
-from nac.certificates.enrolment.service import LockedSecret
+from nac.certificates.enrolment.service import EnrolmentSecretText, LockedSecret
 from nac.kit.clock import utc_now
 from nac.kit.db import EnrolmentScope, PlatformScope, TenantScope, session_scope
 from nac.kit.ids import TenantId

@@ -5,21 +5,20 @@ from typing import Final
 
 from fastapi import FastAPI, Request, Response
 
-from api import browser_errors, errors, openapi_route
+from api import browser_errors, errors, openapi_document
 from api.application import create_application
 from api.application_state import MAX_THREADS, prepare_read_threads, prepare_request_limit, prepare_signing
-from api.authentication import authenticate
+from api.caller import authenticate_before_body
 from api.change import IdempotentReplay, NotModified, render_not_modified, render_replay
 from api.credential_rate_limit import CredentialRateLimit
-from api.deprecation import DeprecationHeaders
-from api.error_pages import render_error_page
 from api.head_requests import HeadAsGet
 from api.json_input import JsonInput, list_body_rules
 from api.new_password import routes as new_password_pages
 from api.openapi_document import install_openapi
+from api.pages import render_error_page
 from api.quick_reads import needs_caller
 from api.request_ids import RequestIds
-from api.response_headers import ResponseHeaders
+from api.response_headers import DeprecationHeaders, ResponseHeaders
 from api.route_index import RouteIndex
 from api.routes import add_routes
 from api.sign_up import routes as sign_up_pages
@@ -55,7 +54,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = create_application(settings, title="Admit", name="admit-api", database_settings=(_CUSTOM_PLANS, locks))
     add_routes(app, ROUTES)
     add_routes(app, PAGE_ROUTES)
-    add_routes(app, limit_routes(openapi_route.router.routes))
+    add_routes(app, limit_routes(openapi_document.router.routes))
     install_openapi(app)
     prepare_signing(app, settings)
     prepare_read_threads(app)
@@ -74,7 +73,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         pages=PAGE_ROUTES,
         on_page=on_page,
         needs_caller=needs_caller,
-        authenticate=authenticate,
+        authenticate=authenticate_before_body,
     )
     app.add_middleware(
         CredentialRateLimit,

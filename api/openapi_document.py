@@ -1,22 +1,23 @@
 """Complete /openapi.json with error responses and everything in api.described."""
 
+import gzip
+import hashlib
 import json
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Request, Response
 
-from api.described.closed_sets import add_closed_sets
 from api.described.described_routes import DescribedRoute, collect_routes
 from api.described.descriptions import add_field_descriptions, add_operation_descriptions
 from api.described.examples import add_examples
+from api.described.field_values import add_closed_sets, add_number_formats
 from api.described.headers import add_if_match, add_if_none_match, add_response_headers, build_error_headers
 from api.described.headers import build_header_components as headers
-from api.described.info import add_info, add_security_schemes
-from api.described.number_formats import add_number_formats
-from api.described.permissions import add_permission
+from api.described.info import add_info, add_permission, add_security_schemes
 
 _PROBLEM = "Problem"
 _PROBLEM_SCHEMA: dict[str, Any] = {
@@ -73,6 +74,14 @@ _STATUS_DESCRIPTIONS = {
     429: "Too many requests. Retry after the time in Retry-After.",
     503: "A required component does not respond.",
 }
+router = APIRouter(include_in_schema=False)
+_document_lock = threading.Lock()
+
+
+class _OpenApiDocument(NamedTuple):
+    plain: bytes
+    packed: bytes
+    tag: str
 
 
 def install_openapi(app: FastAPI) -> None:
@@ -147,9 +156,33 @@ def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: _error_response(status) for status in statuses}
 
 
+@router.get("/openapi.json")
+def get_openapi_document(request: Request) -> Response:
+    """Serve the document. It is built once because it has about a megabyte."""
+    document = _get_document(request.app)
+    packs = "gzip" in request.headers.get("accept-encoding", "")
+    etag = f'"{document.tag}-gzip"' if packs else f'"{document.tag}"'
+    headers = {"ETag": etag, "Cache-Control": "public, max-age=300", "Vary": "Accept-Encoding"}
+    if etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    if packs:
+        return Response(document.packed, media_type="application/json", headers=headers | {"Content-Encoding": "gzip"})
+    return Response(document.plain, media_type="application/json", headers=headers)
+
+
 def _error_response(status: int) -> dict[str, Any]:
     reference = {"$ref": f"#/components/schemas/{_PROBLEM}"}
     return {
         "description": _STATUS_DESCRIPTIONS[status],
         "content": {"application/problem+json": {"schema": reference}},
     }
+
+
+def _get_document(app: FastAPI) -> _OpenApiDocument:
+    with _document_lock:
+        made: _OpenApiDocument | None = getattr(app.state, "description", None)
+        if made is None:
+            plain = json.dumps(app.openapi(), ensure_ascii=False, separators=(",", ":")).encode()
+            made = _OpenApiDocument(plain, gzip.compress(plain), hashlib.sha256(plain).hexdigest()[:32])
+            app.state.description = made
+        return made

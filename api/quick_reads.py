@@ -24,9 +24,8 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.application_state import get_read_threads
-from api.caller import require_caller, require_credential
+from api.caller import allow_session_reuse, require_caller, require_credential
 from api.instant_dependencies import is_instant, resolve_function, run_instant
-from api.session_reuse import allow_session_reuse
 from api.thread_limits import LimitedRoute, hold_share, run_in_thread
 
 ArgumentValues = dict[str, Any]

@@ -21,7 +21,7 @@ from api.request_ids import request_id_of
 from nac.accounts.account_mails import service as account_mails
 from nac.accounts.people import repository as people
 from nac.accounts.people import service as accounts
-from nac.accounts.sign_in import attempts, failures, links, passkeys, passwords, recovery_codes, sign_ins, totp
+from nac.accounts.sign_in import attempts, failures, links, passkeys, passwords, second_factors, sign_ins, totp
 from nac.accounts.sign_in.attempts import CountedAttempt
 from nac.accounts.sign_in.challenges import (
     ChallengeSealer,
@@ -30,10 +30,9 @@ from nac.accounts.sign_in.challenges import (
     PasskeyChallenge,
     PasskeyRegistration,
 )
-from nac.accounts.sign_in.factors import Factor
 from nac.accounts.sign_in.failures import NOBODY_ID, FailureReason
 from nac.accounts.sign_in.passkeys import RelyingParty
-from nac.accounts.sign_in.second_factors import list_second_factors
+from nac.accounts.sign_in.second_factors import Factor, list_second_factors
 from nac.accounts.sign_in.secret_texts import LinkText, SignInText
 from nac.accounts.sign_in.sign_ins import SignedInPerson, SignOnOrigin
 from nac.accounts.sign_in_errors import LinkRefused, SignInRefused
@@ -105,7 +104,7 @@ class SignInFlow:
 
     def by_recovery_code(self, challenge: str, code: str) -> CompletedSignIn:
         def use(session: Session, person: Person) -> bool:
-            return recovery_codes.use_recovery_code(session, person=person, code=code, now=self.now)
+            return second_factors.use_recovery_code(session, person=person, code=code, now=self.now)
 
         return self._sign_in_by_code(challenge, Factor.RECOVERY_CODE, use)
 

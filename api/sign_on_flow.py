@@ -17,7 +17,7 @@ from api.request_ids import request_id_of
 from api.sign_in_flow import SignInFlow, require_active_person
 from nac.accounts.sign_in import attempts, sign_ins
 from nac.accounts.sign_in.challenges import OpenedChallenge, SignOnChallenge
-from nac.accounts.sign_in.factors import Factor
+from nac.accounts.sign_in.second_factors import Factor
 from nac.accounts.sign_in.secret_texts import SignInText
 from nac.accounts.sign_in.sign_ins import SignOnOrigin
 from nac.accounts.sign_in_errors import (

@@ -17,8 +17,8 @@ from loadtest.radius_client import RadiusClient, Target
 from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant, policy_document
 from loadtest.workloads import BENCH_NAS, StatusServer
 from nac.certificates import service as certificates
-from nac.certificates.certificate_files import build_pem_files
 from nac.certificates.issuance import issue_client
+from nac.certificates.service import build_pem_files
 from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, TenantScope, session_scope

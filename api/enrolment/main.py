@@ -5,9 +5,8 @@ from http import HTTPStatus
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse
 
-from api.application import create_application
+from api.application import add_device_routes, create_application
 from api.application_state import prepare_signing
-from api.device_routes import add_device_routes
 from api.enrolment import est
 from api.errors import build_retry_headers, redact_error
 from api.head_requests import HeadAsGet

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from nac.certificates.expiry_windows import EXPIRY_WINDOW_DAYS
+from nac.certificates.expiry import EXPIRY_WINDOW_DAYS
 from nac.kit.clock import utc_now
 from nac.kit.private_files import FileOwner, write_private
 from nac.kit.settings import Settings

@@ -6,8 +6,8 @@ from fastapi import FastAPI
 
 from api.application_state import MAX_LINK_REQUESTS, prepare_request_limit
 from api.browser_errors import BrowserErrorPages
-from api.error_pages import render_error_page_without_links
 from api.links import routes
+from api.pages import render_error_page_without_links
 from api.route_index import RouteIndex
 from api.routes import add_routes
 from api.thread_limits import limit_routes

@@ -1,7 +1,9 @@
 """Routes of `/enrol/<token>`. Only a POST redeems a link: mail programs open links for previews."""
 
+import base64
 import re
 import secrets
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated
 
@@ -13,12 +15,11 @@ from api.bodies import require_bounded_body
 from api.enrolment_transactions import client_address, hold_secret, require_link_tenant, view_secret
 from api.errors import build_retry_headers
 from api.forms import read_form
-from api.links import pages
+from api.pages import PAGE_HEADERS, render_page
 from nac.certificates import service as certificates
 from nac.certificates.enrolment import certificate_enrolment
 from nac.certificates.enrolment.errors import SecretRefused, TooManyGuesses
-from nac.certificates.enrolment.secret_text import EnrolmentSecretText
-from nac.certificates.enrolment.service import LockedSecret
+from nac.certificates.enrolment.service import EnrolmentSecretText, LockedSecret
 from nac.certificates.errors import translate_pki_errors
 from nac.certificates.service import IssuedCertificate
 from nac.certificates.supplicants import apple
@@ -30,13 +31,11 @@ from nac.models import EnrolmentSecret, Tenant
 from pki.signing_requests import SigningRequest, read_signing_request
 
 router = APIRouter(tags=["links"])
-
 MAX_FORM_OCTETS = 64 * 1024
 _FORMS = ("p12", "apple", "csr")
 _DEAD_LINK_SENTENCE = "The link was used already, or it expired. Ask your administrator for a new one."
 # Letters and digits that look different from each other; 20 of them are 100 bits.
 _PASSWORD_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # noqa: S105 -- no password
-
 FormBody = Annotated[bytes, Depends(require_bounded_body(MAX_FORM_OCTETS))]
 
 
@@ -48,7 +47,7 @@ def show_link(token: str, request: Request) -> Response:
             session,
             secret,
         ):
-            return pages.render_offer(secret, organisation=_get_organisation(session, tenant_id))
+            return render_offer(secret, organisation=_get_organisation(session, tenant_id))
     except (SecretRefused, TooManyGuesses) as exc:
         return _render_link_error(exc)
 
@@ -67,13 +66,46 @@ def redeem_link(token: str, request: Request, body: FormBody) -> Response:
                 raise
             with view_secret(request, tenant_id=tenant_id, kind="link", **named) as (session, secret):
                 organisation = _get_organisation(session, tenant_id)
-                return pages.render_offer(
-                    secret, organisation=organisation, wrong=str(exc), status=HTTPStatus.BAD_REQUEST
-                )
+                return render_offer(secret, organisation=organisation, wrong=str(exc), status=HTTPStatus.BAD_REQUEST)
     except (SecretRefused, TooManyGuesses) as exc:
         return _render_link_error(exc)
     # Reply after the commit: the certificate and the use of the link are stored.
     return reply
+
+
+def render_offer(
+    secret: EnrolmentSecret, *, organisation: str, wrong: str = "", status: int = HTTPStatus.OK
+) -> Response:
+    return render_page(
+        "enrolment-link/offer.html",
+        status=status,
+        name=secret.common_name or "",
+        organisation=organisation,
+        uses_left=secret.most_uses - secret.uses,
+        expires_at=secret.expires_at,
+        ssid=secret.ssid,
+        wrong=wrong,
+    )
+
+
+def render_pkcs12_download(content: bytes, *, file_name: str, password: str) -> Response:
+    return render_page(
+        "enrolment-link/pkcs12.html",
+        content=base64.b64encode(content).decode(),
+        file_name=file_name,
+        password=password,
+    )
+
+
+def render_link_error(status: int, sentence: str, *, headers: Mapping[str, str] | None = None) -> Response:
+    return render_page(
+        "message.html", status=status, headers=headers, title="This link does not work", sentence=sentence
+    )
+
+
+def build_download(content: bytes, *, media_type: str, file_name: str) -> Response:
+    disposition = f'attachment; filename="{file_name}"'
+    return Response(content, media_type=media_type, headers={**PAGE_HEADERS, "Content-Disposition": disposition})
 
 
 def _parse_token(request: Request, token: str) -> tuple[EnrolmentSecretText, TenantId]:
@@ -85,8 +117,8 @@ def _parse_token(request: Request, token: str) -> tuple[EnrolmentSecretText, Ten
 
 def _render_link_error(exc: SecretRefused | TooManyGuesses) -> Response:
     if isinstance(exc, TooManyGuesses):
-        return pages.render_link_error(exc.status, str(exc), headers=build_retry_headers(exc))
-    return pages.render_link_error(HTTPStatus.NOT_FOUND, _DEAD_LINK_SENTENCE)
+        return render_link_error(exc.status, str(exc), headers=build_retry_headers(exc))
+    return render_link_error(HTTPStatus.NOT_FOUND, _DEAD_LINK_SENTENCE)
 
 
 def _require_form(form: dict[str, bytes]) -> dict[str, bytes]:
@@ -110,15 +142,13 @@ def _issue_certificate(session: Session, request: Request, held: LockedSecret, f
     stem = re.sub(r"[^A-Za-z0-9._@-]+", "-", issued.common_name).strip("-.") or "certificate"
     if wanted == "csr":
         chain = certificates.build_pem_files(issued)["cert"]
-        return pages.build_download(chain, media_type="application/x-pem-file", file_name=f"{stem}.pem")
+        return build_download(chain, media_type="application/x-pem-file", file_name=f"{stem}.pem")
     password = _generate_password()
     if wanted == "apple":
         profile = _build_mobileconfig(session, held.row, issued, password)
-        return pages.build_download(
-            profile, media_type="application/x-apple-aspen-config", file_name=f"{stem}.mobileconfig"
-        )
+        return build_download(profile, media_type="application/x-apple-aspen-config", file_name=f"{stem}.mobileconfig")
     bundle = certificates.build_pkcs12_file(issued, password=password, legacy="legacy" in form)
-    return pages.render_pkcs12_download(bundle, file_name=f"{stem}.p12", password=password)
+    return render_pkcs12_download(bundle, file_name=f"{stem}.p12", password=password)
 
 
 def _read_signing_request(form: dict[str, bytes]) -> SigningRequest:

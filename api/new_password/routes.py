@@ -8,9 +8,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from api.error_pages import PageLink, describe_error, render_error_page
 from api.forms import FORM_OPENAPI, FormBody, read_fields
-from api.pages import render_page
+from api.pages import PageLink, describe_error, render_error_page, render_page
 from api.sign_in_flow import SignInFlow
 from api.v1.sign_in import LINK_SENT_SENTENCE, open_sign_in_flow
 from nac.accounts.people.service import MINIMUM_PASSWORD_CHARACTERS

@@ -2,12 +2,11 @@
 
 from fastapi import FastAPI
 
-from api.application import create_application
+from api.application import add_device_routes, create_application
 from api.application_state import prepare_signing
-from api.device_routes import add_device_routes
 from api.head_requests import HeadAsGet
 from api.links.link_application import add_browser_errors, add_link_routes
-from api.public import authorities, crl, scep_routes
+from api.public import authority_files, scep_routes
 from api.public.ocsp import OcspEndpoint
 from api.source_rate_limit import SourceRateLimit
 from nac.certificates.ocsp_responder import OcspResponder
@@ -21,7 +20,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """Create the public application. Settings default to the environment. Raises SettingsError and KeyFileRefused."""
     settings = settings or load_settings(required=REQUIRED_SETTINGS)
     app = create_application(settings, title="Admit, public", name="admit-public", for_strangers=True)
-    add_device_routes(app, authorities.router, crl.router, scep_routes.router, most_octets=MAX_MESSAGE_BYTES)
+    add_device_routes(app, authority_files.router, scep_routes.router, most_octets=MAX_MESSAGE_BYTES)
     signing = prepare_signing(app, settings)
     responder = OcspResponder(app.state.engine, signing.sealer)
     app.state.beside.append((responder.start, responder.stop))

@@ -14,8 +14,7 @@ from api.application_state import get_guess_limiter, get_signing
 from api.enrolment_transactions import client_address, open_renewal, redeem_secret
 from nac.certificates.enrolment.errors import SecretRefused
 from nac.certificates.scep import registration_authority, service, webhook_client, webhook_config
-from nac.certificates.scep.errors import ScepRefused
-from nac.certificates.scep.service import AddressedMessage, OpenedMessage
+from nac.certificates.scep.service import AddressedMessage, OpenedMessage, ScepRefused
 from nac.certificates.scep.webhook_client import Denial, Webhook, WebhookEnrolment, WebhookUnavailable
 from nac.certificates.signing import SigningContext
 from nac.kit.clock import utc_now

@@ -11,7 +11,7 @@ from api.bodies import require_bounded_body
 from api.enrolment_transactions import require_tenant_by_slug
 from api.head_requests import mark_get_only
 from api.public.scep_flow import ScepFlow
-from nac.certificates.scep.errors import ScepMessageDamaged
+from nac.certificates.scep.service import ScepMessageDamaged
 from pki.cms import MAX_MESSAGE_BYTES
 from pki.scep import CAPABILITIES
 

@@ -10,9 +10,8 @@ from fastapi import APIRouter, Request, Response
 
 from api import cookies
 from api.application_state import get_settings
-from api.error_pages import PageLink, describe_error, render_error_page
 from api.forms import FORM_OPENAPI, FormBody, read_fields
-from api.pages import render_page
+from api.pages import PageLink, describe_error, render_error_page, render_page
 from api.sign_up import sign_up_flow
 from api.v1.sign_up import LINK_SENT_SENTENCE
 from nac.accounts.people.service import MINIMUM_PASSWORD_CHARACTERS

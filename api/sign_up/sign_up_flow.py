@@ -10,7 +10,7 @@ from fastapi.responses import RedirectResponse
 from api.application_state import get_settings, get_signing
 from api.sign_in_flow import SignInFlow as SignInDesk
 from nac.accounts.people import service as people
-from nac.accounts.sign_in.factors import Factor
+from nac.accounts.sign_in.second_factors import Factor
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.errors import AdmitError
 from nac.onboarding.trials import provisioning, service

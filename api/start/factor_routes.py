@@ -5,15 +5,13 @@ from http import HTTPStatus
 from fastapi import APIRouter, Request, Response
 
 from api.application_state import get_signing
-from api.error_pages import describe_error
 from api.forms import FORM_OPENAPI, FormBody, read_fields
 from api.own_account import OwnAccount
-from api.pages import render_page
+from api.pages import describe_error, render_page
 from api.sign_in_flow import SignInFlow
 from api.start.visitor import authenticate_visitor, record_csrf_token, show_errors
-from nac.accounts.sign_in import recovery_codes, sign_ins, totp
-from nac.accounts.sign_in.factors import Factor
-from nac.accounts.sign_in.second_factors import list_second_factors
+from nac.accounts.sign_in import second_factors, sign_ins, totp
+from nac.accounts.sign_in.second_factors import Factor, list_second_factors
 from nac.accounts.sign_in_errors import SignInRefused
 from nac.kit.clock import utc_now
 
@@ -71,4 +69,4 @@ def _confirm_totp(request: Request, me: OwnAccount, code: str) -> list[str]:
     with me.account() as (session, person):
         totp.confirm_totp(session, actor=actor, person=person, code=code, unseal=unseal, now=utc_now())
         sign_ins.add_factor(session, signed_in=me.signed_in, person=person, factor=Factor.TOTP)
-        return recovery_codes.create_recovery_codes(session, actor=actor, person=person)
+        return second_factors.create_recovery_codes(session, actor=actor, person=person)

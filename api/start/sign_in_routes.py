@@ -1,31 +1,49 @@
 """Routes of `/` and `/sign-in`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from api import cookies
 from api.application_state import get_settings
-from api.error_pages import describe_error, render_error_page
 from api.forms import FORM_OPENAPI, FormBody, read_fields
-from api.pages import render_page
+from api.pages import describe_error, render_error_page, render_page
 from api.sign_in_flow import CompletedSignIn, SignInFlow
-from api.start import sign_in_pages
-from api.start.company_sign_on import find_company_sign_on
 from api.start.visitor import authenticate_visitor, record_csrf_token, show_errors
 from nac.accounts.sign_in import accessible_places, sign_ins
 from nac.accounts.sign_in_errors import SignInRefused
+from nac.accounts.sign_ons import repository
+from nac.accounts.sign_ons import service as sign_ons
+from nac.core.access.owners import Owner
+from nac.core.access.tenant_lookup import find_msp, find_tenant
 from nac.core.audit import service as audit
-from nac.kit.db import PersonScope, session_scope
-from nac.kit.errors import AdmitError
+from nac.kit.db import CredentialScope, MspScope, PersonScope, Scope, TenantScope, session_scope
+from nac.kit.errors import AdmitError, NotFound
 
 router = APIRouter(tags=["start pages"], include_in_schema=False)
-
 _MAX_PLACES = 100
 _MAX_KEY_CHARACTERS = 500
 _MAX_SLUG_CHARACTERS = 63
 _COMPANY_PATH = "/sign-in/company"
+PASSKEY_SCRIPT_PATH = "/sign-in/passkey.js"
+PASSKEY_SCRIPT = Path(__file__).with_name("passkey.js").read_text(encoding="utf-8")
+_CODE_LABELS = {"totp": "Code from your authenticator app", "recovery-code": "Or one of your recovery codes"}
+
+
+class NoSignOnHere(NotFound):
+    """No company with this name uses single sign-on."""
+
+
+class CompanySignOn(NamedTuple):
+    # Path on this origin.
+    begin: str
+    # Host name of the provider.
+    provider: str
 
 
 @router.get("/")
@@ -52,13 +70,13 @@ def show_places(request: Request, after: str = "") -> Response:
 
 @router.get("/sign-in")
 async def show_sign_in(request: Request) -> Response:
-    return sign_in_pages.render_sign_in(trials=get_settings(request).trials.offered)
+    return render_sign_in(trials=get_settings(request).trials.offered)
 
 
-@router.get(sign_in_pages.PASSKEY_SCRIPT_PATH)
+@router.get(PASSKEY_SCRIPT_PATH)
 async def show_passkey_script() -> Response:
     headers = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
-    return Response(sign_in_pages.PASSKEY_SCRIPT, media_type="text/javascript", headers=headers)
+    return Response(PASSKEY_SCRIPT, media_type="text/javascript", headers=headers)
 
 
 def render_request_error(exc: AdmitError, path: str, *, trials: bool) -> Response:
@@ -68,9 +86,7 @@ def render_request_error(exc: AdmitError, path: str, *, trials: bool) -> Respons
 
 def _render_company_error(exc: AdmitError, *, trials: bool, name: str = "") -> Response:
     shown = name[:_MAX_SLUG_CHARACTERS]
-    return sign_in_pages.render_sign_in(
-        trials=trials, company=shown, company_wrong=describe_error(exc), status=exc.status
-    )
+    return render_sign_in(trials=trials, company=shown, company_wrong=describe_error(exc), status=exc.status)
 
 
 @router.get(_COMPANY_PATH)
@@ -94,12 +110,8 @@ def sign_in(request: Request, body: FormBody) -> Response:
         )
     except AdmitError as exc:
         email, trials = fields.get("email", ""), get_settings(request).trials.offered
-        return sign_in_pages.render_sign_in(trials=trials, email=email, wrong=describe_error(exc), status=exc.status)
-    return (
-        to
-        if isinstance(found, CompletedSignIn)
-        else sign_in_pages.render_second_factor(found.methods, challenge=found.challenge)
-    )
+        return render_sign_in(trials=trials, email=email, wrong=describe_error(exc), status=exc.status)
+    return to if isinstance(found, CompletedSignIn) else render_second_factor(found.methods, challenge=found.challenge)
 
 
 @router.post("/sign-in/{method}", openapi_extra=FORM_OPENAPI)
@@ -114,7 +126,7 @@ def check_second_factor(method: str, request: Request, body: FormBody) -> Respon
         ways[method](fields.get("challenge", ""), fields.get("code", ""))
     except AdmitError as exc:
         methods = (fields.get("methods") or method).split() if fields.get("challenge") else []
-        return sign_in_pages.render_second_factor(
+        return render_second_factor(
             methods, challenge=fields.get("challenge", ""), wrong=describe_error(exc), status=exc.status
         )
     return to
@@ -134,6 +146,57 @@ def sign_out(request: Request, body: FormBody) -> Response:
     return answer
 
 
+def render_sign_in(
+    *,
+    trials: bool,
+    email: str = "",
+    wrong: str = "",
+    company: str = "",
+    company_wrong: str = "",
+    status: int = HTTPStatus.OK,
+) -> Response:
+    """Sign-in page. `trials` adds a link to the sign-up; `company_wrong` is the error of the company's form."""
+    return render_page(
+        "sign-in/form.html",
+        status=status,
+        script=PASSKEY_SCRIPT_PATH,
+        trials=trials,
+        email=email,
+        wrong=wrong,
+        company=company,
+        company_wrong=company_wrong,
+    )
+
+
+def render_second_factor(
+    methods: Collection[str], *, challenge: str, wrong: str = "", status: int = HTTPStatus.OK
+) -> Response:
+    """One form for each method that needs no script, and a button for a passkey.
+
+    After an error the page still offers all methods: without the phone, a recovery code works.
+    """
+    offered = [method for method in (*_CODE_LABELS, "passkey") if method in methods]
+    return render_page(
+        "sign-in/second-factor.html",
+        status=status,
+        script=PASSKEY_SCRIPT_PATH if "passkey" in offered else "",
+        methods=offered,
+        codes=[(method, label) for method, label in _CODE_LABELS.items() if method in offered],
+        challenge=challenge,
+        wrong=wrong,
+    )
+
+
+def find_company_sign_on(slug: str) -> CompanySignOn:
+    """Single sign-on of the MSP or tenant. Raises NoSignOnHere if the slug is unknown or has none."""
+    for owner in _find_owners(slug):
+        with session_scope(_owner_scope(owner)) as session:
+            row = repository.get(session, owner)
+        if row is not None:
+            return CompanySignOn(f"/v1/sign-on/{row.id}/begin", urlsplit(sign_ons.parse_settings(row).issuer).netloc)
+    raise NoSignOnHere(remedy="Ask your network administrator for the name, or sign in with your password.")
+
+
 def _open_flow(request: Request, response: Response) -> SignInFlow:
     cookies.require_same_origin(request)
     return SignInFlow(request, response)
@@ -141,3 +204,20 @@ def _open_flow(request: Request, response: Response) -> SignInFlow:
 
 def _redirect_to_places() -> RedirectResponse:
     return RedirectResponse("/", 303, {"Cache-Control": "no-store"})
+
+
+def _owner_scope(owner: Owner) -> Scope:
+    if owner.msp_id is not None:
+        return MspScope(owner.msp_id)
+    assert owner.tenant_id is not None
+    return TenantScope(owner.tenant_id)
+
+
+def _find_owners(slug: str) -> list[Owner]:
+    """MSP and tenant with this slug. The MSP comes first; the tenant is used if the MSP has no provider."""
+    if not 1 <= len(slug) <= _MAX_SLUG_CHARACTERS or "\0" in slug:
+        return []
+    with session_scope(CredentialScope("")) as session:
+        msp, tenant = find_msp(session, slug), find_tenant(session, slug)
+    found = [] if msp is None else [Owner(msp.msp_id)]
+    return found if tenant is None else [*found, Owner(tenant_id=tenant.tenant_id)]

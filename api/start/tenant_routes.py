@@ -1,6 +1,7 @@
 """Routes of `/start/<tenant>`: the first steps of a new tenant, with forms only."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from fastapi import APIRouter, Request, Response
@@ -9,13 +10,12 @@ from fastapi.responses import RedirectResponse
 from api import cookies
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.application_state import get_settings
-from api.error_pages import describe_error
 from api.forms import FORM_OPENAPI, FormBody, read_fields
-from api.start import tenant_pages as pages
+from api.pages import describe_error, render_page
 from api.start.visitor import open_tenant_access, record_csrf_token, show_errors
 from api.v1.endpoints import EndpointInput, create_endpoint
 from api.v1.radius_secret import RadiusSecretRequest, RadiusServer, reveal_secret
-from api.v1.self_tests import build_self_test
+from api.v1.self_tests import SelfTest, build_self_test
 from nac.accounts.api_tokens import service as tokens
 from nac.cellformat.self_test_ticket import NAS_IDENTIFIER
 from nac.core.access.effects import ENDPOINT_EFFECTS, Effect
@@ -23,7 +23,9 @@ from nac.core.access.permissions import Permission, PermissionLevel, permissions
 from nac.inventory.endpoints.service import RandomAddress
 from nac.kit.clock import utc_now
 from nac.kit.errors import Conflict, InvalidInput
+from nac.models import Trial
 from nac.onboarding.self_tests import service as self_tests
+from nac.onboarding.snippets.catalogue import SnippetTemplate
 from nac.onboarding.snippets.service import list_templates
 from nac.onboarding.trials import service as trials
 from nac.sessions.decisions import service as decisions
@@ -32,7 +34,6 @@ from nac.tenancy.cells import service as cells
 from nac.tenancy.tenants import service as tenants
 
 router = APIRouter(tags=["start pages"], include_in_schema=False)
-
 _TOKEN_LIFETIME = timedelta(days=1)
 _MAX_DECISIONS = 5
 # Decisions read for the page; requests of self-tests are left out.
@@ -43,21 +44,35 @@ _RANDOM_ADDRESS_SENTENCE = (
     "This is a random address, which the device may change. Turn off its private (random) address for this"
     " network and enter its real MAC address."
 )
-
-
 # The same as in the corresponding operations of the API.
 _READS_TENANT = ReadsTenant(Permission.TENANT_READ)
 _REVEALS_SECRET = ChangesTenant(Permission.SECRET_REVEAL, Effect.SECRETS)
 _CREATES_ENDPOINTS = ChangesTenant(Permission.ENDPOINT_MANAGE, *ENDPOINT_EFFECTS)
 _CREATES_TOKENS = ChangesTenant(Permission.TOKEN_MANAGE, Effect.RIGHTS)
 _STARTS_SELF_TESTS = ChangesTenant(Permission.POLICY_PUBLISH, Effect.RECORDS)
+_REFRESH_SECONDS = "3"
+
+
+@dataclass(frozen=True, slots=True)
+class TenantPageInput:
+    """Parts of the page that depend on the request: its result, or what the person typed."""
+
+    # With the secret if the person requested it.
+    server: RadiusServer | None = None
+    token: str = ""
+    # MAC address of the device just approved, and whether the change is live in the cell.
+    entered: str = ""
+    live: bool = False
+    mac: str = ""
+    name: str = ""
+    wrong: str = ""
 
 
 @router.get("/start/{tenant}")
 @show_errors
 def show_tenant(request: Request, mac: str = "") -> Response:
     """Show the tenant. `mac` prefills the form that approves a device."""
-    return _render_page(request, pages.TenantPageInput(mac=mac[:_MAX_MAC_CHARACTERS]))
+    return _render_page(request, TenantPageInput(mac=mac[:_MAX_MAC_CHARACTERS]))
 
 
 @router.post("/start/{tenant}/secret", openapi_extra=FORM_OPENAPI)
@@ -68,7 +83,7 @@ def show_secret(request: Request, body: FormBody) -> Response:
     server = reveal_secret(
         open_tenant_access(request, _REVEALS_SECRET), RadiusSecretRequest.model_validate({"snippet": snippet})
     )
-    return _render_page(request, pages.TenantPageInput(server=server))
+    return _render_page(request, TenantPageInput(server=server))
 
 
 @router.post("/start/{tenant}/device", openapi_extra=FORM_OPENAPI)
@@ -82,13 +97,13 @@ def create_device(request: Request, body: FormBody) -> Response:
             raise InvalidInput("The MAC address or name is too long.", place="mac")
         made = create_endpoint(access, EndpointInput.model_validate({"mac": mac, "name": name}))
     except RandomAddress as exc:
-        page_input = pages.TenantPageInput(mac=mac, name=name, wrong=_RANDOM_ADDRESS_SENTENCE)
+        page_input = TenantPageInput(mac=mac, name=name, wrong=_RANDOM_ADDRESS_SENTENCE)
         return _render_page(request, page_input, status=exc.status)
     except (InvalidInput, Conflict) as exc:
-        page_input = pages.TenantPageInput(mac=mac, name=name, wrong=describe_error(exc))
+        page_input = TenantPageInput(mac=mac, name=name, wrong=describe_error(exc))
         return _render_page(request, page_input, status=exc.status)
     live = access.asked.response.headers["Admit-Live"] == "true"
-    return _render_page(request, pages.TenantPageInput(entered=made.mac, live=live))
+    return _render_page(request, TenantPageInput(entered=made.mac, live=live))
 
 
 @router.post("/start/{tenant}/token", openapi_extra=FORM_OPENAPI)
@@ -107,7 +122,7 @@ def create_token(request: Request, body: FormBody) -> Response:
             permissions=access.held & permissions_at(PermissionLevel.TENANT),
             expires_at=utc_now() + _TOKEN_LIFETIME,
         )
-    return _render_page(request, pages.TenantPageInput(token=made.text))
+    return _render_page(request, TenantPageInput(token=made.text))
 
 
 @router.post("/start/{tenant}/self-test", openapi_extra=FORM_OPENAPI)
@@ -120,7 +135,51 @@ def start_self_test(request: Request, body: FormBody) -> Response:
     return RedirectResponse(request.url.path.removesuffix("/self-test"), 303)
 
 
-def _render_page(request: Request, page_input: pages.TenantPageInput, *, status: int = 200) -> Response:
+def render_tenant(
+    page_input: TenantPageInput,
+    *,
+    slug: str,
+    name: str,
+    status: int,
+    state: str,
+    trial: Trial | None,
+    test: SelfTest | None,
+    decisions: Sequence[LoggedDecision] | None,
+    csrf_token: str,
+    held: frozenset[Permission],
+    snippets: Sequence[SnippetTemplate],
+    api_url: str,
+) -> Response:
+    """The tenant's page. `decisions` is None without permission; `held` and the tenant's `state` select forms."""
+    assert page_input.server is not None
+    test_runs = test is not None and test.passed is None and not test.error
+    # Refresh only a page that shows nothing once-only and has no form to type in.
+    refreshes = test_runs and page_input == TenantPageInput(server=page_input.server) and not page_input.server.secret
+    return render_page(
+        "tenant.html",
+        status=status,
+        headers={"Refresh": _REFRESH_SECONDS} if refreshes else None,
+        page_input=page_input,
+        slug=slug,
+        name=name,
+        state=state,
+        trial=trial,
+        trial_state=trial.state if trial else "",
+        test=test,
+        test_runs=test_runs,
+        refreshes=refreshes,
+        decisions=decisions,
+        csrf_token=csrf_token,
+        can_reveal_secret=Permission.SECRET_REVEAL in held,
+        can_approve=Permission.ENDPOINT_MANAGE in held and state == "active",
+        can_test=Permission.POLICY_PUBLISH in held,
+        can_create_token=Permission.TOKEN_MANAGE in held,
+        snippets=snippets,
+        api_url=api_url,
+    )
+
+
+def _render_page(request: Request, page_input: TenantPageInput, *, status: int = 200) -> Response:
     access = open_tenant_access(request, _READS_TENANT)
     assert access.asked.signed_in is not None
     with access.read() as session:
@@ -131,7 +190,7 @@ def _render_page(request: Request, page_input: pages.TenantPageInput, *, status:
         server = page_input.server or RadiusServer(
             address=address, auth_port=slot.auth_port, acct_port=slot.acct_port, secret="", text=""
         )
-        return pages.render_tenant(
+        return render_tenant(
             replace(page_input, server=server),
             slug=row.slug,
             name=row.name,

@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse
 from api import cookies
 from api.access import Access, RequiresPermission
 from api.caller import Caller, NotSignedIn, authenticate_caller
-from api.error_pages import PageLink, build_error_page, render_error_page
+from api.pages import PageLink, build_error_page, render_error_page
 from nac.accounts.sign_in_errors import ConfirmationNeeded, SecondFactorNeeded, SignInOver
 from nac.kit.errors import AdmitError
 

@@ -9,8 +9,7 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
 from api.application_state import get_usage_cache
-from api.v1.list_parameters import Mac, SiteSlug, User
-from api.v1.log_pages import LogPage, Since, Until, build_log_page, build_log_range
+from api.v1.list_parameters import LogPage, Mac, Since, SiteSlug, Until, User, build_log_page, build_log_range
 from api.v1.paging import MAX_ROWS, SortedPaging, require_time_paging
 from api.v1.timestamps import PastMoment
 from nac.core.access.permissions import Permission

@@ -16,8 +16,8 @@ from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
 from nac.core.audit import chain_export
 from nac.core.audit import service as audit
-from nac.core.audit.differences import list_differences
 from nac.core.audit.repository import AuditEntryFilter
+from nac.core.audit.service import list_differences
 from nac.kit.validation import require_address
 from nac.models import AuditEntry as AuditEntryRow
 from nac.models import AuditSeal as AuditSealRow

@@ -27,12 +27,12 @@ from api.v1.inputs import Input, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.certificates import bulk_revocation
 from nac.certificates import service as certificates
+from nac.certificates.certificate_names import add_dns_name
 from nac.certificates.enrolment.certificate_enrolment import renew, require_renewable_by_admin
 from nac.certificates.holders import find_holder
 from nac.certificates.repository import ORDERS
 from nac.certificates.service import IssuedCertificate as JustIssued
 from nac.certificates.service import RevocationReason
-from nac.certificates.subject_names import add_dns_name
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
 from nac.kit.clock import utc_now

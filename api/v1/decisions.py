@@ -7,8 +7,7 @@ from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
-from api.v1.list_parameters import Mac, SiteSlug
-from api.v1.log_pages import LogPage, Since, Until, build_log_page, build_log_range
+from api.v1.list_parameters import LogPage, Mac, Since, SiteSlug, Until, build_log_page, build_log_range
 from api.v1.paging import SortedPaging, require_time_paging
 from nac.cellformat.methods import METHODS
 from nac.core.access.permissions import Permission

@@ -9,8 +9,7 @@ from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.endpoints import get_endpoint_model
-from api.v1.inputs import Input
-from api.v1.passphrases import GeneratedPassphrase, PassphraseInput
+from api.v1.inputs import GeneratedPassphrase, Input, PassphraseInput
 from nac.core.access.effects import ENDPOINT_EFFECTS
 from nac.core.access.permissions import Permission
 from nac.inventory.endpoints import passphrases, posture

@@ -8,9 +8,8 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
-from api.v1.inputs import Input, Name, Omittable
+from api.v1.inputs import GeneratedPassphrase, Input, Name, Omittable, PassphraseInput
 from api.v1.paging import OrderedPaging, Page, require_paging
-from api.v1.passphrases import GeneratedPassphrase, PassphraseInput
 from nac.core.access.effects import ENDPOINT_EFFECTS, USER_EFFECTS
 from nac.core.access.permissions import Permission
 from nac.inventory.endpoints import passphrases

@@ -15,7 +15,7 @@ from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
 from nac.engine.reasons import get_reason
 from nac.inventory.identity_sources import service as sources
-from nac.inventory.identity_sources.repository import ORDERS
+from nac.inventory.identity_sources.service import ORDERS
 from nac.inventory.identity_sources.source_probe import prepare_probe, run_probe
 from nac.kit.db import lock_row
 from nac.kit.outbound.reach import OutboundReach

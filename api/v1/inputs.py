@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (
@@ -15,6 +16,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError
 
+from nac.inventory.endpoints.passphrases import generate_passphrase
 from nac.kit.errors import InvalidInput, NotFound
 
 # A DNS label.
@@ -44,12 +46,16 @@ class _NotNull:
 
 
 T = TypeVar("T")
+
+
 # A field that can be omitted (None here) but not null.
 Omittable = Annotated[T | None, _NotNull()]
 
 
 # Writing out errors blocks the event loop, and so all requests: 10,000 take 20 ms.
 _MAX_MISTAKES = 10_000
+
+
 _FIRST_ROWS = 200
 
 
@@ -84,3 +90,20 @@ def body_references(**fields: str) -> Iterator[None]:
     except NotFound as exc:
         exc.status, exc.place = InvalidInput.status, fields.get(exc.place, exc.place)
         raise
+
+
+class GeneratedPassphrase(BaseModel):
+    passphrase: str | None = Field(description="Generated passphrase, only in this response; null if you set one.")
+
+
+class PassphraseInput(Input):
+    passphrase: str | None = Field(
+        None, max_length=63, description="Passphrase, 8 to 63 characters; null to generate one."
+    )
+
+    @cached_property
+    def chosen(self) -> str:
+        return generate_passphrase() if self.passphrase is None else self.passphrase
+
+    def shown(self) -> GeneratedPassphrase:
+        return GeneratedPassphrase(passphrase=self.chosen if self.passphrase is None else None)

@@ -15,8 +15,8 @@ from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
 from nac.core.jobs import service as jobs
-from nac.core.jobs.kinds import JobKind
 from nac.core.jobs.repository import ORDERS
+from nac.core.jobs.service import JobKind
 from nac.models import Job as JobRow
 
 router = APIRouter(tags=["jobs"])

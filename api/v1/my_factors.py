@@ -13,9 +13,9 @@ from api.sign_in_flow import SignInFlow
 from api.v1.inputs import Input, Name
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.sign_in import Challenge, Code, Credential, PasskeyOptions, Password, SignInByPasskey, open_sign_in_flow
-from nac.accounts.sign_in import passkeys, recovery_codes, sign_ins, totp
-from nac.accounts.sign_in.factors import Factor
+from nac.accounts.sign_in import passkeys, second_factors, sign_ins, totp
 from nac.accounts.sign_in.repository import PASSKEY_ORDERS
+from nac.accounts.sign_in.second_factors import Factor
 from nac.kit.clock import utc_now
 from nac.models import Passkey as PasskeyRow
 
@@ -155,7 +155,7 @@ def create_my_recovery_codes(me: _OwnAccount, desk: _SignInFlow) -> RecoveryCode
     with me.account() as (session, person):
         me.located()
         return RecoveryCodes(
-            codes=recovery_codes.create_recovery_codes(session, actor=me.signed_in.actor, person=person)
+            codes=second_factors.create_recovery_codes(session, actor=me.signed_in.actor, person=person)
         )
 
 

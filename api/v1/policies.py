@@ -25,7 +25,7 @@ from nac.models import Policy as PolicyRow
 from nac.models import PolicyVersion as PolicyVersionRow
 from nac.policies import service as policies
 from nac.policies.hits import count_hits, hit_rows
-from nac.policies.key_order import decode_policy_text, order_keys
+from nac.policies.json_rows import decode_policy_text, order_keys
 from nac.policies.replay_jobs import PUBLISH_JOB, is_publishing_slow
 from nac.policies.repository import ORDERS, VERSION_ORDERS
 

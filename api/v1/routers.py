@@ -4,7 +4,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from api.optional_bodies import allow_empty_body
+from api.bodies import allow_empty_body
 from api.quick_reads import use_quick_reads
 from api.routes import prefix_routes
 from api.v1 import (

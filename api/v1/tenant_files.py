@@ -17,7 +17,7 @@ from nac.core.access.permissions import Permission
 from nac.core.access.tenant_lookup import find_tenant
 from nac.core.jobs import service as jobs
 from nac.kit.errors import NotFound
-from nac.onboarding.tenant_files import file_jobs, file_permissions
+from nac.onboarding.tenant_files import file_jobs, tables
 from nac.onboarding.tenant_files.file_key import PASSPHRASE_CHARACTERS, require_passphrase
 from nac.tenancy.tenants import service as tenants
 
@@ -27,16 +27,16 @@ router = APIRouter(tags=["tenant-files"])
 
 _Tenant = Annotated[str, Path(description="Slug or id of the tenant.", max_length=63)]
 _Job = Annotated[UUID, Path(description="Id of the job that created the file.")]
-_ALL_PERMISSIONS = file_permissions.export_permissions(logs=True, secrets=True)
+_ALL_PERMISSIONS = tables.export_permissions(logs=True, secrets=True)
 _EXPORT_PERMISSIONS = {
-    "always": file_permissions.export_permissions(logs=False, secrets=False),
+    "always": tables.export_permissions(logs=False, secrets=False),
     "also": _ALL_PERMISSIONS,
 }
 _EXPORT_EFFECTS = (Effect.DISCLOSURE, Effect.SECRETS)
 Exports = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE, *_EXPORT_EFFECTS, **_EXPORT_PERMISSIONS))]
 Downloads = Annotated[Access, Depends(ReadsMsp(Permission.TENANT_DELETE, *_EXPORT_EFFECTS, **_EXPORT_PERMISSIONS))]
 Imports = Annotated[
-    Access, Depends(ChangesMsp(Permission.TENANT_CREATE, Effect.TENANTS, always=file_permissions.IMPORT_PERMISSIONS))
+    Access, Depends(ChangesMsp(Permission.TENANT_CREATE, Effect.TENANTS, always=tables.IMPORT_PERMISSIONS))
 ]
 
 
@@ -74,7 +74,7 @@ def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Tena
     Download the file with `getTenantFile`, for some days. Requires all permissions to read its contents. With a
     passphrase, the file includes secrets. This requires `secret.reveal` and `authority.manage` too.
     """
-    needs = file_permissions.export_permissions(logs=body.logs, secrets=bool(body.passphrase))
+    needs = tables.export_permissions(logs=body.logs, secrets=bool(body.passphrase))
     access.require(*needs)
     if body.passphrase:
         require_passphrase(body.passphrase)
@@ -128,7 +128,7 @@ def import_tenant(request: Request, access: Imports, body: TenantImport) -> Job:
             kind=file_jobs.IMPORT_JOB,
             title=f"Import of tenant {body.slug}",
             input=fields,
-            needs=file_permissions.IMPORT_PERMISSIONS,
+            needs=tables.IMPORT_PERMISSIONS,
             seal=get_signing(request).sealer.seal,
         )
         return change.answer(respond_accepted(access, change.response, row))

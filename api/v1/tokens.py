@@ -15,7 +15,7 @@ from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment
 from nac.accounts.api_tokens import service as tokens
 from nac.accounts.api_tokens.repository import ORDERS, TokenStatus
-from nac.accounts.api_tokens.token_text import TokenText
+from nac.accounts.api_tokens.service import TokenText
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
 from nac.models import ApiToken as TokenRow

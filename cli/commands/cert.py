@@ -15,10 +15,10 @@ from cli.output import Row, iterate_pages, json_option, show_list, show_one, ten
 from cli.time_options import moment_option
 from nac.certificates import expiry, server_renewal
 from nac.certificates import service as certificates
+from nac.certificates.certificate_names import add_dns_name
 from nac.certificates.errors import translate_pki_errors
 from nac.certificates.holders import find_holder
 from nac.certificates.issuance import IssuableProfile
-from nac.certificates.subject_names import add_dns_name
 from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput
 from nac.kit.ids import TenantId

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_list, show_one
 from nac.accounts.people import service as people
-from nac.accounts.sign_in import factor_reset, links, sign_ins
+from nac.accounts.sign_in import links, sign_ins
 from nac.models import Person
 
 
@@ -75,7 +75,7 @@ def reset_factors(email: str, as_json: bool) -> None:
     """Delete the authenticator app, passkeys and recovery codes of EMAIL, and end all its sign-ins."""
     domain = CommandContext()
     with _account(domain, email) as (session, person):
-        factor_reset.reset_factors(session, actor=domain.actor, person=person)
+        sign_ins.reset_factors(session, actor=domain.actor, person=person)
         row = _row(person)
     show_one(row, as_json=as_json)
 

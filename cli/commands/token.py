@@ -9,7 +9,7 @@ from cli.command_context import CommandContext
 from cli.output import Row, json_option, show_one
 from cli.owners import owner_options, owner_scope
 from nac.accounts.api_tokens import service as tokens
-from nac.accounts.api_tokens.token_text import TokenText
+from nac.accounts.api_tokens.service import TokenText
 from nac.accounts.roles import BUILT_IN_ROLES
 from nac.core.access.owners import Owner
 from nac.core.access.permissions import Permission, permissions_at

@@ -10,8 +10,7 @@ from cli.errors import Refused
 from cli.output import json_option, tenant_option
 from nac.kit.validation import require_mac
 from nac.logs.events import event_values
-from nac.logs.events.event_filter import EventFilter
-from nac.logs.events.live_stream import LiveEvent, StreamNotice, listen
+from nac.logs.events.live_stream import EventFilter, LiveEvent, StreamNotice, listen
 from nac.models import Nas
 from nac.tenancy.nases import service as nases
 from nac.tenancy.sites import service as sites

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from cli.demo.files import FileWriter, read_text
 from nac.accounts.api_tokens import service as tokens
-from nac.accounts.api_tokens.token_text import TokenText
+from nac.accounts.api_tokens.service import TokenText
 from nac.accounts.roles import BUILT_IN_ROLES
 from nac.core.access.owners import Owner
 from nac.core.access.permissions import permissions_at

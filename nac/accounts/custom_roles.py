@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from nac.accounts.api_tokens.service import parse_permissions
-from nac.accounts.members import custom_role_repository
+from nac.accounts.members import repository
 from nac.accounts.members import service as members
 from nac.accounts.roles import BUILT_IN_ROLES
 from nac.accounts.sign_ons import repository as sign_ons
@@ -14,7 +14,7 @@ from nac.core.access.grants import require_may_grant
 from nac.core.access.owners import Owner
 from nac.core.access.permissions import Permission, permissions_at
 from nac.core.audit import service as audit
-from nac.kit.db.quotas import lock_quota
+from nac.kit.db import lock_quota
 from nac.kit.db.sort_orders import PageSpan, PlainRow, SortOrders
 from nac.kit.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.kit.validation import require_name, require_slug
@@ -51,10 +51,10 @@ def create_role(
     permissions: Iterable[str],
 ) -> CustomRole:
     require_slug(slug)
-    if slug in BUILT_IN_ROLES or custom_role_repository.get_by_slug(session, owner, slug):
+    if slug in BUILT_IN_ROLES or repository.get_custom_role(session, owner, slug):
         raise AlreadyExists(f"Role {slug!r} already exists.", place="slug")
     lock_quota(session, "roles", owner)
-    if len(custom_role_repository.list_all(session, owner)) >= MAX_ROLES_PER_OWNER:
+    if len(repository.list_custom_roles(session, owner)) >= MAX_ROLES_PER_OWNER:
         raise Conflict(f"The limit of {MAX_ROLES_PER_OWNER} roles is reached.", remedy="Remove unused roles.")
     wanted = _require_permissions(owner, held, permissions)
     role = CustomRole(slug=slug, name=require_name(name), permissions=sorted(wanted), **owner.columns())
@@ -104,7 +104,7 @@ def delete_role(session: Session, *, actor: str, held: Collection[Permission], o
         raise InUse(
             f"The single sign-on assigns the role {slug!r}.", place="role", remedy="Remove it from `joins` first."
         )
-    if custom_role_repository.has_members(session, role):
+    if repository.has_role_members(session, role):
         raise InUse(f"Members have the role {slug!r}.", remedy="Assign them another role first.")
     session.delete(role)
     session.flush()
@@ -112,21 +112,21 @@ def delete_role(session: Session, *, actor: str, held: Collection[Permission], o
 
 
 def require_by_slug(session: Session, *, owner: Owner, slug: str, lock: bool = False) -> CustomRole:
-    role = custom_role_repository.get_by_slug(session, owner, slug, lock=lock)
+    role = repository.get_custom_role(session, owner, slug, lock=lock)
     if role is None:
         raise RoleNotFound(f"Unknown role {slug!r}.", place="role")
     return role
 
 
 def list_roles(session: Session, *, owner: Owner) -> Sequence[CustomRole]:
-    return custom_role_repository.list_all(session, owner)
+    return repository.list_custom_roles(session, owner)
 
 
 def list_page(
     session: Session, *, owner: Owner, span: PageSpan, text: str = "", own: bool | None = None
 ) -> Sequence[AssignableRole]:
     """List the roles that can be assigned. `text` is a part of slug or name; `own` selects custom or built-in ones."""
-    theirs = [_from_custom_role(row) for row in custom_role_repository.list_all(session, owner)]
+    theirs = [_from_custom_role(row) for row in repository.list_custom_roles(session, owner)]
     wanted = text.casefold()
     fit = [
         each

@@ -9,6 +9,7 @@ from cryptography import x509
 from sqlalchemy.orm import Session
 
 from nac.certificates import repository
+from nac.certificates.certificate_names import SERVER_PROFILE, default_server_name, subject_organisation
 from nac.certificates.errors import AuthorityNotFound
 from nac.certificates.hierarchy import (
     OWN_AUTHORITY_KINDS,
@@ -18,9 +19,7 @@ from nac.certificates.hierarchy import (
     sign_root,
 )
 from nac.certificates.issuance import issue_server, require_server_names
-from nac.certificates.server_names import SERVER_PROFILE
 from nac.certificates.signing import SigningContext
-from nac.certificates.subject_names import default_server_name, subject_organisation
 from nac.kit.advice import Advice
 from nac.kit.db import commit_intent
 from nac.kit.db.sort_orders import PageSpan

@@ -14,14 +14,12 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from nac.certificates.expiry_windows import EXPIRY_WINDOW_DAYS
 from nac.core.audit import service as audit
 from nac.kit.ids import TenantId
 
 ExpiringKind = Literal["authority", "server", "client"]
 EXPIRING_KINDS: tuple[ExpiringKind, ...] = get_args(ExpiringKind)
 _MAX_NAMED = 20
-
 _LIST_SQL = text("""
 SELECT kind, id, serial, name, profile, not_after FROM expiring
 WHERE tenant_id = :tenant AND not_after > :now AND not_after <= :now + make_interval(days => :within)
@@ -59,6 +57,8 @@ WITH given AS (
 SELECT s.kind, s.id, s.serial, s.name, s.profile, s.not_after, g.days
 FROM given g JOIN expiring s ON s.id = g.subject_id ORDER BY s.kind, g.days, s.not_after, s.id
 """)
+# Days before the expiry.
+EXPIRY_WINDOW_DAYS = (60, 30, 14, 7, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy.orm import Session, SessionTransaction
 
 from nac.certificates import intents, repository
+from nac.certificates.certificate_names import SERVER_PROFILE, require_no_server_name
 from nac.certificates.errors import (
     AuthorityNotFound,
     CertificateNotFound,
@@ -25,7 +26,6 @@ from nac.certificates.errors import (
 )
 from nac.certificates.profiles import get_certificate_settings, resolve_profile
 from nac.certificates.public_lookups import build_locations
-from nac.certificates.server_names import SERVER_PROFILE, require_no_server_name
 from nac.certificates.signing import SigningContext, build_issuer
 from nac.core.audit import service as audit
 from nac.kit.advice import Advice

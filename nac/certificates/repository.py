@@ -23,8 +23,8 @@ from sqlalchemy.orm import Session, aliased
 
 from nac.cellformat.self_test_ticket import SELF_TEST_PROFILE
 from nac.kit.db.bounded_search import BoundedPage, search_bounded
+from nac.kit.db.conditions import contains_text
 from nac.kit.db.sort_orders import PageSpan, SortOrders
-from nac.kit.db.text_search import contains_text
 from nac.kit.errors import NotFound
 from nac.kit.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, CertificateSettings, Tenant

@@ -12,6 +12,7 @@ from cryptography import x509
 from sqlalchemy.orm import Session
 
 from nac.certificates import repository
+from nac.certificates.certificate_names import SERVER_PROFILE, subject_organisation
 from nac.certificates.errors import AuthorityKeyAway, CertificateStatusConflict
 from nac.certificates.hierarchy import (
     AuthorityReservation,
@@ -26,10 +27,8 @@ from nac.certificates.hierarchy import (
 )
 from nac.certificates.issuance import CLIENT_PROFILES, issue_server
 from nac.certificates.profiles import require_profile
-from nac.certificates.server_names import SERVER_PROFILE
 from nac.certificates.server_renewal import expected_server_names
 from nac.certificates.signing import SigningContext
-from nac.certificates.subject_names import subject_organisation
 from nac.core.audit import service as audit
 from nac.kit.advice import Advice, NextStep
 from nac.kit.db import commit_intent

@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 
 from nac.certificates import repository
 from nac.certificates.authorities import first_server_names
+from nac.certificates.certificate_names import SERVER_PROFILE
 from nac.certificates.errors import CertificateStatusConflict
 from nac.certificates.issuance import CertificateReservation, get_dns_names, reserve_server, sign_server
-from nac.certificates.server_names import SERVER_PROFILE
 from nac.certificates.signing import SigningContext
 from nac.core.audit import service as audit
 from nac.kit.advice import Advice

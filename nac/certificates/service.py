@@ -16,8 +16,12 @@ from nac.certificates.authorities import (
     list_own_authority_certificates,
     require_authority,
 )
-from nac.certificates.certificate_files import build_pem_files, build_pkcs12_file
-from nac.certificates.errors import CertificateNotFound, CertificateStatusConflict
+from nac.certificates.errors import (
+    CertificateNotFound,
+    CertificateRefused,
+    CertificateStatusConflict,
+    translate_pki_errors,
+)
 from nac.certificates.issuance import (
     IssuedCertificate,
     issue_client,
@@ -36,6 +40,8 @@ from nac.kit.errors import InvalidInput
 from nac.kit.ids import TenantId
 from nac.models import Certificate
 from nac.sessions.coa_requests import request_queue
+from pki.bundles import build_pkcs12, certificates_pem
+from pki.keys import key_pem
 
 __all__ = [
     "REVOCATION_REASONS",
@@ -62,7 +68,6 @@ __all__ = [
     "sign_certificate",
     "suspend_certificate",
 ]
-
 # RFC 5280 5.3.1, without reasons for authorities and without the two for suspensions.
 RevocationReason = Literal[
     "unspecified", "keyCompromise", "affiliationChanged", "superseded", "cessationOfOperation", "privilegeWithdrawn"
@@ -179,6 +184,37 @@ def parse_serial(text: str) -> bytes:
     if not _SERIAL_HEX.fullmatch(digits):
         raise InvalidInput(f"Invalid serial number {text!r}.", place="serial", remedy="Use hexadecimal digits.")
     return bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0"))
+
+
+def build_pem_files(issued: IssuedCertificate) -> dict[str, bytes]:
+    """Return PEM files by kind: `cert` (certificate and intermediates), `chain` (intermediates), `ca` (root), and
+    `key` if it is available.
+    """
+    files = {
+        "cert": certificates_pem([issued.certificate, *issued.intermediates]),
+        "chain": certificates_pem(issued.intermediates),
+        "ca": certificates_pem([issued.root]),
+    }
+    if issued.key is not None:
+        files["key"] = key_pem(issued.key)
+    return files
+
+
+def build_pkcs12_file(issued: IssuedCertificate, *, password: str, legacy: bool = False) -> bytes:
+    """Return a PKCS#12 file with key, certificate, intermediates and root; `legacy` uses 3DES instead of AES."""
+    if issued.key is None:
+        raise CertificateRefused(
+            "The key is not available: the device that made the signing request has it.", place="key"
+        )
+    with translate_pki_errors():
+        return build_pkcs12(
+            friendly_name=issued.common_name,
+            key=issued.key,
+            certificate=issued.certificate,
+            chain=[*issued.intermediates, issued.root],
+            password=password,
+            legacy=legacy,
+        )
 
 
 def _require_certificate(session: Session, tenant_id: TenantId, serial: str, *, lock: bool) -> Certificate:

@@ -13,8 +13,7 @@ from typing import TypeVar
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.kit.db import lock_row
-from nac.kit.db.quotas import lock_quota
+from nac.kit.db import lock_quota, lock_row
 from nac.kit.ids import TenantId
 from nac.models import Nas, Policy, Site, Tenant
 

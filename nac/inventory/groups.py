@@ -16,10 +16,9 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from nac.core.audit import service as audit
 from nac.engine.references import ReferenceKind
 from nac.kit.advice import Advice
-from nac.kit.db.array_membership import in_array
-from nac.kit.db.quotas import lock_quota
+from nac.kit.db import lock_quota
+from nac.kit.db.conditions import contains_text, in_array
 from nac.kit.db.sort_orders import PageSpan, SortOrders
-from nac.kit.db.text_search import contains_text
 from nac.kit.errors import AlreadyExists, Conflict, InUse, NotFound
 from nac.kit.ids import TenantId
 from nac.kit.validation import parse_id, require_name

@@ -27,7 +27,7 @@ class EnrolmentSecret(UuidKey, TenantOwned, CreatedAt, Base):
     kind: Mapped[str]
     # Name set by the administrator; identifies it within the tenant like the public id.
     name: Mapped[str | None]
-    # As created by nac.certificates.enrolment.secret_text.
+    # As created by nac.certificates.enrolment.service.
     secret_sha256: Mapped[bytes]
     profile: Mapped[str]
     # None without `sans`: the requester proposes names.

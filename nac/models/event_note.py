@@ -26,7 +26,7 @@ class EventNote(Base):
     kind: Mapped[str]
     what: Mapped[str]
     happened_at: Mapped[datetime]
-    # State of the object at that time, in a format of nac.logs.events.notes.
+    # State of the object at that time, in a format of nac.logs.events.parts.
     said: Mapped[dict[str, Any]]
 
 

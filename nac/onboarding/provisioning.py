@@ -13,8 +13,45 @@ from nac.kit.db import enter_tenant
 from nac.kit.errors import AlreadyExists, Conflict, NotFound
 from nac.kit.ids import MspId, TenantId
 from nac.models import Tenant
-from nac.onboarding.standard_policy import assign_standard_policy
+from nac.policies import service as policies
+from nac.policies import site_settings
 from nac.tenancy.tenants import service as tenants
+
+# The optional first policy admits what the tenant's administrators approved, nothing else.
+STANDARD_SLUG = "standard"
+STANDARD_DOCUMENT: dict[str, object] = {
+    "rules": [
+        {
+            # Only certificates of this tenant's own authority have a profile.
+            "id": "certificates",
+            "name": "Own devices and people by certificate",
+            "when": {
+                "attribute": "certificate.profile",
+                "operator": "one_of",
+                "value": ["eap-client-device", "eap-client-user"],
+            },
+            "then": {"verdict": "permit"},
+        },
+        {
+            "id": "users",
+            "name": "People by password",
+            "when": {"attribute": "user.name", "operator": "exists", "value": True},
+            "then": {"verdict": "permit"},
+        },
+        {
+            "id": "endpoints",
+            "name": "Approved endpoints by MAC address",
+            "when": {
+                "all": [
+                    {"attribute": "method", "operator": "equals", "value": "mab"},
+                    {"attribute": "endpoint.known", "operator": "equals", "value": True},
+                ]
+            },
+            "then": {"verdict": "permit"},
+        },
+    ],
+    "fallback": {"verdict": "deny"},
+}
 
 
 def provision_tenant(
@@ -68,3 +105,18 @@ def finish_tenant(
     with suppress(AlreadyExists):
         complete_tenant_authorities(session, actor=actor, tenant_id=tenant_id, signing=signing, now=utc_now())
     return tenants.require_tenant(session, tenant_id=tenant_id)
+
+
+def assign_standard_policy(session: Session, *, actor: str, tenant_id: TenantId, site: str = "main") -> None:
+    """Publish the standard policy and assign it to `site`."""
+    policy = policies.create_policy(session, actor=actor, tenant_id=tenant_id, slug=STANDARD_SLUG, name="Standard")
+    policies.save_draft(
+        session,
+        actor=actor,
+        tenant_id=tenant_id,
+        slug=STANDARD_SLUG,
+        document=STANDARD_DOCUMENT,
+        comment="First version",
+    )
+    policies.publish_policy(session, actor=actor, tenant_id=tenant_id, slug=STANDARD_SLUG)
+    site_settings.assign_policy(session, actor=actor, tenant_id=tenant_id, slug=site, policy_id=policy.id)

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from nac.engine import (
@@ -21,13 +22,14 @@ from nac.engine.dictionary import Dictionary, from_json
 from nac.engine.mistakes import problem_members
 from nac.engine.reasons import REASONS
 from nac.engine.references import PolicyReference, ReferenceKind
+from nac.engine.vendors import POOL_KEYS
 from nac.kit.advice import Advice, NextStep
 from nac.kit.errors import Conflict, InvalidInput
 from nac.kit.ids import TenantId
-from nac.models import Nas, Site
+from nac.models import Nas, Pool, Site
 from nac.policies import repository
 from nac.policies.nas_support import find_unsupported
-from nac.policies.pool_references import pool_mistakes, pool_mistakes_at
+from nac.pools.extent import ATTRIBUTE_BY_KIND
 from nac.tenancy.cells import service as cells
 
 _KIND_NAMES: dict[ReferenceKind, str] = {
@@ -164,6 +166,24 @@ def require_dictionary(session: Session, *, tenant_id: TenantId) -> Dictionary:
     return _parse_dictionary(text)
 
 
+def pool_mistakes(session: Session, tenant_id: TenantId, document: object, *, keep: bool) -> list[DocumentMistake]:
+    """Return mistakes for unknown pools, of tenant or any site. Works on invalid documents, too. `keep` locks the
+    named pools until the transaction ends."""
+    named = _pool_references(document)
+    pools = _load_pools(session, tenant_id, named, keep=keep)
+    return [mistake for each in named if (mistake := _find_pool_mistake(each, pools, "")) is not None]
+
+
+def pool_mistakes_at(session: Session, site: Site, *documents: object, keep: bool) -> list[DocumentMistake]:
+    """Return mistakes for pools that this site lacks; `keep` like in `pool_mistakes`."""
+    named = [each for document in documents for each in _pool_references(document)]
+    pools = [pool for pool in _load_pools(session, site.tenant_id, named, keep=keep) if pool.site_id in (None, site.id)]
+    # A site's pool overrides the tenant's.
+    own = {pool.name for pool in pools if pool.site_id is not None}
+    pools = [pool for pool in pools if pool.site_id is not None or pool.name not in own]
+    return [mistake for each in named if (mistake := _find_pool_mistake(each, pools, site.slug)) is not None]
+
+
 def _test_mistakes(session: Session, tenant_id: TenantId, document: object) -> list[DocumentMistake]:
     """Return unknown sites and reasons in the policy tests. Works on invalid documents, too."""
     tests = document.get("tests") if isinstance(document, dict) else None
@@ -226,3 +246,35 @@ def _known_in_other_case(
     any_case = {(each.kind, each.name) for each in found if each.any_case} & missing
     folded = {kind: repository.folded_names(session, tenant_id, kind) for kind in {kind for kind, _ in any_case}}
     return {(kind, name) for kind, name in any_case if name.casefold() in folded[kind]}
+
+
+def _pool_references(document: object) -> list[PolicyReference]:
+    return [each for each in references(document) if each.kind == "pool"]
+
+
+def _load_pools(
+    session: Session, tenant_id: TenantId, named: Sequence[PolicyReference], *, keep: bool
+) -> Sequence[Pool]:
+    """Return the pools with these names."""
+    if not named:
+        return []
+    query = select(Pool).where(
+        Pool.tenant_id == tenant_id, Pool.name.in_({each.name for each in named}), Pool.removing.is_(False)
+    )
+    kept = query.order_by(Pool.id).with_for_update(read=True, key_share=True)
+    return session.scalars(kept if keep else query).all()
+
+
+def _find_pool_mistake(reference: PolicyReference, pools: Sequence[Pool], site: str) -> DocumentMistake | None:
+    attribute = POOL_KEYS[reference.place.rpartition(".")[2]]
+    kinds = {pool.kind for pool in pools if pool.name == reference.name}
+    if any(ATTRIBUTE_BY_KIND[kind] == attribute for kind in kinds):
+        return None
+    where = f" for site {site!r}" if site else ""
+    if kinds:
+        why = (
+            f"pool {reference.name!r}{where} is of kind {', '.join(sorted(kinds))}, which does not support {attribute}"
+        )
+    else:
+        why = Advice(f"unknown pool {reference.name!r}{where}; create it first", "createPool")
+    return DocumentMistake(reference.place, why)

@@ -20,7 +20,7 @@ from nac.engine.vendors import vendor_name
 from nac.inventory.endpoints import repository as endpoints
 from nac.inventory.endpoints.rule_conditions import build_record
 from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS
-from nac.inventory.identity_sources import repository as identity_sources
+from nac.inventory.identity_sources import service as identity_sources
 from nac.inventory.users import repository as users
 from nac.kit.ids import TenantId
 from nac.kit.mac import is_random_mac
@@ -146,7 +146,9 @@ def _has_group_passphrase(session: Session, tenant_id: TenantId, names: Sequence
 def _add_user(session: Session, tenant_id: TenantId, name: str, at: int, facts: StoredFacts) -> None:
     user = users.get_by_name(session, tenant_id, name.casefold())
     if user is None:
-        sources = [source.name for source in identity_sources.list_all(session, tenant_id) if source.enabled]
+        sources = [
+            source.name for source in identity_sources.list_sources(session, tenant_id=tenant_id) if source.enabled
+        ]
         facts.has_user_facts = not sources
         facts.notes.append(_describe_unknown_user(name, sources))
         return

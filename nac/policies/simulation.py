@@ -1,6 +1,6 @@
 """Simulation: the decision about a hypothetical request, with its explanation."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -9,7 +9,16 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from nac.engine import Decision, DocumentMistake, Policy, PolicyRequest, RequestErrors, decide, parse_request
-from nac.engine.admission import POLICY_MISSING, USER_METHODS, explain_denial, find_refusal, require_passphrase
+from nac.engine.admission import (
+    POLICY_MISSING,
+    USER_METHODS,
+    Refusal,
+    Standing,
+    StoredUser,
+    explain_denial,
+    find_refusal,
+    require_passphrase,
+)
 from nac.engine.attributes import RADIUS_PREFIX
 from nac.engine.mistakes import problem_members
 from nac.engine.reasons import REASONS
@@ -23,13 +32,70 @@ from nac.policies.facts import FactValues, StoredFacts, find_nas, load_stored_fa
 from nac.policies.json_rows import pool_rows, reply_rows
 from nac.policies.packet_facts import packet_facts, use_rule_names
 from nac.policies.service import find_policy, list_policies, require_version
-from nac.policies.simulated_admission import SimulatedAdmission, SimulatedPlace
 from nac.policies.site_context import NO_SITE, build_site_context
 from nac.sessions.decisions.service import LoggedDecision
 from nac.tenancy.sites import service as sites
 
 # Separates the mistakes of request and policy, which may be thousands each.
 REQUEST_SIDE, POLICY_SIDE = "request", "policy"
+_STATED_USER = ("user.group", "user.source")
+
+
+class PresumedTerms(NamedTuple):
+    """What the tenant accepts."""
+
+    status: str
+    methods: Collection[str]
+    tls_versions: Collection[str]
+
+
+class SimulatedPlace(NamedTuple):
+    site: object | None
+    # A policy document.
+    policy: object | None
+
+
+class SimulatedAdmission:
+    """Facts of a simulated request for the admission ladder.
+
+    A simulation presumes whatever the request does not say: credentials that hold, an offered method, an existing user.
+    A request that states `endpoint.known` or the user's groups does not depend on the stored endpoint or user.
+    """
+
+    def __init__(
+        self,
+        tenant: Tenant,
+        place: SimulatedPlace,
+        values: Mapping[str, FactValues],
+        stated: Collection[str],
+        stored: StoredFacts,
+        now_seconds: int,
+    ) -> None:
+        """`values` are all attributes, `stated` the names of those in the request."""
+        self.method = str(next(iter(values.get("method", ())), ""))
+        self.tls_version = str(next(iter(values.get("tls.version", ())), "")) or tenant.tls_versions[0]
+        self.tenant = PresumedTerms(tenant.status, tenant.methods if self.method else ("",), tenant.tls_versions)
+        self.place, self.now_seconds = place, now_seconds
+        self._values, self._stated, self._stored = values, stated, stored
+
+    @property
+    def has_mac(self) -> bool:
+        return bool(self._values.get("mac"))
+
+    def refuse_login(self) -> Refusal | None:
+        return None
+
+    def is_vouched_for(self) -> bool:
+        """Whether a directory may know the user, or the request states what is known about it."""
+        return not self._stored.has_user_facts or any(name in self._stated for name in _STATED_USER)
+
+    def find_user(self) -> StoredUser | None:
+        return self._stored.user
+
+    def find_standing(self) -> Standing:
+        if "endpoint.known" in self._stated:
+            return "approved" if True in self._values["endpoint.known"] else "unapproved"
+        return self._stored.standing
 
 
 class InvalidSimulation(InvalidInput):

@@ -19,9 +19,8 @@ from sqlalchemy.dialects.postgresql import ARRAY, INET, MACADDR
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
 
-from nac.kit.db.array_membership import in_array
+from nac.kit.db.conditions import contains_text, in_array
 from nac.kit.db.sort_orders import PageSpan, SortOrders
-from nac.kit.db.text_search import contains_text
 from nac.kit.ids import TenantId
 from nac.models import Cell, Pool, PoolAddress, Tenant
 

@@ -5,12 +5,13 @@ status, time) is current.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 from uuid import UUID
 
 from sqlalchemy import select
+from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.orm import Session
 
 from nac.cellformat.packet_values import Values
@@ -28,11 +29,9 @@ from nac.policies.site_context import SiteContext, build_site_context
 from nac.redecisions.certificate_trust import AuthorityUnclear
 from nac.redecisions.current_facts import CurrentFacts
 from nac.redecisions.live_sessions import LiveSession, RecordedDecision, count_earlier, load_decisions
-from nac.redecisions.row_isolation import isolate_failing_rows
 from nac.redecisions.session_admission import CurrentPlace, SessionAdmission
 
 _log = logging.getLogger(__name__)
-
 # Reasons why a session cannot be decided:
 #   no-class           its NAS returned no Class of Admit, so the decision is unknown
 #   no-decision        the auth log no longer has the decision
@@ -42,7 +41,6 @@ _log = logging.getLogger(__name__)
 #   fault              the stored data caused an error; see the worker's log
 UndecidableReason = Literal["no-class", "no-decision", "older-format", "not-recorded", "unreadable-policy", "fault"]
 JudgedAction = Literal["", "disconnect", "reauthenticate"]
-
 _ENDPOINT_PREFIXES = ("endpoint.", "mdm.", "posture.")
 _LOCATION_FACTS = frozenset(("site.name", "nas.name", "nas.vendor"))
 _COUNT_FACTS = frozenset(("session.count.endpoint", "session.count.user"))
@@ -55,6 +53,10 @@ _ALWAYS_RECORDED = frozenset(
 )
 _AGE_FACTS = frozenset(("certificate.age_days", "certificate.expires_in_days"))
 _DAY_SECONDS = 86_400
+# With more failures, single rows are not the cause.
+MAX_FAULTY = 10
+_Row = TypeVar("_Row")
+_Result = TypeVar("_Result")
 
 
 class Judgement(NamedTuple):
@@ -255,6 +257,35 @@ class Judge:
             except InvalidPolicy:
                 self._read_by[key] = frozenset()
         return self._read_by[key]
+
+
+def isolate_failing_rows(
+    session: Session,
+    rows: Sequence[_Row],
+    work: Callable[[Sequence[_Row]], list[_Result]],
+    faulty: Callable[[_Row], _Result],
+) -> list[_Result]:
+    """Run `work` on `rows`. If it fails, halve the batch to isolate failing rows, and use `faulty` for them. Raises
+    the error if more than MAX_FAULTY rows fail."""
+    failures = 0
+
+    def attempt(some: Sequence[_Row]) -> list[_Result]:
+        nonlocal failures
+        try:
+            with session.begin_nested():
+                return work(some)
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception:  # house-rule: one failing row must not block all others
+            if len(some) > 1:
+                middle = len(some) // 2
+                return attempt(some[:middle]) + attempt(some[middle:])
+            failures += 1
+            if failures > MAX_FAULTY:
+                raise
+            return [faulty(some[0])]
+
+    return attempt(rows) if rows else []
 
 
 def _lasting_facts(recorded: RecordedDecision) -> dict[str, Values]:

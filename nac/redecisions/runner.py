@@ -6,12 +6,15 @@ Each call is one bounded transaction of one tenant, so a killed worker leaves a 
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
+from sqlalchemy import delete
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from nac.kit.clock import epoch_seconds, utc_now
 from nac.kit.ids import TenantId
-from nac.models import Redecision
+from nac.models import Redecision, RedecisionFailure
 from nac.redecisions import completion, dispatch, live_sessions, repository
 from nac.redecisions.judgement import Judge, Judgement
 from nac.redecisions.live_sessions import PAGE_ROWS
@@ -26,8 +29,8 @@ from nac.redecisions.pending_changes import (
     schedule_second_look,
     take_pending_changes,
 )
-from nac.redecisions.run_results import fold_items
 from nac.redecisions.settings import TenantRedecisionSettings, get_settings
+from nac.redecisions.tallies import RedecisionTallies
 from nac.sessions.coa_requests.request_queue import withdraw_outdated
 
 # Changes per turn.
@@ -44,6 +47,7 @@ _CAUSE_WORDS = {
     CHANGED_MEANWHILE: "changes during a stopped run",
     "external-status": "certificate",
 }
+_MAX_DETAIL_CHARACTERS = 300
 
 
 def advance_tenant(session: Session, *, tenant_id: TenantId) -> bool:
@@ -227,3 +231,34 @@ def prune(session: Session, *, tenant_id: TenantId, days: int) -> int:
     for run in repository.list_ended_with_items(session, tenant_id, utc_now() - ITEM_RETENTION, MAX_FOLDED):
         fold_items(session, run)
     return repository.prune(session, tenant_id, utc_now() - timedelta(days=days))
+
+
+def results_row(session: Session, run: Redecision) -> dict[str, Any]:
+    """Return counts by NAS, site, change and state, for JSON."""
+    if run.found is not None:
+        return dict(run.found)
+    tallies = RedecisionTallies(undecidable=Counter(run.undecidable))
+    for found in repository.iter_found_changes(session, run):
+        tallies.add(found)
+    # Sessions with differences: found, asked, settled, withdrawn.
+    return {**tallies.row(), "items": repository.count_states(session, run)}
+
+
+def fold_items(session: Session, run: Redecision) -> int:
+    """Store the counts of a finished run and delete its items (up to millions). Returns their number."""
+    run.found = results_row(session, run)
+    session.flush()
+    return repository.delete_items(session, run)
+
+
+def record_failure(session: Session, *, tenant_id: TenantId, detail: str) -> None:
+    """Count a failure to decide the tenant's sessions. After several the cell raises an alarm."""
+    message = detail[:_MAX_DETAIL_CHARACTERS]
+    row = insert(RedecisionFailure).values(tenant_id=tenant_id, detail=message)
+    times = RedecisionFailure.times + 1
+    session.execute(row.on_conflict_do_update(index_elements=["tenant_id"], set_={"times": times, "detail": message}))
+
+
+def clear_failure(session: Session, *, tenant_id: TenantId) -> None:
+    """Forget the failures: the tenant's sessions can be decided again."""
+    session.execute(delete(RedecisionFailure).where(RedecisionFailure.tenant_id == tenant_id))

@@ -20,7 +20,7 @@ from nac.redecisions import completion, live_sessions, repository, runner
 from nac.redecisions.judgement import Judge
 from nac.redecisions.live_sessions import PAGE_ROWS
 from nac.redecisions.repository import ORDERS as ORDERS
-from nac.redecisions.run_results import results_row
+from nac.redecisions.runner import results_row
 from nac.redecisions.settings import TenantRedecisionSettings, get_settings, update_settings
 from nac.redecisions.tallies import RedecisionTallies
 

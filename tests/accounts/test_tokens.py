@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, select
 
 from nac.accounts.api_tokens import service as tokens
-from nac.accounts.api_tokens.token_text import TokenText
+from nac.accounts.api_tokens.service import TokenText
 from nac.accounts.members import service as members
 from nac.accounts.members.service import Member
 from nac.accounts.people import service as people

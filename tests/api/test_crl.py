@@ -79,7 +79,7 @@ def test_crl_replaced_during_a_request_is_the_new_one(
         publish_all(worker_engine, now=utc_now() + timedelta(seconds=5))
         return found
 
-    monkeypatch.setattr("api.public.crl.require_published_list", overtaken)
+    monkeypatch.setattr("api.public.authority_files.require_published_list", overtaken)
     reply = client.get(f"/crl/{alpha.authorities.issuing.id}.crl")
     assert (reply.status_code, reply.headers["etag"]) == (200, '"2"')
     assert len(x509.load_der_x509_crl(reply.content)) == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from api.described.closed_sets import CLOSED_SETS
+from api.described.field_values import CLOSED_SETS
 from cli import openapi, permissions
 
 _REMEDY = "add a description to the field"

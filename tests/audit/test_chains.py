@@ -18,7 +18,7 @@ from sqlalchemy import text
 from nac.core.audit import chain_export
 from nac.core.audit import service as audit
 from nac.core.audit.chain import chain_name, first_hash, next_hash
-from nac.core.audit.differences import list_differences
+from nac.core.audit.service import list_differences
 from nac.core.audit.verification import parse_known_head, verify_export
 from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.errors import InvalidInput, ScopeViolation

@@ -14,9 +14,8 @@ from nac.certificates import external_status
 from nac.certificates.external_authorities import import_authorities
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, TenantScope, session_scope
-from nac.kit.outbound.http_client import HttpClient
+from nac.kit.outbound.http_client import HttpClient, OutboundTransport
 from nac.kit.outbound.reach import OutboundReach
-from nac.kit.outbound.transport import OutboundTransport
 from nac.models import CoaRequest, ExternalCertificate, ExternalStatus, StatusSource
 from tests.certificates.publisher import publishing
 from tests.certificates.uploads import authority, pem

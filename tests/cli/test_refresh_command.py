@@ -17,9 +17,8 @@ from nac.certificates import external_status
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.ids import TenantId
-from nac.kit.outbound.http_client import HttpClient
+from nac.kit.outbound.http_client import HttpClient, OutboundTransport
 from nac.kit.outbound.reach import OutboundReach
-from nac.kit.outbound.transport import OutboundTransport
 from nac.models import ExternalCertificate, Tenant
 from pki.issuance import Issuer
 from tests.certificates.publisher import Publisher, publishing

@@ -9,7 +9,7 @@ from nac.core.audit import service as audit
 from nac.inventory.endpoints import enrichment, group_rules
 from nac.inventory.endpoints import enrichment_queue as waiting
 from nac.inventory.endpoints import service as endpoints
-from nac.inventory.endpoints.discovered_expiry import expire_discovered
+from nac.inventory.endpoints.expiry import expire_discovered
 from nac.inventory.endpoints.rule_conditions import InvalidRule
 from nac.inventory.groups import ENDPOINT_GROUPS, GroupByRule
 from nac.kit.db import PlatformScope, TenantScope, session_scope, set_process_engine

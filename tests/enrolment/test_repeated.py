@@ -12,7 +12,7 @@ from nac.certificates import service as certificates
 from nac.certificates.enrolment import certificate_enrolment
 from nac.certificates.enrolment import service as enrolment
 from nac.certificates.enrolment.errors import AnswerUnderWay
-from nac.certificates.enrolment.secret_text import EnrolmentSecretText
+from nac.certificates.enrolment.service import EnrolmentSecretText
 from nac.kit.db import TenantScope, session_scope
 from nac.models import Certificate, EnrolmentSecret
 from pki.keys import public_key_digest

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, select
 from nac.certificates.enrolment import service as enrolment
 from nac.certificates.enrolment.errors import InvalidEnrolmentSecret, SecretRefused, TooManyGuesses
 from nac.certificates.enrolment.limiter import GuessLimiter
-from nac.certificates.enrolment.secret_text import EnrolmentSecretText
+from nac.certificates.enrolment.service import EnrolmentSecretText
 from nac.certificates.errors import CertificateRefused
 from nac.certificates.profiles import ProfileRefused
 from nac.inventory.endpoints import service as endpoints

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from nac.logs.events import accounting as accounting_events
 from nac.logs.events import authentication
 from nac.logs.events.document import to_json
-from nac.logs.events.event_filter import ALL_EVENTS, EventFilter
 from nac.logs.events.event_values import EventTenant
-from nac.logs.events.live_stream import ListenerState, StreamNotice, build_entry, listen
+from nac.logs.events.live_stream import ALL_EVENTS, EventFilter, ListenerState, StreamNotice, build_entry, listen
 from tests.agent.journal_records import AT, auth
 
 LINES = [b"[]", b"[1]", b'[{"message":"\xff"}]', b"[" * 5_000]

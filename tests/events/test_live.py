@@ -23,9 +23,9 @@ from nac.kit.db import TenantScope, session_scope
 from nac.logs.events import accounting as accounting_events
 from nac.logs.events import authentication
 from nac.logs.events.document import to_json
-from nac.logs.events.event_filter import ALL_EVENTS
 from nac.logs.events.event_values import EventTenant
 from nac.logs.events.live_stream import (
+    ALL_EVENTS,
     MAX_ENTRIES,
     LiveEvent,
     StreamNotice,

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import hmac
 
-from nac.logs.feeds.signature import build_signature_headers, generate_secret
+from nac.logs.feeds.webhook_sender import build_signature_headers, generate_secret
 
 # From the standard's own tests.
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

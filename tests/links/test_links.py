@@ -18,7 +18,7 @@ from sqlalchemy import Engine, func, select
 from api.enrolment import main as enrolment_app
 from api.public import main as public
 from nac.certificates.enrolment import service as enrolment
-from nac.certificates.enrolment.secret_text import EnrolmentSecretText
+from nac.certificates.enrolment.service import EnrolmentSecretText
 from nac.certificates.issuance import issue_server
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import DatabaseUnavailable

@@ -7,9 +7,9 @@ import socket
 import httpx
 import pytest
 
+from nac.kit.outbound.http_client import OutboundTransport
 from nac.kit.outbound.reach import DEFAULT_REACH, AddressRefused, OutboundReach, is_own_address
 from nac.kit.outbound.tls import tls_context
-from nac.kit.outbound.transport import OutboundTransport
 from tests.outbound.listener import has_connected, listening
 
 

@@ -6,10 +6,9 @@ import socket
 import pytest
 
 from nac.kit.clock import utc_now
-from nac.kit.outbound.http_client import FetchFailed, HttpClient
+from nac.kit.outbound.http_client import FetchFailed, HttpClient, OutboundTransport
 from nac.kit.outbound.reach import OutboundReach
 from nac.kit.outbound.tls import tls_context
-from nac.kit.outbound.transport import OutboundTransport
 from tests.certificates.publisher import publishing
 from tests.certificates.uploads import authority
 from tests.outbound.listener import listening

@@ -8,7 +8,7 @@ from cli.layout import CHECKOUT
 from nac.engine.attributes import AttributeKind
 from nac.engine.operators import OPERATORS
 from nac.engine.vendors import all_vendors
-from nac.policies.key_order import _KEY_ORDER
+from nac.policies.json_rows import _KEY_ORDER
 
 PAGE = (CHECKOUT / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.sizes import format_size
 from nac.logs.log_tables import LogLimits
-from nac.logs.retention import budget, row_deletion
+from nac.logs.retention import plan, row_deletion
 from nac.logs.retention import service as retention
 from nac.models import AuditEntry, LogSize, RetentionLimits, RetentionNotice
 from tests.factories.tenancy import ACTOR
@@ -27,10 +27,10 @@ daily = st.dictionaries(st.integers(0, 40).map(lambda n: TODAY - n * DAY), st.in
 @given(sizes=daily, most=st.integers(0, 5_000))
 def test_newest_days_fill_the_budget_exactly(sizes: dict[date, int], most: int) -> None:
     since = TODAY - 30 * DAY
-    first = budget.first_kept_day(sizes, since=since, budget=most)
-    assert budget.sum_bytes(sizes, since=first) <= most
+    first = plan.first_kept_day(sizes, since=since, budget=most)
+    assert plan.sum_bytes(sizes, since=first) <= most
     if first > since:
-        assert budget.sum_bytes(sizes, since=first - DAY) > most
+        assert plan.sum_bytes(sizes, since=first - DAY) > most
     else:
         assert first == since
 
@@ -49,7 +49,7 @@ def test_expected_day_matches_a_simulation(sizes: dict[date, int], most: int, da
         if kept > most:
             expected = TODAY + ahead * DAY
             break
-    assert budget.predict_exceeded_day(sizes, today=TODAY, days=days, budget=most) == expected
+    assert plan.predict_exceeded_day(sizes, today=TODAY, days=days, budget=most) == expected
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from fastapi import FastAPI
 from sqlalchemy import Engine, select
 
 from nac.certificates.scep import webhook_client, webhook_config
-from nac.certificates.scep.errors import InvalidScepWebhook, ScepWebhookNotFound
 from nac.certificates.scep.settings import InvalidWebhookSettings, WebhookSettings, check_settings
+from nac.certificates.scep.webhook_config import InvalidScepWebhook, ScepWebhookNotFound
 from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.outbound.reach import DEFAULT_REACH

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, func, select
 
 from nac.accounts.people import service as people
-from nac.accounts.sign_in import passkeys, recovery_codes, rules
+from nac.accounts.sign_in import passkeys, rules, second_factors
 from nac.accounts.sign_in.passkeys import RelyingParty
 from nac.accounts.sign_in_errors import PasskeyRefused, SignInRefused
 from nac.core.access.owners import Owner
@@ -83,14 +83,16 @@ def test_malformed_response_is_no_server_error(browser: MakeBrowser, with_key: P
 def test_concurrent_recovery_codes_leave_one_set(app_engine: Engine, ann: Person) -> None:
     def make(_: int) -> None:
         with session_scope(PersonScope(ann.id), engine=app_engine) as session:
-            recovery_codes.create_recovery_codes(
+            second_factors.create_recovery_codes(
                 session, actor=ACTOR, person=people.require_person(session, person_id=ann.id)
             )
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(make, range(4)))
     with session_scope(PersonScope(ann.id), engine=app_engine) as session:
-        assert session.scalars(select(func.count()).select_from(RecoveryCode)).one() == recovery_codes.CODE_COUNT
+        assert (
+            session.scalars(select(func.count()).select_from(RecoveryCode)).one() == second_factors.RECOVERY_CODE_COUNT
+        )
 
 
 def test_concurrent_first_rules_are_stored(app_engine: Engine) -> None:

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from nac.accounts.members import service as members
-from nac.accounts.sign_in import failure_audit, failures, links, pruning
+from nac.accounts.sign_in import failure_audit, failures, history, links
 from nac.accounts.sign_in.attempts import FREE_ATTEMPTS
 from nac.accounts.sign_in.failures import NOBODY_ID
 from nac.core.audit import service as audit
@@ -186,7 +186,7 @@ def test_only_old_failures_are_deleted(
     with session_scope(PersonScope(ann.id), engine=app_engine) as session:
         for _ in range(3):
             links.create_link(session, actor="x", person=ann)
-    assert sum(pruning.prune(engine=worker_engine).values()) == 0
+    assert sum(history.prune(engine=worker_engine).values()) == 0
     past = {"at": utc_now() - timedelta(days=91)}
     with owner_engine.begin() as connection:
         all_but_one = "UPDATE sign_ins SET last_seen_at = :at WHERE id <> (SELECT id FROM sign_ins LIMIT 1)"
@@ -197,7 +197,7 @@ def test_only_old_failures_are_deleted(
         connection.execute(text("INSERT INTO spent_challenges (digest, expires_at) VALUES ('x', :at)"), past)
         attempts = connection.scalar(text("SELECT count(*) FROM sign_in_attempts"))
     # In as many batches as needed.
-    assert pruning.prune(engine=worker_engine, batch=2) == {
+    assert history.prune(engine=worker_engine, batch=2) == {
         "sign_ins": 4,
         "sign_in_failures": 5,
         "password_links": 2,

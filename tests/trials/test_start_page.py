@@ -9,7 +9,7 @@ from sqlalchemy import Engine, select, update
 
 from api import change
 from api.main import create_app
-from api.start import sign_in_routes, tenant_pages
+from api.start import sign_in_routes, tenant_routes
 from api.v1.radius_secret import RadiusServer
 from nac.accounts.members import service as members
 from nac.core.access.owners import Owner
@@ -164,8 +164,8 @@ def test_decisions_have_advice():
     admitted = AuthLog(**common, identity="", permitted=True, reason="rule-permitted")
     rows = (rejected, blocked, admitted)
     found = [LoggedDecision(row, nas="sw<1>", site="", certificate="", outer_user="") for row in rows]
-    shown = tenant_pages.render_tenant(
-        tenant_pages.TenantPageInput(
+    shown = tenant_routes.render_tenant(
+        tenant_routes.TenantPageInput(
             server=RadiusServer(address="192.0.2.1", auth_port=1, acct_port=2, secret="", text="")
         ),
         slug="acme",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from cli.demo.tools import RadiusServer, run_radclient
 from nac.kit.db import PlatformScope, TenantScope, session_scope
-from nac.onboarding.standard_policy import STANDARD_DOCUMENT
+from nac.onboarding.provisioning import STANDARD_DOCUMENT
 from nac.policies import service as policies
 from nac.tenancy.tenants import moves
 from tests.agent.cell_process import RunningCell, RunningTenant

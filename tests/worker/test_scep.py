@@ -5,7 +5,7 @@ from datetime import timedelta
 from sqlalchemy import Engine, select
 
 from nac.certificates import repository as certificates
-from nac.certificates.scep.pruning import RETENTION, prune_transactions
+from nac.certificates.scep.service import RETENTION, prune_transactions
 from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope, set_process_engine
 from nac.models import Certificate, ScepTransaction

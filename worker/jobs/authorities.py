@@ -12,9 +12,8 @@ from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.errors import Unavailable
 from nac.kit.ids import TenantId
-from nac.kit.outbound.http_client import HttpClient
+from nac.kit.outbound.http_client import HttpClient, OutboundTransport
 from nac.kit.outbound.reach import OutboundReach
-from nac.kit.outbound.transport import OutboundTransport
 from nac.kit.settings import load_settings
 
 _log = logging.getLogger(__name__)

@@ -5,9 +5,8 @@ import time
 from celery import shared_task
 
 from nac.inventory.endpoints import enrichment_queue
-from nac.inventory.endpoints.discovered_expiry import BATCH_SIZE, expire_discovered
 from nac.inventory.endpoints.enrichment import enrich_batch
-from nac.inventory.endpoints.expiry import record_expired_approvals
+from nac.inventory.endpoints.expiry import DISCOVERED_BATCH_SIZE, expire_discovered, record_expired_approvals
 from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.ids import TenantId
 from worker.task_classes import UpkeepTask
@@ -35,7 +34,7 @@ def enrich() -> None:
 def expire() -> None:
     """Delete discovered endpoints that were not seen for long."""
     for tenant in iterate_tenants():
-        while _expire_batch(TenantId(tenant.id)) == BATCH_SIZE:
+        while _expire_batch(TenantId(tenant.id)) == DISCOVERED_BATCH_SIZE:
             continue
 
 

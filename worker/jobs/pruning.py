@@ -6,9 +6,9 @@ from typing import Final
 from celery import shared_task
 from sqlalchemy.orm import Session
 
-from nac.accounts.sign_in import pruning as sign_in
+from nac.accounts.sign_in import history
 from nac.cellformat.replica.change_feed import prune_changes
-from nac.certificates.scep.pruning import prune_transactions
+from nac.certificates.scep.service import prune_transactions
 from nac.core.idempotency import service as idempotency
 from nac.core.jobs import service as jobs
 from nac.core.mail import outbox
@@ -37,7 +37,7 @@ _PRUNERS: Final[Mapping[str, Callable[[], object]]] = {
     "policies.prune_hits": prune_hits,
     "replica.prune_changes": _run_steps(prune_changes),
     "scep.prune_transactions": prune_transactions,
-    "sign_in.prune": sign_in.prune,
+    "sign_in.prune": history.prune,
 }
 for _name, _prune in _PRUNERS.items():
     shared_task(name=_name, base=UpkeepTask)(_prune)

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.errors import Conflict, Unavailable
 from nac.kit.ids import TenantId
-from nac.redecisions import completion, failures, runner
+from nac.redecisions import completion, runner
 from worker.task_classes import UpkeepTask
 from worker.tenant_turns import iterate_tenants, run_in_turns
 
@@ -40,7 +40,7 @@ def advance() -> None:
         except Exception as exc:  # house-rule: reported after this transaction
             failed[tenant_id] = exc
             raise
-        failures.clear_failure(session, tenant_id=tenant_id)
+        runner.clear_failure(session, tenant_id=tenant_id)
         return more
 
     # In random order, so that a full run skips different tenants.
@@ -52,7 +52,7 @@ def advance() -> None:
     )
     for tenant_id, exc in failed.items():
         with session_scope(TenantScope(tenant_id)) as session:
-            failures.record_failure(session, tenant_id=tenant_id, detail=f"{type(exc).__name__}.")
+            runner.record_failure(session, tenant_id=tenant_id, detail=f"{type(exc).__name__}.")
 
 
 @shared_task(name="redecisions.clear_waiting")

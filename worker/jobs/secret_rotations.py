@@ -4,7 +4,7 @@ from celery import shared_task
 
 from nac.kit.secrets import MasterKeyFile, Sealer
 from nac.kit.settings import load_settings
-from nac.tenancy.secret_rotations.expiry import finish_expired
+from nac.tenancy.secret_rotations.service import finish_expired
 
 
 @shared_task(name="secret_rotations.finish")

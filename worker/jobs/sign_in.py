@@ -2,8 +2,7 @@
 
 from celery import shared_task
 
-from nac.accounts.account_mails.mail_writer import AccountMailWriter
-from nac.accounts.account_mails.mailer import AccountMailer
+from nac.accounts.account_mails.mail_writer import AccountMailer, AccountMailWriter
 from nac.accounts.sign_in import failure_audit
 from nac.kit.secrets import MasterKeyFile, Sealer
 from nac.kit.settings import load_settings

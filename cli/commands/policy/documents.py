@@ -18,8 +18,7 @@ from nac.engine.dictionary import DictionaryDamaged, read_dictionary
 from nac.engine.operators import list_operators
 from nac.models import Policy, PolicyVersion
 from nac.policies import service as policies
-from nac.policies.json_rows import mistake_rows
-from nac.policies.key_order import decode_policy_text, order_keys
+from nac.policies.json_rows import decode_policy_text, mistake_rows, order_keys
 from nac.policies.nas_support import list_vendor_limits, list_vendor_names
 from nac.policies.schema import policy_schema
 from nac.tenancy.nases import service as nases

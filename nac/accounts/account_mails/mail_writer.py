@@ -1,6 +1,10 @@
-"""Writes the requested account mails. Runs as admit_worker, in PlatformScope, with one transaction for each mail."""
+"""Writes the mails about accounts.
+
+Requested mails are written as admit_worker, in PlatformScope, with one transaction for each mail.
+"""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -8,14 +12,16 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from nac.accounts.account_mails import repository
-from nac.accounts.account_mails.mailer import AccountMailer
 from nac.accounts.sign_in import links
+from nac.accounts.sign_in.links import CreatedLink
 from nac.core.access.owners import Owner
 from nac.core.audit import service as audit
 from nac.core.audit.service import RequestOrigin
+from nac.core.mail import service as mail
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.errors import DatabaseUnavailable
+from nac.kit.sealing import Seal
 from nac.models import AccountMail, Person
 
 _log = logging.getLogger(__name__)
@@ -32,6 +38,30 @@ MAX_INVITATIONS_PER_DAY = 100
 MAX_INVITATIONS_PER_ADDRESS = 5
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _SIGN_IN_ACTOR, _KNOWN_BROWSER_ACTOR = "system:sign-in", "system:sign-in (known browser)"
+
+
+@dataclass(frozen=True, slots=True)
+class AccountMailer:
+    """Use as admit_app or admit_worker, in PlatformScope."""
+
+    portal_url: str
+    seal: Seal
+
+    def send_link(self, session: Session, made: CreatedLink, *, address: str | None = None) -> None:
+        """Queue the mail with a password link. `address` is the IP address of the request."""
+        key = f"password-forgotten:{made.public_id}"
+        self.send(session, key, "password-forgotten", made.email, {**self.values_of(made), "address": address or ""})
+
+    def send(self, session: Session, key: str, template: str, recipient: str, values: Mapping[str, str]) -> None:
+        given = {"portal_url": self.portal_url, **values}
+        mail.queue_mail(session, key=key, template=template, recipient=recipient, values=given, seal=self.seal)
+
+    def values_of(self, made: CreatedLink) -> dict[str, str]:
+        return {"link": self.link_url(made), "until": f"{made.expires_at:%Y-%m-%d %H:%M}"}
+
+    def link_url(self, made: CreatedLink) -> str:
+        """URL of the page that sets the password."""
+        return f"{self.portal_url}/new-password/{made.text}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from sqlalchemy.orm import Session
 
 from nac.core.access.grants import UNKNOWN_MSP
 from nac.core.access.owners import Owner
+from nac.kit.db.conditions import contains_text
 from nac.kit.db.sort_orders import PageSpan, SortOrders
-from nac.kit.db.text_search import contains_text
 from nac.models import ApiToken
 
 TokenStatus = Literal["good", "expired", "revoked"]

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from uuid import UUID
 
 from sqlalchemy import Row
@@ -13,14 +13,14 @@ from sqlalchemy.orm import Session
 from nac.accounts.api_tokens import repository
 from nac.accounts.api_tokens.repository import ORDERS as ORDERS
 from nac.accounts.api_tokens.repository import TokenStatus
-from nac.accounts.api_tokens.token_text import TokenText
 from nac.accounts.members import service as members
 from nac.core.access.grants import Grant, Principal, TenantRef, TokenMaker, require_covers, require_may_grant
 from nac.core.access.owners import Owner
 from nac.core.access.permissions import Permission, permissions_at
 from nac.core.audit import service as audit
+from nac.kit.bearer_secret import BearerSecret
 from nac.kit.clock import utc_now
-from nac.kit.db.quotas import lock_quota
+from nac.kit.db import lock_quota
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AdmitError, Conflict, InvalidInput, NotFound
 from nac.kit.validation import require_future, require_name
@@ -31,11 +31,17 @@ MAX_LIFETIME = timedelta(days=366)
 MAX_TOKENS_PER_OWNER = 200
 # Minimum time between two updates of the last use, so that not every request writes.
 _LAST_USE_INTERVAL = timedelta(minutes=1)
-
 RefusalReason = Literal["unknown", "wrong-secret", "revoked", "expired", "maker-gone"]
-
-
 _PERMISSIONS_BY_NAME = {permission.value: permission for permission in Permission}
+
+
+class TokenText(BearerSecret):
+    """`admit_<public id>_<secret>`, a form that secret scanners can recognise."""
+
+    __slots__ = ()
+    prefix: ClassVar[str] = "admit_"
+    separator: ClassVar[str] = "_"
+    purpose: ClassVar[bytes] = b"admit api token 1\0"
 
 
 class TokenNotFound(NotFound):

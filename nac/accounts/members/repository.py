@@ -2,18 +2,29 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, ColumnElement, Text, Uuid, bindparam, delete, insert, literal_column, or_, select, text
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Text,
+    Uuid,
+    bindparam,
+    delete,
+    exists,
+    insert,
+    literal_column,
+    or_,
+    select,
+    text,
+)
 from sqlalchemy.orm import Session
 
 from nac.core.access.owners import Owner
-from nac.kit.db.array_membership import in_array
+from nac.kit.db.conditions import contains_text, in_array
 from nac.kit.db.sort_orders import PageSpan, SortOrders
-from nac.kit.db.text_search import contains_text
 from nac.kit.ids import TenantId
 from nac.models import CustomRole, Membership, MembershipTenant, Person, Tenant
 
 MemberRow = tuple[Membership, Person, CustomRole | None]
-
 # Not by name, which is hidden until the member has signed in.
 ORDERS = SortOrders(
     {
@@ -116,3 +127,19 @@ def update_chosen_tenants(session: Session, membership_id: UUID, tenant_ids: Col
 def tenants_by_slug(session: Session, owner: Owner, slugs: Collection[str]) -> Mapping[str, TenantId]:
     query = select(Tenant.slug, Tenant.id).where(Tenant.msp_id == owner.msp_id, Tenant.slug.in_(slugs))
     return {row.slug: row.id for row in session.execute(query)}
+
+
+def get_custom_role(session: Session, owner: Owner, slug: str, *, lock: bool = False) -> CustomRole | None:
+    query = select(CustomRole).where(owner.owns(CustomRole), CustomRole.slug == slug)
+    if lock:
+        query = query.with_for_update()
+    return session.scalar(query.execution_options(populate_existing=True))
+
+
+def list_custom_roles(session: Session, owner: Owner) -> Sequence[CustomRole]:
+    query = select(CustomRole).where(owner.owns(CustomRole)).order_by(CustomRole.slug)
+    return session.scalars(query.execution_options(populate_existing=True)).all()
+
+
+def has_role_members(session: Session, role: CustomRole) -> bool:
+    return bool(session.scalar(select(exists().where(Membership.custom_role_id == role.id))))

@@ -8,7 +8,6 @@ from psycopg.errors import UniqueViolation
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from nac.accounts.members import custom_role_repository as custom_roles
 from nac.accounts.members import repository
 from nac.accounts.members.repository import ORDERS as ORDERS
 from nac.accounts.people import service as people
@@ -272,7 +271,7 @@ def _require_role(session: Session, owner: Owner, slug: str, *, lock: bool = Fal
     built_in = BUILT_IN_ROLES.get(slug)
     if built_in is not None and owner.level in built_in.levels:
         return _ResolvedRole(slug, built_in.at(owner.level), {"role": slug})
-    custom = custom_roles.get_by_slug(session, owner, slug, lock=lock)
+    custom = repository.get_custom_role(session, owner, slug, lock=lock)
     if custom is not None:
         row = Membership(custom_role_id=custom.id)
         return _ResolvedRole(slug, _membership_permissions(owner.level, row, custom), {"custom_role_id": custom.id})

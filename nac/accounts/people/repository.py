@@ -5,8 +5,8 @@ from uuid import UUID
 from sqlalchemy import Uuid, bindparam, exists, func, select, text, update
 from sqlalchemy.orm import Session
 
+from nac.kit.db.conditions import contains_text
 from nac.kit.db.sort_orders import PageSpan, SortOrders
-from nac.kit.db.text_search import contains_text
 from nac.models import Membership, Person, SignIn
 
 ORDERS = SortOrders({"email": (Person.email,), "created_at": (Person.created_at, Person.id)})

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from nac.accounts.members import repository as memberships
 from nac.accounts.members import service as members
 from nac.accounts.people import service as people
-from nac.accounts.sign_in import factor_reset, links, repository, sign_ins
+from nac.accounts.sign_in import links, repository, sign_ins
 from nac.accounts.sign_in.second_factors import list_second_factors
 from nac.core.access.grants import PermissionMissing
 from nac.core.access.owners import Owner
@@ -86,7 +86,7 @@ def end_sign_ins(session: Session, *, actor: str, held: Collection[Permission], 
 
 def reset_factors(session: Session, *, actor: str, held: Collection[Permission], person_id: UUID) -> None:
     person = require_may_manage(session, held=held, person_id=person_id)
-    factor_reset.reset_factors(session, actor=actor, person=person)
+    sign_ins.reset_factors(session, actor=actor, person=person)
 
 
 def create_link(session: Session, *, actor: str, held: Collection[Permission], person_id: UUID) -> links.CreatedLink:

@@ -1,19 +1,43 @@
-"""A person's own sign-ins and failed attempts."""
+"""A person's own sign-ins and failed attempts, and the deletion of old sign-in data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Integer, Select, Text, cast, literal, null, select, tuple_, union_all
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Engine,
+    Integer,
+    Select,
+    Text,
+    cast,
+    literal,
+    null,
+    or_,
+    select,
+    tuple_,
+    union_all,
+)
 from sqlalchemy.dialects.postgresql import INET
 from sqlalchemy.orm import Session
 
-from nac.accounts.sign_in.sign_ins import SignedInPerson
-from nac.models import SignIn, SignInFailure
+from nac.accounts.sign_in import repository
+from nac.accounts.sign_in.sign_ins import MAX_IDLE, SignedInPerson
+from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, session_scope
+from nac.models import PasswordLink, SignIn, SignInAttempt, SignInFailure, SpentChallenge
 
 HistoryKey = tuple[datetime, str]
+# Retention of a person's sign-ins and failures.
+HISTORY_RETENTION = timedelta(days=90)
+LINK_RETENTION = timedelta(days=30)
+# The same as in begin_sign_in_attempt().
+_ATTEMPT_WINDOW = timedelta(hours=1)
+BATCH_ROWS = 1_000
+_MAX_BATCHES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +85,27 @@ def list_history(
     return [HistoryEntry(**{**row, "from_address": _address_text(row["from_address"])}) for row in rows]
 
 
+def prune(*, engine: Engine | None = None, batch: int = BATCH_ROWS) -> dict[str, int]:
+    """Delete old rows in batches. Returns the number by table. The rest is deleted in the next hour.
+
+    Runs as admit_worker, in PlatformScope.
+    """
+    now = utc_now()
+    over: dict[type, ColumnElement[bool]] = {
+        # A sign-in that was not seen for this time has ended.
+        SignIn: SignIn.last_seen_at < now - HISTORY_RETENTION - MAX_IDLE,
+        SignInFailure: SignInFailure.last_at < now - HISTORY_RETENTION,
+        PasswordLink: PasswordLink.expires_at < now - LINK_RETENTION,
+        SignInAttempt: (SignInAttempt.last_at < now - _ATTEMPT_WINDOW)
+        & or_(SignInAttempt.blocked_until.is_(None), SignInAttempt.blocked_until < now),
+        SpentChallenge: SpentChallenge.expires_at < now - _ATTEMPT_WINDOW,
+    }
+    return {
+        str(table.__tablename__): _prune_table(table, which, batch, engine)  # type: ignore[attr-defined]
+        for table, which in over.items()
+    }
+
+
 def _select_failed(person_id: UUID) -> Select[str, datetime, str, int, datetime, str, Sequence[str], str, str]:
     row = SignInFailure
     return select(
@@ -78,3 +123,14 @@ def _select_failed(person_id: UUID) -> Select[str, datetime, str, int, datetime,
 
 def _address_text(address: object) -> str | None:
     return None if address is None else str(address)
+
+
+def _prune_table(table: type, which: ColumnElement[bool], batch: int, engine: Engine | None) -> int:
+    gone = 0
+    for _ in range(_MAX_BATCHES):
+        with session_scope(PlatformScope(), engine=engine) as session:
+            found = repository.delete_batch(session, table, which, most=batch)
+        gone += found
+        if found < batch:
+            break
+    return gone

@@ -23,10 +23,10 @@ from webauthn.helpers.structs import (
 )
 
 from nac.accounts.sign_in import repository
-from nac.accounts.sign_in.factors import Factor
+from nac.accounts.sign_in.second_factors import Factor
 from nac.accounts.sign_in_errors import PasskeyNotFound, PasskeyRefused, SignInRefused
 from nac.core.audit import service as audit
-from nac.kit.db.quotas import lock_quota
+from nac.kit.db import lock_quota
 from nac.kit.errors import AlreadyExists, Conflict
 from nac.kit.validation import require_name
 from nac.models import Passkey, Person

@@ -1,11 +1,38 @@
-"""A person's methods for the second factor."""
+"""Factors of a sign-in: which count as two, a person's methods for the second, and recovery codes."""
 
+from collections.abc import Collection
+from datetime import datetime
+from enum import StrEnum, unique
 from uuid import UUID
 
 from sqlalchemy.orm import Session
 
+from nac.accounts.people import repository as people
 from nac.accounts.sign_in import repository
-from nac.accounts.sign_in.factors import Factor
+from nac.accounts.sign_in.secret_texts import generate_recovery_code, hash_recovery_code
+from nac.core.audit import service as audit
+from nac.models import Person, RecoveryCode
+
+RECOVERY_CODE_COUNT = 10
+
+
+@unique
+class Factor(StrEnum):
+    PASSWORD = "password"  # noqa: S105 -- a name
+    TOTP = "totp"
+    RECOVERY_CODE = "recovery-code"
+    # Unlocked with PIN or biometrics: two factors in one (NIST SP 800-63B 5.1.9).
+    PASSKEY = "passkey"
+    # Only touched: one factor.
+    SECURITY_KEY = "security-key"
+    # Single sign-on by a provider ...
+    SIGN_ON = "sign-on"
+    # ... that reports two factors.
+    SIGN_ON_TWO = "sign-on-two"
+
+
+# Factors that count as the second.
+SECOND_FACTORS = frozenset({Factor.TOTP, Factor.RECOVERY_CODE, Factor.SECURITY_KEY})
 
 
 def list_second_factors(session: Session, *, person_id: UUID) -> tuple[str, ...]:
@@ -17,3 +44,34 @@ def list_second_factors(session: Session, *, person_id: UUID) -> tuple[str, ...]
     if found and repository.count_recovery_codes(session, person_id):
         found.append(Factor.RECOVERY_CODE)
     return tuple(found)
+
+
+def has_two_factors(shown: Collection[str]) -> bool:
+    if Factor.PASSKEY in shown or Factor.SIGN_ON_TWO in shown:
+        return True
+    return Factor.PASSWORD in shown and not SECOND_FACTORS.isdisjoint(shown)
+
+
+def create_recovery_codes(session: Session, *, actor: str, person: Person) -> list[str]:
+    """Create new codes, which replace the old ones. Use in PersonScope."""
+    # Lock, so that a concurrent call replaces these codes.
+    people.lock_person(session, person.id)
+    repository.delete_recovery_codes(session, person.id)
+    codes = [generate_recovery_code() for _ in range(RECOVERY_CODE_COUNT)]
+    session.add_all(
+        RecoveryCode(person_id=person.id, code_sha256=hash_recovery_code(person.id, code)) for code in codes
+    )
+    session.flush()
+    audit.append(session, actor=actor, action="recovery-code.make", target=person.email)
+    return codes
+
+
+def use_recovery_code(session: Session, *, person: Person, code: str, now: datetime) -> bool:
+    if not repository.use_recovery_code(session, person.id, hash_recovery_code(person.id, code), now):
+        return False
+    audit.append(session, actor=f"person:{person.email}", action="recovery-code.use", target=person.email)
+    return True
+
+
+def count_recovery_codes(session: Session, *, person_id: UUID) -> int:
+    return repository.count_recovery_codes(session, person_id)

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from nac.accounts.members import service as members
 from nac.accounts.people import repository as people
 from nac.accounts.sign_in import repository
-from nac.accounts.sign_in.factors import Factor, has_two_factors
 from nac.accounts.sign_in.failures import printable_user_agent
+from nac.accounts.sign_in.second_factors import Factor, has_two_factors
 from nac.accounts.sign_in.secret_texts import SignInText
 from nac.accounts.sign_in_errors import (
     AccountOfAnother,
@@ -271,3 +271,10 @@ def end_all(session: Session, *, actor: str, person: Person, but_for: UUID | Non
     if ended:
         audit.append(session, actor=actor, action="sign-in.end-all", target=person.email, before={"sign_ins": ended})
     return ended
+
+
+def reset_factors(session: Session, *, actor: str, person: Person) -> None:
+    """Delete all second factors and end all sign-ins. The password stays. Use in PersonScope."""
+    repository.delete_factors(session, person.id)
+    audit.append(session, actor=actor, action="person.reset-factors", target=person.email)
+    end_all(session, actor=actor, person=person)

@@ -29,10 +29,9 @@ from nac.accounts.sign_ons.provider_limits import ProviderLimits
 from nac.accounts.sign_ons.settings import SignOnSettings
 from nac.kit.errors import AdmitError
 from nac.kit.id_tokens import IdTokenRefused, parse_public_keys, read_claims, read_key_id
-from nac.kit.outbound.http_client import FetchFailed, HttpClient
+from nac.kit.outbound.http_client import FetchFailed, HttpClient, OutboundTransport
 from nac.kit.outbound.reach import OutboundReach
 from nac.kit.outbound.tls import tls_context
-from nac.kit.outbound.transport import OutboundTransport
 from nac.kit.validation import is_https_address
 
 _MAX_RESPONSE_BYTES = 1 << 19

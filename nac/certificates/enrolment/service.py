@@ -3,13 +3,14 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 from uuid import UUID
 
 from sqlalchemy.orm import Session
 
 from nac.certificates import intents
 from nac.certificates import repository as certificates
+from nac.certificates.certificate_names import require_no_server_name
 from nac.certificates.enrolment import repository
 from nac.certificates.enrolment.errors import (
     EnrolmentAddressNotFound,
@@ -19,15 +20,14 @@ from nac.certificates.enrolment.errors import (
     SecretRefused,
 )
 from nac.certificates.enrolment.repository import ORDERS as ORDERS
-from nac.certificates.enrolment.secret_text import EnrolmentSecretText
 from nac.certificates.errors import translate_pki_errors
 from nac.certificates.holders import find_holder
 from nac.certificates.issuance import CLIENT_PROFILES
 from nac.certificates.profiles import require_profile
-from nac.certificates.server_names import require_no_server_name
 from nac.certificates.supplicants.network import require_ssid
 from nac.core.audit import service as audit
 from nac.kit.advice import Advice
+from nac.kit.bearer_secret import BearerSecret
 from nac.kit.clock import utc_now
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AlreadyExists
@@ -47,6 +47,13 @@ MAX_USES = 10_000
 _audit: audit.AuditRecorder[EnrolmentSecret] = audit.AuditRecorder("enrolment-secret", lambda secret: secret.public_id)
 _MAX_CLAIM_LENGTH = 64
 _SPENT_REASONS: tuple[RefusalReason, ...] = ("used", "expired")
+
+
+class EnrolmentSecretText(BearerSecret):
+    """`<public id>-<secret>`."""
+
+    __slots__ = ()
+    purpose: ClassVar[bytes] = b"admit enrolment secret 1\0"
 
 
 @dataclass(frozen=True, slots=True)

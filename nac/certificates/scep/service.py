@@ -2,32 +2,53 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import cast
 from uuid import UUID
 
 from cryptography import x509
+from sqlalchemy import CursorResult, Engine, Select, delete, func, select
 from sqlalchemy.orm import Session
 
 from nac.certificates import repository as certificates
 from nac.certificates.enrolment.certificate_enrolment import enrol, renew, require_renewable, resolve_names
-from nac.certificates.enrolment.secret_text import EnrolmentSecretText
+from nac.certificates.enrolment.service import EnrolmentSecretText
 from nac.certificates.issuance import ClientProfile, issue_client
-from nac.certificates.scep import repository
-from nac.certificates.scep.errors import ScepMessageDamaged, ScepRefused
 from nac.certificates.scep.webhook_client import Permit
 from nac.certificates.signing import SigningContext
+from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.errors import AdmitError, InvalidInput
 from nac.kit.ids import TenantId
-from nac.models import Certificate, EnrolmentSecret, ScepTransaction
+from nac.models import Certificate, EnrolmentSecret, ScepTransaction, Tenant
 from pki import scep
 from pki.cms_envelopes import Envelope, Recipient, find_recipient, open_envelope, read_envelope
 from pki.errors import AlgorithmRefused, KeyNotAllowed, PkiError
 from pki.keys import is_same_public_key, public_key_digest
+from pki.scep import FailInfo
 from pki.signing_requests import SigningRequest, read_signing_request
 
 # One message for all failures between envelope and inner signature. Otherwise an attacker could learn about a captured
 # envelope by modifying it.
 _UNREADABLE_ENVELOPE = "The envelope cannot be decrypted or has no valid certificate request."
+# Devices retry for minutes and poll for days.
+RETENTION = timedelta(days=30)
+
+
+class ScepMessageDamaged(InvalidInput):
+    """The request is not a valid SCEP message."""
+
+    status = 400
+
+
+class ScepRefused(AdmitError):
+    """The SCEP request is rejected."""
+
+    # SCEP reports failures in failInfo, not as HTTP status (RFC 8894 4.1).
+    status = 200
+
+    def __init__(self, fail_info: FailInfo, detail: str) -> None:
+        self.fail_info: FailInfo = fail_info
+        super().__init__(detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +133,7 @@ def find_issued_certificate(
     """
     if not certificates.is_key_certified(session, tenant_id, opened.public_key_sha256):
         return None
-    row = repository.find_certificate(
+    row = _find_certificate(
         session,
         tenant_id,
         transaction_id=opened.message.transaction_id,
@@ -131,7 +152,7 @@ def _require_usable(row: Certificate) -> x509.Certificate:
 def poll_certificate(session: Session, *, tenant_id: TenantId, message: scep.ScepRequest) -> x509.Certificate:
     """Return the certificate of a transaction to the holder of its key (CertPoll, RFC 8894 3.3.3). Raises
     ScepRefused."""
-    row = repository.find_newest_certificate(
+    row = _find_newest_certificate(
         session,
         tenant_id,
         transaction_id=message.transaction_id,
@@ -212,6 +233,25 @@ def renew_certificate(
     return issued.certificate
 
 
+def prune_transactions(*, engine: Engine | None = None) -> int:
+    """Delete transactions older than RETENTION in all tenants; return the number. As admit_worker.
+
+    Certificates stay. Uses one transaction per tenant; repeatable and safe to run concurrently.
+    """
+    with session_scope(PlatformScope(), engine=engine) as session:
+        tenants: Sequence[TenantId] = session.scalars(select(Tenant.id)).all()
+    deleted = 0
+    for tenant_id in tenants:
+        with session_scope(TenantScope(tenant_id), engine=engine) as session:
+            old = delete(ScepTransaction).where(
+                ScepTransaction.tenant_id == tenant_id, ScepTransaction.created_at < func.now() - RETENTION
+            )
+            result = session.execute(old, execution_options={"synchronize_session": False})
+            assert isinstance(result, CursorResult)
+            deleted += result.rowcount
+    return deleted
+
+
 def _record_transaction(
     session: Session, tenant_id: TenantId, opened: OpenedMessage, serial: bytes, *, renews_id: UUID | None
 ) -> None:
@@ -226,3 +266,30 @@ def _record_transaction(
         )
     )
     session.flush()
+
+
+def _find_certificate(
+    session: Session, tenant_id: TenantId, *, transaction_id: str, public_key_sha256: bytes, renews_id: UUID | None
+) -> Certificate | None:
+    """Return the certificate of an earlier identical request."""
+    query = _certificates_of_transaction(tenant_id, transaction_id, public_key_sha256)
+    return session.scalar(query.where(ScepTransaction.renews_id.is_not_distinct_from(renews_id)).limit(1))
+
+
+def _find_newest_certificate(
+    session: Session, tenant_id: TenantId, *, transaction_id: str, public_key_sha256: bytes
+) -> Certificate | None:
+    """Return the last certificate of a transaction, enrolment or renewal."""
+    return session.scalar(_certificates_of_transaction(tenant_id, transaction_id, public_key_sha256).limit(1))
+
+
+def _certificates_of_transaction(
+    tenant_id: TenantId, transaction_id: str, public_key_sha256: bytes
+) -> Select[Certificate]:
+    query = select(Certificate).join(ScepTransaction, ScepTransaction.certificate_id == Certificate.id)
+    return query.where(
+        ScepTransaction.tenant_id == tenant_id,
+        ScepTransaction.transaction_id == transaction_id,
+        Certificate.tenant_id == tenant_id,
+        Certificate.public_key_sha256 == public_key_sha256,
+    ).order_by(ScepTransaction.created_at.desc())

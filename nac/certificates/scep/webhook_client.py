@@ -22,10 +22,9 @@ from cryptography.hazmat.primitives import hashes
 from nac.certificates.scep.settings import WebhookSettings
 from nac.kit.clock import epoch_seconds
 from nac.kit.errors import Unavailable
-from nac.kit.outbound.http_client import FetchFailed, HttpClient
+from nac.kit.outbound.http_client import FetchFailed, HttpClient, OutboundTransport
 from nac.kit.outbound.reach import OutboundReach
 from nac.kit.outbound.tls import tls_context
-from nac.kit.outbound.transport import OutboundTransport
 from pki.errors import NameNotAllowed
 from pki.names import San, parse_san
 from pki.signing_requests import SigningRequest

@@ -4,14 +4,14 @@ import secrets
 from datetime import datetime
 
 import msgspec
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.certificates.scep import repository
-from nac.certificates.scep.errors import InvalidScepWebhook, ScepWebhookNotFound
 from nac.certificates.scep.settings import InvalidWebhookSettings, WebhookSettings, check_settings
 from nac.certificates.scep.webhook_client import Webhook
 from nac.core.audit import service as audit
 from nac.kit.advice import Advice, NextStep
+from nac.kit.errors import InvalidInput, NotFound
 from nac.kit.ids import TenantId
 from nac.kit.outbound.reach import OutboundReach
 from nac.kit.secrets import Sealer
@@ -23,9 +23,17 @@ _NETWORKS_REMEDY = Advice(
 )
 
 
+class InvalidScepWebhook(InvalidInput):
+    """The webhook cannot be set with these values."""
+
+
+class ScepWebhookNotFound(NotFound):
+    """The tenant has no SCEP webhook."""
+
+
 def get_webhook(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach: OutboundReach) -> Webhook | None:
     """Return the webhook with its secret opened."""
-    row = repository.get_webhook(session, tenant_id)
+    row = find_webhook_row(session, tenant_id=tenant_id)
     if row is None:
         return None
     settings = parse_settings(row)
@@ -35,7 +43,8 @@ def get_webhook(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach:
 
 def find_webhook_row(session: Session, *, tenant_id: TenantId, lock: bool = False) -> ScepWebhook | None:
     """Return the stored row, its secret sealed."""
-    return repository.get_webhook(session, tenant_id, lock=lock)
+    query = select(ScepWebhook).where(ScepWebhook.tenant_id == tenant_id)
+    return session.scalar(query.with_for_update() if lock else query)
 
 
 def parse_settings(row: ScepWebhook) -> WebhookSettings:
@@ -59,7 +68,7 @@ def set_webhook(
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     document = msgspec.to_builtins(settings)
     sealed = sealer.seal(secret.encode(), _context(tenant_id))
-    row = repository.get_webhook(session, tenant_id, lock=True)
+    row = find_webhook_row(session, tenant_id=tenant_id, lock=True)
     before = None if row is None else row.settings
     if row is None:
         session.add(ScepWebhook(tenant_id=tenant_id, settings=document, secret_sealed=sealed))

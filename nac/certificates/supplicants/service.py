@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from nac.certificates import repository
 from nac.certificates import service as certificates
-from nac.certificates.server_names import SERVER_PROFILE
+from nac.certificates.certificate_names import SERVER_PROFILE
 from nac.certificates.supplicants import android, apple, linux, windows
 from nac.certificates.supplicants.network import (
     IdentityFiles,

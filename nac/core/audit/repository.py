@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 from nac.core.access.owners import Owner
 from nac.core.access.permissions import PermissionLevel
 from nac.kit.db.bounded_search import BoundedPage, search_bounded
+from nac.kit.db.conditions import contains_text
 from nac.kit.db.sort_orders import PageSpan, SortOrders
-from nac.kit.db.text_search import contains_text
 from nac.kit.ids import TenantId
 from nac.models import AuditChain, AuditEntry, AuditKey, AuditSeal
 

@@ -1,8 +1,8 @@
 """The audit log. Each change writes its entry in the same transaction."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from sqlalchemy import Table, insert
 from sqlalchemy.orm import Session
@@ -20,6 +20,15 @@ from nac.models import AuditEntry, AuditSeal, Tenant
 
 _ORIGIN_KEY = "admit.origin"
 _BATCH_SIZE = 1_000
+_MAX_DIFFERENCE_DEPTH = 8
+
+
+class AuditDifference(NamedTuple):
+    # Path with dots, such as settings.port.
+    name: str
+    # Values; None if there is none.
+    before: Any
+    after: Any
 
 
 class AuditEntryNotFound(NotFound):
@@ -161,3 +170,32 @@ def require_entry(session: Session, *, owner: Owner, entry_id: int) -> AuditEntr
 def seals_by_entry_id(session: Session, entries: Sequence[AuditEntry]) -> dict[int, AuditSeal]:
     """Seals by id of their entries. Waiting entries have none."""
     return {seal.entry_id: seal for seal in repository.list_seals(session, [entry.id for entry in entries])}
+
+
+def list_differences(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> list[AuditDifference]:
+    """Differences between two values; None counts as empty."""
+    return [
+        each
+        for each in _compare_values(before or {}, after or {}, "", _MAX_DIFFERENCE_DEPTH)
+        if each.before != each.after
+    ]
+
+
+def _compare_values(
+    before: Mapping[str, Any], after: Mapping[str, Any], within: str, deeper: int
+) -> Iterator[AuditDifference]:
+    for name in [*before, *(name for name in after if name not in before)]:
+        old, new = before.get(name), after.get(name)
+        path = f"{within}{name}"
+        if (
+            deeper
+            and (isinstance(old, dict) or isinstance(new, dict))
+            and all(_is_nestable(each) for each in (old, new))
+        ):
+            yield from _compare_values(old or {}, new or {}, f"{path}.", deeper - 1)
+        else:
+            yield AuditDifference(path, old, new)
+
+
+def _is_nestable(value: object) -> bool:
+    return value is None or isinstance(value, dict)

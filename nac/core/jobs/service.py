@@ -8,7 +8,7 @@ import json
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID, uuid4
 
 from sqlalchemy.orm import Session
@@ -20,8 +20,8 @@ from nac.core.audit import service as audit
 from nac.core.jobs import repository
 from nac.core.jobs.repository import ORDERS as ORDERS
 from nac.kit.clock import utc_now
+from nac.kit.db import lock_quota
 from nac.kit.db.bounded_search import BoundedPage
-from nac.kit.db.quotas import lock_quota
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import Conflict, InvalidInput, NotFound
 from nac.kit.sealing import Seal, Unseal
@@ -33,6 +33,16 @@ _OPEN = ("queued", "running")
 MAX_WAITING = 20
 MAX_INPUT_BYTES = 32 * 1024 * 1024
 RETENTION = timedelta(days=30)
+# The worker selects a handler by these names.
+JobKind = Literal[
+    "bulk.run",
+    "import.run",
+    "policies.publish",
+    "policies.replay",
+    "templates.roll-out",
+    "tenants.export",
+    "tenants.import",
+]
 
 
 class JobNotFound(NotFound):

@@ -9,7 +9,7 @@ from nac.core.audit import service as audit
 from nac.inventory.endpoints.enrichment import ZERO_MAC
 from nac.inventory.endpoints.rule_conditions import MAX_RULES, compile_rule
 from nac.inventory.groups import ENDPOINT_GROUPS
-from nac.kit.db.quotas import lock_quota
+from nac.kit.db import lock_quota
 from nac.kit.errors import Conflict
 from nac.kit.ids import TenantId
 from nac.models import EndpointGroup, EndpointGroupMember

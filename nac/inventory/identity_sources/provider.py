@@ -17,10 +17,9 @@ from nac.inventory.identity_sources.settings import OidcSettings
 from nac.inventory.identity_sources.source_client import StepLog, discard_step, filter_groups
 from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from nac.kit.id_tokens import IdTokenRefused, parse_public_keys, read_claims, read_key_id
-from nac.kit.outbound.http_client import FetchFailed, build_client, read_body
+from nac.kit.outbound.http_client import FetchFailed, OutboundTransport, build_client, read_body
 from nac.kit.outbound.reach import AddressRefused, OutboundReach
 from nac.kit.outbound.tls import tls_context
-from nac.kit.outbound.transport import OutboundTransport
 
 MAX_RESPONSE_BYTES = 1 << 20
 _KEY_LIFETIME_SECONDS = 3600.0

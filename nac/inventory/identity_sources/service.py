@@ -5,10 +5,10 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import msgspec
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
-from nac.inventory.identity_sources import repository
 from nac.inventory.identity_sources.settings import (
     SECRET_BOUND_SETTINGS,
     SETTINGS_BY_KIND,
@@ -20,8 +20,9 @@ from nac.inventory.identity_sources.settings import (
 )
 from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
-from nac.kit.db.quotas import lock_quota
-from nac.kit.db.sort_orders import PageSpan
+from nac.kit.db import lock_quota
+from nac.kit.db.conditions import contains_text
+from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.kit.ids import TenantId
 from nac.kit.outbound.reach import PLATFORM_REMEDY as REACH_REMEDY
@@ -34,6 +35,10 @@ MAX_SOURCES = 20
 DEFAULT_POSITION = 100
 _MAX_SECRET_OCTETS = 1_024
 _audit: audit.AuditRecorder[IdentitySource] = audit.AuditRecorder("identity-source", lambda source: source.name)
+_NAME = IdentitySource.name
+ORDERS = SortOrders(
+    {"position": (IdentitySource.position, _NAME), "name": (_NAME,), "kind": (IdentitySource.kind, _NAME)}
+)
 
 
 class IdentitySourceNotFound(NotFound):
@@ -63,10 +68,10 @@ def create_source(
     Raises InvalidIdentitySource with every mistake.
     """
     name = require_slug(name, place="name")
-    if repository.get_by_name(session, tenant_id, name):
+    if _get_source(session, tenant_id, name):
         raise AlreadyExists(f"Identity source {name!r} already exists.", place="name")
     lock_quota(session, "identity-sources", tenant_id)
-    if len(repository.list_all(session, tenant_id)) >= MAX_SOURCES:
+    if len(list_sources(session, tenant_id=tenant_id)) >= MAX_SOURCES:
         raise Conflict(f"A tenant can have at most {MAX_SOURCES} identity sources.")
     source_id = uuid4()
     source = IdentitySource(
@@ -143,7 +148,8 @@ def delete_source(session: Session, *, actor: str, tenant_id: TenantId, name: st
 
 def list_sources(session: Session, *, tenant_id: TenantId) -> Sequence[IdentitySource]:
     """List sources in the order in which they are queried."""
-    return repository.list_all(session, tenant_id)
+    query = select(IdentitySource).where(IdentitySource.tenant_id == tenant_id)
+    return session.scalars(query.order_by(IdentitySource.position, IdentitySource.name)).all()
 
 
 def list_page(
@@ -156,11 +162,18 @@ def list_page(
     enabled: bool | None = None,
 ) -> Sequence[IdentitySource]:
     """List sources; `text` is part of the name."""
-    return repository.list_page(session, tenant_id, span=span, text=text, kind=kind, enabled=enabled)
+    query = select(IdentitySource).where(IdentitySource.tenant_id == tenant_id)
+    if text:
+        query = query.where(contains_text(text, IdentitySource.name))
+    if kind:
+        query = query.where(IdentitySource.kind == kind)
+    if enabled is not None:
+        query = query.where(IdentitySource.enabled == enabled)
+    return session.scalars(span.of(query)).all()
 
 
 def require_by_name(session: Session, *, tenant_id: TenantId, name: str) -> IdentitySource:
-    source = repository.get_by_name(session, tenant_id, name)
+    source = _get_source(session, tenant_id, name)
     if source is None:
         raise IdentitySourceNotFound(
             f"Identity source {name!r} does not exist.",
@@ -247,3 +260,9 @@ def _seal_secret(source_id: UUID, secret: str, seal: Seal) -> bytes:
             remedy=f"Use 1 to {_MAX_SECRET_OCTETS} octets.",
         )
     return seal(secret.encode(), secret_context(source_id))
+
+
+def _get_source(session: Session, tenant_id: TenantId, name: str) -> IdentitySource | None:
+    return session.scalar(
+        select(IdentitySource).where(IdentitySource.tenant_id == tenant_id, IdentitySource.name == name)
+    )

@@ -2,7 +2,6 @@
 
 import gc
 
-from nac.kit.db.driver import driver_connection
 from nac.kit.db.engine import MAX_CONNECTIONS, get_process_engine, make_engine, set_process_engine
 from nac.kit.db.planner_hints import force_ctid_scan, force_index_order
 from nac.kit.db.schema import require_current_schema
@@ -21,10 +20,12 @@ from nac.kit.db.session import (
     become_person,
     commit_intent,
     continue_in_scope,
+    driver_connection,
     enter_msp,
     enter_person,
     enter_platform,
     enter_tenant,
+    lock_quota,
     lock_row,
     session_scope,
     set_for_transaction,
@@ -60,6 +61,7 @@ __all__ = [
     "force_index_order",
     "get_process_engine",
     "limit_waiting",
+    "lock_quota",
     "lock_row",
     "make_engine",
     "require_current_schema",

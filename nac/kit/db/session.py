@@ -217,3 +217,18 @@ def continue_in_scope(session: Session, scope: Scope, *, by_key: bool = False) -
     before = session.info[_SETTINGS_KEY]
     session.info["scope"], session.info[_SETTINGS_KEY] = scope, scope.settings() | _plan_settings(scope, by_key)
     _send_settings(session.connection(), dict.fromkeys(before) | session.info[_SETTINGS_KEY])
+
+
+def driver_connection(session: Session) -> psycopg.Connection:
+    """Return the session's connection, inside its transaction."""
+    connection = session.connection().connection.driver_connection
+    assert isinstance(connection, psycopg.Connection)
+    return connection
+
+
+def lock_quota(session: Session, noun: str, owner: object) -> None:
+    """Lock the quota of an owner until the transaction ends. Later callers then count the new rows.
+
+    Call it before counting, and after the transaction's row locks.
+    """
+    session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"quota {noun} {owner}", 0))))

@@ -1,15 +1,16 @@
-"""HTTP requests to tenants' servers, with responses limited in size and time."""
+"""HTTP requests to permitted addresses of tenants' servers, with responses limited in size and time."""
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import urljoin
 
+import httpcore
 import httpx
 
-from nac.kit.outbound.reach import AddressRefused
+from nac.kit.outbound.reach import AddressRefused, OutboundReach
 from nac.kit.outbound.tls import describe_tls_error
 from nac.kit.validation import is_web_address
 
@@ -18,6 +19,51 @@ _FAILURES: Final = (TimeoutError, httpx.HTTPError, httpx.InvalidURL, AddressRefu
 _REDIRECTS = (301, 302, 303, 307, 308)
 # For a response whose body is ignored.
 _BODY_SECONDS = 1.0
+
+
+class _ReachNetwork(httpcore.AsyncNetworkBackend):
+    """Connects only to checked addresses. Upper layers verify names and certificates."""
+
+    def __init__(self, reach: OutboundReach) -> None:
+        self._reach = reach
+        self._network = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        try:
+            places = await self._reach.places(host, port)
+        except OSError as exc:
+            raise httpcore.ConnectError(exc.strerror or str(exc)) from exc
+        last: httpcore.ConnectError | httpcore.ConnectTimeout | None = None
+        for place in places:
+            try:
+                return await self._network.connect_tcp(place.address[0], port, timeout, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as exc:
+                last = exc
+        raise last or httpcore.ConnectError("the name has no address")
+
+
+class OutboundTransport(httpx.AsyncHTTPTransport):
+    """A transport with our network backend. httpx has no other way to set it."""
+
+    def __init__(self, reach: OutboundReach, *, tls: ssl.SSLContext, connections: int) -> None:
+        super().__init__(verify=tls, trust_env=False)
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=tls, max_connections=connections, network_backend=_ReachNetwork(reach)
+        )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        host = request.url.raw_host.decode()
+        if host.endswith("."):
+            # Certificates omit the trailing dot of a DNS name (RFC 6066 3).
+            request.extensions = {**request.extensions, "sni_hostname": host.removesuffix(".")}
+        return await super().handle_async_request(request)
 
 
 class FetchFailed(Exception):

@@ -1,13 +1,15 @@
 """Encryption of stored secrets with a key outside the database. Depends only on `cryptography`."""
 
-from nac.kit.secrets.errors import (
+from nac.kit.secrets.keys import (
+    KeyEncryptionKey,
     KeyFileRefused,
+    MasterKeyFile,
+    RawKey,
     SealedForAnotherKey,
     SealedValueMalformed,
     SealedValueRefused,
     SecretsError,
 )
-from nac.kit.secrets.keys import KeyEncryptionKey, MasterKeyFile, RawKey
 from nac.kit.secrets.sealer import Sealer, rewrap
 
 __all__ = [

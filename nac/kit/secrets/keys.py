@@ -11,12 +11,32 @@ from typing import Protocol, Self
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from nac.kit.secrets.errors import KeyFileRefused, SealedValueRefused
+from nac.kit.errors import AdmitError
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
 _ID_BYTES = 8
 _WRAP_PURPOSE = b"admit data key 1"
+
+
+class SecretsError(AdmitError):
+    """A secret cannot be sealed or opened."""
+
+
+class KeyFileRefused(SecretsError):
+    """The master key file cannot be used."""
+
+
+class SealedValueMalformed(SecretsError):
+    """The sealed value is truncated or has an unknown format."""
+
+
+class SealedForAnotherKey(SecretsError):
+    """The value was sealed with another master key."""
+
+
+class SealedValueRefused(SecretsError):
+    """The sealed value was changed, or belongs to another row."""
 
 
 class KeyEncryptionKey(Protocol):

@@ -17,8 +17,14 @@ from typing import NamedTuple
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from nac.kit.secrets.errors import SealedForAnotherKey, SealedValueMalformed, SealedValueRefused
-from nac.kit.secrets.keys import KEY_BYTES, NONCE_BYTES, KeyEncryptionKey
+from nac.kit.secrets.keys import (
+    KEY_BYTES,
+    NONCE_BYTES,
+    KeyEncryptionKey,
+    SealedForAnotherKey,
+    SealedValueMalformed,
+    SealedValueRefused,
+)
 
 _FORMAT = 1
 _TAG_BYTES = 16

@@ -7,8 +7,7 @@ import msgspec
 
 from nac.logs.events.document import VERSION, Alarm, Event, EventPart
 from nac.logs.events.event_values import EventTenant, clip_line, clip_text, format_moment
-from nac.logs.events.notes import event_id, parse_note
-from nac.logs.events.parts import ECS, organization
+from nac.logs.events.parts import ECS, event_id, organization, parse_note
 from nac.models import EventNote
 
 

@@ -8,8 +8,7 @@ import msgspec
 from nac.kit.mac import display_mac, normalise_mac
 from nac.logs.events.document import VERSION, Endpoint, EndpointStatus, Event, EventPart
 from nac.logs.events.event_values import EventTenant, clip_line, clip_text, format_moment, format_optional_moment
-from nac.logs.events.notes import event_id, parse_note
-from nac.logs.events.parts import ECS, client, organization
+from nac.logs.events.parts import ECS, client, event_id, organization, parse_note
 from nac.models import EventNote
 
 # Elastic Common Schema types; a discovery is no user action.

@@ -1,7 +1,10 @@
 """Parts that several kinds of events share."""
 
-from typing import TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 from uuid import UUID
+
+import msgspec
 
 from nac.kit.mac import normalise_mac
 from nac.logs.events.document import (
@@ -17,11 +20,20 @@ from nac.logs.events.document import (
     Server,
     User,
 )
-from nac.logs.events.event_values import EventTenant, clip_count, clip_text, format_address, format_mac, format_uuid
+from nac.logs.events.event_values import (
+    EventTenant,
+    clip_count,
+    clip_text,
+    format_address,
+    format_mac,
+    format_uuid,
+    row_key,
+)
+from nac.models import EventNote
 
 P = TypeVar("P", bound=Part)
-
 ECS = Ecs(version=ECS_VERSION)
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 def none_if_empty(part: P) -> P | None:
@@ -66,3 +78,14 @@ def observer(name: str, ip: str | None, port: str) -> Observer | None:
 
 def build_named(id_: UUID | str | None, name: str = "") -> Named | None:
     return none_if_empty(Named(id=format_uuid(id_), name=clip_text(name)))
+
+
+def event_id(note: EventNote) -> str:
+    """Return the id of the note's event."""
+    return f"{note.kind}:{row_key(note.at, note.id)}"
+
+
+def parse_note(note: EventNote, form: type[S]) -> S:
+    """Decode the note's content. Raises msgspec.ValidationError."""
+    values: Mapping[str, Any] = note.said
+    return msgspec.convert({name: value for name, value in values.items() if value is not None}, form)

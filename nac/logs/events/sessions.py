@@ -18,8 +18,7 @@ from nac.logs.events.event_values import (
     format_optional_moment,
     format_prefix,
 )
-from nac.logs.events.notes import event_id, parse_note
-from nac.logs.events.parts import ECS, build_named, client, observer, organization, server, user
+from nac.logs.events.parts import ECS, build_named, client, event_id, observer, organization, parse_note, server, user
 from nac.models import EventNote
 
 # Elastic Common Schema types by change.

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from nac.core.audit import service as audit
 from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
-from nac.kit.db.quotas import lock_quota
+from nac.kit.db import lock_quota
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import Conflict, InvalidInput, MistakeCollector, NotFound
 from nac.kit.ids import TenantId

@@ -24,6 +24,7 @@ from uuid import UUID
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import Unavailable
@@ -36,9 +37,11 @@ from nac.logs.feeds import batch_reader, progress
 from nac.logs.feeds.batch_reader import FeedBatch, FeedPosition
 from nac.logs.feeds.event_sources import EVENT_SOURCES
 from nac.logs.feeds.progress import DeliveryStep
+from nac.logs.feeds.sealed_settings import open_settings, seal_context
 from nac.logs.feeds.sender import FeedSender, SendFailed
-from nac.logs.feeds.sender_factory import build_sender
-from nac.logs.feeds.settings import parse_settings
+from nac.logs.feeds.settings import AnyFeedSettings, SyslogSettings, parse_settings
+from nac.logs.feeds.syslog_sender import SyslogSender
+from nac.logs.feeds.webhook_sender import WebhookSender
 from nac.models import Feed
 from nac.models import Tenant as TenantRow
 
@@ -47,6 +50,9 @@ SEARCH_AFTER_ATTEMPTS = 8
 # Consecutive single rejects; after so many the receiver rejects everything.
 _MAX_REFUSED = 100
 _INTERNAL_ERROR = "Internal error of Admit. See the worker's log."
+_NETWORKS_REMEDY = Advice(
+    "The address is outside of the feed's networks. Change them.", NextStep("updateFeed", {"networks": ""})
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,3 +252,26 @@ class _DeliveryTurn:
 
     def _session(self) -> AbstractContextManager[Session]:
         return session_scope(TenantScope(self._feed.tenant_id), engine=self._ways.engine)
+
+
+def build_sender(feed: Feed, *, reach: OutboundReach, sealer: Sealer, now: datetime) -> FeedSender:
+    """Create a sender. Call it inside a running event loop, which owns the connections."""
+    settings = open_settings(feed, sealer)
+    within = build_reach(settings, reach=reach, tenant_id=feed.tenant_id)
+    secrets = [
+        sealer.open(sealed, seal_context(feed.tenant_id, feed.id)).decode() for sealed in _valid_secrets(feed, now)
+    ]
+    if isinstance(settings, SyslogSettings):
+        return SyslogSender(settings, reach=within, client_key="".join(secrets))
+    return WebhookSender(settings, reach=within, feed=str(feed.id), secrets=secrets)
+
+
+def build_reach(settings: AnyFeedSettings, *, reach: OutboundReach, tenant_id: UUID) -> OutboundReach:
+    """Return the permitted addresses of the feed; its networks are valid."""
+    return reach.within(settings.networks, remedy=_NETWORKS_REMEDY, owner=str(tenant_id))
+
+
+def _valid_secrets(feed: Feed, now: datetime) -> list[bytes]:
+    """Return the sealed secrets in use, the current one first."""
+    is_former_valid = feed.former_secret_until is not None and feed.former_secret_until > now
+    return [sealed for sealed in (feed.secret_sealed, is_former_valid and feed.former_secret_sealed) if sealed]

@@ -22,12 +22,12 @@ from nac.kit.validation import is_https_address, require_slug
 from nac.logs.events.event_values import EventTenant
 from nac.logs.events.feed import build_feed_tested
 from nac.logs.feeds import repository, sealed_settings
+from nac.logs.feeds.delivery import build_reach, build_sender
 from nac.logs.feeds.errors import FeedExists, FeedNotFound, FeedUnreachable, InvalidFeed, ReplayUnderWay, TooManyFeeds
 from nac.logs.feeds.event_sources import list_source_names
 from nac.logs.feeds.repository import FeedBacklog
 from nac.logs.feeds.sealed_settings import seal_context
 from nac.logs.feeds.sender import SendFailed
-from nac.logs.feeds.sender_factory import build_reach, build_sender
 from nac.logs.feeds.settings import (
     AnyFeedSettings,
     SyslogSettings,
@@ -36,7 +36,7 @@ from nac.logs.feeds.settings import (
     get_host,
     parse_settings,
 )
-from nac.logs.feeds.signature import generate_secret
+from nac.logs.feeds.webhook_sender import generate_secret
 from nac.models import Feed, FeedMark
 
 MAX_FEEDS = 20

@@ -1,22 +1,23 @@
 """Webhooks: batches of events by HTTPS POST, signed with Standard Webhooks and confirmed by the status."""
 
+import base64
 import hashlib
+import hmac
+import secrets
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from itertools import accumulate, takewhile
 
 from nac.kit.clock import epoch_seconds
-from nac.kit.outbound.http_client import FetchFailed, HttpClient, HttpResponse
+from nac.kit.outbound.http_client import FetchFailed, HttpClient, HttpResponse, OutboundTransport
 from nac.kit.outbound.reach import OutboundReach
 from nac.kit.outbound.tls import tls_context
-from nac.kit.outbound.transport import OutboundTransport
 from nac.logs.events.document import Event
 from nac.logs.feeds.sender import SendFailed
 from nac.logs.feeds.settings import WebhookSettings
 from nac.logs.feeds.shortened_events import shorten_event
-from nac.logs.feeds.signature import build_signature_headers
 
 _MAX_RESPONSE_BYTES = 16 * 1024
 # Body size without wrapper: the usual default of collectors. Long events make batches smaller.
@@ -29,6 +30,9 @@ _HEAD_OCTETS = 256
 _MARGIN_SECONDS = 0.5
 # Statuses that do not depend on the events (RFC 9110 15.5, 15.6).
 _UNRELATED_STATUSES = {401, 403, 404, 405, 407, 408, 421, 423, 424, 425, 426, 429, 502, 503, 504, 511}
+_KEY_PREFIX = "whsec_"
+# 24 to 64 octets are permitted.
+_SECRET_BYTES = 32
 
 
 class WebhookSender:
@@ -86,6 +90,25 @@ class WebhookSender:
         await self._transport.aclose()
 
 
+def generate_secret() -> str:
+    """Create a secret in the receivers' format."""
+    return _KEY_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+
+
+def build_signature_headers(secrets_: Iterable[str], *, message_id: str, at: int, body: bytes) -> dict[str, str]:
+    """Return the headers, with which receivers verify origin and freshness (Standard Webhooks 1.0).
+
+    HMAC-SHA-256 over "<webhook-id>.<webhook-timestamp>.<body>"; during a secret rotation with both secrets. `at` is in
+    epoch seconds.
+    """
+    signed = f"{message_id}.{at}.".encode() + body
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(at),
+        "webhook-signature": " ".join(f"v1,{_compute_mac(secret, signed)}" for secret in secrets_),
+    }
+
+
 def _shorten(event: Event) -> bytes:
     return shorten_event(event, most=MAX_OCTETS - _HEAD_OCTETS - 1)
 
@@ -122,3 +145,8 @@ def _retry_after(headers: Mapping[str, str]) -> int | None:
 @lru_cache(maxsize=64)
 def _cached_tls_context(ca_certificate: str) -> ssl.SSLContext:
     return tls_context(ca_certificate)
+
+
+def _compute_mac(secret: str, signed: bytes) -> str:
+    key = base64.b64decode(secret.removeprefix(_KEY_PREFIX))
+    return base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()

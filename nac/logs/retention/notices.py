@@ -12,8 +12,8 @@ from nac.core.audit import service as audit
 from nac.kit.ids import TenantId
 from nac.kit.sizes import format_size
 from nac.logs.exports import standing_exports
-from nac.logs.retention import budget, repository
-from nac.logs.retention.plan import LogPlan, TenantPlan
+from nac.logs.retention import repository
+from nac.logs.retention.plan import LogPlan, TenantPlan, first_kept_day, predict_exceeded_day, sum_bytes
 from nac.logs.retention.terms import NOTICE_PERIOD, UNBOUNDED
 from nac.models import RetentionHold, RetentionNotice
 
@@ -85,7 +85,7 @@ def _audit_notice(session: Session, tenant_id: TenantId, log: LogPlan, notice: D
 def _iter_due(session: Session, tenant_id: TenantId, log: LogPlan, now: datetime) -> Iterator[DueNotice]:
     since = {kind: notice.since for kind, notice in log.notices.items()}
     if log.bytes is not None:
-        used = budget.sum_bytes(log.sizes, since=log.oldest)
+        used = sum_bytes(log.sizes, since=log.oldest)
         if used >= (CLEAR_SHARE if "budget" in since else WARN_SHARE) * log.bytes:
             yield _budget_notice(log, used, log.bytes, since.get("budget", now))
     cleared = [hold for hold in log.holds if hold.cleared_at is not None]
@@ -110,7 +110,7 @@ def _iter_due(session: Session, tenant_id: TenantId, log: LogPlan, now: datetime
 
 
 def _budget_notice(log: LogPlan, used: int, most: int, since: datetime) -> DueNotice:
-    expected = budget.predict_exceeded_day(log.sizes, today=log.today, days=log.days, budget=most)
+    expected = predict_exceeded_day(log.sizes, today=log.today, days=log.days, budget=most)
     summary = f"{used / most:.0%} of {format_size(most)} are used (estimate)."
     if expected is None:
         return DueNotice("budget", since, None, f"{summary} At the current rate nothing is deleted early.")
@@ -118,7 +118,7 @@ def _budget_notice(log: LogPlan, used: int, most: int, since: datetime) -> DueNo
     waited = max(since, lowered_at) if lowered_at else since
     early = max(expected, _in_force_on(waited), log.today)
     floor = log.today - log.limits.floor_days * _DAY
-    if budget.first_kept_day(log.sizes, since=log.oldest, budget=most) > floor:
+    if first_kept_day(log.sizes, since=log.oldest, budget=most) > floor:
         summary += f" The last {log.limits.floor_days} days exceed the budget and are kept."
     detail = f"{summary} From {early} on, the oldest days are deleted before {log.days} days have passed."
     return DueNotice("budget", since, early, detail)

@@ -14,11 +14,13 @@ from sqlalchemy.orm import Session
 from nac.kit.ids import TenantId
 from nac.logs.exports import standing_exports
 from nac.logs.log_tables import DEFAULT_LIMITS, LOG_NAMES, LogLimits, LogName
-from nac.logs.retention import budget, repository
+from nac.logs.retention import repository
 from nac.logs.retention.terms import NOTICE_PERIOD, LogTerms, WantedTerms
 from nac.models import LogSize, RetentionHold, RetentionNotice, RetentionSetting
 
 _DAY = timedelta(days=1)
+# Full days before today that determine the growth rate.
+_GROWTH_DAYS = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +189,7 @@ def _build_plan(
         keep_from = today - days * _DAY
         if most is None:
             return keep_from
-        fitting = budget.first_kept_day(by_day, since=keep_from, budget=most)
+        fitting = first_kept_day(by_day, since=keep_from, budget=most)
         return max(keep_from, min(fitting, today - floor * _DAY))
 
     warned = notices.get("budget")
@@ -214,3 +216,37 @@ def _build_plan(
 
 def midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
+
+
+def first_kept_day(sizes: Mapping[date, int], *, since: date, budget: int) -> date:
+    """Return the first day to keep so that the newest days fit in `budget` (bytes); `since` if all days fit.
+
+    If not even the newest day fits, returns the day after it.
+    """
+    room = budget
+    first = since
+    for day in sorted((day for day in sizes if day >= since), reverse=True):
+        room -= sizes[day]
+        if room < 0:
+            return day + _DAY
+    return first
+
+
+def sum_bytes(sizes: Mapping[date, int], *, since: date) -> int:
+    return sum(size for day, size in sizes.items() if day >= since)
+
+
+def predict_exceeded_day(sizes: Mapping[date, int], *, today: date, days: int, budget: int) -> date | None:
+    """Return when the log exceeds `budget` at last week's growth rate; None if it does not.
+
+    Assumes that each day adds the average of last week and removes the oldest day.
+    """
+    recent = [sizes.get(today - n * _DAY, 0) for n in range(1, _GROWTH_DAYS + 1)]
+    known = [day for day in sizes if day < today]
+    growth = sum(recent) / min(_GROWTH_DAYS, max(1, (today - min(known)).days)) if known else 0.0
+    kept = float(sum_bytes(sizes, since=today - days * _DAY))
+    for ahead in range(days + 1):
+        if kept > budget:
+            return today + ahead * _DAY
+        kept += growth - sizes.get(today + ahead * _DAY - days * _DAY, 0)
+    return None

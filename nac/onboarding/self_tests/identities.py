@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 from nac.cellformat.self_test_ticket import PLAYED_PROFILE, SELF_TEST_PROFILE
 from nac.certificates import intents
 from nac.certificates import service as certificates
+from nac.certificates.certificate_names import SERVER_PROFILE
 from nac.certificates.issuance import get_dns_names
 from nac.certificates.repository import get_newest_server
-from nac.certificates.server_names import SERVER_PROFILE
 from nac.certificates.signing import SigningContext
 from nac.kit.ids import TenantId
 from nac.models import Certificate

@@ -6,7 +6,7 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
-from nac.kit.db.quotas import lock_quota
+from nac.kit.db import lock_quota
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import Conflict, NotFound
 from nac.kit.ids import TenantId

@@ -8,8 +8,7 @@ from sqlalchemy.orm import Session
 
 from nac.core.access.tenant_lookup import find_tenant
 from nac.core.audit import service as audit
-from nac.kit.db import enter_tenant
-from nac.kit.db.quotas import lock_quota
+from nac.kit.db import enter_tenant, lock_quota
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.kit.ids import MspId, TenantId

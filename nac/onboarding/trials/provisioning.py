@@ -24,8 +24,8 @@ from nac.kit.db import PlatformScope, TenantScope, enter_tenant, session_scope
 from nac.kit.errors import Conflict
 from nac.kit.ids import MspId, TenantId
 from nac.models import SignUp, Trial
+from nac.onboarding.provisioning import assign_standard_policy
 from nac.onboarding.self_tests import service as self_tests
-from nac.onboarding.standard_policy import assign_standard_policy
 from nac.onboarding.trials import repository
 from nac.onboarding.trials.service import ACTOR, SignUpContext
 from nac.tenancy.cells import service as cells

@@ -6,9 +6,8 @@ from sqlalchemy import ColumnElement, CursorResult, delete, func, select
 from sqlalchemy.orm import Session
 
 from nac.cellformat.self_test_ticket import NAS_IDENTIFIER
-from nac.kit.db.array_membership import in_array
+from nac.kit.db.conditions import contains_text, in_array
 from nac.kit.db.sort_orders import PageSpan, SortOrders
-from nac.kit.db.text_search import contains_text
 from nac.kit.ids import TenantId
 from nac.models import AuthLog, SignUp, Tenant, Trial
 

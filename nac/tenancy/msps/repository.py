@@ -5,9 +5,8 @@ from sqlalchemy import ColumnElement, Uuid, cast, func, null, select, update
 from sqlalchemy.orm import Session
 
 from nac.core.access.permissions import PermissionLevel
-from nac.kit.db.array_membership import in_array
+from nac.kit.db.conditions import contains_text, in_array
 from nac.kit.db.sort_orders import PageSpan, SortOrders
-from nac.kit.db.text_search import contains_text
 from nac.kit.ids import MspId, TenantId
 from nac.models import Msp, Tenant
 

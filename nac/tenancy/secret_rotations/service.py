@@ -4,20 +4,21 @@ From `begin` on, radiusd accepts both secrets from every NAS and answers with th
 (radius/module/secret_lookup.py). `finish` keeps only the new one, `cancel` only the old one.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID, uuid4
 
-from sqlalchemy import select
+from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
 from nac.cellformat.replica.records import rotation_context
 from nac.core.audit.service import tenant_recorder
 from nac.kit.clock import utc_now
-from nac.kit.db import TenantScope, enter_tenant
-from nac.kit.errors import Conflict, InvalidInput, NotFound
+from nac.kit.db import PlatformScope, TenantScope, enter_tenant, session_scope
+from nac.kit.errors import Conflict, DatabaseUnavailable, InvalidInput, NotFound
 from nac.kit.ids import TenantId
 from nac.kit.sealing import Unseal
 from nac.kit.secrets import Sealer
@@ -34,6 +35,9 @@ MIN_WINDOW, DEFAULT_WINDOW, MAX_WINDOW = timedelta(hours=1), timedelta(days=7), 
 # Maximum NASes named in a message.
 _MAX_NAMED = 5
 _audit = tenant_recorder("secret")
+EXPIRY_ACTOR = "system:secret-rotation"
+_EXPIRY_BATCH_SIZE = 100
+_log = logging.getLogger(__name__)
 
 
 class RotationNotFound(NotFound):
@@ -208,6 +212,22 @@ def get_stage(rotation: SecretRotation, now: datetime) -> RotationStage:
     if rotation.opened_at is None:
         return "preparing"
     return "overdue" if rotation.ends_at <= now else "open"
+
+
+def finish_expired(sealer: Sealer, *, engine: Engine | None = None) -> None:
+    """Finish each rotation whose window is over, so that only the new secret works. Needs role admit_worker."""
+    with session_scope(PlatformScope(), engine=engine) as session:
+        over = repository.list_expired(session, most=_EXPIRY_BATCH_SIZE)
+    for tenant_id, rotation_id in over:
+        try:
+            with session_scope(PlatformScope(), engine=engine) as session:
+                finish_expired_rotation(
+                    session, actor=EXPIRY_ACTOR, tenant_id=tenant_id, rotation_id=rotation_id, sealer=sealer
+                )
+        except DatabaseUnavailable:
+            raise
+        except Exception:  # house-rule: a fault of one tenant must not stop the others
+            _log.exception("cannot finish the secret rotation of tenant %s", tenant_id)
 
 
 def _enter(session: Session, tenant_id: TenantId) -> Tenant:

@@ -1,9 +1,10 @@
 """Sites of a tenant: locations of NASes, each with a policy."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
@@ -11,18 +12,18 @@ from nac.core.locking import lock_with_namesakes
 from nac.engine.time_windows import parse_time_zone
 from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
-from nac.kit.db.sort_orders import PageSpan
+from nac.kit.db.conditions import contains_text
+from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.errors import AlreadyExists, InUse, InvalidInput, NotFound
 from nac.kit.ids import TenantId
 from nac.kit.validation import require_name, require_slug
-from nac.models import Site, Tenant
+from nac.models import Nas, Pool, RadiusSession, Site, Tenant
 from nac.tenancy.policy_references import require_unreferenced
-from nac.tenancy.sites import repository
-from nac.tenancy.sites.repository import ORDERS as ORDERS
 
 # Sessions of a removed NAS never get a Stop. NASes usually report live sessions at least hourly.
 _SILENCE_LIMIT = timedelta(days=1)
 _DEFAULT_STEP = NextStep("updateSite", {"default": "true"})
+ORDERS = SortOrders({"slug": (Site.slug,), "name": (Site.name, Site.slug), "time_zone": (Site.time_zone, Site.slug)})
 
 
 class SiteNotFound(NotFound):
@@ -34,7 +35,7 @@ def create_site(
 ) -> Site:
     """Create a site. It has no policy and denies everything until one is assigned."""
     require_slug(slug)
-    if repository.get_by_slug(session, tenant_id, slug):
+    if _get_site(session, tenant_id, slug):
         raise AlreadyExists(f"Site {slug!r} already exists.", place="slug")
     site = Site(tenant_id=tenant_id, slug=slug, name=require_name(name or slug), time_zone=require_time_zone(time_zone))
     session.add(site)
@@ -84,7 +85,7 @@ def delete_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str)
             place="site",
             remedy=Advice("Make another site the default first", _DEFAULT_STEP),
         )
-    if count := repository.count_nases(session, tenant_id, site.id):
+    if count := _count_nases(session, tenant_id, site.id):
         raise InUse(
             f"Site {slug!r} has {count} NAS{'es' if count > 1 else ''}.",
             place="site",
@@ -93,13 +94,13 @@ def delete_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str)
                 *("listNases", "deleteNas", NextStep("updateNas", {"site": ""})),
             ),
         )
-    if count := repository.count_pools(session, tenant_id, site.id):
+    if count := _count_pools(session, tenant_id, site.id):
         raise InUse(
             f"Site {slug!r} has {count} address pool{'s' if count > 1 else ''}.",
             place="site",
             remedy=Advice("Delete them first", "listPools", "deletePool"),
         )
-    if count := repository.count_live_sessions(session, tenant_id, site.id, heard_since=utc_now() - _SILENCE_LIMIT):
+    if count := _count_live_sessions(session, tenant_id, site.id, heard_since=utc_now() - _SILENCE_LIMIT):
         raise InUse(
             f"Site {slug!r} has {count} live session{'s' if count > 1 else ''}.",
             place="site",
@@ -115,18 +116,23 @@ def delete_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str)
 
 def list_sites(session: Session, *, tenant_id: TenantId) -> Sequence[Site]:
     """List all sites by slug."""
-    return repository.list_all(session, tenant_id)
+    return session.scalars(select(Site).where(Site.tenant_id == tenant_id).order_by(Site.slug)).all()
 
 
 def list_page(
     session: Session, *, tenant_id: TenantId, span: PageSpan, text: str = "", policy_id: UUID | None = None
 ) -> Sequence[Site]:
     """List sites; `text` is part of the slug or name, and `policy_id` the policy assigned to the site."""
-    return repository.list_page(session, tenant_id, span=span, text=text, policy_id=policy_id)
+    query = select(Site).where(Site.tenant_id == tenant_id)
+    if text:
+        query = query.where(contains_text(text, Site.slug, Site.name))
+    if policy_id is not None:
+        query = query.where(Site.policy_id == policy_id)
+    return session.scalars(span.of(query)).all()
 
 
 def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str) -> Site:
-    site = repository.get_by_slug(session, tenant_id, slug)
+    site = _get_site(session, tenant_id, slug)
     if site is None:
         raise SiteNotFound(f"Site {slug!r} does not exist.", place="site", remedy=Advice("List sites", "listSites"))
     return site
@@ -153,3 +159,27 @@ def require_time_zone(name: str) -> str:
             f"Unknown time zone {name!r}.", place="time_zone", remedy="Use an IANA name, such as Europe/Berlin."
         ) from exc
     return name
+
+
+def _get_site(session: Session, tenant_id: TenantId, slug: str) -> Site | None:
+    return session.scalar(select(Site).where(Site.tenant_id == tenant_id, Site.slug == slug))
+
+
+def _count_nases(session: Session, tenant_id: TenantId, site_id: UUID) -> int:
+    query = select(func.count()).where(Nas.tenant_id == tenant_id, Nas.site_id == site_id)
+    return session.scalars(query).one()
+
+
+def _count_pools(session: Session, tenant_id: TenantId, site_id: UUID) -> int:
+    query = select(func.count()).where(Pool.tenant_id == tenant_id, Pool.site_id == site_id)
+    return session.scalars(query).one()
+
+
+def _count_live_sessions(session: Session, tenant_id: TenantId, site_id: UUID, *, heard_since: datetime) -> int:
+    query = select(func.count()).where(
+        RadiusSession.tenant_id == tenant_id,
+        RadiusSession.site_id == site_id,
+        RadiusSession.stopped_at.is_(None),
+        RadiusSession.updated_at >= heard_since,
+    )
+    return session.scalars(query).one()

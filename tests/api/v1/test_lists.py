@@ -8,7 +8,7 @@ from sqlalchemy import Engine, insert
 
 from api.v1.paging import SortedPaging
 from nac.core.access.owners import Owner
-from nac.core.jobs.kinds import JobKind
+from nac.core.jobs.service import JobKind
 from nac.models import Job
 from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import Platform

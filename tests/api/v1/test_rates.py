@@ -9,8 +9,8 @@ import pytest
 from fastapi import FastAPI
 
 from api.credential_rate_limit import CredentialRateLimit, RateBuckets, hash_credential
-from api.deprecation import DeprecationHeaders, deprecated
 from api.main import create_app
+from api.response_headers import DeprecationHeaders, deprecated
 from nac.core.access.owners import Owner
 from nac.kit.ids import TenantId
 from tests.api.app_server import serve_app, settings_of_public

@@ -13,7 +13,6 @@ from nac.kit.db import PlatformScope, session_scope
 from nac.kit.errors import Conflict
 from nac.models import SecretRotation, SecretSighting, Tenant
 from nac.tenancy.cells import service as cells
-from nac.tenancy.secret_rotations import expiry
 from nac.tenancy.secret_rotations import service as rotations
 from nac.tenancy.tenants import service as tenants
 from tests.factories.certificates import SIGNING
@@ -140,10 +139,10 @@ def test_rotation_needs_its_permission(api: httpx.Client, make_token, tenant_id)
 def test_window_expires_or_waits(api: httpx.Client, owner_engine, worker_engine, at_end: str, state: str) -> None:
     before = secret(api)
     begin(api, secret=NEW, at_end=at_end)
-    expiry.finish_expired(SIGNING.sealer, engine=worker_engine)
+    rotations.finish_expired(SIGNING.sealer, engine=worker_engine)
     assert api.get(ROTATION).json()["state"] == "preparing"
     end_window(owner_engine)
-    expiry.finish_expired(SIGNING.sealer, engine=worker_engine)
+    rotations.finish_expired(SIGNING.sealer, engine=worker_engine)
     assert api.get(ROTATION).json()["state"] == state
     assert secret(api) == (NEW if at_end == "finish" else before)
 
@@ -153,7 +152,7 @@ def test_suspended_tenant_still_rotates(api: httpx.Client, owner_engine, worker_
     set_status(owner_engine, "suspended")
     begin(api, secret=NEW)
     end_window(owner_engine)
-    expiry.finish_expired(SIGNING.sealer, engine=worker_engine)
+    rotations.finish_expired(SIGNING.sealer, engine=worker_engine)
     assert api.get(ROTATION).json()["state"] == "finished"
     assert secret(api) == NEW
 
@@ -171,14 +170,14 @@ def test_rotation_of_a_deleted_tenant_does_not_end(
     begin(api, secret=NEW)
     change(tenants.delete_tenant)
     end_window(owner_engine)
-    expiry.finish_expired(SIGNING.sealer, engine=worker_engine)
+    rotations.finish_expired(SIGNING.sealer, engine=worker_engine)
     with Session(owner_engine) as session, session.begin():
         rotation = session.scalars(select(SecretRotation)).one()
         # It does not block other rotations at each run of the worker.
         assert (rotation.state, rotation.ends_at > utc_now()) == ("running", True)
     end_window(owner_engine)
     change(tenants.resume_tenant)
-    expiry.finish_expired(SIGNING.sealer, engine=worker_engine)
+    rotations.finish_expired(SIGNING.sealer, engine=worker_engine)
     found = api.get(ROTATION).json()
     assert found["state"] == "open"
     assert datetime.fromisoformat(found["ends_at"]) > utc_now() + timedelta(hours=23)

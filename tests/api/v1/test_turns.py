@@ -21,7 +21,7 @@ from api.connections import HttpWithFiles
 from api.enrolment import main as enrolment
 from api.main import create_app
 from api.public import main as public
-from nac.certificates.enrolment.secret_text import EnrolmentSecretText
+from nac.certificates.enrolment.service import EnrolmentSecretText
 from nac.core.access.owners import Owner
 from nac.kit.db import MAX_CONNECTIONS
 from nac.kit.ids import TenantId

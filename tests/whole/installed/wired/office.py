@@ -9,8 +9,8 @@ from loadtest.packet import Secret
 from loadtest.radius_client import Target
 from nac.cellformat.methods import METHODS, MethodOffer
 from nac.certificates import service as certificates
-from nac.certificates.certificate_files import build_pem_files
 from nac.certificates.issuance import issue_client
+from nac.certificates.service import build_pem_files
 from nac.inventory.endpoints import service as endpoints
 from nac.inventory.groups import USER_GROUPS
 from nac.inventory.users import service as users

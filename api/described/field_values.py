@@ -1,4 +1,4 @@
-"""Closed sets of values for fields that the code types as text."""
+"""Values of fields: closed sets for fields that the code types as text, and sizes of numbers."""
 
 from typing import Any, Final, get_args
 
@@ -9,7 +9,6 @@ from nac.tenancy.tenants.moves import MoveState
 
 _TENANT_STATUSES, _VERDICTS, _MOVE_STATES = get_args(TenantStatus), get_args(Verdict), get_args(MoveState)
 _MEMBER_STATUSES = ("invited", "active", "disabled")
-
 # By schema and property.
 CLOSED_SETS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("Tenant", "status"): _TENANT_STATUSES,
@@ -25,6 +24,7 @@ CLOSED_SETS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("TenantMove", "state"): _MOVE_STATES,
     ("PoolLease", "state"): ("leased", "quarantined"),
 }
+_FORMATS: Final = {"integer": "int64", "number": "double"}
 
 
 def add_closed_sets(schemas: dict[str, Any]) -> None:
@@ -32,3 +32,20 @@ def add_closed_sets(schemas: dict[str, Any]) -> None:
         field_schema = schemas.get(name, {}).get("properties", {}).get(field)
         if field_schema is not None:
             field_schema["enum"] = list(values)
+
+
+def add_number_formats(part: Any) -> None:  # noqa: ANN401 -- a part of a JSON document
+    """Set the format of each number in a description, recursively."""
+    if isinstance(part, dict):
+        kind = part.get("type")
+        if isinstance(kind, str) and kind in _FORMATS:
+            part.setdefault("format", _FORMATS[kind])
+        for name, value in part.items():
+            if name == "properties":
+                # Field names, which can be `value` or `default`.
+                add_number_formats(list(value.values()))
+            elif name not in ("example", "examples", "default", "value"):
+                add_number_formats(value)
+    elif isinstance(part, list):
+        for value in part:
+            add_number_formats(value)

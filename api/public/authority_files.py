@@ -1,4 +1,4 @@
-"""Certificate revocation lists (RFC 5280 5)."""
+"""Files of authorities: revocation lists (RFC 5280 5), and certificates for incomplete chains (RFC 5280 4.2.2.1)."""
 
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
@@ -6,15 +6,21 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
 
-from nac.certificates.public_lookups import PublishedList, require_published_list, require_revocation_list
+from nac.certificates.public_lookups import (
+    PublishedList,
+    require_authority_certificate,
+    require_published_list,
+    require_revocation_list,
+)
 from nac.kit.db import AuthorityScope, session_scope
 
 router = APIRouter(tags=["public"])
-
 # RFC 2585 4.2.
-_MEDIA_TYPE = "application/pkix-crl"
+_CRL_MEDIA_TYPE = "application/pkix-crl"
 # Short, because each revocation publishes a new list.
 _CACHE_CONTROL = "public, max-age=300, must-revalidate"
+# RFC 2585 4.1.
+_CERTIFICATE_MEDIA_TYPE = "application/pkix-cert"
 
 
 @router.get("/crl/{authority_id}.crl")
@@ -26,7 +32,18 @@ def get_crl(authority_id: UUID, request: Request) -> Response:
             return Response(status_code=304, headers=_build_headers(published))
         # The list may have changed since the first query.
         published, der = require_revocation_list(session, authority_id=authority_id)
-    return Response(der, media_type=_MEDIA_TYPE, headers=_build_headers(published))
+    return Response(der, media_type=_CRL_MEDIA_TYPE, headers=_build_headers(published))
+
+
+@router.get("/ca/{authority_id}.cer")
+def get_authority_certificate(authority_id: UUID) -> Response:
+    """The certificate in DER, or 404 for an unknown authority."""
+    with session_scope(AuthorityScope(authority_id)) as session:
+        der = require_authority_certificate(session, authority_id=authority_id)
+    # An authority's certificate never changes; a renewed one has another id.
+    return Response(
+        der, media_type=_CERTIFICATE_MEDIA_TYPE, headers={"Cache-Control": "public, max-age=86400, immutable"}
+    )
 
 
 def _build_etag(published: PublishedList) -> str:
