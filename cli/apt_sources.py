@@ -89,7 +89,7 @@ def _stanzas(text: str) -> Iterable[list[tuple[str, str]]]:
 
 
 def derive_backports(sources: Iterable[AptSource], codename: str) -> str | None:
-    """deb822 text of a source for `<codename>-backports`; None if the machine has one.
+    """Text in deb822 form of a source for `<codename>-backports`; None if the machine has one.
 
     It is the machine's source of `codename` with another suite, and the same mirror, key and options.
     """

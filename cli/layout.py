@@ -192,7 +192,7 @@ def make_layout() -> Layout:
 def _choose_layout(var: Path) -> Layout:
     name = hashlib.sha256(os.fsencode(var)).hexdigest()[:12]
     if not is_root():
-        return Layout(var, _socket_folder(var, Path(f"/tmp/admit-{os.getuid()}-{name}")), var / "postgres", None, False)  # noqa: S108 -- made 0700, and refused where somebody else owns it
+        return Layout(var, _socket_folder(var, Path(f"/tmp/admit-{os.getuid()}-{name}")), var / "postgres", None, False)  # noqa: S108 -- created with mode 0700; rejected if another account owns it
     service = require_account("postgres")
     # Root's short folders: /run is emptied at boot, and `up` creates them again.
     if may_run(service, var):

@@ -76,7 +76,7 @@ def installed_versions(packages: Sequence[Package] = REQUIRED_PACKAGES) -> dict[
 
 
 def upstream_version(debian_version: str) -> str:
-    """ "2:3.2.7+dfsg-1~bpo12+1" -> "3.2.7" """
+    """Upstream part of a Debian version: "3.2.7" from "2:3.2.7+dfsg-1~bpo12+1"."""
     match = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", debian_version)
     return match[1] if match else debian_version
 

@@ -1,7 +1,7 @@
 """EnvelopedData (RFC 5652 6) for one RSA key, with content under AES in CBC mode. DES and 3DES are rejected.
 
 An envelope does not prove its content. An attacker may send a changed copy and observe the response (Bleichenbacher
-1998, Vaudenay 2002). So all failures after the recipient is found are the same error, and a wrong content key is used
+1998, Vaudenay 2002). So all failures after the choice of the recipient are the same error. A wrong content key is used
 like a right one.
 """
 

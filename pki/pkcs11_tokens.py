@@ -1,6 +1,6 @@
 """Private keys in a PKCS#11 token (OASIS PKCS#11 v2.40): created there, never exported, used like local keys.
 
-A key is found by its CKA_ID. The session is opened again after a fork or when the token was away, so a token that comes
+CKA_ID identifies a key. The session is opened again after a fork or when the token was away, so a token that comes
 back needs no restart. Needs the `pkcs11` extra.
 """
 

@@ -52,7 +52,7 @@ class Check:
 
 
 def describe_response(answer: RadiusResponse | None) -> str:
-    """ "permit VLAN 20", "reject", "silence"."""
+    """Text such as "permit VLAN 20", "reject" or "silence"."""
     if answer is None:
         return SILENCE
     verdict = _VERDICTS.get(answer.code, answer.code)

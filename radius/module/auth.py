@@ -1,4 +1,4 @@
-"""radiusd's calls for authentication: `authorize` for the first packet of a conversation, `post_auth` for its end.
+"""Calls of radiusd for authentication: `authorize` for the first packet of a conversation, `post_auth` for its end.
 
 radiusd also calls `authorize` if a device wants another EAP type than the proposed one, for the first packet inside a
 tunnel, and for later ones there that may have a password (Admit-Stage: continue). It calls `post_auth` also for some

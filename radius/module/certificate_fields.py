@@ -49,7 +49,7 @@ def is_certificate_field(name: str) -> bool:
 
 
 def certificate_fields(der: bytes, names: Iterable[str], *, at: int) -> Iterator[tuple[str, Values]]:
-    """(name, value) of those of `names` that the certificate has. `at` is in epoch seconds.
+    """Pairs (name, value) of the `names` that the certificate has. `at` is in epoch seconds.
 
     Raises CertificateUnreadable.
     """

@@ -23,7 +23,7 @@ _MAX_ENDED = 1_000
 
 _STATUS_SERVER = 12
 _STATE, _NAS_IDENTIFIER, _EAP_MESSAGE = 24, 32, 79
-# EAP-Response with NAK and no wanted type; its identifier comes second.
+# EAP-Response with NAK and no requested type; its identifier comes second.
 _NAK = b"\x02%c\x00\x06\x03\x00"
 
 

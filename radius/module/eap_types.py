@@ -28,7 +28,7 @@ TUNNEL_OF_METHOD = {method: METHOD_OF_TYPE[name] for name in _TUNNELS for method
 # Types in a conversation with a MAC address as the name. Only EAP-MD5 ends in an Access-Accept.
 _MAB_TYPES = ("MD5", "Identity", "NAK")
 
-# Cache of devices that wanted another type; 200 bytes each.
+# Cache of devices that requested another type; 200 bytes each.
 MAX_DEVICES = 20_000
 
 
@@ -40,17 +40,17 @@ def offered_types(methods: tuple[str, ...], *, mab: bool) -> tuple[str, ...]:
 
 
 def first_offered_type(proposed: Iterable[int], offered: tuple[str, ...]) -> str:
-    """rlm_eap's name of the first proposed type that is offered; "" for none."""
+    """Name in rlm_eap of the first proposed type that is offered; "" for none."""
     return next((name for number in proposed if (name := _BY_NUMBER.get(number, "")) in offered), "")
 
 
 def eap_type_label(eap_type: str) -> str:
-    """rlm_eap's name of a type in the words of radius.module.eap_names."""
+    """Name in radius.module.eap_names of a type of rlm_eap."""
     return eap_name(_NUMBERS[eap_type])
 
 
 class PreferredTypes:
-    """Last wanted types of devices that differ from the first proposal. Saves two packets."""
+    """Last requested types of devices that differ from the first proposal. Saves two packets."""
 
     def __init__(self, max_devices: int = MAX_DEVICES) -> None:
         self._max_devices = max_devices

@@ -1,4 +1,4 @@
-"""Adds pool addresses to the reply: found in the replica, claimed in the claim file (ADR 0011)."""
+"""Adds pool addresses to the reply, from the replica. A claim file records their use (ADR 0011)."""
 
 import fcntl
 import ipaddress

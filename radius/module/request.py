@@ -94,7 +94,7 @@ class AccessRequest:
 
     @property
     def proof(self) -> tuple[str, ...]:
-        """Which secret the NAS has proven, from radius.module.secret_lookup; as in nac.cellformat.journal.records."""
+        """Secret that the NAS has proven, from radius.module.secret_lookup; as in nac.cellformat.journal.records."""
         of_client = self.attributes.get("Admit-Secret", "")
         if ":" not in of_client:
             return ()
@@ -145,7 +145,7 @@ class AccessRequest:
         return service == "Call-Check" or (not service and nas is not None and nas.mab_by_name)
 
     def station_detail(self) -> str:
-        """Why the request has no MAC address of the device."""
+        """Reason why the request has no MAC address of the device."""
         station = self.attributes.get("Calling-Station-Id")
         if station is not None:
             return f"Calling-Station-Id is {station[:64]!r}, which is no MAC address"

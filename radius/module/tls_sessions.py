@@ -173,7 +173,7 @@ def parse_peer_certificate(session: bytes) -> bytes:
 
 
 def _parse_der_header(data: bytes, position: int, end: int) -> tuple[int, int, int]:
-    """(tag, where the content starts, where it ends) of the DER element at `position` (X.690 8.1)."""
+    """Tag, start and end of the content of the DER element at `position` (X.690 8.1)."""
     if position + 2 > end:
         raise SessionUnreadable("the session is cut short")
     tag, length = data[position], data[position + 1]

@@ -1,4 +1,4 @@
-"""UDP sockets of radiusd, found from inside its process.
+"""UDP sockets of radiusd, listed from inside its process.
 
 Only sockets get a second descriptor. A second one of a journal file would keep its lock, and closing one of a replica
 file would release the locks of the process (fcntl(2), F_SETLK)."""

@@ -15,7 +15,7 @@ from nac.pools.claims import Claim
 
 # Interval to check a lease that a session holds. A Stop triggers a check at once.
 RECHECK_SECONDS = 300
-# A Stop may be merged so much later than its time; later ones are found by the interval.
+# A Stop may be merged so much later than its time; the interval covers later ones.
 STOP_DELAY_SECONDS = 5
 MAX_ENDED = 1_000
 

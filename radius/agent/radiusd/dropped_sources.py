@@ -32,7 +32,7 @@ _AFTER_SELF_TESTS = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class DropCause:
-    """Why requests are dropped or conversations ended."""
+    """Cause of dropped requests or ended conversations."""
 
     # Key of radius.agent.radiusd.log.SOURCE_PATTERNS.
     log_name: str

@@ -20,7 +20,7 @@ STOP_SECONDS = 10.0
 
 
 class RadiusdError(Exception):
-    """radiusd cannot start. The message has radiusd's own error."""
+    """Start of radiusd failed. The message has radiusd's own error."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def minimal_environment() -> dict[str, str]:
 def child_group_id() -> int:
     """Group for `subprocess`. The agent may have the master key's group as its effective one.
 
-    Children with this real, effective and saved group have given that up permanently (setregid(2)).
+    Children with this real, effective and saved group have lost that one permanently (setregid(2)).
     """
     return os.getgid()
 

@@ -51,7 +51,7 @@ class SessionUpdate:
 
     latest: ParsedAccounting
     started_at: int
-    # No record has the session time yet: only an earlier one can tell the start.
+    # No record has the session time yet: only an earlier one can have the start.
     start_unknown: bool
     has_start: bool
     progress: int

@@ -88,7 +88,7 @@ DELETE FROM nas_restarts WHERE tenant_id = ANY (%s::uuid[]) AND ended_session IS
 
 
 def record_restarts(cursor: psycopg.Cursor, batch: SessionBatch) -> bool:
-    """Store the restarts of a batch. Returns whether it has any. Later sessions are then told apart."""
+    """Store the restarts of a batch. Returns whether it has any. They separate later sessions from earlier ones."""
     if not copy_rows(cursor, _COPY, batch.restart_lines()):
         return False
     cursor.execute(_KEEP.encode())

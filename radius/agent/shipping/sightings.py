@@ -312,7 +312,7 @@ SecretSightingKey = tuple[str, str, str]
 
 
 class SecretSightings:
-    """Which secret a NAS used during a rotation: one row for each NAS, written at most once a batch."""
+    """Secrets that NASes used during a rotation: one row for each NAS, written at most once a batch."""
 
     def __init__(self) -> None:
         # Time of the last request in epoch microseconds, with the NAS's tenant, id and source address.
