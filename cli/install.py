@@ -176,5 +176,5 @@ def _as_root(command: list[str], log: Path | None = None, *, text: str = "") -> 
         with log.open("a", encoding="utf-8") as file:
             file.write(f"$ {' '.join(whole)}\n{done.stdout}")
     if done.returncode:
-        said = "\n  ".join(done.stdout.strip().splitlines()[-5:])
-        raise Refused(f"'{' '.join(whole[:6])}' failed:\n  {said}")
+        output = "\n  ".join(done.stdout.strip().splitlines()[-5:])
+        raise Refused(f"'{' '.join(whole[:6])}' failed:\n  {output}")

@@ -234,7 +234,7 @@ def _make_folders(layout: Layout) -> None:
 def _make_run_folder(layout: Layout) -> None:
     """Create the folder for sockets. Accounts of the processes can enter root's; each socket has its own mode."""
     layout.run.mkdir(mode=0o700, exist_ok=True)
-    found = layout.run.lstat()
-    if not is_root() and found.st_uid != os.getuid():
+    status = layout.run.lstat()
+    if not is_root() and status.st_uid != os.getuid():
         raise Refused(f"{layout.run} belongs to another user.", remedy="Move the checkout to a shorter path.")
     make_folder(layout.run, owner=None, mode=0o711 if is_root() else 0o700)

@@ -22,9 +22,9 @@ class LazyGroup(click.Group):
             return None
         with _without_garbage_collection():
             module = importlib.import_module(f"cli.commands.{cmd_name.replace('-', '_')}")
-        found = getattr(module, "command", None)
+        command = getattr(module, "command", None)
         # Helper modules beside the commands have no `command`.
-        return found if isinstance(found, click.Command) else None
+        return command if isinstance(command, click.Command) else None
 
     def invoke(self, ctx: click.Context) -> object:
         # The text after the command's name; click parses its options later.

@@ -31,9 +31,9 @@ def add_verb(
     @click.argument(key, metavar=metavar)
     @tenant_option
     @json_option
-    def command(tenant: str, as_json: bool, **given: str) -> None:
+    def command(tenant: str, as_json: bool, **arguments: str) -> None:
         domain = CommandContext()
         with domain.change(tenant, of_radiusd=of_radiusd) as (session, tenant_id):
-            found = service(session, actor=domain.actor, tenant_id=tenant_id, **given)
-            shown = row(session, tenant_id, found) if row else {"removed": given[key]}
-        show_one(shown, as_json=as_json)
+            changed = service(session, actor=domain.actor, tenant_id=tenant_id, **arguments)
+            rendered = row(session, tenant_id, changed) if row else {"removed": arguments[key]}
+        show_one(rendered, as_json=as_json)

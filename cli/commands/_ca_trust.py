@@ -79,8 +79,8 @@ def set_(authority: str, tenant: str, crl_url: str | None, ocsp_url: str | None,
         row = external_authorities.update_status_sources(
             session, actor=domain.actor, tenant_id=tenant_id, which=authority, crl_url=crl_url, ocsp_url=ocsp_url
         )
-        shown = authority_row(session, tenant_id, row)
-    show_one(shown, as_json=as_json)
+        authority_data = authority_row(session, tenant_id, row)
+    show_one(authority_data, as_json=as_json)
 
 
 @click.command()
@@ -96,14 +96,14 @@ def refresh(ctx: click.Context, authority: str | None, tenant: str, as_json: boo
     """
     domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
-        asked = status_refresh.request_refresh(session, tenant_id=tenant_id, which=authority, now=utc_now())
-    _await_answers(domain, tenant, asked)
+        request = status_refresh.request_refresh(session, tenant_id=tenant_id, which=authority, now=utc_now())
+    _await_answers(domain, tenant, request)
     rows: list[Row] = []
     with domain.tenant(tenant) as (session, tenant_id):
-        for found in asked.authorities:
-            source = external_authorities.get_status_source(session, tenant_id=tenant_id, authority_id=found.id)
-            shown = authority_row(session, tenant_id, found)
-            rows.append({**shown, "asked": asked.about(found.id), **status_rows(session, source)})
+        for each in request.authorities:
+            source = external_authorities.get_status_source(session, tenant_id=tenant_id, authority_id=each.id)
+            authority_data = authority_row(session, tenant_id, each)
+            rows.append({**authority_data, "asked": request.about(each.id), **status_rows(session, source)})
     show_list(rows if as_json else [_in_short(row) for row in rows], as_json=as_json)
     ctx.exit(1 if any(not row["asked"] or row["crl_failure"] or row["ocsp_failures"] for row in rows) else 0)
 
@@ -113,11 +113,11 @@ def _in_short(row: Row) -> Row:
     return short | {"failure": row["crl_failure"] or row["ocsp_failure"]}
 
 
-def _await_answers(domain: CommandContext, tenant: str, asked: status_refresh.RefreshRequest) -> None:
+def _await_answers(domain: CommandContext, tenant: str, request: status_refresh.RefreshRequest) -> None:
     deadline = time.monotonic() + _ANSWERED_SECONDS
     while True:
         with domain.tenant(tenant) as (session, tenant_id):
-            if status_refresh.is_refresh_answered(session, asked, tenant_id=tenant_id, now=utc_now()):
+            if status_refresh.is_refresh_answered(session, request, tenant_id=tenant_id, now=utc_now()):
                 return
         if time.monotonic() > deadline:
             raise Refused(

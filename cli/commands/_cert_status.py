@@ -46,45 +46,45 @@ def _change(
         )
     domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
-        given = more | {"actor": domain.actor, "tenant_id": tenant_id}
+        arguments = more | {"actor": domain.actor, "tenant_id": tenant_id}
         if serial is not None:
-            row = full_row(session, one(session, serial=serial, **given))
+            row = full_row(session, one(session, serial=serial, **arguments))
         else:
             which = bulk_revocation.issued_to_clause(
                 session, tenant_id=tenant_id, mac=all_of_endpoint, user_name=all_of_user
             )
-            row = asdict(many(session, which=which, **given))
+            row = asdict(many(session, which=which, **arguments))
     show_one(row, as_json=as_json)
 
 
 @click.command()
 @_which
 @click.option("--reason", type=click.Choice(certificates.REVOCATION_REASONS), default="unspecified", show_default=True)
-def revoke(**given: Any) -> None:  # noqa: ANN401 -- click's own values
+def revoke(**options: Any) -> None:  # noqa: ANN401 -- click's own values
     """Revoke the certificate SERIAL permanently, or all certificates of a device or user.
 
     Its renewals are revoked too, unless the reason is superseded. Admit asks NASes to disconnect the sessions of these
     certificates.
     """
-    _change(certificates.revoke_certificate, bulk_revocation.revoke_all, now=utc_now(), **given)
+    _change(certificates.revoke_certificate, bulk_revocation.revoke_all, now=utc_now(), **options)
 
 
 @click.command()
 @_which
-def suspend(**given: Any) -> None:  # noqa: ANN401 -- click's own values
+def suspend(**options: Any) -> None:  # noqa: ANN401 -- click's own values
     """Suspend the certificate SERIAL, or all certificates of a device or user, until you reinstate them.
 
     With a serial number, renewals of the certificate stay valid. Admit asks NASes to disconnect the sessions of these
     certificates.
     """
-    _change(certificates.suspend_certificate, bulk_revocation.suspend_all, now=utc_now(), **given)
+    _change(certificates.suspend_certificate, bulk_revocation.suspend_all, now=utc_now(), **options)
 
 
 @click.command()
 @_which
-def reinstate(**given: Any) -> None:  # noqa: ANN401 -- click's own values
+def reinstate(**options: Any) -> None:  # noqa: ANN401 -- click's own values
     """Reinstate the suspended certificate SERIAL, or all suspended certificates of a device or user."""
-    _change(certificates.reinstate_certificate, bulk_revocation.reinstate_all, **given)
+    _change(certificates.reinstate_certificate, bulk_revocation.reinstate_all, **options)
 
 
 COMMANDS = (revoke, suspend, reinstate)

@@ -15,15 +15,15 @@ _CHANGE = re.compile(r"([A-Za-z0-9][A-Za-z0-9.-]*)(?::([0-9]{1,2}))?=(.+)", re.D
 
 def read_changes(texts: Sequence[str]) -> list[Row]:
     """Parse ATTRIBUTE[:TAG]=VALUE for `nac.sessions.coa_requests.service`. Raises InvalidInput with each mistake."""
-    found = [(text, _CHANGE.fullmatch(text)) for text in texts]
-    if wrong := [text for text, match in found if match is None]:
+    matches = [(text, _CHANGE.fullmatch(text)) for text in texts]
+    if wrong := [text for text, match in matches if match is None]:
         raise InvalidInput(
             f"Invalid ATTRIBUTE=VALUE: {', '.join(map(repr, wrong))}.",
             place="set",
             remedy="For example --set Session-Timeout=600, or with a tag --set Tunnel-Private-Group-Id:1=30.",
         )
     rows: list[Row] = []
-    for _, match in found:
+    for _, match in matches:
         assert match is not None
         name, tag, value = match.groups()
         rows.append({"attribute": name, "value": value} | ({"tag": int(tag)} if tag else {}))
@@ -63,5 +63,5 @@ def coa_row(request: CoaRequest) -> Row:
 
 def short_coa_row(request: CoaRequest) -> Row:
     row = coa_row(request)
-    wanted = ("id", "asked", "kind", "state", "mac", "user", "nas", "reason", "packets", "detail")
-    return {name: str(row[name])[:19] if name == "asked" else row[name] for name in wanted}
+    columns = ("id", "asked", "kind", "state", "mac", "user", "nas", "reason", "packets", "detail")
+    return {name: str(row[name])[:19] if name == "asked" else row[name] for name in columns}

@@ -61,11 +61,11 @@ def import_(
 )
 def export(tenant: str, form: str, output: TextIO) -> None:
     """Export the active and blocked endpoints, in the format of `import`."""
-    wanted = endpoints.EndpointCriteria(statuses=("active", "blocked"))
+    criteria = endpoints.EndpointCriteria(statuses=("active", "blocked"))
     with CommandContext().tenant(tenant) as (session, tenant_id):
         rows = []
         for page in endpoints.ORDERS.pages(
-            lambda span: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, span=span)
+            lambda span: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=criteria, span=span)
         ):
             ids = [endpoint.id for endpoint, _ in page]
             names = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=ids, by_rule=False)

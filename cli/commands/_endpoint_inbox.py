@@ -20,15 +20,15 @@ from nac.inventory.endpoints import service as endpoints
 @click.option("--after", default="", metavar="MAC", help="Start after this address.")
 @click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
 @json_option
-def inbox(tenant: str, after: str, limit: int, as_json: bool, **given: Any) -> None:  # noqa: ANN401 -- click's
+def inbox(tenant: str, after: str, limit: int, as_json: bool, **options: Any) -> None:  # noqa: ANN401 -- click's
     """List the discovered devices that wait to be classified."""
-    wanted = take_filter(given, statuses=("discovered",))
+    criteria = take_filter(options, statuses=("discovered",))
     with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = endpoints.ORDERS.pages(
-            lambda span: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, span=span),
+        pages = endpoints.ORDERS.pages(
+            lambda span: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=criteria, span=span),
             after=endpoints.parse_after_key(after),
         )
-        rows = inbox_rows(session, tenant_id, list(islice(chain.from_iterable(found), limit)))
+        rows = inbox_rows(session, tenant_id, list(islice(chain.from_iterable(pages), limit)))
     show_list(rows, as_json=as_json)
 
 
@@ -53,20 +53,20 @@ def classify(
     allow_random: bool,
     dry_run: bool,
     as_json: bool,
-    **given: Any,  # noqa: ANN401 -- click's
+    **options: Any,  # noqa: ANN401 -- click's
 ) -> None:
     """Classify discovered devices: MACS, or all that match the options."""
     if action is None:
         raise click.UsageError("Use --approve, --block or --ignore.")
-    wanted = take_filter(given, macs=macs)
-    if not is_narrow(wanted):
+    criteria = take_filter(options, macs=macs)
+    if not is_narrow(criteria):
         raise click.UsageError("No device selected. Use MAC addresses, or an option such as --vendor.")
     domain = CommandContext()
     with domain.tenant(tenant) if dry_run else domain.change(tenant) as (session, tenant_id):
         decision = service.InboxDecision(action, groups, valid_until, allow_random)
-        found = service.classify_endpoints(
-            session, actor=domain.actor, tenant_id=tenant_id, wanted=wanted, decision=decision, dry_run=dry_run
+        classified = service.classify_endpoints(
+            session, actor=domain.actor, tenant_id=tenant_id, wanted=criteria, decision=decision, dry_run=dry_run
         )
-        rows = inbox_rows(session, tenant_id, found)
+        rows = inbox_rows(session, tenant_id, classified)
     show_list(rows, as_json=as_json)
     click.echo(f"{len(rows)} would be: {action}" if dry_run else f"{len(rows)}: {action}", err=True)

@@ -39,16 +39,16 @@ def set_(mac: str, values: tuple[str, ...], tenant: str, source: str, lifetime: 
 
     true, false and whole numbers keep their type. Other values are text.
     """
-    told = {}
+    parsed = {}
     for each in values:
         name, mark, text = each.partition("=")
         if not mark:
             raise click.UsageError(f"Invalid value {each!r}. Use NAME=VALUE.")
-        told[name] = _WORDS[text] if text in _WORDS else int(text) if _WHOLE.fullmatch(text) else text
+        parsed[name] = _WORDS[text] if text in _WORDS else int(text) if _WHOLE.fullmatch(text) else text
     domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         endpoint = service.update_posture(
-            session, actor=domain.actor, tenant_id=tenant_id, mac=mac, values=told, source=source, lifetime=lifetime
+            session, actor=domain.actor, tenant_id=tenant_id, mac=mac, values=parsed, source=source, lifetime=lifetime
         )
     mac = display_mac(endpoint.mac)
     row = {"mac": mac, "posture": endpoint.posture} if as_json else {"mac": mac, **posture_rows(endpoint.posture)}

@@ -40,18 +40,18 @@ def filter_options(command: F) -> F:
     return command
 
 
-def take_filter(given: dict[str, Any], **more: Any) -> EndpointCriteria:  # noqa: ANN401 -- fields of Filter
+def take_filter(options: dict[str, Any], **more: Any) -> EndpointCriteria:  # noqa: ANN401 -- fields of Filter
     return EndpointCriteria(
-        **{field.name: given[field.name] for field in fields(EndpointCriteria) if field.name in given}, **more
+        **{field.name: options[field.name] for field in fields(EndpointCriteria) if field.name in options}, **more
     )
 
 
-def is_narrow(wanted: EndpointCriteria) -> bool:
-    return wanted != EndpointCriteria(statuses=wanted.statuses)
+def is_narrow(criteria: EndpointCriteria) -> bool:
+    return criteria != EndpointCriteria(statuses=criteria.statuses)
 
 
-def rows(session: Session, tenant_id: TenantId, found: Sequence[EndpointWithSighting]) -> list[Row]:
-    ids = [endpoint.id for endpoint, _ in found]
+def rows(session: Session, tenant_id: TenantId, endpoint_list: Sequence[EndpointWithSighting]) -> list[Row]:
+    ids = [endpoint.id for endpoint, _ in endpoint_list]
     groups = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=ids)
     return [
         {
@@ -66,11 +66,11 @@ def rows(session: Session, tenant_id: TenantId, found: Sequence[EndpointWithSigh
             "confidence": endpoint.profile_confidence,
             "last_seen": _moment(sighting.last_seen_at if sighting else None),
         }
-        for endpoint, sighting in found
+        for endpoint, sighting in endpoint_list
     ]
 
 
-def inbox_rows(session: Session, tenant_id: TenantId, found: Sequence[EndpointWithSighting]) -> list[Row]:
+def inbox_rows(session: Session, tenant_id: TenantId, endpoint_list: Sequence[EndpointWithSighting]) -> list[Row]:
     """Rows of the inbox: device, last sighting, number of sightings and decision of the policy."""
     places = {site.id: site.slug for site in sites.list_sites(session, tenant_id=tenant_id)}
     return [
@@ -88,7 +88,7 @@ def inbox_rows(session: Session, tenant_id: TenantId, found: Sequence[EndpointWi
             "first_seen": _moment(endpoint.first_seen_at),
             "last_seen": _moment(sighting.last_seen_at if sighting else None),
         }
-        for endpoint, sighting in found
+        for endpoint, sighting in endpoint_list
     ]
 
 
@@ -116,8 +116,8 @@ def details(session: Session, tenant_id: TenantId, mac: str) -> dict[str, Any]:
         "psk": endpoint.psk_sealed is not None,
         "why": endpoint.found_why,
         "evidence": [
-            {"source": told.source, "key": told.key, "value": told.value, "at": told.at.isoformat()}
-            for told in endpoints.list_evidence(session, tenant_id=tenant_id, mac=endpoint.mac)
+            {"source": evidence.source, "key": evidence.key, "value": evidence.value, "at": evidence.at.isoformat()}
+            for evidence in endpoints.list_evidence(session, tenant_id=tenant_id, mac=endpoint.mac)
         ],
         "groups_by_rule": {
             name: [{"attribute": each.attribute, "operator": each.operator, "seen": each.seen} for each in because]
@@ -130,23 +130,23 @@ def posture_rows(posture: dict[str, Any]) -> dict[str, str]:
     """Posture by name: value, source and expiry."""
     now = utc_now().timestamp()
     return {
-        name: f"{json.dumps(told['value'], ensure_ascii=False)}, from {told['source']}, "
-        f"{'valid until' if told['until'] > now else 'stale since'} "
-        f"{datetime.fromtimestamp(told['until'], UTC).isoformat()}"
-        for name, told in posture.items()
+        name: f"{json.dumps(entry['value'], ensure_ascii=False)}, from {entry['source']}, "
+        f"{'valid until' if entry['until'] > now else 'stale since'} "
+        f"{datetime.fromtimestamp(entry['until'], UTC).isoformat()}"
+        for name, entry in posture.items()
     }
 
 
-def for_people(found: dict[str, Any]) -> Row:
+def for_people(data: dict[str, Any]) -> Row:
     """One line for each value."""
-    flat = {name: value for name, value in found.items() if not isinstance(value, dict | list)}
-    flat |= {f"attribute.{name}": text for name, text in found["attributes"].items()}
-    flat |= posture_rows(found["posture"])
-    for number, reason in enumerate(found["why"], start=1):
+    flat = {name: value for name, value in data.items() if not isinstance(value, dict | list)}
+    flat |= {f"attribute.{name}": text for name, text in data["attributes"].items()}
+    flat |= posture_rows(data["posture"])
+    for number, reason in enumerate(data["why"], start=1):
         flat[f"why {number}"] = f"{reason['profile']}: {reason['field']} {reason['value']!r} ({reason['weight']} %)"
-    for told in found["evidence"]:
-        flat[f"{told['source']} {told['key']}"] = told["value"]
-    for name, because in found["groups_by_rule"].items():
+    for evidence in data["evidence"]:
+        flat[f"{evidence['source']} {evidence['key']}"] = evidence["value"]
+    for name, because in data["groups_by_rule"].items():
         flat[f"in {name}"] = "; ".join(
             f"{each['attribute']} is {', '.join(map(str, each['seen'])) or 'missing'}" for each in because
         )

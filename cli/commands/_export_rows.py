@@ -33,5 +33,5 @@ def export_row(job: ExportJob) -> Row:
 
 def short_export_row(job: ExportJob) -> Row:
     row = export_row(job)
-    wanted = ("id", "log", "format", "since", "until", "state", "percent", "rows", "bytes", "error")
-    return {name: str(row[name])[:16] if name in ("since", "until") else row[name] for name in wanted}
+    columns = ("id", "log", "format", "since", "until", "state", "percent", "rows", "bytes", "error")
+    return {name: str(row[name])[:16] if name in ("since", "until") else row[name] for name in columns}

@@ -42,8 +42,8 @@ def retention_row(log: LogPlan) -> Row:
 
 def short_retention_row(log: LogPlan) -> Row:
     row = for_people(retention_row(log))
-    wanted = ("log", "days", "budget", "used", "used_rows", "oldest_day", "kept_from", "export", "held")
-    return {name: row[name] for name in wanted}
+    columns = ("log", "days", "budget", "used", "used_rows", "oldest_day", "kept_from", "export", "held")
+    return {name: row[name] for name in columns}
 
 
 def for_people(row: Row) -> Row:

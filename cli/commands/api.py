@@ -21,8 +21,8 @@ class _Operations(click.Group):
         return sorted(_operations(ctx))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        found = _operations(ctx).get(cmd_name)
-        return None if found is None else make_command(found, _api(ctx))
+        operation = _operations(ctx).get(cmd_name)
+        return None if operation is None else make_command(operation, _api(ctx))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List commands by noun."""

@@ -29,7 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _PAGE = 500
 
 
-class _Wanted(TypedDict):
+class _Criteria(TypedDict):
     actor: str
     action: str
     target: str
@@ -70,11 +70,11 @@ def _owner(session: Session, tenant: str | None, msp: str | None) -> Owner:
 @click.option("--until", type=SinceType(), help="End (exclusive), in the same formats.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of entries.")
 @json_option
-def list_(tenant: str | None, msp: str | None, limit: int, as_json: bool, **wanted: Unpack[_Wanted]) -> None:
+def list_(tenant: str | None, msp: str | None, limit: int, as_json: bool, **criteria: Unpack[_Criteria]) -> None:
     """List entries with their changes, newest first."""
     with CommandContext().platform() as session:
         owner = _owner(session, tenant, msp)
-        rows = list(islice(_entries(session, owner, AuditEntryFilter(**wanted), limit), limit))
+        rows = list(islice(_entries(session, owner, AuditEntryFilter(**criteria), limit), limit))
     if as_json:
         show_json([_row(row) for row in rows])
         return
@@ -87,10 +87,10 @@ def list_(tenant: str | None, msp: str | None, limit: int, as_json: bool, **want
         click.echo("none")
 
 
-def _entries(session: Session, owner: Owner, wanted: AuditEntryFilter, limit: int) -> Iterator[AuditEntry]:
+def _entries(session: Session, owner: Owner, criteria: AuditEntryFilter, limit: int) -> Iterator[AuditEntry]:
     span = service.ORDERS.first(min(limit, _PAGE))
     while True:
-        rows, searched = service.search_entries(session, owner=owner, wanted=wanted, span=span)
+        rows, searched = service.search_entries(session, owner=owner, wanted=criteria, span=span)
         yield from rows
         behind = span.order.row_key(rows[-1]) if len(rows) == span.limit else searched
         if behind is None:

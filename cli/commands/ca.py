@@ -70,8 +70,8 @@ def list_(tenant: str, as_json: bool) -> None:
 def show(authority: str, tenant: str, as_json: bool) -> None:
     """Show AUTHORITY: an id, or the newest `root` or `issuing` authority (default root)."""
     with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = certificates.require_authority(session, tenant_id=tenant_id, which=authority)
-        row = _full_row(session, tenant_id, found)
+        stored = certificates.require_authority(session, tenant_id=tenant_id, which=authority)
+        row = _full_row(session, tenant_id, stored)
     show_one(row, as_json=as_json)
 
 
@@ -83,17 +83,17 @@ def show(authority: str, tenant: str, as_json: bool) -> None:
 def export(authority: str, tenant: str, out: Path | None, as_json: bool) -> None:
     """Export the certificate of AUTHORITY as PEM. Devices must trust the root."""
     with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = certificates.require_authority(session, tenant_id=tenant_id, which=authority)
-        shown = authority_row(session, tenant_id, found)
-    pem = x509.load_der_x509_certificate(found.certificate_der).public_bytes(Encoding.PEM).decode()
+        row = certificates.require_authority(session, tenant_id=tenant_id, which=authority)
+        authority_data = authority_row(session, tenant_id, row)
+    pem = x509.load_der_x509_certificate(row.certificate_der).public_bytes(Encoding.PEM).decode()
     if out is not None:
         try:
             out.write_text(pem)
         except OSError as exc:
             raise Refused(f"Cannot write the file: {exc.strerror}.", place=str(out)) from exc
-        show_one(shown | {"file": str(out)}, as_json=as_json)
+        show_one(authority_data | {"file": str(out)}, as_json=as_json)
     elif as_json:
-        show_one(shown | {"pem": pem}, as_json=True)
+        show_one(authority_data | {"pem": pem}, as_json=True)
     else:
         click.echo(pem, nl=False)
 

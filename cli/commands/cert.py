@@ -190,13 +190,13 @@ def list_(
 ) -> None:
     """List the certificates by serial number."""
     with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = certificates.ORDERS.pages(
+        pages = certificates.ORDERS.pages(
             lambda span: certificates.list_certificates(
                 session, tenant_id=tenant_id, status=status or "", profile=profile, name=name, span=span
             ),
             after=(certificates.parse_serial(after),) if after else None,
         )
-        every = (certificate_row(certificate) for page in found for certificate in page)
+        every = (certificate_row(certificate) for page in pages for certificate in page)
         rows = list(islice(every, limit))
     show_list(rows, as_json=as_json)
 
@@ -233,14 +233,14 @@ def expiring(slug: str | None, days: int, kinds: tuple[expiry.ExpiringKind, ...]
 def _expiring(
     session: Session, tenant_id: TenantId, now: datetime, days: int, kinds: Sequence[expiry.ExpiringKind]
 ) -> Iterator[expiry.ExpiringItem]:
-    found = iterate_pages(
+    pages = iterate_pages(
         lambda after: expiry.list_expiring(
             session, tenant_id=tenant_id, now=now, within_days=days, kinds=kinds, after=after
         ),
         _itself,
         first=None,
     )
-    return (item for page in found for item in page)
+    return (item for page in pages for item in page)
 
 
 def _tell_names_gone(before: Certificate | None, after: Certificate) -> None:
@@ -278,15 +278,15 @@ def present(serial: str, tenant: str, as_json: bool) -> None:
     domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         before = server_renewal.get_presented_server(session, tenant_id=tenant_id)
-        shown = server_renewal.present_server_certificate(
+        presented = server_renewal.present_server_certificate(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
             serial=certificates.parse_serial(serial),
             now=utc_now(),
         )
-        _tell_names_gone(before, shown)
-        row = full_row(session, shown)
+        _tell_names_gone(before, presented)
+        row = full_row(session, presented)
     show_one(row, as_json=as_json)
 
 

@@ -17,7 +17,7 @@ from nac.sessions.coa_requests import service as coa_requests
 _PAGE = 500
 
 
-class _Wanted(TypedDict):
+class _Criteria(TypedDict):
     states: tuple[str, ...]
     row: int | None
     mac: str
@@ -50,15 +50,15 @@ def command() -> None:
 )
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum number of requests.")
 @json_option
-def list_command(tenant: str, limit: int, as_json: bool, **wanted: Unpack[_Wanted]) -> None:
+def list_command(tenant: str, limit: int, as_json: bool, **criteria: Unpack[_Criteria]) -> None:
     """List requests, newest first."""
 
     def fetch(span: PageSpan) -> Sequence[CoaRequest]:
-        return coa_requests.list_requests(session, tenant_id=tenant_id, span=span, **wanted)
+        return coa_requests.list_requests(session, tenant_id=tenant_id, span=span, **criteria)
 
     with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = islice(chain.from_iterable(coa_requests.ORDERS.pages(fetch, size=min(limit, _PAGE))), limit)
-        rows = [coa_row(request) if as_json else short_coa_row(request) for request in found]
+        requests = islice(chain.from_iterable(coa_requests.ORDERS.pages(fetch, size=min(limit, _PAGE))), limit)
+        rows = [coa_row(request) if as_json else short_coa_row(request) for request in requests]
     show_list(rows, as_json=as_json)
 
 

@@ -33,8 +33,8 @@ for each in (export, import_, classify, inbox, posture):
     command.add_command(each)
 
 
-def _attributes(given: Sequence[str]) -> dict[str, str | None]:
-    pairs = [text.partition("=") for text in given]
+def _attributes(texts: Sequence[str]) -> dict[str, str | None]:
+    pairs = [text.partition("=") for text in texts]
     if wrong := [name for name, mark, _ in pairs if not mark]:
         raise click.UsageError(f"Invalid attribute {wrong[0]!r}. Use KEY=VALUE.")
     return {name: text or None for name, _, text in pairs}
@@ -79,8 +79,8 @@ def add(
             valid_until=valid_until,
             allow_random=allow_random,
         )
-        shown = row(session, tenant_id, endpoint)
-    show_one(shown, as_json=as_json)
+        data = row(session, tenant_id, endpoint)
+    show_one(data, as_json=as_json)
 
 
 @command.command("set")
@@ -139,10 +139,10 @@ def set_(
         )
         if not isinstance(passphrase, Unset):
             passphrases.update_endpoint_psk(session, **who, passphrase=passphrase, seal=domain.sealer.seal)
-        shown = dict(row(session, tenant_id, endpoint))
+        data = dict(row(session, tenant_id, endpoint))
     if generate_psk:
-        shown["psk"] = passphrase
-    show_one(shown, as_json=as_json)
+        data["psk"] = passphrase
+    show_one(data, as_json=as_json)
 
 
 add_verb(command, "remove", endpoints.delete_endpoint, key="mac", help="Delete the endpoint MAC.")
@@ -174,8 +174,8 @@ def set_groups(mac: str, groups: tuple[str, ...], tenant: str, as_json: bool) ->
     domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         endpoint = endpoints.update_groups(session, actor=domain.actor, tenant_id=tenant_id, mac=mac, groups=groups)
-        shown = row(session, tenant_id, endpoint)
-    show_one(shown, as_json=as_json)
+        data = row(session, tenant_id, endpoint)
+    show_one(data, as_json=as_json)
 
 
 @command.command()
@@ -185,8 +185,8 @@ def set_groups(mac: str, groups: tuple[str, ...], tenant: str, as_json: bool) ->
 def show(mac: str, tenant: str, as_json: bool) -> None:
     """Show all data about the endpoint MAC, with the reasons for its device profile."""
     with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = details(session, tenant_id, mac)
-    show_one(found if as_json else for_people(found), as_json=as_json)
+        data = details(session, tenant_id, mac)
+    show_one(data if as_json else for_people(data), as_json=as_json)
 
 
 @command.command("list")
@@ -209,14 +209,14 @@ def list_(
     after: str,
     limit: int | None,
     as_json: bool,
-    **given: Any,  # noqa: ANN401 -- click's
+    **options: Any,  # noqa: ANN401 -- click's
 ) -> None:
     """List endpoints by MAC address."""
-    wanted = take_filter(given, statuses=statuses or _KNOWN)
+    criteria = take_filter(options, statuses=statuses or _KNOWN)
     with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = endpoints.ORDERS.pages(
-            lambda span: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, span=span),
+        pages = endpoints.ORDERS.pages(
+            lambda span: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=criteria, span=span),
             after=endpoints.parse_after_key(after),
         )
-        shown = rows(session, tenant_id, list(islice(chain.from_iterable(found), limit)))
-    show_list(shown, as_json=as_json)
+        endpoint_rows = rows(session, tenant_id, list(islice(chain.from_iterable(pages), limit)))
+    show_list(endpoint_rows, as_json=as_json)

@@ -63,10 +63,10 @@ def set_(
             update_group_rule(session, **who, rule=condition)
         if not isinstance(passphrase, Unset):
             passphrases.update_group_psk(session, **who, passphrase=passphrase, seal=domain.sealer.seal)
-        shown = _row(ENDPOINT_GROUPS.require(session, tenant_id=tenant_id, name=name))
+        row = _row(ENDPOINT_GROUPS.require(session, tenant_id=tenant_id, name=name))
     if generate_psk:
-        shown["psk"] = passphrase
-    show_one(shown, as_json=as_json)
+        row["psk"] = passphrase
+    show_one(row, as_json=as_json)
 
 
 @command.command("list")

@@ -152,8 +152,8 @@ def _shown(domain: CommandContext, tenant: str, made: enrolment.CreatedSecret) -
 def list_(tenant: str, as_json: bool) -> None:
     """List secrets and links. The secret values are not stored."""
     with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = enrolment.ORDERS.pages(lambda span: enrolment.list_secrets(session, tenant_id=tenant_id, span=span))
-        rows: list[Row] = [_row(row) for page in found for row in page]
+        pages = enrolment.ORDERS.pages(lambda span: enrolment.list_secrets(session, tenant_id=tenant_id, span=span))
+        rows: list[Row] = [_row(row) for page in pages for row in page]
     if not as_json:
         left_out = ("sans", "owner", "ssid")
         rows = [{name: value for name, value in row.items() if name not in left_out} for row in rows]

@@ -95,8 +95,8 @@ def list_command(tenant: str, states: tuple[str, ...], limit: int, as_json: bool
         return service.list_exports(session, tenant_id=tenant_id, states=states, span=span)
 
     with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = islice(chain.from_iterable(service.ORDERS.pages(fetch, size=min(limit, _PAGE))), limit)
-        rows = [export_row(job) if as_json else short_export_row(job) for job in found]
+        exports = islice(chain.from_iterable(service.ORDERS.pages(fetch, size=min(limit, _PAGE))), limit)
+        rows = [export_row(job) if as_json else short_export_row(job) for job in exports]
     show_list(rows, as_json=as_json)
 
 

@@ -66,10 +66,12 @@ def add_syslog(
     client_cert: TextIO | None,
     client_key: TextIO | None,
     as_json: bool,
-    **given: Any,  # noqa: ANN401 -- settings
+    **arguments: Any,  # noqa: ANN401 -- settings
 ) -> None:
     """Create the feed NAME to the syslog server at HOST over TLS (RFC 5424, RFC 5425)."""
-    settings = SyslogSettings(host=host, client_certificate=options.pem(client_cert), **options.given(given))
+    settings = SyslogSettings(
+        host=host, client_certificate=options.pem(client_cert), **options.collect_settings(arguments)
+    )
     _add(tenant, name, settings, client_key=options.pem(client_key), as_json=as_json)
 
 
@@ -85,13 +87,13 @@ def add_webhook(
     name: str,
     url: str,
     as_json: bool,
-    **given: Any,  # noqa: ANN401 -- settings
+    **arguments: Any,  # noqa: ANN401 -- settings
 ) -> None:
     """Create the feed NAME to the webhook at URL (https; "-": first line of standard input).
 
     The signing secret is displayed only once.
     """
-    _add(tenant, name, WebhookSettings(**options.given(given | {"url": url})), as_json=as_json)
+    _add(tenant, name, WebhookSettings(**options.collect_settings(arguments | {"url": url})), as_json=as_json)
 
 
 @command.command("set")
@@ -111,7 +113,7 @@ def set_(
     name: str,
     reset: tuple[str, ...],
     as_json: bool,
-    **given: Any,  # noqa: ANN401 -- settings
+    **arguments: Any,  # noqa: ANN401 -- settings
 ) -> None:
     """Update the feed NAME. Omitted settings do not change.
 
@@ -124,7 +126,7 @@ def set_(
             actor=domain.actor,
             tenant_id=tenant_id,
             slug=name,
-            changes=options.given(given),
+            changes=options.collect_settings(arguments),
             reset=reset,
             sealer=domain.sealer,
             reach=domain.settings.outbound_reach,
@@ -173,10 +175,10 @@ def test(name: str, tenant: str, as_json: bool) -> None:
     show_one({"name": name, "sent": sent}, as_json=as_json)
 
 
-def _changed(tenant: str, as_json: bool, change: Callable[..., Feed], **given: object) -> None:
+def _changed(tenant: str, as_json: bool, change: Callable[..., Feed], **arguments: object) -> None:
     domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
-        feed = change(session, actor=domain.actor, tenant_id=tenant_id, **given)
+        feed = change(session, actor=domain.actor, tenant_id=tenant_id, **arguments)
         row = feed_row(session, feed, now=utc_now())
     show_one(row, as_json=as_json)
 

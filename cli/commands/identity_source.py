@@ -206,8 +206,8 @@ def test(name: str, tenant: str, user: str, password_file: TextIO | None, as_jso
         trial = prepare_probe(
             session, actor=domain.actor, tenant_id=tenant_id, name=name, user=user, unseal=domain.sealer.open
         )
-    asked = run_probe(trial, reach=domain.settings.outbound_reach, user=user, password=password.encode())
-    answer, steps = asyncio.run(asked)
+    probe = run_probe(trial, reach=domain.settings.outbound_reach, user=user, password=password.encode())
+    answer, steps = asyncio.run(probe)
     _show_answer(answer, steps, as_json=as_json)
     if not answer.verified:
         raise click.exceptions.Exit(1)

@@ -36,8 +36,8 @@ def _row(row: Job) -> Row:
 
 
 def _details(row: Job) -> Row:
-    told = {"result": row.result, "problem": row.problem, "started": row.started_at, "request_id": row.request_id}
-    return {**_row(row), **told}
+    details = {"result": row.result, "problem": row.problem, "started": row.started_at, "request_id": row.request_id}
+    return {**_row(row), **details}
 
 
 @command.command("list")

@@ -69,10 +69,10 @@ def add(
 def list_(tenant: str | None, msp: str | None, as_json: bool) -> None:
     """List members."""
     with owner_scope(CommandContext(), tenant=tenant, msp=msp) as (session, owner):
-        found = members.ORDERS.pages(
+        pages = members.ORDERS.pages(
             lambda span: members.list_members(session, owner=owner, span=span), lambda row: row.membership
         )
-        rows = [_row(member) for page in found for member in page]
+        rows = [_row(member) for page in pages for member in page]
     show_list(rows, as_json=as_json)
 
 

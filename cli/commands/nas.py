@@ -102,8 +102,8 @@ def add(
             mab_password_text=mab_text,
             mab_by_name=mab_by_name,
         )
-        row, told = _one(session, nas, place)
-    _show(row, told, as_json=as_json)
+        row, signing = _one(session, nas, place)
+    _show(row, signing, as_json=as_json)
 
 
 @command.command("vendors")
@@ -221,8 +221,8 @@ def set_(
             mab_by_name=mab_by_name,
         )
         place = session.get_one(Site, nas.site_id)
-        row, told = _one(session, nas, place)
-    _show(row, told, as_json=as_json)
+        row, signing = _one(session, nas, place)
+    _show(row, signing, as_json=as_json)
 
 
 def _show(row: Row, notes: list[str], *, as_json: bool) -> None:
@@ -249,7 +249,7 @@ def list_(tenant: str, as_json: bool) -> None:
     """List NASes. `signing`: whether a NAS exempt from Message-Authenticator now sends it."""
     with CommandContext().tenant(tenant) as (session, tenant_id):
         slugs = {site.id: site.slug for site in sites.list_sites(session, tenant_id=tenant_id)}
-        found = nases.list_nases(session, tenant_id=tenant_id)
-        signing = find_signing_histories(session, tenant_id=tenant_id, nases=found)
-        rows = [_row(nas, slugs[nas.site_id], signing.get(nas.id)) for nas in found]
+        nas_list = nases.list_nases(session, tenant_id=tenant_id)
+        signing = find_signing_histories(session, tenant_id=tenant_id, nases=nas_list)
+        rows = [_row(nas, slugs[nas.site_id], signing.get(nas.id)) for nas in nas_list]
     show_list(rows, as_json=as_json)

@@ -240,8 +240,8 @@ def leases(name: str, tenant: str, site: str, mac: str, address: str, limit: int
 
     with CommandContext().tenant(tenant) as (session, tenant_id):
         names = pools.pool_names_by_id(session, tenant_id=tenant_id)
-        found = chain.from_iterable(LEASE_ORDERS.pages(fetch, size=min(limit, _PAGE)))
-        rows = [_lease(each, names) for each in islice(found, limit)]
+        lease_list = chain.from_iterable(LEASE_ORDERS.pages(fetch, size=min(limit, _PAGE)))
+        rows = [_lease(each, names) for each in islice(lease_list, limit)]
     show_list(rows, as_json=as_json)
 
 
@@ -254,8 +254,8 @@ def release(address: str, tenant: str, as_json: bool) -> None:
     domain = CommandContext()
     with domain.change(tenant) as (session, tenant_id):
         names = pools.pool_names_by_id(session, tenant_id=tenant_id)
-        found = pools.release_address(session, actor=domain.actor, tenant_id=tenant_id, address=address)
-        row = _lease(found, names)
+        lease = pools.release_address(session, actor=domain.actor, tenant_id=tenant_id, address=address)
+        row = _lease(lease, names)
     show_one(row, as_json=as_json)
 
 

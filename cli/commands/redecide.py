@@ -26,7 +26,7 @@ _PAGE = 500
 _SHOWN = 20
 
 
-class _Given(TypedDict):
+class _SettingOptions(TypedDict):
     mode: str | None
     per_second: int | None
     ceiling_percent: int | None
@@ -56,8 +56,8 @@ def preview(tenant: str, slug: str, draft: BinaryIO | None, number: int | None, 
         )
     with report_policy_mistakes(as_json=as_json), CommandContext().tenant(tenant) as (session, tenant_id):
         drafts = {} if in_force else _drafts(session, tenant_id, slug, draft, number)
-        found = redecisions.preview_redecision(session, tenant_id=tenant_id, drafts=drafts)
-    tallies = found.tallies
+        expected = redecisions.preview_redecision(session, tenant_id=tenant_id, drafts=drafts)
+    tallies = expected.tallies
     row = {
         "sessions": tallies.sessions,
         "unchanged": tallies.unchanged,
@@ -67,8 +67,8 @@ def preview(tenant: str, slug: str, draft: BinaryIO | None, number: int | None, 
         # Whether a step of the vendor's recipe is a Disconnect-Request.
         "may_disconnect": tallies.may_disconnect,
         # Whether the run would wait for approval.
-        "over_ceiling": found.over_ceiling,
-        "mode": found.settings.mode,
+        "over_ceiling": expected.over_ceiling,
+        "mode": expected.settings.mode,
     }
     _show(row, as_json=as_json)
 
@@ -108,8 +108,8 @@ def list_command(tenant: str, limit: int, as_json: bool) -> None:
         return redecisions.list_redecisions(session, tenant_id=tenant_id, span=span)
 
     with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = islice(chain.from_iterable(redecisions.ORDERS.pages(fetch, size=min(limit, _PAGE))), limit)
-        rows = [redecisions.summary_row(run) for run in found]
+        runs = islice(chain.from_iterable(redecisions.ORDERS.pages(fetch, size=min(limit, _PAGE))), limit)
+        rows = [redecisions.summary_row(run) for run in runs]
     show_list(rows, as_json=as_json)
 
 
@@ -176,12 +176,12 @@ def stop(tenant: str, number: int, as_json: bool) -> None:
     help="Interval of re-decisions without a change, for rules on time; 0 for never.",
 )
 @json_option
-def set_(tenant: str, as_json: bool, **given: Unpack[_Given]) -> None:
+def set_(tenant: str, as_json: bool, **options: Unpack[_SettingOptions]) -> None:
     """Update the tenant's settings of re-decisions, or show them without options."""
     domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
-        found = redecisions.update_settings(session, actor=domain.actor, tenant_id=tenant_id, **given)
-    show_one(asdict(found), as_json=as_json)
+        settings = redecisions.update_settings(session, actor=domain.actor, tenant_id=tenant_id, **options)
+    show_one(asdict(settings), as_json=as_json)
 
 
 def _show(row: Mapping[str, Any], *, as_json: bool) -> None:

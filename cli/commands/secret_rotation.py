@@ -54,13 +54,13 @@ def _step(
     *,
     as_json: bool,
     is_sealing: bool = True,
-    **given: Any,  # noqa: ANN401 -- the step's own arguments
+    **arguments: Any,  # noqa: ANN401 -- the step's own arguments
 ) -> None:
     domain = CommandContext()
     if is_sealing:
-        given["sealer"] = domain.sealer
+        arguments["sealer"] = domain.sealer
     with domain.platform_change(slug) as (session, tenant_id):
-        row = _row(step(session, actor=domain.actor, tenant_id=tenant_id, **given))
+        row = _row(step(session, actor=domain.actor, tenant_id=tenant_id, **arguments))
     _show(row, as_json=as_json)
 
 
@@ -95,7 +95,7 @@ def show(tenant: str, nas: str, as_json: bool) -> None:
 def nases(tenant: str, nas: str, state: str | None, as_json: bool) -> None:
     """List NASes with the secret that each uses."""
     with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = iterate_pages(
+        pages = iterate_pages(
             lambda after: rotations.list_page(session, tenant_id=tenant_id, nas=nas, state=state or "", after=after),
             lambda each: each.key,
             first="",
@@ -108,7 +108,7 @@ def nases(tenant: str, nas: str, state: str | None, as_json: bool) -> None:
                 "source": each.source or each.address,
                 "way": advise_nas(each).way,
             }
-            for page in found
+            for page in pages
             for each in page
         ]
     show_list(rows, as_json=as_json)

@@ -21,7 +21,7 @@ from nac.sessions.service import SessionView
 _PAGE = 500
 
 
-class _Wanted(TypedDict):
+class _Criteria(TypedDict):
     mac: str
     user: str
     address: str
@@ -52,17 +52,17 @@ def command() -> None:
 @click.option("--until", type=SinceType(), help="Latest start, in the same formats.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum number of sessions.")
 @json_option
-def list_command(tenant: str, ended: bool, limit: int, as_json: bool, **wanted: Unpack[_Wanted]) -> None:
+def list_command(tenant: str, ended: bool, limit: int, as_json: bool, **criteria: Unpack[_Criteria]) -> None:
     """List live sessions, newest first. With --all, ended ones follow, last ended first."""
 
     def fetch(after: SessionKey | None) -> Sequence[SessionView]:
         return sessions.list_sessions(
-            session, tenant_id=tenant_id, ended=ended, after=after, limit=min(limit, _PAGE), **wanted
+            session, tenant_id=tenant_id, ended=ended, after=after, limit=min(limit, _PAGE), **criteria
         )
 
     with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = list(islice(chain.from_iterable(iterate_pages(fetch, lambda shown: shown.key, first=None)), limit))
-        rows = [_row(shown) for shown in found]
+        views = list(islice(chain.from_iterable(iterate_pages(fetch, lambda view: view.key, first=None)), limit))
+        rows = [_row(view) for view in views]
     show_list(rows if as_json else [_short(row) for row in rows], as_json=as_json)
 
 
@@ -73,9 +73,9 @@ def list_command(tenant: str, ended: bool, limit: int, as_json: bool, **wanted: 
 def show_command(tenant: str, session_id: int, as_json: bool) -> None:
     """Show a session with the decision that admitted it. ID is from session list --json."""
     with CommandContext().tenant(tenant) as (session, tenant_id):
-        shown = sessions.get_session(session, tenant_id=tenant_id, row=session_id)
-        decision = sessions.find_deciding_row(session, shown)
-        row = dict(_row(shown))
+        view = sessions.get_session(session, tenant_id=tenant_id, row=session_id)
+        decision = sessions.find_deciding_row(session, view)
+        row = dict(_row(view))
         row["rule"] = decision.rule_name if decision else ""
         row["policy_version"] = decision.policy_version if decision else None
         row["vlan"] = decision.vlan if decision else ""
@@ -108,7 +108,7 @@ def disconnect(
     kind: CoaKind = "reauthenticate" if reauthenticate else "bounce" if bounce else "disconnect"
     domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
-        asked = coa_requests.create_requests(
+        requests = coa_requests.create_requests(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
@@ -118,7 +118,7 @@ def disconnect(
             user=user,
             nas=nas,
         )
-        rows = [coa_row(request) if as_json else short_coa_row(request) for request in asked]
+        rows = [coa_row(request) if as_json else short_coa_row(request) for request in requests]
     show_list(rows, as_json=as_json)
 
 
@@ -146,7 +146,7 @@ def change(
     """
     domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
-        asked = coa_requests.create_requests(
+        requests = coa_requests.create_requests(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
@@ -157,19 +157,19 @@ def change(
             nas=nas,
             attributes=read_changes(attributes),
         )
-        rows = [coa_row(request) if as_json else short_coa_row(request) for request in asked]
+        rows = [coa_row(request) if as_json else short_coa_row(request) for request in requests]
     show_list(rows, as_json=as_json)
 
 
-def _row(shown: SessionView) -> Row:
-    row = shown.row
+def _row(view: SessionView) -> Row:
+    row = view.row
     return {
         "id": row.id,
         "mac": display_mac(row.mac) if row.mac else "",
         "user": row.identity,
-        "nas": shown.nas,
+        "nas": view.nas,
         "nas_port": row.nas_port,
-        "site": shown.site,
+        "site": view.site,
         "address": row.framed_ip or "",
         "ipv6_address": row.framed_ipv6 or "",
         "ipv6_prefix": row.framed_prefix or "",
@@ -179,7 +179,7 @@ def _row(shown: SessionView) -> Row:
         # None while the session is live.
         "stop": row.stopped_at and row.stopped_at.isoformat(),
         "heard": row.updated_at.isoformat(),
-        "seconds": shown.seconds,
+        "seconds": view.seconds,
         "input_octets": row.input_octets,
         "output_octets": row.output_octets,
         "cause": row.terminate_cause,
@@ -189,5 +189,5 @@ def _row(shown: SessionView) -> Row:
 
 
 def _short(row: Row) -> Row:
-    wanted = ("id", "mac", "user", "nas", "nas_port", "site", "address", "start", "stop", "seconds", "cause")
-    return {name: str(row[name])[:19] if name in ("start", "stop") and row[name] else row[name] for name in wanted}
+    columns = ("id", "mac", "user", "nas", "nas_port", "site", "address", "start", "stop", "seconds", "cause")
+    return {name: str(row[name])[:19] if name in ("start", "stop") and row[name] else row[name] for name in columns}

@@ -35,7 +35,7 @@ _fallback_option = click.option(
 )
 
 
-def _rows(session: Session, tenant_id: TenantId, found: Iterable[Site]) -> list[Row]:
+def _rows(session: Session, tenant_id: TenantId, site_list: Iterable[Site]) -> list[Row]:
     slugs = {policy.id: policy.slug for policy in policies.list_policies(session, tenant_id=tenant_id)}
     default = sites.get_default(session, tenant_id=tenant_id)
     return [
@@ -50,7 +50,7 @@ def _rows(session: Session, tenant_id: TenantId, found: Iterable[Site]) -> list[
             "time_zone": site.time_zone,
             "id": site.id,
         }
-        for site in found
+        for site in site_list
     ]
 
 

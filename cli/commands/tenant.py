@@ -100,14 +100,16 @@ def find_msp(session: Session, slug: str | None) -> MspId:
     if slug is not None:
         return msps.require_by_slug(session, slug=slug).id
     # The MSP of the trials is never the default.
-    found = [msp for msp in msps.list_msps(session) if msp.slug != TRIALS]
-    if not found:
+    candidates = [msp for msp in msps.list_msps(session) if msp.slug != TRIALS]
+    if not candidates:
         raise Refused("No MSP exists.", place="msp", remedy="Create one: ./admit msp create SLUG")
-    if len(found) > 1:
+    if len(candidates) > 1:
         raise Refused(
-            "Several MSPs exist.", place="msp", remedy=f"Use --msp with one of: {', '.join(m.slug for m in found)}."
+            "Several MSPs exist.",
+            place="msp",
+            remedy=f"Use --msp with one of: {', '.join(m.slug for m in candidates)}.",
         )
-    return found[0].id
+    return candidates[0].id
 
 
 @command.command()
@@ -127,8 +129,8 @@ def list_(as_json: bool) -> None:
     """List tenants."""
     with CommandContext().platform() as session:
         slots = cells.slots_by_tenant(session)
-        found = tenants.ORDERS.pages(lambda span: tenants.list_tenants(session, span=span))
-        rows = [_row(tenant, slots.get(tenant.id)) for page in found for tenant in page]
+        pages = tenants.ORDERS.pages(lambda span: tenants.list_tenants(session, span=span))
+        rows = [_row(tenant, slots.get(tenant.id)) for page in pages for tenant in page]
     show_list(rows, as_json=as_json)
 
 
@@ -217,7 +219,7 @@ def set_(
     silence = (silent_reports, silent_days)
     failures = (failure_limit, failure_window_seconds, password_failure_limit, password_failure_window_seconds)
     others = (methods, tls_versions, replay_days, status_failure, nat_session_seconds, realms)
-    if all(given is None for given in (*others, *silence, *failures)):
+    if all(value is None for value in (*others, *silence, *failures)):
         raise InvalidInput("No setting to change.", remedy="See ./admit tenant set --help.")
     offer = parse_offer(methods=methods, tls_versions=tls_versions)
     domain = CommandContext()
@@ -237,7 +239,7 @@ def set_(
             tenant = tenants.update_silence(
                 session, actor=domain.actor, tenant_id=tenant_id, reports=silent_reports, days=silent_days
             )
-        if any(given is not None for given in failures):
+        if any(value is not None for value in failures):
             tenant = tenants.update_failure_limits(
                 session,
                 actor=domain.actor,

@@ -49,12 +49,19 @@ def _row(status: MoveStatus, slug: str) -> Row:
     }
 
 
-def _step(slug: str, step: Callable[..., MoveStatus], *, as_json: bool, is_sealing: bool = False, **given: Any) -> None:  # noqa: ANN401 -- the step's own arguments
+def _step(
+    slug: str,
+    step: Callable[..., MoveStatus],
+    *,
+    as_json: bool,
+    is_sealing: bool = False,
+    **arguments: Any,  # noqa: ANN401 -- the step's own arguments
+) -> None:
     domain = CommandContext()
     if is_sealing:
-        given["sealer"] = domain.sealer
+        arguments["sealer"] = domain.sealer
     with domain.platform_change(slug) as (session, tenant_id):
-        row = _row(step(session, actor=domain.actor, tenant_id=tenant_id, **given), slug)
+        row = _row(step(session, actor=domain.actor, tenant_id=tenant_id, **arguments), slug)
     show_one(row, as_json=as_json)
 
 

@@ -79,8 +79,8 @@ def _of_role(slug: str | None, owner: Owner) -> frozenset[Permission]:
 def list_(as_json: bool, **owner: Any) -> None:  # noqa: ANN401
     """List tokens, including expired and revoked ones."""
     with owner_scope(CommandContext(), **owner) as (session, of):
-        found = tokens.ORDERS.pages(lambda span: tokens.list_tokens(session, owner=of, span=span))
-        rows = [_row(row) for page in found for row in page]
+        pages = tokens.ORDERS.pages(lambda span: tokens.list_tokens(session, owner=of, span=span))
+        rows = [_row(row) for page in pages for row in page]
     show_list(rows, as_json=as_json)
 
 

@@ -25,10 +25,10 @@ def command() -> None:
 def list_(as_json: bool) -> None:
     """List trials, including converted ones."""
     with CommandContext().platform() as session:
-        found = [
+        trial_rows = [
             row for page in trials.ORDERS.pages(lambda span: trials.list_trials(session, span=span)) for row in page
         ]
-        rows = [_row(row, tenants.require_tenant(session, tenant_id=row.tenant_id)) for row in found]
+        rows = [_row(row, tenants.require_tenant(session, tenant_id=row.tenant_id)) for row in trial_rows]
     show_list(rows, as_json=as_json)
 
 

@@ -31,7 +31,7 @@ def command(
 ) -> None:
     """Show usage by the hour in which NASes reported it, largest first. Hours are in order of time."""
     with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = list_usage(session, tenant_id=tenant_id, by=by, since=since, until=until, limit=limit)
+        usage = list_usage(session, tenant_id=tenant_id, by=by, since=since, until=until, limit=limit)
     rows = [
         {
             by: display_mac(use.what) if by == "endpoint" and use.what else use.what,
@@ -40,6 +40,6 @@ def command(
             "input_octets": use.input_octets,
             "output_octets": use.output_octets,
         }
-        for use in found
+        for use in usage
     ]
     show_list(rows, as_json=as_json)

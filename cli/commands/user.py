@@ -33,8 +33,8 @@ def command() -> None:
     """Manage users of a tenant: names with a password."""
 
 
-def _rows(session: Session, tenant_id: TenantId, found: Sequence[User]) -> list[Row]:
-    groups = USER_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[user.id for user in found])
+def _rows(session: Session, tenant_id: TenantId, user_list: Sequence[User]) -> list[Row]:
+    groups = USER_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[user.id for user in user_list])
     return [
         {
             "name": user.name,
@@ -44,7 +44,7 @@ def _rows(session: Session, tenant_id: TenantId, found: Sequence[User]) -> list[
             "mschap": user.nt_hash_sealed is not None,
             "valid_until": user.valid_until and user.valid_until.isoformat(),
         }
-        for user in found
+        for user in user_list
     ]
 
 
@@ -60,14 +60,14 @@ def first_line(file: TextIO | None) -> str | None:
         return file.readline().rstrip("\r\n")
 
 
-def _password(given: str | None, file: TextIO | None) -> str:
+def _password(option: str | None, file: TextIO | None) -> str:
     read = first_line(file)
     if read is not None:
         return read
-    if given is not None:
-        return given
-    asked: str = click.prompt("Password", hide_input=True, confirmation_prompt=True)
-    return asked
+    if option is not None:
+        return option
+    typed: str = click.prompt("Password", hide_input=True, confirmation_prompt=True)
+    return typed
 
 
 @command.command()
@@ -268,6 +268,6 @@ def show(name: str, tenant: str, as_json: bool) -> None:
 def list_(tenant: str, as_json: bool) -> None:
     """List users by name."""
     with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = users.ORDERS.pages(lambda span: users.list_users(session, tenant_id=tenant_id, span=span))
-        rows = [row for page in found for row in _rows(session, tenant_id, page)]
+        pages = users.ORDERS.pages(lambda span: users.list_users(session, tenant_id=tenant_id, span=span))
+        rows = [row for page in pages for row in _rows(session, tenant_id, page)]
     show_list(rows, as_json=as_json)

@@ -42,14 +42,14 @@ class ApiClient:
         return document
 
     @contextmanager
-    def call(self, operation: Operation, given: "RequestArguments") -> Iterator[httpx.Response]:
+    def call(self, operation: Operation, arguments: "RequestArguments") -> Iterator[httpx.Response]:
         """Response with its body unread. Raises errors of `nac.kit.errors` for problems."""
         path = operation.path
-        for name, value in given.path.items():
+        for name, value in arguments.path.items():
             path = path.replace(f"{{{name}}}", quote(value, safe=":"))
         with self._client() as client, self._reached():
             request = client.build_request(
-                operation.method, path, params=given.query, headers=given.headers, content=given.body
+                operation.method, path, params=arguments.query, headers=arguments.headers, content=arguments.body
             )
             answer = client.send(request, stream=True)
             try:
@@ -91,25 +91,25 @@ class RequestArguments:
 
 def _read_error(answer: httpx.Response) -> AdmitError:
     try:
-        told = answer.json()
+        problem = answer.json()
     except ValueError:
-        told = {}
-    if not isinstance(told, dict):
-        told = {}
-    if remedy := _TOKENLESS.get(str(told.get("code"))):
-        told = {**told, "remedy": remedy}
+        problem = {}
+    if not isinstance(problem, dict):
+        problem = {}
+    if remedy := _TOKENLESS.get(str(problem.get("code"))):
+        problem = {**problem, "remedy": remedy}
     kind = _KINDS.get(answer.status_code, InvalidInput if answer.status_code < 500 else Unavailable)
     detail = f"The API responds with {answer.status_code}."
-    mistakes = [_make_error(each, InvalidInput) for each in told.get("mistakes", ()) if isinstance(each, Mapping)]
+    mistakes = [_make_error(each, InvalidInput) for each in problem.get("mistakes", ()) if isinstance(each, Mapping)]
     if mistakes:
-        return _ApiMistakes(told, mistakes)
-    return _make_error({"detail": detail, "code": answer.status_code, **told}, kind)
+        return _ApiMistakes(problem, mistakes)
+    return _make_error({"detail": detail, "code": answer.status_code, **problem}, kind)
 
 
-def _make_error(told: Mapping[str, Any], kind: type[AdmitError]) -> AdmitError:
+def _make_error(problem: Mapping[str, Any], kind: type[AdmitError]) -> AdmitError:
     """Error with the API's texts."""
-    error = type("Answered", (kind,), {"code": str(told.get("code") or "invalid-input")})
-    detail, place, remedy = (str(told.get(name) or "") for name in ("detail", "place", "remedy"))
+    error = type("Answered", (kind,), {"code": str(problem.get("code") or "invalid-input")})
+    detail, place, remedy = (str(problem.get(name) or "") for name in ("detail", "place", "remedy"))
     answered: AdmitError = error(detail, place=place, remedy=remedy)
     return answered
 
@@ -117,16 +117,16 @@ def _make_error(told: Mapping[str, Any], kind: type[AdmitError]) -> AdmitError:
 class _ApiMistakes(SeveralMistakes):
     """Several mistakes from the API."""
 
-    def __init__(self, told: Mapping[str, Any], mistakes: Sequence[AdmitError]) -> None:
+    def __init__(self, problem: Mapping[str, Any], mistakes: Sequence[AdmitError]) -> None:
         super().__init__(mistakes)
         # The API lists only some of the mistakes, but counts all.
         first, *rest = self.detail.split("\n")
-        self.detail = "\n".join((str(told.get("detail") or first), *rest))
-        self.told_code = str(told.get("code") or super().code)
+        self.detail = "\n".join((str(problem.get("detail") or first), *rest))
+        self.problem_code = str(problem.get("code") or super().code)
 
     @property
     def code(self) -> str:
-        return self.told_code
+        return self.problem_code
 
 
 def read_json(answer: httpx.Response) -> Any:  # noqa: ANN401 -- any document

@@ -36,8 +36,8 @@ def make_command(operation: Operation, api: ApiClient) -> click.Command:
     )
     parameters.append(click.Option(["--json", _AS_JSON], is_flag=True, help="Print JSON."))
 
-    def run(**given: Any) -> None:  # noqa: ANN401 -- what the options give
-        _run(operation, api, given)
+    def run(**options: Any) -> None:  # noqa: ANN401 -- what the options give
+        _run(operation, api, options)
 
     return click.Command(
         operation.name, callback=run, params=parameters, help=f"{operation.help}\n\n{operation.method} {operation.path}"
@@ -70,58 +70,58 @@ def _option(value: OperationInput, operation: Operation) -> click.Option:
 
 
 def _run(operation: Operation, api: ApiClient, options: Mapping[str, Any]) -> None:
-    given = _collect_arguments(operation, options)
+    arguments = _collect_arguments(operation, options)
     as_json = bool(options[_AS_JSON])
-    with api.call(operation, given) as answer:
+    with api.call(operation, arguments) as answer:
         _print_notes(answer)
         if (output := options.get(_OUTPUT)) is not None or not _is_json(answer):
             _copy(answer, cast("BinaryIO", output or sys.stdout.buffer))
             return
         document = read_json(answer)
     if operation.is_page and options.get(_ALL):
-        document = _fetch_remaining_pages(operation, api, given, document)
+        document = _fetch_remaining_pages(operation, api, arguments, document)
     _show(operation, document, as_json=as_json)
 
 
 def _collect_arguments(operation: Operation, options: Mapping[str, Any]) -> RequestArguments:
-    given = RequestArguments()
+    arguments = RequestArguments()
     members: dict[str, Any] = {}
     for value in operation.values:
-        found = options[_variable(value)]
-        if found is None or found == ():
+        option = options[_variable(value)]
+        if option is None or option == ():
             continue
         match value.where:
             case "path":
-                given.path[value.name] = str(found)
+                arguments.path[value.name] = str(option)
             case "query":
-                given.query[value.name] = list(found) if value.repeated else _plain(found)
+                arguments.query[value.name] = list(option) if value.repeated else _plain(option)
             case "header":
-                given.headers[value.name] = str(found)
+                arguments.headers[value.name] = str(option)
             case "body":
-                members[value.name] = _parse_member(value, found)
-    given.body = _body(operation, options.get(_BODY), members)
-    if given.body is not None:
-        given.headers["Content-Type"] = operation.takes
-    return given
+                members[value.name] = _parse_member(value, option)
+    arguments.body = _body(operation, options.get(_BODY), members)
+    if arguments.body is not None:
+        arguments.headers["Content-Type"] = operation.takes
+    return arguments
 
 
 def _plain(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def _parse_member(value: OperationInput, found: Any) -> Any:  # noqa: ANN401 -- any JSON
+def _parse_member(value: OperationInput, option: Any) -> Any:  # noqa: ANN401 -- any JSON
     if value.repeated:
-        return list(found)
-    if value.nullable and found == "null":
+        return list(option)
+    if value.nullable and option == "null":
         return None
     if value.kind == "text":
-        return found
-    if value.kind == "json" or isinstance(found, str):
+        return option
+    if value.kind == "json" or isinstance(option, str):
         try:
-            return json.loads(found)
+            return json.loads(option)
         except ValueError as exc:
             raise InvalidInput(f"Invalid JSON: {exc}.", place=f"--{value.option}") from exc
-    return found
+    return option
 
 
 def _body(operation: Operation, file: BinaryIO | None, members: dict[str, Any]) -> bytes | None:
@@ -162,12 +162,12 @@ def _print_notes(answer: httpx.Response) -> None:
 
 
 def _fetch_remaining_pages(
-    operation: Operation, api: ApiClient, given: RequestArguments, page: dict[str, Any]
+    operation: Operation, api: ApiClient, arguments: RequestArguments, page: dict[str, Any]
 ) -> dict[str, Any]:
     items, after = page["items"], page["next"]
     while after is not None:
-        given.query["after"] = after
-        with api.call(operation, given) as answer:
+        arguments.query["after"] = after
+        with api.call(operation, arguments) as answer:
             page = read_json(answer)
         items, after = items + page["items"], page["next"]
     return {"items": items, "next": None}

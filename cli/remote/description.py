@@ -53,7 +53,7 @@ class Operations(Mapping[str, Operation]):
 
     def __init__(self, document: Document) -> None:
         self._document = document
-        self._told = {
+        self._paths = {
             _WORD_START.sub("-", methods[method]["operationId"]).lower(): (path, method)
             for path, methods in document.get("paths", {}).items()
             for method in _METHODS
@@ -61,49 +61,49 @@ class Operations(Mapping[str, Operation]):
         }
 
     def __getitem__(self, name: str) -> Operation:
-        path, method = self._told[name]
+        path, method = self._paths[name]
         return _operation(self._document, name, path, method)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._told)
+        return iter(self._paths)
 
     def __len__(self) -> int:
-        return len(self._told)
+        return len(self._paths)
 
 
 def _operation(document: Document, name: str, path: str, method: str) -> Operation:
-    told = document["paths"][path][method]
-    values = [_parameter(document, each) for each in told.get("parameters", ())]
+    described = document["paths"][path][method]
+    values = [_parameter(document, each) for each in described.get("parameters", ())]
     # In order of the path, which is the order of arguments.
     values.sort(key=lambda value: path.find(f"{{{value.name}}}") if value.where == "path" else len(path))
-    takes, schema = _body(document, told)
+    takes, schema = _body(document, described)
     values += _members(document, schema)
     return Operation(
         name=name,
-        noun=next(iter(told.get("tags", ())), ""),
+        noun=next(iter(described.get("tags", ())), ""),
         method=method.upper(),
         path=path,
-        help=told.get("description") or told.get("summary", ""),
+        help=described.get("description") or described.get("summary", ""),
         values=tuple(values),
         takes=takes,
-        is_page=_is_page(document, told),
+        is_page=_is_page(document, described),
     )
 
 
-def _parameter(document: Document, told: Document) -> OperationInput:
-    told = _resolve(document, told)
+def _parameter(document: Document, described: Document) -> OperationInput:
+    described = _resolve(document, described)
     return _value(
         document,
-        told["name"],
-        told["in"],
-        told.get("schema", {}),
-        required=told.get("required", False),
-        text=told.get("description", ""),
+        described["name"],
+        described["in"],
+        described.get("schema", {}),
+        required=described.get("required", False),
+        text=described.get("description", ""),
     )
 
 
-def _body(document: Document, told: Document) -> tuple[str, Document]:
-    content = told.get("requestBody", {}).get("content", {})
+def _body(document: Document, operation: Document) -> tuple[str, Document]:
+    content = operation.get("requestBody", {}).get("content", {})
     if _JSON in content:
         return _JSON, _resolve(document, content[_JSON].get("schema", {}))
     return next(iter(content), ""), {}
@@ -147,8 +147,8 @@ def _without_null(document: Document, schema: Document) -> tuple[Document, bool]
     return {**others[0], **beside}, len(others) < len(ways)
 
 
-def _is_page(document: Document, told: Document) -> bool:
-    content = told.get("responses", {}).get("200", {}).get("content", {})
+def _is_page(document: Document, operation: Document) -> bool:
+    content = operation.get("responses", {}).get("200", {}).get("content", {})
     schema = _resolve(document, content.get(_JSON, {}).get("schema", {}))
     return {"items", "next"} <= set(schema.get("properties", {}))
 

@@ -81,7 +81,7 @@ def _parse_certificate(der: bytes) -> _CertificateFields:
     except UNREADABLE_ERRORS as exc:
         raise CertificateUnreadable(f"the certificate does not parse: {exc}") from exc
     # An empty name counts as missing.
-    kept = {name: tuple(map(escape_controls, filter(None, found))) for name, found in values.items() if any(found)}
+    kept = {name: tuple(map(escape_controls, filter(None, texts))) for name, texts in values.items() if any(texts)}
     return _CertificateFields(kept, not_before, not_after)
 
 

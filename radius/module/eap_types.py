@@ -55,19 +55,19 @@ class PreferredTypes:
     def __init__(self, max_devices: int = MAX_DEVICES) -> None:
         self._max_devices = max_devices
         # (slot, MAC address) -> type
-        self._wanted: OrderedDict[tuple[int, str], str] = OrderedDict()
+        self._requested: OrderedDict[tuple[int, str], str] = OrderedDict()
 
     def choose_type(self, offered: tuple[str, ...], slot: int, mac: str) -> str:
-        wanted = self._wanted.get((slot, mac))
-        return wanted if wanted in offered else offered[0]
+        requested = self._requested.get((slot, mac))
+        return requested if requested in offered else offered[0]
 
-    def remember(self, slot: int, mac: str, wanted: str) -> None:
+    def remember(self, slot: int, mac: str, requested: str) -> None:
         if not mac:
             return
-        self._wanted[slot, mac] = wanted
-        self._wanted.move_to_end((slot, mac))
-        if len(self._wanted) > self._max_devices:
-            self._wanted.popitem(last=False)
+        self._requested[slot, mac] = requested
+        self._requested.move_to_end((slot, mac))
+        if len(self._requested) > self._max_devices:
+            self._requested.popitem(last=False)
 
 
 def find_eap_method(eap_type: str, state: Attributes) -> str:
@@ -75,13 +75,13 @@ def find_eap_method(eap_type: str, state: Attributes) -> str:
     inside = state.get("Admit-Method")
     if inside and eap_type in _TUNNELS:
         return inside[0]
-    found = METHOD_OF_TYPE.get(eap_type)
-    return found or ("mab" if eap_type in _MAB_TYPES and "Admit-MAB-Password" in state else "eap")
+    eap_method = METHOD_OF_TYPE.get(eap_type)
+    return eap_method or ("mab" if eap_type in _MAB_TYPES and "Admit-MAB-Password" in state else "eap")
 
 
-def offer_detail(methods: tuple[str, ...], wanted: str = "") -> str:
+def offer_detail(methods: tuple[str, ...], requested: str = "") -> str:
     """Detail of a reject: the type that the device wants, if known, and the offered ones."""
-    asks = f"the device wants {wanted}; " if wanted else ""
+    asks = f"the device wants {requested}; " if requested else ""
     return f"{asks}{describe_offer(methods)}"
 
 

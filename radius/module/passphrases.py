@@ -31,5 +31,5 @@ def add_passphrase(case: AuthenticationCase, outcome: Outcome, open_passphrase: 
     if checked is not outcome:
         return checked
     pairs = tuple(template.fill_passphrase(passphrase, ssid).pair() for template in outcome.passphrase)
-    shown = tuple(template.hidden() for template in outcome.passphrase)
-    return outcome._replace(reply=outcome.reply + shown, sent=outcome.reply + pairs)
+    hidden = tuple(template.hidden() for template in outcome.passphrase)
+    return outcome._replace(reply=outcome.reply + hidden, sent=outcome.reply + pairs)

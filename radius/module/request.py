@@ -32,13 +32,13 @@ Attributes = dict[str, tuple[str, ...]]
 
 def group_by_name(pairs: Pairs | None) -> Attributes:
     """Values by attribute name, in order; a repeated attribute keeps all."""
-    found: Attributes = {}
+    groups: Attributes = {}
     for name, value in pairs or ():
-        if name in found:
-            found[name] += (value,)
+        if name in groups:
+            groups[name] += (value,)
         else:
-            found[name] = (value,)
-    return found
+            groups[name] = (value,)
+    return groups
 
 
 def first_value(attributes: Mapping[str, tuple[str, ...]], name: str) -> str:
@@ -58,7 +58,7 @@ def unescape_pairs(pairs: Pairs) -> Pairs:
 
 def _unescape(text: str) -> str:
     try:
-        return _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), text.encode()).decode()
+        return _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()), text.encode()).decode()
     except UnicodeDecodeError:
         return text
 

@@ -75,8 +75,8 @@ def instantiate(_: object) -> int:
 
 def authorize(pairs: radiusd.Pairs) -> radiusd.ModuleResult:
     try:
-        given = dict(pairs)
-        return _find_client(int(given["Admit-Slot"][_SLOT_PREFIX:]), given["Admit-Source"], int(given["Admit-Port"]))
+        values = dict(pairs)
+        return _find_client(int(values["Admit-Slot"][_SLOT_PREFIX:]), values["Admit-Source"], int(values["Admit-Port"]))
     except (wire.MalformedPacket, SecretsError):
         return radiusd.NOOP
     except Exception:  # house-rule: the edge of our code; the packet is dropped, with the trace in the log

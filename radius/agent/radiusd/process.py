@@ -190,8 +190,8 @@ def save_running(path: Path, running: RunningRadiusd) -> None:
 def load_running(path: Path) -> RunningRadiusd | None:
     """The radiusd that an earlier agent started, if it still runs."""
     try:
-        told = json.loads(path.read_text())
-        running = RunningRadiusd(int(told["pid"]), int(told["start_ticks"]), Path(told["config_directory"]))
+        stored = json.loads(path.read_text())
+        running = RunningRadiusd(int(stored["pid"]), int(stored["start_ticks"]), Path(stored["config_directory"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return running if start_ticks(running.pid) == running.start_ticks else None

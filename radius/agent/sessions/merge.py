@@ -254,14 +254,14 @@ def merge_sessions(cursor: psycopg.Cursor, batch: SessionBatch) -> MergeResult:
     waiting: list[int] = []
     if not copy_rows(cursor, SESSION_UPDATES_COPY, batch.session_lines()):
         return MergeResult([], [])
-    given = {
+    parameters = {
         "same_start": f"{SAME_START_SECONDS} seconds",
         "unsure": f"{CLOCK_TOLERANCE_SECONDS} seconds",
         "presumed": ["nas-restarted", "stale", SUPERSEDED],
     }
     while True:
         waiting.clear()
-        for number, tenant_id, station, class_, *of_nas in cursor.execute(SESSION_UPDATES_MERGE.encode(), given):
+        for number, tenant_id, station, class_, *of_nas in cursor.execute(SESSION_UPDATES_MERGE.encode(), parameters):
             if number is not None:
                 waiting.append(number)
             elif station is not None:

@@ -97,9 +97,9 @@ def record_restarts(cursor: psycopg.Cursor, batch: SessionBatch) -> bool:
 
 def end_sessions(cursor: psycopg.Cursor, tenants: Sequence[str]) -> tuple[list[SessionIdentity], bool]:
     """End some sessions from before the restarts. Returns tenant, MAC and name of each, and whether more may follow."""
-    given = {"tenants": tenants, "nases": MAX_NASES, "sessions": MAX_SESSIONS}
-    ended = cursor.execute(RESTARTS_END.encode(), given).fetchall()
-    (more,) = cursor.execute(_PENDING, given).fetchone() or (False,)
+    parameters = {"tenants": tenants, "nases": MAX_NASES, "sessions": MAX_SESSIONS}
+    ended = cursor.execute(RESTARTS_END.encode(), parameters).fetchall()
+    (more,) = cursor.execute(_PENDING, parameters).fetchone() or (False,)
     return ended, more
 
 
