@@ -4,8 +4,8 @@ Three arrangements:
 * The caller is not root: everything runs as the caller, below `var/`.
 * Root, and system users can reach the checkout: each process runs as its own system user (`cli.rights`), below `var/`.
 Root's supervisor starts them.
-* Root, and the checkout is closed to others (below /root, a `mktemp -d`): PostgreSQL, which does not run as root, has a
-system user and data in /var/lib/admit/<hash>. The other processes run as root.
+* Root, and the checkout is closed to others (below /root, a `mktemp -d`): only PostgreSQL has a system user, because it
+does not run as root. Its data is in /var/lib/admit/<hash>. The other processes run as root.
 """
 
 import hashlib

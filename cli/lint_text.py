@@ -20,7 +20,7 @@ _WORDS = {
     r"but for": "except",
     r"unless (?:you say|it is said|said) otherwise": "by default",
     r"what there (?:is|are)": "name the things",
-    r"it is (?:told|said|asked)|(?:is|are) told (?:of|by|to)": "name the actor",
+    r"it is said": "name the actor",
     r"lets? in|letting in": "admit",
     r"told|asked|wanted": "the actor's verb: reported, sent, requested, required",
     r"lets": "allows",

@@ -119,7 +119,7 @@ def secret(tenant: str, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -
     domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         made = _make(session, domain, tenant_id, **chosen)
-        row = _shown(domain, tenant, made) | _row(made.row)
+        row = _secret_values(domain, tenant, made) | _row(made.row)
     show_one(row, as_json=as_json)
 
 
@@ -136,7 +136,7 @@ def _make(
     )
 
 
-def _shown(domain: CommandContext, tenant: str, made: enrolment.CreatedSecret) -> dict[str, object]:
+def _secret_values(domain: CommandContext, tenant: str, made: enrolment.CreatedSecret) -> dict[str, object]:
     if made.row.kind == "scep":
         return {"url": f"{domain.settings.public_url}/scep/{tenant}", "challenge": made.token.reveal()}
     return {

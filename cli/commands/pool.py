@@ -109,7 +109,7 @@ def add(
             site=site,
             options=options,
         )
-        row = _shown(session, tenant_id, name, site)
+        row = _row_with_cells(session, tenant_id, name, site)
     show_one(row, as_json=as_json)
 
 
@@ -166,7 +166,7 @@ def set_(
             options=options,
             reserved=reserved,
         )
-        row = _shown(session, tenant_id, name, site)
+        row = _row_with_cells(session, tenant_id, name, site)
     show_one(row, as_json=as_json)
 
 
@@ -182,7 +182,7 @@ def rename(name: str, new_name: str, tenant: str, site: str, as_json: bool) -> N
     with domain.change(tenant) as (session, tenant_id):
         which: dict[str, Any] = {"actor": domain.actor, "tenant_id": tenant_id, "name": name, "site": site}
         pool = pools.rename_pool(session, **which, new_name=new_name)
-        row = _shown(session, tenant_id, pool.name, site)
+        row = _row_with_cells(session, tenant_id, pool.name, site)
     show_one(row, as_json=as_json)
 
 
@@ -218,7 +218,7 @@ def list_(tenant: str, as_json: bool) -> None:
 def show(name: str, tenant: str, site: str, as_json: bool) -> None:
     """Show the pool NAME, with the number of addresses in each cell."""
     with CommandContext().tenant(tenant) as (session, tenant_id):
-        row = _shown(session, tenant_id, name, site)
+        row = _row_with_cells(session, tenant_id, name, site)
     show_one(row, as_json=as_json)
 
 
@@ -259,7 +259,7 @@ def release(address: str, tenant: str, as_json: bool) -> None:
     show_one(row, as_json=as_json)
 
 
-def _shown(session: Session, tenant_id: TenantId, name: str, site: str) -> Row:
+def _row_with_cells(session: Session, tenant_id: TenantId, name: str, site: str) -> Row:
     state = pools.get_pool_state(session, tenant_id=tenant_id, name=name, site=site)
     return {**_row(state), "cells": pools.count_by_cell(session, pool=state.pool)}
 

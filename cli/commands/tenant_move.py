@@ -34,7 +34,7 @@ _NEXT = {
 
 
 def _row(status: MoveStatus, slug: str) -> Row:
-    def told(place: CellAddress) -> str:
+    def describe(place: CellAddress) -> str:
         return f"{place.address or place.cell}, ports {place.auth_port} and {place.acct_port}"
 
     state = status.move.state
@@ -42,8 +42,8 @@ def _row(status: MoveStatus, slug: str) -> Row:
         "state": state,
         # Whether the next step can run; empty after the last one.
         "ready": status.is_ready if state in ("prepared", "switched") else None,
-        "before": told(status.before),
-        "after": told(status.after),
+        "before": describe(status.before),
+        "after": describe(status.after),
         "at_nases": status.told,
         "next": _NEXT[state, status.is_ready].format(slug=slug),
     }

@@ -1,9 +1,9 @@
 """Calls of radiusd for authentication: `authorize` for the first packet of a conversation, `post_auth` for its end.
 
-radiusd also calls `authorize` if a device wants another EAP type than the proposed one, for the first packet inside a
-tunnel, and for later ones there that may have a password (Admit-Stage: continue). It calls `post_auth` also for some
-challenges (certificate-sent, failed-inside, challenge). At the end, Admit-Stage is reject (radiusd refused) or none
-(credentials hold). Admit-Decided marks a settled reject, Admit-Permitted a settled permit.
+radiusd also calls `authorize` if a device wants another EAP type than the proposed one. Inside a tunnel, it
+calls it for the first packet, and for later ones that may have a password (Admit-Stage: continue). It calls `post_auth`
+also for some challenges (certificate-sent, failed-inside, challenge). At the end, Admit-Stage is reject (radiusd
+refused) or none (credentials hold). Admit-Decided marks a settled reject, Admit-Permitted a settled permit.
 """
 
 import secrets

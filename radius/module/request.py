@@ -136,8 +136,8 @@ class AccessRequest:
     def names_its_station(self, nas: NasRecord | None) -> bool:
         """Whether a name that is a MAC address may replace the Calling-Station-Id: some switches send none with MAB.
 
-        Not if there is a Calling-Station-Id that is no MAC address, and not with service types of logins: a person may
-        have typed the name then. The same applies without a Service-Type, unless the NAS is set to be trusted.
+        False if there is a Calling-Station-Id that is no MAC address. False with service types of logins, because a
+        person may have typed the name. The same applies without a Service-Type, unless the NAS is set to be trusted.
         """
         if "Calling-Station-Id" in self.attributes:
             return False

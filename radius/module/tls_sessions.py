@@ -6,8 +6,8 @@ expands "%{...}" when a session is resumed, and restores some names with TLS 1.2
 
 But it stores each session as `<id>.asn1` (OpenSSL's SSL_SESSION) with the client's certificate, and names that file in
 TLS-Cache-Filename. The certificate is read there. The attributes of a resumed session come from `<id>.vps` beside it.
-radiusd writes that file only after full handshakes, though each TLS 1.3 resumption gives the client a new ticket:
-without our file, every second reconnect would be full.
+radiusd writes that file only after full handshakes, but each TLS 1.3 resumption issues a new ticket. So without our
+file, every second reconnect would be full.
 """
 
 import errno

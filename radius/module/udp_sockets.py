@@ -1,7 +1,8 @@
 """UDP sockets of radiusd, listed from inside its process.
 
-Only sockets get a second descriptor. A second one of a journal file would keep its lock, and closing one of a replica
-file would release the locks of the process (fcntl(2), F_SETLK)."""
+Only sockets get a second descriptor. A second one of a journal file would keep its lock. Closing one of a replica file
+would release the locks of the process (fcntl(2), F_SETLK).
+"""
 
 import os
 import socket

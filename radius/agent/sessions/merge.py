@@ -320,8 +320,8 @@ _END_SUPERSEDED = end_statement(
 def end_superseded_sessions(cursor: psycopg.Cursor, keys: Collection[SessionKey]) -> list[SessionIdentity]:
     """End sessions of these keys whose NAS began another one of the same device with the same id: the Stop was lost.
 
-    Mostly the NAS restarted without a report. The order of records does not matter: a report after the start of the
-    other session shows that both continue, and makes an ended one live again.
+    Mostly the NAS restarted without a report. The order of records does not matter. A report after the start of the
+    other session shows that both continue. It makes an ended one live again.
 
     Skips sessions without an Acct-Session-Id, because several may have none.
     """
