@@ -58,11 +58,11 @@ def find_group(name: str) -> int | None:
 
 
 def require_group(name: str) -> int:
-    found = find_group(name)
-    if found is None:
+    group = find_group(name)
+    if group is None:
         _create(["groupadd", "--system", name], name)
-        found = grp.getgrnam(name).gr_gid
-    return found
+        group = grp.getgrnam(name).gr_gid
+    return group
 
 
 def require_account(process: str) -> Account:

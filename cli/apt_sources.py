@@ -26,18 +26,18 @@ class AptSource:
 def read_sources(etc_apt: Path) -> list[AptSource]:
     """Enabled binary sources in the order of apt: sources.list, then sources.list.d by name."""
     files = [etc_apt / "sources.list", *sorted((etc_apt / "sources.list.d").glob("*"))]
-    found: list[AptSource] = []
+    sources: list[AptSource] = []
     for file in files:
         if not file.is_file() or file.suffix not in (".list", ".sources"):
             continue
         text = file.read_text(encoding="utf-8", errors="replace")
-        found += parse_deb822(text) if file.suffix == ".sources" else parse_one_line(text)
-    return found
+        sources += parse_deb822(text) if file.suffix == ".sources" else parse_one_line(text)
+    return sources
 
 
 def parse_one_line(text: str) -> list[AptSource]:
     """Entries of a .list file: "deb [ option=value ... ] uri suite component ..."."""
-    found = []
+    sources = []
     for line in text.splitlines():
         match = re.fullmatch(r"\s*deb\s+(?:\[(?P<options>[^\]]*)\]\s*)?(?P<rest>[^#]*)(?:#.*)?", line)
         words = match["rest"].split() if match else []
@@ -48,19 +48,19 @@ def parse_one_line(text: str) -> list[AptSource]:
             for name, equals, value in (word.partition("=") for word in shlex.split(match["options"] or ""))
             if equals
         )
-        found.append(AptSource((words[0],), (words[1],), tuple(words[2:]), options))
-    return found
+        sources.append(AptSource((words[0],), (words[1],), tuple(words[2:]), options))
+    return sources
 
 
 def parse_deb822(text: str) -> list[AptSource]:
     """Entries of a .sources file: stanzas of "Field: value", continued on lines that start with a blank."""
-    found = []
+    sources = []
     for stanza in _stanzas(text):
         fields = {name.lower(): value for name, value in stanza}
         enabled = fields.get("enabled", "yes").strip().lower() not in ("no", "false", "without", "off", "disable")
         if not enabled or "deb" not in fields.get("types", "").split():
             continue
-        found.append(
+        sources.append(
             AptSource(
                 tuple(fields.get("uris", "").split()),
                 tuple(fields.get("suites", "").split()),
@@ -68,7 +68,7 @@ def parse_deb822(text: str) -> list[AptSource]:
                 tuple((name, value) for name, value in stanza if name.lower() not in _OWN_FIELDS),
             )
         )
-    return found
+    return sources
 
 
 def _stanzas(text: str) -> Iterable[list[tuple[str, str]]]:
@@ -89,26 +89,26 @@ def _stanzas(text: str) -> Iterable[list[tuple[str, str]]]:
 
 
 def derive_backports(sources: Iterable[AptSource], codename: str) -> str | None:
-    """deb822 text of a source for `<codename>-backports`; None if the machine has one.
+    """Text in deb822 form of a source for `<codename>-backports`; None if the machine has one.
 
     It is the machine's source of `codename` with another suite, and the same mirror, key and options.
     """
-    wanted = f"{codename}-backports"
+    suite = f"{codename}-backports"
     known = list(sources)
-    if any(wanted in source.suites and "main" in source.components for source in known):
+    if any(suite in source.suites and "main" in source.components for source in known):
         return None
     for source in known:
         if codename in source.suites and "main" in source.components and source.uris:
             fields = [
                 ("Types", "deb"),
                 ("URIs", " ".join(source.uris)),
-                ("Suites", wanted),
+                ("Suites", suite),
                 ("Components", "main"),
                 *source.options,
             ]
             return "".join(f"{name}: {value}\n" for name, value in fields)
     raise Refused(
-        f"Cannot derive a source for {wanted}: no apt source of this machine has {codename} main.",
+        f"Cannot derive a source for {suite}: no apt source of this machine has {codename} main.",
         place="/etc/apt",
-        remedy=f"Add a source for {wanted}, then run the command again.",
+        remedy=f"Add a source for {suite}, then run the command again.",
     )

@@ -104,6 +104,6 @@ def connection_problem(layout: Layout) -> str:
     """Cause why the cluster accepts no connections; empty if it does."""
     command = [str(BINARIES / "pg_isready"), "--quiet", f"--host={layout.postgres_run}", "--timeout=3"]
     # An existing role, because PostgreSQL logs attempts with unknown ones.
-    asked = subprocess.run([*command, f"--username={SUPERUSER}", "--dbname=postgres"], check=False, cwd="/")
+    completed = subprocess.run([*command, f"--username={SUPERUSER}", "--dbname=postgres"], check=False, cwd="/")
     # pg_isready(1): 1 is "rejecting connections", 2 "no response".
-    return ("", "is starting or recovering", "does not respond")[min(asked.returncode, 2)]
+    return ("", "is starting or recovering", "does not respond")[min(completed.returncode, 2)]

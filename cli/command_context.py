@@ -71,8 +71,8 @@ class CommandContext:
     def slugs(self) -> list[str]:
         """Slugs of all tenants except those that are being deleted."""
         with self.platform() as session:
-            found = tenants.ORDERS.pages(lambda span: tenants.list_tenants(session, span=span))
-            return [tenant.slug for page in found for tenant in page if tenant.status != "deleting"]
+            pages = tenants.ORDERS.pages(lambda span: tenants.list_tenants(session, span=span))
+            return [tenant.slug for page in pages for tenant in page if tenant.status != "deleting"]
 
     @contextmanager
     def tenant(self, slug: str, *, is_snapshot: bool = False) -> Iterator[tuple[Session, TenantId]]:

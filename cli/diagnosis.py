@@ -39,16 +39,20 @@ class Diagnosis:
 
 def run_diagnosis() -> list[Diagnosis]:
     layout = find_layout()
-    found = [*_packages(), _disk(var_dir()), *_shared_memory(), *_clock(), *_code()]
+    diagnoses = [*_packages(), _disk(var_dir()), *_shared_memory(), *_clock(), *_code()]
     try:
         settings = environment.load_into_process() if layout else load_settings({"ADMIT_VAR_DIR": str(var_dir())})
     except (SettingsError, Refused) as exc:
-        return [*found, Diagnosis("fail", "settings", str(exc), f"Correct {var_dir() / 'admit.env'}.")]
+        return [*diagnoses, Diagnosis("fail", "settings", str(exc), f"Correct {var_dir() / 'admit.env'}.")]
     if layout is None:
-        return [*found, *_ports(settings), Diagnosis("ok", "processes", "never started here", "Start them: ./admit up")]
+        return [
+            *diagnoses,
+            *_ports(settings),
+            Diagnosis("ok", "processes", "never started here", "Start them: ./admit up"),
+        ]
     running = bool(Supervisor(layout).states())
     return [
-        *found,
+        *diagnoses,
         *([] if running else _ports(settings)),
         *_permissions(layout),
         *_enrolment_certificate(settings),
@@ -124,11 +128,11 @@ def _code() -> Iterator[Diagnosis]:
 
 
 def _ports(settings: Settings) -> Iterator[Diagnosis]:
-    wanted = (
+    groups = (
         ("UDP", settings.cell_ports, socket.SOCK_DGRAM, "--first-port"),
         ("TCP", settings.http_ports, socket.SOCK_STREAM, "--api-port"),
     )
-    for protocol, ports, kind, option in wanted:
+    for protocol, ports, kind, option in groups:
         try:
             taken = first_taken(settings.listen_address, ports, kind)
         except Refused as exc:

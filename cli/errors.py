@@ -2,8 +2,8 @@
 
 Exit status 2 for invalid input (options, names, files), as in click, and 1 for all other errors.
 
-With --json, standard output also has an object: `error` (a code for programs), `place`, `message`, `remedy` and, if
-there are several mistakes, `mistakes` with such objects. This includes click's errors about options.
+With --json, standard output also has an object: `error` (a code for programs), `place`, `message` and `remedy`. Several
+mistakes are a list of such objects in `mistakes`. This includes click's errors about options.
 """
 
 import json

@@ -113,9 +113,9 @@ def _set_up_exports(layout: Layout, folder: Path) -> None:
         make_folder(folder, owner=None, mode=0o750)
         return
     owner = replace(worker, gid=api.gid)
-    found = folder.stat() if folder.exists() else None
+    status = folder.stat() if folder.exists() else None
     make_folder(folder, owner=owner, mode=0o2750)
-    if found and (found.st_uid, found.st_gid) != (owner.uid, owner.gid):
+    if status and (status.st_uid, status.st_gid) != (owner.uid, owner.gid):
         for inside in folder.iterdir():
             if inside.is_dir() and not inside.is_symlink():
                 chown_tree(inside, owner, group_reads=inside.name not in _KEPT_FROM_GROUP)
@@ -130,12 +130,12 @@ def _hand_over_named_files(layout: Layout, settings: Settings) -> None:
     worker, enrolment = layout.account("worker"), layout.account("enrolment")
     assert worker
     assert enrolment
-    wanted: list[tuple[Path | None, int, int, int]] = [
+    files: list[tuple[Path | None, int, int, int]] = [
         (settings.pkcs11_pin_file, 0, keys, 0o640),
         (settings.mail_password_file, worker.uid, worker.gid, 0o600),
         *((path, enrolment.uid, enrolment.gid, 0o600) for path in _named(settings)),
     ]
-    for path, uid, gid, mode in wanted:
+    for path, uid, gid, mode in files:
         if path and path.is_file() and not path.is_symlink() and path.stat().st_uid == before.uid:
             os.chown(path, uid, gid, follow_symlinks=False)
             path.chmod(mode)

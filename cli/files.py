@@ -37,6 +37,6 @@ def chown_tree(folder: Path, owner: Account, *, group_reads: bool = False) -> No
         # os.walk lists a link to a folder as a folder.
         for name in (*folders, *files):
             os.chown(name, owner.uid, owner.gid, dir_fd=handle, follow_symlinks=False)
-            found = os.stat(name, dir_fd=handle, follow_symlinks=False)
-            if group_reads and stat.S_ISREG(found.st_mode):
-                os.chmod(name, stat.S_IMODE(found.st_mode) | 0o040, dir_fd=handle)
+            status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+            if group_reads and stat.S_ISREG(status.st_mode):
+                os.chmod(name, stat.S_IMODE(status.st_mode) | 0o040, dir_fd=handle)

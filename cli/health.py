@@ -53,10 +53,10 @@ def find_problem(name: str, layout: Layout, settings: Settings, *, started_at: f
 def read_platform_alarms(settings: Settings) -> list[dict[str, str]]:
     """Alarms last reported by the worker; empty if Redis does not respond, which has its own check."""
     try:
-        told = json.loads(_ask_redis(settings, f"GET {ALARMS_KEY}"))
+        alarms = json.loads(_ask_redis(settings, f"GET {ALARMS_KEY}"))
     except (OSError, ValueError):
         return []
-    return told if isinstance(told, list) else []
+    return alarms if isinstance(alarms, list) else []
 
 
 def _ask_redis(settings: Settings, command: str) -> str:

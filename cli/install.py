@@ -23,7 +23,7 @@ from cli.progress import Progress
 
 _ETC_APT = Path("/etc/apt")
 _BACKPORTS_FILE = _ETC_APT / "sources.list.d" / "admit-backports.sources"
-# Debian policy 9.3.3: asked before a package starts its service; 101 denies it.
+# Runs before a package starts its service; exit code 101 denies it (Debian policy 9.3.3).
 _POLICY = Path("/usr/sbin/policy-rc.d")
 _POLICY_TEXT = "#!/bin/sh\n# Made by admit for the time of one installation.\nexit 101\n"
 # Read by postgresql-15's maintainer script before it creates the cluster "main" (pg_createcluster(1)).
@@ -176,5 +176,5 @@ def _as_root(command: list[str], log: Path | None = None, *, text: str = "") -> 
         with log.open("a", encoding="utf-8") as file:
             file.write(f"$ {' '.join(whole)}\n{done.stdout}")
     if done.returncode:
-        said = "\n  ".join(done.stdout.strip().splitlines()[-5:])
-        raise Refused(f"'{' '.join(whole[:6])}' failed:\n  {said}")
+        output = "\n  ".join(done.stdout.strip().splitlines()[-5:])
+        raise Refused(f"'{' '.join(whole[:6])}' failed:\n  {output}")

@@ -4,8 +4,8 @@ Three arrangements:
 * The caller is not root: everything runs as the caller, below `var/`.
 * Root, and system users can reach the checkout: each process runs as its own system user (`cli.rights`), below `var/`.
 Root's supervisor starts them.
-* Root, and the checkout is closed to others (below /root, a `mktemp -d`): PostgreSQL, which does not run as root, has a
-system user and data in /var/lib/admit/<hash>. The other processes run as root.
+* Root, and the checkout is closed to others (below /root, a `mktemp -d`): only PostgreSQL has a system user, because it
+does not run as root. Its data is in /var/lib/admit/<hash>. The other processes run as root.
 """
 
 import hashlib
@@ -198,7 +198,7 @@ def make_layout() -> Layout:
 def _choose_layout(var: Path) -> Layout:
     name = hashlib.sha256(os.fsencode(var)).hexdigest()[:12]
     if not is_root():
-        return Layout(var, _socket_folder(var, Path(f"/tmp/admit-{os.getuid()}-{name}")), var / "postgres", None, False)  # noqa: S108 -- made 0700, and refused where somebody else owns it
+        return Layout(var, _socket_folder(var, Path(f"/tmp/admit-{os.getuid()}-{name}")), var / "postgres", None, False)  # noqa: S108 -- created with mode 0700; rejected if another account owns it
     service = require_account("postgres")
     # Root's short folders: /run is emptied at boot, and `up` creates them again.
     if may_run(service, var):
@@ -240,7 +240,7 @@ def _make_folders(layout: Layout) -> None:
 def _make_run_folder(layout: Layout) -> None:
     """Create the folder for sockets. Accounts of the processes can enter root's; each socket has its own mode."""
     layout.run.mkdir(mode=0o700, exist_ok=True)
-    found = layout.run.lstat()
-    if not is_root() and found.st_uid != os.getuid():
+    status = layout.run.lstat()
+    if not is_root() and status.st_uid != os.getuid():
         raise Refused(f"{layout.run} belongs to another user.", remedy="Move the checkout to a shorter path.")
     make_folder(layout.run, owner=None, mode=0o711 if is_root() else 0o700)

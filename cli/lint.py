@@ -6,7 +6,8 @@ A line can break a rule with a reason: `# house: allow <rule> -- reason`.
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +16,11 @@ from cli import lint_text
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGES = ("nac", "pki", "radius", "api", "worker", "cli", "migrations", "loadtest")
 LONGEST_FILE = 500
+# In each of their folders, the name of a public class is unique.
+UNIQUE_CLASS_PACKAGES = ("nac", "pki", "radius", "api", "worker", "cli")
 # Packages whose docstrings and comments are checked for plain English.
-PLAIN_PACKAGES = ("api",)
+PLAIN_PACKAGES = ("api", "cli", "migrations", "pki", "radius", "worker")
+_CLASS_RULE = "class-name"
 # Folders whose texts are for every user interface.
 _WITHOUT_INTERFACE = ("nac/", "pki/", "radius/", "worker/", "api/v1/")
 _GENERATED_FOLDERS = {"__pycache__", "node_modules", "var"}
@@ -165,6 +169,13 @@ def plain_english(source: SourceFile) -> Iterator[tuple[int, str]]:
         yield from lint_text.check_code(source.text, source.tree)
 
 
+def docstring_form(source: SourceFile) -> Iterator[tuple[int, str]]:
+    """A docstring names its subject first and is made of sentences."""
+    if source.path.partition("/")[0] in PLAIN_PACKAGES:
+        for line, docstring in lint_text.docstrings(source.tree):
+            yield from ((line, what) for what in lint_text.docstring_mistakes(docstring))
+
+
 def interface(source: SourceFile) -> Iterator[tuple[int, str]]:
     """The domain knows no user interface: each edge renders the operations that advice names."""
     if source.path.startswith(_WITHOUT_INTERFACE):
@@ -184,26 +195,60 @@ RULES: dict[str, Callable[[SourceFile], Iterator[tuple[int, str]]]] = {
     "engine-imports": engine_imports,
     "long-file": long_file,
     "plain-english": plain_english,
+    "docstring-form": docstring_form,
     "interface": interface,
 }
 
 
 def check_python(path: str, text: str) -> list[Finding]:
     """Findings in a Python file of the project; `path` is relative to the checkout."""
-    source = SourceFile(path, text, ast.parse(text, path))
-    allowed = {
-        (number, match["rule"])
-        for number, line in enumerate(text.splitlines(), start=1)
-        for match in _ALLOW.finditer(line)
-    }
+    return _check_source(parse_source(path, text))
+
+
+def parse_source(path: str, text: str) -> SourceFile:
+    return SourceFile(path, text, ast.parse(text, path))
+
+
+def _check_source(source: SourceFile) -> list[Finding]:
+    allowed = _allowed_lines(source)
     return sorted(
         {
-            Finding(path, line, name, what)
+            Finding(source.path, line, name, what)
             for name, rule in RULES.items()
             for line, what in rule(source)
             if (line, name) not in allowed
         }
     )
+
+
+def _allowed_lines(source: SourceFile) -> set[tuple[int, str]]:
+    return {
+        (number, match["rule"])
+        for number, line in enumerate(source.text.splitlines(), start=1)
+        for match in _ALLOW.finditer(line)
+    }
+
+
+def check_class_names(sources: Iterable[SourceFile]) -> list[Finding]:
+    """Public classes of one package with the same name, each with the other places.
+
+    A package is a folder such as nac/policies or api/v1 with its subfolders, or the files directly in cli.
+    """
+    places: dict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
+    for source in sources:
+        folders = source.path.split("/")[:-1][:2]
+        if folders[0] not in UNIQUE_CLASS_PACKAGES:
+            continue
+        allowed = _allowed_lines(source)
+        for node in source.tree.body:
+            if isinstance(node, ast.ClassDef) and node.name[0] != "_" and (node.lineno, _CLASS_RULE) not in allowed:
+                places["/".join(folders), node.name].append((source.path, node.lineno))
+    return [
+        Finding(*place, _CLASS_RULE, f"{name} is also a class at {others}; rename one")
+        for (_, name), same in places.items()
+        for place in same
+        if (others := ", ".join(f"{path}:{line}" for path, line in same if (path, line) != place))
+    ]
 
 
 def check_registry_hosts(path: str, text: str) -> list[Finding]:
@@ -228,6 +273,7 @@ def _is_registry(host: str) -> bool:
 
 def check_repository(root: Path) -> list[Finding]:
     findings: list[Finding] = []
+    sources: list[SourceFile] = []
     for file in _files(root):
         try:
             text = file.read_text(encoding="utf-8")
@@ -239,8 +285,10 @@ def check_repository(root: Path) -> list[Finding]:
         if file.suffix == ".md":
             findings += check_document(path, text)
         if file.suffix == ".py" and path.partition("/")[0] in PACKAGES:
-            findings += check_python(path, text)
-    return sorted(findings)
+            sources.append(parse_source(path, text))
+    for source in sources:
+        findings += _check_source(source)
+    return sorted(findings + check_class_names(sources))
 
 
 def _files(folder: Path) -> Iterator[Path]:

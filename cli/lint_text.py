@@ -20,12 +20,17 @@ _WORDS = {
     r"but for": "except",
     r"unless (?:you say|it is said|said) otherwise": "by default",
     r"what there (?:is|are)": "name the things",
-    r"it is (?:told|said|asked)|(?:is|are) told (?:of|by|to)": "name the actor",
+    r"it is said": "name the actor",
     r"lets? in|letting in": "admit",
+    r"told|asked|wanted": "the actor's verb: reported, sent, requested, required",
+    r"lets": "allows",
 }
 _BANNED = re.compile(r"\b(?:" + "|".join(f"(?P<w{at}>{words})" for at, words in enumerate(_WORDS)) + r")\b", re.I)
 _REMEDIES = list(_WORDS.values())
-_OPENING = re.compile(r"(?:Who|Whoever|Whose|What|Whatever|That|Of)\b")
+# "Whether" is a good opening of a function that returns a boolean.
+_OPENING = re.compile(r"(?:Who|Whoever|Whose|What|Whatever|Which|How|When|Where|Why|That|Of|It|They)\b")
+_START = re.compile(r"[A-Z0-9`]")
+_SENTENCE_END = re.compile(r"\.(?=[\s)]|$)|:$")
 _CODE = re.compile(r"`[^`]*`|\"[^\"]*\"|'[^' ]+'")
 
 
@@ -36,9 +41,14 @@ def banned_words(text: str) -> Iterator[str]:
         yield f"'{match[0]}': write '{remedy}' (plain English)"
 
 
-def opening(text: str) -> Iterator[str]:
-    if match := _OPENING.match(text):
+def docstring_mistakes(docstring: str) -> Iterator[str]:
+    """Findings in the form of a docstring: its beginning, and the end of its first sentence."""
+    if match := _OPENING.match(docstring):
         yield f"begins with '{match[0]}'; begin with a verb or a noun"
+    if not _START.match(docstring):
+        yield "begin with a capital letter, a number or a backtick"
+    if not _SENTENCE_END.search(docstring.partition("\n\n")[0]):
+        yield "end the first sentence with a period"
 
 
 def check_document(text: str) -> Iterator[tuple[int, str]]:
@@ -55,17 +65,20 @@ def check_document(text: str) -> Iterator[tuple[int, str]]:
         yield from ((number, what) for what in banned_words(line))
 
 
-def check_code(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Findings in the docstrings and comments of a Python file: (line number, what)."""
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Docstrings of the module, its classes and its functions: (line number, text)."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            docstring = ast.get_docstring(node, clean=True)
-            if docstring is None:
-                continue
-            first = node.body[0].lineno
-            yield from ((first, f"docstring {what}") for what in opening(docstring))
-            for at, line in enumerate(docstring.splitlines()):
-                yield from ((first + at, what) for what in banned_words(line))
+            docstring = ast.get_docstring(node)
+            if docstring is not None:
+                yield node.body[0].lineno, docstring
+
+
+def check_code(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Findings in the docstrings and comments of a Python file: (line number, what)."""
+    for first, docstring in docstrings(tree):
+        for at, line in enumerate(docstring.splitlines()):
+            yield from ((first + at, what) for what in banned_words(line))
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield from ((token.start[0], what) for what in banned_words(token.string))

@@ -24,12 +24,12 @@ def report_policy_mistakes(*, as_json: bool) -> Iterator[None]:
 
 
 def print_mistakes(mistakes: Iterable[DocumentMistake], *, as_json: bool, what: str = "The policy") -> None:
-    found = [DocumentMistake(each.place, render_advice(each.message)) for each in mistakes]
+    rendered = [DocumentMistake(each.place, render_advice(each.message)) for each in mistakes]
     if as_json:
-        show_json({"valid": False, "mistakes": mistake_rows(found)})
+        show_json({"valid": False, "mistakes": mistake_rows(rendered)})
         return
-    click.echo(f"{what} has {len(found)} mistake{'s' if len(found) > 1 else ''}:", err=True)
-    for mistake in found:
+    click.echo(f"{what} has {len(rendered)} mistake{'s' if len(rendered) > 1 else ''}:", err=True)
+    for mistake in rendered:
         click.echo(f"  {escape_unprintable(str(mistake))}", err=True)
 
 
@@ -39,8 +39,8 @@ def report_row_mistakes(error: type[Exception], *, as_json: bool) -> Iterator[No
     try:
         yield
     except error as exc:
-        found = exc.mistakes  # type: ignore[attr-defined]
-        mistakes = [each._replace(message=render_advice(each.message)) for each in found]
+        row_mistakes = exc.mistakes  # type: ignore[attr-defined]
+        mistakes = [each._replace(message=render_advice(each.message)) for each in row_mistakes]
         if as_json:
             show_json({"valid": False, "mistakes": [each._asdict() for each in mistakes]})
         else:

@@ -63,20 +63,20 @@ FREERADIUS_COMPANIONS = ("freeradius-common", "freeradius-config", "libfreeradiu
 def installed_versions(packages: Sequence[Package] = REQUIRED_PACKAGES) -> dict[str, str]:
     """Installed Debian versions of `packages` by name."""
     names = [package.name for package in packages]
-    asked = subprocess.run(
+    completed = subprocess.run(
         ["dpkg-query", "--show", "--showformat=${binary:Package} ${db:Status-Status} ${Version}\n", *names],
         capture_output=True,
         text=True,
         # Status is not 0 if a name is unknown, which is not an error here.
         check=False,
     )
-    rows = (line.split() for line in asked.stdout.splitlines())
+    rows = (line.split() for line in completed.stdout.splitlines())
     # "libjemalloc2:amd64": multi-arch packages have their architecture in the name.
     return {row[0].partition(":")[0]: row[2] for row in rows if len(row) == 3 and row[1] == "installed"}
 
 
 def upstream_version(debian_version: str) -> str:
-    """ "2:3.2.7+dfsg-1~bpo12+1" -> "3.2.7" """
+    """Upstream part of a Debian version: "3.2.7" from "2:3.2.7+dfsg-1~bpo12+1"."""
     match = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", debian_version)
     return match[1] if match else debian_version
 
@@ -87,12 +87,12 @@ def freeradius_objection(debian_version: str) -> str:
     if version in SUPPORTED_FREERADIUS:
         return ""
     numbers = tuple(int(part) for part in version.split("."))
-    wanted = " or ".join(SUPPORTED_FREERADIUS)
+    supported = " or ".join(SUPPORTED_FREERADIUS)
     if numbers < (3, 2, 5):
-        return f"FreeRADIUS {version} is vulnerable to BlastRADIUS (CVE-2024-3596); Admit needs {wanted}."
+        return f"FreeRADIUS {version} is vulnerable to BlastRADIUS (CVE-2024-3596); Admit needs {supported}."
     if numbers in ((3, 2, 9), (3, 2, 10)):
-        return f"FreeRADIUS {version} drops values from Python modules; Admit needs {wanted}."
-    return f"FreeRADIUS {version} is not supported; Admit needs {wanted}."
+        return f"FreeRADIUS {version} drops values from Python modules; Admit needs {supported}."
+    return f"FreeRADIUS {version} is not supported; Admit needs {supported}."
 
 
 def is_upgradable(debian_version: str) -> bool:

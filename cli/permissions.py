@@ -74,7 +74,7 @@ def render_page() -> str:
 
 def _lines() -> Iterator[str]:
     words = tomllib.loads(_WORDS.read_text(encoding="utf-8"))
-    asked = _operations_by_permission()
+    operation_ids = _operations_by_permission()
     yield _HEAD.rstrip("\n")
     yield from (f"| `{role.slug}` | {role.told} |" for role in BUILT_IN_ROLES.values())
     for level, name in _LEVELS.items():
@@ -86,44 +86,45 @@ def _lines() -> Iterator[str]:
                     f"`{role.slug}`" for role in BUILT_IN_ROLES.values() if permission in role.permissions
                 )
                 operations = (
-                    ", ".join(f"`{each}`" for each in sorted(asked[permission])) or "none, only commands on the server"
+                    ", ".join(f"`{each}`" for each in sorted(operation_ids[permission]))
+                    or "none, only commands on the server"
                 )
                 yield f"| `{permission}` | {words[permission]} | {roles} | {operations} |"
     yield from _effects()
 
 
 def _operations_by_permission() -> dict[Permission, set[str]]:
-    asked: dict[Permission, set[str]] = defaultdict(set)
-    for told in described_routes.collect_routes(application()).values():
-        if isinstance(told.asks, RequiresPermission):
-            asked[told.asks.permission].add(told.operation_id)
-    return asked
+    operation_ids: dict[Permission, set[str]] = defaultdict(set)
+    for route in described_routes.collect_routes(application()).values():
+        if isinstance(route.asks, RequiresPermission):
+            operation_ids[route.asks.permission].add(route.operation_id)
+    return operation_ids
 
 
 def list_declared_effects() -> list[RouteDeclaration]:
     """Declared effects of each route with a permission."""
     return [
-        RouteDeclaration(told.operation_id, told.asks.always, told.asks.also, told.asks.leads_to)
-        for told in described_routes.collect_routes(application()).values()
-        if isinstance(told.asks, RequiresPermission)
+        RouteDeclaration(route.operation_id, route.asks.always, route.asks.also, route.asks.leads_to)
+        for route in described_routes.collect_routes(application()).values()
+        if isinstance(route.asks, RequiresPermission)
     ]
 
 
 def _effects() -> Iterator[str]:
-    found = list_declared_effects()
+    declarations = list_declared_effects()
     yield from _EFFECTS.splitlines()
     for effect in Effect:
-        operations = _listed(route.operation for route in found if effect in route.leads_to)
+        operations = _listed(route.operation for route in declarations if effect in route.leads_to)
         yield f"| `{effect.name.lower()}` | {effect} | {operations} |"
     yield from _ALONE.splitlines()
     for permission in Permission:
-        if effects := {each.effect.name.lower() for each in find_reached_effects(found, permission)}:
+        if effects := {each.effect.name.lower() for each in find_reached_effects(declarations, permission)}:
             yield f"| `{permission}` | {_listed(effects)} |"
     yield from _PAIRS.splitlines()
-    for pair in find_permission_pairs(found):
+    for pair in find_permission_pairs(declarations):
         yield f"| `{pair.first}` | `{pair.second}` | {' '.join((*pair.chains, *_by_effect(pair)))} |"
     yield from _SEVERAL.splitlines()
-    for route in sorted(found, key=lambda route: route.operation):
+    for route in sorted(declarations, key=lambda route: route.operation):
         if len(route.always) > 1 or route.also:
             every = "all permissions at the place" if route.always >= _OF_TENANTS else _listed(route.always)
             yield f"| `{route.operation}` | {every} | {_listed(route.also - route.always) or '-'} |"

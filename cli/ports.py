@@ -16,8 +16,8 @@ def require_free_ports(settings: Settings, *, running: Settings | None = None) -
     """
     cell_held = running.cell_ports if running else range(0)
     # Port 0 is any free port, so this tests whether the address belongs to the machine.
-    wanted = [0, *(port for port in settings.cell_ports if port not in cell_held)]
-    taken = first_taken(settings.listen_address, wanted, socket.SOCK_DGRAM)
+    needed = [0, *(port for port in settings.cell_ports if port not in cell_held)]
+    taken = first_taken(settings.listen_address, needed, socket.SOCK_DGRAM)
     if taken:
         raise Refused(
             f"UDP port {taken} of {settings.listen_address} is taken; the cell needs"
@@ -25,8 +25,8 @@ def require_free_ports(settings: Settings, *, running: Settings | None = None) -
             remedy="Use other ports: ./admit up --first-port PORT.",
         )
     http_held = running.http_ports if running else range(0)
-    wanted = [port for port in settings.http_ports if port not in http_held]
-    if taken := first_taken(settings.listen_address, wanted, socket.SOCK_STREAM):
+    needed = [port for port in settings.http_ports if port not in http_held]
+    if taken := first_taken(settings.listen_address, needed, socket.SOCK_STREAM):
         raise Refused(
             f"TCP port {taken} of {settings.listen_address} is taken; the API needs"
             f" {settings.http_ports.start} to {settings.http_ports[-1]}.",

@@ -21,7 +21,7 @@ class Process:
 
 def list_processes() -> list[Process]:
     """All processes except zombies and those that end meanwhile."""
-    found = []
+    processes = []
     for entry in PROC.iterdir():
         if not entry.name.isdigit():
             continue
@@ -33,8 +33,8 @@ def list_processes() -> list[Process]:
         command, _, rest = stat.partition("(")[2].rpartition(")")
         state, parent = rest.split()[:2]
         if state not in "ZX":
-            found.append(Process(int(entry.name), int(parent), command))
-    return found
+            processes.append(Process(int(entry.name), int(parent), command))
+    return processes
 
 
 def find_strays(var: Path, folders: Iterable[Path]) -> list[Process]:
@@ -55,11 +55,11 @@ def find_strays(var: Path, folders: Iterable[Path]) -> list[Process]:
 
 def _ancestors() -> set[int]:
     parents = {process.pid: process.parent for process in list_processes()}
-    pid, found = os.getpid(), set()
-    while pid and pid not in found:
-        found.add(pid)
+    pid, ancestors = os.getpid(), set()
+    while pid and pid not in ancestors:
+        ancestors.add(pid)
         pid = parents.get(pid, 0)
-    return found
+    return ancestors
 
 
 def _is_marked(pid: int, var_mark: bytes, *name_marks: bytes) -> bool:

@@ -36,8 +36,8 @@ set-proc-title no
 
 
 def write_redis_configuration(layout: Layout, passwords: Passwords) -> None:
-    wanted = {"operator": OPERATOR} | {name: rights for name, rights in RIGHTS.items() if rights.redis}
-    users = "\n".join(_redis_user(name, rights.redis, passwords) for name, rights in wanted.items())
+    accounts = {"operator": OPERATOR} | {name: rights for name, rights in RIGHTS.items() if rights.redis}
+    users = "\n".join(_redis_user(name, rights.redis, passwords) for name, rights in accounts.items())
     content = _REDIS.format(socket=layout.redis_socket, folder=layout.var / "redis", users=users)
     write_private(layout.var / "redis" / "redis.conf", content, owner=layout.account("redis"))
 

@@ -129,12 +129,12 @@ def render_page() -> str:
 
 
 def _lines() -> Iterator[str]:
-    found = {variable.name: variable for variable in variables(_VAR_DIR)}
+    by_name = {variable.name: variable for variable in variables(_VAR_DIR)}
     yield _HEAD.rstrip("\n")
     for title, names in GROUPS.items():
         yield from ("", f"## {title}", "", "| variable | default | allowed | meaning |", "|---|---|---|---|")
         for name in names:
-            variable = found[name]
+            variable = by_name[name]
             cells = (
                 f"`{PREFIX}{name}`",
                 _default(name, variable.default),

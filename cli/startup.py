@@ -190,8 +190,8 @@ def _stamp(configuration: str, values: dict[str, str], settings: Settings) -> st
     for package in ("nac", "pki", "radius", "api", "worker", "migrations"):
         for file in sorted((CHECKOUT / package).rglob("*")):
             if file.suffix != ".pyc" and file.is_file():
-                found = file.stat()
-                digest.update(f"{file} {found.st_mtime_ns} {found.st_size}\n".encode())
+                status = file.stat()
+                digest.update(f"{file} {status.st_mtime_ns} {status.st_size}\n".encode())
     return digest.hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""supervisord: configuration, start, and XML-RPC on a unix socket."""
+"""Supervision by supervisord: configuration, start, and XML-RPC on a unix socket."""
 
 import http.client
 import os

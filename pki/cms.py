@@ -67,7 +67,7 @@ class SignedAttribute:
 
 
 @dataclass(frozen=True, slots=True)
-class SignedData:
+class SignedMessage:
     """Parsed SignedData by one signer."""
 
     # "" without content: a failure response has none.
@@ -88,7 +88,7 @@ class SignedData:
         return _require_digest(self.digest)[0]
 
 
-def read_signed(data: bytes) -> SignedData:
+def read_signed(data: bytes) -> SignedMessage:
     """Parse SignedData. Raises CmsDamaged."""
     if len(data) > MAX_MESSAGE_BYTES:
         raise CmsDamaged(f"The message has {len(data)} bytes; the maximum is {MAX_MESSAGE_BYTES}.")
@@ -100,7 +100,7 @@ def read_signed(data: bytes) -> SignedData:
             raise ValueError("too many parts")
         if signed.encapsulated.content_type != structures.DATA:
             raise ValueError("the content has another type than data")
-        return SignedData(
+        return SignedMessage(
             content=signed.encapsulated.content or b"",
             attributes=dict(_read_attribute(attribute.parse(structures.Attribute)) for attribute in attributes),
             signer=_find_signer(certificates, signer_info.sid),
@@ -152,7 +152,7 @@ def _read_key_identifier(certificate: x509.Certificate) -> bytes | None:
         return None
 
 
-def verify_signature(signed: SignedData) -> None:
+def verify_signature(signed: SignedMessage) -> None:
     """Verify the signature over this content with the signer's key and strong algorithms.
 
     Does not check the signer's permissions. Raises AlgorithmRefused or SignatureRefused.

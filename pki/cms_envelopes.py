@@ -1,7 +1,7 @@
 """EnvelopedData (RFC 5652 6) for one RSA key, with content under AES in CBC mode. DES and 3DES are rejected.
 
 An envelope does not prove its content. An attacker may send a changed copy and observe the response (Bleichenbacher
-1998, Vaudenay 2002). So all failures after the recipient is found are the same error, and a wrong content key is used
+1998, Vaudenay 2002). So all failures after the choice of the recipient are the same error. A wrong content key is used
 like a right one.
 """
 
@@ -117,10 +117,10 @@ def _decrypt_content_key(recipient: Recipient, key: rsa.RSAPrivateKey, length: i
     """The content key, or a random one if decryption gives none of that length (RFC 3218 2.3.2)."""
     stand_in = secrets.token_bytes(length)
     try:
-        found = key.decrypt(recipient.encrypted_key, padding.PKCS1v15())
+        content_key = key.decrypt(recipient.encrypted_key, padding.PKCS1v15())
     except ValueError:
         return stand_in
-    return found if len(found) == length else stand_in
+    return content_key if len(content_key) == length else stand_in
 
 
 def seal_envelope(content: bytes, certificate: x509.Certificate, cipher: ContentCipher) -> bytes:

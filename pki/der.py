@@ -156,7 +156,7 @@ def decode_oid(content: bytes) -> str:
 
 
 def read_names(tbs_certificate: bytes) -> tuple[bytes, bytes]:
-    """(issuer, subject) of a TBSCertificate (RFC 5280 4.1), as raw DER."""
+    """Issuer and subject of a TBSCertificate (RFC 5280 4.1), as raw DER."""
     outer, _ = read_element(tbs_certificate)
     fields = list(iter_children(require_tag(outer, SEQUENCE).content))
     if fields and fields[0].tag == _EXPLICIT_VERSION:

@@ -121,13 +121,13 @@ def build_ocsp_request(authority: x509.Certificate, serial: bytes) -> bytes:
 
 
 def _issuer_hashes(authority: x509.Certificate, algorithm: hashes.HashAlgorithm) -> tuple[bytes, bytes]:
-    found = []
+    digests = []
     subject = der.read_names(authority.tbs_certificate_bytes)[1]
     for octets in (subject, _key_bits(authority)):
         digest = hashes.Hash(algorithm)
         digest.update(octets)
-        found.append(digest.finalize())
-    return found[0], found[1]
+        digests.append(digest.finalize())
+    return digests[0], digests[1]
 
 
 def _key_bits(authority: x509.Certificate) -> bytes:

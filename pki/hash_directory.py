@@ -23,16 +23,16 @@ _TEMPORARY_PREFIX = ".authority-"
 def write_authorities(directory: Path, certificates: Iterable[x509.Certificate]) -> None:
     """Make `directory` contain exactly these authorities. Replaces files atomically, and ignores other files."""
     directory.mkdir(parents=True, exist_ok=True)
-    wanted: dict[str, list[bytes]] = {}
+    pems_by_hash: dict[str, list[bytes]] = {}
     for certificate in certificates:
-        pems = wanted.setdefault(subject_hash(certificate), [])
+        pems = pems_by_hash.setdefault(subject_hash(certificate), [])
         pem = certificate.public_bytes(Encoding.PEM)
         if pem not in pems:
             pems.append(pem)
     _remove_leftovers(directory)
     for name_hash, present in _read_entries(directory).items():
-        _arrange(directory, name_hash, present, wanted.pop(name_hash, []))
-    for name_hash, pems in wanted.items():
+        _arrange(directory, name_hash, present, pems_by_hash.pop(name_hash, []))
+    for name_hash, pems in pems_by_hash.items():
         _arrange(directory, name_hash, {}, pems)
 
 

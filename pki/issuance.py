@@ -132,20 +132,20 @@ def add_locations(
 
 def read_locations(certificate: x509.Certificate) -> IssuerLocations | None:
     """Locations in a certificate, "" for a missing one; None without any."""
-    found: dict[str, str] = {}
+    urls: dict[str, str] = {}
     for extension in certificate.extensions:
         match extension.value:
             case x509.AuthorityInformationAccess() as access:
-                found |= {item.access_method.dotted_string: _first_uri([item.access_location]) for item in access}
+                urls |= {item.access_method.dotted_string: _first_uri([item.access_location]) for item in access}
             case x509.CRLDistributionPoints() as points:
-                found["crl"] = _first_uri(name for point in points for name in point.full_name or ())
+                urls["crl"] = _first_uri(name for point in points for name in point.full_name or ())
             case _:
                 continue
-    if not found:
+    if not urls:
         return None
     methods = AuthorityInformationAccessOID.CA_ISSUERS, AuthorityInformationAccessOID.OCSP
-    issuer, ocsp = (found.get(method.dotted_string, "") for method in methods)
-    return IssuerLocations(certificate=issuer, ocsp=ocsp, crl=found.get("crl", ""))
+    issuer, ocsp = (urls.get(method.dotted_string, "") for method in methods)
+    return IssuerLocations(certificate=issuer, ocsp=ocsp, crl=urls.get("crl", ""))
 
 
 def _first_uri(names: Iterable[x509.GeneralName]) -> str:

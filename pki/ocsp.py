@@ -87,11 +87,11 @@ def _parse_request(data: bytes) -> OcspRequest:
         del fields[0]
     if not fields or len(fields) > 2:
         raise DerDamaged("the list of requests is missing, or unexpected parts follow it")
-    asked = list(der.iter_children(der.require_tag(fields[0], der.SEQUENCE).content))
-    if not 0 < len(asked) <= MAX_CERTIFICATES:
-        raise DerDamaged(f"{len(asked)} certificates; 1 to {MAX_CERTIFICATES} are allowed")
+    certificates = list(der.iter_children(der.require_tag(fields[0], der.SEQUENCE).content))
+    if not 0 < len(certificates) <= MAX_CERTIFICATES:
+        raise DerDamaged(f"{len(certificates)} certificates; 1 to {MAX_CERTIFICATES} are allowed")
     nonce = _read_nonce(_read_explicit(fields[1], 2)) if len(fields) == 2 else None
-    return OcspRequest(tuple(map(_read_single, asked)), nonce)
+    return OcspRequest(tuple(map(_read_single, certificates)), nonce)
 
 
 def _read_whole(data: bytes) -> bytes:
@@ -211,9 +211,9 @@ class IssuerHashes:
             for hash_name, _ in _HASHES.values()
         }
 
-    def issued(self, asked: CertId) -> bool:
+    def issued(self, certificate: CertId) -> bool:
         """Whether the request is for a certificate of this authority."""
-        return self._known.get(asked.hash_name) == (asked.issuer_name_hash, asked.issuer_key_hash)
+        return self._known.get(certificate.hash_name) == (certificate.issuer_name_hash, certificate.issuer_key_hash)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +253,8 @@ class OcspSigner:
         when = der.generalized_time(this_update)
         until = der.explicit(0, der.generalized_time(next_update))
         single = b"".join(
-            der.sequence(asked.encoded, _encode_status(status), when, until)
-            for asked, status in zip(request.certificates, statuses, strict=True)
+            der.sequence(certificate.encoded, _encode_status(status), when, until)
+            for certificate, status in zip(request.certificates, statuses, strict=True)
         )
         extensions = b""
         if request.nonce is not None:
@@ -272,8 +272,8 @@ def _encode_status(status: CertificateStatus) -> bytes:
         return _STATUS_CHOICES[status]
     reason = REVOCATION_REASONS[status.reason]
     # RFC 5280 5.3.1: no reason means unspecified.
-    told = der.explicit(0, der.encode(der.ENUMERATED, bytes((reason,)))) if reason else b""
-    return der.explicit(1, der.generalized_time(status.at) + told)
+    reason_field = der.explicit(0, der.encode(der.ENUMERATED, bytes((reason,)))) if reason else b""
+    return der.explicit(1, der.generalized_time(status.at) + reason_field)
 
 
 def encode_refusal(reason: OcspRefusal) -> bytes:

@@ -131,13 +131,13 @@ def _escape(octet: int) -> str:
 
 def format_one_line(name: x509.Name | bytes) -> str:
     """A name (or its DER) in the form of OpenSSL 3's X509_NAME_oneline: "/O=Alpha/CN=Alpha Issuing CA"."""
-    shown = []
+    parts = []
     for entries in _relative_names(name if isinstance(name, bytes) else name.public_bytes()):
         for index, entry in enumerate(entries):
             oid = der.decode_oid(entry.type.content)
             value = "".join(map(_escape, _displayed_octets(entry.value)))
-            shown.append(f"{'+' if index else '/'}{SHORT_NAMES.get(oid, oid)[:_TYPE_LIMIT]}={value}")
-    return "".join(shown)
+            parts.append(f"{'+' if index else '/'}{SHORT_NAMES.get(oid, oid)[:_TYPE_LIMIT]}={value}")
+    return "".join(parts)
 
 
 def _canonical_value(value: der.Element) -> bytes:

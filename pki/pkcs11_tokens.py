@@ -1,6 +1,6 @@
 """Private keys in a PKCS#11 token (OASIS PKCS#11 v2.40): created there, never exported, used like local keys.
 
-A key is found by its CKA_ID. The session is opened again after a fork or when the token was away, so a token that comes
+CKA_ID identifies a key. The session is opened again after a fork or when the token was away, so a token that comes
 back needs no restart. Needs the `pkcs11` extra.
 """
 
@@ -89,12 +89,12 @@ class Pkcs11Token:
         from pkcs11.util.ec import encode_ec_public_key
         from pkcs11.util.rsa import encode_rsa_public_key
 
-        found = self._find(session, pkcs11.ObjectClass.PUBLIC_KEY, key_id)
-        if found.key_type == pkcs11.KeyType.EC:
-            loaded = serialization.load_der_public_key(encode_ec_public_key(found))
+        key = self._find(session, pkcs11.ObjectClass.PUBLIC_KEY, key_id)
+        if key.key_type == pkcs11.KeyType.EC:
+            loaded = serialization.load_der_public_key(encode_ec_public_key(key))
         else:
             # PKCS#1 (RFC 8017 A.1.1), which cryptography also reads.
-            loaded = serialization.load_der_public_key(encode_rsa_public_key(found))
+            loaded = serialization.load_der_public_key(encode_rsa_public_key(key))
         return require_acceptable(loaded)
 
     def _find(self, session: Any, kind: Any, key_id: bytes) -> Any:  # noqa: ANN401 -- the library is optional

@@ -58,7 +58,7 @@ class ScepRequest:
     message_type: MessageType
     transaction_id: str
     sender_nonce: bytes
-    signed: cms.SignedData
+    signed: cms.SignedMessage
 
     @property
     def signer(self) -> x509.Certificate:
@@ -96,14 +96,14 @@ def read_request(data: bytes) -> ScepRequest:
     return ScepRequest(message_type, transaction_id, nonce, signed)
 
 
-def _read_value(signed: cms.SignedData, oid: str, tags: tuple[int, ...]) -> bytes:
+def _read_value(signed: cms.SignedMessage, oid: str, tags: tuple[int, ...]) -> bytes:
     attribute = signed.attributes.get(oid)
     if attribute is None or attribute.tag not in tags:
         raise CmsDamaged(f"The signed attribute {oid} is missing (RFC 8894 3.2.1).")
     return attribute.content
 
 
-def _read_text(signed: cms.SignedData, oid: str) -> str:
+def _read_text(signed: cms.SignedMessage, oid: str) -> str:
     with cms.translate_parse_errors(f"attribute {oid} is no text"):
         text = _read_value(signed, oid, _TEXTS).decode("ascii")
         if not text.isprintable():

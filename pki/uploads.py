@@ -42,14 +42,14 @@ def read_certificates(data: bytes) -> list[x509.Certificate]:
         raise UploadNotReadable(f"The file has {len(data)} bytes; the maximum is {MAX_FILE_BYTES}.")
     if b"PRIVATE KEY-----" in data:
         raise UploadNotReadable("The file has a private key. Only the authority may have it: remove it from the file.")
-    found = _parse_any_form(data)
-    if not found:
+    certificates = _parse_any_form(data)
+    if not certificates:
         raise UploadNotReadable("The file has no certificate in PEM, DER or PKCS#7.")
-    if len(found) > MAX_CERTIFICATES:
-        raise UploadNotReadable(f"The file has {len(found)} certificates; the maximum is {MAX_CERTIFICATES}.")
-    for number, certificate in enumerate(found, 1):
+    if len(certificates) > MAX_CERTIFICATES:
+        raise UploadNotReadable(f"The file has {len(certificates)} certificates; the maximum is {MAX_CERTIFICATES}.")
+    for number, certificate in enumerate(certificates, 1):
         _require_readable(certificate, number)
-    return found
+    return certificates
 
 
 def _parse_any_form(data: bytes) -> list[x509.Certificate]:
@@ -146,8 +146,8 @@ def list_mistakes(certificate: x509.Certificate, *, now: datetime) -> Iterable[s
     except KeyNotAllowed as exc:
         yield str(exc)
     if not is_root(certificate) and not has_strong_signature(certificate):
-        found = _signature_hash(certificate)
-        yield f"It is signed with {found.name if found else 'no known hash'}; SHA-256, SHA-384 or SHA-512 is needed."
+        used = _signature_hash(certificate)
+        yield f"It is signed with {used.name if used else 'no known hash'}; SHA-256, SHA-384 or SHA-512 is needed."
 
 
 def _public_key(certificate: x509.Certificate) -> bytes:

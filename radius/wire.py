@@ -45,14 +45,14 @@ def parse_packet(datagram: bytes) -> RadiusPacket:
 
 
 def _parse_attributes(octets: bytes) -> list[RadiusAttribute]:
-    found = []
+    attributes = []
     at = MIN_PACKET_BYTES
     while at < len(octets):
         if at + 2 > len(octets) or octets[at + 1] < 2 or at + octets[at + 1] > len(octets):
             raise MalformedPacket("an attribute ends beyond the packet")
-        found.append(RadiusAttribute(octets[at], octets[at + 2 : at + octets[at + 1]], at + 2))
+        attributes.append(RadiusAttribute(octets[at], octets[at + 2 : at + octets[at + 1]], at + 2))
         at += octets[at + 1]
-    return found
+    return attributes
 
 
 def encode_attribute(number: int, value: bytes) -> bytes:

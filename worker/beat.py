@@ -25,8 +25,8 @@ class BeatRestarter(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ha
 
     requires = ("celery.worker.components:Timer", "celery.worker.components:Beat")
 
-    def __init__(self, worker: Any, schedule_filename: str | None = None, **given: object) -> None:  # noqa: ANN401
-        super().__init__(worker, **given)
+    def __init__(self, worker: Any, schedule_filename: str | None = None, **arguments: object) -> None:  # noqa: ANN401
+        super().__init__(worker, **arguments)
         self._schedule = schedule_filename
         self._timer: Any = None
 

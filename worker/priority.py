@@ -41,8 +41,8 @@ def _request_lower_priority(connection: psycopg.Connection) -> None:
     (migrations/machine.sql)."""
     connection.autocommit = True
     try:
-        found = connection.execute("SELECT to_regprocedure('machine.give_way()') IS NOT NULL").fetchone()
-        if found == (True,):
+        row = connection.execute("SELECT to_regprocedure('machine.give_way()') IS NOT NULL").fetchone()
+        if row == (True,):
             connection.execute("SELECT machine.give_way()")
     finally:
         connection.autocommit = False

@@ -26,7 +26,7 @@ _MAX_ACCEPTED = 2 * _MAX_CONNECTIONS
 
 
 class EnrolmentServer(uvicorn.Server):
-    """uvicorn with its own listener."""
+    """A `uvicorn.Server` with its own listener."""
 
     def __init__(self, config: uvicorn.Config, context: ssl.SSLContext, settings: Settings) -> None:
         super().__init__(config)

@@ -121,7 +121,7 @@ class TlsContextUpdater:
 
 
 class PeerCertificateProtocol(BoundedHttp):
-    """uvicorn's HTTP/1.1, with the peer's certificate in the scope as the ASGI TLS extension names it."""
+    """HTTP/1.1 of uvicorn, with the peer's certificate in the scope as the ASGI TLS extension names it."""
 
     def __init__(self, *arguments: Any, client: tuple[str, int], place: ConcurrencySlot, **named: Any) -> None:  # noqa: ANN401
         """`client` is the client's address and port; `place` is held until the connection closes."""

@@ -19,7 +19,7 @@ def certificate_row(certificate: Certificate) -> dict[str, object]:
 
 def _locations(certificate: x509.Certificate) -> dict[str, object]:
     """Status URLs in the certificate."""
-    told = read_locations(certificate)
-    if told is None:
+    locations = read_locations(certificate)
+    if locations is None:
         return {}
-    return {"ocsp_url": told.ocsp, "crl_url": told.crl, "issuer_url": told.certificate}
+    return {"ocsp_url": locations.ocsp, "crl_url": locations.crl, "issuer_url": locations.certificate}

@@ -80,23 +80,23 @@ def _with(function: F, options: Iterable[_Option]) -> F:
     return reduce(lambda made, option: option(made), reversed(tuple(options)), function)
 
 
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings from the options, by name."""
-    found = {name: value for name, value in options.items() if value is not None and value != ()}
-    if found.get("url") == "-":
-        if "header_file" in found and found["header_file"].name in ("-", "<stdin>"):
+def collect_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Collect the settings from the options, by name."""
+    settings = {name: value for name, value in options.items() if value is not None and value != ()}
+    if settings.get("url") == "-":
+        if "header_file" in settings and settings["header_file"].name in ("-", "<stdin>"):
             raise click.UsageError(
                 "Only one of URL and headers can come from standard input. Use a file for the headers."
             )
         # A URL may contain a key.
-        found["url"] = first_line(sys.stdin)
-    if (file := found.pop("ca_file", None)) is not None:
-        found["ca_certificate"] = pem(file)
-    if (file := found.pop("header_file", None)) is not None:
-        found["headers"] = _headers(file)
-    if "severities" in found:
-        found["severities"] = dict(_pairs(found["severities"]))
-    return found
+        settings["url"] = first_line(sys.stdin)
+    if (file := settings.pop("ca_file", None)) is not None:
+        settings["ca_certificate"] = pem(file)
+    if (file := settings.pop("header_file", None)) is not None:
+        settings["headers"] = _headers(file)
+    if "severities" in settings:
+        settings["severities"] = dict(_pairs(settings["severities"]))
+    return settings
 
 
 def pem(file: TextIO | None) -> str:

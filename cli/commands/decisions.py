@@ -32,7 +32,7 @@ _VERDICTS = {
 _WOULD_BE = {"permit": "admitted", "quarantine": "put into quarantine", "deny": "denied"}
 
 
-class _Wanted(TypedDict):
+class _Criteria(TypedDict):
     mac: str
     user: str
     nas: str
@@ -54,7 +54,7 @@ class _Wanted(TypedDict):
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of decisions.")
 @json_option
 def command(
-    tenant: str, reason: str | None, since: datetime | None, limit: int, as_json: bool, **wanted: Unpack[_Wanted]
+    tenant: str, reason: str | None, since: datetime | None, limit: int, as_json: bool, **criteria: Unpack[_Criteria]
 ) -> None:
     """List decisions with their reasons, newest first, and advice for rejects.
 
@@ -67,17 +67,17 @@ def command(
             tenant_id=tenant_id,
             reason=reason or "",
             since=since,
-            **wanted,
+            **criteria,
             before=before,
             limit=min(limit, _PAGE),
         )
 
     with CommandContext().tenant(tenant) as (session, tenant_id):
         newest = chain.from_iterable(iterate_pages(fetch, lambda decision: decision.key, first=None))
-        found = list(islice(newest, limit))
+        decision_list = list(islice(newest, limit))
         searched = None
-        if len(found) < limit and since is None:
-            searched = decisions.get_search_start(session, tenant_id=tenant_id, reason=reason or "", **wanted)
+        if len(decision_list) < limit and since is None:
+            searched = decisions.get_search_start(session, tenant_id=tenant_id, reason=reason or "", **criteria)
     if searched is not None:
         click.echo(
             f"Note: searched the newest {decisions.MAX_SEARCHED_ROWS:,} requests, back to {_at(searched)} UTC. "
@@ -85,11 +85,11 @@ def command(
             err=True,
         )
     if as_json:
-        click.echo(json.dumps([_row(decision) for decision in found], indent=2))
+        click.echo(json.dumps([_row(decision) for decision in decision_list], indent=2))
         return
-    for decision in found:
+    for decision in decision_list:
         _show(decision)
-    if not found:
+    if not decision_list:
         click.echo("none")
 
 

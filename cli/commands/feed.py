@@ -66,7 +66,7 @@ def add_syslog(
     **given: Any,  # noqa: ANN401 -- settings
 ) -> None:
     """Create the feed NAME to the syslog server at HOST over TLS (RFC 5424, RFC 5425)."""
-    settings = SyslogSettings(host=host, client_certificate=options.pem(client_cert), **options.given(given))
+    settings = SyslogSettings(host=host, client_certificate=options.pem(client_cert), **options.collect_settings(given))
     _add(tenant, name, settings, client_key=options.pem(client_key), as_json=as_json)
 
 
@@ -88,7 +88,7 @@ def add_webhook(
 
     The signing secret is displayed only once.
     """
-    _add(tenant, name, WebhookSettings(**options.given(given | {"url": url})), as_json=as_json)
+    _add(tenant, name, WebhookSettings(**options.collect_settings(given | {"url": url})), as_json=as_json)
 
 
 @command.command("set")
@@ -121,7 +121,7 @@ def set_(
             actor=domain.actor,
             tenant_id=tenant_id,
             slug=name,
-            changes=options.given(given),
+            changes=options.collect_settings(given),
             reset=reset,
             sealer=domain.sealer,
             reach=domain.settings.outbound_reach,

@@ -53,20 +53,20 @@ def command(
     """
     document = _read(form, file)
     domain = CommandContext()
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "document": document,
         "options": service.ImportOptions(**options),
         "seal": domain.sealer.seal,
     }
     if not dry_run:
         with domain.change(tenant, of_radiusd=bool(document.nases)) as (session, tenant_id):
-            told = jobs.run_import(session, actor=domain.actor, tenant_id=tenant_id, form=form, **given)
-        _show(told, as_json=as_json)
+            report = jobs.run_import(session, actor=domain.actor, tenant_id=tenant_id, form=form, **arguments)
+        _show(report, as_json=as_json)
         return
     with domain.tenant(tenant) as (session, tenant_id):
-        told = jobs.preview_import(session, tenant_id=tenant_id, **given)
-    _show(told, as_json=as_json)
-    if told["mistakes"]:
+        report = jobs.preview_import(session, tenant_id=tenant_id, **arguments)
+    _show(report, as_json=as_json)
+    if report["mistakes"]:
         raise click.exceptions.Exit(EXIT_INVALID_INPUT)
 
 
@@ -76,33 +76,33 @@ def _read(form: str, file: Path) -> ImportDocument:
     return service.read_document(form, file.read_bytes())
 
 
-def _show(told: dict[str, Any], *, as_json: bool) -> None:
-    told = told | {
-        "notes": [note | {"text": render_advice(note["text"])} for note in told["notes"]],
-        "mistakes": [each | {"remedy": render_advice(each["remedy"])} for each in told["mistakes"]],
+def _show(report: dict[str, Any], *, as_json: bool) -> None:
+    report = report | {
+        "notes": [note | {"text": render_advice(note["text"])} for note in report["notes"]],
+        "mistakes": [each | {"remedy": render_advice(each["remedy"])} for each in report["mistakes"]],
     }
     if as_json:
-        show_json(told)
+        show_json(report)
         return
-    for row in told["rows"]:
+    for row in report["rows"]:
         click.echo(f"line {row['line']}: {row['action']} {escape_unprintable(row['name'])}")
-    _more(told, "rows")
-    for note in told["notes"]:
+    _more(report, "rows")
+    for note in report["notes"]:
         click.echo(f"line {note['line']}: {escape_unprintable(note['text'])}")
-    _more(told, "notes")
-    for mistake in told["mistakes"]:
+    _more(report, "notes")
+    for mistake in report["mistakes"]:
         field = f": {mistake['field']}" if mistake["field"] else ""
         click.echo(
             f"line {mistake['line']}{field}: {escape_unprintable(mistake['detail'])} {mistake['remedy']}", err=True
         )
-    _more(told, "mistakes")
-    for noun, count in told["counts"].items():
+    _more(report, "mistakes")
+    for noun, count in report["counts"].items():
         if isinstance(count, dict):
             click.echo(f"{noun}: " + ", ".join(f"{number} {action}" for action, number in count.items()))
         elif count:
             click.echo(f"{noun.replace('_', ' ')}: {', '.join(map(escape_unprintable, count))}")
 
 
-def _more(told: dict[str, Any], what: str) -> None:
-    if (more := told[f"{what}_in_all"] - len(told[what])) > 0:
+def _more(report: dict[str, Any], what: str) -> None:
+    if (more := report[f"{what}_in_all"] - len(report[what])) > 0:
         click.echo(f"... and {more} more {what}")

@@ -21,10 +21,10 @@ _POLL_SECONDS = 0.2
 @click.argument("process", required=False)
 def command(follow: bool, lines: int, process: str | None) -> None:
     """Show the last lines of the log of PROCESS, or of all logs."""
-    found = _logs(require_layout())
-    if process is not None and process not in found:
-        raise Refused(f"Unknown log {process!r}.", remedy=f"Use one of: {', '.join(found)}.")
-    chosen = {process: found[process]} if process else found
+    logs = _logs(require_layout())
+    if process is not None and process not in logs:
+        raise Refused(f"Unknown log {process!r}.", remedy=f"Use one of: {', '.join(logs)}.")
+    chosen = {process: logs[process]} if process else logs
     width = max(map(len, chosen), default=0)
     tails = [Tail(path, f"{name:<{width}} | " if len(chosen) > 1 else "") for name, path in chosen.items()]
     for tail in tails:
@@ -40,10 +40,10 @@ def _logs(layout: Layout) -> dict[str, Path]:
     """Logs of the supervised processes and of the cells, such as radiusd's."""
     if not os.access(layout.log, os.R_OK | os.X_OK):
         raise Refused(f"No permission to read {layout.log}.", remedy=OTHER_ACCOUNT_REMEDY)
-    found = {path.stem: path for path in sorted(layout.log.glob("*.log"))}
+    logs = {path.stem: path for path in sorted(layout.log.glob("*.log"))}
     for path in sorted((layout.var / "cells").glob("*/*.log")):
-        found.setdefault(path.stem, path)
-    return found
+        logs.setdefault(path.stem, path)
+    return logs
 
 
 class Tail:

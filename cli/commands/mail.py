@@ -38,13 +38,13 @@ def list_(to: str, as_json: bool) -> None:
 def show(mail_id: str, as_json: bool) -> None:
     """Show the mail ID, by default the newest."""
     mailbox = _mailbox()
-    found = mailbox.get(mail_id) if mail_id else next(iter(reversed(mailbox.list_mails())), None)
-    if found is None:
+    mail = mailbox.get(mail_id) if mail_id else next(iter(reversed(mailbox.list_mails())), None)
+    if mail is None:
         raise Refused("This mail does not exist.", place="mail", remedy="See ./admit mail list.")
-    row = dict(_row(found))
-    text = found.part("plain")
+    row = dict(_row(mail))
+    text = mail.part("plain")
     if as_json:
-        show_json(row | {"text": text, "html": found.part("html")})
+        show_json(row | {"text": text, "html": mail.part("html")})
         return
     for name, value in row.items():
         click.echo(f"{name}: {escape_unprintable(str(value))}")

@@ -120,6 +120,6 @@ def enable(email: str, as_json: bool) -> None:
 def list_(as_json: bool) -> None:
     """List accounts by e-mail address."""
     with CommandContext().platform() as session:
-        found = people.ORDERS.pages(lambda span: people.list_people(session, span=span))
-        rows = [_row(person) for page in found for person in page]
+        pages = people.ORDERS.pages(lambda span: people.list_people(session, span=span))
+        rows = [_row(person) for page in pages for person in page]
     show_list(rows, as_json=as_json)

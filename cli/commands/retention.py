@@ -93,8 +93,8 @@ def set_command(
     with domain.tenant(tenant) as (session, tenant_id):
         after = service.update_retention(session, actor=domain.actor, tenant_id=tenant_id, change=change)
     row = retention_row(after)
-    shown = for_people({name: row[name] for name in row if name != "notices"})
-    show_one(row if as_json else shown, as_json=as_json)
+    summary = for_people({name: row[name] for name in row if name != "notices"})
+    show_one(row if as_json else summary, as_json=as_json)
     if not as_json:
         _tell_notices(after)
 
@@ -161,19 +161,19 @@ def limits_set(
     with domain.platform() as session:
         now = service.get_limits(session)[service.require_log(log)]
     most = now.ceiling_bytes if ceiling_bytes is None else ceiling_bytes
-    wanted = LogLimits(
+    new_limits = LogLimits(
         now.floor_days if floor_days is None else floor_days,
         now.default_days if default_days is None else default_days,
         now.ceiling_days if ceiling_days is None else ceiling_days,
         None if most == DEFAULT else most,
     )
-    service.require_ordered_limits(wanted)
-    if not yes and service.allows_less(now, DEFAULT_LIMITS[service.require_log(log)] if reset else wanted):
+    service.require_ordered_limits(new_limits)
+    if not yes and service.allows_less(now, DEFAULT_LIMITS[service.require_log(log)] if reset else new_limits):
         confirm(
             f"Data of the {log} log beyond these bounds will be deleted in {NOTICE_PERIOD.days} days, for all tenants."
             " Continue?"
         )
     with domain.platform() as session:
-        made = service.update_limits(session, actor=domain.actor, log=log, limits=None if reset else wanted)
+        made = service.update_limits(session, actor=domain.actor, log=log, limits=None if reset else new_limits)
     row = limits_row(log, made)
     show_one(row if as_json else for_people(row), as_json=as_json)

@@ -50,8 +50,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
     cells = _cells(layout)
     alarms = [render_alarm(alarm) for alarm in health.read_platform_alarms(settings)]
     if as_json:
-        told = [_with_moments(cell) for cell in cells]
-        show_json({"processes": [asdict(row) for row in rows], "cells": told, "alarms": alarms})
+        cell_rows = [_with_moments(cell) for cell in cells]
+        show_json({"processes": [asdict(row) for row in rows], "cells": cell_rows, "alarms": alarms})
     else:
         _show(rows, cells)
         _show_alarms(alarms, indent="")
@@ -128,8 +128,8 @@ def _show_counters(whose: str, pid: int | None, counters: dict[str, int]) -> Non
     began = started_at(pid) if pid else 0
     since = f", at {datetime.fromtimestamp(began, UTC):%Y-%m-%d %H:%M:%S} UTC" if began else ""
     click.echo(f"  counted since the last start of {whose}{since}")
-    told = ", ".join(f"{name}\N{NO-BREAK SPACE}{count}" for name, count in sorted(counters.items()) if count)
-    lines = textwrap.wrap(told or "nothing", _LINE, initial_indent=" " * 12, subsequent_indent=" " * 12)
+    texts = ", ".join(f"{name}\N{NO-BREAK SPACE}{count}" for name, count in sorted(counters.items()) if count)
+    lines = textwrap.wrap(texts or "nothing", _LINE, initial_indent=" " * 12, subsequent_indent=" " * 12)
     click.echo("\n".join(lines).replace("\N{NO-BREAK SPACE}", " "))
 
 

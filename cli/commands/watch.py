@@ -40,7 +40,7 @@ def command(
     if not domain.settings.redis_url:
         raise Refused("Redis is not configured.", remedy="Set ADMIT_REDIS_URL.")
     with domain.tenant(tenant) as (session, tenant_id):
-        wanted = EventFilter(
+        event_filter = EventFilter(
             kinds=frozenset(kinds),
             rejects=rejects,
             mac=event_values.format_mac(require_mac(mac)) or "" if mac else "",
@@ -48,7 +48,7 @@ def command(
             nas=_names(nas, nases.list_nases(session, tenant_id=tenant_id)) if nas else frozenset(),
             site=str(sites.require_by_slug(session, tenant_id=tenant_id, slug=site).id) if site else "",
         )
-    with suppress(KeyboardInterrupt), closing(listen(domain.settings.redis_url, [tenant_id], wanted)) as heard:
+    with suppress(KeyboardInterrupt), closing(listen(domain.settings.redis_url, [tenant_id], event_filter)) as heard:
         _show(heard, tenant, as_json=as_json)
 
 

@@ -49,7 +49,7 @@ _NOTATIONS: tuple[Callable[[str], str], ...] = (
 def all_checks(demo: Demo) -> list[Check]:
     checks = []
     for tenant in demo.tenants:
-        other = next(found for found in demo.tenants if found is not tenant)
+        other = next(candidate for candidate in demo.tenants if candidate is not tenant)
         checks += [*_mab_checks(tenant, other), *_certificate_checks(tenant, other, demo.stranger)]
         checks += [*_password_checks(tenant), *_protocol_checks(tenant, other), *status_checks(tenant, other)]
     return checks
@@ -64,13 +64,13 @@ def _mab_checks(tenant: DemoTenant, other: DemoTenant) -> Iterator[Check]:
     chap = _mac_request(mac, "CHAP-Password")
     yield _radclient_check(tenant, "MAB by CHAP", f"printer {mac}", _PRINTER, "rule-permitted", chap)
     yield _md5_check(tenant, "printer", devices.printer, _PRINTER, "rule-permitted")
-    for what, found, reason in (
+    for what, address, reason in (
         ("unknown", devices.unknown, "unknown-mac"),
         (f"{other.slug}'s", other.devices.printer, "unknown-mac"),
         ("blocked", devices.blocked, "endpoint-blocked"),
         ("quarantine", devices.quarantined, "rule-denied"),
     ):
-        mac = _NOTATIONS[0](found)
+        mac = _NOTATIONS[0](address)
         yield _radclient_check(tenant, "MAB by PAP", f"{what} {mac}", "reject", reason, _mac_request(mac))
     yield _md5_check(tenant, "unknown", devices.unknown, _EAP_REJECT, "unknown-mac")
     mac = _NOTATIONS[0](devices.printer)
@@ -263,14 +263,14 @@ def _send_accounting(tenant: DemoTenant, mark: str) -> Observation:
 def _describe_accounting(evidence: Evidence) -> str:
     logged = [record.status_type for record in evidence.accounting]
     expected = [status for status, _ in _USAGE]
-    told = f", {len(logged)} logged" + ("" if logged == expected else f" ({', '.join(logged)})")
+    logged_text = f", {len(logged)} logged" + ("" if logged == expected else f" ({', '.join(logged)})")
     if len(evidence.sessions) != 1:
-        return f"{told}, {len(evidence.sessions)} sessions"
+        return f"{logged_text}, {len(evidence.sessions)} sessions"
     stay = evidence.sessions[0]
     if stay.stopped_at is None:
-        return f"{told}, session open"
+        return f"{logged_text}, session open"
     counted = (stay.session_seconds, stay.input_octets, stay.output_octets, stay.terminate_cause)
-    return f"{told}, session {'closed' if counted == _EXPECTED_SESSION else f'closed with {counted}'}"
+    return f"{logged_text}, session {'closed' if counted == _EXPECTED_SESSION else f'closed with {counted}'}"
 
 
 def _radclient_check(

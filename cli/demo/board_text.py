@@ -23,13 +23,13 @@ def render_board(board: Board) -> str:
 
 def _table(board: Board) -> Iterator[str]:
     cells = [(row, _cells(row)) for row in board.rows]
-    widths = [max(map(len, column)) for column in zip(_HEAD, *(found for _, found in cells), strict=True)]
+    widths = [max(map(len, column)) for column in zip(_HEAD, *(texts for _, texts in cells), strict=True)]
     for tenant in board.tenants:
         yield click.style(f"tenant {tenant['slug']}", bold=True)
         yield click.style(_line("    ", _HEAD, widths), dim=True)
-        for row, found in cells:
+        for row, texts in cells:
             if row.tenant == tenant["slug"]:
-                yield _line(_MARKS[row.ok], found, widths)
+                yield _line(_MARKS[row.ok], texts, widths)
                 if not row.ok:
                     yield from _complaint(row)
         yield ""
@@ -61,10 +61,10 @@ def _complaint(row: CheckResult) -> Iterator[str]:
 
 def _help_desk(board: Board) -> Iterator[str]:
     """Title and advice of every reason for a reject."""
-    told = {row.reason: f"{row.title}. {row.advice}" for row in board.rows if row.advice}
-    width = max(map(len, told), default=0)
+    advice = {row.reason: f"{row.title}. {row.advice}" for row in board.rows if row.advice}
+    width = max(map(len, advice), default=0)
     yield "Advice for a help desk about the rejects (./admit decisions -t TENANT):"
-    for reason, sentence in told.items():
+    for reason, sentence in advice.items():
         yield textwrap.fill(
             sentence, _LINE, initial_indent=f"  {reason:<{width}}  ", subsequent_indent=" " * (width + 4)
         )

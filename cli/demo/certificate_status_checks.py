@@ -20,12 +20,12 @@ _HTTP_SECONDS = 5.0
 
 
 def status_checks(tenant: DemoTenant, other: DemoTenant) -> Iterator[Check]:
-    for what, credential, told in (("valid", tenant.device, "good"), ("revoked", tenant.revoked, "revoked")):
-        yield _check(tenant, "OCSP", f"{what} certificate", f"{told}, signed", _ocsp(tenant, credential.certificate))
+    for what, credential, status in (("valid", tenant.device, "good"), ("revoked", tenant.revoked, "revoked")):
+        yield _check(tenant, "OCSP", f"{what} certificate", f"{status}, signed", _ocsp(tenant, credential.certificate))
     foreign = x509.load_pem_x509_certificates(other.device.certificate.read_bytes())[0].serial_number
     yield _check(tenant, "OCSP", f"{other.slug}'s certificate", "unknown, signed", _ocsp(tenant, foreign))
-    for what, credential, told in (("valid", tenant.device, "good"), ("revoked", tenant.revoked, "revoked")):
-        yield _check(tenant, "CRL", f"{what} certificate", told, _lists(tenant, credential))
+    for what, credential, status in (("valid", tenant.device, "good"), ("revoked", tenant.revoked, "revoked")):
+        yield _check(tenant, "CRL", f"{what} certificate", status, _lists(tenant, credential))
 
 
 def _check(tenant: DemoTenant, name: str, sent: str, expected: str, ask: Callable[[], str]) -> Check:
@@ -37,22 +37,24 @@ def _check(tenant: DemoTenant, name: str, sent: str, expected: str, ask: Callabl
 
 
 def _patiently(ask: Callable[[], str], expected: str, deadline: float) -> str:
-    while (told := ask()) != expected and time.perf_counter() < deadline:
+    while (answer := ask()) != expected and time.perf_counter() < deadline:
         time.sleep(_PAUSE_SECONDS)
-    return told
+    return answer
 
 
-def _ocsp(tenant: DemoTenant, asked: Path | int) -> Callable[[], str]:
+def _ocsp(tenant: DemoTenant, certificate: Path | int) -> Callable[[], str]:
     """Status and whether the response has a valid signature, such as "good, signed"."""
-    about = ["-cert", str(asked)] if isinstance(asked, Path) else ["-serial", f"0x{asked:x}"]
+    about = ["-cert", str(certificate)] if isinstance(certificate, Path) else ["-serial", f"0x{certificate:x}"]
     issuer, trust = ["-issuer", str(tenant.issuing)], ["-CAfile", str(tenant.ca), "-verify_other", str(tenant.issuing)]
 
     def ask() -> str:
-        told = run_openssl("ocsp", *issuer, *about, "-url", tenant.ocsp_url, *trust, "-timeout", f"{_HTTP_SECONDS:.0f}")
-        status = next((word for word in ("good", "revoked", "unknown") if f"{about[1]}: {word}" in told), "")
+        output = run_openssl(
+            "ocsp", *issuer, *about, "-url", tenant.ocsp_url, *trust, "-timeout", f"{_HTTP_SECONDS:.0f}"
+        )
+        status = next((word for word in ("good", "revoked", "unknown") if f"{about[1]}: {word}" in output), "")
         if not status:
-            return " ".join(told.split())[-80:]
-        return f"{status}, {'signed' if 'Response verify OK' in told else 'not signed'}"
+            return " ".join(output.split())[-80:]
+        return f"{status}, {'signed' if 'Response verify OK' in output else 'not signed'}"
 
     return ask
 
@@ -74,9 +76,9 @@ def _lists(tenant: DemoTenant, credential: Credential) -> Callable[[], str]:
                 file.write_bytes(reply.content)
                 options += ["-CRLfile", str(file)]
             trust = ["-CAfile", str(tenant.ca), "-untrusted", str(tenant.issuing)]
-            told = run_openssl("verify", "-crl_check_all", *trust, *options, str(credential.certificate))
-        if told.rstrip().endswith(": OK"):
+            output = run_openssl("verify", "-crl_check_all", *trust, *options, str(credential.certificate))
+        if output.rstrip().endswith(": OK"):
             return "good"
-        return "revoked" if "certificate revoked" in told else " ".join(told.split())[-80:]
+        return "revoked" if "certificate revoked" in output else " ".join(output.split())[-80:]
 
     return ask

@@ -52,7 +52,7 @@ class Check:
 
 
 def describe_response(answer: RadiusResponse | None) -> str:
-    """ "permit VLAN 20", "reject", "silence"."""
+    """Text such as "permit VLAN 20", "reject" or "silence"."""
     if answer is None:
         return SILENCE
     verdict = _VERDICTS.get(answer.code, answer.code)
@@ -63,9 +63,9 @@ def describe_response(answer: RadiusResponse | None) -> str:
 
 def describe_eap_result(result: EapolResult, *, keys: bool = True) -> str:
     """Like `words`, with the EAP result. Several equal responses are "4 x permit ..."."""
-    told = list(dict.fromkeys(describe_response(answer) for answer in result.answers)) or [SILENCE]
+    texts = list(dict.fromkeys(describe_response(answer) for answer in result.answers)) or [SILENCE]
     count = f"{len(result.answers)} x " if len(result.answers) > 1 else ""
-    text = count + " and ".join(told)
+    text = count + " and ".join(texts)
     if any(answer.code == "Access-Reject" for answer in result.answers):
         return f"{text}, {'EAP-Failure' if result.access_reject_has_eap_failure else 'no EAP-Failure'}"
     if keys and result.answers:

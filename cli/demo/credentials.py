@@ -89,9 +89,9 @@ class CredentialIssuer:
             writer.add(credential.certificate, certificates.build_pem_files(issued)["cert"])
             writer.add(credential.key, certificates.build_pem_files(issued)["key"])
         if plan is DEVICE:
-            shown = issued or certificates.load_with_chain(self.session, _require_row(row), None)
-            writer.add(self.folder / "ca.pem", certificates_pem([shown.root]))
-            writer.add(self.folder / "issuing.pem", certificates_pem(shown.intermediates))
+            certificate = issued or certificates.load_with_chain(self.session, _require_row(row), None)
+            writer.add(self.folder / "ca.pem", certificates_pem([certificate.root]))
+            writer.add(self.folder / "issuing.pem", certificates_pem(certificate.intermediates))
         return issued is not None
 
     def authority(self, plan: CertificatePlan) -> CertificateAuthority:
@@ -159,8 +159,8 @@ def read_matching_certificate(credential: Credential) -> x509.Certificate | None
 def ensure_unknown_device(folder: Path, writer: FileWriter, now: datetime) -> Credential:
     """Certificate of an authority that no tenant knows."""
     credential = Credential("laptop.nowhere.example", folder / "laptop.pem", folder / "laptop.key")
-    found = read_matching_certificate(credential)
-    if found is not None and found.not_valid_after_utc > now + _DAY:
+    certificate = read_matching_certificate(credential)
+    if certificate is not None and certificate.not_valid_after_utc > now + _DAY:
         return credential
     root_key, issuing_key, key = generate_key(), generate_key(), generate_key()
     root = issue_root(

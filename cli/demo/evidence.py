@@ -40,24 +40,24 @@ def gather_evidence(
     deadline = time.monotonic() + patience_seconds
     while True:
         with domain.tenant(slug) as (session, tenant_id):
-            found = _read(session, tenant_id, list(expected), since)
-        complete = all(found[mark].count >= count for mark, count in expected.items())
+            evidence = _read(session, tenant_id, list(expected), since)
+        complete = all(evidence[mark].count >= count for mark, count in expected.items())
         if complete or time.monotonic() > deadline:
-            return found
+            return evidence
         time.sleep(_POLL_SECONDS)
 
 
 def _read(session: Session, tenant_id: TenantId, marks: Sequence[str], since: datetime) -> dict[str, Evidence]:
-    found = {mark: Evidence() for mark in marks}
+    evidence = {mark: Evidence() for mark in marks}
     decisions = select(AuthLog).where(AuthLog.tenant_id == tenant_id, AuthLog.at >= since, AuthLog.nas_port.in_(marks))
     for decision in session.scalars(decisions.order_by(AuthLog.at, AuthLog.id)):
-        found[decision.nas_port].decisions.append(decision)
+        evidence[decision.nas_port].decisions.append(decision)
     accounting = select(AccountingLog).where(
         AccountingLog.tenant_id == tenant_id, AccountingLog.at >= since, AccountingLog.session_id.in_(marks)
     )
     for record in session.scalars(accounting.order_by(AccountingLog.at, AccountingLog.id)):
-        found[record.session_id].accounting.append(record)
+        evidence[record.session_id].accounting.append(record)
     stays = select(RadiusSession).where(RadiusSession.tenant_id == tenant_id, RadiusSession.session_id.in_(marks))
     for stay in session.scalars(stays):
-        found[stay.session_id].sessions.append(stay)
-    return found
+        evidence[stay.session_id].sessions.append(stay)
+    return evidence

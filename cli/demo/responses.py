@@ -26,7 +26,7 @@ class RadiusResponse:
     attributes: Attributes
 
     def first(self, name: str) -> str:
-        return next((value for found, value in self.attributes if found == name), "")
+        return next((value for each, value in self.attributes if each == name), "")
 
     @property
     def vlan(self) -> str:
@@ -34,12 +34,12 @@ class RadiusResponse:
 
         "" without these attributes; "broken" if some are missing, repeated, or have another tag or type.
         """
-        found = [(name, value) for name, value in self.attributes if name.partition(":")[0] in _TUNNEL]
-        if not found:
+        tunnel = [(name, value) for name, value in self.attributes if name.partition(":")[0] in _TUNNEL]
+        if not tunnel:
             return ""
-        tags = {name.partition(":")[2] for name, _ in found}
-        values = {name.partition(":")[0]: value for name, value in found}
-        whole = len(found) == len(values) == len(_TUNNEL) and len(tags) == 1
+        tags = {name.partition(":")[2] for name, _ in tunnel}
+        values = {name.partition(":")[0]: value for name, value in tunnel}
+        whole = len(tunnel) == len(values) == len(_TUNNEL) and len(tags) == 1
         if not whole or values["Tunnel-Type"] != "VLAN" or values["Tunnel-Medium-Type"] != "IEEE-802":
             return "broken"
         return values["Tunnel-Private-Group-Id"]
@@ -55,10 +55,10 @@ def parse_eapol_output(output: str) -> tuple[RadiusResponse, ...]:
     answers: list[RadiusResponse] = []
     code, name, attributes = "", "", []
     for line in [*output.splitlines(), ""]:
-        if code and (found := _EAPOL_NAME.match(line)):
-            name = found[1]
-        elif code and (found := _EAPOL_VALUE.match(line)):
-            attributes.append(_from_eapol(name, found[1]))
+        if code and (match := _EAPOL_NAME.match(line)):
+            name = match[1]
+        elif code and (match := _EAPOL_VALUE.match(line)):
+            attributes.append(_from_eapol(name, match[1]))
         else:
             if code:
                 answers.append(RadiusResponse(code, tuple(attributes)))
@@ -85,7 +85,7 @@ def parse_radclient_output(output: str) -> RadiusResponse | None:
     for line in output.splitlines():
         if head := _RADCLIENT_CODE.match(line):
             code = head[1]
-        elif code and (found := _RADCLIENT_ATTRIBUTE.match(line)):
-            value = found[2]
-            attributes.append((found[1], value[1:-1] if value.startswith('"') else value))
+        elif code and (match := _RADCLIENT_ATTRIBUTE.match(line)):
+            value = match[2]
+            attributes.append((match[1], value[1:-1] if value.startswith('"') else value))
     return RadiusResponse(code, tuple(attributes)) if code else None

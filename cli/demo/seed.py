@@ -115,7 +115,7 @@ def seed(domain: CommandContext) -> Demo:
     root = domain.settings.var_dir / "demo"
     for slug in TENANTS:
         _ensure_tenant(domain, slug)
-    found = tuple(
+    seeded = tuple(
         _seed_tenant(domain, slug, DemoDevices.of(number), root / slug, now) for number, slug in enumerate(TENANTS)
     )
     writer = FileWriter()
@@ -124,7 +124,7 @@ def seed(domain: CommandContext) -> Demo:
         owner = Owner(_ensure_msp(session, domain.actor))
         api_token = ensure_token(session, actor=domain.actor, owner=owner, role="msp-admin", folder=root, writer=writer)
     writer.write()
-    return Demo(found, stranger, api_token)
+    return Demo(seeded, stranger, api_token)
 
 
 def server_name(slug: str) -> str:
@@ -279,24 +279,24 @@ class _TenantSeeder:
         return password
 
     def ensure_policy(self) -> None:
-        found = self._ensure_published()
+        published = self._ensure_published()
         for site in sites.list_sites(self._session, tenant_id=self._tenant_id):
             if site.policy_id is None:
-                self._do(site_settings.assign_policy, slug=site.slug, policy_id=found.id)
+                self._do(site_settings.assign_policy, slug=site.slug, policy_id=published.id)
 
     def _ensure_published(self) -> Policy:
         try:
-            found = policies.require_by_slug(self._session, tenant_id=self._tenant_id, slug=_POLICY)
+            published = policies.require_by_slug(self._session, tenant_id=self._tenant_id, slug=_POLICY)
         except policies.PolicyNotFound:
             self._do(policies.create_policy, slug=_POLICY, name="Office")
-            found = policies.require_by_slug(self._session, tenant_id=self._tenant_id, slug=_POLICY)
-        if self._is_out_of_date(found):
+            published = policies.require_by_slug(self._session, tenant_id=self._tenant_id, slug=_POLICY)
+        if self._is_out_of_date(published):
             self._do(policies.save_draft, slug=_POLICY, document=policy.POLICY_DOCUMENT, comment=_COMMENT)
             self._do(policies.publish_policy, slug=_POLICY)
-        return found
+        return published
 
-    def _is_out_of_date(self, found: Policy) -> bool:
-        if found.published_version is None:
+    def _is_out_of_date(self, published: Policy) -> bool:
+        if published.published_version is None:
             return True
         version = policies.require_version(self._session, tenant_id=self._tenant_id, slug=_POLICY)
         return version.comment == _COMMENT and version.document != policy.POLICY_DOCUMENT

@@ -20,11 +20,11 @@ _LEFT = timedelta(days=1)
 def ensure_token(session: Session, *, actor: str, owner: Owner, role: str, folder: Path, writer: FileWriter) -> str:
     """Token with the permissions of `role`, valid for at least a day."""
     now, file = utc_now(), folder / "api_token"
-    wanted = BUILT_IN_ROLES[role].at(owner.level)
+    permissions = BUILT_IN_ROLES[role].at(owner.level)
     text = TokenText.parse(read_text(file).strip())
     if text is not None:
         row = tokens.get_valid(session, owner=owner, text=text, now=now + _LEFT)
-        if row is not None and set(row.permissions) == wanted:
+        if row is not None and set(row.permissions) == permissions:
             return text.reveal()
     made = tokens.create_token(
         session,
@@ -32,7 +32,7 @@ def ensure_token(session: Session, *, actor: str, owner: Owner, role: str, folde
         held=permissions_at(owner.level),
         owner=owner,
         name=f"demo {role}",
-        permissions=wanted,
+        permissions=permissions,
         expires_at=now + _LASTS,
     )
     writer.add(file, f"{made.text}\n")

@@ -1,4 +1,4 @@
-"""eapol_test (a supplicant) and radclient (a NAS) with typed results, and one packet that neither can send."""
+"""Typed results of eapol_test (a supplicant) and radclient (a NAS), and one packet that neither can send."""
 
 import ipaddress
 import os

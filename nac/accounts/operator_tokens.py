@@ -1,6 +1,6 @@
 """Short-lived tokens of the operator: whoever can read the operator key of an installation has all permissions.
 
-`./admit` makes one for each call of the local API. Uses only the standard library, so that commands start fast.
+The command line makes one for each call of the local API. Uses only the standard library, so that it starts fast.
 """
 
 import hashlib

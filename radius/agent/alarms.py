@@ -39,7 +39,7 @@ class Alarms:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._told: dict[str, _ActiveAlarm] = {}
+        self._entries: dict[str, _ActiveAlarm] = {}
         # Codes raised since the last report, and alarms of these that have ended.
         self._new: set[str] = set()
         self._brief: list[Alarm] = []
@@ -53,7 +53,7 @@ class Alarms:
     def tell_of_row(self, code: str, detail: str, *, tenant: int) -> bool:
         """Raise the alarm of a row, as `tell`. Returns whether it stands: at most MOST_STANDING alarms do."""
         with self._lock:
-            if code not in self._told and len(self._told) >= MAX_ACTIVE_ALARMS:
+            if code not in self._entries and len(self._entries) >= MAX_ACTIVE_ALARMS:
                 self._crowded_since = self._crowded_since or utc_now().isoformat()
                 return False
         self.tell(code, detail, tenant=tenant)
@@ -67,11 +67,11 @@ class Alarms:
         with self._lock:
             now = self._clock()
             self._expire(now)
-            known = self._told.get(code)
+            known = self._entries.get(code)
             since = known.alarm.since if known else utc_now().isoformat()
             if known is None:
                 self._new.add(code)
-            self._told[code] = _ActiveAlarm(Alarm(code, detail, since, tenant), now, now + stands_seconds)
+            self._entries[code] = _ActiveAlarm(Alarm(code, detail, since, tenant), now, now + stands_seconds)
 
     def clear(self, code: str) -> None:
         with self._lock:
@@ -81,13 +81,13 @@ class Alarms:
     def age_seconds(self, code: str) -> float:
         """Seconds since the alarm was last raised; 0 if it does not stand."""
         with self._lock:
-            told = self._told.get(code)
-            return 0.0 if told is None else self._clock() - told.at
+            entry = self._entries.get(code)
+            return 0.0 if entry is None else self._clock() - entry.at
 
     def standing(self) -> list[Alarm]:
         with self._lock:
             self._expire(self._clock())
-            alarms = [told.alarm for told in self._told.values()]
+            alarms = [entry.alarm for entry in self._entries.values()]
             if self._crowded_since:
                 alarms.append(Alarm("more-alarms", "The cell has more alarms than this list.", self._crowded_since))
             return alarms
@@ -105,22 +105,22 @@ class Alarms:
             self._new -= {alarm.code for alarm in alarms if self._is_active(alarm)}
 
     def _is_active(self, alarm: Alarm) -> bool:
-        told = self._told.get(alarm.code)
-        return told is not None and told.alarm.since == alarm.since
+        entry = self._entries.get(alarm.code)
+        return entry is not None and entry.alarm.since == alarm.since
 
     def _forget(self, code: str) -> None:
-        told = self._told.pop(code, None)
-        if told is not None and code in self._new:
+        entry = self._entries.pop(code, None)
+        if entry is not None and code in self._new:
             self._new.discard(code)
-            self._brief = [*self._brief, told.alarm][-MAX_ACTIVE_ALARMS:]
+            self._brief = [*self._brief, entry.alarm][-MAX_ACTIVE_ALARMS:]
 
     def _expire(self, now: float) -> None:
-        for code in [code for code, told in self._told.items() if told.until <= now]:
+        for code in [code for code, entry in self._entries.items() if entry.until <= now]:
             self._forget(code)
         self._make_room()
 
     def _make_room(self) -> None:
-        if len(self._told) < MAX_ACTIVE_ALARMS:
+        if len(self._entries) < MAX_ACTIVE_ALARMS:
             self._crowded_since = None
 
 

@@ -377,10 +377,10 @@ class CellAgent:
 
 
 def require_supported_version() -> None:
-    found = process.installed_version()
-    if found not in SUPPORTED_VERSIONS and not _is_newer_supported(found):
+    version = process.installed_version()
+    if version not in SUPPORTED_VERSIONS and not _is_newer_supported(version):
         raise CellCannotServe(
-            f"FreeRADIUS {found} is not supported. Install {' or '.join(SUPPORTED_VERSIONS)} (or 3.2.11 and later) "
+            f"FreeRADIUS {version} is not supported. Install {' or '.join(SUPPORTED_VERSIONS)} (or 3.2.11 and later) "
             "from bookworm-backports."
         )
 

@@ -293,9 +293,9 @@ class CellMaintenance:
             self._alarms.clear("unusable-secret")
             return
         more = f" and {len(whose) - _MAX_LISTED} more" if len(whose) > _MAX_LISTED else ""
-        told = f"{', '.join(whose[:_MAX_LISTED])}{more}"
+        names = f"{', '.join(whose[:_MAX_LISTED])}{more}"
         self._alarms.tell(
-            "unusable-secret", f"The RADIUS secret of {told} is unusable in a configuration: set another one."
+            "unusable-secret", f"The RADIUS secret of {names} is unusable in a configuration: set another one."
         )
 
     def _remove_old_keys(self) -> None:

@@ -122,8 +122,8 @@ class CellPaths:
         ):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Any user can create a directory or a link in /dev/shm.
-        found = self.sessions.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        status = self.sessions.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
             raise PermissionError(f"{self.sessions} belongs to another user or is a link. Remove it.")
 
 

@@ -16,10 +16,11 @@ def accounting_attributes(
     request: AccessRequest, at: int, identity: str, cui_key: bytes
 ) -> tuple[AttributeUpdate, ...]:
     """Class always; Chargeable-User-Identity if the NAS requests it (RFC 4372 2.1)."""
-    given = ("Class", "+=", encode_class(at))
+    class_attribute = ("Class", "+=", encode_class(at))
     if "Chargeable-User-Identity" not in request.attributes or not cui_key:
-        return (given,)
-    return given, ("Chargeable-User-Identity", ":=", f"0x{_chargeable_user_identity(identity, cui_key).encode().hex()}")
+        return (class_attribute,)
+    identifier = _chargeable_user_identity(identity, cui_key).encode().hex()
+    return class_attribute, ("Chargeable-User-Identity", ":=", f"0x{identifier}")
 
 
 def nat_timeout(slot: SlotRecord, nas: NasRecord | None, sent: tuple[ReplyPair, ...]) -> tuple[AttributeUpdate, ...]:
@@ -30,11 +31,11 @@ def nat_timeout(slot: SlotRecord, nas: NasRecord | None, sent: tuple[ReplyPair, 
     seconds = slot.nat_session_seconds
     if not seconds or nas is None or not nas.behind_nat:
         return ()
-    given = {name.lower(): value for name, _, value in sent}
-    policys = given.get("session-timeout", "")
+    values = {name.lower(): value for name, _, value in sent}
+    policys = values.get("session-timeout", "")
     if policys.isdecimal() and 0 < int(policys) <= seconds:
         return ()
-    again = () if "termination-action" in given or policys else (("Termination-Action", ":=", "RADIUS-Request"),)
+    again = () if "termination-action" in values or policys else (("Termination-Action", ":=", "RADIUS-Request"),)
     return ("Session-Timeout", ":=", str(seconds)), *again
 
 

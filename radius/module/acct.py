@@ -1,4 +1,4 @@
-"""radiusd's call for accounting: acknowledges a request only once its record is in the journal (RFC 2866 2)."""
+"""Call of radiusd for accounting: acknowledges a request only once its record is in the journal (RFC 2866 2)."""
 
 from pathlib import Path
 

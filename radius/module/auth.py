@@ -1,9 +1,9 @@
-"""radiusd's calls for authentication: `authorize` for the first packet of a conversation, `post_auth` for its end.
+"""Calls of radiusd for authentication: `authorize` for the first packet of a conversation, `post_auth` for its end.
 
-radiusd also calls `authorize` if a device wants another EAP type than the proposed one, for the first packet inside a
-tunnel, and for later ones there that may have a password (Admit-Stage: continue). It calls `post_auth` also for some
-challenges (certificate-sent, failed-inside, challenge). At the end, Admit-Stage is reject (radiusd refused) or none
-(credentials hold). Admit-Decided marks a settled reject, Admit-Permitted a settled permit.
+radiusd also calls `authorize` if a device wants another EAP type than the proposed one. Inside a tunnel, it
+calls it for the first packet, and for later ones that may have a password (Admit-Stage: continue). It calls `post_auth`
+also for some challenges (certificate-sent, failed-inside, challenge). At the end, Admit-Stage is reject (radiusd
+refused) or none (credentials hold). Admit-Decided marks a settled reject, Admit-Permitted a settled permit.
 """
 
 import secrets
@@ -280,13 +280,13 @@ def _handle_nak(request: AccessRequest, state: Attributes, started: int) -> radi
     if slot is None:
         return _completer.settle(case, Outcome(False, "not-ready"), started)
     proposed = list_nak_types(request.attributes["EAP-Message"])
-    wanted = first_offered_type(proposed, offered_types(slot.methods, mab="Admit-MAB-Password" in state))
-    if not wanted:
+    eap_type = first_offered_type(proposed, offered_types(slot.methods, mab="Admit-MAB-Password" in state))
+    if not eap_type:
         detail = offer_detail(slot.methods, eap_names(proposed) or "no other method")
         _end_in_rlm_eap(request, int(first_value(state, "Admit-Number") or 0))
         return _completer.settle(case, Outcome(False, "method-not-offered", detail), started)
-    _preferred_types.remember(request.slot, request.mac, wanted)
-    return radiusd.UPDATED, {"config": _request_eap_type(wanted, request.slot, slot)}
+    _preferred_types.remember(request.slot, request.mac, eap_type)
+    return radiusd.UPDATED, {"config": _request_eap_type(eap_type, request.slot, slot)}
 
 
 def _request_eap_type(eap_type: str, number: int, slot: SlotRecord) -> tuple[radiusd.AttributeUpdate, ...]:

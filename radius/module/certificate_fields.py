@@ -49,7 +49,7 @@ def is_certificate_field(name: str) -> bool:
 
 
 def certificate_fields(der: bytes, names: Iterable[str], *, at: int) -> Iterator[tuple[str, Values]]:
-    """(name, value) of those of `names` that the certificate has. `at` is in epoch seconds.
+    """Pairs (name, value) of the `names` that the certificate has. `at` is in epoch seconds.
 
     Raises CertificateUnreadable.
     """
@@ -81,7 +81,7 @@ def _parse_certificate(der: bytes) -> _CertificateFields:
     except UNREADABLE_ERRORS as exc:
         raise CertificateUnreadable(f"the certificate does not parse: {exc}") from exc
     # An empty name counts as missing.
-    kept = {name: tuple(map(escape_controls, filter(None, found))) for name, found in values.items() if any(found)}
+    kept = {name: tuple(map(escape_controls, filter(None, texts))) for name, texts in values.items() if any(texts)}
     return _CertificateFields(kept, not_before, not_after)
 
 

@@ -84,11 +84,11 @@ class RequestCompleter:
         if suppressed is not None:
             self._journal.append(_make_record(case, outcome, (time.perf_counter_ns() - started) // 1000, suppressed))
         if outcome.permitted:
-            told = _accounting_name(case, outcome) + accounting_attributes(
+            added = _accounting_name(case, outcome) + accounting_attributes(
                 case.request, case.at, case.identity, slot.cui_key
             )
-            told += nat_timeout(slot, case.place.nas, outcome.sent)
-            return radiusd.UPDATED, {"reply": outcome.sent + told, "config": _MARK_PERMITTED}
+            added += nat_timeout(slot, case.place.nas, outcome.sent)
+            return radiusd.UPDATED, {"reply": outcome.sent + added, "config": _MARK_PERMITTED}
         return radiusd.REJECT, {
             "config": _MARK_DECIDED,
             "reply": mschap.make_error(case.request, case.method, outcome.reason),

@@ -1,10 +1,11 @@
 """Open EAP conversations, and which one ends if there are too many.
 
-rlm_eap 3.2.7 keeps an unfinished conversation for 30 s after its last packet, and rejects new ones when its table is
-full: its `dedup_key` has no effect. One device could block a tenant with 34 unfinished handshakes a second, or with a
-packet every 29 s in each of 1,000. So the module counts, per slot. When the table fills, it ends the oldest
-conversation of the NAS with the most, and an earlier one of the same device at the same NAS. It sends radiusd's own
-status port an EAP-NAK that proposes nothing (RFC 3748 5.3.1): rlm_eap then frees the conversation's 330 kB at once.
+rlm_eap 3.2.7 keeps an unfinished conversation for 30 s after its last packet. It rejects new ones when its table is
+full, and its `dedup_key` has no effect. One device could block a tenant with 34 unfinished handshakes a second, or with
+a packet every 29 s in each of 1,000. So the module counts, per slot. When the table fills, it ends the oldest
+conversation of the NAS with the most. It also ends an earlier one of the same device at the same NAS. It sends
+radiusd's own status port an EAP-NAK that proposes nothing (RFC 3748 5.3.1): rlm_eap then frees the conversation's
+330 kB at once.
 """
 
 import os
@@ -23,7 +24,7 @@ _MAX_ENDED = 1_000
 
 _STATUS_SERVER = 12
 _STATE, _NAS_IDENTIFIER, _EAP_MESSAGE = 24, 32, 79
-# EAP-Response with NAK and no wanted type; its identifier comes second.
+# EAP-Response with NAK and no requested type; its identifier comes second.
 _NAK = b"\x02%c\x00\x06\x03\x00"
 
 

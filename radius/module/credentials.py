@@ -1,4 +1,4 @@
-"""How a device authenticates, and how radiusd must verify it. For first packets, also inside tunnels.
+"""Method and credential of a device, and how radiusd must verify it. For first packets, also inside tunnels.
 
 Switches send MAB (radius.module.mab) with the MAC address as name, in any notation, by PAP, CHAP, MS-CHAPv2 or EAP-MD5,
 with or without Service-Type Call-Check. A name that is a MAC address is never a stored user, so neither passes as the

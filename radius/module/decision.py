@@ -200,8 +200,8 @@ class AuthenticationCase:
     def certificate(self) -> Attributes:
         """The device's certificate; until it was read, in radiusd's words, which are enough to explain a failure."""
         if self._certificate is None:
-            shown = "TLS-Client-Cert-Serial" in self.request.attributes
-            self._certificate = group_by_name(self.request.pairs) if shown else {}
+            has_certificate = "TLS-Client-Cert-Serial" in self.request.attributes
+            self._certificate = group_by_name(self.request.pairs) if has_certificate else {}
         return self._certificate
 
     @certificate.setter
@@ -215,8 +215,8 @@ class AuthenticationCase:
 
     @property
     def tls_version(self) -> str:
-        said = self.state.get("TLS-Session-Version")
-        return said[0].removeprefix("TLS ") if said else self.stored_version
+        versions = self.state.get("TLS-Session-Version")
+        return versions[0].removeprefix("TLS ") if versions else self.stored_version
 
     @property
     def resumed(self) -> bool:
@@ -285,8 +285,8 @@ def explain_reject(case: AuthenticationCase, view: ReplicaView) -> Outcome:
     if case.answer is not None and not case.answer.verified:
         return Outcome(False, case.answer.reason, case.answer.detail)
     # The failure inside a tunnel came first.
-    said = (*case.state.get("Module-Failure-Message", ()), *case.request.values("Module-Failure-Message"))
-    reason, detail = explain_failure(said)
+    messages = (*case.state.get("Module-Failure-Message", ()), *case.request.values("Module-Failure-Message"))
+    reason, detail = explain_failure(messages)
     inside = first_value(case.state, "Admit-Reason")
     if inside:
         reason, detail = inside, first_value(case.state, "Admit-Detail")
@@ -356,17 +356,17 @@ def apply_policy(case: AuthenticationCase, site_policy: SitePolicy) -> Outcome:
             for name, value in endpoint.attributes.items():
                 facts["endpoint.attribute." + name] = (value,)
         for name in site_policy.endpoint_reads:
-            found = get_endpoint_value(endpoint, name, now_seconds)
-            if found:
-                facts[name] = found
+            values = get_endpoint_value(endpoint, name, now_seconds)
+            if values:
+                facts[name] = values
     if case.method in USER_METHODS:
         facts |= user_facts(case.answer, case.user)
     if site_policy.session_reads:
         _count_sessions(case)
     for name in site_policy.packet_reads:
-        found = packet_value(request, name)
-        if found:
-            facts[name] = found
+        values = packet_value(request, name)
+        if values:
+            facts[name] = values
         elif request.may_have_lost(packet_attribute_name(name)):
             # Do not skip a rule that denies by it.
             return site_policy.deny_undecided(case.vendor, "unreadable-text", packet_attribute_name(name))

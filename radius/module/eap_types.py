@@ -28,7 +28,7 @@ TUNNEL_OF_METHOD = {method: METHOD_OF_TYPE[name] for name in _TUNNELS for method
 # Types in a conversation with a MAC address as the name. Only EAP-MD5 ends in an Access-Accept.
 _MAB_TYPES = ("MD5", "Identity", "NAK")
 
-# Cache of devices that wanted another type; 200 bytes each.
+# Cache of devices that requested another type; 200 bytes each.
 MAX_DEVICES = 20_000
 
 
@@ -40,34 +40,34 @@ def offered_types(methods: tuple[str, ...], *, mab: bool) -> tuple[str, ...]:
 
 
 def first_offered_type(proposed: Iterable[int], offered: tuple[str, ...]) -> str:
-    """rlm_eap's name of the first proposed type that is offered; "" for none."""
+    """Name in rlm_eap of the first proposed type that is offered; "" for none."""
     return next((name for number in proposed if (name := _BY_NUMBER.get(number, "")) in offered), "")
 
 
 def eap_type_label(eap_type: str) -> str:
-    """rlm_eap's name of a type in the words of radius.module.eap_names."""
+    """Name in radius.module.eap_names of a type of rlm_eap."""
     return eap_name(_NUMBERS[eap_type])
 
 
 class PreferredTypes:
-    """Last wanted types of devices that differ from the first proposal. Saves two packets."""
+    """Last requested types of devices that differ from the first proposal. Saves two packets."""
 
     def __init__(self, max_devices: int = MAX_DEVICES) -> None:
         self._max_devices = max_devices
         # (slot, MAC address) -> type
-        self._wanted: OrderedDict[tuple[int, str], str] = OrderedDict()
+        self._requested: OrderedDict[tuple[int, str], str] = OrderedDict()
 
     def choose_type(self, offered: tuple[str, ...], slot: int, mac: str) -> str:
-        wanted = self._wanted.get((slot, mac))
-        return wanted if wanted in offered else offered[0]
+        requested = self._requested.get((slot, mac))
+        return requested if requested in offered else offered[0]
 
-    def remember(self, slot: int, mac: str, wanted: str) -> None:
+    def remember(self, slot: int, mac: str, requested: str) -> None:
         if not mac:
             return
-        self._wanted[slot, mac] = wanted
-        self._wanted.move_to_end((slot, mac))
-        if len(self._wanted) > self._max_devices:
-            self._wanted.popitem(last=False)
+        self._requested[slot, mac] = requested
+        self._requested.move_to_end((slot, mac))
+        if len(self._requested) > self._max_devices:
+            self._requested.popitem(last=False)
 
 
 def find_eap_method(eap_type: str, state: Attributes) -> str:
@@ -75,13 +75,13 @@ def find_eap_method(eap_type: str, state: Attributes) -> str:
     inside = state.get("Admit-Method")
     if inside and eap_type in _TUNNELS:
         return inside[0]
-    found = METHOD_OF_TYPE.get(eap_type)
-    return found or ("mab" if eap_type in _MAB_TYPES and "Admit-MAB-Password" in state else "eap")
+    eap_method = METHOD_OF_TYPE.get(eap_type)
+    return eap_method or ("mab" if eap_type in _MAB_TYPES and "Admit-MAB-Password" in state else "eap")
 
 
-def offer_detail(methods: tuple[str, ...], wanted: str = "") -> str:
+def offer_detail(methods: tuple[str, ...], requested: str = "") -> str:
     """Detail of a reject: the type that the device wants, if known, and the offered ones."""
-    asks = f"the device wants {wanted}; " if wanted else ""
+    asks = f"the device wants {requested}; " if requested else ""
     return f"{asks}{describe_offer(methods)}"
 
 

@@ -53,17 +53,17 @@ _PHRASES = (
 def explain_failure(messages: Sequence[str]) -> FailureReason:
     """Reason of a reject that radiusd itself decided; `messages` in their order."""
     for message in messages:
-        found = _VERIFY_ERROR.search(message)
-        if found:
-            return FailureReason(_VERIFY_REASONS.get(int(found[1]), "certificate-invalid"), found[2].strip())
+        match = _VERIFY_ERROR.search(message)
+        if match:
+            return FailureReason(_VERIFY_REASONS.get(int(match[1]), "certificate-invalid"), match[2].strip())
     for message in messages:
         for pattern, reason in _PHRASES:
             if pattern.search(message):
                 return FailureReason(reason, _shorten(message))
     for message in messages:
-        found = _ALERT.search(message)
-        if found and found[1] == "read":
-            return FailureReason("supplicant-alert", f"{found[2]} {found[3].strip()}")
+        match = _ALERT.search(message)
+        if match and match[1] == "read":
+            return FailureReason("supplicant-alert", f"{match[2]} {match[3].strip()}")
     first = _shorten(messages[0]) if messages else ""
     if any("(TLS)" in message for message in messages):
         return FailureReason("tls-failed", first)

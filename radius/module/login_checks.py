@@ -46,7 +46,7 @@ def build_played_endpoint(ticket: Ticket) -> EndpointRecord | None:
 
 
 def explain_mixed_conversation(state: Attributes) -> str:
-    """Why the session-state is not of one EAP conversation with one TLS handshake; "" if it is."""
+    """Reason why the session-state is not of one EAP conversation with one TLS handshake; "" if it is."""
     if "Admit-Participants" not in state:
         return "radiusd has no state of this conversation"
     return "two TLS handshakes in one conversation" if len(state.get("TLS-Cache-Filename", ())) > 1 else ""

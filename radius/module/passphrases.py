@@ -17,7 +17,7 @@ class PassphraseOpener:
         self._sealer = Sealer(MasterKeyFile(Path(key_file)))
 
     def __call__(self, endpoint: EndpointRecord) -> str:
-        """ "" if neither the endpoint nor its group has one."""
+        """Return the passphrase; "" if neither the endpoint nor its group has one."""
         if not endpoint.sealed_psk:
             return ""
         return self._sealer.open(endpoint.sealed_psk, endpoint.psk_context).decode()
@@ -31,5 +31,5 @@ def add_passphrase(case: AuthenticationCase, outcome: Outcome, open_passphrase: 
     if checked is not outcome:
         return checked
     pairs = tuple(template.fill_passphrase(passphrase, ssid).pair() for template in outcome.passphrase)
-    shown = tuple(template.hidden() for template in outcome.passphrase)
-    return outcome._replace(reply=outcome.reply + shown, sent=outcome.reply + pairs)
+    hidden = tuple(template.hidden() for template in outcome.passphrase)
+    return outcome._replace(reply=outcome.reply + hidden, sent=outcome.reply + pairs)

@@ -82,10 +82,10 @@ class SitePolicy:
         self._outcomes: dict[int, Outcome] = {}
 
     def outcome(self, decision: Decision) -> Outcome:
-        found = self._outcomes.get(id(decision))
-        if found is None:
-            found = self._outcomes[id(decision)] = self._make(decision)
-        return found
+        outcome = self._outcomes.get(id(decision))
+        if outcome is None:
+            outcome = self._outcomes[id(decision)] = self._make(decision)
+        return outcome
 
     def deny_undecided(self, vendor: Values, reason: str, detail: str = "") -> Outcome:
         """A deny without evaluating the rules; only logged if the site is in monitor mode."""

@@ -1,4 +1,4 @@
-"""Adds pool addresses to the reply: found in the replica, claimed in the claim file (ADR 0011)."""
+"""Adds pool addresses to the reply, from the replica. A claim file records their use (ADR 0011)."""
 
 import fcntl
 import ipaddress
@@ -59,7 +59,7 @@ class AddressAssigner:
 
     def complete(self, case: AuthenticationCase, slot: SlotRecord, outcome: Outcome) -> Outcome:
         """Add an address of each pool to the reply, or deny if a pool has none and requires one."""
-        given: list[ReplyPair] = []
+        pairs: list[ReplyPair] = []
         addresses: list[tuple[str, int, int]] = []
         without: list[str] = []
         with self._replica.begin() as view:
@@ -67,7 +67,7 @@ class AddressAssigner:
                 try:
                     fixed = _endpoint_address(case, attribute)
                     if fixed:
-                        given.append((attribute, ":=", fixed))
+                        pairs.append((attribute, ":=", fixed))
                         continue
                     with self._turn:
                         pool_id, taken = self._take(case, slot, view, attribute, name)
@@ -76,11 +76,11 @@ class AddressAssigner:
                         return outcome.refused(none.reason, none.detail)
                     without.append(none.detail)
                 else:
-                    given.append((attribute, ":=", taken.address))
+                    pairs.append((attribute, ":=", taken.address))
                     addresses.append((pool_id, taken.number, taken.grant))
         detail = "; ".join((*filter(None, (outcome.detail,)), *(f"no address: {why}" for why in without)))
         return outcome._replace(
-            reply=(*outcome.reply, *given), sent=(*outcome.sent, *given), detail=detail, addresses=tuple(addresses)
+            reply=(*outcome.reply, *pairs), sent=(*outcome.sent, *pairs), detail=detail, addresses=tuple(addresses)
         )
 
     def _take(

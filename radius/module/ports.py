@@ -49,13 +49,13 @@ def authorize(pairs: radiusd.Pairs) -> radiusd.ModuleResult:
 
 def find_listeners(ports: Iterable[int]) -> dict[int, list[int]]:
     """File descriptors of this process by bound port, one for each family. Raises LookupError if one is missing."""
-    found: dict[int, list[int]] = {port: [] for port in ports}
+    listeners: dict[int, list[int]] = {port: [] for port in ports}
     for each in list_udp_sockets():
-        if each.port in found:
-            found[each.port].append(each.descriptor)
-    if missing := sorted(port for port, descriptors in found.items() if not descriptors):
+        if each.port in listeners:
+            listeners[each.port].append(each.descriptor)
+    if missing := sorted(port for port, descriptors in listeners.items() if not descriptors):
         raise LookupError(f"no socket is bound to port {missing}")
-    return found
+    return listeners
 
 
 def _share_ports() -> None:

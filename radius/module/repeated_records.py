@@ -53,7 +53,7 @@ def repeat_keys(record: AccountingRecord) -> tuple[int, ...]:
 
     Hashes are valid only in this process. Without a delay, a repeat seems to be up to a window later.
     """
-    said = hash(
+    digest = hash(
         (
             record.tenant_id,
             record.nas_address,
@@ -63,16 +63,16 @@ def repeat_keys(record: AccountingRecord) -> tuple[int, ...]:
     delay = next((value for name, value in record.attributes if name == "Acct-Delay-Time"), "")
     happened = record.at - (int(delay) * 1_000_000 if delay.isdecimal() else 0)
     minute = happened // (2 * WINDOW_MICROSECONDS)
-    return tuple([hash((said, each)) for each in (minute, minute - 1, minute + 1)])
+    return tuple([hash((digest, each)) for each in (minute, minute - 1, minute + 1)])
 
 
 def read_predecessor_records(directory: Path, *, now: int) -> list[AccountingRecord]:
     """Records of the last 30 s in the journal, before this process writes to it."""
-    found = []
+    records = []
     for payload in read_tail(directory, max_bytes=MAX_BYTES):
         # Records of another version must not prevent radiusd's start.
         with suppress(msgspec.DecodeError):
             record = _decode(payload)
             if now - record.at < WINDOW_MICROSECONDS:
-                found.append(record)
-    return found
+                records.append(record)
+    return records

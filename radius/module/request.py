@@ -32,13 +32,13 @@ Attributes = dict[str, tuple[str, ...]]
 
 def group_by_name(pairs: Pairs | None) -> Attributes:
     """Values by attribute name, in order; a repeated attribute keeps all."""
-    found: Attributes = {}
+    groups: Attributes = {}
     for name, value in pairs or ():
-        if name in found:
-            found[name] += (value,)
+        if name in groups:
+            groups[name] += (value,)
         else:
-            found[name] = (value,)
-    return found
+            groups[name] = (value,)
+    return groups
 
 
 def first_value(attributes: Mapping[str, tuple[str, ...]], name: str) -> str:
@@ -58,7 +58,7 @@ def unescape_pairs(pairs: Pairs) -> Pairs:
 
 def _unescape(text: str) -> str:
     try:
-        return _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), text.encode()).decode()
+        return _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()), text.encode()).decode()
     except UnicodeDecodeError:
         return text
 
@@ -94,7 +94,7 @@ class AccessRequest:
 
     @property
     def proof(self) -> tuple[str, ...]:
-        """Which secret the NAS has proven, from radius.module.secret_lookup; as in nac.cellformat.journal.records."""
+        """Secret that the NAS has proven, from radius.module.secret_lookup; as in nac.cellformat.journal.records."""
         of_client = self.attributes.get("Admit-Secret", "")
         if ":" not in of_client:
             return ()
@@ -136,8 +136,8 @@ class AccessRequest:
     def names_its_station(self, nas: NasRecord | None) -> bool:
         """Whether a name that is a MAC address may replace the Calling-Station-Id: some switches send none with MAB.
 
-        Not if there is a Calling-Station-Id that is no MAC address, and not with service types of logins: a person may
-        have typed the name then. The same applies without a Service-Type, unless the NAS is set to be trusted.
+        False if there is a Calling-Station-Id that is no MAC address. False with service types of logins, because a
+        person may have typed the name. The same applies without a Service-Type, unless the NAS is set to be trusted.
         """
         if "Calling-Station-Id" in self.attributes:
             return False
@@ -145,7 +145,7 @@ class AccessRequest:
         return service == "Call-Check" or (not service and nas is not None and nas.mab_by_name)
 
     def station_detail(self) -> str:
-        """Why the request has no MAC address of the device."""
+        """Reason why the request has no MAC address of the device."""
         station = self.attributes.get("Calling-Station-Id")
         if station is not None:
             return f"Calling-Station-Id is {station[:64]!r}, which is no MAC address"

@@ -1,8 +1,8 @@
 """Finds the secret of a packet's sender. radiusd calls it while the packet still waits in the listener's queue.
 
-FreeRADIUS 3.2 keeps one secret for a source address. During a rotation, a tenant's slot has dynamic clients: radiusd
+FreeRADIUS 3.2 keeps one secret for a source address. During a rotation, a tenant's slot has dynamic clients. radiusd
 calls this module, which peeks at the waiting packet (MSG_PEEK) and returns the secret that it proves. The result is
-valid for that source until the second is over. A packet that proves neither is not answered and changes nothing, so
+valid for that source until the second is over. A packet that proves neither gets no response and changes nothing. So
 nobody can move a NAS to a secret that they do not know (docs/adr/0015).
 """
 
@@ -75,8 +75,8 @@ def instantiate(_: object) -> int:
 
 def authorize(pairs: radiusd.Pairs) -> radiusd.ModuleResult:
     try:
-        given = dict(pairs)
-        return _find_client(int(given["Admit-Slot"][_SLOT_PREFIX:]), given["Admit-Source"], int(given["Admit-Port"]))
+        values = dict(pairs)
+        return _find_client(int(values["Admit-Slot"][_SLOT_PREFIX:]), values["Admit-Source"], int(values["Admit-Port"]))
     except (wire.MalformedPacket, SecretsError):
         return radiusd.NOOP
     except Exception:  # house-rule: the edge of our code; the packet is dropped, with the trace in the log

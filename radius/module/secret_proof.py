@@ -1,4 +1,4 @@
-"""Which of two secrets a packet proves, and which sources have the new one."""
+"""Proof of one of two secrets by a packet, and the sources that have the new one."""
 
 import hmac
 import os

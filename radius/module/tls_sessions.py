@@ -6,8 +6,8 @@ expands "%{...}" when a session is resumed, and restores some names with TLS 1.2
 
 But it stores each session as `<id>.asn1` (OpenSSL's SSL_SESSION) with the client's certificate, and names that file in
 TLS-Cache-Filename. The certificate is read there. The attributes of a resumed session come from `<id>.vps` beside it.
-radiusd writes that file only after full handshakes, though each TLS 1.3 resumption gives the client a new ticket:
-without our file, every second reconnect would be full.
+radiusd writes that file only after full handshakes, but each TLS 1.3 resumption issues a new ticket. So without our
+file, every second reconnect would be full.
 """
 
 import errno
@@ -66,13 +66,13 @@ def read_stored_certificate(session_file: str) -> StoredCertificate:
     except OSError as exc:
         raise SessionUnreadable(f"{session_file}: {exc}") from exc
     der = parse_peer_certificate(session)
-    found = _parsed_certificates.get(der)
-    if found is None:
-        found = certificate_attributes(der)
-        _parsed_certificates[der] = found
+    attributes = _parsed_certificates.get(der)
+    if attributes is None:
+        attributes = certificate_attributes(der)
+        _parsed_certificates[der] = attributes
         if len(_parsed_certificates) > MAX_CERTIFICATES:
             _parsed_certificates.popitem(last=False)
-    return StoredCertificate(der, found)
+    return StoredCertificate(der, attributes)
 
 
 def read_stored_version(session_file: str) -> str:
@@ -173,7 +173,7 @@ def parse_peer_certificate(session: bytes) -> bytes:
 
 
 def _parse_der_header(data: bytes, position: int, end: int) -> tuple[int, int, int]:
-    """(tag, where the content starts, where it ends) of the DER element at `position` (X.690 8.1)."""
+    """Tag, start and end of the content of the DER element at `position` (X.690 8.1)."""
     if position + 2 > end:
         raise SessionUnreadable("the session is cut short")
     tag, length = data[position], data[position + 1]
@@ -196,7 +196,7 @@ def certificate_attributes(der: bytes) -> Attributes:
     """
     try:
         certificate = x509.load_der_x509_certificate(der)
-        found: dict[str, tuple[str, ...]] = {
+        fields: dict[str, tuple[str, ...]] = {
             "TLS-Client-Cert-Serial": (serial_bytes(certificate.serial_number).hex(),),
             "TLS-Client-Cert-Issuer": (issuer_line(certificate),),
             "TLS-Client-Cert-Subject": (subject_line(certificate),),
@@ -210,7 +210,9 @@ def certificate_attributes(der: bytes) -> Attributes:
     except UNREADABLE_ERRORS as exc:
         raise CertificateUnreadable(f"the certificate does not parse: {exc}") from exc
     # An empty name counts as missing.
-    return {name: kept for name, values in found.items() if (kept := tuple(map(escape_controls, filter(None, values))))}
+    return {
+        name: kept for name, values in fields.items() if (kept := tuple(map(escape_controls, filter(None, values))))
+    }
 
 
 def _asn1_time(moment: datetime) -> str:

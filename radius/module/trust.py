@@ -56,15 +56,15 @@ def holder_name(certificate: Attributes) -> str:
     return next((certificate[name][0] for name in _HOLDER_ATTRIBUTES if name in certificate), "")
 
 
-def issuer_detail(reason: str, certificate: Attributes, said: str = "") -> str:
-    """The detail of a reject: `said`, and the issuer's name if its authority is the reason.
+def issuer_detail(reason: str, certificate: Attributes, message: str = "") -> str:
+    """The detail of a reject: `message`, and the issuer's name if its authority is the reason.
 
     OpenSSL may have rejected an authority of the chain; then it is that one's issuer.
     """
     issuer = first_value(certificate, "TLS-Cert-Issuer") or first_value(certificate, "TLS-Client-Cert-Issuer")
     if not issuer or reason not in AUTHORITY_REASONS:
-        return said
-    return f"{said}; issuer: {issuer}".removeprefix("; ")
+        return message
+    return f"{message}; issuer: {issuer}".removeprefix("; ")
 
 
 def find_issuer(certificate: Attributes, view: ReplicaView, slot: SlotRecord) -> IssuerRecord | None:

@@ -56,7 +56,7 @@ class TrustedStations:
     def save(self) -> None:
         """Write the file atomically.
 
-        A radiusd without logins, such as one that checks a configuration, writes nothing: otherwise the serving one
+        A radiusd without logins, such as one that checks a configuration, writes nothing. Otherwise the serving one
         would read its older stations and drop newer ones.
         """
         if self._path is None or not self._has_news:

@@ -1,7 +1,8 @@
-"""UDP sockets of radiusd, found from inside its process.
+"""UDP sockets of radiusd, listed from inside its process.
 
-Only sockets get a second descriptor. A second one of a journal file would keep its lock, and closing one of a replica
-file would release the locks of the process (fcntl(2), F_SETLK)."""
+Only sockets get a second descriptor. A second one of a journal file would keep its lock. Closing one of a replica file
+would release the locks of the process (fcntl(2), F_SETLK).
+"""
 
 import os
 import socket
@@ -38,8 +39,8 @@ class ListenerSockets:
     def _find(self, family: int, port: int) -> socket.socket | None:
         for each in list_udp_sockets():
             if (each.family, each.port) == (family, port):
-                found = self._found[family, port] = duplicate_socket(each.descriptor)
-                return found
+                duplicate = self._found[family, port] = duplicate_socket(each.descriptor)
+                return duplicate
         return None
 
 
@@ -51,8 +52,8 @@ def list_udp_sockets() -> Iterator[UdpSocket]:
                 with duplicate_socket(descriptor) as each:
                     if each.type != socket.SOCK_DGRAM or each.family not in FAMILIES:
                         continue
-                    found = UdpSocket(descriptor, each.family, each.getsockname()[1])
-                yield found
+                    udp_socket = UdpSocket(descriptor, each.family, each.getsockname()[1])
+                yield udp_socket
 
 
 def duplicate_socket(descriptor: int) -> socket.socket:

@@ -95,11 +95,11 @@ def instantiate(_: object) -> int:
 
 def authorize(pairs: radiusd.Pairs) -> radiusd.ModuleResult:
     try:
-        given = dict(pairs)
-        slot, source = int(given["Admit-Slot"][SLOT_PREFIX_LENGTH:]), given["Admit-Source"]
+        values = dict(pairs)
+        slot, source = int(values["Admit-Slot"][SLOT_PREFIX_LENGTH:]), values["Admit-Source"]
         log_unsigned(slot, source)
         if _flood_filter is not None:
-            _flood_filter.count(slot, source, int(given["Admit-Port"]), clock.epoch_seconds())
+            _flood_filter.count(slot, source, int(values["Admit-Port"]), clock.epoch_seconds())
     except Exception:  # house-rule: the edge of our code; the request is dropped anyway
         log_exception("unsigned")
     return radiusd.NOOP

@@ -36,10 +36,10 @@ class RejectedDatagram(ValueError):
 class UnreadableLogin(RejectedDatagram):
     """Signed by radiusd, but with invalid data from a device. Must be answered: a silent server counts as dead."""
 
-    def __init__(self, asked: "Login", why: str) -> None:
+    def __init__(self, login: "Login", why: str) -> None:
         super().__init__(why)
         # Without slot, name and password.
-        self.asked = asked
+        self.login = login
 
 
 class Login(NamedTuple):
@@ -68,14 +68,14 @@ def parse_login(datagram: bytes, secret: bytes) -> Login:
         raise RejectedDatagram("signed with another secret" if signed is False else "not one Message-Authenticator")
     attributes = packet.attributes
     proxy_states = tuple(value for number, value, _ in attributes if number == _PROXY_STATE)
-    asked = Login(packet.identifier, packet.authenticator, 0, b"", b"", proxy_states)
+    login = Login(packet.identifier, packet.authenticator, 0, b"", b"", proxy_states)
     try:
-        return _read_login(asked, attributes, secret)
+        return _read_login(login, attributes, secret)
     except RejectedDatagram as exc:
-        raise UnreadableLogin(asked, str(exc)) from exc
+        raise UnreadableLogin(login, str(exc)) from exc
 
 
-def _read_login(asked: Login, attributes: Sequence[wire.RadiusAttribute], secret: bytes) -> Login:
+def _read_login(login: Login, attributes: Sequence[wire.RadiusAttribute], secret: bytes) -> Login:
     values: dict[int, bytes] = {}
     for number, value, _ in attributes:
         if number in values and number not in _REPEATABLE:
@@ -83,10 +83,10 @@ def _read_login(asked: Login, attributes: Sequence[wire.RadiusAttribute], secret
         values[number] = value
     if not values.keys() >= {_USER_NAME, _USER_PASSWORD, _NAS_IDENTIFIER}:
         raise RejectedDatagram("name, password or slot is missing")
-    return asked._replace(
+    return login._replace(
         slot=_parse_slot(values[_NAS_IDENTIFIER]),
         name=values[_USER_NAME],
-        password=_reveal_password(values[_USER_PASSWORD], asked.authenticator, secret),
+        password=_reveal_password(values[_USER_PASSWORD], login.authenticator, secret),
         pairs=tuple(value for number, value, _ in attributes if number == _REPLY_MESSAGE),
     )
 

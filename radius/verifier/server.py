@@ -76,10 +76,8 @@ class VerifierServer(asyncio.DatagramProtocol):
         try:
             login = parse_login(data, self._secret)
         except UnreadableLogin as exc:
-            asked = exc.asked
-            self._answer(
-                (addr, asked.identifier, asked.authenticator), asked, VerificationResult("no-credentials", str(exc))
-            )
+            key = (addr, exc.login.identifier, exc.login.authenticator)
+            self._answer(key, exc.login, VerificationResult("no-credentials", str(exc)))
             return
         except RejectedDatagram as exc:
             self.counters["dropped"] += 1

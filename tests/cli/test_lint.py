@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from cli.lint import check_document, check_python, check_registry_hosts, check_repository
+from cli.lint import (
+    check_class_names,
+    check_document,
+    check_python,
+    check_registry_hosts,
+    check_repository,
+    parse_source,
+)
 
 HITS = {
     "commit": ("nac/tenancy/tenants/service.py", "def f(session):\n    session.commit()\n"),
@@ -26,7 +33,12 @@ HITS = {
     "interface in a docstring": ("api/v1/x.py", '"""Also `./admit site list`."""\n'),
     "plain-english in a docstring": ("api/x.py", '"""Requests that somebody sent."""\n'),
     "plain-english in a comment": ("api/x.py", "x = 1  # The limit is set anew.\n"),
-    "plain-english at the beginning": ("api/x.py", 'def f():\n    """What a caller may do."""\n'),
+    "plain-english in migrations": ("migrations/x.py", "# The lock that the step asked for.\n"),
+    "docstring-form of a pronoun": ("api/x.py", 'def f():\n    """What a caller may do."""\n'),
+    "docstring-form of a lower-case word": ("radius/x.py", '"""radiusd and its parts."""\n'),
+    "docstring-form of a quote": ("cli/x.py", 'class C:\n    """ "permit" or "reject"."""\n'),
+    "docstring-form without a period": ("pki/x.py", '"""A key\n\nIt has a name.\n"""\n'),
+    "docstring-form of a period inside a word": ("worker/x.py", '"""Reader of version 3.2"""\n'),
 }
 MISSES = {
     "commit in session_scope's own package": ("nac/kit/db/session.py", "def f(session):\n    session.commit()\n"),
@@ -46,6 +58,12 @@ MISSES = {
     ),
     "a file at the limit": ("pki/x.py", "x = 1\n" * 500),
     "a command in the command line": ("cli/x.py", "REMEDY = 'Start it: ./admit up'\n"),
+    "a docstring that begins with a name": ("worker/x.py", '"""`radiusd` and its parts."""\n'),
+    "a docstring that begins with a number": ("pki/x.py", '"""32 random bytes."""\n'),
+    "a docstring of a boolean": ("cli/x.py", 'def f():\n    """Whether it runs."""\n'),
+    "a docstring that begins with a pronoun's letters": ("cli/x.py", '"""Offset of a page (RFC 1)."""\n'),
+    "a docstring before a list": ("radius/x.py", '"""Kinds of requests:\n\n* one\n"""\n'),
+    "a docstring with a command": ("cli/x.py", '"""Admit is not running. Start it: ./admit up"""\n'),
     "plain English": ("api/x.py", 'def f():\n    """Return the permissions of the caller. The key is `anew`."""\n'),
 }
 DOCUMENT_HITS = ["Whoever signs in.", "a " * 50 + "b", "| it | is told by the cell |"]
@@ -69,6 +87,61 @@ def test_violation_is_reported_with_its_rule(name: str):
 @pytest.mark.parametrize("name", MISSES)
 def test_near_miss_is_not_reported(name: str):
     assert check_python(*MISSES[name]) == []
+
+
+CLASS = "import x\nclass Rule: ...\n"
+DUPLICATES = {
+    "one folder": ("nac/policies/a.py", "nac/policies/b.py"),
+    "subfolders of one package": ("nac/policies/drafts/a.py", "nac/policies/rules/b.py"),
+    "files of a top package": ("cli/a.py", "cli/b.py"),
+}
+UNIQUE = {
+    "two rooms": ("nac/policies/a.py", "nac/pools/a.py"),
+    "a folder and its parent": ("cli/a.py", "cli/remote/a.py"),
+    "tests": ("tests/a.py", "tests/b.py"),
+}
+
+
+def find_duplicates(paths: tuple[str, ...], text: str) -> list[tuple[str, int, str, str]]:
+    findings = check_class_names([parse_source(path, text) for path in paths])
+    return [(finding.path, finding.line, finding.rule, finding.what) for finding in findings]
+
+
+@pytest.mark.parametrize("name", DUPLICATES)
+def test_duplicate_class_names_both_places(name: str):
+    one, other = DUPLICATES[name]
+    assert find_duplicates((one, other), CLASS) == [
+        (one, 2, "class-name", f"Rule is also a class at {other}:2; rename one"),
+        (other, 2, "class-name", f"Rule is also a class at {one}:2; rename one"),
+    ]
+
+
+@pytest.mark.parametrize("name", UNIQUE)
+def test_class_name_of_another_package_is_accepted(name: str):
+    assert find_duplicates(UNIQUE[name], CLASS) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class _Rule: ...\n",
+        "def f():\n    class Rule: ...\n",
+        "class Rule: ...  # house: allow class-name -- a reason\n",
+    ],
+)
+def test_private_inner_or_allowed_class_is_accepted(text: str):
+    assert find_duplicates(DUPLICATES["one folder"], text) == []
+
+
+def test_duplicate_class_is_found_in_a_repository(tmp_path: Path):
+    for path in ("radius/agent/a.py", "radius/agent/pools/b.py"):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(CLASS)
+    findings = check_repository(tmp_path)
+    assert [(finding.path, finding.rule) for finding in findings] == [
+        ("radius/agent/a.py", "class-name"),
+        ("radius/agent/pools/b.py", "class-name"),
+    ]
 
 
 def test_suppression_with_a_reason_is_honoured():

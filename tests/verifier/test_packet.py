@@ -98,10 +98,10 @@ NAMED = attribute(USER_NAME, "anna") + attribute(NAS_IDENTIFIER, "slot_7")
 def test_signed_request_without_a_login_can_be_answered(datagram):
     with pytest.raises(UnreadableLogin) as caught:
         parse_login(datagram, SECRET)
-    asked = caught.value.asked
-    assert (asked.identifier, asked.name, asked.password) == (9, b"", b"")
-    answer = make_response_packet(asked, ACCESS_REJECT, [], SECRET)
-    assert packet.reply_fault(answer, asked.authenticator, Secret(SECRET)) == ""
+    login = caught.value.login
+    assert (login.identifier, login.name, login.password) == (9, b"", b"")
+    answer = make_response_packet(login, ACCESS_REJECT, [], SECRET)
+    assert packet.reply_fault(answer, login.authenticator, Secret(SECRET)) == ""
     assert answer.endswith(attribute(PROXY_STATE, b"5"))
 
 

@@ -15,9 +15,9 @@ from worker.constants import ALARMS_INTERVAL_SECONDS, ALARMS_KEY
 def publish() -> None:
     """Publish the standing alarms. They expire unless published again."""
     with session_scope(PlatformScope()) as session:
-        told = [
+        alarms = [
             {"code": alarm.code, "detail": alarm.detail, "since": alarm.since.isoformat()}
             for alarm in service.list_alarms(session)
         ]
     with redis.Redis.from_url(load_settings(required=("REDIS_URL",)).redis_url) as client:
-        client.set(ALARMS_KEY, json.dumps(told), ex=20 * ALARMS_INTERVAL_SECONDS)
+        client.set(ALARMS_KEY, json.dumps(alarms), ex=20 * ALARMS_INTERVAL_SECONDS)

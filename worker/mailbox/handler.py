@@ -10,7 +10,7 @@ _log = logging.getLogger(__name__)
 
 
 class MailboxHandler:
-    """aiosmtpd's handler."""
+    """Handler of aiosmtpd that stores each mail in the mailbox."""
 
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox

@@ -98,10 +98,10 @@ def _tell_valid(compiled: CompiledPolicy, *, as_json: bool, vendors: Sequence[st
     count = f"{len(compiled.rules)} rule{'' if len(compiled.rules) == 1 else 's'}"
     tests = f" {len(compiled.tests)} tests (run them with `policy test`)." if compiled.tests else ""
     click.echo(f"The policy is valid: {count}, fallback {compiled.fallback.verdict}.{tests}")
-    shown = noted if vendors is None else list_vendor_limits(compiled, vendors)
-    for note in shown:
+    notes = noted if vendors is None else list_vendor_limits(compiled, vendors)
+    for note in notes:
         click.echo(f"Note: {note}", err=True)
-    if more := len(noted) - len(shown):
+    if more := len(noted) - len(notes):
         click.echo(f"Note: {more} more about vendors without a NAS in the tenant. Use --json to list them.", err=True)
 
 
@@ -190,7 +190,7 @@ def attributes(as_json: bool) -> None:
 
     For the operators, see docs/reference/policy.md.
     """
-    found = [*ATTRIBUTE_CATALOGUE.values(), *list_open_attributes()]
+    attribute_list = [*ATTRIBUTE_CATALOGUE.values(), *list_open_attributes()]
     rows: list[Row] = [
         {
             "attribute": attribute.name,
@@ -199,15 +199,17 @@ def attributes(as_json: bool) -> None:
             "choices": attribute.choices,
             "meaning": attribute.meaning,
         }
-        for attribute in found
+        for attribute in attribute_list
     ]
     if as_json:
-        rows = [{**row, "operators": list_operators(attribute)} for row, attribute in zip(rows, found, strict=True)]
+        rows = [
+            {**row, "operators": list_operators(attribute)} for row, attribute in zip(rows, attribute_list, strict=True)
+        ]
     show_list(rows, as_json=as_json)
     if not as_json:
         # Not a table column, because it would be wider than any terminal.
         click.echo()
-        for operators, what in _by_operators(found).items():
+        for operators, what in _by_operators(attribute_list).items():
             click.echo(f"operators of {', '.join(what)}: {', '.join(operators)}")
 
 
@@ -217,9 +219,9 @@ def schema() -> None:
     show_json(policy_schema())
 
 
-def _by_operators(found: Iterable[PolicyAttribute]) -> dict[tuple[str, ...], dict[str, None]]:
+def _by_operators(attribute_list: Iterable[PolicyAttribute]) -> dict[tuple[str, ...], dict[str, None]]:
     """Kinds by their operators, and attributes with more operators than their kind."""
-    told: dict[tuple[str, ...], dict[str, None]] = {}
-    for attribute in found:
-        told.setdefault(list_operators(attribute), {})[attribute.kind] = None
-    return told
+    kinds: dict[tuple[str, ...], dict[str, None]] = {}
+    for attribute in attribute_list:
+        kinds.setdefault(list_operators(attribute), {})[attribute.kind] = None
+    return kinds

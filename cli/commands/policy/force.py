@@ -19,7 +19,7 @@ from nac.policies.policy_tests import test_row
 
 
 @contextmanager
-def _refusals_told(*, as_json: bool) -> Iterator[None]:
+def _report_refusals(*, as_json: bool) -> Iterator[None]:
     """Report mistakes, failing tests and differences that block a version."""
     with report_policy_mistakes(as_json=as_json):
         try:
@@ -58,7 +58,7 @@ def publish(tenant: str, slug: str, number: int | None, acknowledge: str, as_jso
     acknowledge.
     """
     domain = CommandContext()
-    with _refusals_told(as_json=as_json), domain.change(tenant) as (session, tenant_id):
+    with _report_refusals(as_json=as_json), domain.change(tenant) as (session, tenant_id):
         version = policies.publish_policy(
             session,
             actor=domain.actor,
@@ -79,7 +79,7 @@ def publish(tenant: str, slug: str, number: int | None, acknowledge: str, as_jso
 def rollback(tenant: str, slug: str, number: int, comment: str, as_json: bool) -> None:
     """Publish an earlier version again, as a new version. Its tests must pass; no replay is required."""
     domain = CommandContext()
-    with _refusals_told(as_json=as_json), domain.change(tenant) as (session, tenant_id):
+    with _report_refusals(as_json=as_json), domain.change(tenant) as (session, tenant_id):
         version = policies.roll_back_policy(
             session,
             actor=domain.actor,

@@ -26,14 +26,14 @@ def hits(tenant: str, slug: str, as_json: bool) -> None:
         show_json({"slug": counts.slug, "version": counts.version, "published_at": published, "rules": rows})
         return
     click.echo(f"{counts.slug} version {counts.version}, published {published}")
-    shown = [
+    report = [
         {
             **{name: value for name, value in row.items() if name not in ("never_hit", "last_hit_before")},
             "last_hit": _last(row["last_hit"], row["last_hit_before"]),
         }
         for row in rows
     ]
-    show_list(shown, as_json=False)
+    show_list(report, as_json=False)
 
 
 def _last(last: str | None, before: str | None) -> str:

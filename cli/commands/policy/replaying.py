@@ -51,27 +51,31 @@ def replay(
     """
     with report_policy_mistakes(as_json=as_json), CommandContext().tenant(tenant) as (session, tenant_id):
         document = read_document(draft) if draft else None
-        asked = ReplayOptions(days=days, document=document, policy=slug, version=number, site=site, against=against)
-        found = run_replay(session, asked, tenant_id=tenant_id)
+        options = ReplayOptions(days=days, document=document, policy=slug, version=number, site=site, against=against)
+        result = run_replay(session, options, tenant_id=tenant_id)
     if as_json:
-        show_json(replay_row(found))
+        show_json(replay_row(result))
     else:
-        tell_differences(found)
-    if exit_code and found.changed:
+        tell_differences(result)
+    if exit_code and result.changed:
         raise click.exceptions.Exit(1)
 
 
-def tell_differences(found: Replay, *, err: bool = False) -> None:
-    for line in _lines(found):
+def tell_differences(replay_result: Replay, *, err: bool = False) -> None:
+    for line in _lines(replay_result):
         click.echo(escape_unprintable(line), err=err)
 
 
-def _lines(found: Replay) -> Iterator[str]:
-    where = f"site{'s' if len(found.sites) > 1 else ''} {', '.join(found.sites)}" if found.sites else "no site"
-    since = f"{found.since:%Y-%m-%d %H:%M} UTC"
-    yield f"{_count(found.total, 'request')} at {where} since {since}, against what was {found.against}"
-    yield f"{found.unchanged:,} answered the same, {found.changed:,} otherwise"
-    for difference in found.differences:
+def _lines(replay_result: Replay) -> Iterator[str]:
+    where = (
+        f"site{'s' if len(replay_result.sites) > 1 else ''} {', '.join(replay_result.sites)}"
+        if replay_result.sites
+        else "no site"
+    )
+    since = f"{replay_result.since:%Y-%m-%d %H:%M} UTC"
+    yield f"{_count(replay_result.total, 'request')} at {where} since {since}, against what was {replay_result.against}"
+    yield f"{replay_result.unchanged:,} answered the same, {replay_result.changed:,} otherwise"
+    for difference in replay_result.differences:
         how_many = f"{_count(difference.requests, 'request')} of {_count(difference.devices, 'device')}"
         yield f"  {how_many}: {difference.before} -> {difference.after}"
         for example in difference.examples:
@@ -80,16 +84,16 @@ def _lines(found: Replay) -> Iterator[str]:
             who = " ".join(filter(None, (example.mac, example.identity if named else "")))
             at = " ".join(filter(None, (example.nas, example.nas_port and f"port {example.nas_port}")))
             yield f"    {example.at[:19]} {who} from {at or 'an unknown NAS'} at {example.site}: {example.why}"
-    if found.groups > len(found.differences):
-        yield f"  and {found.groups - len(found.differences)} smaller groups"
-    for reason, count in found.not_replayable.items():
+    if replay_result.groups > len(replay_result.differences):
+        yield f"  and {replay_result.groups - len(replay_result.differences)} smaller groups"
+    for reason, count in replay_result.not_replayable.items():
         title = "Recorded in an older format" if reason == OLDER_FORMAT else get_reason(reason).title
         yield f"{count:,} not replayed: {title} ({reason})"
-    if found.suppressed:
-        yield f"{found.suppressed:,} more rejects were not recorded separately (too many failures)"
-    yield from (f"Note: {each}" for each in found.unrecorded)
-    if found.changed:
-        yield f"digest {found.digest}"
+    if replay_result.suppressed:
+        yield f"{replay_result.suppressed:,} more rejects were not recorded separately (too many failures)"
+    yield from (f"Note: {each}" for each in replay_result.unrecorded)
+    if replay_result.changed:
+        yield f"digest {replay_result.digest}"
 
 
 def _count(number: int, what: str) -> str:

@@ -13,7 +13,7 @@ class DirectoryUnavailable(SourceFault):
     reason = "directory-unavailable"
 
 
-class TooManyGroups(SourceFault):
+class TooManyMemberships(SourceFault):
     """The user has more groups than an answer can carry."""
 
     reason = "too-many-groups"

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Protocol
 
 from nac.cellformat.identity_names import UserName
-from nac.inventory.identity_sources.faults import TooManyGroups
+from nac.inventory.identity_sources.faults import TooManyMemberships
 from nac.inventory.identity_sources.settings import LdapSettings, OidcSettings
 from nac.inventory.identity_sources.verifier_messages import VerificationResult
 
@@ -40,5 +40,5 @@ def filter_groups(groups: Iterable[str], only: tuple[str, ...]) -> tuple[str, ..
     """Return the groups that match `only`, each once and in order. Raises TooManyGroups."""
     distinct = dict.fromkeys(islice((group for group in groups if group), MAX_GROUPS + 1))
     if len(distinct) > MAX_GROUPS:
-        raise TooManyGroups(f"more than {MAX_GROUPS} groups")
+        raise TooManyMemberships(f"more than {MAX_GROUPS} groups")
     return tuple(group for group in distinct if not only or any(fnmatchcase(group, pattern) for pattern in only))

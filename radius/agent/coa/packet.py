@@ -61,9 +61,9 @@ def encode_request_attributes(
 ) -> bytes:
     """Attributes without timestamp and signature. Raises ValueError if the dictionary does not accept one."""
     named = [made for name in recipe.identify for made in _identifier_attributes(name, recipe, facts)]
-    asked: list[tuple[str, str, int | None]] = [(name, value, None) for name, value in step.attributes]
-    asked += changes if step.send == "coa" else ()
-    return b"".join((*named, *(encode_attribute(dictionary, name, value, tag) for name, value, tag in asked)))
+    requested: list[tuple[str, str, int | None]] = [(name, value, None) for name, value in step.attributes]
+    requested += changes if step.send == "coa" else ()
+    return b"".join((*named, *(encode_attribute(dictionary, name, value, tag) for name, value, tag in requested)))
 
 
 def make_request_packet(step: RecipeStep, identifier: int, attributes: bytes, *, at: int, secret: bytes) -> bytes:

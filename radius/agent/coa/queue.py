@@ -225,7 +225,7 @@ class CoaQueue:
 
         Skips NASes (`Taken.nas`) in `busy` and tenants in `full`.
         """
-        given = {
+        parameters = {
             "cell": self._cell_id,
             "room": room,
             "each": each,
@@ -236,21 +236,21 @@ class CoaQueue:
         }
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             cursor = driver_connection(session).cursor()
-            over = [*_read_ended(cursor.execute(_EXPIRE)), *_read_ended(cursor.execute(_GIVE_UP, given))]
-            rows = [_RequestRow(*row) for row in cursor.execute(_TAKE, given).fetchall()]
+            over = [*_read_ended(cursor.execute(_EXPIRE)), *_read_ended(cursor.execute(_GIVE_UP, parameters))]
+            rows = [_RequestRow(*row) for row in cursor.execute(_TAKE, parameters).fetchall()]
         self._ended(over)
         return [ClaimedRequest(row, self._secret(row)) for row in rows]
 
     def record(self, sendings: Sequence[SendRecord]) -> set[int]:
         """Record that a packet of each is about to be sent. Returns the ids that this agent still owns."""
-        given = {
+        parameters = {
             "ids": [each.id for each in sendings],
             "takings": [each.takings for each in sendings],
             "steps": [each.step for each in sendings],
             "lease": LEASE_SECONDS,
         }
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
-            return {row[0] for row in driver_connection(session).execute(_RECORD, given)}
+            return {row[0] for row in driver_connection(session).execute(_RECORD, parameters)}
 
     def unanswered(self) -> int:
         """Number of NASes that did not respond to a request after a block or a revocation, and get a retry."""

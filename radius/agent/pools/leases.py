@@ -15,7 +15,7 @@ from nac.pools.claims import Claim
 
 # Interval to check a lease that a session holds. A Stop triggers a check at once.
 RECHECK_SECONDS = 300
-# A Stop may be merged so much later than its time; later ones are found by the interval.
+# A Stop may be merged so much later than its time; the interval covers later ones.
 STOP_DELAY_SECONDS = 5
 MAX_ENDED = 1_000
 
@@ -170,17 +170,17 @@ def use_ordered_index(cursor: psycopg.Cursor) -> Iterator[None]:
     cursor.execute("SET LOCAL enable_sort = on")
 
 
-def record_assignments(cursor: psycopg.Cursor, cell_id: CellId, given: Iterable[AddressAssignment]) -> int:
+def record_assignments(cursor: psycopg.Cursor, cell_id: CellId, assignments: Iterable[AddressAssignment]) -> int:
     """Store assigned addresses. Returns how many belonged to another device, which is a fault."""
     latest: dict[tuple[str, int], AddressAssignment] = {}
-    for each in given:
+    for each in assignments:
         key = each.pool_id, each.number
         if key not in latest or latest[key].at <= each.at:
             latest[key] = each
     if not latest:
         return 0
     tenants, pools, numbers, macs, moments = map(list, zip(*latest.values(), strict=True))
-    told = {
+    parameters = {
         "tenants": tenants,
         "pools": pools,
         "numbers": numbers,
@@ -189,7 +189,7 @@ def record_assignments(cursor: psycopg.Cursor, cell_id: CellId, given: Iterable[
         "cell": cell_id,
     }
     with use_ordered_index(cursor):
-        row = cursor.execute(_RECORD_ASSIGNMENTS.encode(), told).fetchone()
+        row = cursor.execute(_RECORD_ASSIGNMENTS.encode(), parameters).fetchone()
     return int(row[0]) if row else 0
 
 
@@ -197,14 +197,14 @@ def list_unrecorded_claims(
     cursor: psycopg.Cursor, pool_id: str, claims: Sequence[tuple[int, Claim]]
 ) -> list[AddressAssignment]:
     """Claims of the pool without a decision, because radiusd was killed before or the journal was full."""
-    told = {
+    parameters = {
         "pool": pool_id,
         "numbers": [number for number, _ in claims],
         "grants": [claim.grant for _, claim in claims],
         "macs": [claim.mac for _, claim in claims],
         "moments": [claim.at * 1_000_000 for _, claim in claims],
     }
-    return [AddressAssignment(*row) for row in cursor.execute(_UNRECORDED_CLAIMS.encode(), told).fetchall()]
+    return [AddressAssignment(*row) for row in cursor.execute(_UNRECORDED_CLAIMS.encode(), parameters).fetchall()]
 
 
 def to_datetime(at: int) -> datetime:
@@ -228,7 +228,7 @@ def end_leases(
     value, and `clock` the machine's time (epoch microseconds). Skips `young` pools, whose claims were made after
     `now`: addresses made ready then could not be assigned.
     """
-    given = {
+    parameters = {
         "tenants": tenants,
         "cell": cell_id,
         "now": to_datetime(now),
@@ -239,15 +239,15 @@ def end_leases(
         "most": MAX_ENDED,
         "young": list(young),
     }
-    cursor.execute(_MARK_ENDED_SESSIONS.encode(), given)
+    cursor.execute(_MARK_ENDED_SESSIONS.encode(), parameters)
     with use_ordered_index(cursor):
-        return cursor.execute(_END_LEASES.encode(), given).rowcount
+        return cursor.execute(_END_LEASES.encode(), parameters).rowcount
 
 
 def withdraw_stock(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], *, now: int, lost: list[str]) -> int:
     """Withdraw addresses that must not be assigned any more; `lost` are pools whose claims are lost."""
-    given = {"tenants": tenants, "cell": cell_id, "now": to_datetime(now), "pools": lost}
-    return cursor.execute(_WITHDRAW.encode(), given).rowcount
+    parameters = {"tenants": tenants, "cell": cell_id, "now": to_datetime(now), "pools": lost}
+    return cursor.execute(_WITHDRAW.encode(), parameters).rowcount
 
 
 def refill_stock(cursor: psycopg.Cursor, cell_id: CellId, pool_id: str, *, wanted: int, grant: int) -> int:
@@ -255,9 +255,9 @@ def refill_stock(cursor: psycopg.Cursor, cell_id: CellId, pool_id: str, *, wante
 
     `grant` is how far the journal is shipped (epoch microseconds), after the creation of the pool's claims.
     """
-    given = {"pool": pool_id, "cell": cell_id, "wanted": wanted, "grant": grant}
+    parameters = {"pool": pool_id, "cell": cell_id, "wanted": wanted, "grant": grant}
     with use_ordered_index(cursor):
-        return cursor.execute(_REFILL.encode(), given).rowcount
+        return cursor.execute(_REFILL.encode(), parameters).rowcount
 
 
 def has_stock(cursor: psycopg.Cursor, pool_id: str) -> bool:

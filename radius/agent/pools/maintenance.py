@@ -194,9 +194,9 @@ class PoolMaintenance:
                 for number, claim in self._claims.read(pool_id, since=self._compared_until)
                 if claim.at < until
             ]
-            found = leases.list_unrecorded_claims(cursor, pool_id, recent) if recent else []
-            self.counters["untold"] += len(found)
-            leases.record_assignments(cursor, self._cell_id, found)
+            unrecorded = leases.list_unrecorded_claims(cursor, pool_id, recent) if recent else []
+            self.counters["untold"] += len(unrecorded)
+            leases.record_assignments(cursor, self._cell_id, unrecorded)
         self._compared_until = max(self._compared_until, until)
 
     def _create_claim_files(self, lost: list[str]) -> None:
@@ -220,18 +220,18 @@ class PoolMaintenance:
             if pool.removing or self._claims.is_lost(pool.id) or settled <= self._claims.made_at(pool.id):
                 continue
             is_low = pool.ready < REFILL_SHARE * pool.stock and pool.has_free
-            wanted = pool.stock - pool.ready if is_low else 0
-            if not wanted and self._is_offer_current(pool):
+            missing = pool.stock - pool.ready if is_low else 0
+            if not missing and self._is_offer_current(pool):
                 continue
             with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
                 cursor = driver_connection(session).cursor()
                 leased = 0
-                if wanted:
-                    leased = leases.refill_stock(cursor, self._cell_id, pool.id, wanted=wanted, grant=settled)
+                if missing:
+                    leased = leases.refill_stock(cursor, self._cell_id, pool.id, wanted=missing, grant=settled)
                     self.counters["refilled"] += leased
                 if leased or not self._is_offer_current(pool):
-                    given = {"pool": pool.id, "cell": self._cell_id, "most": pool.stock}
-                    self._offered[pool.id] = dict(cursor.execute(_READY.encode(), given).fetchall())
+                    parameters = {"pool": pool.id, "cell": self._cell_id, "most": pool.stock}
+                    self._offered[pool.id] = dict(cursor.execute(_READY.encode(), parameters).fetchall())
 
     def _is_offer_current(self, pool: PoolRow) -> bool:
         """Whether the pool is unchanged since the last look, by its number of ready addresses."""

@@ -46,16 +46,16 @@ def reclaim_addresses(cursor: psycopg.Cursor, cell_id: CellId, heard: Iterable[P
     `now` is how far the journal was read (epoch microseconds).
     """
     with_pools = {row[0] for row in cursor.execute(_TENANTS_WITH_POOLS)}
-    told = [
+    usages = [
         (usage.tenant_id, usage.mac or None, address or None)
         for usage in heard
         if usage.tenant_id in with_pools
         for address in {usage.framed_ip, usage.framed_prefix, usage.delegated_prefix}
     ]
-    if not told:
+    if not usages:
         return 0
-    tenants, macs, addresses = map(list, zip(*told, strict=True))
-    given = {
+    tenants, macs, addresses = map(list, zip(*usages, strict=True))
+    parameters = {
         "tenants": tenants,
         "macs": macs,
         "addresses": addresses,
@@ -64,4 +64,4 @@ def reclaim_addresses(cursor: psycopg.Cursor, cell_id: CellId, heard: Iterable[P
         "look": RECHECK_SECONDS,
     }
     with use_ordered_index(cursor):
-        return cursor.execute(_RECLAIM.encode(), given).rowcount
+        return cursor.execute(_RECLAIM.encode(), parameters).rowcount

@@ -128,12 +128,12 @@ def render_configuration(config: CellConfig, target: Path) -> None:
 def _with_listeners(template: str, more: Sequence[str]) -> str:
     """Repeat each listener for each of these addresses."""
 
-    def copies(found: re.Match[str]) -> str:
+    def copies(match: re.Match[str]) -> str:
         placed = (
-            fill_placeholders(found[0], _PartialValues(address_family=_address_keyword(each), listen_address=each))
+            fill_placeholders(match[0], _PartialValues(address_family=_address_keyword(each), listen_address=each))
             for each in more
         )
-        return "\n".join((found[0], *placed))
+        return "\n".join((match[0], *placed))
 
     return _LISTENER.sub(copies, template)
 
@@ -151,7 +151,7 @@ def _address_keyword(address: str) -> str:
 
 def fill_placeholders(template: str, values: Mapping[str, str]) -> str:
     """Replace each `@{name}`. Raises KeyError for a name without a value."""
-    return _PLACEHOLDER.sub(lambda found: values[found[1]], template)
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
 
 
 def _slot_values(config: CellConfig, slot: SlotConfig) -> dict[str, str]:

@@ -65,7 +65,7 @@ class ConfigurationSource:
             clients = self._nas_clients(session, unusable)
             tenants = {tenant.id: tenant for tenant in session.scalars(select(Tenant))}
             changing = set(session.scalars(_TENANTS_IN_ROTATION))
-            found = [
+            slots = [
                 SlotRow(
                     int(row.number),
                     row.auth_port,
@@ -86,7 +86,7 @@ class ConfigurationSource:
                 for tenant in [tenants.get(whose) if whose else None]
             ]
         self.unusable_secrets = unusable
-        return found
+        return slots
 
     def renew_retired(self, *, count: int) -> list[SlotNumber]:
         """Create new secrets for slots whose tenant has left. Call `free` once radiusd uses them."""
@@ -166,7 +166,7 @@ class ConfigurationSource:
         return chain
 
     def _nas_clients(self, session: Session, unusable: list[str]) -> dict[TenantId, list[NasClient]]:
-        found: dict[TenantId, list[NasClient]] = {}
+        clients: dict[TenantId, list[NasClient]] = {}
         held = session.scalars(select(Slot).where(Slot.cell_id == self._cell_id))
         secrets = {row.tenant_id or row.reserved_for: row for row in held}
         own = session.scalars(
@@ -184,10 +184,10 @@ class ConfigurationSource:
                 if nas.secret_sealed is not None
                 else self._open(slot.secret_sealed, f"slot:{slot.id}", f"slot {slot.number}", [])
             )
-            found.setdefault(nas.tenant_id, []).append(
+            clients.setdefault(nas.tenant_id, []).append(
                 NasClient(nas.name, str(nas.address), secret, nas.require_message_authenticator)
             )
-        return found
+        return clients
 
     def _open(self, sealed: bytes, context: str, whose: str, unusable: list[str]) -> str:
         """Open a RADIUS secret. If no configuration can hold it, returns a constant random one that nobody knows, and

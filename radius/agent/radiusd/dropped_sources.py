@@ -32,7 +32,7 @@ _AFTER_SELF_TESTS = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class DropCause:
-    """Why requests are dropped or conversations ended."""
+    """Cause of dropped requests or ended conversations."""
 
     # Key of radius.agent.radiusd.log.SOURCE_PATTERNS.
     log_name: str
@@ -121,9 +121,9 @@ class DroppedSources:
             self._seen[slot] = {address: each for address, each in seen.items() if now - each.heard_at < ALARM_SECONDS}
             if not self._seen[slot]:
                 del self._seen[slot]
-        told = self._raise_alarms(now) if self._seen else set()
+        raised = self._raise_alarms(now) if self._seen else set()
         for alarm in self._alarms.standing():
-            if alarm.code.startswith(self._cause.code) and alarm.code not in told:
+            if alarm.code.startswith(self._cause.code) and alarm.code not in raised:
                 self._alarms.clear(alarm.code)
 
     def _slots_under_test(self) -> set[int]:
@@ -144,17 +144,17 @@ class DroppedSources:
         )
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             tenants = {int(slot): (slug, number) for slot, slug, number in session.execute(query)}
-        told: set[str] = set()
+        raised: set[str] = set()
         for slot, seen in self._seen.items():
             if slot not in tenants:
                 continue
             slug, number = tenants[slot]
             code = f"{self._cause.code}{slug}"
-            told.add(code)
+            raised.add(code)
             named = ", ".join(sorted(seen)[:_MAX_NAMED]) + (" and others" if len(seen) > _MAX_NAMED else "")
             self._alarms.tell_of_row(code, self._detail(named, slug), tenant=number)
             self._log(seen, slug, now)
-        return told
+        return raised
 
     def _log(self, seen: dict[str, _DroppedSource], slug: str, now: float) -> None:
         for address, source in sorted(seen.items()):

@@ -84,8 +84,8 @@ class Generations:
 
         A slot that no longer needs lookups may keep them until the next restart.
         """
-        wanted = {slot.number for slot in slots if slot.uses_secret_lookup}
-        return wanted <= set(facts.looked_up) and facts.fingerprint == self.fingerprint(slots, facts.looked_up)
+        needed = {slot.number for slot in slots if slot.uses_secret_lookup}
+        return needed <= set(facts.looked_up) and facts.fingerprint == self.fingerprint(slots, facts.looked_up)
 
     def fingerprint(self, slots: Sequence[SlotRow], looked_up: Collection[int]) -> str:
         """Hash of everything that needs a restart. Excludes certificates, which take effect at once."""
@@ -279,9 +279,9 @@ class Generations:
     def newest(self) -> Generation | None:
         """The newest complete generation, which a cell starts with while PostgreSQL is down."""
         for directory in sorted(self._paths.generations.iterdir(), reverse=True):
-            found = self.read(directory)
-            if found is not None:
-                return found
+            generation = self.read(directory)
+            if generation is not None:
+                return generation
         return None
 
     @staticmethod
@@ -336,16 +336,16 @@ def verifier_secret(paths: CellPaths) -> str:
 def free_ports(address: str, count: int) -> list[int]:
     """Distinct free UDP ports, chosen by the kernel."""
     first, *others = bound_addresses(address)
-    found: list[int] = []
+    ports: list[int] = []
     with ExitStack() as held:
-        while len(found) < count:
+        while len(ports) < count:
             port = held.enter_context(bind_socket(first, 0, socket.SOCK_DGRAM)).getsockname()[1]
             # Held until all are chosen, so that none comes twice.
             with suppress(OSError):
                 for other in others:
                     held.enter_context(bind_socket(other, port, socket.SOCK_DGRAM))
-                found.append(port)
-    return found
+                ports.append(port)
+    return ports
 
 
 def require_free_ports(facts: GenerationFacts) -> None:

@@ -84,8 +84,8 @@ class LogFollower:
         if "admit: " not in line and "Shared secret" not in line:
             return
         for name, pattern in SOURCE_PATTERNS.items():
-            if len(self._sources[name]) < _MAX_SOURCES and (found := pattern.search(line)):
-                self._sources[name].add((int(found["slot"]), found["source"]))
+            if len(self._sources[name]) < _MAX_SOURCES and (match := pattern.search(line)):
+                self._sources[name].add((int(match["slot"]), match["source"]))
         # The agent logs these sources with tenant and remedy.
         if "admit: " in line and len(ours) < MAX_LINES and not _NAMES_SOURCE.search(line):
             ours.append(line.partition("admit: ")[2])

@@ -98,12 +98,12 @@ def _cgroup_limits(root: Path, path: str, name: str) -> list[int]:
 
 def _read_kilobytes(path: Path) -> dict[str, int]:
     """Values of lines such as "VmRSS:     123 kB"."""
-    found = {}
+    sizes = {}
     for line in path.read_text().splitlines():
         words = line.split()
         if len(words) == 3 and words[2] == "kB":
-            found[words[0].rstrip(":")] = int(words[1])
-    return found
+            sizes[words[0].rstrip(":")] = int(words[1])
+    return sizes
 
 
 def _read_lines(path: Path) -> list[str]:

@@ -73,16 +73,16 @@ def _hand_over_ports(old: ProbeTarget, new: ProbeTarget) -> None:
 def stop_leftover_twins(paths: CellPaths, running: RunningRadiusd | None) -> None:
     """End all radiusds except `running`, left by an agent that was killed during an exchange."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        for told in json.loads(paths.twins.read_text()):
-            twin = RunningRadiusd(int(told["pid"]), int(told["start_ticks"]), Path())
+        for entry in json.loads(paths.twins.read_text()):
+            twin = RunningRadiusd(int(entry["pid"]), int(entry["start_ticks"]), Path())
             if running is None or twin.pid != running.pid:
                 process.stop(twin)
     paths.twins.unlink(missing_ok=True)
 
 
 def _record_twins(paths: CellPaths, *both: RunningRadiusd) -> None:
-    told = [{"pid": each.pid, "start_ticks": each.start_ticks} for each in both]
-    write_small_file(paths.twins, json.dumps(told).encode())
+    entries = [{"pid": each.pid, "start_ticks": each.start_ticks} for each in both]
+    write_small_file(paths.twins, json.dumps(entries).encode())
 
 
 def _copy_on_other_ports(paths: CellPaths, generation: Generation) -> Generation:
@@ -96,8 +96,8 @@ def _copy_on_other_ports(paths: CellPaths, generation: Generation) -> Generation
     for name in ("radiusd.conf", "slots/servers"):
         _rewrite_ports(directory / name, other)
     settings = directory / "module.json"
-    given = msgspec.json.decode(settings.read_bytes(), type=ModuleSettings)
-    settings.write_bytes(msgspec.json.encode(msgspec.structs.replace(given, ports=ports, started_on=others)))
+    original = msgspec.json.decode(settings.read_bytes(), type=ModuleSettings)
+    settings.write_bytes(msgspec.json.encode(msgspec.structs.replace(original, ports=ports, started_on=others)))
     moved = msgspec.structs.replace(
         facts,
         status=ProbeTarget(other[facts.status.port], facts.status.secret),
@@ -108,5 +108,5 @@ def _copy_on_other_ports(paths: CellPaths, generation: Generation) -> Generation
 
 
 def _rewrite_ports(path: Path, other: Mapping[int, int]) -> None:
-    text = _PORT.sub(lambda found: str(other.get(int(found[0]), found[0])), path.read_text())
+    text = _PORT.sub(lambda match: str(other.get(int(match[0]), match[0])), path.read_text())
     path.write_text(text)

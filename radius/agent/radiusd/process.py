@@ -20,7 +20,7 @@ STOP_SECONDS = 10.0
 
 
 class RadiusdError(Exception):
-    """radiusd cannot start. The message has radiusd's own error."""
+    """Start of radiusd failed. The message has radiusd's own error."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def minimal_environment() -> dict[str, str]:
 def child_group_id() -> int:
     """Group for `subprocess`. The agent may have the master key's group as its effective one.
 
-    Children with this real, effective and saved group have given that up permanently (setregid(2)).
+    Children with this real, effective and saved group have lost that one permanently (setregid(2)).
     """
     return os.getgid()
 
@@ -190,8 +190,8 @@ def save_running(path: Path, running: RunningRadiusd) -> None:
 def load_running(path: Path) -> RunningRadiusd | None:
     """The radiusd that an earlier agent started, if it still runs."""
     try:
-        told = json.loads(path.read_text())
-        running = RunningRadiusd(int(told["pid"]), int(told["start_ticks"]), Path(told["config_directory"]))
+        stored = json.loads(path.read_text())
+        running = RunningRadiusd(int(stored["pid"]), int(stored["start_ticks"]), Path(stored["config_directory"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return running if start_ticks(running.pid) == running.start_ticks else None

@@ -78,5 +78,5 @@ def _list_stored(slot: Path) -> Iterator[tuple[float, str, int]]:
     for entry in os.scandir(slot):
         # radiusd removes sessions, too.
         with suppress(FileNotFoundError):
-            found = entry.stat()
-            yield found.st_mtime, entry.path, found.st_blocks * 512
+            status = entry.stat()
+            yield status.st_mtime, entry.path, status.st_blocks * 512

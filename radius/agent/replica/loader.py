@@ -190,22 +190,22 @@ class ReplicaLoader:
         return {row[0]: self._slot_record(row[1:]) for row in rows}
 
     def _slot_record(self, row: Row) -> SlotRecord:
-        told = compiling.SecretsRow(*row[17:])
-        secrets = self._secrets(row[0], "slot", row[1], f"the tenant {row[2]}", told)
-        return compiling.slot_record(row[:17], secrets, told.rotation)
+        secrets_row = compiling.SecretsRow(*row[17:])
+        secrets = self._secrets(row[0], "slot", row[1], f"the tenant {row[2]}", secrets_row)
+        return compiling.slot_record(row[:17], secrets, secrets_row.rotation)
 
     def _secrets(
         self, tenant: int, noun: str, key: str, whose: str, row: compiling.SecretsRow
     ) -> tuple[SecretRecord, ...]:
         """The secrets of a row, resealed; empty if they cannot be opened. radiusd's configuration has the current."""
         try:
-            found = compiling.secret_records(row, self._reseal_cached)
+            records = compiling.secret_records(row, self._reseal_cached)
         except SecretsError as exc:
             why = f"The secret of {whose} cannot be rotated: {exc}"
             self._raise_alarm(tenant, noun, key, f"{noun}-unsealed-{key}", why)
             return ()
         self._clear_alarm(tenant, noun, key)
-        return found
+        return records
 
     def put_authorities(self, cursor: psycopg.Cursor, batch: WriteBatch) -> None:
         """Write all authorities: several tenants may trust one name, and there are few."""
@@ -245,7 +245,7 @@ class ReplicaLoader:
 
     def _put(self, noun_name: str, batch: WriteBatch, tenant: TenantKey, row: Row) -> str:
         """Write a row and return its key. An invalid row does not stop the others."""
-        key_of, stand_in, told = STAND_INS[noun_name]
+        key_of, stand_in, consequence = STAND_INS[noun_name]
         noun = f"unreadable-{noun_name}"
         try:
             key = self._nouns[noun_name].put(batch, tenant.number, row)
@@ -256,7 +256,7 @@ class ReplicaLoader:
             stand_in(batch, tenant.number, row)
             why = (
                 f"Row {display_key(noun_name, key)} of {noun_name} of tenant {tenant.id} cannot be read"
-                f" ({type(exc).__name__}). {told}."
+                f" ({type(exc).__name__}). {consequence}."
             )
             digest = sha256(key.encode()).hexdigest()[:16]
             if (noun, key) not in self._alarmed.get(tenant.number, {}):
@@ -327,18 +327,18 @@ class ReplicaLoader:
                 self._alarms.clear(code)
 
     def _put_nas(self, batch: WriteBatch, tenant: int, row: Row) -> str:
-        found, (identifier, address), told = compiling.NasRow(*row[:9]), row[9:11], compiling.SecretsRow(*row[11:])
-        secrets = self._secrets(tenant, "nas", found.nas_id, f"NAS {found.name}", told)
+        nas, (identifier, address), secrets_row = compiling.NasRow(*row[:9]), row[9:11], compiling.SecretsRow(*row[11:])
+        secrets = self._secrets(tenant, "nas", nas.nas_id, f"NAS {nas.name}", secrets_row)
         try:
-            record = compiling.nas_record(found, secrets, told.rotation, self._reseal_cached)
+            record = compiling.nas_record(nas, secrets, secrets_row.rotation, self._reseal_cached)
         except SecretsError as exc:
             # Without its text the NAS admits no MAC address.
-            found = found._replace(mab_password_sealed=None)
-            record = compiling.nas_record(found, secrets, told.rotation, self._reseal_cached)
-            why = f"NAS {found.name} admits no MAC address: its MAB password cannot be opened: {exc}"
-            self._raise_alarm(tenant, "nas-mab", found.nas_id, f"nas-mab-unsealed-{found.nas_id}", why)
+            nas = nas._replace(mab_password_sealed=None)
+            record = compiling.nas_record(nas, secrets, secrets_row.rotation, self._reseal_cached)
+            why = f"NAS {nas.name} admits no MAC address: its MAB password cannot be opened: {exc}"
+            self._raise_alarm(tenant, "nas-mab", nas.nas_id, f"nas-mab-unsealed-{nas.nas_id}", why)
         else:
-            self._clear_alarm(tenant, "nas-mab", found.nas_id)
+            self._clear_alarm(tenant, "nas-mab", nas.nas_id)
         if identifier:
             batch.put_nas(keys.by_identifier(tenant, identifier), record)
         if address:
@@ -347,13 +347,13 @@ class ReplicaLoader:
 
     def _put_endpoint(self, batch: WriteBatch, tenant: int, row: Row) -> str:
         mac: str = row[0]
-        found = compiling.EndpointRow(*row[1:])
+        endpoint = compiling.EndpointRow(*row[1:])
         try:
-            record = compiling.endpoint_record(found, self._reseal_cached)
+            record = compiling.endpoint_record(endpoint, self._reseal_cached)
         except SecretsError as exc:
-            record = compiling.endpoint_record(found._replace(psk_sealed=None), self._reseal_cached)
+            record = compiling.endpoint_record(endpoint._replace(psk_sealed=None), self._reseal_cached)
             why = f"Endpoint {display_mac(mac)} gets no passphrase: {exc}"
-            self._raise_alarm(tenant, "endpoint", mac, f"endpoint-unsealed-{found.endpoint_id}", why)
+            self._raise_alarm(tenant, "endpoint", mac, f"endpoint-unsealed-{endpoint.endpoint_id}", why)
         else:
             self._clear_alarm(tenant, "endpoint", mac)
         batch.put_endpoint(tenant, mac, record)
@@ -433,8 +433,8 @@ def _put_certificate(batch: WriteBatch, tenant: int, row: Row) -> str:
 
 
 def _put_status(batch: WriteBatch, tenant: int, row: Row) -> str:
-    authority_id, serial, *told = row
-    batch.put_external_status(tenant, authority_id, serial, compiling.external_status_record((told[0], told[1])))
+    authority_id, serial, *status = row
+    batch.put_external_status(tenant, authority_id, serial, compiling.external_status_record((status[0], status[1])))
     return f"{authority_id}:{serial}"
 
 

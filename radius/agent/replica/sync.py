@@ -180,7 +180,7 @@ class ReplicaSync:
         return connect(url, autocommit=True, application_name="admit-listen")
 
     def _have_certificates_changed(self, cursor: psycopg.Cursor) -> bool:
-        """Whether another server certificate became due by time alone; checked now and then."""
+        """Whether another server certificate became due only by time. Checked at an interval."""
         if time.monotonic() < self._servers_at + SERVER_CERTIFICATE_SECONDS:
             return False
         self._servers_at = time.monotonic()

@@ -51,7 +51,7 @@ class SessionUpdate:
 
     latest: ParsedAccounting
     started_at: int
-    # No record has the session time yet: only an earlier one can tell the start.
+    # No record has the session time yet: only an earlier one can have the start.
     start_unknown: bool
     has_start: bool
     progress: int
@@ -117,16 +117,16 @@ def _exceeds(usage: ParsedAccounting, seconds: int | None, other: ParsedAccounti
         (usage.input_octets, other.input_octets),
         (usage.output_octets, other.output_octets),
     )
-    return any(mine is not None and theirs is not None and mine > theirs for mine, theirs in pairs)
+    return any(one is not None and another is not None and one > another for one, another in pairs)
 
 
 def _fill_missing(newer: ParsedAccounting, older: ParsedAccounting) -> bool:
     """Copy values that a NAS reported earlier but omits in a Stop. Returns whether a counter ran backwards."""
     backwards = False
     for counter in ("input_octets", "output_octets"):
-        told, before = getattr(newer, counter), getattr(older, counter)
-        if before is not None and (told is None or told < before):
-            backwards |= told is not None
+        after, before = getattr(newer, counter), getattr(older, counter)
+        if before is not None and (after is None or after < before):
+            backwards |= after is not None
             setattr(newer, counter, before)
     for field in _PERSISTENT_FIELDS:
         if not getattr(newer, field):

@@ -138,7 +138,7 @@ class SessionMaintenance:
     def _maintain(
         self, cursor: psycopg.Cursor, tenants: frozenset[str], now: int
     ) -> tuple["SessionMaintenance", list[SessionIdentity]]:
-        given = {
+        parameters = {
             "tenants": sorted(tenants),
             "now": _to_datetime(now),
             "heard_since": _to_datetime(self.heard_since),
@@ -147,8 +147,8 @@ class SessionMaintenance:
             "stale": STALE_SECONDS,
             "most": MAX_MOVED,
         }
-        place, ended = self._reap(cursor, sorted(tenants), given)
-        moved = [cursor.execute(move.encode(), given).fetchone() for move in (_MOVE_ENDED, _MOVE_STALE)]
+        place, ended = self._reap(cursor, sorted(tenants), parameters)
+        moved = [cursor.execute(move.encode(), parameters).fetchone() for move in (_MOVE_ENDED, _MOVE_STALE)]
         nas_restarts.delete_old_restarts(cursor, sorted(tenants), _to_datetime(now))
         wait = SLICE_SECONDS if place.tenant_id else PASS_SECONDS
         if (MAX_MOVED,) in moved:
@@ -156,7 +156,7 @@ class SessionMaintenance:
         return replace(self, place=place, due_at=now + wait * _SECOND), ended
 
     def _reap(
-        self, cursor: psycopg.Cursor, tenants: Sequence[str], given: dict[str, object]
+        self, cursor: psycopg.Cursor, tenants: Sequence[str], parameters: dict[str, object]
     ) -> tuple[ScanPosition, list[SessionIdentity]]:
         """End the silent sessions of a slice. Returns its end. Reads one tenant of the shared table at a time."""
         left = SLICE_ROWS
@@ -165,19 +165,19 @@ class SessionMaintenance:
             if tenant_id < self.place.tenant_id:
                 continue
             first = self.place if tenant_id == self.place.tenant_id else ScanPosition(tenant_id)
-            bounds = given | {
+            bounds = parameters | {
                 "tenant": tenant_id,
                 "first_start": first.started_at,
                 "first_id": first.id,
                 "rows": left,
             }
-            found = cursor.execute(_SLICE_END, bounds).fetchone()
-            if found is None:
+            slice_end = cursor.execute(_SLICE_END, bounds).fetchone()
+            if slice_end is None:
                 continue
-            last = ScanPosition(tenant_id, *found[:2])
+            last = ScanPosition(tenant_id, *slice_end[:2])
             bounds |= {"last_start": last.started_at, "last_id": last.id}
             ended += cursor.execute(_END_SILENT.encode(), bounds).fetchall()
-            left -= found[2]
+            left -= slice_end[2]
             if not left:
                 return last, ended
         return SCAN_START, ended

@@ -254,14 +254,14 @@ def merge_sessions(cursor: psycopg.Cursor, batch: SessionBatch) -> MergeResult:
     waiting: list[int] = []
     if not copy_rows(cursor, SESSION_UPDATES_COPY, batch.session_lines()):
         return MergeResult([], [])
-    given = {
+    parameters = {
         "same_start": f"{SAME_START_SECONDS} seconds",
         "unsure": f"{CLOCK_TOLERANCE_SECONDS} seconds",
         "presumed": ["nas-restarted", "stale", SUPERSEDED],
     }
     while True:
         waiting.clear()
-        for number, tenant_id, station, class_, *of_nas in cursor.execute(SESSION_UPDATES_MERGE.encode(), given):
+        for number, tenant_id, station, class_, *of_nas in cursor.execute(SESSION_UPDATES_MERGE.encode(), parameters):
             if number is not None:
                 waiting.append(number)
             elif station is not None:
@@ -320,8 +320,8 @@ _END_SUPERSEDED = end_statement(
 def end_superseded_sessions(cursor: psycopg.Cursor, keys: Collection[SessionKey]) -> list[SessionIdentity]:
     """End sessions of these keys whose NAS began another one of the same device with the same id: the Stop was lost.
 
-    Mostly the NAS restarted without a report. The order of records does not matter: a report after the start of the
-    other session shows that both continue, and makes an ended one live again.
+    Mostly the NAS restarted without a report. The order of records does not matter. A report after the start of the
+    other session shows that both continue. It makes an ended one live again.
 
     Skips sessions without an Acct-Session-Id, because several may have none.
     """

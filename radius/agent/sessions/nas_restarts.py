@@ -88,7 +88,7 @@ DELETE FROM nas_restarts WHERE tenant_id = ANY (%s::uuid[]) AND ended_session IS
 
 
 def record_restarts(cursor: psycopg.Cursor, batch: SessionBatch) -> bool:
-    """Store the restarts of a batch. Returns whether it has any. Later sessions are then told apart."""
+    """Store the restarts of a batch. Returns whether it has any. They separate later sessions from earlier ones."""
     if not copy_rows(cursor, _COPY, batch.restart_lines()):
         return False
     cursor.execute(_KEEP.encode())
@@ -97,9 +97,9 @@ def record_restarts(cursor: psycopg.Cursor, batch: SessionBatch) -> bool:
 
 def end_sessions(cursor: psycopg.Cursor, tenants: Sequence[str]) -> tuple[list[SessionIdentity], bool]:
     """End some sessions from before the restarts. Returns tenant, MAC and name of each, and whether more may follow."""
-    given = {"tenants": tenants, "nases": MAX_NASES, "sessions": MAX_SESSIONS}
-    ended = cursor.execute(RESTARTS_END.encode(), given).fetchall()
-    (more,) = cursor.execute(_PENDING, given).fetchone() or (False,)
+    parameters = {"tenants": tenants, "nases": MAX_NASES, "sessions": MAX_SESSIONS}
+    ended = cursor.execute(RESTARTS_END.encode(), parameters).fetchall()
+    (more,) = cursor.execute(_PENDING, parameters).fetchone() or (False,)
     return ended, more
 
 

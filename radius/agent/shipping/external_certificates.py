@@ -58,11 +58,11 @@ class ExternalCertificates:
         if not record.external_certificate:
             return
         try:
-            shown = _read_certificate(record)
+            certificate = _read_certificate(record)
         except UNREADABLE_ERRORS:
             # Correctly signed, but its status cannot be checked.
             return
-        self._shown[shown.authority_id, shown.serial] = shown
+        self._shown[certificate.authority_id, certificate.serial] = certificate
 
     def write(self, cursor: psycopg.Cursor) -> None:
         if self._shown:

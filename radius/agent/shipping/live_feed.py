@@ -140,16 +140,16 @@ class LiveFeed:
         self._credit: float = BURST_EVENTS
         self._in_trouble = False
 
-    def offer(self, told: Sequence[LiveItem], noted: Mapping[str, int] | None = None) -> None:
-        """Queue events without waiting. `noted` counts events by tenant, if more than `told`."""
-        if not (told or noted):
+    def offer(self, items: Sequence[LiveItem], noted: Mapping[str, int] | None = None) -> None:
+        """Queue events without waiting. `noted` counts events by tenant, if more than `items`."""
+        if not (items or noted):
             return
-        kept = Counter(each.tenant_id for each in told)
+        kept = Counter(each.tenant_id for each in items)
         with self._filled:
             for tenant_id, number in (noted or kept).items():
                 self._next[tenant_id] += number - kept[tenant_id]
                 self.counters["left_out"] += number - kept[tenant_id]
-            for each in told:
+            for each in items:
                 waiting = _QueuedItem(self._next[each.tenant_id], each)
                 self._next[each.tenant_id] += 1
                 self.counters["left_out"] += self._waiting.put(each.tenant_id, each.size, waiting)
@@ -210,13 +210,13 @@ class LiveFeed:
 
     def _ask(self, now: float) -> None:
         ids = sorted(self._tenants())
-        asked = self._client.mget([interest_key(tenant_id) for tenant_id in ids]) if ids else []
-        listened = [tenant_id for tenant_id, found in zip(ids, asked, strict=True) if found is not None]
-        wanted = frozenset(listened)
-        self._kept = max(MIN_KEPT_ENTRIES, min(MAX_ENTRIES, MAX_KEPT_ENTRIES // max(1, len(wanted))))
-        for tenant_id in wanted - self.wanted:
+        interests = self._client.mget([interest_key(tenant_id) for tenant_id in ids]) if ids else []
+        listened = [tenant_id for tenant_id, interest in zip(ids, interests, strict=True) if interest is not None]
+        watched = frozenset(listened)
+        self._kept = max(MIN_KEPT_ENTRIES, min(MAX_ENTRIES, MAX_KEPT_ENTRIES // max(1, len(watched))))
+        for tenant_id in watched - self.wanted:
             self._writers[tenant_id] = f"{self._name}-{os.urandom(4).hex()}"
-        self.wanted = wanted
+        self.wanted = watched
         with self._filled:
             here = [(tenant_id, self._next_number(tenant_id)) for tenant_id in self.wanted]
         if not self._unsent:
@@ -245,8 +245,8 @@ class LiveFeed:
             if tenant_id not in self.wanted or tenant_id not in slugs:
                 continue
             writer, first, lines, size = self._writers[tenant_id], 0, list[bytes](), 0
-            for number, told in group:
-                line = self._made(told, EventTenant(tenant_id, slugs[tenant_id]))
+            for number, item in group:
+                line = self._made(item, EventTenant(tenant_id, slugs[tenant_id]))
                 full = len(lines) == MAX_ENTRY_EVENTS or size + len(line) > MAX_ENTRY_BYTES
                 if lines and (full or not line or number != first + len(lines)):
                     yield _StreamEntry(events_key(tenant_id), build_entry(writer, first, lines), len(lines))
@@ -258,10 +258,10 @@ class LiveFeed:
             if lines:
                 yield _StreamEntry(events_key(tenant_id), build_entry(writer, first, lines), len(lines))
 
-    def _made(self, told: LiveItem, tenant: EventTenant) -> bytes:
+    def _made(self, item: LiveItem, tenant: EventTenant) -> bytes:
         """The event as bytes; b"" if it cannot be created. Its number then shows the gap."""
         try:
-            return to_json(told.event(tenant))
+            return to_json(item.event(tenant))
         except Exception:  # house-rule: a record that our code cannot handle does not stop the others
             log.exception("cannot create an event")
             self.counters["left_out"] += 1

@@ -69,18 +69,18 @@ class LiveNotes:
                 self._in_trouble = False
 
     def look(self) -> None:
-        wanted = self._feed.wanted
-        if not wanted:
+        watched = self._feed.wanted
+        if not watched:
             self._known, self._seen = frozenset(), frozenset()
             return
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
-            note = aliased(EventNote, _newest_notes(wanted, MAX_KNOWN_NOTES))
-            found = session.execute(select(note.id, note.tenant_id)).all()
+            note = aliased(EventNote, _newest_notes(watched, MAX_KNOWN_NOTES))
+            rows = session.execute(select(note.id, note.tenant_id)).all()
             # Skip notes from before the watcher came.
-            fresh = {id_: str(of) for id_, of in found if id_ not in self._seen and str(of) in self._known}
-            told = _read_items(session, fresh) if fresh else []
-        self._feed.offer(told, Counter(fresh.values()))
-        self._known, self._seen = wanted, frozenset(id_ for id_, _ in found)
+            fresh = {id_: str(of) for id_, of in rows if id_ not in self._seen and str(of) in self._known}
+            items = _read_items(session, fresh) if fresh else []
+        self._feed.offer(items, Counter(fresh.values()))
+        self._known, self._seen = watched, frozenset(id_ for id_, _ in rows)
 
 
 def _newest_notes(tenants: Iterable[str], most: int) -> Subquery:

@@ -52,14 +52,14 @@ class Sighting:
     identity: str = ""
     permitted: bool | None = None
     # Hash of the evidence, to detect repetition; 0 for none.
-    told: int = 0
+    evidence_hash: int = 0
     evidence: dict[tuple[str, str], Evidence] = field(default_factory=dict)
 
 
 class _StoredSighting(NamedTuple):
     at: int
     permitted: bool | None
-    told: int
+    evidence_hash: int
 
 
 class FullWorkQueues:
@@ -73,10 +73,10 @@ class FullWorkQueues:
         now = time.monotonic()
         due = [tenant for tenant in tenants if now - self._looked.get(tenant, float("-inf")) >= CHECK_INTERVAL_SECONDS]
         if due:
-            found = cursor.execute(_FULL_QUEUES, {"tenants": due, "most": MAX_WAITING}).fetchall()
+            rows = cursor.execute(_FULL_QUEUES, {"tenants": due, "most": MAX_WAITING}).fetchall()
             self._looked.update(dict.fromkeys(due, now))
             self._full.difference_update(due)
-            self._full.update(tenant for (tenant,) in found)
+            self._full.update(tenant for (tenant,) in rows)
         return frozenset(self._full.intersection(tenants))
 
 
@@ -91,21 +91,21 @@ class RecentSightings:
     def batch(self) -> "SightingBatch":
         return SightingBatch(self)
 
-    def is_due(self, key: SightingKey, at: int, permitted: bool | None, told: int) -> bool:
+    def is_due(self, key: SightingKey, at: int, permitted: bool | None, evidence_hash: int) -> bool:
         written = self._written.get(key)
         if written is None or written.permitted != permitted or at - written.at >= self._quiet:
             return True
-        return told not in (0, written.told)
+        return evidence_hash not in (0, written.evidence_hash)
 
-    def told(self, key: SightingKey) -> int:
+    def evidence_hash(self, key: SightingKey) -> int:
         written = self._written.get(key)
-        return written.told if written else 0
+        return written.evidence_hash if written else 0
 
     def remember(self, batch: "SightingBatch") -> None:
         for key, seen in batch.seen.items():
             # Evidence that was not stored counts as new next time.
-            told = 0 if seen.tenant_id in batch.full else seen.told or self.told(key)
-            self._written[key] = _StoredSighting(seen.at, seen.permitted, told)
+            evidence_hash = 0 if seen.tenant_id in batch.full else seen.evidence_hash or self.evidence_hash(key)
+            self._written[key] = _StoredSighting(seen.at, seen.permitted, evidence_hash)
             self._written.move_to_end(key)
         while len(self._written) > MAX_REMEMBERED:
             self._written.popitem(last=False)
@@ -124,23 +124,25 @@ class SightingBatch:
     def add_authentication(self, record: AuthRecord) -> None:
         if not record.mac:
             return
-        said = filter_evidence_pairs(record.pairs)
-        told = hash(said) if said else 0
-        if not self._known.is_due((record.tenant_id, record.mac), record.at, record.permitted, told):
+        evidence = filter_evidence_pairs(record.pairs)
+        evidence_hash = hash(evidence) if evidence else 0
+        if not self._known.is_due((record.tenant_id, record.mac), record.at, record.permitted, evidence_hash):
             return
-        seen = self._seen(record.tenant_id, record.mac, record.at, record, record.nas_port, record.pairs, said, told)
+        seen = self._seen(
+            record.tenant_id, record.mac, record.at, record, record.nas_port, record.pairs, evidence, evidence_hash
+        )
         seen.method, seen.identity, seen.permitted = record.method, record.identity, record.permitted
 
     def add_accounting(self, record: AccountingRecord, usage: ParsedAccounting) -> None:
         if not usage.mac:
             return
-        said = filter_evidence_pairs(record.attributes)
-        told = hash(said) if said else 0
-        if not self._known.is_due((usage.tenant_id, usage.mac), usage.event_at, None, told):
+        evidence = filter_evidence_pairs(record.attributes)
+        evidence_hash = hash(evidence) if evidence else 0
+        if not self._known.is_due((usage.tenant_id, usage.mac), usage.event_at, None, evidence_hash):
             return
         values = dict(record.attributes)
         port = values.get("NAS-Port-Id") or values.get("NAS-Port", "")
-        self._seen(usage.tenant_id, usage.mac, usage.event_at, record, port, record.attributes, said, told)
+        self._seen(usage.tenant_id, usage.mac, usage.event_at, record, port, record.attributes, evidence, evidence_hash)
 
     def _seen(
         self,
@@ -150,17 +152,17 @@ class SightingBatch:
         record: AuthRecord | AccountingRecord,
         nas_port: str,
         pairs: Pairs,
-        said: Pairs,
-        told: int,
+        evidence: Pairs,
+        evidence_hash: int,
     ) -> Sighting:
         called = get_values(pairs, "Called-Station-Id")
         ssid = called_station_ssid(called[0]) if called else ""
-        seen = Sighting(tenant_id, mac, at, record.site_id, record.nas_id, nas_port, ssid, told=told)
+        seen = Sighting(tenant_id, mac, at, record.site_id, record.nas_id, nas_port, ssid, evidence_hash=evidence_hash)
         before = self.seen.get((tenant_id, mac))
         if before is not None:
             seen.evidence = before.evidence
-            seen.told = told or before.told
-        for each in read_evidence(said) if said else ():
+            seen.evidence_hash = evidence_hash or before.evidence_hash
+        for each in read_evidence(evidence) if evidence else ():
             seen.evidence[each.source, each.key] = each
         self.seen[tenant_id, mac] = seen
         return seen
@@ -312,7 +314,7 @@ SecretSightingKey = tuple[str, str, str]
 
 
 class SecretSightings:
-    """Which secret a NAS used during a rotation: one row for each NAS, written at most once a batch."""
+    """Secrets that NASes used during a rotation: one row for each NAS, written at most once a batch."""
 
     def __init__(self) -> None:
         # Time of the last request in epoch microseconds, with the NAS's tenant, id and source address.

@@ -353,8 +353,8 @@ def auth_event(payload: bytes, cleaned: bool, number: int, tenant: EventTenant) 
 def accounting_event(payload: bytes, cleaned: bool, number: int, tenant: EventTenant) -> Event:
     record: AccountingRecord = _decode(payload)
     record = copy_format.clean_record(record) if cleaned else record
-    told = accounting_record(record, parse_accounting(record))
-    return accounting.from_record(told, number=number, tenant=tenant)
+    row = accounting_record(record, parse_accounting(record))
+    return accounting.from_record(row, number=number, tenant=tenant)
 
 
 def _decode_record(payload: memoryview, tenants: frozenset[str]) -> AnyRecord:
@@ -370,7 +370,7 @@ def write_sightings(cursor: psycopg.Cursor, seen: SightingBatch) -> None:
     if not copy_rows(cursor, sightings.SIGHTINGS_COPY, seen.sighting_lines()):
         return
     seen.find_full_queues(cursor)
-    given = {"full": list(seen.full)}
-    cursor.execute(sightings.SIGHTINGS_MERGE, given)
+    parameters = {"full": list(seen.full)}
+    cursor.execute(sightings.SIGHTINGS_MERGE, parameters)
     if copy_rows(cursor, sightings.EVIDENCE_COPY, seen.evidence_lines()):
-        cursor.execute(sightings.EVIDENCE_MERGE, given)
+        cursor.execute(sightings.EVIDENCE_MERGE, parameters)
