@@ -13,7 +13,6 @@ from api.change import IdempotentReplay, NotModified, render_not_modified, rende
 from api.credential_rate_limit import CredentialRateLimit
 from api.deprecation import DeprecationHeaders
 from api.error_pages import render_error_page
-from api.head_requests import HeadAsGet
 from api.json_input import JsonInput, list_body_rules
 from api.new_password import routes as new_password_pages
 from api.openapi_document import install_openapi
@@ -85,7 +84,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(browser_errors.BrowserErrorPages, pages=_PAGE_INDEX)
     app.add_middleware(ResponseHeaders)
     app.add_middleware(RequestIds)
-    app.add_middleware(HeadAsGet)
     # Last, so that the index has all routes.
     app.router.routes.insert(0, RouteIndex(app.router.routes))
     return app

@@ -14,6 +14,7 @@ _MEDIA_TYPE = "application/pkix-cert"
 
 
 @router.get("/ca/{authority_id}.cer")
+@router.head("/ca/{authority_id}.cer", include_in_schema=False)
 def get_authority_certificate(authority_id: UUID) -> Response:
     """The certificate in DER, or 404 for an unknown authority."""
     with session_scope(AuthorityScope(authority_id)) as session:

@@ -18,6 +18,7 @@ _CACHE_CONTROL = "public, max-age=300, must-revalidate"
 
 
 @router.get("/crl/{authority_id}.crl")
+@router.head("/crl/{authority_id}.crl", include_in_schema=False)
 def get_crl(authority_id: UUID, request: Request) -> Response:
     """The list in DER. 404 for an unknown authority, or a new one, which publishes within seconds."""
     with session_scope(AuthorityScope(authority_id)) as session:
